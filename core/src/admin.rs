@@ -1,0 +1,156 @@
+//! Looking at locks and freeing them by hand: the operator's side of a backend.
+
+use crate::{FencingToken, HolderInfo, LockName, OwnerId, Result};
+use async_trait::async_trait;
+use serde::{Serialize, Serializer};
+use std::fmt::Debug;
+use std::time::{Duration, SystemTime};
+
+/// What a store can tell, and do, for people. Nothing here is needed to hold a lock.
+///
+/// # Cancel safety
+///
+/// Dropping one of these futures may or may not stop what it asked of the store; every one can be asked again.
+#[async_trait]
+pub trait LockAdmin: Debug + Send + Sync {
+    /// Everything the store knows of one lock; `None` if nobody holds it. Changes nothing.
+    async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>>;
+
+    /// The locks that are held now and whose names begin with `prefix`, ordered by name. Changes nothing. May read the
+    /// whole key space of the store.
+    async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>>;
+
+    /// Who waits for a lock, in the order in which they will be served where there is one. Empty where the store does
+    /// not know its waiters. Changes nothing.
+    async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>>;
+
+    /// Frees a lock that somebody else holds, and answers whom it was taken from; `None` if nobody held it or
+    /// `only_if` is not the token of its grant. Check and effect are one step. The next grant's token is larger than
+    /// the broken one's.
+    ///
+    /// The holder is not asked. It learns of it from its next renewal at the latest; until then both may work.
+    async fn force_release(
+        &self,
+        name: &LockName,
+        only_if: Option<FencingToken>,
+    ) -> Result<Option<LockStatus>>;
+
+    /// Creates what the store needs, such as a table. Does nothing if it is there.
+    async fn init(&self) -> Result<()>;
+
+    /// The statements that [`init`](Self::init) would run, for people who run them with other rights. `None` if there
+    /// are none.
+    fn init_script(&self) -> Option<String>;
+
+    /// Looks for what would weaken the promises: settings, versions, permissions. Changes nothing.
+    async fn check(&self) -> Result<Vec<Finding>>;
+}
+
+/// A held lock, as its store sees it.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct LockStatus {
+    /// The lock.
+    pub name: LockName,
+    /// The owner, as far as it may be shown. `None` if the lock was taken by another program.
+    #[serde(serialize_with = "short_owner")]
+    pub owner: Option<OwnerId>,
+    /// The token of the grant. `None` if the lock was taken by another program.
+    pub token: Option<FencingToken>,
+    /// Who the holder says it is.
+    pub holder: HolderInfo,
+    /// Since when, by the store's clock; for people only.
+    #[serde(rename = "acquired_at_ms", serialize_with = "unix_millis")]
+    pub acquired_at: Option<SystemTime>,
+    /// When the lease ends if nobody renews it; `None` if it never does by itself.
+    #[serde(rename = "ends_in_ms", serialize_with = "millis")]
+    pub ends_in: Option<Duration>,
+}
+
+impl LockStatus {
+    /// A lock of which nothing but its name is known.
+    pub fn new(name: LockName) -> Self {
+        Self {
+            name,
+            owner: None,
+            token: None,
+            holder: HolderInfo::default(),
+            acquired_at: None,
+            ends_in: None,
+        }
+    }
+}
+
+/// Somebody who waits for a lock.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Waiter {
+    /// The owner that it will be, as far as it may be shown.
+    #[serde(serialize_with = "short_owner")]
+    pub owner: Option<OwnerId>,
+    /// Who the waiter says it is.
+    pub holder: HolderInfo,
+    /// For how long it has waited.
+    #[serde(rename = "waiting_ms", serialize_with = "millis")]
+    pub waiting: Option<Duration>,
+}
+
+/// One thing that [`LockAdmin::check`] found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Finding {
+    /// How much it matters.
+    pub severity: Severity,
+    /// A stable code, such as `W_EVICT`.
+    pub code: &'static str,
+    /// What was found, in one line.
+    pub message: String,
+    /// What to do about it.
+    pub help: String,
+}
+
+/// How much a [`Finding`] matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// A promise is weaker than it could be.
+    Warning,
+    /// A promise does not hold.
+    Error,
+}
+
+impl Finding {
+    /// A finding.
+    pub fn new(
+        severity: Severity,
+        code: &'static str,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
+        Self {
+            severity,
+            code,
+            message: message.into(),
+            help: help.into(),
+        }
+    }
+}
+
+fn short_owner<S: Serializer>(owner: &Option<OwnerId>, serializer: S) -> Result<S::Ok, S::Error> {
+    owner.map(|owner| owner.to_string()).serialize(serializer)
+}
+
+fn millis<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+        .serialize(serializer)
+}
+
+fn unix_millis<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
+    millis(
+        &time.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok()),
+        serializer,
+    )
+}

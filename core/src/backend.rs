@@ -1,0 +1,176 @@
+//! The contract for people who write backends. People who use locks want [`DistributedLock`](crate::DistributedLock).
+
+use crate::{Claim, FencingToken, LockAdmin, LossCause, Result, Semantics};
+use async_trait::async_trait;
+use std::fmt::Debug;
+use std::future::Future;
+use std::time::Duration;
+
+/// What a store must be able to do to serve locks. All of it is required; nothing is provided that a wrapper could
+/// forget to pass on.
+///
+/// # Contract
+///
+/// * A claim is known by its [owner](Claim::owner) alone. Every call may be repeated for the same claim, also after a
+///   reply that never came, and also while an earlier call for it is still running; the answer is the one that the
+///   state of the store gives.
+/// * Check and effect are one atomic step in the store. A backend reads no clock of its own for a decision.
+/// * `Err` says what is known: [`Indeterminate`](crate::ErrorKind::Indeterminate) if the call may have been applied,
+///   [`Unavailable`](crate::ErrorKind::Unavailable) if it certainly was not. Everything that is not an outage
+///   ([`Denied`](crate::ErrorKind::Denied), [`Misconfigured`](crate::ErrorKind::Misconfigured) …) ends the
+///   acquisition at once.
+/// * Every call ends in bounded time by the backend's own time-outs. The core never drops a call half-way: a caller
+///   who leaves early leaves the call running in a task, and a [`release`](Self::release) follows it. So no method but
+///   [`changed`](Self::changed) needs to be cancel-safe.
+/// * A backend spawns no task per claim, owns no guard and keeps no timer for a lease: the core does.
+///
+/// # Minimal implementation
+///
+/// [`MemoryBackend`](crate::memory::MemoryBackend) is the shortest correct one.
+#[async_trait]
+pub trait LockBackend: Debug + Send + Sync + 'static {
+    /// What this backend promises in the mode it is in. Asked once, when the client is made.
+    fn semantics(&self) -> Semantics;
+
+    /// Makes one attempt to get the claim granted.
+    ///
+    /// # Behavior
+    ///
+    /// * Free, or ended by the store's clock: granted with a new token, for one [`ttl`](Claim::ttl).
+    /// * Held by this very claim (the reply to an earlier attempt was lost): granted again, with the same token; the
+    ///   lease then lasts at least one ttl from now.
+    /// * Held by anybody else: [`Busy`](Attempt::Busy). May leave a place in a queue, and says so.
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt>;
+
+    /// Extends held claims, and answers for each of them, in their order. They fall due together, so they should
+    /// travel together.
+    ///
+    /// # Behavior
+    ///
+    /// * Held by this claim: the lease lasts at least one ttl from now. Never shortens it, never changes the token.
+    /// * On any other claim it changes nothing, least of all does it bring an ended lease back, and answers
+    ///   [`Lost`](Renewal::Lost).
+    ///
+    /// [`renew_each`] serves backends that renew one at a time.
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>>;
+
+    /// Ends the claim: the hold *and* any place in a queue, in whatever state it is.
+    ///
+    /// # Behavior
+    ///
+    /// * Held by this claim and `linger` is zero: free at once.
+    /// * Held by this claim and `linger` is longer: nobody holds it any more, but it stays taken until `linger` is over
+    ///   by the store's clock. Where a hold is not a lease, `linger` is always zero: the core holds on for as long.
+    /// * Anything else: nothing to end, [`NotHeld`](Release::NotHeld). Another owner's lock is never touched.
+    async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release>;
+
+    /// Returns when asking again for a claim that was busy may give another answer. A hint: it may be early and it may
+    /// never come; the core asks again at the interval of [`WakeUp`](crate::WakeUp) whatever happens here.
+    ///
+    /// # Cancel safety
+    ///
+    /// Must be safe to drop at any time.
+    async fn changed(&self, claim: &Claim);
+
+    /// For people: inspect, list, force-release, initialise, check. `None` if the store cannot.
+    fn admin(&self) -> Option<&dyn LockAdmin>;
+
+    /// Gives connections back, in bounded time. Later calls fail.
+    async fn close(&self) -> Result<()>;
+}
+
+/// The answer to [`LockBackend::try_acquire`].
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "complete: what else there is to say is an error"
+)]
+pub enum Attempt {
+    /// The claim holds the lock now.
+    Granted(Grant),
+    /// Somebody else does.
+    Busy(Busy),
+}
+
+/// What comes with a grant.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Grant {
+    /// The grant's fencing token.
+    pub token: FencingToken,
+}
+
+impl Grant {
+    /// A grant with this token.
+    pub fn new(token: FencingToken) -> Self {
+        Self { token }
+    }
+}
+
+/// What is known of a lock that somebody else holds.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Busy {
+    /// When the present lease ends by the store's clock if nobody renews it. A hint for when to ask again.
+    pub ends_in: Option<Duration>,
+    /// True if the attempt left something in the store, such as a place in a queue, that only a release removes.
+    pub queued: bool,
+}
+
+impl Busy {
+    /// Held, and nothing else is known.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Says when the present lease ends. Default: not known.
+    #[must_use]
+    pub fn with_end(mut self, ends_in: Duration) -> Self {
+        self.ends_in = Some(ends_in);
+        self
+    }
+
+    /// Says that a place in a queue was left. Default: none.
+    #[must_use]
+    pub fn with_place_in_queue(mut self) -> Self {
+        self.queued = true;
+        self
+    }
+}
+
+/// The answer to [`LockBackend::renew`] for one claim. The fourth answer, *unknown*, is `Err`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "complete: the four answers are the keeper's rule"
+)]
+pub enum Renewal {
+    /// Held, and extended.
+    Renewed,
+    /// Held, but the store would not extend it now: ask again before the lease ends.
+    Held,
+    /// Not held, and why.
+    Lost(LossCause),
+}
+
+/// The answer to [`LockBackend::release`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "complete: a release finds something to end or does not"
+)]
+pub enum Release {
+    /// The claim held the lock and does no longer.
+    Released,
+    /// There was no hold of this claim to end.
+    NotHeld,
+}
+
+/// [`LockBackend::renew`] for a backend that renews one claim at a time: all at once, answers in order.
+pub async fn renew_each<'a, F, Fut>(claims: &'a [Claim], renew_one: F) -> Vec<Result<Renewal>>
+where
+    F: FnMut(&'a Claim) -> Fut,
+    Fut: Future<Output = Result<Renewal>>,
+{
+    futures_util::future::join_all(claims.iter().map(renew_one)).await
+}

@@ -1,0 +1,87 @@
+use crate::{LockName, OwnerId};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What an acquisition asks of the store: this name, for this owner, for this long.
+///
+/// The same claim is tried, tried again after a lost reply, renewed and released. Backends recognise it by its
+/// [`owner`](Self::owner) alone. Cheap to clone.
+#[derive(Clone)]
+pub struct Claim {
+    name: LockName,
+    owner: OwnerId,
+    ttl: Duration,
+    mode: LockMode,
+    holder: Arc<str>,
+}
+
+/// What kind of hold is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LockMode {
+    /// One owner at a time.
+    Exclusive,
+}
+
+impl Claim {
+    /// An exclusive claim of a lease of `ttl`. `holder` is the stored form of a [`HolderInfo`](crate::HolderInfo).
+    ///
+    /// [`LockClient`](crate::LockClient) makes claims; this is for tests that talk to a backend directly. It checks no
+    /// range: the client did, before any I/O.
+    pub fn new(name: LockName, owner: OwnerId, ttl: Duration, holder: Arc<str>) -> Self {
+        Self {
+            name,
+            owner,
+            ttl,
+            mode: LockMode::Exclusive,
+            holder,
+        }
+    }
+
+    /// The lock that is wanted.
+    pub fn name(&self) -> &LockName {
+        &self.name
+    }
+
+    /// Who wants it.
+    pub fn owner(&self) -> OwnerId {
+        self.owner
+    }
+
+    /// How long the store is to keep it for this owner after each grant and renewal. Whole milliseconds.
+    pub fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// [`ttl`](Self::ttl) in the unit that most stores want.
+    pub fn ttl_millis(&self) -> u64 {
+        u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// What kind of hold is wanted.
+    pub fn mode(&self) -> LockMode {
+        self.mode
+    }
+
+    /// The holder's description, as it is stored.
+    pub fn holder(&self) -> &str {
+        &self.holder
+    }
+
+    #[must_use]
+    pub(crate) fn with_ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claim")
+            .field("name", &self.name)
+            .field("owner", &self.owner)
+            .field("ttl", &self.ttl)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,251 @@
+//! The attempt: ask, wait, ask again, until granted or out of time.
+
+use super::pace::Pace;
+use super::pending::{Asked, PendingClaim};
+use super::{Core, Held};
+use crate::observer::Event;
+use crate::{AcquireOptions, Claim, Error, ErrorKind, LockGuard, LockName, Moment, OwnerId, Result, Wait};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tracing::{Instrument, Span, field};
+
+pub(super) async fn acquire(
+    core: &Arc<Core>,
+    name: &LockName,
+    options: &AcquireOptions,
+) -> Result<LockGuard> {
+    let span = tracing::info_span!(
+        target: "leasehold",
+        "leasehold.acquire",
+        otel.kind = "client",
+        lock.name = %name,
+        lock.backend = core.semantics.backend,
+        lock.mode = core.semantics.mode,
+        lock.ttl_ms = field::Empty,
+        lock.attempts = field::Empty,
+        lock.outcome = field::Empty,
+        lock.fencing_token = field::Empty,
+    );
+    let attempt = prepare(core, name, options)?;
+    attempt.run().instrument(span).await
+}
+
+/// Everything that can be refused is refused here, before any I/O; and the owner is chosen before the first await.
+fn prepare(core: &Arc<Core>, name: &LockName, options: &AcquireOptions) -> Result<Acquisition> {
+    let runtime = Handle::try_current().map_err(|_| no_runtime())?;
+    core.check_open()?;
+    let options = options.clone().checked()?;
+    let claim = Claim::new(
+        name.clone(),
+        OwnerId::random()?,
+        options.ttl,
+        Arc::clone(&options.holder),
+    );
+    Ok(Acquisition {
+        deadline: options.wait.deadline(core.clock.now()),
+        pending: PendingClaim::new(core, runtime, claim),
+        pace: Pace::new(core.semantics.wake_up),
+        core: Arc::clone(core),
+        options,
+        attempts: 0,
+        was_busy: false,
+        trouble: None,
+    })
+}
+
+struct Acquisition {
+    core: Arc<Core>,
+    options: AcquireOptions,
+    deadline: Option<Moment>,
+    pending: PendingClaim,
+    pace: Pace,
+    attempts: u32,
+    /// True once the store has said that somebody else holds the lock.
+    was_busy: bool,
+    /// What the last attempt failed with, if it failed.
+    trouble: Option<Error>,
+}
+
+impl Acquisition {
+    async fn run(mut self) -> Result<LockGuard> {
+        let outcome = self.until_granted().await;
+        let span = Span::current();
+        span.record("lock.attempts", self.attempts);
+        span.record("lock.ttl_ms", self.pending.claim().ttl_millis());
+        match outcome {
+            Ok(grant) => {
+                span.record("lock.outcome", "acquired")
+                    .record("lock.fencing_token", grant.token.get());
+                Ok(self.into_guard(&grant))
+            }
+            Err(error) => {
+                span.record("lock.outcome", error.kind().code());
+                Err(error)
+            }
+        }
+    }
+
+    async fn until_granted(&mut self) -> Result<Granted> {
+        loop {
+            let Some(asked) = self.ask_in_time().await else {
+                return Err(self.out_of_time());
+            };
+            let ends_in = match asked {
+                Ok(Asked::Granted { token, sent_at }) => {
+                    let valid_until = self.core.drift.valid_until(sent_at, self.options.ttl);
+                    if self.core.clock.now() < valid_until {
+                        return Ok(Granted {
+                            token,
+                            sent_at,
+                            valid_until,
+                        });
+                    }
+                    self.go_on_after(too_late(self.options.ttl))?;
+                    None
+                }
+                Ok(Asked::Busy(busy)) => {
+                    self.go_on_after_busy()?;
+                    busy.ends_in
+                }
+                Err(error) => {
+                    self.go_on_after(error)?;
+                    None
+                }
+            };
+            self.pause(ends_in).await;
+        }
+    }
+
+    /// One attempt, or `None` at the deadline. Without a deadline there is no timer: the fast path pays for none.
+    async fn ask_in_time(&mut self) -> Option<Result<Asked>> {
+        self.attempts += 1;
+        let Some(deadline) = self.deadline else {
+            return Some(self.pending.ask().await);
+        };
+        if self.attempts > 1 && self.core.clock.now() >= deadline {
+            return None;
+        }
+        tokio::select! {
+            biased;
+            asked = self.pending.ask() => Some(asked),
+            () = self.core.clock.sleep_until(deadline) => None,
+        }
+    }
+
+    /// Somebody else holds it: wait, unless the caller would not.
+    fn go_on_after_busy(&mut self) -> Result<()> {
+        self.was_busy = true;
+        self.trouble = None;
+        match self.options.wait {
+            Wait::No => Err(self.held_by_another(ErrorKind::Busy, "is held by another owner")),
+            _ => Ok(()),
+        }
+    }
+
+    /// The store gave no usable answer: go on asking, unless that is no outage, or the caller wanted one attempt, or
+    /// an endless wait would begin on a store that was never reached.
+    fn go_on_after(&mut self, error: Error) -> Result<()> {
+        let never_reached = !self.was_busy && error.kind() == ErrorKind::Unavailable;
+        let give_up = !error.is_outage()
+            || match self.options.wait {
+                Wait::No => true,
+                Wait::Forever => never_reached,
+                Wait::UpTo(_) => false,
+            };
+        if give_up {
+            return Err(error);
+        }
+        self.core.observer.event(&Event::WaitTrouble {
+            name: self.pending.claim().name(),
+            error: &error,
+        });
+        self.trouble = Some(error);
+        Ok(())
+    }
+
+    /// Until it is worth asking again: the backend's hint, or the pace, or the deadline.
+    async fn pause(&mut self, ends_in: Option<Duration>) {
+        let clock = &self.core.clock;
+        let pause = clock.sleep_until(
+            clock
+                .now()
+                .plus(self.pace.pause(ends_in))
+                .min(self.deadline_or_never()),
+        );
+        let woken = tokio::select! {
+            () = self.core.backend.changed(self.pending.claim()) => true,
+            () = pause => false,
+        };
+        if woken {
+            let least = self.pace.after_wake_up();
+            if !least.is_zero() {
+                clock.sleep_until(clock.now().plus(least)).await;
+            }
+        } else {
+            self.pace.nobody_woke();
+        }
+    }
+
+    fn deadline_or_never(&self) -> Moment {
+        self.deadline.unwrap_or(Moment::NEVER)
+    }
+
+    /// What the deadline found: a lock that stayed held, a store that failed, or a store that said nothing.
+    fn out_of_time(&mut self) -> Error {
+        let waited = match self.options.wait {
+            Wait::UpTo(time) => time,
+            Wait::No | Wait::Forever => Duration::ZERO,
+        };
+        match self.trouble.take() {
+            Some(error) => error.context(format_args!("gave up after {waited:?}")),
+            None if self.was_busy => self.held_by_another(
+                ErrorKind::TimedOut,
+                &format!("was held by others for all of {waited:?}"),
+            ),
+            None => Error::new(
+                ErrorKind::Indeterminate,
+                format!("the store did not answer within {waited:?}"),
+            )
+            .with_help(
+                "if it granted the lock, the grant is being taken back and ends with its lease at the latest",
+            ),
+        }
+    }
+
+    fn held_by_another(&self, kind: ErrorKind, what: &str) -> Error {
+        Error::new(kind, format!("lock {:?} {what}", self.pending.claim().name())).with_help(
+            "wait longer, or look at who holds it; a lock is not re-entrant, the holder may be this process",
+        )
+    }
+
+    fn into_guard(self, grant: &Granted) -> LockGuard {
+        let (claim, runtime) = self.pending.granted();
+        let held = Held::new(&self.core, runtime, claim, &self.options, grant);
+        LockGuard::new(held)
+    }
+}
+
+/// A grant that came in time.
+pub(super) struct Granted {
+    pub(super) token: crate::FencingToken,
+    pub(super) sent_at: Moment,
+    pub(super) valid_until: Moment,
+}
+
+/// The lease was over before its grant arrived. It is not ours to use; the next attempt asks for it afresh.
+fn too_late(ttl: Duration) -> Error {
+    Error::new(
+        ErrorKind::Indeterminate,
+        format!("the store granted the lock, but not within its lease of {ttl:?}"),
+    )
+    .with_help("lengthen the ttl, or find out why the store is slow")
+}
+
+fn no_runtime() -> Error {
+    Error::new(
+        ErrorKind::Misconfigured,
+        "acquiring a lock needs a Tokio runtime, and there is none here",
+    )
+    .with_help("call it from async code that runs on Tokio, for instance under #[tokio::main]")
+}

@@ -1,0 +1,53 @@
+use super::Core;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::runtime::Handle;
+
+/// A future that is carried on in the background when it is dropped before it is ready: what was asked of a store must
+/// be heard to its end, but a caller may leave.
+///
+/// Not a spawned task from the start: while the caller stays, no other thread is woken and nothing is scheduled.
+pub(super) struct Carried<T: Send + 'static> {
+    core: Arc<Core>,
+    runtime: Handle,
+    work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
+}
+
+impl<T: Send + 'static> Carried<T> {
+    pub(super) fn new(
+        core: Arc<Core>,
+        runtime: Handle,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Self {
+        Self {
+            core,
+            runtime,
+            work: Some(Box::pin(work)),
+        }
+    }
+}
+
+impl<T: Send + 'static> Future for Carried<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let Some(work) = self.work.as_mut() else {
+            return Poll::Pending;
+        };
+        let ready = work.as_mut().poll(cx);
+        if ready.is_ready() {
+            self.work = None;
+        }
+        ready
+    }
+}
+
+impl<T: Send + 'static> Drop for Carried<T> {
+    fn drop(&mut self) {
+        if let Some(work) = self.work.take() {
+            self.runtime.spawn(self.core.background.track_future(work));
+        }
+    }
+}

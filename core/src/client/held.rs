@@ -1,0 +1,329 @@
+use super::Core;
+use super::acquire::Granted;
+use super::carried::Carried;
+use super::withdrawal::Withdrawal;
+use crate::guard::{Hold, HoldStatus};
+use crate::keeper::loss_rule::{End, HoldState};
+use crate::keeper::{Key, Step, renewal_due};
+use crate::observer::Event;
+use crate::options::check_ttl;
+use crate::{
+    AcquireOptions, Claim, Error, ErrorKind, FencingToken, HoldKind, LockName, Loss, LossCause, Moment,
+    Release, Renewal, Result, lock_up,
+};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+
+type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// One grant of a [`LockClient`](crate::LockClient), from its arrival to its end.
+pub(crate) struct Held {
+    core: Arc<Core>,
+    runtime: Handle,
+    claim: Claim,
+    token: FencingToken,
+    sent_at: Moment,
+    renewed: bool,
+    linger_until: Moment,
+    state: Mutex<State>,
+    ended: Notify,
+    /// Where it stands in the keeper's schedule. Changed only under the keeper's own lock.
+    place: Mutex<Option<Key>>,
+}
+
+struct State {
+    rule: HoldState,
+    /// The length of the lease: the claim's, or what `extend` has made of it.
+    ttl: Duration,
+    /// Renewals that were sent and not yet answered.
+    unanswered: u32,
+    announced: bool,
+}
+
+impl Held {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        runtime: Handle,
+        claim: Claim,
+        options: &AcquireOptions,
+        grant: &Granted,
+    ) -> Arc<Self> {
+        let rule = HoldState::granted(grant.valid_until, grant.sent_at.plus(options.max_hold));
+        let held = Arc::new(Self {
+            core: Arc::clone(core),
+            runtime,
+            token: grant.token,
+            sent_at: grant.sent_at,
+            renewed: options.renewed,
+            linger_until: match options.hold_at_least {
+                Duration::ZERO => Moment::ORIGIN,
+                // From now, not from the send: the store granted it in between.
+                at_least => core.clock.now().plus(at_least),
+            },
+            state: Mutex::new(State {
+                rule,
+                ttl: claim.ttl(),
+                unanswered: 0,
+                announced: false,
+            }),
+            claim,
+            ended: Notify::new(),
+            place: Mutex::new(None),
+        });
+        core.keeper.watch(core, &held, &held.runtime);
+        held
+    }
+
+    /// Ends it from the client's side.
+    pub(super) fn lose(&self, cause: LossCause) {
+        self.look(|state, now| state.rule.end(now, End::Lost(Loss::new(cause))));
+    }
+
+    pub(crate) fn still_held(&self) -> bool {
+        matches!(self.status(), HoldStatus::Held { .. })
+    }
+
+    /// Looks at the state as it is now, and announces the loss if this is the first look that finds it.
+    fn look<T>(&self, look: impl FnOnce(&mut State, Moment) -> T) -> T {
+        let mut state = lock_up(&self.state);
+        let now = self.core.clock.now();
+        let seen = look(&mut state, now);
+        let known = state.announced;
+        let news = match state.rule.ended(now) {
+            Some(End::Lost(loss)) if !known => Some(loss.clone()),
+            _ => None,
+        };
+        state.announced |= news.is_some();
+        drop(state);
+        if let Some(loss) = news {
+            self.ended.notify_waiters();
+            let name = self.claim.name();
+            self.core.observer.event(&Event::Lost {
+                name,
+                token: self.token,
+                loss: &loss,
+            });
+        }
+        seen
+    }
+
+    /// Marks it released, so that belief ends before the store frees it. The loss, if it was lost already.
+    fn give_back(&self) -> Option<Loss> {
+        self.core.keeper.forget(self);
+        self.look(|state, now| {
+            state.rule.end(now, End::Released);
+            match state.rule.ended(now) {
+                Some(End::Lost(loss)) => Some(loss.clone()),
+                _ => None,
+            }
+        })
+    }
+
+    fn withdrawal(&self) -> Withdrawal {
+        Withdrawal::new(&self.core, self.claim.clone(), self.linger_until)
+    }
+
+    /// Asks for a longer lease, outside the keeper's turn.
+    async fn extend_to(&self, ttl: Duration) -> Result<()> {
+        let claim = self.claim.clone().with_ttl(ttl);
+        let sent_at = self.core.clock.now();
+        lock_up(&self.state).unanswered += 1;
+        let answer = self
+            .core
+            .backend
+            .renew(&[claim])
+            .await
+            .pop()
+            .unwrap_or_else(|| Err(no_answer_yet()));
+        self.answered(sent_at, ttl, answer.clone());
+        if let HoldStatus::Lost(loss) = self.status() {
+            return Err(loss.into());
+        }
+        match answer? {
+            Renewal::Renewed => {
+                let mut state = lock_up(&self.state);
+                state.ttl = state.ttl.max(ttl);
+                Ok(())
+            }
+            Renewal::Held => Err(Error::new(
+                ErrorKind::Unavailable,
+                "the store would not extend the lease now",
+            )),
+            Renewal::Lost(cause) => Err(Loss::new(cause).into()),
+        }
+    }
+
+    fn time_left(&self, until: Moment) -> Duration {
+        until.since(self.core.clock.now())
+    }
+}
+
+/// What the keeper needs.
+impl Held {
+    pub(crate) fn take_place(&self, key: Key) {
+        *lock_up(&self.place) = Some(key);
+    }
+
+    pub(crate) fn leave_place(&self) -> Option<Key> {
+        lock_up(&self.place).take()
+    }
+
+    pub(crate) fn ttl(&self) -> Duration {
+        lock_up(&self.state).ttl
+    }
+
+    pub(crate) fn first_due(&self) -> Moment {
+        let state = lock_up(&self.state);
+        let end = state.rule.valid_until();
+        if self.renewed {
+            renewal_due(self.sent_at, state.ttl).min(end)
+        } else {
+            end
+        }
+    }
+
+    /// What to do with it now that it is due.
+    pub(crate) fn step(&self, now: Moment) -> Step {
+        self.look(|state, _| {
+            if state.rule.ended(now).is_some() {
+                return Step::Forget;
+            }
+            if !self.renewed || state.rule.at_limit() {
+                return Step::LookAt(state.rule.valid_until());
+            }
+            if state.unanswered > 0 {
+                state.rule.answered(now, now, Err(no_answer_yet()));
+            }
+            state.unanswered += 1;
+            let again = renewal_due(now, state.ttl).min(state.rule.valid_until());
+            Step::Renew { ask_again_at: again }
+        })
+    }
+
+    pub(crate) fn claim_to_renew(&self) -> Claim {
+        self.claim.clone().with_ttl(self.ttl())
+    }
+
+    /// The store answered a renewal, of a lease of `ttl`, that was sent at `sent_at`.
+    pub(crate) fn answered(&self, sent_at: Moment, ttl: Duration, answer: Result<Renewal>) {
+        let renewed_until = self.core.drift.valid_until(sent_at, ttl);
+        let trouble = self.look(|state, now| {
+            state.unanswered = state.unanswered.saturating_sub(1);
+            state.rule.answered(now, renewed_until, answer);
+            let still = state.rule.ended(now).is_none();
+            still
+                .then(|| {
+                    state
+                        .rule
+                        .trouble()
+                        .cloned()
+                        .map(|error| (error, state.rule.valid_until()))
+                })
+                .flatten()
+        });
+        if let Some((error, until)) = trouble {
+            let (name, remaining) = (self.claim.name(), self.time_left(until));
+            self.core.observer.event(&Event::RenewalTrouble {
+                name,
+                error: &error,
+                remaining,
+            });
+        }
+    }
+}
+
+impl Hold for Held {
+    fn name(&self) -> &LockName {
+        self.claim.name()
+    }
+
+    fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    fn status(&self) -> HoldStatus {
+        self.look(|state, now| match state.rule.ended(now) {
+            Some(End::Lost(loss)) => HoldStatus::Lost(loss.clone()),
+            Some(End::Released) => HoldStatus::Released,
+            None => HoldStatus::Held {
+                remaining: state.rule.valid_until().since(now),
+                at_risk: state.rule.trouble().is_some(),
+            },
+        })
+    }
+
+    fn lost(self: Arc<Self>) -> Later<Loss> {
+        Box::pin(async move {
+            loop {
+                let mut ended = std::pin::pin!(self.ended.notified());
+                // Registered before looking, so that a loss in between is not missed.
+                ended.as_mut().enable();
+                let deadline = match self.status() {
+                    HoldStatus::Lost(loss) => return loss,
+                    HoldStatus::Held { remaining, .. } => self.core.clock.now().plus(remaining),
+                    HoldStatus::Released => Moment::NEVER,
+                };
+                tokio::select! {
+                    () = ended => {}
+                    () = self.core.clock.sleep_until(deadline) => {}
+                }
+            }
+        })
+    }
+
+    fn extend(self: Arc<Self>, ttl: Duration) -> Later<Result<()>> {
+        let (core, runtime) = (Arc::clone(&self.core), self.runtime.clone());
+        Box::pin(Carried::new(core, runtime, async move {
+            if self.core.semantics.hold != HoldKind::Lease {
+                let message = "a hold of this store is not a lease, and cannot be extended";
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+            let ttl = check_ttl(ttl)?.max(self.ttl());
+            self.extend_to(ttl).await
+        }))
+    }
+
+    fn release(self: Arc<Self>) -> Later<Result<()>> {
+        let lost = self.give_back();
+        let runtime = self.runtime.clone();
+        let withdrawal = self.withdrawal();
+        if let Some(loss) = lost {
+            // Nothing is held by belief, but the store may have a renewal that came too late.
+            withdrawal.in_background(&runtime);
+            return Box::pin(std::future::ready(Err(loss.into())));
+        }
+        Box::pin(Carried::new(
+            Arc::clone(&self.core),
+            runtime.clone(),
+            async move {
+                match withdrawal.in_front(&runtime).await? {
+                    Release::Released => Ok(()),
+                    Release::NotHeld => Err(Loss::new(LossCause::Gone).into()),
+                }
+            },
+        ))
+    }
+
+    fn abandon(self: Arc<Self>) {
+        self.give_back();
+        self.withdrawal().in_background(&self.runtime);
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held")
+            .field("claim", &self.claim)
+            .field("token", &self.token)
+            .finish_non_exhaustive()
+    }
+}
+
+fn no_answer_yet() -> Error {
+    Error::new(ErrorKind::Indeterminate, "the store has not answered a renewal")
+}

@@ -1,0 +1,183 @@
+//! [`LockClient`]: makes a [`DistributedLock`] of any [`LockBackend`], and does the hard part once for all of them.
+
+mod acquire;
+mod carried;
+mod held;
+mod pace;
+mod pending;
+mod withdrawal;
+
+pub(crate) use held::Held;
+
+use crate::keeper::Keeper;
+use crate::observer::{Observer, TracingObserver};
+use crate::{
+    AcquireOptions, Clock, DistributedLock, Drift, Error, ErrorKind, LockAdmin, LockBackend, LockGuard,
+    LockName, LossCause, Result, Semantics, SystemClock,
+};
+use async_trait::async_trait;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio_util::task::TaskTracker;
+
+/// How long [`close`](DistributedLock::close) waits for what runs in the background.
+const CLOSE_AT_MOST: Duration = Duration::from_secs(5);
+
+/// A [`DistributedLock`] over a [`LockBackend`].
+///
+/// Cheap to clone; the clones are one client with one keeper. Guards keep it alive. It needs a Tokio runtime with time
+/// enabled.
+#[derive(Clone, Debug)]
+pub struct LockClient {
+    core: Arc<Core>,
+}
+
+/// What a client, its guards and its background work share.
+pub(crate) struct Core {
+    pub(crate) backend: Arc<dyn LockBackend>,
+    pub(crate) semantics: Semantics,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) keeper: Keeper,
+    drift: Drift,
+    defaults: AcquireOptions,
+    background: TaskTracker,
+    closed: AtomicBool,
+}
+
+impl LockClient {
+    /// A client with the defaults of [`LockClientBuilder`].
+    pub fn new(backend: Arc<dyn LockBackend>) -> Self {
+        Self::builder(backend).build()
+    }
+
+    /// A client to be made to measure.
+    pub fn builder(backend: Arc<dyn LockBackend>) -> LockClientBuilder {
+        LockClientBuilder {
+            backend,
+            clock: Arc::new(SystemClock::new()),
+            observer: Arc::new(TracingObserver),
+            drift: Drift::DEFAULT,
+            defaults: AcquireOptions::default(),
+        }
+    }
+}
+
+/// Makes a [`LockClient`].
+#[derive(Debug)]
+pub struct LockClientBuilder {
+    backend: Arc<dyn LockBackend>,
+    clock: Arc<dyn Clock>,
+    observer: Arc<dyn Observer>,
+    drift: Drift,
+    defaults: AcquireOptions,
+}
+
+impl LockClientBuilder {
+    /// The clock of all lease decisions. Default: [`SystemClock`].
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Who is told what happens in the background. Default: [`TracingObserver`].
+    #[must_use]
+    pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = observer;
+        self
+    }
+
+    /// How much shorter than the store's lease the holder's is. Default: 1 % and 2 ms.
+    #[must_use]
+    pub fn with_drift(mut self, drift: Drift) -> Self {
+        self.drift = drift;
+        self
+    }
+
+    /// The options of the short forms. Default: [`AcquireOptions::default`].
+    #[must_use]
+    pub fn with_defaults(mut self, defaults: AcquireOptions) -> Self {
+        self.defaults = defaults;
+        self
+    }
+
+    /// The client.
+    pub fn build(self) -> LockClient {
+        let core = Core {
+            semantics: self.backend.semantics(),
+            backend: self.backend,
+            clock: self.clock,
+            observer: self.observer,
+            keeper: Keeper::new(),
+            drift: self.drift,
+            defaults: self.defaults,
+            background: TaskTracker::new(),
+            closed: AtomicBool::new(false),
+        };
+        LockClient { core: Arc::new(core) }
+    }
+}
+
+#[async_trait]
+impl DistributedLock for LockClient {
+    fn semantics(&self) -> &Semantics {
+        &self.core.semantics
+    }
+
+    fn defaults(&self) -> &AcquireOptions {
+        &self.core.defaults
+    }
+
+    async fn acquire_with(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
+        acquire::acquire(&self.core, name, options).await
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        self.core.backend.admin()
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.core.close().await
+    }
+}
+
+impl Core {
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Closed, "the client was closed").with_help("make a new one"));
+        }
+        Ok(())
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.closed.store(true, Ordering::Release);
+        for held in self.keeper.forget_all() {
+            held.lose(LossCause::Closed);
+        }
+        self.background.close();
+        let in_time = tokio::time::timeout(CLOSE_AT_MOST, self.background.wait())
+            .await
+            .is_ok();
+        self.backend.close().await?;
+        if in_time {
+            return Ok(());
+        }
+        let late = format!(
+            "{} releases were still under way after {CLOSE_AT_MOST:?}",
+            self.background.len()
+        );
+        Err(Error::new(ErrorKind::Indeterminate, late)
+            .with_help("their locks are free when their leases end"))
+    }
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core")
+            .field("backend", &self.backend)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,107 @@
+use super::Core;
+use super::withdrawal::withdraw_in_background;
+use crate::observer::Event;
+use crate::{Attempt, Busy, Claim, ErrorKind, FencingToken, Moment, Result};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+/// A claim on its way to a grant. It knows what its attempts may have left in the store, and takes that back when it is
+/// dropped: the whole of cancel safety, and of clean time-outs, is in its `Drop`.
+#[derive(Debug)]
+pub(super) struct PendingClaim {
+    core: Arc<Core>,
+    runtime: Handle,
+    claim: Claim,
+    /// The call to the backend that is under way. Boxed and independent of this value, so that it can go on without it.
+    call: Option<Call>,
+    /// True if the store may have something of this claim: a grant whose reply was lost, a place in a queue.
+    left_something: bool,
+}
+
+struct Call(Pin<Box<dyn Future<Output = Result<Attempt>> + Send>>);
+
+/// What an attempt brought.
+pub(super) enum Asked {
+    Granted { token: FencingToken, sent_at: Moment },
+    Busy(Busy),
+}
+
+impl PendingClaim {
+    pub(super) fn new(core: &Arc<Core>, runtime: Handle, claim: Claim) -> Self {
+        Self {
+            core: Arc::clone(core),
+            runtime,
+            claim,
+            call: None,
+            left_something: false,
+        }
+    }
+
+    pub(super) fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    /// Makes one attempt. If this future is dropped, the attempt goes on and is taken back.
+    pub(super) async fn ask(&mut self) -> Result<Asked> {
+        let sent_at = self.core.clock.now();
+        let backend = Arc::clone(&self.core.backend);
+        let claim = self.claim.clone();
+        let call = self
+            .call
+            .insert(Call(Box::pin(async move { backend.try_acquire(&claim).await })));
+        let answer = poll_fn(|cx| call.0.as_mut().poll(cx)).await;
+        self.call = None;
+        match answer {
+            Ok(Attempt::Granted(grant)) => {
+                self.left_something = true;
+                Ok(Asked::Granted {
+                    token: grant.token,
+                    sent_at,
+                })
+            }
+            Ok(Attempt::Busy(busy)) => {
+                self.left_something |= busy.queued;
+                Ok(Asked::Busy(busy))
+            }
+            Err(error) => {
+                // An error that is not an outage is the store's own word that nothing was done, and so is
+                // "unavailable"; only an unknown outcome may have left something.
+                self.left_something |= error.kind() == ErrorKind::Indeterminate;
+                Err(error)
+            }
+        }
+    }
+
+    /// The grant has become a hold, which takes care of it from now on.
+    pub(super) fn granted(mut self) -> (Claim, Handle) {
+        self.left_something = false;
+        (self.claim.clone(), self.runtime.clone())
+    }
+}
+
+impl Drop for PendingClaim {
+    fn drop(&mut self) {
+        let Some(Call(call)) = self.call.take() else {
+            if self.left_something {
+                withdraw_in_background(&self.core, &self.runtime, self.claim.clone());
+            }
+            return;
+        };
+        let (core, runtime, claim) = (Arc::clone(&self.core), self.runtime.clone(), self.claim.clone());
+        let rest = async move {
+            if let Ok(Attempt::Granted(_)) = call.await {
+                core.observer.event(&Event::LateGrant { name: claim.name() });
+            }
+            withdraw_in_background(&core, &runtime, claim);
+        };
+        self.runtime.spawn(self.core.background.track_future(rest));
+    }
+}
+
+impl std::fmt::Debug for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Call")
+    }
+}

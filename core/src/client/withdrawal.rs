@@ -1,0 +1,106 @@
+use super::Core;
+use crate::observer::Event;
+use crate::{Claim, Error, ErrorKind, HoldKind, Moment, Release, Result};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// How often a release is tried while its caller waits.
+const TRIES_IN_FRONT: u32 = 2;
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// The way of a claim out of the store. Tried again after a lost reply until the store has answered, or until the lease
+/// must have ended by itself.
+#[derive(Debug)]
+pub(super) struct Withdrawal {
+    core: Arc<Core>,
+    claim: Claim,
+    /// Until when others are to be kept out nevertheless.
+    linger_until: Moment,
+    /// True once a release may have been applied: "nothing to end" is then what a success looks like.
+    may_be_done: bool,
+}
+
+impl Withdrawal {
+    pub(super) fn new(core: &Arc<Core>, claim: Claim, linger_until: Moment) -> Self {
+        Self {
+            core: Arc::clone(core),
+            claim,
+            linger_until,
+            may_be_done: false,
+        }
+    }
+
+    /// Tries, for as long as a caller can be expected to wait; then goes on in the background and answers the error.
+    pub(super) async fn in_front(mut self, runtime: &Handle) -> Result<Release> {
+        let mut pause = FIRST_PAUSE;
+        for _ in 1..TRIES_IN_FRONT {
+            match self.once().await {
+                Err(error) if error.is_outage() => tokio::time::sleep(pause).await,
+                answer => return answer,
+            }
+            pause *= 2;
+        }
+        let answer = self.once().await;
+        if answer.as_ref().is_err_and(Error::is_outage) {
+            self.in_background(runtime);
+        }
+        answer
+    }
+
+    /// Tries without a caller, until the lease must be over.
+    pub(super) fn in_background(self, runtime: &Handle) {
+        let tracker = self.core.background.clone();
+        runtime.spawn(tracker.track_future(self.persist()));
+    }
+
+    async fn persist(mut self) {
+        let give_up = self.core.clock.now().plus(self.claim.ttl());
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let Err(error) = self.once().await else { return };
+            if !error.is_outage() || self.core.clock.now() >= give_up {
+                let name = self.claim.name();
+                return self
+                    .core
+                    .observer
+                    .event(&Event::ReleaseUnconfirmed { name, error: &error });
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn once(&mut self) -> Result<Release> {
+        let linger = self.linger().await;
+        let answer = self.core.backend.release(&self.claim, linger).await;
+        match answer {
+            Ok(Release::NotHeld) if self.may_be_done => Ok(Release::Released),
+            Err(error) => {
+                self.may_be_done |= error.kind() == ErrorKind::Indeterminate;
+                Err(error)
+            }
+            answer => answer,
+        }
+    }
+
+    /// What is left to linger. A store whose holds are leases is told; for any other, the hold is kept up from here.
+    async fn linger(&self) -> Duration {
+        let clock = &self.core.clock;
+        if self.core.semantics.hold == HoldKind::Lease {
+            return self.linger_until.since(clock.now());
+        }
+        while clock.now() < self.linger_until {
+            self.core.backend.renew(std::slice::from_ref(&self.claim)).await;
+            let next = clock.now().plus(self.claim.ttl() / 3).min(self.linger_until);
+            clock.sleep_until(next).await;
+        }
+        Duration::ZERO
+    }
+}
+
+/// Takes back whatever the claim may have in the store.
+pub(super) fn withdraw_in_background(core: &Arc<Core>, runtime: &Handle, claim: Claim) {
+    Withdrawal::new(core, claim, Moment::ORIGIN).in_background(runtime);
+}

@@ -1,0 +1,65 @@
+use super::{Clock, Moment, Sleep};
+use std::time::Duration;
+
+/// How late a sleeper may notice that the host was suspended: the runtime's timers stop with the machine, the lease
+/// does not.
+const NOTICE_SUSPEND: Duration = Duration::from_secs(1);
+
+/// The clock of production: on Linux `CLOCK_BOOTTIME`, which goes on during suspend and never follows the wall clock
+/// (`clock_gettime(2)`). Rust's `Instant` is `CLOCK_MONOTONIC` there and stops during suspend, so a laptop that slept
+/// through its lease would still believe it holds (rust-lang/rust#87906).
+///
+/// Elsewhere it is `CLOCK_MONOTONIC`. Neither counts a pause of the whole machine by its hypervisor: only the fencing
+/// token survives that.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock {
+    _private: (),
+}
+
+impl SystemClock {
+    /// The clock of this host.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Moment {
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        const ID: rustix::time::ClockId = rustix::time::ClockId::Boottime;
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        const ID: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
+        let time = rustix::time::clock_gettime(ID);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);
+        Moment::since_origin(Duration::new(seconds, nanoseconds))
+    }
+
+    fn sleep_until(&self, moment: Moment) -> Sleep {
+        let clock = *self;
+        Box::pin(async move {
+            if moment == Moment::NEVER {
+                std::future::pending::<()>().await;
+            }
+            loop {
+                let left = moment.since(clock.now());
+                if left.is_zero() {
+                    return;
+                }
+                tokio::time::sleep(left.min(NOTICE_SUSPEND)).await;
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_clock_does_not_go_back() {
+        let clock = SystemClock::new();
+        let first = clock.now();
+        assert!(clock.now() >= first);
+    }
+}

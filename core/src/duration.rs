@@ -1,0 +1,64 @@
+use crate::{Error, Result};
+use std::time::Duration;
+
+/// Reads a duration with its unit: `30s`, `1500ms`, `1m 30s`, `2h`. `field` names it in the error.
+///
+/// # Errors
+///
+/// [`Invalid`](crate::ErrorKind::Invalid). A number without a unit is refused, because half of the world's lock
+/// libraries would read it as milliseconds.
+pub fn parse_duration(field: &str, text: &str) -> Result<Duration> {
+    let text = text.trim();
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Error::invalid(
+            field,
+            format_args!("{text:?} has no unit"),
+            format!("write {text}s or {text}ms"),
+        ));
+    }
+    humantime::parse_duration(text).map_err(|problem| {
+        Error::invalid(
+            field,
+            format_args!("{text:?}: {problem}"),
+            "write it like 30s, 1500ms or 1m 30s",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(parse_duration("ttl", "30s").unwrap(), Duration::from_secs(30));
+        assert_eq!(
+            parse_duration("ttl", " 1m 30s ").unwrap(),
+            Duration::from_secs(90)
+        );
+        assert_eq!(
+            parse_duration("ttl", "1500ms").unwrap(),
+            Duration::from_millis(1500)
+        );
+    }
+
+    #[test]
+    fn what_is_no_duration_is_refused_with_the_right_form() {
+        let error = parse_duration("ttl", "30").unwrap_err();
+        assert_eq!(error.to_string(), "invalid ttl: \"30\" has no unit");
+        assert_eq!(error.help(), Some("write 30s or 30ms"));
+        for odd in [
+            "",
+            "-5s",
+            "NaN",
+            "1e9s",
+            "５s",
+            "s",
+            "30 parsecs",
+            "99999999999999999999s",
+        ] {
+            let error = parse_duration("ttl", odd).unwrap_err();
+            assert!(error.to_string().starts_with("invalid ttl: "), "{odd}: {error}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+use crate::Error;
+use std::fmt;
+
+/// Why a lock that was held is held no longer. Sticky: a lease is lost once, for one cause.
+#[derive(Clone, Debug)]
+pub struct Loss {
+    cause: LossCause,
+    error: Option<Error>,
+}
+
+/// The cause of a [`Loss`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LossCause {
+    /// The local deadline passed although no renewal had failed: the process or its executor did not run in time, or
+    /// the lease was a fixed one.
+    Expired,
+    /// The local deadline passed while renewals failed; [`Loss::error`] is the last failure. The store may be fine and
+    /// only out of reach.
+    Unreachable,
+    /// The store no longer knows the lease: it ended there, or was deleted, evicted or forced open.
+    Gone,
+    /// The store says that another owner holds the lock.
+    Taken,
+    /// The holder's own limit, `max_hold`, was reached.
+    MaxHold,
+    /// The client was closed while the lock was held.
+    Closed,
+}
+
+impl Loss {
+    /// A loss for this cause.
+    pub fn new(cause: LossCause) -> Self {
+        Self { cause, error: None }
+    }
+
+    pub(crate) fn unreachable(error: Error) -> Self {
+        Self {
+            cause: LossCause::Unreachable,
+            error: Some(error),
+        }
+    }
+
+    /// The cause.
+    pub fn cause(&self) -> LossCause {
+        self.cause
+    }
+
+    /// The last failure of the store, for [`LossCause::Unreachable`].
+    pub fn error(&self) -> Option<&Error> {
+        self.error.as_ref()
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cause.fmt(f)?;
+        match &self.error {
+            Some(error) => write!(f, " ({error})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for LossCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "its lease ended before it was renewed",
+            Self::Unreachable => "its lease ended while the store did not answer",
+            Self::Gone => "the store no longer has it",
+            Self::Taken => "another owner holds it",
+            Self::MaxHold => "it was held for as long as its holder allowed",
+            Self::Closed => "its client was closed",
+        })
+    }
+}

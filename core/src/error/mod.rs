@@ -1,0 +1,181 @@
+//! One error type; its [kind](ErrorKind) is advice on what to do next.
+
+mod kind;
+mod loss;
+
+pub use kind::ErrorKind;
+pub use loss::{Loss, LossCause};
+
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+/// The result of everything that can fail here.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, and by its [`kind`](Error::kind), what to do about it.
+///
+/// One word wide and cheap to clone: one failed batch of renewals is the error of every lease in it. `Display` is one
+/// line without the cause; the chain is in [`source`](StdError::source); [`help`](Error::help) is the next step in
+/// words. No secret is ever inside: backends put their store's message in, never a URL with a password.
+///
+/// Not promised: the wording of messages, and the concrete types in the source chain.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    message: Cow<'static, str>,
+    help: Option<Cow<'static, str>>,
+    loss: Option<Loss>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of this kind, with a message of one line.
+    pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self(Arc::new(Inner {
+            kind,
+            message: message.into(),
+            help: None,
+            loss: None,
+            source: None,
+        }))
+    }
+
+    /// A value that was refused before any I/O: names the field, the value, the limit, and (in `fix`) the way out.
+    pub fn invalid(field: &str, problem: impl fmt::Display, fix: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Invalid, format!("invalid {field}: {problem}")).with_help(fix)
+    }
+
+    /// Says in words what the reader can do next.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<Cow<'static, str>>) -> Self {
+        self.inner_mut().help = Some(help.into());
+        self
+    }
+
+    /// Chains the cause.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.inner_mut().source = Some(Arc::from(source.into()));
+        self
+    }
+
+    /// Puts what was being done in front of the message: `cannot open the store: …`.
+    #[must_use]
+    pub fn context(mut self, doing: impl fmt::Display) -> Self {
+        let message = format!("{doing}: {}", self.0.message);
+        self.inner_mut().message = message.into();
+        self
+    }
+
+    /// What the caller should do about it.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The next step in words, where there is one.
+    pub fn help(&self) -> Option<&str> {
+        self.0.help.as_deref()
+    }
+
+    /// The loss behind an error of kind [`Lost`](ErrorKind::Lost).
+    pub fn loss(&self) -> Option<&Loss> {
+        self.0.loss.as_ref()
+    }
+
+    /// True if somebody else holds the lock: [`Busy`](ErrorKind::Busy) or [`TimedOut`](ErrorKind::TimedOut).
+    pub fn is_contended(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Busy | ErrorKind::TimedOut)
+    }
+
+    /// True if the same call may succeed later without any change by the caller.
+    pub fn is_retryable(&self) -> bool {
+        self.is_contended() || self.is_outage()
+    }
+
+    /// True if the store did not give a usable answer.
+    pub(crate) fn is_outage(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate)
+    }
+
+    fn inner_mut(&mut self) -> &mut Inner {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl From<Loss> for Error {
+    fn from(loss: Loss) -> Self {
+        let mut error = Self::new(ErrorKind::Lost, format!("the lock was lost: {loss}"))
+            .with_help("stop touching what the lock protects; acquire a new guard to go on");
+        let inner = error.inner_mut();
+        inner.source = loss
+            .error()
+            .map(|cause| Arc::new(cause.clone()) as Arc<dyn StdError + Send + Sync>);
+        inner.loss = Some(loss);
+        error
+    }
+}
+
+/// For names that are [`LockName`](crate::LockName)s already, where a conversion cannot fail.
+impl From<std::convert::Infallible> for Error {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Error");
+        out.field("kind", &self.0.kind).field("message", &self.0.message);
+        if let Some(help) = &self.0.help {
+            out.field("help", help);
+        }
+        if let Some(source) = &self.0.source {
+            out.field("source", source);
+        }
+        out.finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0
+            .source
+            .as_ref()
+            .map(|source| &**source as &(dyn StdError + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_word_and_carries_chain_and_help() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+        let error = Error::new(ErrorKind::Unavailable, "no answer")
+            .with_source(std::io::Error::other("reset"))
+            .with_help("start it")
+            .context("cannot connect");
+        assert_eq!(error.to_string(), "cannot connect: no answer");
+        assert_eq!(error.help(), Some("start it"));
+        assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("reset"));
+    }
+
+    #[test]
+    fn a_loss_becomes_an_error_that_still_knows_its_cause() {
+        let error = Error::from(Loss::new(LossCause::Taken));
+        assert_eq!(error.kind(), ErrorKind::Lost);
+        assert_eq!(error.loss().map(Loss::cause), Some(LossCause::Taken));
+    }
+}

@@ -1,0 +1,138 @@
+use super::{Hold, HoldStatus};
+use crate::{Error, ErrorKind, FencingToken, LockName, Loss, Result};
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// The view of a hold that can be cloned and sent anywhere. It keeps nothing held: the
+/// [`LockGuard`](crate::LockGuard) does.
+#[derive(Clone)]
+pub struct Lease(Arc<dyn Hold>);
+
+/// How sure a holder can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_enums, reason = "complete: sure, not quite sure, and over")]
+pub enum Health {
+    /// Held, and the store confirmed it when last asked.
+    Held,
+    /// Held until [`remaining`](Lease::remaining) is over, but the last renewal was not confirmed. Finish or stop.
+    AtRisk,
+    /// Not held any more: lost or released.
+    Ended,
+}
+
+impl Lease {
+    pub(super) fn new(hold: Arc<dyn Hold>) -> Self {
+        Self(hold)
+    }
+
+    pub(super) fn hold(&self) -> &Arc<dyn Hold> {
+        &self.0
+    }
+
+    /// The name of the lock.
+    pub fn name(&self) -> &LockName {
+        self.0.name()
+    }
+
+    /// The fencing token, to be passed to what the lock protects. Reading it *is* the liveness check: there is no
+    /// token for a lock that is not held.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](ErrorKind::Lost) once the lock is not held any more.
+    pub fn token(&self) -> Result<FencingToken> {
+        match self.0.status() {
+            HoldStatus::Held { .. } => Ok(self.0.token()),
+            HoldStatus::Lost(loss) => Err(loss.into()),
+            HoldStatus::Released => Err(released()),
+        }
+    }
+
+    /// True while the lock is certainly held, by the clock at this call, whether or not any task has run. Once false,
+    /// it stays false.
+    pub fn is_held(&self) -> bool {
+        self.health() != Health::Ended
+    }
+
+    /// How sure the holder can be now.
+    pub fn health(&self) -> Health {
+        match self.0.status() {
+            HoldStatus::Held { at_risk: false, .. } => Health::Held,
+            HoldStatus::Held { at_risk: true, .. } => Health::AtRisk,
+            HoldStatus::Lost(_) | HoldStatus::Released => Health::Ended,
+        }
+    }
+
+    /// For how long the lock will be held even if nothing is heard of the store any more; zero when it is over.
+    pub fn remaining(&self) -> Duration {
+        match self.0.status() {
+            HoldStatus::Held { remaining, .. } => remaining,
+            HoldStatus::Lost(_) | HoldStatus::Released => Duration::ZERO,
+        }
+    }
+
+    /// The loss, if the lock was lost.
+    pub fn loss(&self) -> Option<Loss> {
+        match self.0.status() {
+            HoldStatus::Lost(loss) => Some(loss),
+            HoldStatus::Held { .. } | HoldStatus::Released => None,
+        }
+    }
+
+    /// Waits until the lock is lost, and says why. Ready no later than the local deadline if the task that awaits it
+    /// can run, at once if it is lost already, never after a deliberate release.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe to drop and to call again, also from several tasks.
+    pub async fn lost(&self) -> Loss {
+        Arc::clone(&self.0).lost().await
+    }
+
+    /// Runs `work` for as long as the lock is held. When it is lost, `work` is not polled again and is dropped.
+    ///
+    /// It cannot stop what does not await, nor what `work` has spawned or sent.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](ErrorKind::Lost) if the lock was lost or released before `work` was done.
+    ///
+    /// # Cancel safety
+    ///
+    /// As safe as `work` is.
+    pub async fn protect<F: Future>(&self, work: F) -> Result<F::Output> {
+        let mut lost = pin!(Arc::clone(&self.0).lost());
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            // The clock first: after a pause, `work` may be woken before the timer of `lost` is.
+            match self.0.status() {
+                HoldStatus::Held { .. } => {}
+                HoldStatus::Lost(loss) => return Poll::Ready(Err(loss.into())),
+                HoldStatus::Released => return Poll::Ready(Err(released())),
+            }
+            if let Poll::Ready(loss) = lost.as_mut().poll(cx) {
+                return Poll::Ready(Err(loss.into()));
+            }
+            work.as_mut().poll(cx).map(Ok)
+        })
+        .await
+    }
+}
+
+fn released() -> Error {
+    Error::new(ErrorKind::Lost, "the lock was released").with_help("acquire a new guard to go on")
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("name", self.name())
+            .field("token", &self.0.token())
+            .field("status", &self.0.status())
+            .finish()
+    }
+}

@@ -1,0 +1,98 @@
+//! What a holder has in its hands.
+
+mod hold;
+mod lease;
+
+pub use hold::{Hold, HoldStatus};
+pub use lease::{Health, Lease};
+
+use crate::Result;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A lock that is held, for as long as this value lives and the store agrees.
+///
+/// It dereferences to its [`Lease`], which answers all questions: [`token`](Lease::token), [`is_held`](Lease::is_held),
+/// [`lost`](Lease::lost). End it with [`release`](Self::release), which tells whether the work was covered to its end.
+///
+/// Dropping it releases in the background, as soon as the runtime runs that task; on a runtime that has ended, or with
+/// a store that cannot be reached, the lease ends by itself. A panic drops the guard like any other value.
+/// `mem::forget` leaks the hold: it is renewed until the process ends or `max_hold` is reached.
+#[must_use = "the lock is released when its guard is dropped: keep it in a variable while you work"]
+pub struct LockGuard {
+    lease: Lease,
+    armed: bool,
+}
+
+impl LockGuard {
+    /// A guard over this hold. For implementations of [`DistributedLock`](crate::DistributedLock) that do not go
+    /// through [`LockClient`](crate::LockClient).
+    pub fn new(hold: Arc<dyn Hold>) -> Self {
+        Self {
+            lease: Lease::new(hold),
+            armed: true,
+        }
+    }
+
+    /// A handle to the lease that can be given away: to another task, to a callback. It answers questions and keeps
+    /// nothing held.
+    pub fn lease(&self) -> Lease {
+        self.lease.clone()
+    }
+
+    /// Releases the lock and waits for the store's word.
+    ///
+    /// # Errors
+    ///
+    /// * [`Lost`](crate::ErrorKind::Lost): it was held no longer, so the end of the work was not covered by it.
+    /// * [`Indeterminate`](crate::ErrorKind::Indeterminate), [`Unavailable`](crate::ErrorKind::Unavailable): the store
+    ///   did not confirm. The work *was* covered. The release is tried again in the background; the lock is free when
+    ///   its lease ends at the latest.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped at any time, the release goes on in the background.
+    pub async fn release(mut self) -> Result<()> {
+        self.armed = false;
+        Arc::clone(self.lease.hold()).release().await
+    }
+
+    /// Makes the lease last at least `ttl` from now, and each renewal from now on likewise. Never shortens it: a
+    /// `ttl` below the present one leaves that as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a ttl out of range, [`Lost`](crate::ErrorKind::Lost), or what the
+    /// store said; the lease then is what it was.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped at any time, the request goes on in the background, and counts if it is confirmed in time.
+    pub async fn extend(&self, ttl: Duration) -> Result<()> {
+        Arc::clone(self.lease.hold()).extend(ttl).await
+    }
+}
+
+impl Deref for LockGuard {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.lease
+    }
+}
+
+impl Drop for LockGuard {
+    fn drop(&mut self) {
+        if self.armed {
+            Arc::clone(self.lease.hold()).abandon();
+        }
+    }
+}
+
+impl fmt::Debug for LockGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LockGuard").field(&self.lease).finish()
+    }
+}

@@ -1,0 +1,97 @@
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Who a holder says it is. For people who look at a lock; no decision depends on it.
+///
+/// Stored beside the lock as JSON of at most [`MAX_BYTES`](Self::MAX_BYTES). Do not put secrets in: everybody who may
+/// look at the store sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct HolderInfo {
+    /// The user that the process runs as.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub user: String,
+    /// The host name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub host: String,
+    /// The process id, 0 if not told.
+    pub pid: u32,
+    /// What it is doing, for instance a command line without its secrets.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub doing: String,
+    /// Anything else, as pairs.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+impl HolderInfo {
+    /// The most that is stored, in bytes of JSON: a waiter or holder must cost its store little, and ZooKeeper drops
+    /// the connection on a payload that is too large instead of answering.
+    pub const MAX_BYTES: usize = 1024;
+
+    /// This process: user and host name as far as they are known, process id, and the file name of the program.
+    pub fn this_process() -> Self {
+        let program = std::env::args_os().next().unwrap_or_default();
+        let program = std::path::Path::new(&program).file_name().unwrap_or_default();
+        Self {
+            user: std::env::var("USER")
+                .unwrap_or_else(|_| format!("uid{}", rustix::process::getuid().as_raw())),
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            pid: std::process::id(),
+            doing: program.to_string_lossy().into_owned(),
+            labels: BTreeMap::new(),
+        }
+    }
+
+    /// Says what the holder is doing. Default: the name of the program.
+    #[must_use]
+    pub fn with_doing(mut self, doing: impl Into<String>) -> Self {
+        self.doing = doing.into();
+        self
+    }
+
+    /// Adds a label. Default: none.
+    #[must_use]
+    pub fn with_label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(key.into(), value.into());
+        self
+    }
+
+    /// The form in which it is stored.
+    pub fn to_json(&self) -> String {
+        // A struct of strings and numbers cannot fail to serialise; should it ever, "no information" is the right form.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads the stored form. What another program left there is no error: text that is not ours becomes the
+    /// description.
+    pub fn from_json(json: &str) -> Self {
+        serde_json::from_str(json).unwrap_or_else(|_| Self::default().with_doing(json))
+    }
+}
+
+/// `user@host:pid`, with what is known of it.
+impl fmt::Display for HolderInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.user.is_empty() && self.host.is_empty() && self.pid == 0 {
+            return f.write_str("an unnamed holder");
+        }
+        write!(f, "{}@{}:{}", self.user, self.host, self.pid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn info_round_trips_and_foreign_text_is_kept() {
+        let info = HolderInfo::this_process()
+            .with_doing("reindex")
+            .with_label("version", "1.4");
+        assert_eq!(HolderInfo::from_json(&info.to_json()), info);
+        assert_eq!(HolderInfo::from_json("by hand").doing, "by hand");
+    }
+}

@@ -1,0 +1,203 @@
+//! The loss rule: when a hold is over for its holder.
+//!
+//! 1. The local deadline decides. Once it has passed, the hold is lost, whatever anybody says later: a renewal that
+//!    is answered too late revives nothing.
+//! 2. Until then only the store's own word ends it: *gone*, *taken*.
+//! 3. No word, or a bad one, ends nothing. The hold is at risk and goes on to its deadline.
+//! 4. The deadline moves only when the store confirms a renewal, and is counted from before that renewal was sent.
+//! 5. What is over stays over, with its first cause.
+//!
+//! Pure: no clock, no I/O, no task. The races are in who calls it, and it is called under one mutex.
+
+use crate::{Error, ErrorKind, Loss, LossCause, Moment, Renewal, Result};
+
+/// How one hold stands.
+#[derive(Debug)]
+pub(crate) struct HoldState {
+    valid_until: Moment,
+    /// The holder's own limit; the deadline never moves past it.
+    limit: Moment,
+    /// The last renewal's failure, if it failed.
+    trouble: Option<Error>,
+    end: Option<End>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum End {
+    Lost(Loss),
+    Released,
+}
+
+impl HoldState {
+    /// A hold that was granted until `valid_until`, to be held until `limit` at most.
+    pub(crate) fn granted(valid_until: Moment, limit: Moment) -> Self {
+        Self {
+            valid_until: valid_until.min(limit),
+            limit,
+            trouble: None,
+            end: None,
+        }
+    }
+
+    /// How it ended, if it has by now. Everything else here looks first.
+    pub(crate) fn ended(&mut self, now: Moment) -> Option<&End> {
+        if self.end.is_none() && now >= self.valid_until {
+            self.end = Some(End::Lost(self.loss_by_deadline()));
+        }
+        self.end.as_ref()
+    }
+
+    /// The store answered a renewal which, if confirmed, makes the lease last until `renewed_until`.
+    pub(crate) fn answered(&mut self, now: Moment, renewed_until: Moment, answer: Result<Renewal>) {
+        if self.ended(now).is_some() {
+            return;
+        }
+        match answer {
+            Ok(Renewal::Renewed) => {
+                // Answers may come out of order: a later one must not take back what an earlier one gave.
+                self.valid_until = self.valid_until.max(renewed_until.min(self.limit));
+                self.trouble = None;
+            }
+            Ok(Renewal::Held) => self.trouble = Some(not_extended()),
+            Ok(Renewal::Lost(cause)) => self.end = Some(End::Lost(Loss::new(cause))),
+            Err(error) => self.trouble = Some(error),
+        }
+    }
+
+    /// Ends it because its holder, or its client, wants it over. Too late if it is over already.
+    pub(crate) fn end(&mut self, now: Moment, end: End) {
+        if self.ended(now).is_none() {
+            self.end = Some(end);
+        }
+    }
+
+    pub(crate) fn valid_until(&self) -> Moment {
+        self.valid_until
+    }
+
+    /// The last failure, while the hold is at risk.
+    pub(crate) fn trouble(&self) -> Option<&Error> {
+        self.trouble.as_ref()
+    }
+
+    /// True once no renewal can move the deadline any more.
+    pub(crate) fn at_limit(&self) -> bool {
+        self.valid_until >= self.limit
+    }
+
+    fn loss_by_deadline(&mut self) -> Loss {
+        match self.trouble.take() {
+            _ if self.at_limit() => Loss::new(LossCause::MaxHold),
+            Some(error) => Loss::unreachable(error),
+            None => Loss::new(LossCause::Expired),
+        }
+    }
+}
+
+fn not_extended() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "the store has the lock as ours but did not extend it",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::since_origin(Duration::from_secs(seconds))
+    }
+
+    fn cause(state: &mut HoldState, now: Moment) -> Option<LossCause> {
+        match state.ended(now) {
+            Some(End::Lost(loss)) => Some(loss.cause()),
+            _ => None,
+        }
+    }
+
+    fn unknown() -> Result<Renewal> {
+        Err(Error::new(ErrorKind::Indeterminate, "no reply"))
+    }
+
+    #[test]
+    fn the_deadline_alone_ends_a_hold() {
+        let mut state = HoldState::granted(at(10), Moment::NEVER);
+        assert_eq!(cause(&mut state, at(9)), None);
+        assert_eq!(cause(&mut state, at(10)), Some(LossCause::Expired));
+    }
+
+    #[test]
+    fn a_late_confirmation_revives_nothing() {
+        let mut state = HoldState::granted(at(10), Moment::NEVER);
+        state.answered(at(10), at(20), Ok(Renewal::Renewed));
+        assert_eq!(cause(&mut state, at(10)), Some(LossCause::Expired));
+    }
+
+    #[test]
+    fn a_confirmed_renewal_moves_the_deadline_and_never_back() {
+        let mut state = HoldState::granted(at(10), Moment::NEVER);
+        state.answered(at(5), at(15), Ok(Renewal::Renewed));
+        state.answered(at(6), at(13), Ok(Renewal::Renewed));
+        assert_eq!(state.valid_until(), at(15));
+    }
+
+    #[test]
+    fn unknown_puts_at_risk_and_a_confirmation_takes_the_risk_back() {
+        let mut state = HoldState::granted(at(10), Moment::NEVER);
+        state.answered(at(3), at(13), unknown());
+        assert!(state.trouble().is_some());
+        assert_eq!(state.valid_until(), at(10));
+        state.answered(at(4), at(14), Ok(Renewal::Renewed));
+        assert!(state.trouble().is_none());
+    }
+
+    #[test]
+    fn held_but_not_extended_moves_no_deadline() {
+        let mut state = HoldState::granted(at(10), Moment::NEVER);
+        state.answered(at(3), at(13), Ok(Renewal::Held));
+        assert!(state.trouble().is_some());
+        assert_eq!(state.valid_until(), at(10));
+    }
+
+    #[test]
+    fn unknown_until_the_deadline_is_unreachable() {
+        let mut state = HoldState::granted(at(10), Moment::NEVER);
+        state.answered(at(3), at(13), unknown());
+        assert_eq!(cause(&mut state, at(10)), Some(LossCause::Unreachable));
+    }
+
+    #[test]
+    fn the_stores_word_ends_a_hold_before_its_deadline() {
+        let mut state = HoldState::granted(at(10), Moment::NEVER);
+        state.answered(at(3), at(13), Ok(Renewal::Lost(LossCause::Taken)));
+        assert_eq!(cause(&mut state, at(3)), Some(LossCause::Taken));
+    }
+
+    #[test]
+    fn the_first_cause_stays() {
+        let mut state = HoldState::granted(at(10), Moment::NEVER);
+        state.answered(at(3), at(13), Ok(Renewal::Lost(LossCause::Gone)));
+        state.answered(at(4), at(14), Ok(Renewal::Renewed));
+        state.end(at(5), End::Released);
+        assert_eq!(cause(&mut state, at(99)), Some(LossCause::Gone));
+    }
+
+    #[test]
+    fn no_renewal_moves_the_deadline_past_the_holders_limit() {
+        let mut state = HoldState::granted(at(10), at(12));
+        assert!(!state.at_limit());
+        state.answered(at(5), at(15), Ok(Renewal::Renewed));
+        assert!(state.at_limit());
+        assert_eq!(cause(&mut state, at(12)), Some(LossCause::MaxHold));
+    }
+
+    #[test]
+    fn what_was_released_is_not_lost_later() {
+        let mut state = HoldState::granted(at(10), Moment::NEVER);
+        state.end(at(5), End::Released);
+        assert_eq!(cause(&mut state, at(99)), None);
+        assert!(matches!(state.ended(at(99)), Some(End::Released)));
+    }
+}

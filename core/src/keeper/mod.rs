@@ -1,0 +1,172 @@
+//! The keeper: one task per client that renews every held lease at a third of its length and announces losses.
+//!
+//! Not a task, a timer or a thread per lock: holds stand in one [`Schedule`], and those that fall due together are
+//! renewed by one call of the backend. What an answer means is the [loss rule](loss_rule); when to ask is here.
+
+pub(crate) mod loss_rule;
+mod renewal;
+mod schedule;
+
+pub(crate) use schedule::Key;
+
+use crate::client::{Core, Held};
+use crate::{Moment, lock_up};
+use renewal::{BATCH, renew};
+use schedule::Schedule;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+/// The parts of a lease after which it is renewed: two more attempts fit in before it ends.
+const PARTS: u32 = 3;
+/// How much earlier than due a renewal may go along with others, as a part of its lease.
+const SLACK_PARTS: u32 = 30;
+
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    state: Mutex<State>,
+    wake: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct State {
+    schedule: Schedule<Arc<Held>>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                schedule: Schedule::new(),
+                task: None,
+            }),
+            wake: Arc::default(),
+        }
+    }
+
+    /// Looks after a new hold, from now on.
+    pub(crate) fn watch(&self, core: &Arc<Core>, held: &Arc<Held>, runtime: &Handle) {
+        let due = held.first_due();
+        let mut state = lock_up(&self.state);
+        let wake = place(&mut state.schedule, held, due);
+        // The task may have ended with the runtime that it ran on, while the client goes on in another.
+        if state.task.as_ref().is_none_or(JoinHandle::is_finished) {
+            state.task = Some(runtime.spawn(keep(Arc::downgrade(core), Arc::clone(&self.wake))));
+        } else if wake {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Looks at a hold at another time than planned. One that was forgotten meanwhile stays forgotten.
+    fn reschedule(&self, held: &Arc<Held>, due: Moment) {
+        if move_to(&mut lock_up(&self.state).schedule, held, due) {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Looks after it no longer.
+    pub(crate) fn forget(&self, held: &Held) {
+        let mut state = lock_up(&self.state);
+        if let Some(key) = held.leave_place() {
+            state.schedule.remove(key);
+        }
+    }
+
+    /// Looks after none any longer, and answers which there were.
+    pub(crate) fn forget_all(&self) -> Vec<Arc<Held>> {
+        let all = lock_up(&self.state).schedule.drain();
+        for held in &all {
+            held.leave_place();
+        }
+        all
+    }
+
+    /// Takes the holds that are due, and enters each again for when it must be looked at next, so that a renewal
+    /// that is never answered does not hide its deadline. Answers those to be renewed.
+    fn due(&self, now: Moment) -> Vec<Arc<Held>> {
+        let mut due = lock_up(&self.state)
+            .schedule
+            .take_due(now, |held| held.ttl() / SLACK_PARTS);
+        // Not under the lock: a step may announce a loss, and an observer may do anything, such as drop a guard.
+        let steps: Vec<Step> = due.iter().map(|held| held.step(now)).collect();
+        let mut state = lock_up(&self.state);
+        let mut steps = steps.into_iter();
+        due.retain(|held| match steps.next() {
+            Some(Step::Renew { ask_again_at }) => {
+                move_to(&mut state.schedule, held, ask_again_at);
+                true
+            }
+            Some(Step::LookAt(moment)) => {
+                move_to(&mut state.schedule, held, moment);
+                false
+            }
+            Some(Step::Forget) | None => {
+                held.leave_place();
+                false
+            }
+        });
+        due
+    }
+
+    fn plan(&self) -> Moment {
+        lock_up(&self.state).schedule.plan()
+    }
+}
+
+/// The last handle to a client is gone: let its task notice.
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.wake.notify_one();
+    }
+}
+
+/// What to do with a hold that is due.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// It is over.
+    Forget,
+    /// It is not to be renewed; look again then.
+    LookAt(Moment),
+    /// Renew it, and if nothing was heard by then, again.
+    Renew { ask_again_at: Moment },
+}
+
+/// When a lease that was granted or confirmed at `sent_at` is renewed.
+pub(crate) fn renewal_due(sent_at: Moment, ttl: Duration) -> Moment {
+    sent_at.plus(ttl / PARTS)
+}
+
+/// Gives a hold another place, if it has one at all. True if the keeper must be woken for it.
+fn move_to(schedule: &mut Schedule<Arc<Held>>, held: &Arc<Held>, due: Moment) -> bool {
+    let Some(key) = held.leave_place() else {
+        return false;
+    };
+    schedule.remove(key);
+    place(schedule, held, due)
+}
+
+fn place(schedule: &mut Schedule<Arc<Held>>, held: &Arc<Held>, due: Moment) -> bool {
+    schedule.enter(due, |key| {
+        held.take_place(key);
+        Arc::clone(held)
+    })
+}
+
+async fn keep(core: Weak<Core>, wake: Arc<Notify>) {
+    while let Some(core) = core.upgrade() {
+        let due = core.keeper.due(core.clock.now());
+        for batch in due.chunks(BATCH) {
+            // A task of its own: a batch that hangs, or a backend that panics, holds up no other.
+            tokio::spawn(renew(Arc::clone(&core), batch.to_vec()));
+        }
+        let sleep = core.clock.sleep_until(core.keeper.plan());
+        drop(core);
+        tokio::select! {
+            () = sleep => {}
+            () = wake.notified() => {}
+        }
+    }
+}

@@ -1,0 +1,53 @@
+use super::renewal_due;
+use crate::client::{Core, Held};
+use crate::{Claim, Error, ErrorKind, Moment, Renewal, Result};
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::Instrument;
+
+/// How many leases travel in one call. Above a hundred or so the store gains little, and one long script or
+/// transaction holds up everybody else.
+pub(super) const BATCH: usize = 128;
+
+/// The pause before an unconfirmed renewal is tried again: a tenth of the lease, within these bounds.
+const RETRY_PARTS: u32 = 10;
+const RETRY_AT_LEAST: Duration = Duration::from_millis(5);
+const RETRY_AT_MOST: Duration = Duration::from_secs(5);
+
+/// Renews these holds in one call, and enters what was heard.
+pub(super) async fn renew(core: Arc<Core>, batch: Vec<Arc<Held>>) {
+    let claims: Vec<Claim> = batch.iter().map(|held| held.claim_to_renew()).collect();
+    let span = tracing::trace_span!(target: "leasehold", "leasehold.renew", lock.backend = core.semantics.backend, leases = claims.len());
+    let sent_at = core.clock.now();
+    let mut answers = core.backend.renew(&claims).instrument(span).await.into_iter();
+    for (held, claim) in batch.iter().zip(&claims) {
+        let answer = answers.next().unwrap_or_else(|| Err(unanswered()));
+        enter(&core, held, sent_at, claim.ttl(), answer);
+    }
+}
+
+fn enter(core: &Core, held: &Arc<Held>, sent_at: Moment, ttl: Duration, answer: Result<Renewal>) {
+    let confirmed = matches!(answer, Ok(Renewal::Renewed));
+    held.answered(sent_at, ttl, answer);
+    if confirmed {
+        core.keeper.reschedule(held, renewal_due(sent_at, ttl));
+    } else if held.still_held() {
+        core.keeper
+            .reschedule(held, core.clock.now().plus(retry_pause(ttl)));
+    } else {
+        core.keeper.forget(held);
+    }
+}
+
+/// Jittered, so that the holders of many locks do not come back in step after an outage.
+fn retry_pause(ttl: Duration) -> Duration {
+    let pause = (ttl / RETRY_PARTS).clamp(RETRY_AT_LEAST, RETRY_AT_MOST);
+    pause.mul_f64(0.5 + fastrand::f64() / 2.0)
+}
+
+fn unanswered() -> Error {
+    Error::new(
+        ErrorKind::Indeterminate,
+        "the backend left a renewal without an answer",
+    )
+}

@@ -1,0 +1,130 @@
+//! Which hold is to be looked at when.
+
+use crate::Moment;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Entries in the order in which they fall due. `Entry` says where it stands by a [`Key`] that it keeps.
+#[derive(Debug)]
+pub(crate) struct Schedule<Entry> {
+    entries: BTreeMap<Key, Entry>,
+    next_number: u64,
+    /// When the keeper will look next. An entry that is due earlier must wake it.
+    planned: Moment,
+}
+
+/// The place of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    due: Moment,
+    number: u64,
+}
+
+impl<Entry> Schedule<Entry> {
+    pub(crate) fn new() -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            next_number: 0,
+            planned: Moment::NEVER,
+        }
+    }
+
+    /// Enters an entry. True if the keeper must be woken for it.
+    ///
+    /// It need not be for nearly all: with one ttl in use, a new entry falls due after all others. So acquiring a lock
+    /// wakes no other thread, but for the first one after a quiet third of a lease.
+    pub(crate) fn enter(&mut self, due: Moment, entry: impl FnOnce(Key) -> Entry) -> bool {
+        let key = Key {
+            due,
+            number: self.next_number,
+        };
+        self.next_number += 1;
+        self.entries.insert(key, entry(key));
+        let earlier = due < self.planned;
+        if earlier {
+            self.planned = due;
+        }
+        earlier
+    }
+
+    pub(crate) fn remove(&mut self, key: Key) {
+        self.entries.remove(&key);
+    }
+
+    /// Takes the entries that are due, and those that will be so soon, by their own `slack`, that they had better go
+    /// along.
+    pub(crate) fn take_due(&mut self, now: Moment, slack: impl Fn(&Entry) -> Duration) -> Vec<Entry> {
+        let mut due = Vec::new();
+        while let Some(first) = self.entries.first_entry() {
+            if first.key().due > now.plus(slack(first.get())) {
+                break;
+            }
+            due.push(first.remove());
+        }
+        due
+    }
+
+    /// When to look next, and the promise to do so.
+    pub(crate) fn plan(&mut self) -> Moment {
+        self.planned = self
+            .entries
+            .first_key_value()
+            .map_or(Moment::NEVER, |(key, _)| key.due);
+        self.planned
+    }
+
+    pub(crate) fn drain(&mut self) -> Vec<Entry> {
+        std::mem::take(&mut self.entries).into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::since_origin(Duration::from_secs(seconds))
+    }
+
+    fn entry(name: &'static str) -> impl FnOnce(Key) -> (&'static str, Key) {
+        move |key| (name, key)
+    }
+
+    fn names(due: Vec<(&'static str, Key)>) -> Vec<&'static str> {
+        due.into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn what_is_due_comes_in_order_and_takes_the_nearly_due_along() {
+        let mut schedule = Schedule::new();
+        for (due, name) in [(12, "c"), (10, "a"), (11, "b"), (20, "d")] {
+            schedule.enter(at(due), entry(name));
+        }
+        assert_eq!(
+            names(schedule.take_due(at(10), |_| Duration::from_secs(2))),
+            ["a", "b", "c"]
+        );
+        assert_eq!(schedule.plan(), at(20));
+    }
+
+    #[test]
+    fn only_an_earlier_entry_wakes_the_keeper() {
+        let mut schedule = Schedule::new();
+        assert!(schedule.enter(at(10), entry("first")));
+        assert!(!schedule.enter(at(11), entry("later")));
+        assert!(schedule.enter(at(9), entry("earlier")));
+    }
+
+    #[test]
+    fn a_removed_entry_does_not_come() {
+        let mut schedule = Schedule::new();
+        let mut place = None;
+        schedule.enter(at(10), |key| {
+            place = Some(key);
+            ("gone", key)
+        });
+        schedule.remove(place.unwrap());
+        assert!(schedule.take_due(at(99), |_| Duration::ZERO).is_empty());
+        assert_eq!(schedule.plan(), Moment::NEVER);
+    }
+}

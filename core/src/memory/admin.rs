@@ -1,0 +1,54 @@
+use super::MemoryBackend;
+use crate::{FencingToken, Finding, LockAdmin, LockName, LockStatus, Moment, Result, Waiter, lock_up};
+use async_trait::async_trait;
+
+#[async_trait]
+impl LockAdmin for MemoryBackend {
+    async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>> {
+        Ok(lock_up(&self.store).status(name, self.clock.now()))
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
+        let now = self.clock.now();
+        let store = lock_up(&self.store);
+        let names = store.names().filter(|name| name.as_str().starts_with(prefix));
+        Ok(names.filter_map(|name| store.status(name, now)).collect())
+    }
+
+    async fn waiters(&self, _name: &LockName) -> Result<Vec<Waiter>> {
+        Ok(Vec::new())
+    }
+
+    async fn force_release(
+        &self,
+        name: &LockName,
+        only_if: Option<FencingToken>,
+    ) -> Result<Option<LockStatus>> {
+        let now = self.clock.now();
+        let mut store = lock_up(&self.store);
+        let Some(status) = store.status(name, now) else {
+            return Ok(None);
+        };
+        if only_if.is_some() && only_if != status.token {
+            return Ok(None);
+        }
+        if let Some(entry) = store.held(name, now) {
+            entry.owner = None;
+            entry.ends_at = Moment::ORIGIN;
+        }
+        self.freed.notify_waiters();
+        Ok(Some(status))
+    }
+
+    async fn init(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn init_script(&self) -> Option<String> {
+        None
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>> {
+        Ok(Vec::new())
+    }
+}

@@ -1,0 +1,131 @@
+//! The reference backend: locks of one process. The shortest correct implementation, to be read first.
+
+mod admin;
+mod store;
+
+use crate::{
+    Attempt, Busy, Claim, Clock, Error, ErrorKind, Fault, Grant, LockAdmin, LockBackend, LossCause, Outcome,
+    Promises, Reach, Release, Renewal, Result, Semantics, SystemClock, TokenClass, WakeUp, lock_up,
+};
+use async_trait::async_trait;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use store::Store;
+use tokio::sync::Notify;
+
+/// Locks in this process's memory, shared by the clones of one value. For tests, and for code that must choose its
+/// store by configuration.
+#[derive(Clone, Debug)]
+pub struct MemoryBackend {
+    store: Arc<Mutex<Store>>,
+    freed: Arc<Notify>,
+    clock: Arc<dyn Clock>,
+}
+
+impl MemoryBackend {
+    /// How long a waiter sleeps if it is not told: until the end of the present lease, or this.
+    const FALLBACK: Duration = Duration::from_millis(250);
+
+    /// An empty store on the system's clock.
+    pub fn new() -> Self {
+        Self::with_clock(Arc::new(SystemClock::new()))
+    }
+
+    /// An empty store on this clock: virtual time, in tests.
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            store: Arc::default(),
+            freed: Arc::default(),
+            clock,
+        }
+    }
+}
+
+impl Default for MemoryBackend {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl LockBackend for MemoryBackend {
+    fn semantics(&self) -> Semantics {
+        let promises = Promises::new(|fault| match fault {
+            Fault::None | Fault::HolderPaused | Fault::ExecutorStarved | Fault::ClientClockJumps => {
+                Outcome::Holds
+            }
+            Fault::ClientSuspended | Fault::RecordDeleted => Outcome::Holds,
+            _ => Outcome::NotApplicable,
+        });
+        let mut semantics = Semantics::lease("memory", "process", promises);
+        semantics.reach = Reach::Process;
+        semantics.expiry_clock = crate::ExpiryClock::Host;
+        semantics.wake_up = WakeUp::Push {
+            fallback: Self::FALLBACK,
+        };
+        semantics.token = TokenClass::Process;
+        semantics
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        let now = self.clock.now();
+        let mut store = lock_up(&self.store);
+        if let Some(entry) = store.held(claim.name(), now) {
+            if entry.owner != Some(claim.owner()) {
+                return Ok(Attempt::Busy(Busy::new().with_end(entry.ends_at.since(now))));
+            }
+            entry.ends_at = entry.ends_at.max(now.plus(claim.ttl()));
+            return Ok(Attempt::Granted(Grant::new(entry.token)));
+        }
+        let token = store.grant(claim, now).ok_or_else(tokens_used_up)?;
+        Ok(Attempt::Granted(Grant::new(token)))
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        let now = self.clock.now();
+        let mut store = lock_up(&self.store);
+        let renew = |claim: &Claim| match store.held(claim.name(), now) {
+            Some(entry) if entry.owner == Some(claim.owner()) => {
+                entry.ends_at = entry.ends_at.max(now.plus(claim.ttl()));
+                Ok(Renewal::Renewed)
+            }
+            Some(_) => Ok(Renewal::Lost(LossCause::Taken)),
+            None => Ok(Renewal::Lost(LossCause::Gone)),
+        };
+        claims.iter().map(renew).collect()
+    }
+
+    async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
+        let now = self.clock.now();
+        let mut store = lock_up(&self.store);
+        match store.held(claim.name(), now) {
+            Some(entry) if entry.owner == Some(claim.owner()) => {
+                entry.owner = None;
+                entry.ends_at = now.plus(linger);
+                self.freed.notify_waiters();
+                Ok(Release::Released)
+            }
+            _ => Ok(Release::NotHeld),
+        }
+    }
+
+    async fn changed(&self, _claim: &Claim) {
+        self.freed.notified().await;
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        Some(self)
+    }
+
+    async fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn tokens_used_up() -> Error {
+    Error::new(
+        ErrorKind::Misconfigured,
+        "the fencing tokens of this name are used up",
+    )
+    .with_help("use another name; a clock far in the future may have used them up")
+}

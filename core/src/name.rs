@@ -1,0 +1,147 @@
+use crate::{Error, Result};
+use serde::{Serialize, Serializer};
+use std::fmt;
+use std::sync::Arc;
+
+/// The name of a lock: 1 to 512 bytes of UTF-8 without control characters.
+///
+/// Names are compared byte by byte on every backend: `A`, `a`, `A ` and `Á` are four locks, and so are the composed and
+/// the decomposed form of an accented letter. Nothing is normalised, shortened or hashed.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LockName(Arc<str>);
+
+impl LockName {
+    /// The longest name, in bytes.
+    pub const MAX_BYTES: usize = 512;
+
+    /// Checks a name.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid), naming what is wrong and where.
+    pub fn new(name: impl AsRef<str>) -> Result<Self> {
+        let name = name.as_ref();
+        if name.is_empty() {
+            return Err(Error::invalid(
+                "lock name",
+                "it is empty",
+                "give it at least one character",
+            ));
+        }
+        if name.len() > Self::MAX_BYTES {
+            return Err(Error::invalid(
+                "lock name",
+                format_args!("{} bytes, limit {}", name.len(), Self::MAX_BYTES),
+                "shorten it, or use a digest of it",
+            ));
+        }
+        if let Some((at, control)) = name.char_indices().find(|(_, c)| c.is_control()) {
+            return Err(Error::invalid(
+                "lock name",
+                format_args!("control character U+{:04X} at byte {at}", u32::from(control)),
+                "take it out, or percent-encode it",
+            ));
+        }
+        Ok(Self(name.into()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<&str> for LockName {
+    type Error = Error;
+
+    fn try_from(name: &str) -> Result<Self> {
+        Self::new(name)
+    }
+}
+
+impl TryFrom<String> for LockName {
+    type Error = Error;
+
+    fn try_from(name: String) -> Result<Self> {
+        Self::new(name)
+    }
+}
+
+impl TryFrom<&String> for LockName {
+    type Error = Error;
+
+    fn try_from(name: &String) -> Result<Self> {
+        Self::new(name)
+    }
+}
+
+impl From<&Self> for LockName {
+    fn from(name: &Self) -> Self {
+        name.clone()
+    }
+}
+
+impl Serialize for LockName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl fmt::Display for LockName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for LockName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn good_names_are_kept_byte_for_byte() {
+        for name in [
+            "a",
+            "A ",
+            "../x",
+            "/abs",
+            "{tag}",
+            "zookeeper",
+            "é",
+            "e\u{301}",
+            "🔒",
+            &"x".repeat(512),
+        ] {
+            assert_eq!(LockName::new(name).unwrap().as_str(), name);
+        }
+    }
+
+    #[test]
+    fn bad_names_are_refused_with_field_value_limit_and_fix() {
+        let long = "x".repeat(513);
+        let cases = [
+            ("", "invalid lock name: it is empty"),
+            (&long, "invalid lock name: 513 bytes, limit 512"),
+            ("abc\0d", "invalid lock name: control character U+0000 at byte 3"),
+            ("a\nb", "invalid lock name: control character U+000A at byte 1"),
+            ("a\tb", "invalid lock name: control character U+0009 at byte 1"),
+            (
+                "\u{1b}[2J",
+                "invalid lock name: control character U+001B at byte 0",
+            ),
+            ("é\u{85}", "invalid lock name: control character U+0085 at byte 2"),
+        ];
+        for (name, message) in cases {
+            let error = LockName::new(name).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert_eq!(error.to_string(), message);
+            assert!(error.help().is_some());
+        }
+    }
+}

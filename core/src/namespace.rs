@@ -1,0 +1,70 @@
+use crate::{Error, LockName, Result};
+use std::sync::Arc;
+
+/// What stands in front of every lock name in the store, so that two applications can share one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Namespace(Arc<str>);
+
+impl Namespace {
+    /// The longest prefix, in bytes.
+    pub const MAX_BYTES: usize = 128;
+
+    /// The namespace of this prefix; the empty one puts nothing in front.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) if it is too long or has a control character.
+    pub fn new(prefix: &str) -> Result<Self> {
+        if prefix.len() > Self::MAX_BYTES {
+            let problem = format_args!("{} bytes, limit {}", prefix.len(), Self::MAX_BYTES);
+            return Err(Error::invalid("prefix", problem, "shorten it"));
+        }
+        if prefix.chars().any(char::is_control) {
+            return Err(Error::invalid(
+                "prefix",
+                "it has a control character",
+                "take it out",
+            ));
+        }
+        Ok(Self(prefix.into()))
+    }
+
+    /// The prefix.
+    pub fn prefix(&self) -> &str {
+        &self.0
+    }
+
+    /// The name under which the store knows a lock.
+    pub fn stored(&self, name: &str) -> String {
+        format!("{}{name}", self.0)
+    }
+
+    /// The lock that the store knows under this name, if it is one of this namespace.
+    pub fn name(&self, stored: &str) -> Option<LockName> {
+        stored
+            .strip_prefix(&*self.0)
+            .and_then(|name| LockName::new(name).ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_in_and_come_out() {
+        let shop = Namespace::new("shop/").unwrap();
+        assert_eq!(shop.stored("a"), "shop/a");
+        assert_eq!(shop.name("shop/a").unwrap().as_str(), "a");
+        assert_eq!(shop.name("other/a"), None);
+        assert_eq!(shop.name("shop/"), None);
+        assert_eq!(Namespace::default().stored("a"), "a");
+    }
+
+    #[test]
+    fn odd_prefixes_are_refused() {
+        assert!(Namespace::new("a\n").is_err());
+        let error = Namespace::new(&"x".repeat(129)).unwrap_err();
+        assert_eq!(error.to_string(), "invalid prefix: 129 bytes, limit 128");
+    }
+}

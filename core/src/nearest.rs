@@ -1,0 +1,35 @@
+/// The help for a word that nobody knows: the nearest known one, and all of them.
+pub fn did_you_mean<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let mut known: Vec<&str> = known.into_iter().collect();
+    known.sort_unstable();
+    known.dedup();
+    let nearest = known
+        .iter()
+        .map(|word| (strsim::damerau_levenshtein(unknown, word), *word))
+        .filter(|(distance, word)| *distance <= 1 + word.len() / 4)
+        .min();
+    let list = if known.is_empty() {
+        "none".to_owned()
+    } else {
+        known.join(", ")
+    };
+    match nearest {
+        Some((_, nearest)) => format!("did you mean {nearest:?}? known: {list}"),
+        None => format!("known: {list}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_is_named_if_it_is_near() {
+        assert_eq!(
+            did_you_mean("reddis", ["redis", "memory"]),
+            "did you mean \"redis\"? known: memory, redis"
+        );
+        assert_eq!(did_you_mean("etcd", ["redis", "memory"]), "known: memory, redis");
+        assert_eq!(did_you_mean("x", []), "known: none");
+    }
+}

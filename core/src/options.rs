@@ -1,0 +1,267 @@
+use crate::{Error, HolderInfo, Moment, Result};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// How to acquire, and how to hold. Every setter says its default.
+///
+/// ```
+/// # use leasehold_core::AcquireOptions;
+/// # use std::time::Duration;
+/// let options = AcquireOptions::new().with_ttl(Duration::from_secs(10)).with_wait(Duration::from_secs(2));
+/// ```
+#[derive(Clone, Debug)]
+pub struct AcquireOptions {
+    pub(crate) ttl: Duration,
+    pub(crate) wait: Wait,
+    pub(crate) renewed: bool,
+    pub(crate) max_hold: Duration,
+    pub(crate) hold_at_least: Duration,
+    pub(crate) holder: Arc<str>,
+}
+
+/// How long to wait while somebody else holds the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Wait {
+    /// Exactly one attempt. It ends when the store has answered, or when the backend's own time-out says it will not.
+    No,
+    /// Until the lock is free or this time is over, whatever the store does: one deadline covers connecting, queueing
+    /// and every request. A store that cannot be reached is asked again for as long.
+    UpTo(Duration),
+    /// Until the lock is free. A store that cannot be reached at first is an error at once; one that goes away later
+    /// is waited for.
+    #[default]
+    Forever,
+}
+
+impl AcquireOptions {
+    /// The shortest lease. Below it, the drift allowance and one round trip eat the lease up.
+    pub const MIN_TTL: Duration = Duration::from_millis(50);
+    /// The longest lease: what a crashed holder can cost.
+    pub const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+    /// The default lease: 30 s, as in Redisson and `DistributedLock` for .NET.
+    pub const DEFAULT_TTL: Duration = Duration::from_secs(30);
+
+    /// The defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The length of the lease, from 50 ms to 24 h, rounded up to whole milliseconds: how long a crashed holder keeps
+    /// others out. Default: 30 s.
+    #[must_use]
+    pub fn with_ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// How long to wait for a lock that is held; a `Duration` of zero is one attempt, `Duration::MAX` is for ever.
+    /// Default: for ever.
+    #[must_use]
+    pub fn with_wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.wait = wait.into();
+        self
+    }
+
+    /// Makes the lease a fixed one: nobody renews it, and it ends one ttl after the grant unless the holder calls
+    /// [`extend`](crate::LockGuard::extend). Default: renewed at a third of the ttl for as long as the guard lives.
+    #[must_use]
+    pub fn with_fixed_lease(mut self) -> Self {
+        self.renewed = false;
+        self
+    }
+
+    /// Ends the hold, with [`MaxHold`](crate::LossCause::MaxHold), after this time, however healthy the renewals are:
+    /// a holder that hangs does not keep the lock for ever. Default: no limit.
+    #[must_use]
+    pub fn with_max_hold(mut self, max_hold: Duration) -> Self {
+        self.max_hold = max_hold;
+        self
+    }
+
+    /// Keeps others out for at least this time after the grant, even if the guard is released earlier. For periodic
+    /// jobs that are shorter than the difference between the clocks that start them. At most 24 h. Default: zero.
+    #[must_use]
+    pub fn with_hold_at_least(mut self, hold_at_least: Duration) -> Self {
+        self.hold_at_least = hold_at_least;
+        self
+    }
+
+    /// What others see of this holder, at most [`HolderInfo::MAX_BYTES`]. Default: user, host, process id, program.
+    #[must_use]
+    pub fn with_holder(mut self, holder: &HolderInfo) -> Self {
+        self.holder = holder.to_json().into();
+        self
+    }
+
+    /// The length of the lease.
+    pub fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// How long to wait.
+    pub fn wait(&self) -> Wait {
+        self.wait
+    }
+
+    /// The options in their normal form, or what is wrong with them. Before any I/O.
+    pub(crate) fn checked(mut self) -> Result<Self> {
+        self.ttl = check_ttl(self.ttl)?;
+        if self.max_hold.is_zero() {
+            return Err(Error::invalid(
+                "max_hold",
+                "it is zero",
+                "give it a time, or leave it out",
+            ));
+        }
+        if self.hold_at_least > Self::MAX_TTL {
+            let problem = format_args!("{:?}, limit {:?}", self.hold_at_least, Self::MAX_TTL);
+            return Err(Error::invalid("hold_at_least", problem, "shorten it"));
+        }
+        if self.hold_at_least > self.max_hold {
+            let problem = format_args!(
+                "{:?} is longer than max_hold {:?}",
+                self.hold_at_least, self.max_hold
+            );
+            return Err(Error::invalid(
+                "hold_at_least",
+                problem,
+                "make it the shorter of the two",
+            ));
+        }
+        if self.holder.len() > HolderInfo::MAX_BYTES {
+            let problem = format_args!("{} bytes, limit {}", self.holder.len(), HolderInfo::MAX_BYTES);
+            return Err(Error::invalid(
+                "holder info",
+                problem,
+                "shorten its text and labels",
+            ));
+        }
+        Ok(self)
+    }
+}
+
+/// A lease length in whole milliseconds, if it is in range.
+pub(crate) fn check_ttl(ttl: Duration) -> Result<Duration> {
+    let (min, max) = (AcquireOptions::MIN_TTL, AcquireOptions::MAX_TTL);
+    if ttl < min {
+        return Err(Error::invalid(
+            "ttl",
+            format_args!("{ttl:?}, at least {min:?}"),
+            "lengthen it",
+        ));
+    }
+    if ttl > max {
+        let fix = "shorten it: a lease that is renewed need not outlast the work";
+        return Err(Error::invalid(
+            "ttl",
+            format_args!("{ttl:?}, at most {max:?}"),
+            fix,
+        ));
+    }
+    Ok(Duration::from_millis(
+        u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX),
+    ))
+}
+
+impl Default for AcquireOptions {
+    fn default() -> Self {
+        // Looked up once: the host name costs a system call, and acquiring is the fast path.
+        static THIS_PROCESS: OnceLock<Arc<str>> = OnceLock::new();
+        let holder = THIS_PROCESS.get_or_init(|| HolderInfo::this_process().to_json().into());
+        Self {
+            ttl: Self::DEFAULT_TTL,
+            wait: Wait::default(),
+            renewed: true,
+            max_hold: Duration::MAX,
+            hold_at_least: Duration::ZERO,
+            holder: Arc::clone(holder),
+        }
+    }
+}
+
+impl Wait {
+    /// The one deadline of an acquisition that begins now.
+    pub(crate) fn deadline(self, now: Moment) -> Option<Moment> {
+        match self {
+            Self::UpTo(time) => Some(now.plus(time)),
+            Self::No | Self::Forever => None,
+        }
+    }
+}
+
+impl From<Duration> for Wait {
+    fn from(time: Duration) -> Self {
+        match time {
+            Duration::ZERO => Self::No,
+            Duration::MAX => Self::Forever,
+            time => Self::UpTo(time),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(options: AcquireOptions) -> String {
+        options.checked().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_ttl_out_of_range_is_refused_with_the_limit() {
+        let with = |ttl| AcquireOptions::new().with_ttl(ttl);
+        assert_eq!(problem(with(Duration::ZERO)), "invalid ttl: 0ns, at least 50ms");
+        assert_eq!(
+            problem(with(Duration::from_nanos(1))),
+            "invalid ttl: 1ns, at least 50ms"
+        );
+        assert_eq!(
+            problem(with(Duration::from_secs(86_401))),
+            "invalid ttl: 86401s, at most 86400s"
+        );
+        assert!(problem(with(Duration::MAX)).ends_with("at most 86400s"));
+        assert!(with(AcquireOptions::MIN_TTL).checked().is_ok());
+        assert!(with(AcquireOptions::MAX_TTL).checked().is_ok());
+    }
+
+    #[test]
+    fn a_ttl_is_rounded_up_to_whole_milliseconds() {
+        let options = AcquireOptions::new()
+            .with_ttl(Duration::from_micros(60_001))
+            .checked()
+            .unwrap();
+        assert_eq!(options.ttl(), Duration::from_millis(61));
+    }
+
+    #[test]
+    fn limits_of_the_hold_must_fit_together() {
+        let options = AcquireOptions::new();
+        assert_eq!(
+            problem(options.clone().with_max_hold(Duration::ZERO)),
+            "invalid max_hold: it is zero"
+        );
+        let crossed = options
+            .clone()
+            .with_max_hold(Duration::from_secs(1))
+            .with_hold_at_least(Duration::from_secs(2));
+        assert_eq!(
+            problem(crossed),
+            "invalid hold_at_least: 2s is longer than max_hold 1s"
+        );
+        let too_long = options.clone().with_hold_at_least(Duration::from_secs(86_401));
+        assert_eq!(problem(too_long), "invalid hold_at_least: 86401s, limit 86400s");
+        let chatty = options.with_holder(&HolderInfo::default().with_doing("x".repeat(2000)));
+        assert_eq!(problem(chatty), "invalid holder info: 2020 bytes, limit 1024");
+    }
+
+    #[test]
+    fn the_longest_wait_is_for_ever_and_the_shortest_is_none() {
+        assert_eq!(Wait::from(Duration::MAX), Wait::Forever);
+        assert_eq!(Wait::from(Duration::ZERO), Wait::No);
+        assert_eq!(
+            Wait::UpTo(Duration::MAX).deadline(Moment::ORIGIN),
+            Some(Moment::NEVER)
+        );
+    }
+}

@@ -1,0 +1,162 @@
+use serde::{Serialize, Serializer, ser::SerializeMap};
+
+/// The faults that a lock can meet. One row of the table that every backend fills in.
+///
+/// Complete on purpose: a fault that is added here must make every backend say what it promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "a new fault is to break the build of every backend until it answers"
+)]
+pub enum Fault {
+    /// None at all.
+    None,
+    /// The holder's process is killed.
+    HolderKilled,
+    /// The holder's process is stopped for longer than its lease, and goes on.
+    HolderPaused,
+    /// The holder's executor is blocked for longer than the lease.
+    ExecutorStarved,
+    /// Nothing passes between holder and store for longer than the lease.
+    HolderPartitioned,
+    /// The reply to an acquisition is lost.
+    AcquireReplyLost,
+    /// The store is stopped for longer than the lease, and goes on.
+    StorePaused,
+    /// The store's process is killed and started again with what it had written.
+    StoreRestarted,
+    /// The store's machine loses power.
+    PowerLost,
+    /// An administrator deletes one lock's record.
+    RecordDeleted,
+    /// Everything in the store is deleted.
+    DataLost,
+    /// A replica takes over from a primary that had not sent it everything.
+    FailOver,
+    /// A client talks to a primary that was replaced.
+    SplitBrain,
+    /// A minority of the store's nodes is down.
+    MinorityDown,
+    /// A majority of the store's nodes is down.
+    QuorumLost,
+    /// The store's wall clock jumps ahead by more than the lease.
+    StoreClockForward,
+    /// The store's wall clock jumps back.
+    StoreClockBack,
+    /// A client's wall clock jumps.
+    ClientClockJumps,
+    /// The client's host is suspended and wakes up after the lease.
+    ClientSuspended,
+    /// The store runs out of memory and evicts what it may.
+    MemoryFull,
+    /// The store's disk is full.
+    DiskFull,
+    /// An administrator ends the client's connections.
+    ConnectionKilled,
+    /// A pooler stands between client and store and hands connections on.
+    Pooler,
+    /// The store's files lie on a network file system.
+    NetworkFileSystem,
+}
+
+impl Fault {
+    /// All of them, in the order of the table.
+    pub const ALL: [Self; 24] = [
+        Self::None,
+        Self::HolderKilled,
+        Self::HolderPaused,
+        Self::ExecutorStarved,
+        Self::HolderPartitioned,
+        Self::AcquireReplyLost,
+        Self::StorePaused,
+        Self::StoreRestarted,
+        Self::PowerLost,
+        Self::RecordDeleted,
+        Self::DataLost,
+        Self::FailOver,
+        Self::SplitBrain,
+        Self::MinorityDown,
+        Self::QuorumLost,
+        Self::StoreClockForward,
+        Self::StoreClockBack,
+        Self::ClientClockJumps,
+        Self::ClientSuspended,
+        Self::MemoryFull,
+        Self::DiskFull,
+        Self::ConnectionKilled,
+        Self::Pooler,
+        Self::NetworkFileSystem,
+    ];
+}
+
+/// What a backend promises under a [`Fault`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(clippy::exhaustive_enums, reason = "complete: the verdicts of the comparison")]
+pub enum Outcome {
+    /// One owner in the store; every holder knows in time when it may no longer be sure. Effects of a holder that was
+    /// paused need the token, on every store there is.
+    Holds,
+    /// Two owners are possible, and their tokens still grow: a resource that checks them is safe.
+    FencedOnly,
+    /// Nobody gets the lock until the fault is healed, and nobody gets it twice.
+    Unavailable,
+    /// Two owners are possible, and tokens may repeat.
+    MayBreak,
+    /// Cannot happen here.
+    NotApplicable,
+}
+
+/// What is promised under every fault: complete, because it is made from a function of all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promises([Outcome; Fault::ALL.len()]);
+
+impl Promises {
+    /// The table of this function.
+    pub fn new(promise: impl Fn(Fault) -> Outcome) -> Self {
+        Self(Fault::ALL.map(promise))
+    }
+
+    /// What is promised under this fault.
+    pub fn under(&self, fault: Fault) -> Outcome {
+        self.0[fault as usize]
+    }
+
+    /// The table, row by row.
+    pub fn iter(&self) -> impl Iterator<Item = (Fault, Outcome)> {
+        Fault::ALL.into_iter().zip(self.0)
+    }
+}
+
+impl Serialize for Promises {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (fault, outcome) in self.iter() {
+            map.serialize_entry(&fault, &outcome)?;
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_stands_at_its_own_place_in_the_table() {
+        for (index, fault) in Fault::ALL.into_iter().enumerate() {
+            assert_eq!(fault as usize, index);
+        }
+    }
+
+    #[test]
+    fn a_promise_is_found_under_its_fault() {
+        let promises = Promises::new(|fault| match fault {
+            Fault::DataLost => Outcome::FencedOnly,
+            _ => Outcome::Holds,
+        });
+        assert_eq!(promises.under(Fault::DataLost), Outcome::FencedOnly);
+        assert_eq!(promises.under(Fault::NetworkFileSystem), Outcome::Holds);
+    }
+}

@@ -1,0 +1,195 @@
+//! Store URLs: which store, where, and how.
+//!
+//! `scheme://[user[:password]@]host[:port]{,host[:port]}[/path][?key=value{&key=value}]`, or `scheme:path` for stores
+//! that are files. A parser of our own because the common ones refuse several hosts with ports, and read the first
+//! directory of `sqlite://dir/file` as a host.
+
+mod authority;
+mod query;
+mod redact;
+
+pub use authority::{Authority, Endpoint};
+pub use query::Query;
+
+use crate::{Error, Result};
+use percent_encoding::percent_decode_str;
+use secrecy::SecretString;
+use std::fmt;
+
+/// The address of a store, split at its scheme and its query; the part between means what the scheme says.
+///
+/// `Debug` and `Display` show no password.
+#[derive(Clone)]
+pub struct StoreUrl {
+    scheme: String,
+    /// What stands between `scheme:` and `?`, with its slashes, as it was written.
+    body: String,
+    query: Vec<(String, String)>,
+    password: Option<SecretString>,
+}
+
+impl StoreUrl {
+    /// Splits a URL.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid), without any secret in it.
+    pub fn parse(text: &str) -> Result<Self> {
+        let (scheme, rest) = text.split_once(':').ok_or_else(|| {
+            invalid(
+                "it has no scheme",
+                "write it like redis://host:6379/0 or sqlite:/path/to/file",
+            )
+        })?;
+        check_scheme(scheme)?;
+        redact::check_unescaped_password(rest)?;
+        let (body, query) = rest
+            .split_once('?')
+            .map_or((rest, None), |(body, query)| (body, Some(query)));
+        if text.chars().any(char::is_control) {
+            return Err(invalid("it has a control character", "percent-encode it"));
+        }
+        Ok(Self {
+            scheme: scheme.to_ascii_lowercase(),
+            body: body.to_owned(),
+            query: query::split(query.unwrap_or_default())?,
+            password: None,
+        })
+    }
+
+    /// The scheme, in lower case.
+    pub fn scheme(&self) -> &str {
+        &self.scheme
+    }
+
+    /// The password to use, in place of one in the URL: from a file, or from the environment.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) if the URL has a password too: of two, nobody could tell which is meant.
+    pub fn with_password(mut self, password: SecretString) -> Result<Self> {
+        if authority::has_password(&self.body) {
+            return Err(invalid(
+                "it has a password, and another one is given beside it",
+                "leave one of them out",
+            ));
+        }
+        self.password = Some(password);
+        Ok(self)
+    }
+
+    /// Adds a parameter, as if it had been written in the query.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) if it is there already.
+    pub fn with_parameter(mut self, key: impl Into<String>, value: impl Into<String>) -> Result<Self> {
+        let key = key.into();
+        if self.query.iter().any(|(known, _)| *known == key) {
+            return Err(invalid(
+                format_args!("{key:?} is given twice"),
+                "leave one of them out",
+            ));
+        }
+        self.query.push((key, value.into()));
+        Ok(self)
+    }
+
+    /// The parameters, to be taken one by one; what is left at the end is an error.
+    pub fn query(&self) -> Query {
+        Query::new(self.query.clone())
+    }
+
+    /// The URL as that of servers: user, hosts and path.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid), naming the part.
+    pub fn authority(&self) -> Result<Authority> {
+        Authority::parse(&self.scheme, &self.body, self.password.clone())
+    }
+
+    /// The URL as that of a file or directory: `scheme:path`, or `scheme:///absolute`, or `scheme://relative`, which
+    /// sqlx reads likewise. Empty if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a percent sign that encodes nothing.
+    pub fn path(&self) -> Result<String> {
+        decode("path", self.body.strip_prefix("//").unwrap_or(&self.body))
+    }
+}
+
+fn check_scheme(scheme: &str) -> Result<()> {
+    let good = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    // Not echoed: what stands before the first colon of a URL without a scheme may be half a password.
+    if good {
+        Ok(())
+    } else {
+        Err(invalid(
+            "it does not begin with a scheme",
+            "begin it with redis:// or sqlite:",
+        ))
+    }
+}
+
+fn decode(part: &str, text: &str) -> Result<String> {
+    let bytes = text.as_bytes();
+    let escaped = |at: usize| {
+        bytes
+            .get(at + 1..at + 3)
+            .is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))
+    };
+    if bytes
+        .iter()
+        .enumerate()
+        .any(|(at, byte)| *byte == b'%' && !escaped(at))
+    {
+        return Err(invalid(
+            format_args!("its {part} has a % that encodes nothing"),
+            "write a plain % as %25",
+        ));
+    }
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded.map(std::borrow::Cow::into_owned).map_err(|_| {
+        invalid(
+            format_args!("its {part} is not UTF-8 once decoded"),
+            "encode it as UTF-8",
+        )
+    })
+}
+
+fn invalid(problem: impl fmt::Display, fix: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+    Error::invalid("store URL", problem, fix)
+}
+
+impl std::str::FromStr for StoreUrl {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.scheme, redact::body(&self.body))?;
+        for (index, (key, value)) in self.query.iter().enumerate() {
+            let mark = if index == 0 { '?' } else { '&' };
+            write!(f, "{mark}{key}={}", redact::value(key, value))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreUrl({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+use super::{decode, invalid};
+use crate::duration::parse_duration;
+use crate::nearest::did_you_mean;
+use crate::{Error, Result};
+use std::fmt;
+use std::time::Duration;
+
+/// The parameters of a URL. Each must be taken by somebody: a mistyped `timout` that was passed over in silence would
+/// be found in an outage.
+#[derive(Clone)]
+pub struct Query {
+    left: Vec<(String, String)>,
+    known: Vec<&'static str>,
+}
+
+impl Query {
+    pub(super) fn new(left: Vec<(String, String)>) -> Self {
+        Self {
+            left,
+            known: Vec::new(),
+        }
+    }
+
+    /// Takes a parameter, if it is given.
+    pub fn take(&mut self, key: &'static str) -> Option<String> {
+        self.known.push(key);
+        let at = self.left.iter().position(|(known, _)| known == key)?;
+        Some(self.left.remove(at).1)
+    }
+
+    /// Takes a duration such as `1500ms`.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) if it is none.
+    pub fn take_duration(&mut self, key: &'static str) -> Result<Option<Duration>> {
+        let text = self.take(key);
+        text.map(|text| parse_duration(key, &text)).transpose()
+    }
+
+    /// Takes one of a few words.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid), with the words, for any other.
+    pub fn take_choice<T: Copy>(&mut self, key: &'static str, choices: &[(&str, T)]) -> Result<Option<T>> {
+        let Some(text) = self.take(key) else {
+            return Ok(None);
+        };
+        let found = choices.iter().find(|(word, _)| *word == text);
+        let words = || {
+            choices
+                .iter()
+                .map(|(word, _)| *word)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        found
+            .map(|(_, choice)| Some(*choice))
+            .ok_or_else(|| Error::invalid(key, format_args!("{text:?}"), format!("use one of: {}", words())))
+    }
+
+    /// Ends the taking.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) if a parameter is left that nobody knows, with the nearest that is known.
+    pub fn finish(self) -> Result<()> {
+        let Some((unknown, _)) = self.left.first() else {
+            return Ok(());
+        };
+        Err(invalid(
+            format_args!("unknown parameter {unknown:?}"),
+            did_you_mean(unknown, self.known),
+        ))
+    }
+}
+
+impl fmt::Debug for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list()
+            .entries(self.left.iter().map(|(key, _)| key))
+            .finish()
+    }
+}
+
+pub(super) fn split(query: &str) -> Result<Vec<(String, String)>> {
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(invalid(
+                "a parameter of its query has no value",
+                "write key=value",
+            ));
+        };
+        let key = decode("query", key)?;
+        if pairs.iter().any(|(known, _)| *known == key) {
+            return Err(invalid(
+                format_args!("{key:?} is given twice"),
+                "leave one of them out",
+            ));
+        }
+        pairs.push((key, decode("query", value)?));
+    }
+    Ok(pairs)
+}

@@ -1,0 +1,56 @@
+use super::invalid;
+use crate::Result;
+use std::borrow::Cow;
+
+const HIDDEN: &str = "***";
+
+/// The body of a URL without its password: from the first colon of what may be a login up to the last `@`.
+pub(super) fn body(body: &str) -> Cow<'_, str> {
+    let slashes = if body.starts_with("//") { 2 } else { 0 };
+    let (lead, rest) = body.split_at(slashes);
+    match rest
+        .rsplit_once('@')
+        .and_then(|(login, hosts)| Some((login.split_once(':')?.0, hosts)))
+    {
+        Some((user, hosts)) => format!("{lead}{user}:{HIDDEN}@{hosts}").into(),
+        None => body.into(),
+    }
+}
+
+/// The value of a parameter, unless its key says that it is a secret.
+pub(super) fn value<'a>(key: &str, value: &'a str) -> &'a str {
+    let key = key.to_ascii_lowercase();
+    let secret = ["pass", "pwd", "secret", "token", "auth"]
+        .iter()
+        .any(|word| key.contains(word));
+    if secret { HIDDEN } else { value }
+}
+
+/// Finds a password that was written without encoding and would end the host part early; says so instead of echoing
+/// the nonsense that it would be read as.
+pub(super) fn check_unescaped_password(rest: &str) -> Result<()> {
+    let Some(rest) = rest.strip_prefix("//") else {
+        return check_fragment(rest);
+    };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, behind) = rest.split_at(end);
+    let encoded = match behind.chars().next() {
+        Some('/') => "%2F",
+        Some('?') => "%3F",
+        _ => "%23",
+    };
+    // A colon before the odd character and an @ behind it: a login was cut in two.
+    if behind.contains('@') && authority.contains(':') && !authority.contains('@') {
+        let odd = behind.chars().next().unwrap_or('#');
+        let problem = format_args!("its password seems to contain {odd:?}");
+        return Err(invalid(problem, format!("write it as {encoded}")));
+    }
+    check_fragment(rest)
+}
+
+fn check_fragment(rest: &str) -> Result<()> {
+    if rest.contains('#') {
+        return Err(invalid("it contains '#'", "write it as %23"));
+    }
+    Ok(())
+}

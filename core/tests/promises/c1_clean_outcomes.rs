@@ -1,0 +1,150 @@
+//! C1: every outcome is one of a few, and *indeterminate* is never folded into another.
+
+use crate::scripted::{Events, Fate, Scripted, TTL, acquire, options};
+use leasehold_core::memory::MemoryBackend;
+use leasehold_core::{AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, LockClient, LockName};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+#[tokio::test(start_paused = true)]
+async fn a_single_attempt_reports_what_is_known() {
+    let cases = [
+        (Fate::RequestLost, ErrorKind::Indeterminate),
+        (Fate::ReplyLost, ErrorKind::Indeterminate),
+        (Fate::Refused, ErrorKind::Unavailable),
+        (Fate::Rejected(ErrorKind::Denied), ErrorKind::Denied),
+        (Fate::Rejected(ErrorKind::Misconfigured), ErrorKind::Misconfigured),
+    ];
+    for (fate, kind) in cases {
+        let store = Scripted::new();
+        store.acquires.then(fate);
+        assert_eq!(store.client().try_acquire("job").await.unwrap_err().kind(), kind);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_no_outage_ends_every_wait_at_once() {
+    let store = Scripted::new();
+    store.acquires.then(Fate::Rejected(ErrorKind::Denied));
+    let error = acquire(&store.client(), "job", options().with_wait(TTL))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied);
+    assert_eq!(store.acquires.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endless_wait_does_not_begin_on_a_store_that_cannot_be_reached() {
+    let store = Scripted::new();
+    store.acquires.ever_after(Some(Fate::Refused));
+    let error = store.client().acquire("job").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert_eq!(store.acquires.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endless_wait_outlasts_an_outage() {
+    let store = Scripted::new();
+    let events = Arc::new(Events::default());
+    let holder = store.client().acquire("job").await.unwrap();
+    let client = store.client_with(Arc::clone(&events));
+    let waiter = tokio::spawn(async move { client.acquire("job").await.map(drop) });
+    sleep(Duration::from_secs(1)).await;
+    store.acquires.ever_after(Some(Fate::Refused));
+    sleep(TTL * 10).await;
+    holder.release().await.unwrap();
+    store.acquires.ever_after(None);
+
+    waiter.await.unwrap().unwrap();
+    assert!(events.count("wait trouble") > 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bounded_wait_uses_its_time_on_a_store_that_comes_back() {
+    let store = Scripted::new();
+    store.acquires.then(Fate::Refused);
+    store.acquires.then(Fate::Refused);
+    acquire(&store.client(), "job", options().with_wait(TTL))
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_input_is_refused_before_any_request() {
+    let store = Scripted::new();
+    let client = store.client();
+    let short = AcquireOptions::new().with_ttl(Duration::from_millis(1));
+    assert_eq!(
+        acquire(&client, "job", short).await.unwrap_err().kind(),
+        ErrorKind::Invalid
+    );
+    assert_eq!(client.acquire("").await.unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(
+        client.try_acquire("a\0b").await.unwrap_err().kind(),
+        ErrorKind::Invalid
+    );
+    assert_eq!(store.acquires.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_that_are_checked_already_are_taken_as_they_are() {
+    let client = Scripted::new().client();
+    let name = LockName::new("job").unwrap();
+    client.acquire(&name).await.unwrap().release().await.unwrap();
+    client.acquire(name).await.unwrap().release().await.unwrap();
+}
+
+#[test]
+fn without_a_runtime_there_is_an_error_and_no_panic() {
+    let client = LockClient::new(Arc::new(MemoryBackend::new()));
+    let name = LockName::new("job").unwrap();
+    let options = AcquireOptions::new();
+    let mut acquire = client.acquire_with(&name, &options);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let std::task::Poll::Ready(outcome) = acquire.as_mut().poll(&mut context) else {
+        panic!("it waits for nothing")
+    };
+    let error = outcome.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured);
+    assert!(error.to_string().contains("needs a Tokio runtime"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_closed_client_says_so_and_its_guards_are_lost() {
+    let store = Scripted::new();
+    let client = store.client();
+    let guard = client.acquire("job").await.unwrap();
+    client.close().await.unwrap();
+
+    assert!(!guard.is_held());
+    assert_eq!(
+        client.acquire("other").await.unwrap_err().kind(),
+        ErrorKind::Closed
+    );
+    client.close().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_waits_for_the_releases_of_dropped_guards() {
+    let store = Scripted::new();
+    let client = store.client();
+    store.releases.then(Fate::RequestLate(Duration::from_secs(2)));
+    drop(client.acquire("job").await.unwrap());
+    client.close().await.unwrap();
+    assert!(store.is_clean("job").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_is_bounded_and_says_what_it_left() {
+    let store = Scripted::new();
+    let client = store.client();
+    store.releases.ever_after(Some(Fate::Silent));
+    drop(client.acquire("job").await.unwrap());
+    let error = client.close().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate);
+    assert_eq!(error.to_string(), "1 releases were still under way after 5s");
+}

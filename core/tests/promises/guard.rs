@@ -1,0 +1,206 @@
+//! The guard: drop, panic, threads, and runtimes that end.
+
+use crate::scripted::{Fate, Scripted, TTL, acquire, lock_name, options, settle};
+use leasehold_core::memory::MemoryBackend;
+use leasehold_core::{
+    AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, Lease, LockClient, LockGuard,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tokio::time::sleep;
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn guards_and_leases_can_go_anywhere() {
+    fn anywhere<T: Send + Sync + Unpin + 'static>() {}
+    anywhere::<LockGuard>();
+    anywhere::<Lease>();
+    anywhere::<LockClient>();
+    anywhere::<Arc<dyn DistributedLock>>();
+    anywhere::<leasehold_core::Error>();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_guard_is_released_in_the_background() {
+    let store = Scripted::new();
+    drop(store.client().acquire("job").await.unwrap());
+    settle().await;
+    assert!(store.is_clean("job").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_not_awaited_to_its_end_still_releases() {
+    let store = Scripted::new();
+    let client = store.client();
+    for polls in 0..6 {
+        let guard = client.acquire("job").await.unwrap();
+        let mut release = Box::pin(guard.release());
+        for _ in 0..polls {
+            if futures_util::poll!(&mut release).is_ready() {
+                break;
+            }
+        }
+        drop(release);
+        settle().await;
+        assert!(store.is_clean("job").await, "dropped after {polls} polls");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_the_critical_section_releases() {
+    let store = Scripted::new();
+    let client = store.client();
+    let worker = tokio::spawn(async move {
+        let _guard = client.acquire("job").await.unwrap();
+        panic!("the work went wrong");
+    });
+    assert!(worker.await.unwrap_err().is_panic());
+    settle().await;
+    assert!(store.is_clean("job").await);
+    sleep(TTL * 2).await;
+    assert_eq!(store.renewals.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_may_be_released_by_another_task() {
+    let store = Scripted::new();
+    let guard = store.client().acquire("job").await.unwrap();
+    tokio::spawn(guard.release()).await.unwrap().unwrap();
+    assert!(store.is_clean("job").await);
+}
+
+#[test]
+fn a_guard_dropped_outside_any_runtime_is_released_by_its_own() {
+    let runtime = runtime();
+    let store = runtime.block_on(async { Scripted::new() });
+    let guard = runtime.block_on(async { store.client().acquire("job").await.unwrap() });
+    std::thread::spawn(move || drop(guard)).join().unwrap();
+    runtime.block_on(settle());
+    assert!(runtime.block_on(store.is_clean("job")));
+}
+
+#[test]
+fn a_guard_dropped_after_its_runtime_ends_with_its_lease_and_does_not_panic() {
+    let first = runtime();
+    let guard = first.block_on(async { Scripted::new().client().acquire("job").await.unwrap() });
+    drop(first);
+    drop(guard);
+}
+
+#[test]
+fn a_release_after_the_end_of_its_runtime_does_not_hang() {
+    let first = runtime();
+    let store = first.block_on(async { Scripted::new() });
+    let guard = first.block_on(async { store.client().acquire("job").await.unwrap() });
+    drop(first);
+    runtime().block_on(async move { guard.release().await.unwrap() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_not_reentrant() {
+    let client = Scripted::new().client();
+    let _guard = client.acquire("job").await.unwrap();
+    assert!(client.try_acquire("job").await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_lock_runs_the_work_and_releases() {
+    let store = Scripted::new();
+    let client = store.client();
+    let token = client
+        .with_lock("job", |lease| async move { lease.token().unwrap() })
+        .await
+        .unwrap();
+    assert!(token.get() > 0);
+    assert!(store.is_clean("job").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_lock_stops_the_work_at_the_loss() {
+    let store = Scripted::new();
+    store.renewals.ever_after(Some(Fate::Refused));
+    let error = store
+        .client()
+        .with_lock("job", |_| std::future::pending::<()>())
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost);
+    settle().await;
+    assert!(store.is_clean("job").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_tasks_are_never_two_at_once() {
+    let client = Scripted::new().client();
+    let (inside, total) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let tasks: Vec<_> = (0..100)
+        .map(|_| {
+            let (client, inside, total) = (client.clone(), Arc::clone(&inside), Arc::clone(&total));
+            tokio::spawn(async move {
+                let guard = acquire(&client, "job", options()).await.unwrap();
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                sleep(Duration::from_millis(3)).await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                total.fetch_add(1, Ordering::SeqCst);
+                guard.release().await.unwrap();
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(total.load(Ordering::SeqCst), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_grow_over_release_expiry_and_force() {
+    let store = Scripted::new();
+    let client = store.client();
+    let mut last = None;
+    for round in 0..30 {
+        let guard = acquire(&client, "job", options().with_fixed_lease())
+            .await
+            .unwrap();
+        let token = guard.token().unwrap();
+        assert!(Some(token) > last, "round {round}");
+        last = Some(token);
+        match round % 3 {
+            0 => guard.release().await.unwrap(),
+            1 => sleep(TTL).await,
+            _ => drop(
+                client
+                    .admin()
+                    .unwrap()
+                    .force_release(&lock_name("job"), None)
+                    .await
+                    .unwrap(),
+            ),
+        }
+    }
+}
+
+/// The trait object is what applications hold; the short forms work on it.
+#[tokio::test]
+async fn everything_works_through_the_trait_object() {
+    let locks: Arc<dyn DistributedLock> = Arc::new(LockClient::new(Arc::new(MemoryBackend::new())));
+    let guard = locks.acquire("job").await.unwrap();
+    assert!(locks.try_acquire("job").await.unwrap().is_none());
+    guard.release().await.unwrap();
+    let name = lock_name("job");
+    locks
+        .acquire_with(&name, &AcquireOptions::new())
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    locks.close().await.unwrap();
+}

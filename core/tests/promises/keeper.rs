@@ -1,0 +1,216 @@
+//! The keeper: renewals at a third of the lease, together, for as long as the guard lives and no longer.
+
+use crate::scripted::{Fate, Scripted, TTL, acquire, options, settle};
+use leasehold_core::{DistributedLockExt, ErrorKind, LossCause};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_is_renewed_for_as_long_as_it_lives() {
+    let store = Scripted::new();
+    let guard = store.client().acquire("job").await.unwrap();
+    sleep(TTL * 5).await;
+    assert!(guard.is_held());
+    assert!(
+        (14..=16).contains(&store.renewals.calls()),
+        "{} renewals in five leases",
+        store.renewals.calls()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewal_ends_with_the_guard() {
+    let store = Scripted::new();
+    let client = store.client();
+    client.acquire("released").await.unwrap().release().await.unwrap();
+    drop(client.acquire("dropped").await.unwrap());
+    sleep(TTL * 3).await;
+    assert_eq!(store.renewals.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewal_ends_with_the_loss() {
+    let store = Scripted::new();
+    let guard = store.client().acquire("job").await.unwrap();
+    store.delete("job").await;
+    guard.lost().await;
+    let calls = store.renewals.calls();
+    sleep(TTL * 3).await;
+    assert_eq!(store.renewals.calls(), calls);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_was_lost_once_gets_a_working_renewal_again() {
+    let store = Scripted::new();
+    let client = store.client();
+    let first = client.acquire("job").await.unwrap();
+    store.delete("job").await;
+    first.lost().await;
+    let second = client.acquire("job").await.unwrap();
+    drop(first);
+    sleep(TTL * 3).await;
+    assert!(second.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_holds_are_renewed_together() {
+    let store = Scripted::new();
+    let client = store.client();
+    let mut guards = Vec::new();
+    for n in 0..10_000 {
+        guards.push(client.acquire(format!("job/{n}")).await.unwrap());
+    }
+    sleep(TTL * 3).await;
+    assert!(guards.iter().all(|guard| guard.is_held()));
+    let sizes = store.renewals.sizes();
+    let mean = sizes.iter().sum::<usize>() / sizes.len();
+    assert!(mean > 100, "{} calls, {mean} leases each on average", sizes.len());
+    assert!(sizes.iter().all(|size| *size <= 128));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_hangs_holds_up_no_other() {
+    let store = Scripted::new();
+    let client = store.client();
+    let hung = client.acquire("hung").await.unwrap();
+    sleep(TTL / 6).await;
+    let well = client.acquire("well").await.unwrap();
+    store.renewals.then(Fate::Silent);
+    sleep(TTL * 3).await;
+    assert!(well.is_held());
+    assert!(hung.is_held(), "asked for again while the first request hung");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_is_not_renewed_and_its_end_is_announced() {
+    let store = Scripted::new();
+    let guard = acquire(&store.client(), "job", options().with_fixed_lease())
+        .await
+        .unwrap();
+    assert_eq!(guard.lost().await.cause(), LossCause::Expired);
+    assert_eq!(store.renewals.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn max_hold_ends_a_healthy_hold() {
+    let store = Scripted::new();
+    let limit = TTL * 2;
+    let guard = acquire(&store.client(), "job", options().with_max_hold(limit))
+        .await
+        .unwrap();
+    sleep(limit - Duration::from_millis(1)).await;
+    assert!(guard.is_held());
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(guard.loss().unwrap().cause(), LossCause::MaxHold);
+    let calls = store.renewals.calls();
+    sleep(TTL * 2).await;
+    assert_eq!(store.renewals.calls(), calls, "renewal stopped");
+    assert!(store.is_clean("job").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn extend_lengthens_the_lease_and_every_renewal_after_it() {
+    let store = Scripted::new();
+    let guard = store.client().acquire("job").await.unwrap();
+    guard.extend(TTL * 6).await.unwrap();
+    assert!(guard.remaining() > TTL * 5);
+    sleep(TTL * 60).await;
+    assert!(guard.remaining() > TTL * 3, "not shrunk back by the keeper");
+    assert!(
+        store.renewals.calls() < 60,
+        "renewed at a third of the longer lease"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn extend_never_shortens_and_refuses_what_is_out_of_range() {
+    let store = Scripted::new();
+    let guard = acquire(&store.client(), "job", options().with_fixed_lease())
+        .await
+        .unwrap();
+    sleep(TTL / 2).await;
+    guard.extend(TTL / 10).await.unwrap();
+    assert!(guard.remaining() > TTL * 9 / 10);
+    assert_eq!(
+        guard.extend(Duration::ZERO).await.unwrap_err().kind(),
+        ErrorKind::Invalid
+    );
+    sleep(TTL).await;
+    assert_eq!(guard.extend(TTL).await.unwrap_err().kind(), ErrorKind::Lost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hold_at_least_keeps_others_out_after_an_early_release() {
+    let store = Scripted::new();
+    let at_least = Duration::from_secs(3);
+    let guard = acquire(&store.client(), "job", options().with_hold_at_least(at_least))
+        .await
+        .unwrap();
+    guard.release().await.unwrap();
+
+    let start = tokio::time::Instant::now();
+    let _next = store.client().acquire("job").await.unwrap();
+    assert!(start.elapsed() >= at_least - Duration::from_millis(1));
+    assert!(start.elapsed() <= at_least + Duration::from_millis(500));
+}
+
+#[tokio::test(start_paused = true)]
+async fn hold_at_least_may_be_longer_than_the_lease_and_costs_a_long_hold_nothing() {
+    let store = Scripted::new();
+    let client = store.client();
+    let long = options().with_hold_at_least(TTL * 2);
+    acquire(&client, "short job", long.clone())
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    sleep(TTL + TTL / 2).await;
+    assert!(client.try_acquire("short job").await.unwrap().is_none());
+
+    let guard = acquire(&client, "long job", long).await.unwrap();
+    sleep(TTL * 3).await;
+    guard.release().await.unwrap();
+    assert!(client.try_acquire("long job").await.unwrap().is_some());
+}
+
+/// Guards outlive the runtime that their client's keeper ran on; the next one on a new runtime gets a new keeper.
+#[test]
+fn the_keeper_follows_its_client_to_another_runtime() {
+    let runtime = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .unwrap()
+    };
+    let first = runtime();
+    let client = first.block_on(async { Scripted::new().client() });
+    let orphan = first.block_on(async { client.acquire("first").await.unwrap() });
+    drop(first);
+
+    runtime().block_on(async {
+        let store = Scripted::new();
+        let client = store.client();
+        let guard = client.acquire("second").await.unwrap();
+        sleep(TTL * 3).await;
+        assert!(guard.is_held());
+    });
+    drop(orphan);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_keepers_task_ends_with_the_last_handle() {
+    let store = Scripted::new();
+    let client = store.client();
+    client.acquire("job").await.unwrap().release().await.unwrap();
+    let strong = Arc::strong_count(&store);
+    drop(client);
+    settle().await;
+    assert!(
+        Arc::strong_count(&store) < strong,
+        "the client's share of the backend was given back"
+    );
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+}

@@ -1,0 +1,17 @@
+//! The promises that the core keeps for every backend, proved on virtual time with a store whose replies are lost,
+//! late and out of order on command. No sleep here waits for anything real, and every race has one outcome.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that unwraps fails, which is what it is for"
+)]
+
+mod c1_clean_outcomes;
+mod guard;
+mod i1_idempotent_attempts;
+mod keeper;
+mod l2_bounded_wait;
+mod l5_cancel_safety;
+mod n1_loss_in_time;
+mod scripted;

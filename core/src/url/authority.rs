@@ -62,10 +62,9 @@ impl Authority {
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]", self.host)?
-        } else {
-            f.write_str(&self.host)?
+        match self.host.contains(':') {
+            true => write!(f, "[{}]", self.host)?,
+            false => f.write_str(&self.host)?,
         }
         self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
     }

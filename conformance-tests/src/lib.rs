@@ -1,0 +1,4 @@
+//! The conformance suite of Leasehold.
+
+pub mod proxy;
+pub mod servers;

@@ -1,0 +1,161 @@
+//! A TCP proxy in this process that fails on command: the network between a client and its store.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// What the proxy does with what passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Traffic {
+    /// Passes everything.
+    Pass,
+    /// Passes nothing and closes nothing: packets vanish.
+    BlackHole,
+    /// Passes requests, keeps the replies back: what is asked is done, and nobody hears of it.
+    HoldReplies,
+}
+
+/// A proxy in front of one server. Connections end with it.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    traffic: watch::Sender<Traffic>,
+    shared: Arc<Shared>,
+    _tasks: JoinSet<()>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Bytes that came from clients, and from the server.
+    requests: AtomicU64,
+    replies: AtomicU64,
+    connections: Mutex<JoinSet<()>>,
+}
+
+impl Proxy {
+    /// Listens on a free loopback port for the server at `target`.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot listen.
+    pub async fn to(target: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let address = listener.local_addr()?;
+        let (traffic, watch) = watch::channel(Traffic::Pass);
+        let shared = Arc::new(Shared::default());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept(listener, target, watch, Arc::clone(&shared)));
+        Ok(Self {
+            address,
+            traffic,
+            shared,
+            _tasks: tasks,
+        })
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Changes what happens to everything that passes from now on, and to what is held back.
+    pub fn set(&self, traffic: Traffic) {
+        self.traffic.send_replace(traffic);
+    }
+
+    /// Cuts every connection there is; new ones are accepted.
+    pub fn cut(&self) {
+        self.connections().abort_all();
+    }
+
+    /// Bytes that clients have sent so far.
+    pub fn request_bytes(&self) -> u64 {
+        self.shared.requests.load(Ordering::SeqCst)
+    }
+
+    /// Bytes that the server has answered so far, whether or not they were passed on.
+    pub fn reply_bytes(&self) -> u64 {
+        self.shared.replies.load(Ordering::SeqCst)
+    }
+
+    fn connections(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
+        self.shared
+            .connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    target: SocketAddr,
+    traffic: watch::Receiver<Traffic>,
+    shared: Arc<Shared>,
+) {
+    while let Ok((client, _)) = listener.accept().await {
+        let connection = serve(client, target, traffic.clone(), Arc::clone(&shared));
+        let mut connections = shared.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        while connections.try_join_next().is_some() {}
+        connections.spawn(connection);
+    }
+}
+
+async fn serve(
+    client: TcpStream,
+    target: SocketAddr,
+    traffic: watch::Receiver<Traffic>,
+    shared: Arc<Shared>,
+) {
+    let mut before = traffic.clone();
+    // A connection attempt vanishes too: the kernel has accepted it, and nothing else will happen.
+    if before
+        .wait_for(|traffic| *traffic != Traffic::BlackHole)
+        .await
+        .is_err()
+    {
+        return;
+    }
+    let Ok(server) = TcpStream::connect(target).await else {
+        return;
+    };
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    let there = pump(from_client, to_server, traffic.clone(), &shared.requests, |now| {
+        now != Traffic::BlackHole
+    });
+    let back = pump(from_server, to_client, traffic, &shared.replies, |now| {
+        now == Traffic::Pass
+    });
+    tokio::select! {
+        () = there => {}
+        () = back => {}
+    }
+}
+
+/// Passes on what comes, when `passes` says so; what came meanwhile waits.
+async fn pump(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut traffic: watch::Receiver<Traffic>,
+    counter: &AtomicU64,
+    passes: fn(Traffic) -> bool,
+) {
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(length @ 1..) = from.read(&mut buffer).await {
+        counter.fetch_add(length as u64, Ordering::SeqCst);
+        if traffic.wait_for(|now| passes(*now)).await.is_err() {
+            return;
+        }
+        if to.write_all(&buffer[..length]).await.is_err() {
+            return;
+        }
+    }
+}

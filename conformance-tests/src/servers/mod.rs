@@ -1,0 +1,36 @@
+//! Real servers for tests: child processes on free loopback ports, with data directories of their own, that end with
+//! the test. No docker, no daemon, no fixed port.
+
+mod port;
+mod process;
+mod redis;
+
+pub use port::free_port;
+pub use process::{Launch, ServerProcess};
+pub use redis::{RedisServer, redis_server_missing};
+
+use std::fmt;
+
+/// A server could not be started, and why.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct StartError {
+    /// What was tried and what came of it, in one line.
+    pub message: String,
+}
+
+impl StartError {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for StartError {}

@@ -1,0 +1,219 @@
+use super::StartError;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long a server may take until it answers. They take milliseconds; a busy machine may take longer.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// How to start a server in a data directory, and how to tell that it is ready.
+pub trait Launch: Send + Sync + 'static {
+    /// The command line.
+    fn command(&self, data: &Path) -> Command;
+
+    /// True if it answers.
+    fn is_ready(&self) -> bool;
+}
+
+/// A server that runs for as long as this value lives, in a process group of its own.
+pub struct ServerProcess {
+    launch: Box<dyn Launch>,
+    data: TempDir,
+    child: Option<Child>,
+}
+
+impl ServerProcess {
+    /// Starts it in a fresh data directory and waits until it answers.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be executed, ends, or does not answer in time; with the last lines of its log.
+    pub fn start(launch: impl Launch) -> Result<Self, StartError> {
+        let data =
+            tempfile::tempdir().map_err(|error| StartError::new(format!("no data directory: {error}")))?;
+        let mut server = Self {
+            launch: Box::new(launch),
+            data,
+            child: None,
+        };
+        server.spawn()?;
+        Ok(server)
+    }
+
+    /// Its data directory.
+    pub fn data(&self) -> &Path {
+        self.data.path()
+    }
+
+    /// Kills it and its children at once, as a crash would.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // A stopped process is killed too, but its wait needs no luck if it is continued first.
+            signal(&child, Signal::CONT);
+            signal(&child, Signal::KILL);
+            let _ = child.wait();
+        }
+    }
+
+    /// Stops it without its noticing: connections stay open and silent.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Starts it again, with the data it has written or with none.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn restart(&mut self, keep_data: bool) -> Result<(), StartError> {
+        self.kill();
+        if !keep_data {
+            empty(self.data.path())
+                .map_err(|error| StartError::new(format!("cannot empty its data: {error}")))?;
+        }
+        self.spawn()
+    }
+
+    fn spawn(&mut self) -> Result<(), StartError> {
+        let mut command = die_with_us(&self.launch.command(self.data.path()));
+        let log = std::fs::File::create(self.log_path())
+            .map_err(|error| StartError::new(format!("cannot write its log: {error}")))?;
+        let log_too = log
+            .try_clone()
+            .map_err(|error| StartError::new(format!("cannot write its log: {error}")))?;
+        command
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(log_too)
+            .process_group(0);
+        self.child = Some(spawn_from_lasting_thread(command)?);
+        self.wait_until_ready()
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), StartError> {
+        let start = Instant::now();
+        while !self.launch.is_ready() {
+            let ended = self
+                .child
+                .as_mut()
+                .and_then(|child| child.try_wait().ok().flatten());
+            if ended.is_some() || start.elapsed() > READY_WITHIN {
+                let why = ended.map_or("did not answer in time".to_owned(), |status| {
+                    format!("ended with {status}")
+                });
+                return Err(StartError::new(format!("the server {why}: {}", self.log_tail())));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
+    fn signal(&self, which: Signal) {
+        if let Some(child) = &self.child {
+            signal(child, which);
+        }
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.data.path().join("server.log")
+    }
+
+    fn log_tail(&self) -> String {
+        let log = std::fs::read_to_string(self.log_path()).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().rev().take(5).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl std::fmt::Debug for ServerProcess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerProcess")
+            .field("data", &self.data.path())
+            .finish_non_exhaustive()
+    }
+}
+
+fn signal(child: &Child, signal: Signal) {
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // It may have ended by itself; then there is nobody to tell.
+        let _ = kill_process_group(group, signal);
+    }
+}
+
+fn empty(directory: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            std::fs::remove_dir_all(entry.path())?;
+        } else {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// The same command under `setpriv` (util-linux, on every Debian), so that the kernel kills the server when this
+/// process dies without having had time to: a killed test run leaves nothing behind.
+fn die_with_us(command: &Command) -> Command {
+    let mut wrapped = Command::new("setpriv");
+    wrapped
+        .args(["--pdeathsig", "KILL"])
+        .arg(command.get_program())
+        .args(command.get_args());
+    for (key, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(key, value),
+            None => wrapped.env_remove(key),
+        };
+    }
+    if let Some(directory) = command.get_current_dir() {
+        wrapped.current_dir(directory);
+    }
+    wrapped
+}
+
+/// The parent-death signal is sent when the *thread* that forked ends, not the process (`prctl(2)`), so servers are
+/// started from one thread that lasts as long as the process.
+fn spawn_from_lasting_thread(command: Command) -> Result<Child, StartError> {
+    type Order = (Command, Sender<std::io::Result<Child>>);
+    static SPAWNER: OnceLock<Sender<Order>> = OnceLock::new();
+    let spawner = SPAWNER.get_or_init(|| {
+        let (orders, inbox) = channel::<Order>();
+        std::thread::spawn(move || {
+            for (mut command, reply) in inbox {
+                let _ = reply.send(command.spawn());
+            }
+        });
+        orders
+    });
+    let (reply, answer) = channel();
+    let program = command
+        .get_args()
+        .nth(2)
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let sent = spawner.send((command, reply)).is_ok();
+    let spawned = answer.recv().ok().filter(|_| sent);
+    match spawned {
+        Some(Ok(child)) => Ok(child),
+        Some(Err(error)) => Err(StartError::new(format!("cannot execute {program}: {error}"))),
+        None => Err(StartError::new("the thread that starts servers has ended")),
+    }
+}

@@ -1,0 +1,152 @@
+use super::{Launch, ServerProcess, StartError, free_port};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// A `redis-server` of its own, ready in about ten milliseconds.
+#[derive(Debug)]
+pub struct RedisServer {
+    process: ServerProcess,
+    port: u16,
+}
+
+/// Why no Redis can be started here, or `None` if one can.
+pub fn redis_server_missing() -> Option<String> {
+    find_binary()
+        .is_none()
+        .then(|| "redis-server is not installed (Debian package redis-tools)".to_owned())
+}
+
+impl RedisServer {
+    /// Starts one that keeps nothing on disk.
+    ///
+    /// # Errors
+    ///
+    /// If it is not installed or does not start.
+    pub fn start() -> Result<Self, StartError> {
+        Self::start_with(&[])
+    }
+
+    /// Starts one with more arguments, such as `["--appendonly", "yes"]`.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_with(arguments: &[&str]) -> Result<Self, StartError> {
+        let binary =
+            find_binary().ok_or_else(|| StartError::new(redis_server_missing().unwrap_or_default()))?;
+        let port = free_port()?;
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        let process = ServerProcess::start(RedisLaunch {
+            binary,
+            port,
+            arguments,
+        })?;
+        Ok(Self { process, port })
+    }
+
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// What the server answers to a command, in the protocol's own words: the client under test is not asked.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not answer.
+    pub fn command(&self, words: &[&str]) -> std::io::Result<String> {
+        command(self.port, words, Duration::from_secs(5))
+    }
+}
+
+impl Deref for RedisServer {
+    type Target = ServerProcess;
+
+    fn deref(&self) -> &ServerProcess {
+        &self.process
+    }
+}
+
+impl DerefMut for RedisServer {
+    fn deref_mut(&mut self) -> &mut ServerProcess {
+        &mut self.process
+    }
+}
+
+struct RedisLaunch {
+    binary: PathBuf,
+    port: u16,
+    arguments: Vec<String>,
+}
+
+impl Launch for RedisLaunch {
+    fn command(&self, data: &Path) -> Command {
+        // Debian's redis-tools has the server's binary under another name; it is a server by its argv[0].
+        let server = data.join("redis-server");
+        let _ = std::os::unix::fs::symlink(&self.binary, &server);
+        let mut command = Command::new(server);
+        let port = self.port.to_string();
+        command.args([
+            "--port",
+            &port,
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--daemonize",
+            "no",
+        ]);
+        command.arg("--dir").arg(data).args(&self.arguments);
+        command
+    }
+
+    fn is_ready(&self) -> bool {
+        let answer = command(self.port, &["PING"], Duration::from_secs(1));
+        // A server with a password, or with TLS only, refuses a ping; it is there all the same.
+        answer.is_ok_and(|answer| answer.starts_with("+PONG") || answer.starts_with("-NOAUTH"))
+    }
+}
+
+fn find_binary() -> Option<PathBuf> {
+    ["redis-server", "redis-check-rdb"].into_iter().find_map(|name| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path)
+            .map(|directory| directory.join(name))
+            .find(|file| file.is_file())
+    })
+}
+
+/// One command on a connection of its own; the reply as it comes.
+fn command(port: u16, words: &[&str], timeout: Duration) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(timeout))?;
+    let mut request = format!("*{}\r\n", words.len());
+    for word in words {
+        request += &format!("${}\r\n{word}\r\n", word.len());
+    }
+    // A second command marks the end of the reply to the first, whatever its shape.
+    request += "*2\r\n$4\r\nECHO\r\n$13\r\nend-of-answer\r\n";
+    stream.write_all(request.as_bytes())?;
+    let mut reply = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let length = stream.read(&mut buffer)?;
+        reply.extend_from_slice(&buffer[..length]);
+        let text = String::from_utf8_lossy(&reply);
+        if let Some(answer) = text.strip_suffix("$13\r\nend-of-answer\r\n") {
+            return Ok(answer.trim_end().to_owned());
+        }
+        if length == 0 || text.contains("-NOAUTH") {
+            return Ok(text.trim_end().to_owned());
+        }
+    }
+}

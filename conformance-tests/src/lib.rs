@@ -1,4 +1,61 @@
-//! The conformance suite of Leasehold.
+//! The conformance suite of Leasehold, for its own backends and for yours.
+//!
+//! A [`Subject`] is a backend in a mode: how to start its store, how to connect, what it is called. The suite does the
+//! rest: every case that has a meaning for it is one named line in the output of `cargo test`, on a real store, with
+//! real processes that are killed and stopped, and a network that loses replies on command.
+//!
+//! ```toml
+//! [dev-dependencies]
+//! leasehold-conformance = "0.1"
+//!
+//! [[test]]
+//! name = "conformance"
+//! harness = false
+//! ```
+//!
+//! ```ignore
+//! struct Mine;
+//!
+//! #[async_trait]
+//! impl Subject for Mine {
+//!     fn name(&self) -> &'static str { "mine" }
+//!     async fn start(&self) -> Result<Box<dyn Store>, Cannot> { Ok(Box::new(MyStore::start()?)) }
+//!     async fn connect(&self, address: &str) -> leasehold_core::Result<Arc<dyn DistributedLock>> { … }
+//! }
+//!
+//! leasehold_conformance::main!(Mine);
+//! ```
+//!
+//! Cases are added in minor releases: a backend may then fail a case that was not there before.
 
+pub mod case;
+mod cases;
+mod clock;
+pub mod context;
 pub mod proxy;
+mod runner;
 pub mod servers;
+mod subject;
+mod worker;
+
+pub use case::{Case, Stop, Verdict};
+pub use cases::{all, by_id};
+pub use runner::{run, run_case};
+pub use subject::{Cannot, Store, Subject};
+pub use worker::serve_as_worker;
+
+/// The `main` of a test target with `harness = false`: runs the suite against these subjects.
+#[macro_export]
+macro_rules! main {
+    ($($subject:expr),+ $(,)?) => {
+        fn main() -> ::std::process::ExitCode {
+            $crate::run(vec![$(::std::boxed::Box::new($subject)),+])
+        }
+
+        // Exists only under the default harness, which would otherwise report "0 tests, ok".
+        #[test]
+        fn the_conformance_suite_needs_harness_false() {
+            panic!("add `harness = false` to this [[test]] in Cargo.toml: not one case has run");
+        }
+    };
+}

@@ -33,10 +33,16 @@ pub struct Proxy {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Bytes that came from clients, and from the server.
-    requests: AtomicU64,
-    replies: AtomicU64,
+    requests: Counter,
+    replies: Counter,
     connections: Mutex<JoinSet<()>>,
+}
+
+/// What came from one side: how much, and in how many pieces.
+#[derive(Debug, Default)]
+struct Counter {
+    bytes: AtomicU64,
+    pieces: AtomicU64,
 }
 
 impl Proxy {
@@ -77,12 +83,17 @@ impl Proxy {
 
     /// Bytes that clients have sent so far.
     pub fn request_bytes(&self) -> u64 {
-        self.shared.requests.load(Ordering::SeqCst)
+        self.shared.requests.bytes.load(Ordering::SeqCst)
+    }
+
+    /// In how many pieces they came: the number of requests, if nobody sends several at once.
+    pub fn requests(&self) -> u64 {
+        self.shared.requests.pieces.load(Ordering::SeqCst)
     }
 
     /// Bytes that the server has answered so far, whether or not they were passed on.
     pub fn reply_bytes(&self) -> u64 {
-        self.shared.replies.load(Ordering::SeqCst)
+        self.shared.replies.bytes.load(Ordering::SeqCst)
     }
 
     fn connections(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
@@ -145,12 +156,13 @@ async fn pump(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut traffic: watch::Receiver<Traffic>,
-    counter: &AtomicU64,
+    counter: &Counter,
     passes: fn(Traffic) -> bool,
 ) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
-        counter.fetch_add(length as u64, Ordering::SeqCst);
+        counter.bytes.fetch_add(length as u64, Ordering::SeqCst);
+        counter.pieces.fetch_add(1, Ordering::SeqCst);
         if traffic.wait_for(|now| passes(*now)).await.is_err() {
             return;
         }

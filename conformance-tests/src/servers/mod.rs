@@ -6,6 +6,7 @@ mod process;
 mod redis;
 
 pub use port::free_port;
+pub(crate) use process::spawn_lasting;
 pub use process::{Launch, ServerProcess};
 pub use redis::{RedisServer, redis_server_missing};
 

@@ -85,18 +85,19 @@ impl ServerProcess {
     }
 
     fn spawn(&mut self) -> Result<(), StartError> {
-        let mut command = die_with_us(&self.launch.command(self.data.path()));
         let log = std::fs::File::create(self.log_path())
             .map_err(|error| StartError::new(format!("cannot write its log: {error}")))?;
         let log_too = log
             .try_clone()
             .map_err(|error| StartError::new(format!("cannot write its log: {error}")))?;
-        command
-            .stdin(Stdio::null())
-            .stdout(log)
-            .stderr(log_too)
-            .process_group(0);
-        self.child = Some(spawn_from_lasting_thread(command)?);
+        let command = self.launch.command(self.data.path());
+        self.child = Some(spawn_lasting(&command, |command| {
+            command
+                .stdin(Stdio::null())
+                .stdout(log)
+                .stderr(log_too)
+                .process_group(0);
+        })?);
         self.wait_until_ready()
     }
 
@@ -166,6 +167,16 @@ fn empty(directory: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Starts a process that the kernel kills when this one dies, however it dies. `set_up` gives it its pipes.
+pub(crate) fn spawn_lasting(
+    command: &Command,
+    set_up: impl FnOnce(&mut Command),
+) -> Result<Child, StartError> {
+    let mut command = die_with_us(command);
+    set_up(&mut command);
+    spawn_from_lasting_thread(command)
 }
 
 /// The same command under `setpriv` (util-linux, on every Debian), so that the kernel kills the server when this

@@ -1,0 +1,120 @@
+//! A case: one property, one function, one line of output.
+
+use crate::context::Context;
+use crate::servers::StartError;
+use crate::subject::Cannot;
+use leasehold_core::Error;
+use std::error::Error as _;
+use std::future::Future;
+use std::pin::Pin;
+
+/// One property of a lock, and how to find out whether it has it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Case {
+    /// Its name for good: `A02`.
+    pub id: &'static str,
+    /// The property, in snake case: `held_lock_refuses_a_second_holder`.
+    pub property: &'static str,
+    /// True if it needs the machine for itself, for its load or for its timing.
+    pub alone: bool,
+    run: Run,
+}
+
+type Run = for<'a> fn(&'a Context) -> Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;
+
+/// How a case came out; `?` on a broken expectation ends it.
+pub type Verdict = Result<(), Stop>;
+
+/// Why a case did not pass.
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::exhaustive_enums,
+    reason = "complete: a case passes, fails or is skipped"
+)]
+pub enum Stop {
+    /// The property does not hold; what was seen.
+    Failed(String),
+    /// The property has no meaning here, or cannot be observed; why.
+    Skipped(String),
+}
+
+impl Case {
+    pub(crate) const fn new(id: &'static str, property: &'static str, run: Run) -> Self {
+        Self {
+            id,
+            property,
+            alone: false,
+            run,
+        }
+    }
+
+    pub(crate) const fn alone(mut self) -> Self {
+        self.alone = true;
+        self
+    }
+
+    /// The name of its line in the output, after the subject's: `A02_held_lock_refuses_a_second_holder`.
+    pub fn name(&self) -> String {
+        format!("{}_{}", self.id, self.property)
+    }
+
+    pub(crate) async fn run(&self, context: &Context) -> Verdict {
+        (self.run)(context).await
+    }
+}
+
+/// The table of a family: `A01 name_of_the_function, …`. A function that stands in no table is dead code, and the
+/// build refuses it.
+macro_rules! cases {
+    ($($id:ident $property:ident $(($how:ident))?),+ $(,)?) => {
+        &[$($crate::case::Case::new(stringify!($id), stringify!($property), |context| Box::pin($property(context)))$(.$how())?),+]
+    };
+}
+pub(crate) use cases;
+
+/// Ends the case as failed, with these words, unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($words:tt)+) => {
+        if !$condition {
+            return Err($crate::case::Stop::Failed(format!($($words)+)));
+        }
+    };
+}
+pub(crate) use ensure;
+
+impl From<Cannot> for Stop {
+    fn from(cannot: Cannot) -> Self {
+        Self::Skipped(cannot.to_string())
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        let mut words = format!("{}: {error}", error.kind().code());
+        let mut source = error.source();
+        while let Some(cause) = source {
+            words += &format!(": {cause}");
+            source = cause.source();
+        }
+        Self::Failed(words)
+    }
+}
+
+impl From<StartError> for Stop {
+    fn from(error: StartError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<std::io::Error> for Stop {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(format!("the suite itself failed: {error}"))
+    }
+}
+
+impl From<tokio::task::JoinError> for Stop {
+    fn from(error: tokio::task::JoinError) -> Self {
+        Self::Failed(format!("a task panicked: {error}"))
+    }
+}

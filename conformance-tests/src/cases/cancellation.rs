@@ -1,0 +1,266 @@
+//! G: dropped, cancelled, panicked: nothing stays behind.
+
+use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::context::{ClientExt, Context, ensure_free, eventually, free_within};
+use crate::proxy::Traffic;
+use leasehold_core::AcquireOptions;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+pub(super) const CASES: &[Case] = cases![
+    G01 waiter_that_leaves_delays_nobody,
+    G02 acquire_dropped_at_any_await_frees_the_lock,
+    G03 acquire_dropped_between_grant_and_reply_is_undone,
+    G04 acquire_that_is_never_polled_asks_nothing,
+    G05 release_that_is_dropped_still_releases,
+    G06 dropped_guard_is_released_soon_and_blocks_nobody,
+    G07 runtime_that_ends_leaves_only_a_lease,
+    G08 panic_in_the_critical_section_frees_the_lock,
+    G09 grant_whose_reply_is_lost_is_recognised,
+    G10 release_whose_reply_is_lost_is_a_success,
+    G11 guard_may_be_released_by_another_thread,
+];
+
+/// Polls a future `polls` times at most; `None` if it was not ready by then, and was dropped.
+pub(super) async fn at_most<F: Future>(polls: usize, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut polled = 0;
+    poll_fn(|cx| {
+        if polled == polls {
+            return Poll::Ready(None);
+        }
+        polled += 1;
+        future.as_mut().poll(cx).map(Some)
+    })
+    .await
+}
+
+async fn waiter_that_leaves_delays_nobody(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let leaver = cx.client().await?;
+    drop(
+        tokio::time::timeout(
+            Duration::from_millis(200),
+            leaver.acquire_with(&name, &cx.options()),
+        )
+        .await,
+    );
+    let before = cx.store().records().await.ok();
+    guard.release().await?;
+    let bound = client.semantics().wake_up.bound() + cx.slack();
+    free_within(&cx.client().await?, &name, bound, "after a waiter left").await?;
+    let after = cx.store().records().await.ok();
+    ensure!(
+        after <= before,
+        "{before:?} records while a waiter had left, {after:?} later"
+    );
+    Ok(())
+}
+
+/// Long leases, so that nothing here is freed by one.
+async fn acquire_dropped_at_any_await_frees_the_lock(cx: &Context) -> Verdict {
+    let (client, other) = (cx.client().await?, cx.client().await?);
+    for polls in 1..=200 {
+        let name = cx.named(&format!("dropped-{polls}"));
+        let outcome = at_most(polls, client.acquire_with(&name, &AcquireOptions::new())).await;
+        let done = outcome.is_some();
+        drop(outcome);
+        let bound = other.semantics().wake_up.bound() + cx.slack() * 2;
+        free_within(&other, &name, bound, &format!("dropped after {polls} polls")).await?;
+        if done {
+            return Ok(());
+        }
+    }
+    Err(Stop::Failed(
+        "an acquisition of a free lock was not ready after 200 polls".to_owned(),
+    ))
+}
+
+async fn acquire_dropped_between_grant_and_reply_is_undone(cx: &Context) -> Verdict {
+    let (name, other) = (cx.name(), cx.client().await?);
+    let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
+    cx.warm_up(&client).await?;
+    proxy.set(Traffic::HoldReplies);
+    let before = proxy.reply_bytes();
+    let (wanted, doomed) = (name.clone(), client.clone());
+    let attempt = tokio::spawn(async move {
+        doomed
+            .acquire_with(&wanted, &AcquireOptions::new())
+            .await
+            .map(drop)
+    });
+    let granted = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
+    ensure!(granted, "the store never answered");
+    attempt.abort();
+    let _ = attempt.await;
+    proxy.set(Traffic::Pass);
+    let bound = other.semantics().wake_up.bound() + cx.slack() * 2;
+    free_within(&other, &name, bound, "dropped between grant and reply").await?;
+    Ok(())
+}
+
+async fn acquire_that_is_never_polled_asks_nothing(cx: &Context) -> Verdict {
+    let (name, other) = (cx.name(), cx.client().await?);
+    let client = cx.client().await?;
+    cx.warm_up(&client).await?;
+    let before = cx.store().records().await.ok();
+    let options = cx.options();
+    drop(client.acquire_with(&name, &options));
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let after = cx.store().records().await.ok();
+    ensure!(
+        before == after,
+        "{before:?} records before, {after:?} after an acquisition that was never polled"
+    );
+    ensure_free(&other, &name, "after an acquisition that was never polled").await
+}
+
+async fn release_that_is_dropped_still_releases(cx: &Context) -> Verdict {
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    for polls in 0..4 {
+        let guard = client.take(&name, &AcquireOptions::new()).await?;
+        drop(at_most(polls, guard.release()).await);
+        let bound = other.semantics().wake_up.bound() + cx.slack();
+        free_within(
+            &other,
+            &name,
+            bound,
+            &format!("a release dropped after {polls} polls"),
+        )
+        .await?;
+    }
+    Ok(())
+}
+
+/// Inside a runtime of one thread, where a drop that waits would wait for itself; and outside any runtime.
+async fn dropped_guard_is_released_soon_and_blocks_nobody(cx: &Context) -> Verdict {
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let bound = other.semantics().wake_up.bound() + cx.slack();
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    std::thread::spawn(move || drop(guard))
+        .join()
+        .map_err(|_| Stop::Failed("dropping a guard outside a runtime panicked".to_owned()))?;
+    free_within(&other, &name, bound, "dropped outside any runtime").await?;
+
+    let (wanted, slack) = (name.clone(), cx.slack());
+    let inside = move || -> Verdict {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(async {
+            let guard = client.take(&wanted, &AcquireOptions::new()).await?;
+            let start = Instant::now();
+            drop(guard);
+            ensure!(
+                start.elapsed() < slack,
+                "a drop blocked its thread for {:?}",
+                start.elapsed()
+            );
+            free_within(&other, &wanted, bound, "dropped on a runtime of one thread").await?;
+            Ok(())
+        })
+    };
+    tokio::task::spawn_blocking(inside).await?
+}
+
+async fn runtime_that_ends_leaves_only_a_lease(cx: &Context) -> Verdict {
+    let (client, other, name, ttl) = (cx.client().await?, cx.client().await?, cx.name(), cx.ttl());
+    let (wanted, options) = (name.clone(), cx.options());
+    let ended = move || -> Result<leasehold_core::LockGuard, Stop> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(async { client.take(&wanted, &options).await })
+    };
+    let guard = tokio::task::spawn_blocking(ended).await??;
+    let bound = ttl + other.semantics().wake_up.bound() + cx.slack();
+    let took = free_within(&other, &name, bound, "after its runtime ended").await;
+    ensure!(
+        !guard.is_held() || took.is_err(),
+        "the guard of an ended runtime is believed in"
+    );
+    drop(guard);
+    took.map(drop)
+}
+
+async fn panic_in_the_critical_section_frees_the_lock(cx: &Context) -> Verdict {
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let (wanted, options) = (name.clone(), cx.options());
+    let task = tokio::spawn(async move {
+        let _guard = client
+            .take(&wanted, &options)
+            .await
+            .map_err(|stop| format!("{stop:?}"))?;
+        // Quietly: the default hook would print a panic that is part of the case.
+        std::panic::resume_unwind(Box::new("the work went wrong"));
+        #[expect(unreachable_code, reason = "it gives the block its type")]
+        Ok::<(), String>(())
+    });
+    ensure!(
+        task.await.is_err_and(|error| error.is_panic()),
+        "the task did not panic"
+    );
+    let bound = cx.ttl() + other.semantics().wake_up.bound() + cx.slack();
+    free_within(&other, &name, bound, "after a panic in the critical section").await?;
+    Ok(())
+}
+
+/// The lease is much longer than the case may take: the lock is had because it is recognised, not because it ended.
+async fn grant_whose_reply_is_lost_is_recognised(cx: &Context) -> Verdict {
+    let name = cx.name();
+    let (proxy, client) = cx.client_behind_proxy(Duration::from_millis(300)).await?;
+    cx.warm_up(&client).await?;
+    proxy.set(Traffic::HoldReplies);
+    let before = proxy.reply_bytes();
+    let wanted = name.clone();
+    let attempt = tokio::spawn(async move { client.acquire_with(&wanted, &AcquireOptions::new()).await });
+    let granted = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
+    ensure!(granted, "the store never answered");
+    proxy.cut();
+    proxy.set(Traffic::Pass);
+    let within = tokio::time::timeout(cx.patience() / 5, attempt).await;
+    let Ok(guard) = within else {
+        return Err(Stop::Failed(
+            "it waits for its own ghost: the lost grant was not recognised as its own".to_owned(),
+        ));
+    };
+    let guard = guard??;
+    guard.release().await?;
+    ensure_free(
+        &cx.client().await?,
+        &name,
+        "after the recognised grant was released",
+    )
+    .await
+}
+
+async fn release_whose_reply_is_lost_is_a_success(cx: &Context) -> Verdict {
+    let name = cx.name();
+    let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    proxy.set(Traffic::HoldReplies);
+    let before = proxy.reply_bytes();
+    let release = tokio::spawn(guard.release());
+    let applied = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
+    ensure!(applied, "the store never answered");
+    proxy.cut();
+    proxy.set(Traffic::Pass);
+    release.await??;
+    ensure_free(&cx.client().await?, &name, "after the release").await
+}
+
+async fn guard_may_be_released_by_another_thread(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    let elsewhere = tokio::task::spawn_blocking(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        Ok::<_, Stop>(runtime.block_on(guard.release())?)
+    });
+    elsewhere.await??;
+    ensure_free(&client, &name, "released by another thread").await
+}

@@ -1,0 +1,126 @@
+//! I: processes that die, stop, and lose their network.
+
+use crate::case::{Case, Verdict, cases, ensure};
+use crate::context::{ClientExt, Context, ensure_held, eventually, free_within};
+use crate::proxy::Traffic;
+use leasehold_core::{AcquireOptions, CrashBound};
+use std::time::{Duration, Instant};
+
+pub(super) const CASES: &[Case] = cases![
+    I01 killed_holder_is_replaced_within_its_bound,
+    I02 killed_waiter_blocks_nobody,
+    I03 partitioned_holder_is_replaced_after_it_knows,
+    I04 stopped_holder_is_replaced_as_declared,
+    I05 holder_killed_between_grant_and_reply_is_replaced,
+];
+
+/// The longest time from a crash to the next grant.
+async fn crash_bound(cx: &Context) -> Result<Duration, crate::case::Stop> {
+    let semantics = cx.semantics().await?;
+    let until_noticed = match semantics.crash_bound {
+        CrashBound::Connection => Duration::ZERO,
+        _ => cx.ttl(),
+    };
+    Ok(until_noticed + semantics.wake_up.bound() + cx.slack())
+}
+
+async fn killed_holder_is_replaced_within_its_bound(cx: &Context) -> Verdict {
+    let (client, name, mut worker) = (cx.client().await?, cx.name(), cx.worker().await?);
+    worker.take(&name, cx.ttl()).await?;
+    tokio::time::sleep(cx.ttl()).await;
+    ensure_held(&client, &name, "while the holder lives").await?;
+    worker.kill();
+    free_within(
+        &client,
+        &name,
+        crash_bound(cx).await?,
+        "after its holder was killed",
+    )
+    .await?;
+    Ok(())
+}
+
+async fn killed_waiter_blocks_nobody(cx: &Context) -> Verdict {
+    let (client, name, mut waiter) = (cx.client().await?, cx.name(), cx.worker().await?);
+    let guard = client.take(&name, &cx.options()).await?;
+    waiter.begin_take(&name, cx.ttl()).await?;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    waiter.kill();
+    guard.release().await?;
+    free_within(
+        &cx.client().await?,
+        &name,
+        crash_bound(cx).await?,
+        "after a waiter was killed",
+    )
+    .await?;
+    Ok(())
+}
+
+async fn partitioned_holder_is_replaced_after_it_knows(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let (proxy, holder) = cx.client_behind_proxy(cx.ttl() / 4).await?;
+    let guard = holder.take(&name, &cx.options()).await?;
+    proxy.set(Traffic::BlackHole);
+    let start = Instant::now();
+    let options = AcquireOptions::new().with_wait(cx.patience());
+    let successor = client.take(&name, &options).await?;
+    ensure!(
+        !guard.is_held(),
+        "a holder behind a black hole believes, and another one holds"
+    );
+    let bound = crash_bound(cx).await?;
+    ensure!(
+        start.elapsed() <= bound,
+        "replaced after {:?}, bound {bound:?}",
+        start.elapsed()
+    );
+    Ok(successor.release().await?)
+}
+
+async fn stopped_holder_is_replaced_as_declared(cx: &Context) -> Verdict {
+    let (client, name, mut worker) = (cx.client().await?, cx.name(), cx.worker().await?);
+    worker.take(&name, cx.ttl()).await?;
+    worker.pause();
+    if cx.semantics().await?.crash_bound == CrashBound::Connection {
+        tokio::time::sleep(cx.ttl()).await;
+        return ensure_held(
+            &client,
+            &name,
+            "a hold that is a connection, while its process is stopped",
+        )
+        .await;
+    }
+    free_within(
+        &client,
+        &name,
+        crash_bound(cx).await?,
+        "after its holder was stopped",
+    )
+    .await?;
+    Ok(())
+}
+
+/// The store has granted, the holder has not heard of it and dies: whatever it had meant to do next, such as setting
+/// the end of the lease, it does not do.
+async fn holder_killed_between_grant_and_reply_is_replaced(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let (proxy, address) = cx.store().proxied(cx.patience()).await?;
+    let mut worker = cx.worker_at(&address, &[]).await?;
+    worker.take(&cx.named("warm-up"), cx.ttl()).await?;
+    worker.release().await?;
+    proxy.set(Traffic::HoldReplies);
+    let before = proxy.reply_bytes();
+    worker.begin_take(&name, cx.ttl()).await?;
+    let granted = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
+    ensure!(granted, "the store never answered");
+    worker.kill();
+    free_within(
+        &client,
+        &name,
+        crash_bound(cx).await?,
+        "after its holder was killed in the middle",
+    )
+    .await?;
+    Ok(())
+}

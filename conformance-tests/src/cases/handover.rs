@@ -1,0 +1,121 @@
+//! H: from one holder to the next.
+
+use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::context::{ClientExt, Context};
+use leasehold_core::{AcquireOptions, Fairness};
+use std::time::{Duration, Instant};
+
+pub(super) const CASES: &[Case] = cases![
+    H01 no_hand_over_is_missed,
+    H03 waiters_are_served_in_their_order,
+    H07 idle_waiter_costs_what_is_declared,
+    H09 nobody_starves,
+];
+
+async fn no_hand_over_is_missed(cx: &Context) -> Verdict {
+    let name = cx.name();
+    let rounds = 100;
+    let bound = cx.semantics().await?.wake_up.bound() + cx.slack();
+    let options = AcquireOptions::new().with_wait(cx.patience());
+    let mut players = tokio::task::JoinSet::new();
+    for _ in 0..2 {
+        let (client, name, options) = (cx.client().await?, name.clone(), options.clone());
+        players.spawn(async move {
+            let mut longest = Duration::ZERO;
+            for _ in 0..rounds {
+                let start = Instant::now();
+                let guard = client.take(&name, &options).await?;
+                longest = longest.max(start.elapsed());
+                guard.release().await?;
+                tokio::task::yield_now().await;
+            }
+            Ok::<_, Stop>(longest)
+        });
+    }
+    while let Some(player) = players.join_next().await {
+        let longest = player??;
+        // The other may be lucky several times in a row where the order is luck.
+        ensure!(longest <= bound * 10, "a hand-over between two took {longest:?}");
+    }
+    Ok(())
+}
+
+async fn waiters_are_served_in_their_order(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    if client.semantics().fairness != Fairness::Fifo {
+        return Err(Stop::Skipped(
+            "the backend declares no order of its waiters".to_owned(),
+        ));
+    }
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let mut waiters = tokio::task::JoinSet::new();
+    let options = AcquireOptions::new().with_wait(cx.patience());
+    for place in 0..10_u32 {
+        let (waiter, name, options) = (cx.client().await?, name.clone(), options.clone());
+        waiters.spawn(async move {
+            let guard = waiter.take(&name, &options).await?;
+            guard.release().await?;
+            Ok::<_, Stop>(place)
+        });
+        // Until the store shows it in the queue: the order is that of arrival there.
+        let arrived = Instant::now();
+        while client.looking()?.waiters(&cx.name()).await?.len() <= place as usize {
+            ensure!(
+                arrived.elapsed() < cx.patience(),
+                "waiter {place} does not appear in the queue"
+            );
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+    guard.release().await?;
+    let mut served = Vec::new();
+    while let Some(waiter) = waiters.join_next().await {
+        served.push(waiter??);
+    }
+    ensure!(served.is_sorted(), "served in the order {served:?}");
+    Ok(())
+}
+
+/// Counted by the proxy. A waiter may ask four times as often as its longest interval, because pauses are jittered
+/// down to a quarter of it, and a few times more at first.
+async fn idle_waiter_costs_what_is_declared(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let _guard = client.take(&name, &AcquireOptions::new()).await?;
+    let (proxy, waiter) = cx.client_behind_proxy(cx.patience()).await?;
+    cx.warm_up(&waiter).await?;
+    let before = proxy.requests();
+    let wait = Duration::from_secs(2);
+    let options = AcquireOptions::new().with_wait(wait);
+    ensure!(
+        waiter.acquire_with(&name, &options).await.is_err(),
+        "a second holder"
+    );
+    let asked = proxy.requests() - before;
+    let bound = 4 * wait.as_millis() / client.semantics().wake_up.bound().as_millis().max(1) + 12;
+    ensure!(
+        u128::from(asked) <= bound,
+        "an idle waiter sent {asked} requests in {wait:?}, declared at most {bound}"
+    );
+    Ok(())
+}
+
+async fn nobody_starves(cx: &Context) -> Verdict {
+    let name = cx.name();
+    let options = AcquireOptions::new().with_wait(cx.patience());
+    let mut players = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        let (client, name, options) = (cx.client().await?, name.clone(), options.clone());
+        players.spawn(async move {
+            for _ in 0..5 {
+                let guard = client.take(&name, &options).await?;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                guard.release().await?;
+            }
+            Ok::<_, Stop>(())
+        });
+    }
+    while let Some(player) = players.join_next().await {
+        player??;
+    }
+    Ok(())
+}

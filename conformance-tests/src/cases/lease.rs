@@ -1,0 +1,373 @@
+//! D: how long a hold lasts, and what keeps it going.
+
+use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::context::{
+    ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, free_within, loss_within,
+};
+use crate::proxy::Traffic;
+use leasehold_core::{AcquireOptions, ErrorKind, Health, HoldKind, LossCause};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub(super) const CASES: &[Case] = cases![
+    D01 fixed_lease_ends_on_time,
+    D02 renewed_lease_outlasts_five_ttls,
+    D03 renewal_ends_with_the_release,
+    D04 renewal_ends_with_the_drop,
+    D05 abandoned_acquire_leaves_no_renewal,
+    D06 one_failed_renewal_is_survived,
+    D07 lost_reply_to_a_renewal_is_survived,
+    D08 loss_comes_before_the_store_lets_another_in,
+    D09 restart_keeps_what_was_written_and_loses_what_was_not,
+    D10 name_lost_once_gets_a_working_renewal_again,
+    D12 max_hold_ends_a_healthy_hold,
+    D13 extend_sets_the_time_that_is_left,
+    D14 extend_is_what_the_next_renewals_use,
+    D15 short_lease_is_renewed_in_time,
+    D16 ten_thousand_holds_are_all_renewed(alone),
+    D17 hold_at_least_keeps_others_out,
+    D18 grant_that_arrives_after_its_lease_is_not_held,
+];
+
+async fn lease_only(cx: &Context) -> Verdict {
+    let hold = cx.semantics().await?.hold;
+    if hold != HoldKind::Lease {
+        return Err(Stop::Skipped(format!(
+            "a hold here is not a lease but a {hold:?}"
+        )));
+    }
+    Ok(())
+}
+
+async fn fixed_lease_ends_on_time(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (client, other, name, ttl) = (cx.client().await?, cx.client().await?, cx.name(), cx.ttl());
+    let start = Instant::now();
+    let guard = client.take(&name, &cx.fixed()).await?;
+    let asked = Instant::now();
+    let bound = ttl + other.semantics().wake_up.bound() + cx.slack();
+    free_within(&other, &name, bound, "a lease that nobody renews").await?;
+    let took = start.elapsed();
+    ensure!(
+        took >= ttl.mul_f64(0.95),
+        "a lease of {ttl:?} was over after {took:?}"
+    );
+    ensure!(
+        asked.elapsed() <= bound,
+        "a lease of {ttl:?} was over only after {took:?}"
+    );
+    ensure!(!guard.is_held(), "its holder believes that it holds");
+    Ok(())
+}
+
+async fn renewed_lease_outlasts_five_ttls(cx: &Context) -> Verdict {
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    let end = Instant::now() + cx.ttl() * 5;
+    while Instant::now() < end {
+        ensure_held(&other, &name, "while it is renewed").await?;
+        ensure!(guard.is_held(), "lost: {:?}", guard.loss());
+        tokio::time::sleep(cx.ttl() / 10).await;
+    }
+    Ok(guard.release().await?)
+}
+
+/// If anything still renewed the first holder's lease, the second one's would not end on time.
+async fn ends_for_the_next_holder(cx: &Context, name: &leasehold_core::LockName) -> Verdict {
+    let (second, third) = (cx.client().await?, cx.client().await?);
+    let _forgotten = second.take(name, &cx.fixed()).await?;
+    let bound = cx.ttl() + third.semantics().wake_up.bound() + cx.slack();
+    free_within(&third, name, bound, "the lease after the renewed one").await?;
+    Ok(())
+}
+
+async fn renewal_ends_with_the_release(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    tokio::time::sleep(cx.ttl()).await;
+    guard.release().await?;
+    ends_for_the_next_holder(cx, &name).await
+}
+
+async fn renewal_ends_with_the_drop(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (client, name) = (cx.client().await?, cx.name());
+    drop(client.take(&name, &cx.options()).await?);
+    ends_for_the_next_holder(cx, &name).await
+}
+
+/// Dropped after one poll, two polls, and so on: on whichever side of the grant the drop falls, nothing renews it.
+async fn abandoned_acquire_leaves_no_renewal(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let client = cx.client().await?;
+    cx.warm_up(&client).await?;
+    let mut names = Vec::new();
+    for polls in 1..=12 {
+        let name = cx.named(&format!("dropped-{polls}"));
+        drop(crate::cases::cancellation::at_most(polls, client.acquire_with(&name, &cx.options())).await);
+        names.push(name);
+    }
+    tokio::time::sleep(cx.ttl() * 2).await;
+    for name in names {
+        ensure_free(&client, &name, "two leases after its acquisition was dropped").await?;
+    }
+    Ok(())
+}
+
+async fn one_failed_renewal_is_survived(cx: &Context) -> Verdict {
+    let (name, ttl) = (cx.name(), cx.ttl() * 3);
+    let (proxy, client) = cx.client_behind_proxy(ttl / 10).await?;
+    let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
+    proxy.set(Traffic::BlackHole);
+    let at_risk = eventually(ttl, || guard.health() == Health::AtRisk).await;
+    ensure!(
+        at_risk && guard.is_held(),
+        "a renewal failed, and the holder was not told that it is at risk"
+    );
+    proxy.set(Traffic::Pass);
+    let well = eventually(ttl, || guard.health() != Health::AtRisk).await;
+    ensure!(
+        well && guard.is_held(),
+        "the lock was lost by one failed renewal: {:?}",
+        guard.loss()
+    );
+    tokio::time::sleep(ttl).await;
+    ensure!(
+        guard.is_held(),
+        "lost after the network was well again: {:?}",
+        guard.loss()
+    );
+    Ok(guard.release().await?)
+}
+
+async fn lost_reply_to_a_renewal_is_survived(cx: &Context) -> Verdict {
+    let (name, ttl) = (cx.name(), cx.ttl() * 3);
+    let (proxy, client) = cx.client_behind_proxy(ttl / 10).await?;
+    let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
+    let token = guard.token()?;
+    proxy.set(Traffic::HoldReplies);
+    let before = proxy.reply_bytes();
+    let applied = eventually(ttl, || proxy.reply_bytes() > before).await;
+    ensure!(applied, "no renewal within a lease of {ttl:?}");
+    proxy.cut();
+    proxy.set(Traffic::Pass);
+    tokio::time::sleep(ttl * 3 / 2).await;
+    ensure!(
+        guard.is_held(),
+        "the lock was lost by one lost reply: {:?}",
+        guard.loss()
+    );
+    ensure!(guard.token()? == token, "a renewal changed the token");
+    Ok(guard.release().await?)
+}
+
+async fn loss_comes_before_the_store_lets_another_in(cx: &Context) -> Verdict {
+    let (name, other) = (cx.name(), cx.client().await?);
+    let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
+    let guard = client.take(&name, &cx.options()).await?;
+    proxy.set(Traffic::BlackHole);
+    let wanted = name.clone();
+    let options = AcquireOptions::new().with_wait(cx.patience());
+    let taken = tokio::spawn(async move {
+        let guard = other.take(&wanted, &options).await?;
+        Ok::<_, Stop>((guard, Instant::now()))
+    });
+    let mut believed = Instant::now();
+    while guard.is_held() {
+        believed = Instant::now();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let (successor, taken) = taken.await??;
+    ensure!(
+        believed < taken,
+        "the holder believed for {:?} after another had got it",
+        believed - taken
+    );
+    loss_within(&guard, Duration::ZERO + cx.slack()).await?;
+    Ok(successor.release().await?)
+}
+
+async fn restart_keeps_what_was_written_and_loses_what_was_not(cx: &Context) -> Verdict {
+    let (client, name, ttl) = (cx.client().await?, cx.name(), cx.ttl() * 4);
+    let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
+    let token = guard.token()?;
+    cx.store().kill().await?;
+    cx.store().restart(true).await?;
+    tokio::time::sleep(ttl).await;
+    ensure!(
+        guard.is_held(),
+        "a restart with all its data lost the lock: {:?}",
+        guard.loss()
+    );
+    cx.store().restart(false).await?;
+    let loss = loss_within(&guard, ttl + cx.slack()).await?;
+    ensure!(
+        loss.cause() == LossCause::Gone,
+        "a restart without its data was reported as {:?}",
+        loss.cause()
+    );
+    let next = cx.client().await?.take(&name, &cx.options()).await?;
+    ensure!(
+        next.token()? > token,
+        "token {} after {token}, over the loss of all data",
+        next.token()?
+    );
+    Ok(next.release().await?)
+}
+
+async fn name_lost_once_gets_a_working_renewal_again(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let first = client.take(&name, &cx.options()).await?;
+    client.looking()?.force_release(&name, None).await?;
+    loss_within(&first, cx.ttl() + cx.slack()).await?;
+    let second = client.take(&name, &cx.options()).await?;
+    drop(first);
+    tokio::time::sleep(cx.ttl() * 2).await;
+    ensure!(
+        second.is_held(),
+        "not renewed after an earlier loss of the name: {:?}",
+        second.loss()
+    );
+    Ok(second.release().await?)
+}
+
+async fn max_hold_ends_a_healthy_hold(cx: &Context) -> Verdict {
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let limit = cx.ttl() * 2;
+    let start = Instant::now();
+    let guard = client.take(&name, &cx.options().with_max_hold(limit)).await?;
+    let loss = loss_within(&guard, limit + cx.slack()).await?;
+    ensure!(
+        loss.cause() == LossCause::MaxHold,
+        "the limit was reported as {:?}",
+        loss.cause()
+    );
+    ensure!(
+        start.elapsed() >= limit.mul_f64(0.9),
+        "it ended after {:?} of {limit:?}",
+        start.elapsed()
+    );
+    let bound = cx.ttl() + other.semantics().wake_up.bound() + cx.slack();
+    free_within(&other, &name, bound, "after max_hold").await?;
+    Ok(())
+}
+
+async fn extend_sets_the_time_that_is_left(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.fixed()).await?;
+    let longer = cx.ttl() * 3;
+    guard.extend(longer).await?;
+    let left = guard.remaining();
+    ensure!(
+        left <= longer && left >= longer.mul_f64(0.8),
+        "extended to {longer:?}, {left:?} are left"
+    );
+    guard.extend(cx.ttl() / 2).await?;
+    ensure!(
+        guard.remaining() >= longer.mul_f64(0.8),
+        "a shorter extension shortened the lease"
+    );
+    tokio::time::sleep(cx.ttl() * 3 / 2).await;
+    ensure_held(&other, &name, "on the extended lease").await?;
+    ensure_kind(
+        guard.extend(Duration::ZERO).await,
+        ErrorKind::Invalid,
+        "an extension by nothing",
+    )?;
+    Ok(guard.release().await?)
+}
+
+async fn extend_is_what_the_next_renewals_use(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    let longer = cx.ttl() * 4;
+    guard.extend(longer).await?;
+    tokio::time::sleep(cx.ttl() * 2).await;
+    let left = guard.remaining();
+    ensure!(
+        left > longer / 2,
+        "after an extension to {longer:?}, {left:?} are left: the renewer shrank it back"
+    );
+    Ok(guard.release().await?)
+}
+
+async fn short_lease_is_renewed_in_time(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let ttl = cx.ttl() / 2;
+    let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
+    tokio::time::sleep(ttl * 4).await;
+    ensure!(guard.is_held(), "a lease of {ttl:?} was lost: {:?}", guard.loss());
+    Ok(guard.release().await?)
+}
+
+async fn ten_thousand_holds_are_all_renewed(cx: &Context) -> Verdict {
+    const HOLDS: usize = 10_000;
+    const AT_ONCE: usize = 64;
+    let client = cx.client().await?;
+    let options = Arc::new(cx.options().with_ttl(cx.ttl() * 8));
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..AT_ONCE {
+        let (client, options) = (client.clone(), Arc::clone(&options));
+        let names: Vec<_> = (task..HOLDS)
+            .step_by(AT_ONCE)
+            .map(|n| cx.named(&n.to_string()))
+            .collect();
+        tasks.spawn(async move {
+            let mut guards = Vec::new();
+            for name in &names {
+                guards.push(client.take(name, &options).await?);
+            }
+            Ok::<_, Stop>(guards)
+        });
+    }
+    let mut guards = Vec::new();
+    while let Some(task) = tasks.join_next().await {
+        guards.extend(task??);
+    }
+    tokio::time::sleep(cx.ttl() * 12).await;
+    let lost = guards.iter().filter(|guard| !guard.is_held()).count();
+    ensure!(lost == 0, "{lost} of {HOLDS} holds were lost");
+    Ok(())
+}
+
+async fn hold_at_least_keeps_others_out(cx: &Context) -> Verdict {
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let at_least = cx.ttl();
+    let options = cx.options().with_ttl(cx.ttl() * 3).with_hold_at_least(at_least);
+    let start = Instant::now();
+    client.take(&name, &options).await?.release().await?;
+    let bound = at_least + other.semantics().wake_up.bound() + cx.slack();
+    free_within(&other, &name, bound, "after the least time").await?;
+    let took = start.elapsed();
+    ensure!(
+        took >= at_least.mul_f64(0.95),
+        "held for {took:?} instead of {at_least:?} at least"
+    );
+    Ok(())
+}
+
+async fn grant_that_arrives_after_its_lease_is_not_held(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (name, direct) = (cx.name(), cx.client().await?);
+    let (proxy, slow) = cx.client_behind_proxy(cx.patience()).await?;
+    cx.warm_up(&slow).await?;
+    proxy.set(Traffic::HoldReplies);
+    let before = proxy.reply_bytes();
+    let (wanted, options) = (name.clone(), cx.fixed().with_wait(Duration::ZERO));
+    let attempt = tokio::spawn(async move { slow.acquire_with(&wanted, &options).await });
+    let granted = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
+    ensure!(granted, "the store never answered");
+    let successor = direct
+        .take(&name, &AcquireOptions::new().with_wait(cx.patience()))
+        .await?;
+    proxy.set(Traffic::Pass);
+    let held = attempt.await?.is_ok_and(|guard| guard.is_held());
+    ensure!(
+        !held,
+        "a grant that arrived after its lease was taken for a hold: there are two"
+    );
+    Ok(successor.release().await?)
+}

@@ -1,0 +1,304 @@
+//! C: only the owner releases and renews; what people can see and do.
+
+use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::context::{
+    Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, free_within, loss_within,
+};
+use crate::proxy::{Proxy, Traffic};
+use leasehold_core::{AcquireOptions, ErrorKind, Fairness, HolderInfo, LockGuard, LockName, LockStatus};
+use std::collections::HashSet;
+use std::time::Duration;
+
+pub(super) const CASES: &[Case] = cases![
+    C01 loser_that_gives_up_frees_nobodys_lock,
+    C02 late_release_frees_no_successor,
+    C03 late_release_through_the_same_client_frees_no_successor,
+    C04 stale_renewal_touches_no_successor,
+    C05 late_renewal_revives_no_ended_lease,
+    C06 every_acquisition_has_an_owner_of_its_own,
+    C07 holder_info_is_seen_while_held_and_gone_after,
+    C08 looking_shows_the_holder_and_changes_nothing,
+    C09 forced_release_frees_tells_the_holder_and_keeps_tokens_growing,
+    C10 listing_shows_exactly_the_held_names,
+    C11 interleaved_attempts_leave_one_holder_that_can_release,
+    C12 release_delayed_on_the_wire_frees_no_successor,
+];
+
+async fn status(client: &Client, name: &LockName) -> Result<Option<LockStatus>, Stop> {
+    Ok(client.looking()?.inspect(name).await?)
+}
+
+async fn loser_that_gives_up_frees_nobodys_lock(cx: &Context) -> Verdict {
+    let (holder, loser, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let guard = holder.take(&name, &cx.options()).await?;
+    let short = AcquireOptions::new().with_wait(Duration::from_millis(150));
+    ensure_kind(
+        loser.acquire_with(&name, &short).await,
+        ErrorKind::TimedOut,
+        "the loser",
+    )?;
+    drop(
+        tokio::time::timeout(
+            Duration::from_millis(150),
+            loser.acquire_with(&name, &cx.options()),
+        )
+        .await,
+    );
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    ensure_held(&loser, &name, "after a loser gave up").await?;
+    Ok(guard.release().await?)
+}
+
+async fn late_release_frees_no_successor(cx: &Context) -> Verdict {
+    let (first, second) = (cx.client().await?, cx.client().await?);
+    release_late(cx, &first, &second).await
+}
+
+async fn late_release_through_the_same_client_frees_no_successor(cx: &Context) -> Verdict {
+    let client = cx.client().await?;
+    release_late(cx, &client, &client).await
+}
+
+async fn release_late(cx: &Context, first: &Client, second: &Client) -> Verdict {
+    let name = cx.name();
+    let late = first.take(&name, &cx.fixed()).await?;
+    tokio::time::sleep(cx.ttl() + Duration::from_millis(20)).await;
+    let successor = second.take(&name, &cx.options()).await?;
+    ensure_kind(late.release().await, ErrorKind::Lost, "the late release")?;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    ensure_held(first, &name, "after the late release").await?;
+    Ok(successor.release().await?)
+}
+
+/// A holder whose renewals are under way in the network while its lease ends.
+async fn with_a_renewal_on_the_wire(cx: &Context, name: &LockName) -> Result<(Proxy, LockGuard), Stop> {
+    let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
+    let guard = client.take(name, &cx.options()).await?;
+    proxy.set(Traffic::BlackHole);
+    let before = proxy.request_bytes();
+    let sent = eventually(cx.ttl(), || proxy.request_bytes() > before).await;
+    ensure!(sent, "no renewal was sent within a lease of {:?}", cx.ttl());
+    loss_within(&guard, cx.ttl() + cx.slack()).await?;
+    Ok((proxy, guard))
+}
+
+async fn stale_renewal_touches_no_successor(cx: &Context) -> Verdict {
+    let name = cx.name();
+    let (proxy, _stale) = with_a_renewal_on_the_wire(cx, &name).await?;
+    let (second, third) = (cx.client().await?, cx.client().await?);
+    // A successor whose lease is much longer than the one that the stale renewal would give it.
+    let long = cx.fixed().with_ttl(cx.ttl() * 6);
+    let successor = second.take(&name, &long).await?;
+    proxy.set(Traffic::Pass);
+    tokio::time::sleep(cx.ttl() * 3 / 2).await;
+    ensure!(successor.is_held(), "the successor lost its lock");
+    ensure_held(&third, &name, "after the stale renewal arrived").await?;
+    Ok(successor.release().await?)
+}
+
+async fn late_renewal_revives_no_ended_lease(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let (proxy, stale) = with_a_renewal_on_the_wire(cx, &name).await?;
+    // The store ends the lease a little after the holder does; only then may the late renewal arrive.
+    let bound = cx.ttl() / 4 + cx.slack() + client.semantics().wake_up.bound();
+    free_within(&client, &name, bound, "after the lease ended").await?;
+    proxy.set(Traffic::Pass);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    ensure!(!stale.is_held(), "a lost lock is held again");
+    ensure_free(&client, &name, "after the late renewal arrived").await
+}
+
+async fn every_acquisition_has_an_owner_of_its_own(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let mut owners = HashSet::new();
+    for _ in 0..200 {
+        let guard = client.take(&name, &AcquireOptions::new()).await?;
+        let owner = status(&client, &name).await?.and_then(|status| status.owner);
+        let Some(owner) = owner else {
+            return Err(Stop::Skipped("the store shows no owner".to_owned()));
+        };
+        ensure!(
+            owners.insert(owner),
+            "two acquisitions had the same owner {owner}"
+        );
+        guard.release().await?;
+    }
+    Ok(())
+}
+
+async fn holder_info_is_seen_while_held_and_gone_after(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let info = HolderInfo::this_process()
+        .with_doing("reindex “ü” '\"\\")
+        .with_label("version", "1.4.2");
+    let guard = client.take(&name, &cx.options().with_holder(&info)).await?;
+    let seen = status(&cx.client().await?, &name)
+        .await?
+        .map(|status| status.holder);
+    ensure!(seen.as_ref() == Some(&info), "stored {info:?}, seen {seen:?}");
+    guard.release().await?;
+    let seen = status(&client, &name).await?;
+    ensure!(seen.is_none(), "a released lock still shows {seen:?}");
+    Ok(())
+}
+
+async fn looking_shows_the_holder_and_changes_nothing(cx: &Context) -> Verdict {
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.fixed()).await?;
+    let mut last = cx.ttl();
+    for _ in 0..5 {
+        let Some(seen) = status(&other, &name).await? else {
+            return Err(Stop::Failed("a held lock is not shown".to_owned()));
+        };
+        ensure!(
+            seen.token == Some(guard.token()?),
+            "token {:?} is shown",
+            seen.token
+        );
+        let ends_in = seen.ends_in.unwrap_or_default();
+        ensure!(
+            ends_in <= last && !ends_in.is_zero(),
+            "{ends_in:?} are left after {last:?}: looking changed the lease"
+        );
+        last = ends_in;
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+    let waiters = other.looking()?.waiters(&name).await?;
+    let fifo = other.semantics().fairness == Fairness::Fifo;
+    ensure!(
+        waiters.is_empty() || fifo,
+        "waiters of a store without a queue: {waiters:?}"
+    );
+    ensure!(guard.is_held(), "looking at a lock lost it");
+    tokio::time::sleep(cx.ttl()).await;
+    ensure!(
+        status(&other, &name).await?.is_none(),
+        "a lock whose lease is over is shown as held"
+    );
+    Ok(())
+}
+
+async fn forced_release_frees_tells_the_holder_and_keeps_tokens_growing(cx: &Context) -> Verdict {
+    let (client, operator, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    let token = guard.token()?;
+    let wrong = leasehold_core::FencingToken::new(token.get() + 1);
+    let spared = operator.looking()?.force_release(&name, Some(wrong)).await?;
+    ensure!(
+        spared.is_none() && guard.is_held(),
+        "the lock of another token was broken: {spared:?}"
+    );
+    let broken = operator.looking()?.force_release(&name, Some(token)).await?;
+    ensure!(
+        broken.and_then(|status| status.token) == Some(token),
+        "the broken lock is not the one that was held"
+    );
+    let next = operator.take(&name, &cx.options()).await?;
+    ensure!(
+        next.token()? > token,
+        "token {} after the broken {token}",
+        next.token()?
+    );
+    loss_within(&guard, cx.ttl() + cx.slack()).await?;
+    ensure!(
+        operator
+            .looking()?
+            .force_release(&cx.named("free"), None)
+            .await?
+            .is_none(),
+        "a free lock was broken"
+    );
+    Ok(next.release().await?)
+}
+
+async fn listing_shows_exactly_the_held_names(cx: &Context) -> Verdict {
+    let client = cx.client().await?;
+    let mut guards = Vec::new();
+    // `%` and `_` are wildcards in SQL, `*`, `?` and `[` in Redis.
+    for name in [
+        "list/a", "list/b", "list/%", "list/_x", "list/*", "list/[a]", "lis", "other",
+    ] {
+        guards.push(client.take(&cx.named(name), &AcquireOptions::new()).await?);
+    }
+    client
+        .take(&cx.named("list/done"), &AcquireOptions::new())
+        .await?
+        .release()
+        .await?;
+    let listed = |prefix: &'static str| {
+        let client = client.clone();
+        async move {
+            let found = client.looking()?.list(&format!("{}/{prefix}", cx.mark())).await?;
+            let names = found
+                .iter()
+                .map(|status| status.name.to_string().replace(&format!("{}/", cx.mark()), ""));
+            Ok::<Vec<String>, Stop>(names.collect())
+        }
+    };
+    let all = listed("list/").await?;
+    ensure!(
+        all == ["list/%", "list/*", "list/[a]", "list/_x", "list/a", "list/b"],
+        "listed {all:?}"
+    );
+    for prefix in ["list/%", "list/_", "list/*", "list/["] {
+        let some = listed(prefix).await?;
+        ensure!(
+            some.len() == 1,
+            "{prefix:?} is a prefix, not a pattern: listed {some:?}"
+        );
+    }
+    Ok(())
+}
+
+/// Two attempts at a lock whose lease has just ended, one of them slow: its first reply is held while the other
+/// finishes. Whoever comes out as the holder must really be it.
+async fn interleaved_attempts_leave_one_holder_that_can_release(cx: &Context) -> Verdict {
+    let (name, direct) = (cx.name(), cx.client().await?);
+    let _over = direct.take(&name, &cx.fixed()).await?;
+    let (proxy, slow) = cx.client_behind_proxy(cx.patience()).await?;
+    cx.warm_up(&slow).await?;
+    tokio::time::sleep(cx.ttl() + Duration::from_millis(20)).await;
+
+    proxy.set(Traffic::HoldReplies);
+    let before = proxy.reply_bytes();
+    let (wanted, options) = (name.clone(), AcquireOptions::new().with_wait(Duration::ZERO));
+    let attempt = tokio::spawn(async move { slow.acquire_with(&wanted, &options).await });
+    let answered = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
+    ensure!(answered, "the slow attempt was never answered by the store");
+    let fast = direct.poke(&name).await?;
+    proxy.set(Traffic::Pass);
+    let slow = match attempt.await? {
+        Ok(guard) => Some(guard),
+        Err(error) if error.kind() == ErrorKind::Busy => None,
+        Err(error) => return Err(error.into()),
+    };
+    let holders = usize::from(fast.is_some()) + usize::from(slow.is_some());
+    ensure!(holders == 1, "{holders} holders of one lock");
+    let holder = fast.or(slow);
+    let released = match holder {
+        Some(guard) => guard.release().await,
+        None => Ok(()),
+    };
+    ensure!(
+        released.is_ok(),
+        "the one holder could not release: another attempt overwrote it: {released:?}"
+    );
+    ensure_free(&direct, &name, "after the one holder's release").await
+}
+
+/// The release was sent in time; its first reply is held until the lease is over and somebody else holds the lock.
+async fn release_delayed_on_the_wire_frees_no_successor(cx: &Context) -> Verdict {
+    let (name, direct) = (cx.name(), cx.client().await?);
+    let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
+    let guard = client.take(&name, &cx.fixed()).await?;
+    proxy.set(Traffic::HoldReplies);
+    let release = tokio::spawn(guard.release());
+    let successor = direct
+        .take(&name, &AcquireOptions::new().with_wait(cx.patience()))
+        .await?;
+    proxy.set(Traffic::Pass);
+    let _ = release.await?;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    ensure_held(&direct, &name, "after the delayed release went on").await?;
+    Ok(successor.release().await?)
+}

@@ -1,0 +1,244 @@
+//! What a case has at hand: a store of its own, clients, unique names, and worker processes.
+
+use crate::case::{Stop, Verdict, ensure};
+use crate::proxy::Proxy;
+use crate::subject::{Cannot, Store, Subject};
+use crate::worker::Worker;
+use leasehold_core::{
+    AcquireOptions, DistributedLock, Error, ErrorKind, LockAdmin, LockGuard, LockName, Reach, Semantics, Wait,
+};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A running store and its subject, for one case.
+#[derive(Debug)]
+pub struct Context {
+    subject: Arc<dyn Subject>,
+    store: Box<dyn Store>,
+    /// Makes the names of this case and run its own.
+    mark: String,
+    scale: f64,
+}
+
+pub(crate) type Client = Arc<dyn DistributedLock>;
+
+/// The lease of cases that wait for one to end.
+const TTL: Duration = Duration::from_millis(900);
+/// What a busy machine with two cores may add to anything.
+const SLACK: Duration = Duration::from_millis(500);
+/// How long anything may take that must happen at all. Far beyond every bound that is asserted.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+impl Context {
+    /// Starts a store of the subject for one case.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    pub async fn start(subject: Arc<dyn Subject>, case: &str) -> Result<Self, Cannot> {
+        let store = subject.start().await?;
+        let mark = format!("{case}-{:08x}", fastrand::u32(..));
+        let scale = std::env::var("LEASEHOLD_TIME_SCALE")
+            .ok()
+            .and_then(|scale| scale.parse().ok())
+            .unwrap_or(1.0);
+        Ok(Self {
+            subject,
+            store,
+            mark,
+            scale,
+        })
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// A client with connections of its own.
+    pub(crate) async fn client(&self) -> Result<Client, Stop> {
+        self.client_at(&self.store.address()).await
+    }
+
+    pub(crate) async fn client_at(&self, address: &str) -> Result<Client, Stop> {
+        Ok(self.subject.connect(address).await?)
+    }
+
+    /// A client behind a proxy, which takes a request for lost after `patience`.
+    pub(crate) async fn client_behind_proxy(&self, patience: Duration) -> Result<(Proxy, Client), Stop> {
+        let (proxy, address) = self.store.proxied(patience).await?;
+        let client = self.client_at(&address).await?;
+        Ok((proxy, client))
+    }
+
+    /// Another process of this program, with a client of its own.
+    pub(crate) async fn worker(&self) -> Result<Worker, Stop> {
+        self.worker_at(&self.store.address(), &[]).await
+    }
+
+    pub(crate) async fn worker_at(
+        &self,
+        address: &str,
+        environment: &[(String, String)],
+    ) -> Result<Worker, Stop> {
+        if self.semantics().await?.reach == Reach::Process {
+            return Err(Stop::Skipped(
+                "the lock excludes within one process only".to_owned(),
+            ));
+        }
+        Worker::start(self.subject.name(), address, environment).await
+    }
+
+    pub(crate) async fn semantics(&self) -> Result<Semantics, Stop> {
+        Ok(self.client().await?.semantics().clone())
+    }
+
+    /// A lock name that nobody else uses.
+    pub(crate) fn name(&self) -> LockName {
+        self.named("lock")
+    }
+
+    pub(crate) fn named(&self, name: &str) -> LockName {
+        // The mark is short and plain, and the cases' own names fit beside it; a name that does not is the case's bug.
+        LockName::new(format!("{}/{name}", self.mark)).unwrap_or_else(|error| unreachable!("{error}"))
+    }
+
+    pub(crate) fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    /// Makes the client's connections and whatever else comes with a first use, so that what follows is one request.
+    pub(crate) async fn warm_up(&self, client: &Client) -> Verdict {
+        ensure_free(client, &self.named("warm-up"), "a name that nobody uses").await
+    }
+
+    /// The lease of cases that wait for one to end.
+    pub(crate) fn ttl(&self) -> Duration {
+        TTL.mul_f64(self.scale)
+    }
+
+    /// What a busy machine may add to a bound.
+    pub(crate) fn slack(&self) -> Duration {
+        SLACK.mul_f64(self.scale)
+    }
+
+    /// A renewed lease, and a wait that ends long after anything should have happened.
+    pub(crate) fn options(&self) -> AcquireOptions {
+        AcquireOptions::new()
+            .with_ttl(self.ttl())
+            .with_wait(self.patience())
+    }
+
+    /// The same, but nobody renews it.
+    pub(crate) fn fixed(&self) -> AcquireOptions {
+        self.options().with_fixed_lease()
+    }
+
+    pub(crate) fn patience(&self) -> Duration {
+        PATIENCE.mul_f64(self.scale)
+    }
+}
+
+/// Shorter words for what cases do all the time.
+pub(crate) trait ClientExt {
+    async fn take(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard, Stop>;
+    /// One attempt with a long lease: the guard, or `None` if it is held.
+    async fn poke(&self, name: &LockName) -> Result<Option<LockGuard>, Stop>;
+    fn looking(&self) -> Result<&dyn LockAdmin, Stop>;
+}
+
+impl ClientExt for Client {
+    async fn take(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard, Stop> {
+        Ok(self.acquire_with(name, options).await?)
+    }
+
+    async fn poke(&self, name: &LockName) -> Result<Option<LockGuard>, Stop> {
+        let options = AcquireOptions::new().with_wait(Wait::No);
+        match self.acquire_with(name, &options).await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn looking(&self) -> Result<&dyn LockAdmin, Stop> {
+        self.admin()
+            .ok_or_else(|| Stop::Skipped("the backend cannot look at its locks".to_owned()))
+    }
+}
+
+/// Expects that a lock is held by somebody.
+pub(crate) async fn ensure_held(client: &Client, name: &LockName, when: &str) -> Verdict {
+    ensure!(
+        client.poke(name).await?.is_none(),
+        "{when}: somebody else got the lock"
+    );
+    Ok(())
+}
+
+/// Expects that a lock can be had, and gives it back.
+pub(crate) async fn ensure_free(client: &Client, name: &LockName, when: &str) -> Verdict {
+    let Some(guard) = client.poke(name).await? else {
+        return Err(Stop::Failed(format!("{when}: the lock is not free")));
+    };
+    guard.release().await?;
+    Ok(())
+}
+
+/// Expects that a lock can be had within a bound, and gives it back. How long it took.
+pub(crate) async fn free_within(
+    client: &Client,
+    name: &LockName,
+    bound: Duration,
+    when: &str,
+) -> Result<Duration, Stop> {
+    let start = Instant::now();
+    let options = AcquireOptions::new().with_wait(bound);
+    match client.acquire_with(name, &options).await {
+        Ok(guard) => {
+            let took = start.elapsed();
+            guard.release().await?;
+            Ok(took)
+        }
+        Err(error) => Err(Stop::Failed(format!(
+            "{when}: not free within {bound:?}: {error}"
+        ))),
+    }
+}
+
+/// Expects an error of this kind.
+pub(crate) fn ensure_kind<T>(outcome: Result<T, Error>, kind: ErrorKind, when: &str) -> Verdict {
+    match outcome {
+        Ok(_) => Err(Stop::Failed(format!(
+            "{when}: it succeeded instead of being {kind:?}"
+        ))),
+        Err(error) => {
+            ensure!(
+                error.kind() == kind,
+                "{when}: {:?} instead of {kind:?}: {error}",
+                error.kind()
+            );
+            Ok(())
+        }
+    }
+}
+
+/// Waits until a condition holds, asking every few milliseconds; false if it does not within the bound.
+pub(crate) async fn eventually(bound: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while !holds() {
+        if start.elapsed() > bound {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    true
+}
+
+/// Waits for the loss of a guard; fails the case if it does not come.
+pub(crate) async fn loss_within(guard: &LockGuard, bound: Duration) -> Result<leasehold_core::Loss, Stop> {
+    tokio::time::timeout(bound, guard.lost()).await.map_err(|_| {
+        Stop::Failed(format!(
+            "the holder was not told within {bound:?} that it lost the lock"
+        ))
+    })
+}

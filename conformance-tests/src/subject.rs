@@ -1,0 +1,127 @@
+//! What is put to the test: a backend in a mode, and how to get at its store.
+
+use crate::proxy::Proxy;
+use async_trait::async_trait;
+use leasehold_core::{DistributedLock, LockName, Result};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A backend in one mode: what it is called, how to start its store, how to connect.
+///
+/// This is all that a third party must write. Everything a case does beyond taking locks goes through the optional
+/// hooks of [`Store`].
+#[async_trait]
+pub trait Subject: fmt::Debug + Send + Sync + 'static {
+    /// Its name in the output: `redis`. One word.
+    fn name(&self) -> &str;
+
+    /// Starts a store for one case, or attaches to the one there is. Names of locks are unique per case and run, so
+    /// sharing is safe.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none here. The cases then fail, unless `LEASEHOLD_SKIP_MISSING` is set.
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot>;
+
+    /// Connects to a store by an address that it gave. Called in this process and in worker processes; every client
+    /// has connections of its own.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own.
+    async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>>;
+}
+
+/// A running store, and what the suite may do to it. A hook that is not there skips the cases that need it, by name
+/// and with its reason.
+#[async_trait]
+pub trait Store: fmt::Debug + Send + Sync + 'static {
+    /// What [`Subject::connect`] takes, in any process of this host.
+    fn address(&self) -> String;
+
+    /// Puts a proxy in front of the store, and answers it and the address through it, for a client that takes a
+    /// request for lost after `patience`.
+    async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
+        let _ = patience;
+        Err(Cannot::new(
+            "the store is not reached by a network that could be cut",
+        ))
+    }
+
+    /// Stops the store without closing a connection.
+    async fn pause(&self) -> std::result::Result<(), Cannot> {
+        Err(Cannot::new("the store has no process that could be stopped"))
+    }
+
+    /// Lets it go on.
+    async fn resume(&self) -> std::result::Result<(), Cannot> {
+        Err(Cannot::new("the store has no process that could be stopped"))
+    }
+
+    /// Kills it as a crash would. It stays down until [`restart`](Self::restart).
+    async fn kill(&self) -> std::result::Result<(), Cannot> {
+        Err(Cannot::new("the store has no process that could be killed"))
+    }
+
+    /// Starts it again, with what it had written or with nothing.
+    async fn restart(&self, keep_data: bool) -> std::result::Result<(), Cannot> {
+        let _ = keep_data;
+        Err(Cannot::new("the store has no process that could be restarted"))
+    }
+
+    /// Deletes the record of one held lock, as an administrator with the store's own client would.
+    async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
+        let _ = name;
+        Err(Cannot::new(
+            "no way to delete one lock's record behind its holder's back",
+        ))
+    }
+
+    /// Deletes everything in the store.
+    async fn wipe(&self) -> std::result::Result<(), Cannot> {
+        Err(Cannot::new("no way to delete everything in the store"))
+    }
+
+    /// How many records the store has, of whatever kind: keys, rows, nodes.
+    async fn records(&self) -> std::result::Result<usize, Cannot> {
+        Err(Cannot::new("no way to count what is in the store"))
+    }
+
+    /// The same store under a prefix for lock names.
+    async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {
+        let _ = prefix;
+        Err(Cannot::new("the backend has no prefix for lock names"))
+    }
+
+    /// Other addresses of the same store: with and without the default port, another spelling of the path.
+    async fn aliases(&self) -> std::result::Result<Vec<String>, Cannot> {
+        Err(Cannot::new("the store has one address only"))
+    }
+
+    /// An address with a secret in it, and the secret. It need not let anybody in.
+    async fn secret(&self) -> std::result::Result<(String, String), Cannot> {
+        Err(Cannot::new("the backend takes no secret"))
+    }
+}
+
+/// Something that the suite wanted and a store or subject cannot do, and why. It skips a case; it never passes one.
+#[derive(Clone, Debug)]
+pub struct Cannot {
+    reason: String,
+}
+
+impl Cannot {
+    /// For this reason.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+        }
+    }
+}
+
+impl fmt::Display for Cannot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}

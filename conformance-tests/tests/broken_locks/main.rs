@@ -1,0 +1,80 @@
+//! Negative controls: locks that are broken on purpose, each with one classic mistake, on a real server.
+//!
+//! Three lines for each. The case that is named for it catches it; the same lock without the mistake passes that case,
+//! so that it is the mistake that is caught; and cases that have nothing to do with it pass, so that it is a lock that
+//! would have been trusted.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that unwraps fails, which is what it is for"
+)]
+
+mod by_hand;
+mod controls;
+mod guards;
+mod plain;
+mod steps;
+mod subject;
+
+use controls::{Control, controls};
+use leasehold_conformance::{Stop, Subject, by_id, run_case, serve_as_worker};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// What any lock that works at all passes.
+const INNOCENT: [&str; 3] = ["A01", "A02", "A03"];
+
+fn main() -> ExitCode {
+    let controls: Vec<Arc<Control>> = controls().into_iter().map(Arc::new).collect();
+    let subjects: Vec<_> = controls
+        .iter()
+        .flat_map(|control| [control.broken(), control.mended()])
+        .collect();
+    if let Some(done) = serve_as_worker(&subjects) {
+        return done;
+    }
+    // Broken locks panic; that is what some of them are caught by, and not to be read by anybody.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(8);
+    let trials = controls.iter().flat_map(trials).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trials(control: &Arc<Control>) -> [Trial; 3] {
+    let name = |what: &str| format!("{}::{what}", control.name());
+    let [caught, mended, innocent] = [Arc::clone(control), Arc::clone(control), Arc::clone(control)];
+    [
+        Trial::ignorable_test(
+            name(&format!("is_caught_by_{}", control.case)),
+            move || match run(&caught.broken(), caught.case) {
+                Err(Stop::Failed(_)) => Ok(Completion::Completed),
+                Err(Stop::Skipped(reason)) => Err(Failed::from(format!("the case did not run: {reason}"))),
+                Ok(()) => Err(Failed::from("the suite trusts a broken lock")),
+            },
+        ),
+        Trial::ignorable_test(name(&format!("mended_passes_{}", control.case)), move || {
+            passes(&mended.mended(), mended.case)
+        }),
+        Trial::ignorable_test(name("looks_innocent"), move || {
+            INNOCENT
+                .iter()
+                .try_for_each(|case| passes(&innocent.broken(), case).map(drop))?;
+            Ok(Completion::Completed)
+        }),
+    ]
+}
+
+fn passes(subject: &Arc<dyn Subject>, case: &str) -> Result<Completion, Failed> {
+    match run(subject, case) {
+        Ok(()) => Ok(Completion::Completed),
+        Err(Stop::Skipped(reason)) => Err(Failed::from(format!("{case} did not run: {reason}"))),
+        Err(Stop::Failed(words)) => Err(Failed::from(format!("{case}: {words}"))),
+    }
+}
+
+fn run(subject: &Arc<dyn Subject>, case: &str) -> Result<(), Stop> {
+    run_case(subject, by_id(case).unwrap_or_else(|| panic!("no case {case}")))
+}

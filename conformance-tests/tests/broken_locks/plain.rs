@@ -1,0 +1,224 @@
+//! A small backend over Redis in four steps, each of which can be exchanged for a broken one.
+
+use crate::subject::Address;
+use async_trait::async_trait;
+use leasehold_core::{
+    Attempt, Busy, Claim, DistributedLock, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend,
+    LockClient, LossCause, Outcome, Promises, Release, Renewal, Result, Semantics,
+};
+use redis::aio::MultiplexedConnection;
+use redis::{FromRedisValue, cmd};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+pub(crate) type Step<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// The steps of a lock: what exactly is sent to the server.
+#[derive(Clone, Copy)]
+pub(crate) struct Steps {
+    pub(crate) acquire: for<'a> fn(&'a Redis, &'a Claim) -> Step<'a, Attempt>,
+    pub(crate) renew: for<'a> fn(&'a Redis, &'a Claim) -> Step<'a, Renewal>,
+    pub(crate) release: for<'a> fn(&'a Redis, &'a Claim) -> Step<'a, Release>,
+}
+
+/// The steps done right: one script each.
+pub(crate) const SOUND: Steps = Steps {
+    acquire: |redis, claim| {
+        Box::pin(async move {
+            let token: Option<u64> = redis
+                .script(
+                    "local v = redis.call('GET', KEYS[1])
+                     if v and v ~= ARGV[1] then return false end
+                     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+                     if v then return tonumber(redis.call('GET', KEYS[2])) end
+                     return redis.call('INCR', KEYS[2])",
+                    &[&key(claim), &fence(claim)],
+                    &[&claim.owner().to_hex(), &claim.ttl_millis().to_string()],
+                )
+                .await?;
+            Ok(token.map_or_else(busy, granted))
+        })
+    },
+    renew: |redis, claim| {
+        Box::pin(async move {
+            let script = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+                          return redis.call('PEXPIRE', KEYS[1], ARGV[2])";
+            let arguments = [claim.owner().to_hex(), claim.ttl_millis().to_string()];
+            let held: u64 = redis
+                .script(script, &[&key(claim)], &[&arguments[0], &arguments[1]])
+                .await?;
+            Ok(if held == 1 {
+                Renewal::Renewed
+            } else {
+                Renewal::Lost(LossCause::Gone)
+            })
+        })
+    },
+    release: |redis, claim| {
+        Box::pin(async move {
+            let script = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end return redis.call('DEL', KEYS[1])";
+            let held: u64 = redis
+                .script(script, &[&key(claim)], &[&claim.owner().to_hex()])
+                .await?;
+            Ok(if held == 1 {
+                Release::Released
+            } else {
+                Release::NotHeld
+            })
+        })
+    },
+};
+
+pub(crate) fn key(claim: &Claim) -> String {
+    claim.name().to_string()
+}
+
+pub(crate) fn fence(claim: &Claim) -> String {
+    format!("{}:fence", claim.name())
+}
+
+pub(crate) fn granted(token: u64) -> Attempt {
+    Attempt::Granted(Grant::new(FencingToken::new(token)))
+}
+
+pub(crate) fn busy() -> Attempt {
+    Attempt::Busy(Busy::new())
+}
+
+/// One connection, made again after a failure.
+pub(crate) struct Redis {
+    address: Address,
+    connection: Mutex<Option<MultiplexedConnection>>,
+}
+
+impl Redis {
+    pub(crate) fn at(address: &Address) -> Self {
+        Self {
+            address: address.clone(),
+            connection: Mutex::new(None),
+        }
+    }
+
+    pub(crate) async fn command<T: FromRedisValue>(&self, words: &[&str]) -> Result<T> {
+        let mut command = cmd(words[0]);
+        command.arg(&words[1..]);
+        let answer = tokio::time::timeout(self.address.patience, self.send(&command)).await;
+        let answer = answer.unwrap_or_else(|_| Err(unknown("no reply in time".to_owned())));
+        if answer.is_err() {
+            *self.connection.lock().await = None;
+        }
+        answer
+    }
+
+    pub(crate) async fn script<T: FromRedisValue>(
+        &self,
+        script: &str,
+        keys: &[&str],
+        arguments: &[&str],
+    ) -> Result<T> {
+        let count = keys.len().to_string();
+        let words = [&["EVAL", script, &count], keys, arguments].concat();
+        self.command(&words).await
+    }
+
+    async fn send<T: FromRedisValue>(&self, command: &redis::Cmd) -> Result<T> {
+        let mut connection = self.connect().await?;
+        command
+            .query_async(&mut connection)
+            .await
+            .map_err(|error| unknown(error.to_string()))
+    }
+
+    async fn connect(&self) -> Result<MultiplexedConnection> {
+        let mut connection = self.connection.lock().await;
+        if let Some(connection) = &*connection {
+            return Ok(connection.clone());
+        }
+        let password = &self.address.password;
+        let login = if password.is_empty() {
+            String::new()
+        } else {
+            format!(":{password}@")
+        };
+        let client = redis::Client::open(format!("redis://{login}{}", self.address.server))
+            .map_err(|error| down(&error))?;
+        let settings = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+        let new = client
+            .get_multiplexed_async_connection_with_config(&settings)
+            .await
+            .map_err(|error| down(&error))?;
+        Ok(connection.insert(new).clone())
+    }
+}
+
+fn unknown(why: String) -> Error {
+    Error::new(ErrorKind::Indeterminate, why)
+}
+
+fn down(error: &redis::RedisError) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("cannot connect: {:?}", error.kind()),
+    )
+}
+
+/// These steps as a backend.
+pub(crate) struct Plain {
+    steps: Steps,
+    redis: Redis,
+}
+
+impl Plain {
+    pub(crate) fn new(steps: Steps, address: &Address) -> Self {
+        Self {
+            steps,
+            redis: Redis::at(address),
+        }
+    }
+}
+
+/// A lock of these steps, with the core's guard and keeper.
+pub(crate) fn lock(steps: Steps, address: &Address) -> Arc<dyn DistributedLock> {
+    Arc::new(LockClient::new(Arc::new(Plain::new(steps, address))))
+}
+
+#[async_trait]
+impl LockBackend for Plain {
+    fn semantics(&self) -> Semantics {
+        Semantics::lease("redis", "plain", Promises::new(|_| Outcome::MayBreak))
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        (self.steps.acquire)(&self.redis, claim).await
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        leasehold_core::renew_each(claims, |claim| (self.steps.renew)(&self.redis, claim)).await
+    }
+
+    async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
+        (self.steps.release)(&self.redis, claim).await
+    }
+
+    async fn changed(&self, _claim: &Claim) {
+        std::future::pending::<()>().await;
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        None
+    }
+
+    async fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Plain")
+    }
+}

@@ -1,0 +1,267 @@
+//! Mistakes in what is sent to the server.
+
+use crate::plain::{SOUND, Steps, busy, fence, granted, key};
+use leasehold_core::{Claim, LossCause, OwnerId, Release, Renewal};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// #1: a key without an end. A crashed holder keeps it for ever.
+pub(crate) const SETNX_WITHOUT_EXPIRY: Steps = Steps {
+    acquire: |redis, claim| {
+        Box::pin(async move {
+            let set: u64 = redis
+                .command(&["SETNX", &key(claim), &claim.owner().to_hex()])
+                .await?;
+            if set == 0 {
+                return Ok(busy());
+            }
+            Ok(granted(redis.command(&["INCR", &fence(claim)]).await?))
+        })
+    },
+    renew: |redis, claim| {
+        Box::pin(async move {
+            let value: Option<String> = redis.command(&["GET", &key(claim)]).await?;
+            let mine = value == Some(claim.owner().to_hex());
+            Ok(if mine {
+                Renewal::Renewed
+            } else {
+                Renewal::Lost(LossCause::Gone)
+            })
+        })
+    },
+    ..SOUND
+};
+
+/// #2: the end of the lease is set by a second command. A holder that dies between the two keeps the lock for ever.
+pub(crate) const SETNX_THEN_EXPIRE: Steps = Steps {
+    acquire: |redis, claim| {
+        Box::pin(async move {
+            let set: u64 = redis
+                .command(&["SETNX", &key(claim), &claim.owner().to_hex()])
+                .await?;
+            if set == 0 {
+                return Ok(busy());
+            }
+            redis
+                .command::<u64>(&["PEXPIRE", &key(claim), &claim.ttl_millis().to_string()])
+                .await?;
+            Ok(granted(redis.command(&["INCR", &fence(claim)]).await?))
+        })
+    },
+    ..SOUND
+};
+
+/// #3: the recipe of the old SETNX page: the end of the lease stands in the value, and whoever finds it passed takes
+/// over by GETSET. The loser of a race has overwritten the winner's value by then.
+pub(crate) const GETSET: Steps = Steps {
+    acquire: |redis, claim| {
+        Box::pin(async move {
+            let mine = stamped(claim);
+            let old: Option<String> = redis.command(&["GET", &key(claim)]).await?;
+            let taken = match old {
+                None => redis.command::<u64>(&["SETNX", &key(claim), &mine]).await? == 1,
+                Some(old) if is_over(&old) => {
+                    redis
+                        .command::<Option<String>>(&["GETSET", &key(claim), &mine])
+                        .await?
+                        == Some(old)
+                }
+                Some(_) => false,
+            };
+            if !taken {
+                return Ok(busy());
+            }
+            Ok(granted(redis.command(&["INCR", &fence(claim)]).await?))
+        })
+    },
+    release: |redis, claim| {
+        Box::pin(async move {
+            let script = "local v = redis.call('GET', KEYS[1])
+                          if not v or v:sub(1, 32) ~= ARGV[1] then return 0 end
+                          return redis.call('DEL', KEYS[1])";
+            let held: u64 = redis
+                .script(script, &[&key(claim)], &[&claim.owner().to_hex()])
+                .await?;
+            Ok(if held == 1 {
+                Release::Released
+            } else {
+                Release::NotHeld
+            })
+        })
+    },
+    ..SOUND
+};
+
+/// #4: the end of the lease stands in the value, by the clock of whoever wrote it, and is compared with the clock of
+/// whoever reads it.
+pub(crate) const CLIENT_CLOCK_EXPIRY: Steps = Steps {
+    acquire: |redis, claim| {
+        Box::pin(async move {
+            let script = "local v = redis.call('GET', KEYS[1])
+                          if v and tonumber(v:sub(34)) > tonumber(ARGV[2]) then return false end
+                          redis.call('SET', KEYS[1], ARGV[1])
+                          return redis.call('INCR', KEYS[2])";
+            let keys = [key(claim), fence(claim)];
+            let now = now_millis().to_string();
+            let token: Option<u64> = redis
+                .script(script, &[&keys[0], &keys[1]], &[&stamped(claim), &now])
+                .await?;
+            Ok(token.map_or_else(busy, granted))
+        })
+    },
+    renew: |redis, claim| {
+        Box::pin(async move {
+            let script = "local v = redis.call('GET', KEYS[1])
+                          if not v or v:sub(1, 32) ~= ARGV[1]:sub(1, 32) then return 0 end
+                          redis.call('SET', KEYS[1], ARGV[1]) return 1";
+            let held: u64 = redis.script(script, &[&key(claim)], &[&stamped(claim)]).await?;
+            Ok(if held == 1 {
+                Renewal::Renewed
+            } else {
+                Renewal::Lost(LossCause::Gone)
+            })
+        })
+    },
+    release: GETSET.release,
+};
+
+fn stamped(claim: &Claim) -> String {
+    format!(
+        "{}:{}",
+        claim.owner().to_hex(),
+        now_millis() + u128::from(claim.ttl_millis())
+    )
+}
+
+fn is_over(value: &str) -> bool {
+    value
+        .rsplit(':')
+        .next()
+        .and_then(|end| end.parse::<u128>().ok())
+        .is_some_and(|end| end < now_millis())
+}
+
+fn now_millis() -> u128 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis()
+}
+
+/// #5: whoever releases, deletes.
+pub(crate) const DEL_WITHOUT_OWNER_CHECK: Steps = Steps {
+    release: |redis, claim| {
+        Box::pin(async move {
+            let deleted: u64 = redis.command(&["DEL", &key(claim)]).await?;
+            Ok(if deleted == 1 {
+                Release::Released
+            } else {
+                Release::NotHeld
+            })
+        })
+    },
+    ..SOUND
+};
+
+/// #6: checks and deletes, in two steps.
+pub(crate) const GET_THEN_DEL: Steps = Steps {
+    release: |redis, claim| {
+        Box::pin(async move {
+            let value: Option<String> = redis.command(&["GET", &key(claim)]).await?;
+            if value != Some(claim.owner().to_hex()) {
+                return Ok(Release::NotHeld);
+            }
+            redis.command::<u64>(&["DEL", &key(claim)]).await?;
+            Ok(Release::Released)
+        })
+    },
+    ..SOUND
+};
+
+/// #8: whoever renews, sets the end of whatever lease there is.
+pub(crate) const PEXPIRE_WITHOUT_OWNER_CHECK: Steps = Steps {
+    renew: |redis, claim| {
+        Box::pin(async move {
+            let held: u64 = redis
+                .command(&["PEXPIRE", &key(claim), &claim.ttl_millis().to_string()])
+                .await?;
+            Ok(if held == 1 {
+                Renewal::Renewed
+            } else {
+                Renewal::Lost(LossCause::Gone)
+            })
+        })
+    },
+    ..SOUND
+};
+
+/// #12: "the answer was inconclusive, carry on": no renewal ever fails, so no holder ever hears of a loss.
+pub(crate) const INCONCLUSIVE_IS_RENEWED: Steps = Steps {
+    renew: |redis, claim| {
+        Box::pin(async move { Ok((SOUND.renew)(redis, claim).await.unwrap_or(Renewal::Renewed)) })
+    },
+    ..SOUND
+};
+
+/// #18: a new owner for every try. A try whose reply was lost holds the lock, and no later one recognises it as its
+/// own.
+pub(crate) const NEW_OWNER_EACH_TRY: Steps = Steps {
+    acquire: |redis, claim| {
+        Box::pin(async move {
+            let aka = Claim::new(
+                claim.name().clone(),
+                OwnerId::random()?,
+                claim.ttl(),
+                claim.holder().into(),
+            );
+            aliases(|aliases| aliases.insert(claim.owner(), aka.clone()));
+            (SOUND.acquire)(redis, &aka).await
+        })
+    },
+    renew: |redis, claim| {
+        Box::pin(async move {
+            let aka =
+                aliases(|aliases| aliases.get(&claim.owner()).cloned()).unwrap_or_else(|| claim.clone());
+            (SOUND.renew)(redis, &aka).await
+        })
+    },
+    release: |redis, claim| {
+        Box::pin(async move {
+            let aka = aliases(|aliases| aliases.remove(&claim.owner())).unwrap_or_else(|| claim.clone());
+            (SOUND.release)(redis, &aka).await
+        })
+    },
+};
+
+fn aliases<T>(act: impl FnOnce(&mut HashMap<OwnerId, Claim>) -> T) -> T {
+    static ALIASES: Mutex<Option<HashMap<OwnerId, Claim>>> = Mutex::new(None);
+    act(ALIASES
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get_or_insert_default())
+}
+
+/// #26: the counter of tokens goes with the record of the lock; it is kept by a release, and forgotten when the lease
+/// ends in any other way.
+pub(crate) const FENCE_GOES_WITH_THE_RECORD: Steps = Steps {
+    acquire: |redis, claim| {
+        Box::pin(async move {
+            let attempt = (SOUND.acquire)(redis, claim).await?;
+            redis
+                .command::<u64>(&["PEXPIRE", &fence(claim), &claim.ttl_millis().to_string()])
+                .await?;
+            Ok(attempt)
+        })
+    },
+    release: |redis, claim| {
+        Box::pin(async move {
+            let released = (SOUND.release)(redis, claim).await?;
+            if released == Release::Released {
+                redis.command::<u64>(&["PERSIST", &fence(claim)]).await?;
+            }
+            Ok(released)
+        })
+    },
+    ..SOUND
+};

@@ -1,0 +1,91 @@
+use async_trait::async_trait;
+use leasehold_conformance::proxy::Proxy;
+use leasehold_conformance::servers::RedisServer;
+use leasehold_conformance::{Cannot, Store, Subject};
+use leasehold_core::{DistributedLock, LockName, Result};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Makes a lock on the server at an address, with the patience that it is to have for a reply.
+pub(crate) type Make = fn(address: &Address) -> Result<Arc<dyn DistributedLock>>;
+
+/// A lock of this program, broken or not, as a subject of the suite: on a real `redis-server` of its own.
+pub(crate) struct Made {
+    pub(crate) name: String,
+    pub(crate) make: Make,
+}
+
+/// `host:port patience_ms [password]`, in one word for worker processes.
+#[derive(Clone, Debug)]
+pub(crate) struct Address {
+    pub(crate) server: String,
+    pub(crate) patience: Duration,
+    pub(crate) password: String,
+}
+
+#[derive(Debug)]
+struct Server(RedisServer);
+
+impl Address {
+    fn parse(text: &str) -> Self {
+        let mut words = text.split(' ');
+        let mut word = || words.next().unwrap_or_default().to_owned();
+        let (server, patience, password) = (word(), word(), word());
+        Self {
+            server,
+            patience: Duration::from_millis(patience.parse().unwrap()),
+            password,
+        }
+    }
+}
+
+#[async_trait]
+impl Subject for Made {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+        let server = RedisServer::start().map_err(|error| Cannot::new(error.to_string()))?;
+        Ok(Box::new(Server(server)))
+    }
+
+    async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
+        (self.make)(&Address::parse(address))
+    }
+}
+
+#[async_trait]
+impl Store for Server {
+    fn address(&self) -> String {
+        format!("127.0.0.1:{} 5000", self.0.port())
+    }
+
+    async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
+        let target = ([127, 0, 0, 1], self.0.port()).into();
+        let proxy = Proxy::to(target)
+            .await
+            .map_err(|error| Cannot::new(error.to_string()))?;
+        let address = format!("{} {}", proxy.address(), patience.as_millis());
+        Ok((proxy, address))
+    }
+
+    async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
+        self.0
+            .command(&["DEL", name.as_str()])
+            .map(drop)
+            .map_err(|error| Cannot::new(error.to_string()))
+    }
+
+    async fn secret(&self) -> std::result::Result<(String, String), Cannot> {
+        let secret = "S3CR3T-CANARY".to_owned();
+        Ok((format!("127.0.0.1:{} 5000 {secret}", self.0.port()), secret))
+    }
+}
+
+impl fmt::Debug for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}

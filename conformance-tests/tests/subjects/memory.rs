@@ -1,27 +1,18 @@
+use super::{cannot, connect};
 use async_trait::async_trait;
+use leasehold::{DistributedLock, LockName, Result};
 use leasehold_conformance::{Cannot, Store, Subject};
-use leasehold_core::memory::MemoryBackend;
-use leasehold_core::{DistributedLock, LockAdmin, LockClient, LockName, Result};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-
-static STORES: Mutex<Option<HashMap<String, MemoryBackend>>> = Mutex::new(None);
+use std::sync::Arc;
 
 /// Locks in this process's memory.
 #[derive(Debug)]
 pub(crate) struct Memory;
 
+/// A namespace of its own, kept by one client that lives as long as the case.
 #[derive(Debug)]
-struct MemoryStore(String);
-
-fn named(name: &str) -> MemoryBackend {
-    STORES
-        .lock()
-        .unwrap()
-        .get_or_insert_default()
-        .entry(name.to_owned())
-        .or_default()
-        .clone()
+struct Namespace {
+    address: String,
+    keeper: Arc<dyn DistributedLock>,
 }
 
 #[async_trait]
@@ -31,25 +22,28 @@ impl Subject for Memory {
     }
 
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        Ok(Box::new(MemoryStore(format!("{:x}", fastrand::u64(..)))))
+        let address = format!("memory:{:016x}", fastrand::u64(..));
+        let keeper = connect(&address).await.map_err(cannot)?;
+        Ok(Box::new(Namespace { address, keeper }))
     }
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
-        Ok(Arc::new(LockClient::new(Arc::new(named(address)))))
+        connect(address).await
     }
 }
 
 #[async_trait]
-impl Store for MemoryStore {
+impl Store for Namespace {
     fn address(&self) -> String {
-        self.0.clone()
+        self.address.clone()
     }
 
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        named(&self.0)
-            .force_release(name, None)
-            .await
-            .map(drop)
-            .map_err(|error| Cannot::new(error.to_string()))
+        let admin = self.keeper.admin().ok_or_else(|| Cannot::new("no way to look"))?;
+        admin.force_release(name, None).await.map(drop).map_err(cannot)
+    }
+
+    async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {
+        Ok(format!("{} {prefix}", self.address))
     }
 }

@@ -1,5 +1,30 @@
-//! The backends of this workspace as subjects of the suite.
+//! The backends of this workspace as subjects of the suite, each made by nothing but a URL.
 
 mod memory;
+mod redis;
+mod sqlite;
 
 pub(crate) use memory::Memory;
+pub(crate) use redis::Redis;
+pub(crate) use sqlite::Sqlite;
+
+use leasehold::{Config, DistributedLock, Result};
+use leasehold_conformance::Cannot;
+use std::sync::Arc;
+
+/// A URL, and the prefix of lock names if there is one: `URL` or `URL PREFIX`, in one line for worker processes.
+async fn connect(address: &str) -> Result<Arc<dyn DistributedLock>> {
+    let (url, prefix) = address
+        .split_once(' ')
+        .map_or((address, None), |(url, prefix)| (url, Some(prefix)));
+    let config = Config::new(url)?;
+    let config = match prefix {
+        Some(prefix) => config.with_prefix(prefix)?,
+        None => config,
+    };
+    leasehold::connect_with(&config).await
+}
+
+fn cannot(error: impl std::fmt::Display) -> Cannot {
+    Cannot::new(error.to_string())
+}

@@ -1,1 +1,156 @@
-//! Leasehold.
+//! Distributed locks with fencing tokens, and a loss signal in time, on the store you already run.
+//!
+//! ```
+//! use leasehold::DistributedLockExt;
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold::Result<()> {
+//! let locks = leasehold::connect("memory:").await?; // redis://host:6379, sqlite:/var/lib/shop/locks.db …
+//!
+//! let guard = locks.acquire("invoice/42").await?; // waits, and renews itself from then on
+//! let work = charge(guard.token()?); // pass the token to what the lock protects
+//! guard.protect(work).await?; // stopped if the lock is lost
+//! guard.release().await?; // says whether the lock covered the work to its end
+//! # Ok(()) }
+//! # async fn charge(token: leasehold::FencingToken) {}
+//! ```
+//!
+//! One attempt is [`try_acquire`](DistributedLockExt::try_acquire), a bounded wait
+//! [`AcquireOptions::with_wait`], acquire and work and release in one
+//! [`with_lock`](DistributedLockExt::with_lock). Which store it is can be left to configuration: [`Config`]. The command
+//! `leasehold run NAME -- COMMAND` does the same for any program.
+//!
+//! # What is promised
+//!
+//! * **Exclusion**: in the store's own order of events, a name has at most one owner at any point, and only the owner
+//!   can release or renew.
+//! * **Loss in time**: [`is_held`](Lease::is_held) turns false and [`lost`](Lease::lost) is ready no later than the
+//!   lease ends by the local clock, before the store can grant to another; `is_held` is worked out from the clock, and
+//!   so is right even where no task could run.
+//! * **Fencing tokens**: a later grant of a name has a larger [token](FencingToken), and no two have the same.
+//! * **No deadlock**: the lock of a crashed holder is free after its lease, without an operator.
+//! * **Bounded waits**: an acquisition with a deadline returns by it, whatever the store does.
+//! * **Cancel safety**: an acquisition that is dropped at any await leaves nothing behind that outlasts a lease.
+//! * **Clean outcomes**: what is not known is [`Indeterminate`](ErrorKind::Indeterminate), and never passed off as busy
+//!   or as not applied.
+//!
+//! What each store can keep of it under which fault is data: [`semantics`], held against measurements by the conformance
+//! suite.
+//!
+//! # What no lock gives
+//!
+//! Exclusion of *effects*. A process that is paused while it holds a lock wakes up later and writes, and no lock service
+//! can call that write back (Kleppmann, *How to do distributed locking*, 2016). Only the resource can refuse it: hand it
+//! the [fencing token](FencingToken), and let it accept none lower than the highest it has seen. Where it cannot, a lock
+//! saves work, and the work must be safe to be done twice.
+//!
+//! Locks here are not re-entrant, and on the stores below they are not fair: waiters get them in no order.
+//!
+//! # Which store, which feature
+//!
+//! | store | URL | feature | between |
+//! |---|---|---|---|
+//! | Redis 7, Valkey | `redis://host:6379/0`, `redis+unix:///run/redis.sock` | `redis` | hosts |
+//! | … over TLS | `rediss://host:6380/0` | `redis`, `tls` | hosts |
+//! | SQLite | `sqlite:/var/lib/shop/locks.db` | `sqlite` | processes of one host |
+//! | memory | `memory:`, `memory:NAME` | none | tasks of one process |
+//!
+//! `full` is all of them. A store of your own is a [scheme more](Registry). There is no default feature: an application
+//! names what it runs. Everything needs a Tokio runtime with time enabled.
+//!
+//! # Where to go
+//!
+//! * to use locks: [`DistributedLock`], [`LockGuard`], [`AcquireOptions`], [`ErrorKind`]
+//! * to configure the store: [`Config`]
+//! * to see who holds what, and free what is stuck: [`admin`]
+//! * to choose a store: [`semantics`]
+//! * to write a backend: [`backend`]; to measure or observe one: [`client`]
+
+mod config;
+mod registry;
+
+pub use config::{Config, ConfigEntry, ConfigSource, ConfigSources};
+pub use leasehold_core::{
+    AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken, Health, HolderInfo,
+    Lease, LockGuard, LockName, Loss, LossCause, Result, Wait, parse_duration,
+};
+pub use registry::Registry;
+
+use std::sync::Arc;
+
+/// For operators: looking at locks, and freeing them by hand. Begin at [`DistributedLock::admin`].
+pub mod admin {
+    pub use leasehold_core::{Finding, LockAdmin, LockStatus, Severity, Waiter};
+}
+
+/// For authors of backends: what a store must be able to do, in [`LockBackend`](backend::LockBackend), and the words of
+/// that contract. [`MemoryBackend`](backend::MemoryBackend) is the shortest correct one; a [`Registry`] gives yours a
+/// scheme.
+pub mod backend {
+    pub use leasehold_core::memory::MemoryBackend;
+    pub use leasehold_core::{
+        Attempt, Authority, Busy, Claim, Endpoint, Grant, Hold, HoldStatus, LockBackend, LockMode, Namespace,
+        OwnerId, Query, Release, Renewal, StoreUrl, did_you_mean, nearest, renew_each,
+    };
+}
+
+/// What stands between the two contracts, to be made to measure over a backend of [`Registry::open`]: its clock, its
+/// observer, its drift allowance.
+pub mod client {
+    pub use leasehold_core::{
+        Clock, Drift, Event, LockClient, LockClientBuilder, Moment, Observer, RuntimeClock, Sleep,
+        SystemClock, TracingObserver,
+    };
+}
+
+/// What each backend promises under which fault, as data. Begin at [`DistributedLock::semantics`].
+pub mod semantics {
+    pub use leasehold_core::{
+        CrashBound, ExpiryClock, Fairness, Fault, HoldKind, LossSignal, Outcome, Promises, Reach, Semantics,
+        TokenClass, WakeUp,
+    };
+}
+
+/// The locks of the store at this URL, with the defaults of [`AcquireOptions`]. No file and no environment is looked at.
+///
+/// It opens nothing: the first lock does, and a store that cannot be reached is that lock's error.
+///
+/// # Errors
+///
+/// [`Invalid`](ErrorKind::Invalid) for a URL that cannot be read, [`Misconfigured`](ErrorKind::Misconfigured) for a
+/// scheme that no backend serves, with the nearest one or the feature to add.
+///
+/// # Cancel safety
+///
+/// Safe to drop: nothing is open yet.
+pub async fn connect(url: &str) -> Result<Arc<dyn DistributedLock>> {
+    connect_with(&Config::new(url)?).await
+}
+
+/// The locks of the configured store.
+///
+/// ```
+/// # use leasehold::{Config, DistributedLockExt};
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold::Result<()> {
+/// let config = Config::new("memory:")?.with_ttl(Duration::from_secs(10)).with_prefix("shop/")?;
+/// let locks = leasehold::connect_with(&config).await?;
+/// # let _ = locks.try_acquire("a").await?;
+/// # Ok(()) }
+/// ```
+///
+/// It opens nothing: the first lock does, and a store that cannot be reached is that lock's error.
+///
+/// # Errors
+///
+/// As [`Registry::connect`].
+///
+/// # Cancel safety
+///
+/// Safe to drop: nothing is open yet.
+pub async fn connect_with(config: &Config) -> Result<Arc<dyn DistributedLock>> {
+    Registry::default().connect(config).await
+}
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

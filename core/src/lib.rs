@@ -64,7 +64,7 @@ pub use holder::HolderInfo;
 pub use lock::{DistributedLock, DistributedLockExt};
 pub use name::LockName;
 pub use namespace::Namespace;
-pub use nearest::did_you_mean;
+pub use nearest::{did_you_mean, nearest};
 pub use observer::{Event, Observer, TracingObserver};
 pub use options::{AcquireOptions, Wait};
 pub use owner::OwnerId;

@@ -1,20 +1,21 @@
+/// The known word that an unknown one was probably meant to be.
+pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let distances = known.into_iter().map(|word| (strsim::damerau_levenshtein(unknown, word), word));
+    distances.filter(|(distance, word)| *distance <= 1 + word.len() / 4).min().map(|(_, word)| word)
+}
+
 /// The help for a word that nobody knows: the nearest known one, and all of them.
 pub fn did_you_mean<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let mut known: Vec<&str> = known.into_iter().collect();
     known.sort_unstable();
     known.dedup();
-    let nearest = known
-        .iter()
-        .map(|word| (strsim::damerau_levenshtein(unknown, word), *word))
-        .filter(|(distance, word)| *distance <= 1 + word.len() / 4)
-        .min();
     let list = if known.is_empty() {
         "none".to_owned()
     } else {
         known.join(", ")
     };
-    match nearest {
-        Some((_, nearest)) => format!("did you mean {nearest:?}? known: {list}"),
+    match nearest(unknown, known.iter().copied()) {
+        Some(nearest) => format!("did you mean {nearest:?}? known: {list}"),
         None => format!("known: {list}"),
     }
 }

@@ -104,8 +104,12 @@ impl AcquireOptions {
         self.wait
     }
 
-    /// The options in their normal form, or what is wrong with them. Before any I/O.
-    pub(crate) fn checked(mut self) -> Result<Self> {
+    /// The options in their normal form, as an acquisition checks them before any I/O.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid), naming the field, the value and the limit.
+    pub fn checked(mut self) -> Result<Self> {
         self.ttl = check_ttl(self.ttl)?;
         if self.max_hold.is_zero() {
             return Err(Error::invalid(

@@ -72,6 +72,13 @@ impl Error {
         self
     }
 
+    /// The same error as one of another kind: a bad value in a configuration file is no bad argument.
+    #[must_use]
+    pub fn with_kind(mut self, kind: ErrorKind) -> Self {
+        self.inner_mut().kind = kind;
+        self
+    }
+
     /// What the caller should do about it.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

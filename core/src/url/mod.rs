@@ -42,6 +42,7 @@ impl StoreUrl {
             )
         })?;
         check_scheme(scheme)?;
+        redact::check_shape(rest)?;
         redact::check_unescaped_password(rest)?;
         let (body, query) = rest
             .split_once('?')
@@ -93,6 +94,17 @@ impl StoreUrl {
         }
         self.query.push((key, value.into()));
         Ok(self)
+    }
+
+    /// True if it has something that `Display` does not show.
+    pub fn has_secret(&self) -> bool {
+        let secret = |(key, value): &(String, String)| redact::is_secret(key) && !value.is_empty();
+        self.password.is_some() || redact::has_password(&self.body) || self.query.iter().any(secret)
+    }
+
+    /// The value of a parameter as `Display` shows it: not at all, if its key says that it is a secret.
+    pub fn shown_parameter<'a>(key: &str, value: &'a str) -> &'a str {
+        redact::value(key, value)
     }
 
     /// The parameters, to be taken one by one; what is left at the end is an error.

@@ -17,13 +17,32 @@ pub(super) fn body(body: &str) -> Cow<'_, str> {
     }
 }
 
+/// True if [`body`] hides something.
+pub(super) fn has_password(text: &str) -> bool {
+    matches!(body(text), Cow::Owned(_))
+}
+
 /// The value of a parameter, unless its key says that it is a secret.
 pub(super) fn value<'a>(key: &str, value: &'a str) -> &'a str {
+    if is_secret(key) { HIDDEN } else { value }
+}
+
+pub(super) fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    let secret = ["pass", "pwd", "secret", "token", "auth"]
-        .iter()
-        .any(|word| key.contains(word));
-    if secret { HIDDEN } else { value }
+    ["pass", "pwd", "secret", "token", "auth"].iter().any(|word| key.contains(word))
+}
+
+/// Refuses two slips after which a password would be taken for something that may be shown: the scheme that was
+/// forgotten in `ada:password@host`, and the `?` for an `&` in `?timeout=1s?password=…`.
+pub(super) fn check_shape(rest: &str) -> Result<()> {
+    if rest.split('/').next().is_some_and(|first| first.contains('@')) {
+        let fix = "write it like redis://user:password@host:6379/0, or with ./ in front of a file";
+        return Err(invalid("it has no scheme", fix));
+    }
+    if rest.matches('?').count() > 1 {
+        return Err(invalid("it has more than one ?", "put an & between parameters, and write a plain ? as %3F"));
+    }
+    Ok(())
 }
 
 /// Finds a password that was written without encoding and would end the host part early; says so instead of echoing

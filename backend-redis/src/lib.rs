@@ -1,1 +1,96 @@
-//! Leasehold on Redis.
+//! Leasehold on Redis and Valkey: locks that are leases, with fencing tokens, in the layout that other Redis locks use.
+//!
+//! ```no_run
+//! # use leasehold_core::{DistributedLockExt, LockClient, Namespace, StoreUrl};
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold_core::Result<()> {
+//! let url = StoreUrl::parse("redis://127.0.0.1:6379/0")?;
+//! let locks = LockClient::new(leasehold_redis::open(&url, &Namespace::new(leasehold_redis::DEFAULT_PREFIX)?)?);
+//! let guard = locks.acquire("invoice/42").await?;
+//! println!("pass {} to the database, and let it refuse anything older", guard.token()?);
+//! guard.release().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! # Servers
+//!
+//! One Redis from 7.0 on, or one Valkey from 7.2 on. Not a replica, not a Sentinel, not a node of a cluster: each is
+//! recognised and said.
+//!
+//! What one server promises is in [`semantics`](leasehold_core::LockBackend::semantics). In short: it excludes as long as
+//! it keeps its memory and its clock. If it forgets (a restart without `appendonly`, `FLUSHALL`, eviction), two may hold a
+//! lock until the first is told by its next renewal. The tokens go on growing even then, so a resource that checks them is
+//! safe. [`check`](leasehold_core::LockAdmin::check) looks for settings that make it forget.
+//!
+//! # URLs
+//!
+//! `redis://[user:password@]host[:port][/database]`; `rediss://` with TLS (feature `tls`); `valkey://` and `valkeys://`
+//! are the same; `redis+unix:///path/to/socket` for a socket. Parameters:
+//!
+//! | parameter | meaning | default |
+//! |---|---|---|
+//! | `timeout` | how long a request may take, 10 ms to 60 s; it ends at a quarter more than that at the latest | `2s` |
+//! | `connect_timeout` | how long connecting may take, login and all, 10 ms to 60 s | `2s` |
+//! | `protocol` | `resp3` or `resp2` | `resp3`, or `resp2` if the server knows no other |
+//! | `db` | the database, for sockets | `0` |
+//! | `tls_ca` | a PEM file of authorities to trust | those that the host trusts |
+//! | `tls_cert`, `tls_key` | PEM files: who we are | nobody |
+//! | `tls_insecure` | `yes`: whoever answers is believed to be the server | `no` |
+//!
+//! # Keys
+//!
+//! | key | value | lives |
+//! |---|---|---|
+//! | `leasehold:NAME` | the owner, 32 hexadecimal digits | as long as the lease |
+//! | `{leasehold:NAME}:holder` | owner, token, time of the grant, description of the holder | as long as the lease |
+//! | `{leasehold:NAME}:token` | the last token of the name | until the server's clock is a day past it |
+//!
+//! The first is what every lock has that is made with `SET key value NX PX`: redis-py, redsync, node-redlock, rslock and
+//! we exclude each other if key and database agree. An empty prefix makes the key the name itself. Their grants have no
+//! token, so between theirs and ours there is exclusion, and no fencing.
+//!
+//! The second keeps a lock that vanishes, by a hand's `DEL` or by eviction, from being granted to another before the
+//! lease of its holder would have ended, or its holder gives it up. Programs that know the first key only do not look at
+//! it.
+//!
+//! With a prefix that has a hash tag, such as `{shop}:`, the companions are `{shop}:{NAME}:holder` and
+//! `{shop}:{NAME}:token`. The characters `{`, `}` and `%` of a name are percent-encoded in its keys.
+//!
+//! # Rights
+//!
+//! All that is needed, for the default prefix; nothing of it reaches other keys:
+//!
+//! ```text
+//! ACL SETUSER locker on >PASSWORD resetkeys ~leasehold:* ~{leasehold:* resetchannels -@all \
+//!     +eval +evalsha +set +get +del +pexpire +pttl +time +ping +scan +type
+//! ```
+//!
+//! `+select` for a database other than 0; `+config|get` lets `check` see the settings; without `+scan` there is no list,
+//! without `+type` a worse message if a key holds foreign data. Everybody who may run these commands on these keys can
+//! break these locks: give users of different trust prefixes of their own.
+
+mod keys;
+mod link;
+mod record;
+mod refusal;
+mod reply;
+mod scripts;
+mod single;
+mod target;
+
+pub use single::RedisBackend;
+pub use target::SCHEMES;
+
+use leasehold_core::{LockBackend, Namespace, Result, StoreUrl};
+use std::sync::Arc;
+
+/// What stands in front of every name, unless the user says otherwise.
+pub const DEFAULT_PREFIX: &str = "leasehold:";
+
+/// Opens the backend for the server at `url`. Checks what can be checked, and connects to nothing: the first use does.
+///
+/// # Errors
+///
+/// As of [`RedisBackend::open`].
+pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
+    Ok(Arc::new(RedisBackend::open(url, namespace)?))
+}

@@ -1,0 +1,144 @@
+//! What it costs to hold many locks: ten thousand names, held and renewed by one process for a minute.
+//!
+//! `cargo bench -p leasehold-redis --bench held`. Fails if a single one is lost.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    missing_docs,
+    reason = "a program that measures, stops at the first surprise, and prints"
+)]
+
+use leasehold_conformance::servers::RedisServer;
+use leasehold_core::{
+    AcquireOptions, DistributedLock, Event, Health, LockClient, LockGuard, LockName, Namespace, Observer,
+    StoreUrl,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+
+const NAMES: usize = 10_000;
+const AT_ONCE: usize = 64;
+const TTL: Duration = Duration::from_secs(10);
+const HOLD: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Default)]
+struct Counters {
+    losses: AtomicU64,
+    troubles: AtomicU64,
+}
+
+impl Observer for Counters {
+    fn event(&self, event: &Event<'_>) {
+        let counter = match event {
+            Event::Lost { .. } => &self.losses,
+            _ => &self.troubles,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    let server = RedisServer::start().unwrap();
+    let url = StoreUrl::parse(&server.url()).unwrap();
+    let backend =
+        leasehold_redis::open(&url, &Namespace::new(leasehold_redis::DEFAULT_PREFIX).unwrap()).unwrap();
+    let counters = Arc::<Counters>::default();
+    let locks =
+        LockClient::builder(backend).with_observer(Arc::clone(&counters) as Arc<dyn Observer>).build();
+
+    let memory_before = resident_kib();
+    let start = Instant::now();
+    let guards = acquire_all(&locks).await;
+    let acquiring = start.elapsed();
+    let memory = resident_kib() - memory_before;
+
+    let (cpu_before, server_cpu_before, renewed_before) =
+        (cpu_time(), server_cpu(&server), extensions(&server));
+    tokio::time::sleep(HOLD).await;
+    let cpu = cpu_time() - cpu_before;
+    let server_cpu = server_cpu(&server) - server_cpu_before;
+    // Each renewal extends a lock and its record.
+    let renewals = (extensions(&server) - renewed_before) / 2;
+
+    let held = guards.iter().filter(|guard| guard.health() == Health::Held).count();
+    let start = Instant::now();
+    release_all(guards).await;
+    let releasing = start.elapsed();
+
+    println!("{NAMES} names, leases of {TTL:?}, held for {HOLD:?}");
+    println!(
+        "held at the end {held}, lost {}, troubles {}",
+        counters.losses.load(Ordering::Relaxed),
+        counters.troubles.load(Ordering::Relaxed)
+    );
+    println!("renewals {renewals}, {:.1} for each name", renewals as f64 / NAMES as f64);
+    println!(
+        "CPU of this process {:.2} s ({:.1} µs a renewal), of the server {server_cpu:.2} s",
+        cpu.as_secs_f64(),
+        cpu.as_secs_f64() * 1e6 / renewals as f64
+    );
+    println!("memory of this process +{memory} KiB ({} bytes a name)", memory * 1024 / NAMES as u64);
+    println!("acquired in {acquiring:.2?}, released in {releasing:.2?}, {AT_ONCE} at a time");
+    assert_eq!(held, NAMES, "some were lost");
+}
+
+async fn acquire_all(locks: &LockClient) -> Vec<LockGuard> {
+    let mut tasks = JoinSet::new();
+    for part in 0..AT_ONCE {
+        let locks = locks.clone();
+        tasks.spawn(async move {
+            let options = AcquireOptions::new().with_ttl(TTL);
+            let mut guards = Vec::new();
+            for number in (part..NAMES).step_by(AT_ONCE) {
+                let name = LockName::new(format!("held/{number}")).unwrap();
+                guards.push(locks.acquire_with(&name, &options).await.unwrap());
+            }
+            guards
+        });
+    }
+    tasks.join_all().await.into_iter().flatten().collect()
+}
+
+async fn release_all(guards: Vec<LockGuard>) {
+    let mut guards = guards.into_iter();
+    loop {
+        let some: JoinSet<_> = guards.by_ref().take(AT_ONCE).map(LockGuard::release).collect();
+        if some.is_empty() {
+            return;
+        }
+        some.join_all().await.into_iter().collect::<Result<(), _>>().unwrap();
+    }
+}
+
+/// How often the server has extended a key.
+fn extensions(server: &RedisServer) -> u64 {
+    let stats = server.command(&["INFO", "commandstats"]).unwrap();
+    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_pexpire:calls="));
+    calls.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
+}
+
+/// Seconds on a processor that the server has had so far.
+fn server_cpu(server: &RedisServer) -> f64 {
+    let stats = server.command(&["INFO", "cpu"]).unwrap();
+    let seconds = |field: &str| -> f64 {
+        stats.lines().find_map(|line| line.strip_prefix(field)).unwrap().trim().parse().unwrap()
+    };
+    seconds("used_cpu_user:") + seconds("used_cpu_sys:")
+}
+
+/// Time on a processor that this process has had so far.
+fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Memory that this process has in use.
+fn resident_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}

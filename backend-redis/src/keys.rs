@@ -1,0 +1,210 @@
+//! What the keys of a lock are called.
+//!
+//! | key | value |
+//! |---|---|
+//! | `prefix` + name | the owner: the layout of every lock that is made with `SET key value NX PX` |
+//! | `{prefix name}:holder` | the [record](crate::record) of its holder |
+//! | `{prefix name}:token` | the last token of the name |
+//!
+//! All three lie in one slot of a cluster: the part of a key between its first braces decides the slot, or the whole
+//! key if it has none. So `{`, `}` and `%` in a *name* are percent-encoded: a lock key has no braces of its own, and no
+//! name can be mistaken for another's record. With a prefix such as `{shop}:` the user has chosen the slot, and the
+//! braces around the name only set the companions apart.
+
+use leasehold_core::{Error, LockName, Namespace, Result};
+use std::borrow::Cow;
+
+const HOLDER: &str = "}:holder";
+const TOKEN: &str = "}:token";
+
+/// How names become keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    prefix: String,
+    /// What stands before the name in a companion key: the prefix and a brace, in this order or the other.
+    before_companion: String,
+}
+
+/// The keys of one name.
+#[derive(Debug)]
+pub(crate) struct LockKeys {
+    pub(crate) lock: String,
+    pub(crate) holder: String,
+    pub(crate) token: String,
+}
+
+impl Keys {
+    /// The keys of a namespace.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](leasehold_core::ErrorKind::Invalid) if its prefix has a brace that is no part of one hash tag.
+    pub(crate) fn new(namespace: &Namespace) -> Result<Self> {
+        let prefix = namespace.prefix().to_owned();
+        let before_companion = match braces(&prefix).as_slice() {
+            [] => format!("{{{prefix}"),
+            [(open, '{'), (close, '}')] if open + 1 < *close => format!("{prefix}{{"),
+            _ => return Err(stray_brace(&prefix)),
+        };
+        Ok(Self { prefix, before_companion })
+    }
+
+    /// The keys of a name.
+    pub(crate) fn of(&self, name: &LockName) -> LockKeys {
+        let name = encode(name.as_str());
+        LockKeys {
+            lock: [&self.prefix, &*name].concat(),
+            holder: [&self.before_companion, &*name, HOLDER].concat(),
+            token: [&self.before_companion, &*name, TOKEN].concat(),
+        }
+    }
+
+    /// A pattern for `SCAN` that finds the holder records of all names that begin with `start`.
+    pub(crate) fn holder_pattern(&self, start: &str) -> String {
+        format!("{}{}*{HOLDER}", literal(&self.before_companion), literal(&encode(start)))
+    }
+
+    /// The name whose holder record this key is, if it is one of this namespace.
+    pub(crate) fn name_of(&self, holder: &str) -> Option<LockName> {
+        let name = holder.strip_prefix(&*self.before_companion)?.strip_suffix(HOLDER)?;
+        LockName::new(decode(name)?).ok()
+    }
+}
+
+fn stray_brace(prefix: &str) -> Error {
+    let problem = format_args!("{prefix:?} has a brace that is no part of one hash tag");
+    let fix = "take the braces out, or put one pair around what decides the slot: {shop}:";
+    Error::invalid("prefix", problem, fix)
+}
+
+fn braces(text: &str) -> Vec<(usize, char)> {
+    text.char_indices().filter(|(_, c)| matches!(c, '{' | '}')).collect()
+}
+
+/// The name without braces. Other names are other keys: only what the encoding itself needs is encoded.
+fn encode(name: &str) -> Cow<'_, str> {
+    if !name.contains(['{', '}', '%']) {
+        return name.into();
+    }
+    let encoded = name.replace('%', "%25").replace('{', "%7B");
+    encoded.replace('}', "%7D").into()
+}
+
+/// The name that was encoded, `None` if this is no encoding of ours.
+fn decode(encoded: &str) -> Option<String> {
+    let decoded = encoded.replace("%7D", "}").replace("%7B", "{").replace("%25", "%");
+    (encode(&decoded) == encoded).then_some(decoded)
+}
+
+/// The text as a pattern that matches nothing but itself.
+fn literal(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len());
+    for c in text.chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '^' | '-' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(prefix: &str) -> Keys {
+        Keys::new(&Namespace::new(prefix).unwrap()).unwrap()
+    }
+
+    fn of(prefix: &str, name: &str) -> LockKeys {
+        keys(prefix).of(&LockName::new(name).unwrap())
+    }
+
+    /// What decides the slot of a key (redis.io, *Redis cluster specification*, hash tags).
+    fn slot_of(key: &str) -> &str {
+        let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
+        tag.filter(|tag| !tag.is_empty()).unwrap_or(key)
+    }
+
+    const ODD: [&str; 14] = [
+        "job",
+        "job:holder",
+        "job}:holder",
+        "{job}",
+        "{job}:holder",
+        "{}",
+        "}{",
+        "%",
+        "%7B",
+        "%257B",
+        "{%7B",
+        "a b/é🔒",
+        "*?[a-z]\\^",
+        "100%",
+    ];
+
+    #[test]
+    fn an_ordinary_name_is_its_own_key() {
+        let keys = of("leasehold:", "invoice/42 *?[é]");
+        assert_eq!(keys.lock, "leasehold:invoice/42 *?[é]");
+        assert_eq!(keys.holder, "{leasehold:invoice/42 *?[é]}:holder");
+        assert_eq!(keys.token, "{leasehold:invoice/42 *?[é]}:token");
+        assert_eq!(of("", "job").lock, "job");
+        assert_eq!(of("{shop}:", "job").holder, "{shop}:{job}:holder");
+    }
+
+    #[test]
+    fn the_keys_of_a_name_lie_in_one_slot() {
+        for prefix in ["", "leasehold:", "{shop}:", "a{b}c"] {
+            for name in ODD {
+                let keys = of(prefix, name);
+                assert_eq!(slot_of(&keys.lock), slot_of(&keys.holder), "{keys:?}");
+                assert_eq!(slot_of(&keys.lock), slot_of(&keys.token), "{keys:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_two_names_share_a_key() {
+        for prefix in ["", "leasehold:", "{shop}:"] {
+            let mut all = std::collections::HashSet::new();
+            for name in ODD {
+                let keys = of(prefix, name);
+                assert!(all.insert(keys.lock) && all.insert(keys.holder) && all.insert(keys.token));
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_tells_its_name_and_nothing_else_does() {
+        for prefix in ["", "leasehold:", "{shop}:"] {
+            for name in ODD {
+                let found = keys(prefix).name_of(&of(prefix, name).holder);
+                assert_eq!(found.unwrap().as_str(), name);
+            }
+        }
+        for key in
+            ["", "leasehold:job", "{leasehold:}:holder", "{leasehold:%7b}:holder", "{leasehold:a}:token"]
+        {
+            assert_eq!(keys("leasehold:").name_of(key), None, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_takes_no_name_for_a_wildcard() {
+        assert_eq!(keys("leasehold:").holder_pattern(""), "{leasehold:*}:holder");
+        assert_eq!(keys("{a*}:").holder_pattern("b?{"), "{a\\*}:{b\\?%7B*}:holder");
+    }
+
+    #[test]
+    fn a_stray_brace_in_the_prefix_is_refused() {
+        for prefix in ["{", "}", "a{b", "{}", "}a{", "{a}{b}", "{{a}}", "{a}}"] {
+            let error = Keys::new(&Namespace::new(prefix).unwrap()).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!("invalid prefix: {prefix:?} has a brace that is no part of one hash tag")
+            );
+            assert!(error.help().is_some());
+        }
+    }
+}

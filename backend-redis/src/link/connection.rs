@@ -1,0 +1,124 @@
+use super::driver::Last;
+use super::stream::Stream;
+use super::watchdog::InFlight;
+use futures_util::future::try_join_all;
+use leasehold_core::{Error, ErrorKind};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisError, Value};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::task::{AbortHandle, JoinHandle};
+
+/// How many requests are written at once, if so many are there. All at once, and the server would wait while this process
+/// makes up the next ones, and the other way round: measured with 64 tasks, a quarter of the throughput.
+const AT_ONCE: usize = 32;
+
+/// One connection that all requests share. It ends for good when it breaks, or when an answer is overdue: replies come
+/// in the order of their requests, so those behind a lost one would wait as well.
+#[derive(Debug)]
+pub(super) struct Connection {
+    requests: MultiplexedConnection,
+    /// The task that writes requests and reads replies.
+    driver: AbortHandle,
+    health: Arc<Health>,
+    timeout: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Health {
+    in_flight: InFlight,
+    overdue: AtomicBool,
+}
+
+/// Why a request got no answer.
+#[derive(Debug)]
+pub(super) enum NoAnswer {
+    /// None came within this time.
+    Overdue(Duration),
+    /// The connection broke first.
+    Broken(RedisError),
+}
+
+impl Connection {
+    /// A connection over this stream, on which nothing was said yet.
+    pub(super) async fn over(stream: Box<dyn Stream>, timeout: Duration) -> Result<Self, NoAnswer> {
+        // No login and no library name: they are said in the greeting, where a refusal can be understood.
+        let silent = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let config =
+            AsyncConnectionConfig::new().set_response_timeout(None).set_pipeline_buffer_size(AT_ONCE);
+        let made = MultiplexedConnection::new_with_config(&silent, stream, config).await;
+        let (requests, driver) = made.map_err(NoAnswer::Broken)?;
+        let driver = tokio::spawn(Last::new(driver));
+        let connection = Self { requests, driver: driver.abort_handle(), health: Arc::default(), timeout };
+        tokio::spawn(guard(driver, Arc::clone(&connection.health), timeout));
+        Ok(connection)
+    }
+
+    /// True if a request may still be answered. Also false when the runtime that the connection lived on has ended.
+    pub(super) fn is_open(&self) -> bool {
+        !self.health.overdue.load(Ordering::SeqCst) && !self.driver.is_finished()
+    }
+
+    /// Sends one command and waits for its reply, which may be an error of the server.
+    pub(super) async fn request(&self, command: &Cmd) -> Result<Value, NoAnswer> {
+        let _ticket = self.health.in_flight.enter();
+        let reply = self.requests.clone().send_packed_command(command).await;
+        reply.map_err(|error| self.no_answer(error))
+    }
+
+    /// Sends several commands in one go; one reply for each, in order.
+    pub(super) async fn request_all(&self, commands: &[Cmd]) -> Result<Vec<Value>, NoAnswer> {
+        // Not as a pipeline of the client: that one keeps the error of a broken connection to itself.
+        try_join_all(commands.iter().map(|command| self.request(command))).await
+    }
+
+    /// Ends it now. Who waits for an answer is told that none will come.
+    pub(super) fn end(&self) {
+        self.driver.abort();
+    }
+
+    fn no_answer(&self, error: RedisError) -> NoAnswer {
+        if self.health.overdue.load(Ordering::SeqCst) {
+            NoAnswer::Overdue(self.timeout)
+        } else {
+            NoAnswer::Broken(error)
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Ends the connection when an answer is overdue. Lives as long as the driver does.
+async fn guard(driver: JoinHandle<()>, health: Arc<Health>, timeout: Duration) {
+    let abort = driver.abort_handle();
+    tokio::select! {
+        _ = driver => {}
+        () = health.in_flight.overdue(timeout) => {
+            health.overdue.store(true, Ordering::SeqCst);
+            abort.abort();
+        }
+    }
+}
+
+impl NoAnswer {
+    /// The error for a request that may have been carried out. That one of them never left this process cannot be told
+    /// apart from that, and need not be.
+    pub(super) fn unknown_outcome(self) -> Error {
+        match self {
+            Self::Overdue(timeout) => {
+                Error::new(ErrorKind::Indeterminate, format!("no answer within {timeout:?}"))
+                    .with_help("look at the server and at the network to it, or raise timeout in the URL")
+            }
+            Self::Broken(error) => {
+                Error::new(ErrorKind::Indeterminate, "the connection broke before the answer came")
+                    .with_source(error)
+                    .with_help("look at the log of the server, and at what stands between")
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+use super::connection::{Connection, NoAnswer};
+use super::greeting::{self, Greeting};
+use super::stream;
+use super::tls::refusal_by_peer;
+use crate::target::Target;
+use leasehold_core::{Error, ErrorKind, Result};
+use tokio::time::{Instant, timeout_at};
+
+/// Makes a connection that is ready for requests. One deadline covers all steps, and an error names its step.
+///
+/// # Errors
+///
+/// Never [`Indeterminate`](ErrorKind::Indeterminate): nothing was asked that changes anything.
+pub(super) async fn dial(target: &Target) -> Result<Connection> {
+    let deadline = Instant::now() + target.timeouts.connect;
+    let stream = stream::open(target, deadline).await?;
+    let connection = Connection::over(stream, target.timeouts.request).await.map_err(not_greeted)?;
+    let greeted = timeout_at(deadline, greet(&connection, target)).await;
+    greeted.unwrap_or_else(|_| Err(not_greeted(NoAnswer::Overdue(target.timeouts.connect))))?;
+    Ok(connection)
+}
+
+/// Says who we are, and finds out who answers.
+async fn greet(connection: &Connection, target: &Target) -> Result<()> {
+    let greeting = Greeting::new(target);
+    let replies = connection.request_all(&greeting.hello()).await.map_err(not_greeted)?;
+    if !greeting.is_unknown(&replies) {
+        return greeting::check(&replies);
+    }
+    // An old server, or a proxy: the older way to log in, after which the older protocol is spoken.
+    let commands = greeting.without_hello()?;
+    let replies = connection.request_all(&commands).await.map_err(not_greeted)?;
+    greeting::check(&replies)
+}
+
+fn not_greeted(why: NoAnswer) -> Error {
+    match why {
+        NoAnswer::Overdue(timeout) => {
+            let message = format!("it accepted a connection, but did not answer within {timeout:?}");
+            Error::new(ErrorKind::Unavailable, message)
+                .with_help("look at the server; if the port takes only TLS, write rediss://")
+        }
+        NoAnswer::Broken(error) if error.kind() == redis::ErrorKind::Parse => {
+            // Without its cause: what a stranger says need not be repeated.
+            let message = "what answers there does not speak the protocol of Redis";
+            Error::new(ErrorKind::Misconfigured, message)
+                .with_help("look at the port in the URL; if it takes only TLS, write rediss://")
+        }
+        NoAnswer::Broken(error) => refusal_by_peer(&error).unwrap_or_else(|| {
+            Error::new(ErrorKind::Unavailable, "it accepted a connection and closed it")
+                .with_source(error)
+                .with_help("look at the log of the server; if the port takes only TLS, write rediss://")
+        }),
+    }
+}

@@ -1,0 +1,87 @@
+use super::Tls;
+use crate::target::{Address, Target};
+use futures_util::future::select_ok;
+use leasehold_core::{Error, ErrorKind, Result};
+use socket2::{SockRef, TcpKeepalive};
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::time::{Instant, timeout_at};
+
+/// An idle connection is probed at this interval: gateways forget connections on which nothing passes, and the next
+/// request would find out the slow way.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// Bytes to and from a server.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+/// Opens a stream to the target. Whatever fails here, nothing was asked of the server.
+pub(super) async fn open(target: &Target, deadline: Instant) -> Result<Box<dyn Stream>> {
+    match (&target.address, &target.tls) {
+        (Address::Unix(path), _) => socket(path, deadline).await,
+        (Address::Tcp { host, port }, None) => Ok(Box::new(tcp(host, *port, deadline).await?)),
+        (Address::Tcp { host, port }, Some(tls)) => {
+            let stream = tcp(host, *port, deadline).await?;
+            encrypted(tls, stream, deadline).await
+        }
+    }
+}
+
+async fn tcp(host: &str, port: u16, deadline: Instant) -> Result<TcpStream> {
+    let addresses = timeout_at(deadline, lookup_host((host, port)))
+        .await
+        .map_err(|_| too_late("its address was not found"))?
+        .map_err(|error| unreachable("its address was not found", error))?;
+    // All at once: an address that swallows packets, often the IPv6 one, must not use up the time of the others.
+    let attempts: Vec<_> = addresses.map(|address| Box::pin(connect(address))).collect();
+    if attempts.is_empty() {
+        return Err(Error::new(ErrorKind::Unavailable, "its name has no address")
+            .with_help("look at the host in the URL"));
+    }
+    let (stream, _) = timeout_at(deadline, select_ok(attempts))
+        .await
+        .map_err(|_| too_late("it did not accept a connection"))?
+        .map_err(|error| unreachable("it cannot be reached", error))?;
+    Ok(stream)
+}
+
+async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE);
+    SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+    Ok(stream)
+}
+
+async fn socket(path: &Path, deadline: Instant) -> Result<Box<dyn Stream>> {
+    let stream = timeout_at(deadline, UnixStream::connect(path))
+        .await
+        .map_err(|_| too_late("it did not accept a connection"))?
+        .map_err(|error| unreachable("it cannot be reached", error))?;
+    Ok(Box::new(stream))
+}
+
+async fn encrypted(tls: &Tls, stream: TcpStream, deadline: Instant) -> Result<Box<dyn Stream>> {
+    let late = || {
+        too_late("TLS was not agreed on")
+            .with_help("if the port takes connections without TLS, write redis://")
+    };
+    let stream = timeout_at(deadline, tls.encrypt(stream)).await.map_err(|_| late())??;
+    Ok(Box::new(stream))
+}
+
+fn unreachable(what: &'static str, error: io::Error) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("{what}: {error}"))
+        .with_source(error)
+        .with_help("look at the address in the URL, and whether the server runs")
+}
+
+fn too_late(what: &'static str) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("{what} in time"))
+        .with_help("look at the server and at the network to it, or raise connect_timeout in the URL")
+}

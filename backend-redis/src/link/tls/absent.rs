@@ -1,0 +1,23 @@
+use leasehold_core::{Error, ErrorKind, Query, Result};
+use std::error::Error as StdError;
+use tokio::net::TcpStream;
+
+/// TLS in a build that has none: there is no value of this type.
+#[derive(Debug)]
+pub(crate) enum Tls {}
+
+impl Tls {
+    /// Refuses, and says what to do.
+    pub(crate) fn from_query(_host: &str, _query: &mut Query) -> Result<Self> {
+        let message = "the URL asks for TLS, which this build was made without";
+        Err(Error::new(ErrorKind::Misconfigured, message).with_help("build with the feature \"tls\""))
+    }
+
+    pub(crate) async fn encrypt(&self, _stream: TcpStream) -> Result<TcpStream> {
+        match *self {}
+    }
+}
+
+pub(crate) fn refusal_by_peer(_error: &(dyn StdError + 'static)) -> Option<Error> {
+    None
+}

@@ -1,0 +1,147 @@
+//! What the server's errors mean. All of them are here.
+//!
+//! An error that is known here is the server's word that nothing was done: scripts are written so (see
+//! [`scripts`](crate::scripts)). One that is not known may come from a proxy, whose word tells nothing of the server,
+//! so its outcome is unknown.
+
+mod table;
+
+use crate::scripts::Script;
+use leasehold_core::{Error, ErrorKind};
+use redis::ServerError;
+use table::{BY_CODE, BY_TEXT, Row};
+
+/// All commands that are sent, and that scripts run.
+const COMMANDS: [&str; 15] = [
+    "auth",
+    "config|get",
+    "del",
+    "eval",
+    "evalsha",
+    "get",
+    "hello",
+    "pexpire",
+    "ping",
+    "pttl",
+    "scan",
+    "select",
+    "set",
+    "time",
+    "type",
+];
+
+/// What an error reply means to whoever asked. `script` is the one that was running, if one was.
+pub(crate) fn refusal(error: &ServerError, script: Option<&Script>) -> Error {
+    known_refusal(error, script).unwrap_or_else(|| unknown(error))
+}
+
+/// What an error reply means, if it is one that is known. Never repeats the reply.
+pub(crate) fn known_refusal(error: &ServerError, script: Option<&Script>) -> Option<Error> {
+    let text = error.details().unwrap_or_default();
+    let by_code = BY_CODE.iter().find(|row| row.sign == error.code());
+    let by_text = || BY_TEXT.iter().find(|row| text.contains(row.sign));
+    match error.code() {
+        "NOPERM" => Some(not_permitted(text, script)),
+        "ERR" if is_refused_in_script(text) => Some(not_permitted(text, script)),
+        "ERR" if is_unknown_command(error) => Some(unknown_command(text, script)),
+        "ERR" => by_text().map(Row::to_error),
+        _ => by_code.map(Row::to_error),
+    }
+}
+
+/// True if a right is missing for what a script does; said by Redis 7.0, and by later versions and Valkey.
+fn is_refused_in_script(text: &str) -> bool {
+    text.contains("user executing the script can't") || text.contains("ACL failure in script")
+}
+
+/// True if the server, or a proxy, does not know the command.
+pub(crate) fn is_unknown_command(error: &ServerError) -> bool {
+    let text = error.details().unwrap_or_default();
+    text.starts_with("unknown command")
+        || text.starts_with("Unknown Redis command")
+        || text.starts_with("Unknown command")
+}
+
+/// True if a key holds data of another kind than the command is for.
+pub(crate) fn is_wrong_type(error: &ServerError) -> bool {
+    error.code() == "WRONGTYPE"
+}
+
+/// A key of a lock holds what is not ours, of this kind if that is known.
+pub(crate) fn foreign_data(key: &str, kind: Option<&str>) -> Error {
+    let message = match kind {
+        Some("hash") => format!(
+            "the key {key:?} holds a hash, not a lock: Redisson owns this name, or another program with its layout"
+        ),
+        Some(kind) => format!("the key {key:?} holds a {kind}, not a lock"),
+        None => format!("the key {key:?} or one beside it holds no lock"),
+    };
+    Error::new(ErrorKind::Misconfigured, message)
+        .with_help("use another name or prefix, or delete the key if nobody needs it")
+}
+
+fn not_permitted(text: &str, script: Option<&Script>) -> Error {
+    match command_in(text, script) {
+        Some(command) if !text.contains("access") => {
+            let message = format!("this user may not run {}", command.to_uppercase().replace('|', " "));
+            let help = format!("grant it with ACL SETUSER: +{}", command.to_lowercase());
+            Error::new(ErrorKind::Denied, message).with_help(help)
+        }
+        _ => Error::new(ErrorKind::Denied, "this user may not use the keys of this lock")
+            .with_help("grant them with ACL SETUSER; for the default prefix: ~leasehold:* ~{leasehold:*"),
+    }
+}
+
+fn unknown_command(text: &str, script: Option<&Script>) -> Error {
+    let command = command_in(text, script).map(str::to_uppercase);
+    let command = command.as_deref().unwrap_or("a command that locks need");
+    Error::new(ErrorKind::Misconfigured, format!("it does not know {command}"))
+        .with_help("use Redis 7.0 or later, or Valkey 7.2 or later; look at what stands between")
+}
+
+/// Not known here. Repeated, because nobody else can tell what it means, but without owner ids: some errors repeat the
+/// arguments of the command, and an owner id is what authorises a release.
+fn unknown(error: &ServerError) -> Error {
+    let text = error.details().unwrap_or_default();
+    let message = format!("it answered with an error: {}", shorten_ids(&format!("{} {text}", error.code())));
+    Error::new(ErrorKind::Indeterminate, message).with_help("look at the server, and at what stands between")
+}
+
+/// The command that was refused: quoted in the text, by the server or by a script of ours that passes on a refusal which
+/// names none; or found in the line that failed. Only what we send is looked for: other words may be arguments.
+fn command_in(text: &str, script: Option<&Script>) -> Option<&'static str> {
+    let mut words = text.split(['\'', '`']);
+    let quoted =
+        words.find_map(|word| COMMANDS.into_iter().find(|command| word.eq_ignore_ascii_case(command)));
+    quoted.or_else(|| failed_line(text, script))
+}
+
+/// The command in the line that the server says has failed: `…, on @user_script:7.`
+fn failed_line(text: &str, script: Option<&Script>) -> Option<&'static str> {
+    let (_, rest) = text.split_once("user_script:")?;
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    script?.command_in_line(digits.parse().ok()?)
+}
+
+/// Leaves of every run of 32 or more hexadecimal digits the first eight.
+fn shorten_ids(text: &str) -> String {
+    let mut shortened = String::new();
+    let mut run = String::new();
+    for c in text.chars().chain([' ']) {
+        if c.is_ascii_hexdigit() {
+            run.push(c);
+            continue;
+        }
+        match run.len() {
+            32.. => shortened.extend([&run[..8], "…"]),
+            _ => shortened.push_str(&run),
+        }
+        run.clear();
+        shortened.push(c);
+    }
+    shortened.truncate(shortened.trim_end().len());
+    shortened
+}
+
+#[cfg(test)]
+mod tests;

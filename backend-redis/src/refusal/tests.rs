@@ -1,0 +1,149 @@
+use super::*;
+use crate::scripts::ACQUIRE;
+
+/// The error that the server sends in this line.
+fn error(line: &str) -> ServerError {
+    match redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap() {
+        redis::Value::ServerError(error) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn told(line: &str) -> (ErrorKind, String) {
+    let refusal = refusal(&error(line), Some(&ACQUIRE));
+    (refusal.kind(), refusal.to_string())
+}
+
+/// Lines as servers send them, one for each row, and what they mean.
+const LINES: &[(&str, ErrorKind, &str)] = &[
+    (
+        "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+        ErrorKind::Unavailable,
+        "long script",
+    ),
+    ("LOADING Redis is loading the dataset in memory", ErrorKind::Unavailable, "loading"),
+    (
+        "OOM command not allowed when used memory > 'maxmemory'. script: 219bb33e, on @user_script:1.",
+        ErrorKind::Unavailable,
+        "memory is full",
+    ),
+    (
+        "READONLY You can't write against a read only replica. script: 219bb33e, on @user_script:1.",
+        ErrorKind::Unavailable,
+        "a replica, and takes no writes",
+    ),
+    (
+        "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+        ErrorKind::Unavailable,
+        "lost its primary",
+    ),
+    ("NOREPLICAS Not enough good replicas to write.", ErrorKind::Unavailable, "too few of its replicas"),
+    (
+        "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+        ErrorKind::Unavailable,
+        "cannot write to its disk",
+    ),
+    ("CLUSTERDOWN Hash slot not served", ErrorKind::Unavailable, "its cluster"),
+    ("TRYAGAIN Multiple keys request during rehashing of slot", ErrorKind::Unavailable, "moving these keys"),
+    ("MOVED 3999 127.0.0.1:6381", ErrorKind::Misconfigured, "a node of a cluster"),
+    ("ASK 3999 127.0.0.1:6381", ErrorKind::Misconfigured, "a node of a cluster"),
+    ("CROSSSLOT Keys in request don't hash to the same slot", ErrorKind::Misconfigured, "several slots"),
+    ("NOAUTH Authentication required.", ErrorKind::Denied, "wants a password"),
+    (
+        "WRONGPASS invalid username-password pair or user is disabled.",
+        ErrorKind::Denied,
+        "does not accept this user",
+    ),
+    (
+        "DENIED Redis is running in protected mode because protected mode is enabled",
+        ErrorKind::Denied,
+        "protected mode",
+    ),
+    (
+        "WRONGTYPE Operation against a key holding the wrong kind of value",
+        ErrorKind::Misconfigured,
+        "data of another program",
+    ),
+    ("TOKENS used up", ErrorKind::Misconfigured, "tokens of this name are used up"),
+    ("ERR DB index is out of range", ErrorKind::Misconfigured, "no database of this index"),
+    ("ERR SELECT is not allowed in cluster mode", ErrorKind::Misconfigured, "database 0 only"),
+    ("ERR max number of clients reached", ErrorKind::Unavailable, "as many clients"),
+    (
+        "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
+        ErrorKind::Denied,
+        "no password for this user",
+    ),
+    ("ERR Client sent AUTH, but no password is set", ErrorKind::Denied, "no password for this user"),
+];
+
+#[test]
+fn every_known_error_has_its_kind_and_its_words() {
+    for (line, kind, words) in LINES {
+        let (found, message) = told(line);
+        assert_eq!(found, *kind, "{line}");
+        assert!(message.contains(words), "{line}: {message}");
+    }
+}
+
+#[test]
+fn every_row_of_the_tables_has_a_line_that_tests_it() {
+    for row in BY_CODE.iter().chain(BY_TEXT) {
+        let tested = LINES.iter().any(|(line, ..)| line.contains(row.sign));
+        assert!(tested, "{}", row.sign);
+        assert!(!row.help.is_empty(), "{}", row.sign);
+    }
+}
+
+#[test]
+fn a_missing_right_is_named_as_each_version_tells_it() {
+    let lines = [
+        ("NOPERM this user has no permissions to run the 'evalsha' command", "EVALSHA"),
+        ("NOPERM User locker has no permissions to run the 'config|get' command", "CONFIG GET"),
+        ("ERR The user executing the script can't run this command or subcommand 'time'", "TIME"),
+        (
+            "ERR ACL failure in script: User locker has no permissions to run the 'set' command script: 70c3, on @user_script:2.",
+            "SET",
+        ),
+    ];
+    for (line, command) in lines {
+        assert_eq!(told(line), (ErrorKind::Denied, format!("this user may not run {command}")), "{line}");
+    }
+    let in_line = (1..99).find(|line| ACQUIRE.command_in_line(*line) == Some("PTTL")).unwrap();
+    let line = format!(
+        "ERR The user executing the script can't run this command or subcommand script: 70c3, on @user_script:{in_line}."
+    );
+    assert_eq!(told(&line).1, "this user may not run PTTL");
+    for line in [
+        "NOPERM this user has no permissions to access one of the keys used as arguments",
+        "NOPERM No permissions to access a key",
+        "ERR ACL failure in script: No permissions to access a key script: 7539, on @user_script:17.",
+        "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments script: 7539, on @user_script:1.",
+    ] {
+        assert_eq!(told(line), (ErrorKind::Denied, "this user may not use the keys of this lock".to_owned()));
+    }
+}
+
+#[test]
+fn an_unknown_command_is_named_without_its_arguments() {
+    let lines = [
+        "ERR unknown command 'EVALSHA', with args beginning with: '70c3' '3' 'leasehold:job' '0123456789abcdef0123456789abcdef'",
+        "ERR unknown command `EVALSHA`, with args beginning with: `70c3`",
+        "ERR Unknown Redis command called from script script: 70c3, on @user_script:7.",
+    ];
+    for line in lines {
+        let (kind, message) = told(line);
+        assert_eq!(kind, ErrorKind::Misconfigured);
+        assert!(message.starts_with("it does not know ") && !message.contains("0123"), "{message}");
+    }
+    assert_eq!(told(lines[0]).1, "it does not know EVALSHA");
+}
+
+#[test]
+fn what_nobody_knows_is_an_unknown_outcome_and_shows_no_owner_id() {
+    let owner = "0123456789abcdef0123456789abcdef";
+    let (kind, message) = told(&format!("upstream failure for {owner}, id={owner}"));
+    assert_eq!(kind, ErrorKind::Indeterminate);
+    assert_eq!(message, "it answered with an error: upstream failure for 01234567…, id=01234567…");
+    assert_eq!(told("ERR something new").0, ErrorKind::Indeterminate);
+    assert_eq!(told("ERR").1, "it answered with an error: ERR");
+}

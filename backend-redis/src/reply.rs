@@ -1,0 +1,121 @@
+//! What the replies of the scripts mean.
+
+use crate::record::Record;
+use leasehold_core::{
+    Attempt, Busy, Error, ErrorKind, FencingToken, Grant, LockName, LockStatus, LossCause, Release, Renewal,
+    Result,
+};
+use redis::Value;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// The reply of `acquire.lua`: a token as text, or the milliseconds that somebody else's lease has left.
+pub(crate) fn attempt(reply: &Value) -> Result<Attempt> {
+    match reply {
+        Value::BulkString(token) => {
+            let token = text(token).parse().map_err(|_| not_understood())?;
+            Ok(Attempt::Granted(Grant::new(FencingToken::new(token))))
+        }
+        Value::Int(left) => Ok(Attempt::Busy(match ends_in(*left) {
+            Some(ends_in) => Busy::new().with_end(ends_in),
+            None => Busy::new(),
+        })),
+        _ => Err(not_understood()),
+    }
+}
+
+/// The reply of `renew.lua`: one digit for each claim.
+pub(crate) fn renewals(reply: &Value, claims: usize) -> Result<Vec<Renewal>> {
+    match reply {
+        Value::BulkString(digits) if digits.len() == claims => digits.iter().map(renewal).collect(),
+        _ => Err(not_understood()),
+    }
+}
+
+fn renewal(digit: &u8) -> Result<Renewal> {
+    match digit {
+        b'0' => Ok(Renewal::Lost(LossCause::Gone)),
+        b'1' => Ok(Renewal::Renewed),
+        b'2' => Ok(Renewal::Lost(LossCause::Taken)),
+        _ => Err(not_understood()),
+    }
+}
+
+/// The reply of `release.lua`.
+pub(crate) fn release(reply: &Value) -> Result<Release> {
+    match reply {
+        Value::Int(1) => Ok(Release::Released),
+        Value::Int(0) => Ok(Release::NotHeld),
+        _ => Err(not_understood()),
+    }
+}
+
+/// The reply of `inspect.lua` and `force_release.lua`; `None` if nobody holds the lock.
+pub(crate) fn status(name: &LockName, reply: &Value) -> Result<Option<LockStatus>> {
+    match reply {
+        Value::Nil => Ok(None),
+        Value::Array(parts) => match parts.as_slice() {
+            [held, Value::Int(held_left), record, Value::Int(record_left)] => {
+                let held = held_value(held)?;
+                let record = held_value(record)?;
+                Ok(Some(told(name, held.as_deref(), *held_left, record.as_deref(), *record_left)))
+            }
+            _ => Err(not_understood()),
+        },
+        _ => Err(not_understood()),
+    }
+}
+
+/// The reply of `CONFIG GET`.
+pub(crate) fn settings(reply: Value) -> Result<HashMap<String, String>> {
+    redis::from_redis_value(reply).map_err(|_| not_understood())
+}
+
+/// The reply of `SCAN`: where to go on, and keys.
+pub(crate) fn page(reply: Value) -> Result<(String, Vec<String>)> {
+    redis::from_redis_value(reply).map_err(|_| not_understood())
+}
+
+/// What lock key and record tell together. A record is that of the present grant if the lock key has its owner, or has
+/// vanished; beside the lock of another program it tells of an earlier one.
+fn told(
+    name: &LockName,
+    held: Option<&str>,
+    held_left: i64,
+    record: Option<&str>,
+    record_left: i64,
+) -> LockStatus {
+    let mut status = LockStatus::new(name.clone());
+    status.ends_in = ends_in(if held.is_some() { held_left } else { record_left });
+    let record = record.and_then(Record::parse);
+    if let Some(record) = record.filter(|record| held.is_none_or(|held| held == record.lock_value)) {
+        status.owner = record.owner;
+        status.token = Some(record.token);
+        status.holder = record.holder;
+        status.acquired_at = Some(record.granted_at);
+    }
+    status
+}
+
+fn held_value(value: &Value) -> Result<Option<String>> {
+    match value {
+        Value::Nil => Ok(None),
+        Value::BulkString(bytes) => Ok(Some(text(bytes))),
+        _ => Err(not_understood()),
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A remaining time as Redis tells it: negative if there is no end.
+fn ends_in(left: i64) -> Option<Duration> {
+    u64::try_from(left).ok().map(Duration::from_millis)
+}
+
+/// An answer that no version of the script gives. It was carried out, or something else was.
+fn not_understood() -> Error {
+    Error::new(ErrorKind::Indeterminate, "the server's reply is not one of the script's")
+        .with_help("look at what stands between: a proxy may have changed it")
+}

@@ -1,0 +1,24 @@
+-- Frees the name whoever holds it, or only if its present grant has the token ARGV[1].
+--
+-- Guarantees:
+--   * check and effect are one step;
+--   * the last token of the name stays, so that the next grant's is larger than the broken one's.
+--
+-- KEYS  the lock, its holder record
+-- ARGV  a token, or nothing for any
+-- Reply as of inspect, as it was before; nothing if nothing was done
+
+local lock, holder = KEYS[1], KEYS[2]
+local held, record = redis.call('GET', lock), redis.call('GET', holder)
+if not held and not record then
+  return false
+end
+-- A record beside a foreign program's lock tells of an earlier grant.
+local of_this_grant = record and (not held or held == string.match(record, '^%S+'))
+local token = of_this_grant and string.match(record, '^%S+ (%d+)')
+if ARGV[1] ~= '' and token ~= ARGV[1] then
+  return false
+end
+local before = { held, redis.call('PTTL', lock), record, redis.call('PTTL', holder) }
+redis.call('DEL', lock, holder)
+return before

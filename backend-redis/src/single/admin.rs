@@ -1,0 +1,93 @@
+use super::{RedisBackend, check};
+use crate::{reply, scripts};
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use leasehold_core::{ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Result, Waiter};
+use std::collections::BTreeSet;
+
+/// How many keys the server looks at for one answer to `SCAN`; it answers nobody else meanwhile.
+const SCAN_COUNT: u32 = 1000;
+/// How many locks are asked about at once.
+const INSPECT_AT_ONCE: usize = 256;
+
+#[async_trait]
+impl LockAdmin for RedisBackend {
+    /// A lock that another program holds is told without owner and token. One whose key has vanished is told as held
+    /// for as long as it is kept for its holder.
+    async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>> {
+        let keys = self.keys.of(name);
+        let known = self.link.run(&scripts::INSPECT, &[&keys.lock, &keys.holder], &[]).await?;
+        reply::status(name, &known)
+    }
+
+    /// Reads the names of all keys of the database. Locks that other programs hold are not found: nothing but the name
+    /// of its key tells such a lock from any other value.
+    async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
+        let names: Vec<LockName> = self.held_names(prefix).await?.into_iter().collect();
+        let mut held = Vec::with_capacity(names.len());
+        for names in names.chunks(INSPECT_AT_ONCE) {
+            let found = try_join_all(names.iter().map(|name| self.inspect_ours(name))).await?;
+            held.extend(found.into_iter().flatten());
+        }
+        Ok(held)
+    }
+
+    /// None: who waits here asks again and again, and leaves nothing in the store.
+    async fn waiters(&self, _name: &LockName) -> Result<Vec<Waiter>> {
+        Ok(Vec::new())
+    }
+
+    async fn force_release(
+        &self,
+        name: &LockName,
+        only_if: Option<FencingToken>,
+    ) -> Result<Option<LockStatus>> {
+        let keys = self.keys.of(name);
+        let only_if = only_if.map(|token| token.to_string()).unwrap_or_default();
+        let before = self.link.run(&scripts::FORCE_RELEASE, &[&keys.lock, &keys.holder], &[&only_if]).await?;
+        reply::status(name, &before)
+    }
+
+    /// There is nothing to create. Makes sure that the server answers.
+    async fn init(&self) -> Result<()> {
+        self.link.command(&redis::cmd("PING")).await.map(drop)
+    }
+
+    fn init_script(&self) -> Option<String> {
+        None
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>> {
+        check::check(&self.link).await
+    }
+}
+
+impl RedisBackend {
+    /// The names that have a holder record. `SCAN` may give a key twice, and a name that comes or goes meanwhile or not.
+    async fn held_names(&self, prefix: &str) -> Result<BTreeSet<LockName>> {
+        let pattern = self.keys.holder_pattern(prefix);
+        let mut names = BTreeSet::new();
+        let mut cursor = "0".to_owned();
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(&cursor).arg("MATCH").arg(&pattern);
+            scan.arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg("string");
+            let page = self.link.command(&scan).await?;
+            let (next, keys) = reply::page(page)?;
+            names.extend(keys.iter().filter_map(|key| self.keys.name_of(key)));
+            cursor = next;
+            if cursor == "0" {
+                return Ok(names);
+            }
+        }
+    }
+
+    /// The lock, if a record of ours tells of it. With an empty prefix, another program's keys may look like ours.
+    async fn inspect_ours(&self, name: &LockName) -> Result<Option<LockStatus>> {
+        match self.inspect(name).await {
+            Ok(status) => Ok(status.filter(|status| status.token.is_some())),
+            Err(error) if error.kind() == ErrorKind::Misconfigured => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

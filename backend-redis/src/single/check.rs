@@ -1,0 +1,93 @@
+//! What about a server would weaken the promises.
+
+use crate::link::{Link, ServerFacts};
+use crate::reply;
+use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
+use std::collections::HashMap;
+
+/// The settings that matter.
+const EVICTION: &str = "maxmemory-policy";
+const APPEND_ONLY: &str = "appendonly";
+const SYNC: &str = "appendfsync";
+
+/// Looks at the server. What it does not let us see is said, and is no failure.
+///
+/// # Errors
+///
+/// As of any request, if the server cannot be asked at all.
+pub(super) async fn check(link: &Link) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    match seen(link.facts().await)? {
+        Ok(facts) => of_server(&facts, &mut findings),
+        Err(why) => findings.push(unseen("who the server is", &why)),
+    }
+    let mut question = redis::cmd("CONFIG");
+    question.arg("GET").arg(&[EVICTION, APPEND_ONLY, SYNC]);
+    let answer = link.command(&question).await.and_then(reply::settings);
+    match seen(answer)? {
+        Ok(settings) => of_settings(&settings, &mut findings),
+        Err(why) => findings.push(unseen("the settings of the server", &why)),
+    }
+    Ok(findings)
+}
+
+fn of_server(facts: &ServerFacts, findings: &mut Vec<Finding>) {
+    let what = format!("the server is {} {}, {}, {}", facts.flavour, facts.version, facts.mode, facts.role);
+    findings.push(Finding::new(Severity::Info, "I_SERVER", what, ""));
+    if facts.role == "replica" || facts.role == "slave" {
+        findings.push(Finding::new(
+            Severity::Error,
+            "E_REPLICA",
+            "the server is a replica, and takes no writes",
+            "connect to the primary",
+        ));
+    }
+    if facts.mode == "cluster" {
+        findings.push(Finding::new(
+            Severity::Error,
+            "E_CLUSTER",
+            "the server is a node of a cluster, and has some of the names only",
+            "use the URL of a cluster, redis+cluster://host:port",
+        ));
+    }
+}
+
+fn of_settings(settings: &HashMap<String, String>, findings: &mut Vec<Finding>) {
+    let setting = |name| settings.get(name).map(String::as_str);
+    if let Some(policy) = setting(EVICTION).filter(|policy| *policy != "noeviction") {
+        findings.push(Finding::new(
+            Severity::Warning,
+            "W_EVICT",
+            format!("maxmemory-policy is {policy:?}: when its memory is full, the server may evict a lock"),
+            "set maxmemory-policy to noeviction, or keep locks on a server of their own",
+        ));
+    }
+    match (setting(APPEND_ONLY), setting(SYNC)) {
+        (Some("yes"), Some("always")) | (None, _) => {}
+        (Some("yes"), _) => findings.push(Finding::new(
+            Severity::Info,
+            "I_POWER_LOSS",
+            "appendfsync is not \"always\": when its machine loses power, the server forgets the last second's grants; tokens grow nevertheless",
+            "set appendfsync to always, or let what you protect check the token",
+        )),
+        (Some(_), _) => findings.push(Finding::new(
+            Severity::Warning,
+            "W_RESTART",
+            "appendonly is off: when it is started again, the server has forgotten who holds what; tokens grow nevertheless",
+            "set appendonly to yes, or let what you protect check the token",
+        )),
+    }
+}
+
+/// Sorts "was not told" from "could not ask".
+fn seen<T>(answer: Result<T>) -> Result<Result<T>> {
+    match answer {
+        Err(error) if !matches!(error.kind(), ErrorKind::Denied | ErrorKind::Misconfigured) => Err(error),
+        answer => Ok(answer),
+    }
+}
+
+fn unseen(what: &str, why: &Error) -> Finding {
+    let help = why.help().unwrap_or_default();
+    Finding::new(Severity::Info, "I_NOT_SEEN", format!("cannot see {what}: {why}"), help)
+}

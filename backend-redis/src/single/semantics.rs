@@ -1,0 +1,36 @@
+use leasehold_core::{Fault, Outcome, Promises, Semantics};
+
+/// What one server promises.
+pub(super) fn semantics() -> Semantics {
+    // Polling, no order among waiters, and tokens that outlast the data: what the core takes for granted of a lease.
+    Semantics::lease("redis", "single", Promises::new(promise))
+}
+
+/// Complete on purpose, without a catch-all: a new fault is to be thought about.
+fn promise(fault: Fault) -> Outcome {
+    match fault {
+        Fault::None
+        | Fault::HolderKilled
+        | Fault::HolderPaused
+        | Fault::ExecutorStarved
+        | Fault::HolderPartitioned
+        | Fault::AcquireReplyLost
+        | Fault::StorePaused
+        | Fault::ConnectionKilled
+        | Fault::Pooler
+        | Fault::ClientClockJumps
+        | Fault::ClientSuspended => Outcome::Holds,
+        // The holder record keeps others out until the lease would have ended.
+        Fault::RecordDeleted => Outcome::Holds,
+        // The grants are gone, and so is the last token; the next ones follow the server's clock, which went on. A
+        // server that writes every change to its disk at once does better, but few are set up so.
+        Fault::StoreRestarted | Fault::PowerLost | Fault::DataLost => Outcome::FencedOnly,
+        // With an eviction policy other than `noeviction`, which `check` warns of; without one, nothing new is granted.
+        Fault::MemoryFull => Outcome::FencedOnly,
+        // Expiry follows the server's wall clock: ahead, leases end early; back, those of dead holders end late.
+        Fault::StoreClockForward => Outcome::FencedOnly,
+        Fault::StoreClockBack => Outcome::Unavailable,
+        Fault::DiskFull | Fault::MinorityDown | Fault::QuorumLost => Outcome::Unavailable,
+        Fault::FailOver | Fault::SplitBrain | Fault::NetworkFileSystem => Outcome::NotApplicable,
+    }
+}

@@ -1,0 +1,204 @@
+//! Where the server is and how to talk to it: what a store URL says, checked before anything is opened.
+
+use crate::link::Tls;
+use leasehold_core::{Authority, Error, Query, Result, StoreUrl};
+use secrecy::SecretString;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The schemes of the URLs that [`open`](crate::open) understands.
+pub const SCHEMES: [&str; 5] = ["redis", "rediss", "valkey", "valkeys", "redis+unix"];
+
+const PORT: u16 = 6379;
+const TIMEOUT: Duration = Duration::from_secs(2);
+const TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+
+/// One server, and how to talk to it.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) address: Address,
+    pub(crate) tls: Option<Tls>,
+    pub(crate) login: Option<Login>,
+    pub(crate) database: u32,
+    /// `None`: the newer one, or the older if the server knows no other.
+    pub(crate) protocol: Option<Protocol>,
+    pub(crate) timeouts: Timeouts,
+}
+
+#[derive(Debug)]
+pub(crate) enum Address {
+    Tcp { host: String, port: u16 },
+    Unix(PathBuf),
+}
+
+/// Who we are to the server.
+#[derive(Debug)]
+pub(crate) struct Login {
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<SecretString>,
+}
+
+/// The version of the wire protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Resp2,
+    Resp3,
+}
+
+/// How long to wait for the server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    /// For the answer to a request.
+    pub(crate) request: Duration,
+    /// For a connection that is ready for requests, all steps together.
+    pub(crate) connect: Duration,
+}
+
+impl Target {
+    /// Reads a URL of one of the [`SCHEMES`].
+    pub(crate) fn of(url: &StoreUrl) -> Result<Self> {
+        let mut query = url.query();
+        let target = match url.scheme() {
+            "redis+unix" => Self::socket(url, &mut query),
+            "redis" | "valkey" => Self::server(url, &mut query, false),
+            "rediss" | "valkeys" => Self::server(url, &mut query, true),
+            other => Err(unknown_scheme(other)),
+        }?;
+        query.finish()?;
+        Ok(target)
+    }
+
+    fn server(url: &StoreUrl, query: &mut Query, encrypted: bool) -> Result<Self> {
+        let authority = url.authority()?;
+        let endpoint = authority.only_endpoint()?;
+        let tls = match encrypted {
+            true => Some(Tls::from_query(&endpoint.host, query)?),
+            false => refuse_tls(url.scheme(), query)?,
+        };
+        Ok(Self {
+            address: Address::Tcp { host: endpoint.host.clone(), port: endpoint.port.unwrap_or(PORT) },
+            tls,
+            database: database(&authority.path)?,
+            login: Login::of(authority),
+            protocol: protocol(query)?,
+            timeouts: Timeouts::from_query(query)?,
+        })
+    }
+
+    fn socket(url: &StoreUrl, query: &mut Query) -> Result<Self> {
+        let (login, path) = socket_path(&url.path()?)?;
+        Ok(Self {
+            address: Address::Unix(path),
+            tls: refuse_tls(url.scheme(), query)?,
+            login,
+            database: database(&query.take("db").unwrap_or_default())?,
+            protocol: protocol(query)?,
+            timeouts: Timeouts::from_query(query)?,
+        })
+    }
+}
+
+impl Timeouts {
+    fn from_query(query: &mut Query) -> Result<Self> {
+        Ok(Self { request: timeout(query, "timeout")?, connect: timeout(query, "connect_timeout")? })
+    }
+}
+
+impl Login {
+    fn of(authority: Authority) -> Option<Self> {
+        let login = Self { user: authority.user, password: authority.password };
+        (login.user.is_some() || login.password.is_some()).then_some(login)
+    }
+}
+
+fn protocol(query: &mut Query) -> Result<Option<Protocol>> {
+    query.take_choice("protocol", &[("resp2", Protocol::Resp2), ("resp3", Protocol::Resp3)])
+}
+
+fn timeout(query: &mut Query, key: &'static str) -> Result<Duration> {
+    let timeout = query.take_duration(key)?.unwrap_or(TIMEOUT);
+    let (least, most) = (TIMEOUT_RANGE.start(), TIMEOUT_RANGE.end());
+    match timeout {
+        short if short < *least => {
+            let problem = format_args!("{short:?}, at least {least:?}");
+            Err(Error::invalid(key, problem, "lengthen it"))
+        }
+        long if long > *most => {
+            let problem = format_args!("{long:?}, at most {most:?}");
+            Err(Error::invalid(key, problem, "shorten it"))
+        }
+        timeout => Ok(timeout),
+    }
+}
+
+fn database(text: &str) -> Result<u32> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.parse() {
+        _ if text.is_empty() => Ok(0),
+        Ok(index) if digits => Ok(index),
+        _ => {
+            let problem = format_args!("{text:?} is no index");
+            Err(Error::invalid("database", problem, "write a number: redis://host:6379/0"))
+        }
+    }
+}
+
+/// Splits `/path/to/socket` or `user:password@/path/to/socket`, both decoded.
+fn socket_path(text: &str) -> Result<(Option<Login>, PathBuf)> {
+    let (login, path) = match text.find("@/") {
+        Some(at) if !text.starts_with('/') => (Some(&text[..at]), &text[at + 1..]),
+        _ => (None, text),
+    };
+    if !Path::new(path).is_absolute() || path == "/" {
+        // Not echoed: it may be a login whose path was forgotten.
+        return Err(Error::invalid(
+            "store URL",
+            "it names no absolute path of a socket",
+            "write it as redis+unix:///run/redis.sock",
+        ));
+    }
+    Ok((login.map(parse_login), path.into()))
+}
+
+fn parse_login(login: &str) -> Login {
+    let (user, password) =
+        login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
+    Login {
+        user: Some(user.to_owned()).filter(|user| !user.is_empty()),
+        password: password.map(SecretString::from),
+    }
+}
+
+/// Parameters of TLS on a connection without it would be a false sense of security.
+fn refuse_tls(scheme: &str, query: &mut Query) -> Result<Option<Tls>> {
+    for key in Tls::PARAMETERS {
+        if query.take(key).is_some() {
+            let problem = format_args!("{scheme}:// is not encrypted");
+            return Err(Error::invalid(key, problem, "write rediss://, or leave it out"));
+        }
+    }
+    Ok(None)
+}
+
+fn unknown_scheme(scheme: &str) -> Error {
+    Error::invalid(
+        "store URL",
+        format_args!("its scheme {scheme:?} is none of Redis"),
+        leasehold_core::did_you_mean(scheme, SCHEMES),
+    )
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

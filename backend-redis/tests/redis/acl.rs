@@ -1,0 +1,190 @@
+//! The user with the fewest rights: all works under it, and what is missing is named.
+
+use crate::kit::{
+    Look, TTL, again_for, attempt_fails, backend, busy, claim, claim_for, hold, keys, name, release, renew,
+    server, told,
+};
+use leasehold_conformance::servers::RedisServer;
+use leasehold_core::{
+    DistributedLock, DistributedLockExt, ErrorKind, LockAdmin, LockBackend, LockClient, Release, Renewal,
+    Severity,
+};
+use leasehold_redis::RedisBackend;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The line that the documentation of the crate gives to administrators.
+const LINE: &str = "ACL SETUSER locker on >PASSWORD resetkeys ~leasehold:* ~{leasehold:* resetchannels -@all \
+                    +eval +evalsha +set +get +del +pexpire +pttl +time +ping +scan +type";
+
+fn login(server: &RedisServer) -> String {
+    format!("redis://locker:PASSWORD@127.0.0.1:{}", server.port())
+}
+
+/// A server on which somebody has typed these lines.
+fn server_with(lines: &[&str]) -> RedisServer {
+    let server = server();
+    for line in lines {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(server.command(&words).unwrap(), "+OK", "{line}");
+    }
+    server
+}
+
+fn restricted_without(command: &str) -> (RedisServer, Arc<RedisBackend>) {
+    let without = format!("ACL SETUSER locker -{command}");
+    let server = server_with(&[LINE, &without]);
+    let backend = backend(&login(&server));
+    (server, backend)
+}
+
+#[test]
+fn the_documented_line_is_the_one_that_is_tested() {
+    let documentation = include_str!("../../src/lib.rs").replace("//! ", "").replace("\\\n", "");
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(&documentation).contains(&words(LINE)));
+}
+
+#[tokio::test]
+async fn everything_works_with_the_documented_rights() {
+    let server = server_with(&[LINE]);
+    let backend = backend(&login(&server));
+    backend.init().await.unwrap();
+    let first = claim("job/{x} y");
+    let token = hold(&backend, &first).await;
+    assert_eq!(hold(&backend, &first).await, token);
+    assert!(busy(&backend, &claim("job/{x} y")).await.is_some());
+    assert_eq!(renew(&backend, &again_for(&first, TTL * 2)).await.unwrap(), Renewal::Renewed);
+    assert_eq!(backend.inspect(first.name()).await.unwrap().unwrap().token, Some(token));
+    assert_eq!(backend.list("job/").await.unwrap().len(), 1);
+    assert!(backend.force_release(first.name(), Some(token)).await.unwrap().is_some());
+    assert_eq!(release(&backend, &first).await, Release::NotHeld);
+
+    let lingering = claim("linger");
+    hold(&backend, &lingering).await;
+    assert_eq!(backend.release(&lingering, TTL).await.unwrap(), Release::Released);
+    let tokens_behind = claim("clock");
+    server.set(&keys("clock").token, "9000000000000000");
+    assert_eq!(hold(&backend, &tokens_behind).await.get(), 9_000_000_000_000_001);
+    server.del(&keys("clock").lock);
+    assert!(busy(&backend, &claim("clock")).await.is_some());
+    server.command(&["HSET", "leasehold:hash", "field", "1"]).unwrap();
+    assert!(attempt_fails(&backend, &claim("hash")).await.1.contains("holds a hash"));
+    server.command(&["SCRIPT", "FLUSH"]).unwrap();
+
+    let locks = LockClient::new(backend);
+    let guard = locks.acquire("through the client").await.unwrap();
+    guard.extend(TTL).await.unwrap();
+    guard.release().await.unwrap();
+    locks.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_check_without_rights_says_what_it_could_not_see() {
+    let server = server_with(&[LINE]);
+    let findings = backend(&login(&server)).check().await.unwrap();
+    let unseen = findings.iter().find(|finding| finding.code == "I_NOT_SEEN").unwrap();
+    assert_eq!(unseen.severity, Severity::Info);
+    assert!(
+        unseen.message.contains("cannot see the settings of the server")
+            && unseen.message.contains("CONFIG GET"),
+        "{unseen:?}"
+    );
+    assert_eq!(unseen.help, "grant it with ACL SETUSER: +config|get");
+    assert!(findings.iter().any(|finding| finding.code == "I_SERVER"));
+}
+
+#[tokio::test]
+async fn an_acquisition_names_the_right_that_it_lacks_and_leaves_nothing() {
+    for command in ["evalsha", "eval", "set", "time"] {
+        let (server, backend) = restricted_without(command);
+        let (kind, told) = attempt_fails(&backend, &claim("job")).await;
+        assert_eq!(kind, ErrorKind::Denied, "{command}: {told}");
+        let expected = format!(
+            "this user may not run {}; grant it with ACL SETUSER: +{command}",
+            command.to_uppercase()
+        );
+        assert!(told.ends_with(&expected), "{told}");
+        assert!(server.keys().is_empty(), "{command}: {:?}", server.keys());
+    }
+    let (_server, backend) = restricted_without("pttl");
+    hold(&backend, &claim("job")).await;
+    let (kind, told) = attempt_fails(&backend, &claim("job")).await;
+    assert!(kind == ErrorKind::Denied && told.contains("may not run PTTL"), "{told}");
+}
+
+#[tokio::test]
+async fn a_renewal_names_the_right_that_it_lacks_and_is_no_loss() {
+    for command in ["get", "pexpire"] {
+        let (_server, backend) = restricted_without(command);
+        let claim = claim("job");
+        hold(&backend, &claim).await;
+        let error = renew(&backend, &claim).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        assert!(error.to_string().contains(&format!("may not run {}", command.to_uppercase())), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_release_names_the_right_that_it_lacks() {
+    for command in ["get", "del"] {
+        let (server, backend) = restricted_without(command);
+        let claim = claim("job");
+        hold(&backend, &claim).await;
+        let error = backend.release(&claim, Duration::ZERO).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        assert!(error.to_string().contains(&format!("may not run {}", command.to_uppercase())), "{error}");
+        assert_eq!(server.get(&keys("job").lock), Some(claim.owner().to_hex()));
+    }
+}
+
+#[tokio::test]
+async fn administration_names_the_right_that_it_lacks() {
+    let (_server, backend) = restricted_without("scan");
+    let error = backend.list("").await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Denied && error.to_string().contains("may not run SCAN"), "{error}");
+    let (_server, backend) = restricted_without("ping");
+    let error = backend.init().await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Denied && error.to_string().contains("may not run PING"), "{error}");
+    let (_server, backend) = restricted_without("pttl");
+    hold(&backend, &claim_for("job", TTL)).await;
+    let error = backend.inspect(&name("job")).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Denied && error.to_string().contains("may not run PTTL"), "{error}");
+}
+
+#[tokio::test]
+async fn foreign_data_is_told_even_without_the_right_to_look_closer() {
+    let (server, backend) = restricted_without("type");
+    server.command(&["HSET", "leasehold:job", "field", "1"]).unwrap();
+    let (kind, told) = attempt_fails(&backend, &claim("job")).await;
+    assert_eq!(kind, ErrorKind::Misconfigured);
+    assert!(told.contains("the key \"leasehold:job\" or one beside it holds no lock"), "{told}");
+}
+
+#[tokio::test]
+async fn keys_outside_the_granted_ones_are_denied_before_anything_is_done() {
+    let server = server_with(&[LINE]);
+    let backend = crate::kit::with_prefix(&login(&server), "elsewhere:").unwrap();
+    let (kind, told) = attempt_fails(&backend, &claim("job")).await;
+    assert_eq!(kind, ErrorKind::Denied);
+    assert!(told.contains("this user may not use the keys of this lock"), "{told}");
+
+    // Half of the keys granted: found out before the first of them is written.
+    let server = server_with(&[LINE, "ACL SETUSER locker resetkeys ~leasehold:*"]);
+    let backend = crate::kit::backend(&login(&server));
+    assert_eq!(attempt_fails(&backend, &claim("job")).await.0, ErrorKind::Denied);
+    assert!(server.keys().is_empty());
+}
+
+#[tokio::test]
+async fn a_database_without_the_right_to_select_it_is_denied() {
+    let server = server_with(&[LINE]);
+    let backend = backend(&format!("{}/1", login(&server)));
+    let error = backend.init().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied);
+    assert!(
+        told(&error).contains("may not run SELECT; grant it with ACL SETUSER: +select"),
+        "{}",
+        told(&error)
+    );
+}

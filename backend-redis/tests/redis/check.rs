@@ -1,0 +1,75 @@
+//! What `check` finds about a server.
+
+use crate::fake::{Fake, WELCOME};
+use crate::kit::{backend, server};
+use leasehold_conformance::servers::{RedisServer, free_port};
+use leasehold_core::{ErrorKind, Finding, LockAdmin, Severity};
+
+async fn findings(server: &RedisServer) -> Vec<Finding> {
+    backend(&server.url()).check().await.unwrap()
+}
+
+fn severity(findings: &[Finding], code: &str) -> Option<Severity> {
+    findings.iter().find(|finding| finding.code == code).map(|finding| finding.severity)
+}
+
+#[tokio::test]
+async fn a_server_that_keeps_everything_has_nothing_to_be_warned_of() {
+    let server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]).unwrap();
+    let findings = findings(&server).await;
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!(severity(&findings, "I_SERVER"), Some(Severity::Info));
+    assert!(findings[0].message.ends_with(", standalone, master"), "{findings:?}");
+}
+
+#[tokio::test]
+async fn eviction_is_warned_of() {
+    let server = server();
+    for policy in ["allkeys-lru", "volatile-ttl", "allkeys-random"] {
+        server.command(&["CONFIG", "SET", "maxmemory-policy", policy]).unwrap();
+        let findings = findings(&server).await;
+        assert_eq!(severity(&findings, "W_EVICT"), Some(Severity::Warning));
+        assert!(findings.iter().any(|finding| finding.message.contains(policy)));
+    }
+    server.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]).unwrap();
+    assert_eq!(severity(&findings(&server).await, "W_EVICT"), None);
+}
+
+#[tokio::test]
+async fn what_a_restart_or_a_power_loss_forgets_is_said() {
+    let forgetful = server();
+    assert_eq!(severity(&findings(&forgetful).await, "W_RESTART"), Some(Severity::Warning));
+    let logging = RedisServer::start_with(&["--appendonly", "yes"]).unwrap();
+    let findings = findings(&logging).await;
+    assert_eq!(severity(&findings, "I_POWER_LOSS"), Some(Severity::Info));
+    assert_eq!(severity(&findings, "W_RESTART"), None);
+}
+
+#[tokio::test]
+async fn a_replica_and_a_node_of_a_cluster_are_errors() {
+    let replica = server();
+    replica.command(&["REPLICAOF", "127.0.0.1", "1"]).unwrap();
+    assert_eq!(severity(&findings(&replica).await, "E_REPLICA"), Some(Severity::Error));
+    let port = free_port().unwrap().to_string();
+    let node = RedisServer::start_with(&["--cluster-enabled", "yes", "--cluster-port", &port]).unwrap();
+    assert_eq!(severity(&findings(&node).await, "E_CLUSTER"), Some(Severity::Error));
+}
+
+#[tokio::test]
+async fn a_server_that_lets_nothing_be_seen_is_no_failure() {
+    let fake = Fake::answering(|words| match words {
+        [hello, _, ..] if hello == "HELLO" => WELCOME.to_owned(),
+        _ => "-ERR unknown command 'CONFIG', with args beginning with: 'GET'\r\n".to_owned(),
+    })
+    .await;
+    let findings = backend(&fake.url()).check().await.unwrap();
+    assert_eq!(findings.iter().filter(|finding| finding.code == "I_NOT_SEEN").count(), 2, "{findings:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_a_failure() {
+    let mut server = server();
+    server.kill();
+    let error = backend(&server.url()).check().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+}

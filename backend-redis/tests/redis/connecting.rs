@@ -1,0 +1,157 @@
+//! Connecting: late, once for all, not too often; and giving the connection back.
+
+use crate::fake::{Fake, WELCOME};
+use crate::kit::{Look, attempt_fails, backend, claim, hold, server};
+use leasehold_conformance::servers::RedisServer;
+use leasehold_core::{ErrorKind, LockAdmin, LockBackend};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// Connections that the server has had so far. Every look is one.
+fn connections(server: &RedisServer) -> u64 {
+    let stats = server.command(&["INFO", "stats"]).unwrap();
+    let line = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
+#[tokio::test]
+async fn nothing_is_connected_before_the_first_use() {
+    let fake = Fake::answering(|_| WELCOME.to_owned()).await;
+    let _backend = backend(&fake.url());
+    tokio::task::yield_now().await;
+    assert_eq!(fake.connections(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_tasks_share_one_connection_from_the_first_moment() {
+    let server = server();
+    let before = connections(&server);
+    let backend = backend(&server.url());
+    let mut tasks = JoinSet::new();
+    for i in 0..64 {
+        let backend = Arc::clone(&backend);
+        tasks.spawn(async move { hold(&backend, &claim(&format!("job/{i}"))).await });
+    }
+    assert_eq!(tasks.join_all().await.len(), 64);
+    assert_eq!(connections(&server) - before, 2, "one of ours, one that looks");
+    let clients = server.command(&["CLIENT", "LIST"]).unwrap();
+    assert_eq!(clients.matches("name=leasehold").count(), 1, "{clients}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_down_is_unavailable_to_all_who_wait_after_one_attempt() {
+    let refusing = Fake::answering(|_| String::new()).await;
+    let backend = backend(&refusing.url());
+    let mut tasks = JoinSet::new();
+    for _ in 0..64 {
+        let backend = Arc::clone(&backend);
+        tasks.spawn(async move { attempt_fails(&backend, &claim("job")).await });
+    }
+    for (kind, told) in tasks.join_all().await {
+        assert_eq!(kind, ErrorKind::Unavailable, "{told}");
+        assert!(told.contains("it accepted a connection and closed it"), "{told}");
+    }
+    assert_eq!(refusing.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_is_down_is_not_hammered() {
+    let refusing = Fake::answering(|_| String::new()).await;
+    let backend = backend(&refusing.url());
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(350) {
+        assert_eq!(attempt_fails(&backend, &claim("job")).await.0, ErrorKind::Unavailable);
+    }
+    let at_most = 1 + start.elapsed().as_millis() / 100;
+    let attempts = refusing.connections();
+    assert!(attempts > 1 && attempts as u128 <= at_most, "{attempts} attempts in {:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_refused_connection_is_unavailable_and_says_where() {
+    let mut server = server();
+    server.kill();
+    let backend = backend(&server.url());
+    let (kind, told) = attempt_fails(&backend, &claim("job")).await;
+    assert_eq!(kind, ErrorKind::Unavailable);
+    assert!(
+        told.starts_with(&format!("Redis at 127.0.0.1:{}: it cannot be reached", server.port())),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn a_name_without_an_address_is_unavailable() {
+    let (kind, told) = attempt_fails(&backend("redis://no-such-host.invalid"), &claim("job")).await;
+    assert_eq!(kind, ErrorKind::Unavailable);
+    assert!(told.starts_with("Redis at no-such-host.invalid:6379: its address was not found"), "{told}");
+}
+
+#[tokio::test]
+async fn a_closed_backend_says_so_and_gives_its_connection_back() {
+    let server = server();
+    let backend = backend(&server.url());
+    hold(&backend, &claim("job")).await;
+    backend.close().await.unwrap();
+    assert_eq!(attempt_fails(&backend, &claim("job")).await.0, ErrorKind::Closed);
+    assert_eq!(backend.init().await.unwrap_err().kind(), ErrorKind::Closed);
+    let gone = async {
+        while server.command(&["CLIENT", "LIST"]).unwrap().contains("name=leasehold") {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(5), gone).await.unwrap();
+    backend.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn closing_ends_what_is_under_way() {
+    let server = server();
+    let backend = backend(&server.url());
+    hold(&backend, &claim("warm")).await;
+    server.pause();
+    let asked = Arc::clone(&backend);
+    let call = tokio::spawn(async move { attempt_fails(&asked, &claim("job")).await.0 });
+    tokio::task::yield_now().await;
+    backend.close().await.unwrap();
+    let start = Instant::now();
+    let kind = call.await.unwrap();
+    assert_eq!(kind, ErrorKind::Indeterminate);
+    assert!(start.elapsed() < Duration::from_secs(1), "not only after the time-out of 2 s");
+}
+
+#[test]
+fn a_backend_outlives_the_runtime_that_it_was_first_used_on() {
+    let server = server();
+    let backend = backend(&server.url());
+    let claim = claim("job");
+    for _ in 0..2 {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { hold(&backend, &claim).await });
+    }
+}
+
+#[tokio::test]
+async fn a_unix_socket_will_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("redis.sock");
+    let server = RedisServer::start_with(&["--unixsocket", path.to_str().unwrap()]).unwrap();
+    let backend = backend(&format!("redis+unix://{}?db=1", path.display()));
+    hold(&backend, &claim("job")).await;
+    assert!(server.keys().is_empty(), "database 0 is empty");
+    assert!(server.command(&["INFO", "keyspace"]).unwrap().contains("db1:keys=3"));
+}
+
+#[tokio::test]
+async fn the_older_protocol_will_do_too() {
+    let server = server();
+    let backend = backend(&format!("{}?protocol=resp2", server.url()));
+    let claim = claim("job");
+    let token = hold(&backend, &claim).await;
+    let status = backend.inspect(claim.name()).await.unwrap().unwrap();
+    assert_eq!(status.token, Some(token));
+    assert_eq!(backend.list("").await.unwrap().len(), 1);
+    assert!(!backend.check().await.unwrap().is_empty());
+}

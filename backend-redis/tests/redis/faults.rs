@@ -1,0 +1,270 @@
+//! The link under faults: what breaks is noticed in time, said truthfully, and made good by the next call.
+
+use crate::kit::{
+    Look, attempt_fails, backend, claim, client, hold, keys, proxy_to, release, renew, server, url_of,
+};
+use futures_util::FutureExt;
+use leasehold_conformance::proxy::Traffic;
+use leasehold_conformance::servers::RedisServer;
+use leasehold_core::{Attempt, DistributedLockExt, ErrorKind, LockBackend, Release, Renewal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// Short time-outs, and a bound that a noisy machine keeps: a request ends after 1 to 1¼ of them.
+const QUICK: &str = "?timeout=400ms&connect_timeout=400ms";
+const QUICK_ENDS_WITHIN: Duration = Duration::from_millis(1500);
+
+fn quick(server: &RedisServer) -> String {
+    format!("{}{QUICK}", server.url())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_server_is_found_again() {
+    let mut server = server();
+    let backend = backend(&server.url());
+    let first = claim("job");
+    hold(&backend, &first).await;
+    server.restart(false).unwrap();
+
+    let mut outcomes = Vec::new();
+    for _ in 0..2 {
+        outcomes.push(backend.try_acquire(&first).await);
+    }
+    // The first call may have met the broken connection before anybody had noticed; the second cannot.
+    if let Err(error) = &outcomes[0] {
+        assert_eq!(error.kind(), ErrorKind::Indeterminate);
+    }
+    assert!(matches!(outcomes[1], Ok(Attempt::Granted(_))), "{outcomes:?}");
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_while_idle_costs_no_call() {
+    let server = server();
+    let proxy = proxy_to(&server).await;
+    let backend = backend(&url_of(&proxy, ""));
+    let claim = claim("job");
+    hold(&backend, &claim).await;
+    for _ in 0..20 {
+        let mut beside = TcpStream::connect(proxy.address()).await.unwrap();
+        beside.write_all(b"PING\r\n").await.unwrap();
+        beside.read_exact(&mut [0; 7]).await.unwrap();
+        proxy.cut();
+        // This one has heard of it; the link's own task hears of it in the next turns of this thread.
+        assert_eq!(beside.read(&mut [0]).await.unwrap_or(0), 0);
+        for _ in 0..200 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Renewed);
+    }
+}
+
+#[tokio::test]
+async fn a_silent_server_leaves_the_outcome_unknown_in_time_and_the_retry_finds_it() {
+    let server = server();
+    let backend = backend(&quick(&server));
+    hold(&backend, &claim("warm")).await;
+    let claim = claim("job");
+
+    server.pause();
+    let start = Instant::now();
+    let (kind, told) = attempt_fails(&backend, &claim).await;
+    let took = start.elapsed();
+    assert_eq!(kind, ErrorKind::Indeterminate);
+    assert!(told.contains("no answer within 400ms"), "{told}");
+    assert!(took >= Duration::from_millis(400) && took < QUICK_ENDS_WITHIN, "{took:?}");
+
+    // Now it takes connections, by its kernel, and answers none.
+    let start = Instant::now();
+    let (kind, told) = attempt_fails(&backend, &claim).await;
+    assert_eq!(kind, ErrorKind::Unavailable);
+    assert!(told.contains("it accepted a connection, but did not answer within 400ms"), "{told}");
+    assert!(start.elapsed() < QUICK_ENDS_WITHIN);
+
+    server.resume();
+    let token = hold(&backend, &claim).await;
+    let record = server.get(&keys("job").holder).unwrap();
+    assert!(record.starts_with(&format!("{} {token} ", claim.owner().to_hex())), "{record}");
+}
+
+#[tokio::test]
+async fn a_silent_server_is_said_to_all_who_asked() {
+    let server = server();
+    let backend = backend(&quick(&server));
+    hold(&backend, &claim("warm")).await;
+    server.pause();
+    let mut tasks = JoinSet::new();
+    let start = Instant::now();
+    for i in 0..32 {
+        let backend = Arc::clone(&backend);
+        tasks.spawn(async move { attempt_fails(&backend, &claim(&format!("job/{i}"))).await.0 });
+    }
+    for kind in tasks.join_all().await {
+        assert_eq!(kind, ErrorKind::Indeterminate);
+    }
+    assert!(start.elapsed() < QUICK_ENDS_WITHIN);
+}
+
+#[tokio::test]
+async fn a_network_that_swallows_everything_is_left_in_time() {
+    let server = server();
+    let proxy = proxy_to(&server).await;
+    let backend = backend(&url_of(&proxy, QUICK));
+    proxy.set(Traffic::BlackHole);
+    let start = Instant::now();
+    assert_eq!(attempt_fails(&backend, &claim("job")).await.0, ErrorKind::Unavailable);
+    assert!(start.elapsed() < QUICK_ENDS_WITHIN);
+
+    proxy.set(Traffic::Pass);
+    hold(&backend, &claim("job")).await;
+    proxy.set(Traffic::BlackHole);
+    let start = Instant::now();
+    assert_eq!(attempt_fails(&backend, &claim("other")).await.0, ErrorKind::Indeterminate);
+    assert!(start.elapsed() < QUICK_ENDS_WITHIN);
+}
+
+#[tokio::test]
+async fn each_time_out_is_kept_by_itself() {
+    let server = server();
+    let proxy = proxy_to(&server).await;
+    let slow_to_answer = backend(&url_of(&proxy, "?timeout=60s&connect_timeout=300ms"));
+    proxy.set(Traffic::BlackHole);
+    let start = Instant::now();
+    let (kind, told) = attempt_fails(&slow_to_answer, &claim("job")).await;
+    assert!(kind == ErrorKind::Unavailable && told.contains("did not answer within 300ms"), "{told}");
+    assert!(start.elapsed() < QUICK_ENDS_WITHIN, "{:?}", start.elapsed());
+
+    proxy.set(Traffic::Pass);
+    let slow_to_connect = backend(&url_of(&proxy, "?timeout=300ms&connect_timeout=60s"));
+    hold(&slow_to_connect, &claim("job")).await;
+    proxy.set(Traffic::HoldReplies);
+    let start = Instant::now();
+    let (kind, told) = attempt_fails(&slow_to_connect, &claim("job")).await;
+    assert!(kind == ErrorKind::Indeterminate && told.contains("no answer within 300ms"), "{told}");
+    assert!(start.elapsed() < QUICK_ENDS_WITHIN, "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_lost_reply_leaves_a_grant_that_the_same_owner_finds_again() {
+    let server = server();
+    let proxy = proxy_to(&server).await;
+    let backend = backend(&url_of(&proxy, QUICK));
+    // The server has the scripts then, so that the first request is the only one.
+    let warm = claim("warm");
+    hold(&backend, &warm).await;
+    release(&backend, &warm).await;
+    let claim = claim("job");
+
+    proxy.set(Traffic::HoldReplies);
+    assert_eq!(attempt_fails(&backend, &claim).await.0, ErrorKind::Indeterminate);
+    assert_eq!(server.get(&keys("job").lock), Some(claim.owner().to_hex()), "it was granted");
+    let granted = server.get(&keys("job").token);
+    proxy.set(Traffic::Pass);
+    assert_eq!(Some(hold(&backend, &claim).await.to_string()), granted);
+
+    proxy.set(Traffic::HoldReplies);
+    let lost = backend.release(&claim, Duration::ZERO).await.unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::Indeterminate);
+    assert_eq!(server.get(&keys("job").lock), None, "it was released");
+    proxy.set(Traffic::Pass);
+    assert_eq!(release(&backend, &claim).await, Release::NotHeld);
+}
+
+#[tokio::test]
+async fn a_lost_renewal_is_unknown_for_each_of_its_claims_and_may_have_been_done() {
+    let server = server();
+    let proxy = proxy_to(&server).await;
+    let backend = backend(&url_of(&proxy, QUICK));
+    let claims = [claim("a"), claim("b")];
+    for claim in &claims {
+        hold(&backend, claim).await;
+        renew(&backend, claim).await.unwrap();
+    }
+    let longer = claims.map(|claim| crate::kit::again_for(&claim, crate::kit::TTL * 2));
+    proxy.set(Traffic::HoldReplies);
+    for answer in backend.renew(&longer).await {
+        assert_eq!(answer.unwrap_err().kind(), ErrorKind::Indeterminate);
+    }
+    assert!(server.pttl(&keys("a").lock) > 60_000 && server.pttl(&keys("b").lock) > 60_000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_storm_of_broken_connections_never_lets_two_in() {
+    let server = server();
+    let proxy = Arc::new(proxy_to(&server).await);
+    let inside = Arc::<AtomicUsize>::default();
+    let done = Arc::<AtomicUsize>::default();
+    let mut workers = JoinSet::new();
+    let end = Instant::now() + Duration::from_secs(2);
+    for _ in 0..8 {
+        let locks = client(&url_of(&proxy, QUICK));
+        let (inside, done) = (Arc::clone(&inside), Arc::clone(&done));
+        workers.spawn(async move {
+            while Instant::now() < end {
+                let Ok(guard) = locks.acquire("job").await else {
+                    continue;
+                };
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two are in");
+                tokio::task::yield_now().await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                done.fetch_add(1, Ordering::SeqCst);
+                drop(guard.release().await);
+            }
+        });
+    }
+    while Instant::now() < end {
+        proxy.cut();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    while let Some(worker) = workers.join_next().await {
+        worker.unwrap();
+    }
+    assert!(done.load(Ordering::SeqCst) > 0, "somebody got through");
+
+    // When it is over, whatever it left behind is taken back, not waited for: a lease lasts 30 s.
+    let after = client(&url_of(&proxy, QUICK));
+    let guard = timeout(Duration::from_secs(10), after.acquire("job")).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_half_way_harms_no_other() {
+    let server = server();
+    let backend = backend(&format!("{}?timeout=100ms", server.url()));
+    let claim = claim("job");
+    hold(&backend, &claim).await;
+    let connection = || {
+        let clients = server.command(&["CLIENT", "LIST"]).unwrap();
+        let ours = clients.lines().find(|line| line.contains("name=leasehold"));
+        ours.unwrap().split(' ').next().unwrap().to_owned()
+    };
+    let before = connection();
+    for _ in 0..50 {
+        assert!(backend.try_acquire(&claim).now_or_never().is_none(), "asked, and dropped");
+        assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Renewed);
+    }
+    // Longer than the time-out of a request: nobody waits for the answers that nobody wants.
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Renewed);
+    assert_eq!(connection(), before);
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_the_scripts_is_given_them_again() {
+    let server = server();
+    let backend = backend(&server.url());
+    let claim = claim("job");
+    hold(&backend, &claim).await;
+    assert_eq!(server.calls("eval"), 1);
+    server.command(&["SCRIPT", "FLUSH"]).unwrap();
+
+    assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Renewed);
+    hold(&backend, &claim).await;
+    hold(&backend, &claim).await;
+    assert_eq!(server.calls("eval"), 3, "each script once");
+    assert_eq!(server.calls("script|load"), 0);
+}

@@ -1,0 +1,24 @@
+//! The backend against real servers: each script alone, the link under faults, and what users see of both.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
+
+mod acl;
+mod admin;
+#[cfg(feature = "tls")]
+mod authority;
+mod bad_input;
+mod check;
+mod client;
+mod connecting;
+mod fake;
+mod faults;
+mod interop;
+mod kit;
+mod refusals;
+mod script_acquire;
+mod script_release;
+mod script_renew;
+mod secrets;
+mod sentinel;
+#[cfg(feature = "tls")]
+mod tls;

@@ -1,0 +1,208 @@
+//! `acquire.lua`, branch by branch.
+
+use crate::kit::{
+    HOLDER, Look, TTL, again_for, attempt_fails, backend, busy, claim, claim_for, hold, keys, server,
+};
+use leasehold_core::{ErrorKind, FencingToken};
+use std::time::{Duration, SystemTime};
+
+fn micros_now() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    u64::try_from(now.as_micros()).unwrap()
+}
+
+#[tokio::test]
+async fn a_free_name_is_granted_in_the_common_layout_with_a_record_and_a_token() {
+    let server = server();
+    let backend = backend(&server.url());
+    let claim = claim("job");
+    let before = micros_now();
+    let token = hold(&backend, &claim).await;
+
+    let keys = keys("job");
+    assert!((before..=micros_now()).contains(&token.get()), "{token} is the server's clock");
+    assert_eq!(server.get(&keys.lock), Some(claim.owner().to_hex()));
+    assert_eq!(server.get(&keys.token), Some(token.to_string()));
+    let record = server.get(&keys.holder).unwrap();
+    assert_eq!(record, format!("{} {token} {token} {HOLDER}", claim.owner().to_hex()));
+    let (lock, last) = (server.pttl(&keys.lock), server.pttl(&keys.token));
+    assert!((50_000..=60_000).contains(&lock), "{lock}");
+    assert!(server.end_together(&keys.lock, &keys.holder));
+    assert!((86_390_000..=86_400_000).contains(&last), "{last}");
+}
+
+#[tokio::test]
+async fn a_token_has_all_its_digits_at_the_beginning_of_a_second_too() {
+    let server = server();
+    let backend = backend(&server.url());
+    // The clock tells its microseconds without leading zeros.
+    let beginning = loop {
+        let now = micros_now();
+        if (1_000..90_000).contains(&(now % 1_000_000)) {
+            break now;
+        }
+        tokio::task::yield_now().await;
+    };
+    let token = hold(&backend, &claim("job")).await.get();
+    assert!((beginning..=micros_now()).contains(&token), "{beginning} {token}");
+}
+
+#[tokio::test]
+async fn a_free_name_costs_four_commands() {
+    let server = server();
+    let backend = backend(&server.url());
+    hold(&backend, &claim("warm")).await;
+    let before: Vec<u64> =
+        ["set", "time", "get", "pttl", "pexpire", "del"].map(|command| server.calls(command)).into();
+    hold(&backend, &claim("job")).await;
+    let after: Vec<u64> =
+        ["set", "time", "get", "pttl", "pexpire", "del"].map(|command| server.calls(command)).into();
+    let spent: Vec<u64> = after.iter().zip(before).map(|(after, before)| after - before).collect();
+    assert_eq!(spent, [3, 1, 0, 0, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_held_name_is_busy_until_its_lease_ends_and_nothing_changes() {
+    let server = server();
+    let backend = backend(&server.url());
+    let holder = claim("job");
+    let token = hold(&backend, &holder).await;
+    let ends_in = busy(&backend, &claim_for("job", TTL * 10)).await.unwrap();
+
+    assert!(ends_in > Duration::from_secs(59) && ends_in <= TTL, "{ends_in:?}");
+    let keys = keys("job");
+    assert_eq!(server.get(&keys.lock), Some(holder.owner().to_hex()));
+    assert_eq!(server.get(&keys.token), Some(token.to_string()));
+    assert!(server.pttl(&keys.lock) <= 60_000);
+}
+
+#[tokio::test]
+async fn the_holder_that_asks_again_gets_the_same_token_and_no_shorter_lease() {
+    let server = server();
+    let backend = backend(&server.url());
+    let claim = claim("job");
+    let token = hold(&backend, &claim).await;
+    let keys = keys("job");
+
+    assert_eq!(hold(&backend, &again_for(&claim, Duration::from_secs(1))).await, token);
+    assert!(server.pttl(&keys.lock) > 50_000, "a shorter lease shortens nothing");
+    assert_eq!(hold(&backend, &again_for(&claim, TTL * 2)).await, token);
+    assert!(server.pttl(&keys.lock) > 110_000 && server.pttl(&keys.holder) > 110_000);
+}
+
+#[tokio::test]
+async fn the_holder_whose_record_was_evicted_gets_a_new_token_and_record() {
+    let server = server();
+    let backend = backend(&server.url());
+    let claim = claim("job");
+    let token = hold(&backend, &claim).await;
+    server.del(&keys("job").holder);
+
+    let later = hold(&backend, &claim).await;
+    assert!(later > token);
+    assert!(server.get(&keys("job").holder).unwrap().contains(&later.to_string()));
+}
+
+#[tokio::test]
+async fn the_holder_whose_key_vanished_may_have_it_again() {
+    let server = server();
+    let backend = backend(&server.url());
+    let claim = claim("job");
+    let token = hold(&backend, &claim).await;
+    server.del(&keys("job").lock);
+
+    let later = hold(&backend, &claim).await;
+    assert!(later > token);
+    assert_eq!(server.get(&keys("job").lock), Some(claim.owner().to_hex()));
+}
+
+#[tokio::test]
+async fn tokens_grow_when_the_servers_clock_goes_back() {
+    let server = server();
+    let backend = backend(&server.url());
+    // What a grant leaves behind that was made before the clock was set back, by ten days.
+    let ahead = micros_now() + 10 * 86_400_000_000;
+    server.set(&keys("job").token, &ahead.to_string());
+
+    assert_eq!(hold(&backend, &claim("job")).await, FencingToken::new(ahead + 1));
+    assert_eq!(server.get(&keys("job").token), Some((ahead + 1).to_string()));
+    // Forgotten when the clock is past it, and not before.
+    let days = server.pttl(&keys("job").token) as f64 / 86_400_000.0;
+    assert!((10.9..=11.0).contains(&days), "{days}");
+}
+
+#[tokio::test]
+async fn tokens_are_exact_up_to_the_largest_and_then_refused() {
+    let server = server();
+    let backend = backend(&server.url());
+    let last = FencingToken::MAX_COUNTED - 1;
+    server.set(&keys("job").token, &last.to_string());
+
+    let claim = claim("job");
+    assert_eq!(hold(&backend, &claim).await.get(), FencingToken::MAX_COUNTED);
+    crate::kit::release(&backend, &claim).await;
+
+    let (kind, told) = attempt_fails(&backend, &claim).await;
+    assert_eq!(kind, ErrorKind::Misconfigured);
+    assert!(told.contains("the fencing tokens of this name are used up"), "{told}");
+    assert_eq!(server.get(&keys("job").lock), None, "a refused grant leaves no lock");
+    assert_eq!(server.get(&keys("job").token), Some(FencingToken::MAX_COUNTED.to_string()));
+
+    for nonsense in ["1e300", "inf", "99999999999999999999999"] {
+        server.set(&keys("job").token, nonsense);
+        assert_eq!(attempt_fails(&backend, &claim).await.0, ErrorKind::Misconfigured);
+        assert_eq!(server.get(&keys("job").lock), None, "{nonsense}");
+    }
+    server.set(&keys("job").token, "no number");
+    hold(&backend, &claim).await;
+}
+
+#[tokio::test]
+async fn tokens_outlive_the_loss_of_all_data() {
+    let server = server();
+    let backend = backend(&server.url());
+    let token = hold(&backend, &claim("job")).await;
+    server.command(&["FLUSHALL"]).unwrap();
+    assert!(hold(&backend, &claim("job")).await > token);
+}
+
+#[tokio::test]
+async fn foreign_data_under_the_lock_is_named_and_left_alone() {
+    let server = server();
+    let backend = backend(&server.url());
+    server.command(&["HSET", "leasehold:job", "0a1b:1", "1"]).unwrap();
+    let (kind, told) = attempt_fails(&backend, &claim("job")).await;
+    assert_eq!(kind, ErrorKind::Misconfigured);
+    assert!(
+        told.contains("the key \"leasehold:job\" holds a hash, not a lock: Redisson owns this name"),
+        "{told}"
+    );
+
+    server.command(&["RPUSH", "leasehold:list", "x"]).unwrap();
+    let (_, told) = attempt_fails(&backend, &claim("list")).await;
+    assert!(told.contains("the key \"leasehold:list\" holds a list, not a lock"), "{told}");
+    assert_eq!(server.keys(), ["leasehold:job", "leasehold:list"]);
+}
+
+#[tokio::test]
+async fn foreign_data_beside_the_lock_is_named_and_no_lock_is_left() {
+    let server = server();
+    let backend = backend(&server.url());
+    for key in [keys("job").token, keys("job").holder] {
+        server.command(&["FLUSHALL"]).unwrap();
+        server.command(&["RPUSH", &key, "x"]).unwrap();
+        let (kind, told) = attempt_fails(&backend, &claim("job")).await;
+        assert_eq!(kind, ErrorKind::Misconfigured);
+        assert!(told.contains(&format!("the key {key:?} holds a list")), "{told}");
+        assert_eq!(server.get(&keys("job").lock), None);
+    }
+}
+
+#[tokio::test]
+async fn a_lock_made_by_hand_without_an_end_is_busy_without_a_hint() {
+    let server = server();
+    let backend = backend(&server.url());
+    server.set("leasehold:job", "by hand");
+    assert_eq!(busy(&backend, &claim("job")).await, None);
+    assert_eq!(server.pttl("leasehold:job"), -1);
+}

@@ -1,0 +1,104 @@
+//! `release.lua`, branch by branch.
+
+use crate::kit::{Look, TTL, backend, busy, claim, hold, keys, release, server};
+use leasehold_core::{ErrorKind, LockBackend, Release};
+use std::time::Duration;
+
+const LINGER: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn a_release_frees_at_once_and_keeps_the_last_token() {
+    let server = server();
+    let backend = backend(&server.url());
+    let claim = claim("job");
+    hold(&backend, &claim).await;
+    assert_eq!(release(&backend, &claim).await, Release::Released);
+    assert_eq!(server.keys(), [keys("job").token]);
+    assert_eq!(release(&backend, &claim).await, Release::NotHeld);
+}
+
+#[tokio::test]
+async fn another_owners_lock_is_not_released() {
+    let server = server();
+    let backend = backend(&server.url());
+    let holder = claim("job");
+    hold(&backend, &holder).await;
+    assert_eq!(release(&backend, &claim("job")).await, Release::NotHeld);
+    assert_eq!(backend.release(&claim("job"), LINGER).await.unwrap(), Release::NotHeld);
+    assert_eq!(server.get(&keys("job").lock), Some(holder.owner().to_hex()));
+    assert!(server.pttl(&keys("job").holder) > 50_000);
+}
+
+#[tokio::test]
+async fn a_lingering_release_keeps_others_out_under_nobodys_name() {
+    let server = server();
+    let backend = backend(&server.url());
+    let last = claim("job");
+    hold(&backend, &last).await;
+    assert_eq!(backend.release(&last, LINGER).await.unwrap(), Release::Released);
+
+    let keys = keys("job");
+    assert_eq!(server.get(&keys.lock).as_deref(), Some("released"));
+    let record = server.get(&keys.holder).unwrap();
+    assert!(record.starts_with("released ") && !record.contains(&last.owner().to_hex()), "{record}");
+    assert!((10_000..=20_000).contains(&server.pttl(&keys.lock)), "the rest of the lease does not count");
+    assert!((10_000..=20_000).contains(&server.pttl(&keys.holder)));
+    assert!(busy(&backend, &claim("job")).await.unwrap() <= LINGER);
+    // Not for its last holder either, who is nobody any more.
+    assert!(busy(&backend, &last).await.is_some());
+    assert_eq!(release(&backend, &last).await, Release::NotHeld);
+    assert_eq!(server.get(&keys.lock).as_deref(), Some("released"));
+}
+
+#[tokio::test]
+async fn a_linger_may_outlast_the_lease_and_ends_by_itself() {
+    let server = server();
+    let backend = backend(&server.url());
+    let last = claim("job");
+    hold(&backend, &last).await;
+    backend.release(&last, TTL * 3).await.unwrap();
+    assert!(server.pttl(&keys("job").lock) > 170_000);
+
+    let brief = claim("brief");
+    hold(&backend, &brief).await;
+    backend.release(&brief, Duration::from_millis(1)).await.unwrap();
+    while server.get(&keys("brief").lock).is_some() {
+        tokio::task::yield_now().await;
+    }
+    hold(&backend, &claim("brief")).await;
+}
+
+#[tokio::test]
+async fn the_holder_of_a_vanished_lock_gives_way_at_once() {
+    let server = server();
+    let backend = backend(&server.url());
+    let first = claim("job");
+    hold(&backend, &first).await;
+    server.del(&keys("job").lock);
+    assert!(busy(&backend, &claim("job")).await.is_some());
+
+    assert_eq!(release(&backend, &first).await, Release::NotHeld);
+    hold(&backend, &claim("job")).await;
+}
+
+#[tokio::test]
+async fn foreign_data_is_nothing_of_ours_to_release() {
+    let server = server();
+    let backend = backend(&server.url());
+    let first = claim("job");
+    hold(&backend, &first).await;
+    server.del(&keys("job").lock);
+    server.command(&["HSET", &keys("job").lock, "field", "1"]).unwrap();
+    assert_eq!(release(&backend, &first).await, Release::NotHeld);
+    assert_eq!(server.command(&["TYPE", &keys("job").lock]).unwrap(), "+hash");
+    assert_eq!(server.get(&keys("job").holder), None, "its own record goes");
+}
+
+#[tokio::test]
+async fn a_record_of_another_kind_is_an_error_and_not_a_release() {
+    let server = server();
+    let backend = backend(&server.url());
+    server.command(&["RPUSH", &keys("job").holder, "x"]).unwrap();
+    let error = backend.release(&claim("job"), Duration::ZERO).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured);
+}

@@ -1,0 +1,53 @@
+//! A Sentinel of its own, for as long as a test lasts.
+
+use leasehold_conformance::servers::{Launch, ServerProcess, free_port};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A real Sentinel, which watches nothing.
+pub(crate) struct Sentinel {
+    pub(crate) port: u16,
+    _process: ServerProcess,
+}
+
+struct SentinelLaunch {
+    port: u16,
+}
+
+impl Sentinel {
+    pub(crate) fn start() -> Self {
+        let port = free_port().unwrap();
+        let process = ServerProcess::start(SentinelLaunch { port }).unwrap();
+        Self { port, _process: process }
+    }
+}
+
+impl Launch for SentinelLaunch {
+    fn command(&self, data: &Path) -> Command {
+        let config = data.join("sentinel.conf");
+        std::fs::write(&config, format!("port {}\nbind 127.0.0.1\ndir {}\n", self.port, data.display()))
+            .unwrap();
+        let server = data.join("redis-server");
+        let _ = std::os::unix::fs::symlink(binary(), &server);
+        let mut command = Command::new(server);
+        command.arg(config).arg("--sentinel");
+        command
+    }
+
+    fn is_ready(&self) -> bool {
+        TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+    }
+}
+
+/// Debian's redis-tools has the server's binary under another name.
+fn binary() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap();
+    let mut found = ["redis-server", "redis-check-rdb"].into_iter().flat_map(|name| {
+        std::env::split_paths(&path)
+            .map(move |directory| directory.join(name))
+            .filter(|file| file.is_file())
+            .collect::<Vec<_>>()
+    });
+    found.next().unwrap()
+}

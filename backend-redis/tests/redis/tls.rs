@@ -1,0 +1,176 @@
+//! TLS against a real server, with certificates made for the test.
+
+use crate::authority::{Authority, QUICK};
+use crate::kit::{attempt_fails, backend, claim, hold, server, with_prefix};
+use leasehold_core::ErrorKind;
+use rcgen::date_time_ymd;
+use std::time::{Duration, Instant};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+
+/// What the first use of this URL says, and that it says it in time.
+async fn refused(url: &str) -> (ErrorKind, String) {
+    let start = Instant::now();
+    let refused = attempt_fails(&backend(url), &claim("job")).await;
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}: {}", start.elapsed(), refused.1);
+    refused
+}
+
+#[tokio::test]
+async fn a_server_with_a_trusted_certificate_is_talked_to() {
+    let authority = Authority::new();
+    let server = authority.plain_server();
+    for (host, scheme) in [("localhost", "rediss"), ("127.0.0.1", "valkeys")] {
+        let url = server.url(host, &authority.ca()).replace("rediss", scheme);
+        hold(&backend(&url), &claim(host)).await;
+    }
+    // Nothing was taken from the process: two libraries with two providers may share it.
+    assert!(rustls::crypto::CryptoProvider::get_default().is_none());
+}
+
+#[tokio::test]
+async fn a_certificate_of_an_unknown_authority_is_refused_with_the_way_out() {
+    let authority = Authority::new();
+    let server = authority.plain_server();
+    let (kind, told) = refused(&server.url("localhost", &Authority::new().ca())).await;
+    assert_eq!(kind, ErrorKind::Misconfigured);
+    assert!(told.contains("certificate is not trusted") && told.contains("tls_ca="), "{told}");
+
+    // The authorities of this host do not know it either, if there are any here.
+    match with_prefix(&server.url("localhost", ""), "") {
+        Ok(backend) => assert_eq!(attempt_fails(&backend, &claim("job")).await.0, ErrorKind::Misconfigured),
+        Err(error) => assert!(error.to_string().contains("no list of certificate authorities"), "{error}"),
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_for_another_host_or_of_another_time_is_refused() {
+    let authority = Authority::new();
+    authority.certify("elsewhere", &["redis.example"], |_| {});
+    let server = authority.server("elsewhere", "no");
+    let (kind, told) = refused(&server.url("localhost", &authority.ca())).await;
+    assert_eq!(kind, ErrorKind::Misconfigured);
+    assert!(told.contains("not valid for name \"localhost\"") && told.contains("redis.example"), "{told}");
+
+    authority.certify("old", &["localhost"], |params| {
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(2021, 1, 1);
+    });
+    let server = authority.server("old", "no");
+    let (kind, told) = refused(&server.url("localhost", &authority.ca())).await;
+    assert!(kind == ErrorKind::Misconfigured && told.contains("expired"), "{told}");
+}
+
+#[tokio::test]
+async fn a_server_that_wants_to_know_its_clients_is_shown_a_certificate() {
+    let authority = Authority::new();
+    authority.certify("server", &["localhost"], |_| {});
+    authority.certify("client", &["worker"], |_| {});
+    let server = authority.server("server", "yes");
+    let known = format!("{}&{}", authority.ca(), authority.identity("client"));
+    hold(&backend(&server.url("localhost", &known)), &claim("job")).await;
+
+    let stranger = Authority::new();
+    stranger.certify("client", &["worker"], |_| {});
+    let unknown = format!("{}&{}", authority.ca(), stranger.identity("client"));
+    for query in [authority.ca(), unknown] {
+        let (kind, told) = refused(&server.url("localhost", &query)).await;
+        assert_eq!(kind, ErrorKind::Denied, "{told}");
+        assert!(told.contains("tls_cert="), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn an_unverified_server_is_talked_to_only_when_asked_for() {
+    let authority = Authority::new();
+    authority.certify("elsewhere", &["redis.example"], |_| {});
+    let server = authority.server("elsewhere", "no");
+    hold(&backend(&server.url("localhost", "tls_insecure=yes")), &claim("job")).await;
+    let (kind, _) = refused(&server.url("localhost", &format!("{}&tls_insecure=no", authority.ca()))).await;
+    assert_eq!(kind, ErrorKind::Misconfigured);
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_is_read_again_for_the_next_connection() {
+    let authority = Authority::new();
+    let server = authority.plain_server();
+    let moved = Authority::new();
+    let file = moved.path("ca.pem");
+    let backend = backend(&server.url("localhost", &moved.ca()));
+    assert_eq!(attempt_fails(&backend, &claim("job")).await.0, ErrorKind::Misconfigured);
+    std::fs::copy(authority.path("ca.pem"), file).unwrap();
+    hold(&backend, &claim("job")).await;
+}
+
+#[tokio::test]
+async fn tls_on_a_port_without_it_ends_in_time() {
+    // A server that waits for the end of a line which does not come,
+    let server = server();
+    let silent = format!("rediss://127.0.0.1:{}?{QUICK}&tls_insecure=yes", server.port());
+    let (kind, told) = refused(&silent).await;
+    assert!(kind == ErrorKind::Unavailable && told.contains("TLS was not agreed on in time"), "{told}");
+    assert!(told.contains("write redis://"), "{told}");
+
+    // and one that answers in plain words.
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let plain = format!("rediss://{}?{QUICK}&tls_insecure=yes", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(b"-ERR Protocol error: unbalanced quotes in request\r\n").await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    let (kind, told) = refused(&plain).await;
+    assert!(
+        kind == ErrorKind::Misconfigured && told.contains("what answers there does not speak TLS"),
+        "{told}"
+    );
+    assert!(told.contains("write redis://"), "{told}");
+}
+
+#[tokio::test]
+async fn no_tls_on_a_port_that_wants_it_ends_in_time() {
+    let authority = Authority::new();
+    let server = authority.plain_server();
+    let url = format!("redis://127.0.0.1:{}?{QUICK}", server.port);
+    let (kind, told) = refused(&url).await;
+    assert!(
+        kind == ErrorKind::Unavailable && told.contains("it accepted a connection and closed it"),
+        "{told}"
+    );
+    assert!(told.contains("write rediss://"), "{told}");
+}
+
+#[test]
+fn files_that_will_not_do_are_named_when_the_store_is_opened() {
+    let authority = Authority::new();
+    authority.certify("a", &["a"], |_| {});
+    authority.certify("b", &["b"], |_| {});
+    let text = authority.path("text");
+    std::fs::write(&text, "no certificate").unwrap();
+    let path = |file: &str| authority.path(file).display().to_string();
+    let cases = [
+        ("tls_ca=/nowhere/ca.pem".to_owned(), "invalid tls_ca: /nowhere/ca.pem"),
+        (format!("tls_ca={}", text.display()), "invalid tls_ca"),
+        (format!("tls_cert={}", path("a.pem")), "invalid tls_key: tls_cert is given without it"),
+        (format!("tls_key={}", path("a.key")), "invalid tls_cert: tls_key is given without it"),
+        (
+            format!("tls_cert={}&tls_key={}&{}", path("a.pem"), path("a.pem"), authority.ca()),
+            "invalid tls_key",
+        ),
+        (
+            format!("tls_cert={}&tls_key={}&{}", path("a.pem"), path("b.key"), authority.ca()),
+            "invalid tls_key: it does not fit",
+        ),
+        (
+            format!("{}&tls_insecure=yes", authority.ca()),
+            "invalid tls_insecure: with it, tls_ca is not looked at",
+        ),
+        ("tls_insecure=maybe".to_owned(), "invalid tls_insecure: \"maybe\""),
+    ];
+    for (query, expected) in cases {
+        let error = with_prefix(&format!("rediss://localhost?{query}"), "").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{query}: {error}");
+        assert!(error.to_string().starts_with(expected), "{query}: {error}");
+        assert!(error.help().is_some(), "{query}");
+    }
+}

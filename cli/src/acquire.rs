@@ -1,0 +1,112 @@
+//! Waiting for a lock, in a process that may be told to stop waiting.
+
+use crate::args::AcquireArgs;
+use crate::report::{Console, Failure, brief, sentence};
+use crate::run::signals::{Signals, ends};
+use crate::store::Store;
+use leasehold::{AcquireOptions, DistributedLock, ErrorKind, HolderInfo, LockGuard, LockName};
+use rustix::process::Signal;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+/// After so long, whoever watches is told for whom they wait.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How waiting for a lock ended, if not with an error.
+#[derive(Debug)]
+pub(crate) enum Acquired {
+    Lock(LockGuard),
+    /// A signal ended the wait. Nothing is left in the store that could be taken back.
+    Interrupted(Signal),
+}
+
+/// How the lock is to be acquired: the configured way, but for what the command line says.
+pub(crate) fn options(args: &AcquireArgs, store: &Store, doing: &str) -> AcquireOptions {
+    let mut options = store.config.options();
+    if let Some(wait) = args.wait() {
+        options = options.with_wait(wait);
+    }
+    if let Some(max_hold) = args.max_hold {
+        options = options.with_max_hold(max_hold);
+    }
+    if let Some(hold_at_least) = args.hold_at_least {
+        options = options.with_hold_at_least(hold_at_least);
+    }
+    let info = args.info.iter();
+    let holder = info.fold(HolderInfo::this_process().with_doing(doing), |holder, info| {
+        holder.with_label(&info.key, &info.value)
+    });
+    options.with_holder(&holder)
+}
+
+/// Acquires, unless a signal ends the wait first. A lock that is held by somebody else is an error that says by whom.
+pub(crate) async fn acquire(
+    store: &Store,
+    name: &LockName,
+    options: &AcquireOptions,
+    signals: &mut Signals,
+    console: Console,
+) -> Result<Acquired, Failure> {
+    let since = Instant::now();
+    let outcome = {
+        let mut acquiring = pin!(store.locks.acquire_with(name, options));
+        let mut impatience = tokio::time::interval_at((since + PATIENCE).into(), PATIENCE);
+        let mut told = !console.is_watched();
+        loop {
+            tokio::select! {
+                biased;
+                outcome = &mut acquiring => break Ok(outcome),
+                signal = signals.next() => match signal {
+                    Signal::TSTP => signals.suspend(),
+                    signal if ends(signal) => break Err(signal),
+                    _ => {}
+                },
+                _ = impatience.tick(), if !told => told = tell_who_holds(store, name, console).await,
+            }
+        }
+    };
+    match outcome {
+        Ok(Ok(guard)) => {
+            store.introduce(console);
+            Ok(Acquired::Lock(guard))
+        }
+        Ok(Err(error)) if error.is_contended() => {
+            let holder = match store.admin() {
+                Ok(admin) => admin.inspect(name).await.ok().flatten(),
+                Err(_) => None,
+            };
+            let waited = match error.kind() {
+                ErrorKind::TimedOut => Some(("waited", brief(since.elapsed()))),
+                _ => None,
+            };
+            Err(Failure::from(error).with_lines(waited).with_holder(holder))
+        }
+        Ok(Err(error)) => Err(error.into()),
+        Err(signal) => {
+            take_back(store, signals).await;
+            Ok(Acquired::Interrupted(signal))
+        }
+    }
+}
+
+/// Waits until what the acquisition may have left in the store is taken back. Not longer than somebody wants who says
+/// it twice.
+async fn take_back(store: &Store, signals: &mut Signals) {
+    let again = async { while !ends(signals.next().await) {} };
+    tokio::select! {
+        _ = store.locks.close() => {}
+        () = again => {}
+    }
+}
+
+/// Tells it, if it can be told.
+async fn tell_who_holds(store: &Store, name: &LockName, console: Console) -> bool {
+    let Ok(admin) = store.admin() else {
+        return true;
+    };
+    let Ok(Some(lock)) = admin.inspect(name).await else {
+        return false;
+    };
+    console.note(format_args!("waiting: {}", sentence(&lock)));
+    true
+}

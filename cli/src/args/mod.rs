@@ -1,0 +1,96 @@
+//! The command line.
+
+#![allow(
+    clippy::doc_markdown,
+    reason = "the comments of options are what people read in a terminal, where a backtick is a backtick"
+)]
+
+mod common;
+mod run;
+mod values;
+mod verbs;
+
+pub(crate) use common::Common;
+pub(crate) use run::{AcquireArgs, RunArgs};
+pub(crate) use values::{lock_name, shell_word};
+pub(crate) use verbs::{
+    CompletionsArgs, ConfigVerb, HoldArgs, InitArgs, InspectArgs, LsArgs, ManArgs, ReleaseArgs, TryArgs, Verb,
+};
+
+use crate::exit::Code;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
+use std::ffi::OsString;
+
+/// Distributed locks for any program: run a command while a lock is held, and stop it when the lock is lost.
+///
+/// Without any configuration the locks are in a SQLite file of this user, and exclude processes of this host. Set
+/// LEASEHOLD_URL, or write a leasehold.toml, to share them between hosts.
+#[derive(Debug, Parser)]
+#[command(name = "leasehold", version, after_help = AFTER_HELP)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  leasehold run nightly -- ./report.sh          wait for the lock, then run
+  leasehold run -n -E 0 nightly -- ./report.sh  in a crontab on several hosts: one of them runs it
+  leasehold ls                                  who holds what
+  leasehold release --force nightly             free what is stuck
+
+Exit codes: the command's own, or
+  75 not acquired, 80 lost, 64 usage, 69 store unavailable, 70 internal,
+  77 denied, 78 configuration, 126 and 127 the command cannot be executed
+  or found, 128+n ended by signal n.";
+
+impl Cli {
+    /// The definition, for completions and the manual.
+    pub(crate) fn definition() -> clap::Command {
+        Self::command()
+    }
+
+    /// Reads a command line. Otherwise the code to exit with: help is printed, and what is wrong is said.
+    pub(crate) fn read(words: &[OsString]) -> Result<Self, Code> {
+        Self::try_parse_from(words).map_err(|error| {
+            let error = with_hint(error, words);
+            // Whoever closed the output does not want to know.
+            let _ = error.print();
+            match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Code::SUCCESS,
+                _ => Code::USAGE,
+            }
+        })
+    }
+}
+
+/// `run NAME COMMAND` without the `--` that keeps the command's options apart from ours is the likeliest mistake.
+fn with_hint(error: clap::Error, words: &[OsString]) -> clap::Error {
+    let runs = words.iter().any(|word| word == "run") && !words.iter().any(|word| word == "--");
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    if error.kind() != ErrorKind::UnknownArgument || !runs || word.starts_with('-') {
+        return error;
+    }
+    let hint = format!("the command stands behind two dashes: leasehold run NAME -- {word} …");
+    let mut definition = Cli::command();
+    definition.build();
+    match definition.find_subcommand_mut("run") {
+        Some(run) => run.error(ErrorKind::UnknownArgument, hint),
+        None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::definition().debug_assert();
+    }
+}

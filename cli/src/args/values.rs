@@ -1,0 +1,113 @@
+//! Values on the command line, each parsed once.
+
+use leasehold::{Error, LockName, Result, Wait, parse_duration};
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::time::Duration;
+
+/// A lock name from the command line.
+pub(crate) fn lock_name(word: &OsStr) -> Result<LockName> {
+    let not_text = || Error::invalid("lock name", "it is not UTF-8", "use UTF-8, or percent-encode it");
+    LockName::new(word.to_str().ok_or_else(not_text)?)
+}
+
+/// A word as a shell would have to be given it, for commands that we suggest.
+pub(crate) fn shell_word(word: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@%+=".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.into();
+    }
+    format!("'{}'", word.replace('\'', "'\\''")).into()
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seconds(Duration);
+
+impl From<Seconds> for Wait {
+    fn from(time: Seconds) -> Self {
+        Self::from(time.0)
+    }
+}
+
+/// `10s`, `forever`, or a plain number of seconds, which is what flock(1) takes.
+pub(super) fn wait(text: &str) -> Result<Seconds, String> {
+    if text == "forever" {
+        return Ok(Seconds(Duration::MAX));
+    }
+    let plain = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    if !plain {
+        return duration(text).map(Seconds);
+    }
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.map(Seconds).ok_or_else(|| "it is no number of seconds; write it like 10s".to_owned())
+}
+
+/// A duration with its unit.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    parse_duration("time", text).map_err(|error| in_one_line(&error))
+}
+
+/// A pair for the description of the holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Info {
+    pub(crate) key: String,
+    pub(crate) value: String,
+}
+
+pub(super) fn info(text: &str) -> Result<Info, String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok(Info { key: key.to_owned(), value: value.to_owned() }),
+        _ => Err("write it as KEY=VALUE".to_owned()),
+    }
+}
+
+fn in_one_line(error: &Error) -> String {
+    let message = error.to_string();
+    let problem = message.strip_prefix("invalid time: ").unwrap_or(&message);
+    match error.help() {
+        Some(help) => format!("{problem}; {help}"),
+        None => problem.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_a_number_of_seconds_or_has_a_unit() {
+        let waits = [
+            ("0", Wait::No),
+            ("0.0", Wait::No),
+            ("2", Wait::UpTo(Duration::from_secs(2))),
+            (".5", Wait::UpTo(Duration::from_millis(500))),
+            ("1500ms", Wait::UpTo(Duration::from_millis(1500))),
+            ("0s", Wait::No),
+            ("forever", Wait::Forever),
+        ];
+        for (text, expected) in waits {
+            assert_eq!(Wait::from(wait(text).unwrap()), expected, "{text}");
+        }
+        for odd in ["", ".", "1.2.3", "-1", "soon", "1e3", "99999999999999999999999", "٣"] {
+            assert!(wait(odd).is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn suggested_commands_can_be_pasted() {
+        assert_eq!(shell_word("a/b-1"), "a/b-1");
+        assert_eq!(shell_word("a b"), "'a b'");
+        assert_eq!(shell_word("it's"), "'it'\\''s'");
+        assert_eq!(shell_word("$(rm)"), "'$(rm)'");
+        assert_eq!(shell_word(""), "''");
+    }
+
+    #[test]
+    fn info_is_a_pair() {
+        let pair = info("a=b=c").unwrap();
+        assert_eq!((pair.key.as_str(), pair.value.as_str()), ("a", "b=c"));
+        assert!(info("a").is_err());
+        assert!(info("=b").is_err());
+    }
+}

@@ -1,0 +1,13 @@
+use super::unprinted;
+use crate::args::{Cli, CompletionsArgs};
+use crate::exit::Code;
+use crate::report::Failure;
+use std::io::Write;
+
+/// Prints a completion script.
+pub(super) fn completions(args: &CompletionsArgs) -> Result<Code, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::definition(), "leasehold", &mut script);
+    std::io::stdout().write_all(&script).map_err(unprinted)?;
+    Ok(Code::SUCCESS)
+}

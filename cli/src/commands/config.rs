@@ -1,0 +1,79 @@
+use super::unprinted;
+use crate::args::{Common, ConfigVerb};
+use crate::exit::Code;
+use crate::report::{Console, Failure, print_json};
+use crate::store::{Store, load, sources};
+use leasehold::ConfigSources;
+use leasehold::admin::{Finding, Severity};
+use std::io::{self, Write};
+
+/// Looks at the configuration.
+pub(super) async fn config(verb: &ConfigVerb, common: &Common, console: Console) -> Result<Code, Failure> {
+    let sources = sources(common);
+    match verb {
+        ConfigVerb::Check { json } => check(sources, *json, console).await,
+        ConfigVerb::Show { json } => show(&sources, *json, console),
+        ConfigVerb::Path => path(&sources, console),
+    }
+}
+
+async fn check(sources: ConfigSources, json: bool, console: Console) -> Result<Code, Failure> {
+    let store = Store::open(sources, console).await?;
+    let findings = store.admin()?.check().await?;
+    if json {
+        print_json(&findings).map_err(unprinted)?;
+    } else {
+        print(&findings, &store).map_err(unprinted)?;
+    }
+    let broken = findings.iter().any(|finding| finding.severity >= Severity::Error);
+    Ok(if broken { Code::CONFIG } else { Code::SUCCESS })
+}
+
+fn print(findings: &[Finding], store: &Store) -> io::Result<()> {
+    let mut out = anstream::stdout();
+    let url = store.config.url();
+    if findings.is_empty() {
+        return writeln!(out, "{url} answers, and nothing weakens its locks");
+    }
+    writeln!(out, "{url} answers")?;
+    for finding in findings {
+        let severity = match finding.severity {
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            _ => "error",
+        };
+        writeln!(out, "{severity}[{}]: {}", finding.code, finding.message)?;
+        writeln!(out, "  help     {}", finding.help)?;
+    }
+    Ok(())
+}
+
+fn show(sources: &ConfigSources, json: bool, console: Console) -> Result<Code, Failure> {
+    let entries = load(sources, console)?.show();
+    if json {
+        print_json(&entries).map_err(unprinted)?;
+        return Ok(Code::SUCCESS);
+    }
+    let lines: Vec<String> =
+        entries.iter().map(|entry| format!("{} = {:?}", entry.key, entry.value)).collect();
+    let width = lines.iter().map(|line| line.chars().count()).max().unwrap_or_default();
+    let mut out = io::stdout();
+    for (line, entry) in lines.iter().zip(&entries) {
+        writeln!(out, "{line:<width$}  # {}", entry.source).map_err(unprinted)?;
+    }
+    Ok(Code::SUCCESS)
+}
+
+/// The file that counts. If there is none, where one is looked for is a message, so that a script reads nothing.
+fn path(sources: &ConfigSources, console: Console) -> Result<Code, Failure> {
+    let config = sources.load()?;
+    match config.file() {
+        Some(file) => writeln!(io::stdout(), "{}", file.display()).map_err(unprinted)?,
+        None => {
+            let places: Vec<String> =
+                sources.search_path().iter().map(|path| path.display().to_string()).collect();
+            console.note(format_args!("there is no configuration file; looked for {}", places.join(", ")));
+        }
+    }
+    Ok(Code::SUCCESS)
+}

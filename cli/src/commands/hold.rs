@@ -1,0 +1,116 @@
+use super::unprinted;
+use crate::acquire::{Acquired, acquire, options};
+use crate::args::{Common, HoldArgs, lock_name};
+use crate::exit::Code;
+use crate::report::{Console, Failure, brief, print_json};
+use crate::run::Stack;
+use crate::run::signals::{Signals, ends};
+use crate::store::{Store, sources};
+use leasehold::{DistributedLock, Error, ErrorKind, FencingToken, LockGuard, LockName};
+use rustix::fs::{FileType, fstat};
+use rustix::process::Signal;
+use serde::Serialize;
+use std::io;
+use std::pin::Pin;
+use std::time::{Instant, SystemTime};
+use tokio::sync::oneshot;
+
+/// What is printed when the lock is held.
+#[derive(Debug, Serialize)]
+struct Held<'a> {
+    name: &'a str,
+    token: FencingToken,
+    backend: &'static str,
+    ttl_ms: u64,
+    acquired_at: String,
+}
+
+/// Holds a lock until it is told to stop.
+pub(super) async fn hold(args: &HoldArgs, common: &Common, console: Console) -> Result<Code, Failure> {
+    let name = lock_name(&args.name)?;
+    let mut sources = sources(common);
+    if let Some(ttl) = &args.acquire.ttl {
+        sources = sources.with_ttl(ttl);
+    }
+    let store = Store::open(sources, console).await?;
+    Stack::of_this_process().check(&store, &name).await?;
+    let mut signals =
+        Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
+    let options = options(&args.acquire, &store, "leasehold hold");
+    let guard = match acquire(&store, &name, &options, &mut signals, console).await? {
+        Acquired::Lock(guard) => guard,
+        Acquired::Interrupted(signal) => return Ok(Code::of_signal(signal.as_raw())),
+    };
+    let held = Held {
+        name: name.as_str(),
+        token: guard.token()?,
+        backend: store.locks.semantics().backend,
+        ttl_ms: u64::try_from(options.ttl().as_millis()).unwrap_or(u64::MAX),
+        acquired_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+    };
+    let printed = print_json(&held);
+    let since = Instant::now();
+    if printed.is_ok() {
+        until_the_end(&guard, &mut signals).await;
+    }
+    let end = release(guard, &name, since, console).await;
+    printed.map_err(unprinted)?;
+    end
+}
+
+/// Until the lock is lost, a signal says so, or the pipe on standard input ends.
+async fn until_the_end(guard: &LockGuard, signals: &mut Signals) {
+    let mut input = input_end();
+    loop {
+        tokio::select! {
+            _ = guard.lost() => return,
+            () = &mut input => return,
+            signal = signals.next() => match signal {
+                Signal::TSTP => signals.suspend(),
+                signal if ends(signal) => return,
+                _ => {}
+            },
+        }
+    }
+}
+
+/// Ready when standard input ends, if that is a pipe. A terminal is left to whoever reads from it, and `/dev/null`, which
+/// service managers give, has ended before it begins.
+fn input_end() -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    let kind = fstat(rustix::stdio::stdin()).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    if !matches!(kind, Ok(FileType::Fifo | FileType::Socket)) {
+        return Box::pin(std::future::pending());
+    }
+    let (ended, end) = oneshot::channel();
+    // A thread that nobody waits for: a read from a pipe cannot be called off.
+    std::thread::spawn(move || {
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        let _ = ended.send(());
+    });
+    Box::pin(async move {
+        let _ = end.await;
+    })
+}
+
+/// Gives the lock back. One that was lost by then was not held to the end.
+async fn release(
+    guard: LockGuard,
+    name: &LockName,
+    since: Instant,
+    console: Console,
+) -> Result<Code, Failure> {
+    let held_for = brief(since.elapsed());
+    match guard.release().await {
+        Ok(()) => Ok(Code::SUCCESS),
+        Err(error) if error.kind() == ErrorKind::Lost => {
+            let why = error.loss().map(ToString::to_string).unwrap_or_default();
+            let message = format!("lock {name:?} was lost after {held_for}: {why}");
+            Err(Error::new(ErrorKind::Lost, message).with_help("stop what relies on it").into())
+        }
+        Err(error) => {
+            let message = format!("the release of {name:?} was not confirmed: {error}");
+            console.warn(message, Some("it is free when its lease ends at the latest"));
+            Ok(Code::SUCCESS)
+        }
+    }
+}

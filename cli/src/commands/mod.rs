@@ -1,0 +1,43 @@
+//! One file per verb. `run` has a [folder of its own](crate::run).
+
+mod completions;
+mod config;
+mod hold;
+mod init;
+mod inspect;
+mod ls;
+mod man;
+mod release;
+mod try_lock;
+
+use crate::args::{Cli, Verb};
+use crate::exit::Code;
+use crate::report::{Console, Failure};
+use crate::run;
+use std::io;
+
+/// Does what the command line says.
+pub(crate) async fn execute(cli: Cli, console: Console) -> Result<Code, Failure> {
+    let common = &cli.common;
+    match cli.verb {
+        Verb::Run(args) => run::run(&args, common, console).await,
+        Verb::Hold(args) => hold::hold(&args, common, console).await,
+        Verb::Try(args) => try_lock::try_lock(&args, common, console).await,
+        Verb::Ls(args) => ls::ls(&args, common, console).await,
+        Verb::Inspect(args) => inspect::inspect(&args, common, console).await,
+        Verb::Release(args) => release::release(&args, common, console).await,
+        Verb::Init(args) => init::init(&args, common, console).await,
+        Verb::Config(args) => config::config(&args.verb, common, console).await,
+        Verb::Completions(args) => completions::completions(&args),
+        Verb::Man(args) => man::man(&args),
+    }
+}
+
+/// What was to be printed could not be.
+fn unprinted(error: io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        // Whoever read it has seen enough: the shell's way of saying so, and no word about it.
+        return Failure::silent(Code::of_signal(signal_hook::consts::SIGPIPE));
+    }
+    Failure::internal("cannot write to standard output", error)
+}

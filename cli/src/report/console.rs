@@ -1,0 +1,108 @@
+use super::Failure;
+use crate::args::Common;
+use anstyle::{AnsiColor, Style};
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+
+/// Where words for people go: standard error. Standard output is for data, and under `run` it is the command's alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Console {
+    level: Level,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    Silent,
+    Quiet,
+    Normal,
+    Verbose,
+}
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const LABEL: Style = AnsiColor::Cyan.on_default();
+
+impl Console {
+    pub(crate) fn new(common: &Common) -> Self {
+        let choice = match common.color {
+            clap::ColorChoice::Auto => anstream::ColorChoice::Auto,
+            clap::ColorChoice::Always => anstream::ColorChoice::Always,
+            clap::ColorChoice::Never => anstream::ColorChoice::Never,
+        };
+        choice.write_global();
+        let level = match (common.quiet, common.verbose) {
+            (0, false) => Level::Normal,
+            (0, true) => Level::Verbose,
+            (1, _) => Level::Quiet,
+            _ => Level::Silent,
+        };
+        Self { level }
+    }
+
+    /// True if somebody sits there, or wants to know everything.
+    pub(crate) fn is_watched(self) -> bool {
+        self.level >= Level::Verbose || (self.level == Level::Normal && io::stderr().is_terminal())
+    }
+
+    /// What is done, for those who asked.
+    pub(crate) fn detail(self, what: impl Display) {
+        if self.level >= Level::Verbose {
+            self.write(format_args!("leasehold: {what}\n"));
+        }
+    }
+
+    /// What somebody who sits there should know.
+    pub(crate) fn note(self, what: impl Display) {
+        if self.level >= Level::Normal {
+            self.write(format_args!("leasehold: {what}\n"));
+        }
+    }
+
+    /// What should not stay as it is.
+    pub(crate) fn warn(self, what: impl Display, help: Option<&str>) {
+        if self.level >= Level::Normal {
+            self.write(format_args!("{WARNING}warning{WARNING:#}: {what}\n"));
+            self.lines(help.map(|help| ("help", help)));
+        }
+    }
+
+    /// What went wrong: one line, then what is known about it.
+    pub(crate) fn fail(self, failure: &Failure) {
+        if self.level < Level::Quiet || failure.is_silent() {
+            return;
+        }
+        let tag = failure.tag();
+        self.write(format_args!("{ERROR}error[{tag}]{ERROR:#}: {}\n", failure.message()));
+        let details = failure.details();
+        self.lines(details.iter().map(|(label, text)| (*label, text.as_str())));
+    }
+
+    /// Labelled lines, of what was just said. A label that repeats is said once.
+    pub(crate) fn lines<'a>(self, lines: impl IntoIterator<Item = (&'static str, &'a str)>) {
+        if self.level < Level::Normal {
+            return;
+        }
+        let mut last = "";
+        for (label, text) in lines {
+            let shown = if label == last { "" } else { label };
+            self.write(format_args!("  {LABEL}{shown:<8}{LABEL:#} {text}\n"));
+            last = label;
+        }
+    }
+
+    /// Asks, and waits for the answer. No answer is a no.
+    pub(crate) fn ask(self, question: impl Display) -> io::Result<bool> {
+        self.write(format_args!("{question} [y/N] "));
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer)?;
+        Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    }
+
+    /// Whoever closed standard error does not want to know, and that is no reason to let go of a lock.
+    fn write(self, text: std::fmt::Arguments<'_>) {
+        let mut line = Vec::new();
+        let _ = line.write_fmt(text);
+        // In one piece: the command writes to the same terminal.
+        let _ = anstream::stderr().write_all(&line);
+    }
+}

@@ -1,0 +1,131 @@
+use super::holder;
+use crate::exit::Code;
+use leasehold::admin::LockStatus;
+use leasehold::{Error, ErrorKind};
+use std::error::Error as _;
+
+/// Why a verb did not do what it was asked to, and how to say so.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    error: Error,
+    /// A short stable name of what is wrong.
+    tag: &'static str,
+    code: Code,
+    details: Vec<(&'static str, String)>,
+    holder: Option<Box<LockStatus>>,
+    silent: bool,
+}
+
+impl Failure {
+    pub(crate) fn new(error: Error) -> Self {
+        Self {
+            tag: error.kind().code(),
+            code: Code::of_error(&error),
+            error,
+            details: Vec::new(),
+            holder: None,
+            silent: false,
+        }
+    }
+
+    /// Something that the system denied to this program itself.
+    pub(crate) fn internal(
+        what: &'static str,
+        cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        let error = Error::new(ErrorKind::Unavailable, what).with_source(cause);
+        Self::new(error).with_code("E_INTERNAL", Code::INTERNAL)
+    }
+
+    /// Says it under another name, and exits with another code.
+    #[must_use]
+    pub(crate) fn with_code(mut self, tag: &'static str, code: Code) -> Self {
+        self.tag = tag;
+        self.code = code;
+        self
+    }
+
+    /// Exits with another code.
+    #[must_use]
+    pub(crate) fn exiting_with(mut self, code: Code) -> Self {
+        self.code = code;
+        self
+    }
+
+    /// An exit without a word.
+    pub(crate) fn silent(code: Code) -> Self {
+        let mut failure = Self::new(Error::new(ErrorKind::Closed, "")).exiting_with(code);
+        failure.silent = true;
+        failure
+    }
+
+    /// Adds labelled lines.
+    #[must_use]
+    pub(crate) fn with_lines(mut self, lines: impl IntoIterator<Item = (&'static str, String)>) -> Self {
+        self.details.extend(lines);
+        self
+    }
+
+    /// Says who holds the lock.
+    #[must_use]
+    pub(crate) fn with_holder(mut self, holder: Option<LockStatus>) -> Self {
+        self.holder = holder.map(Box::new);
+        self
+    }
+
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent
+    }
+
+    pub(super) fn tag(&self) -> &'static str {
+        self.tag
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    /// The first line.
+    pub(crate) fn message(&self) -> String {
+        match &self.holder {
+            Some(holder) => holder::sentence(holder),
+            None => self.error.to_string(),
+        }
+    }
+
+    /// The other lines.
+    pub(super) fn details(&self) -> Vec<(&'static str, String)> {
+        let mut lines = self.causes();
+        lines.extend(self.details.iter().cloned());
+        match &self.holder {
+            Some(holder) => {
+                lines.extend(holder::block(holder));
+                lines.extend(holder::help(holder));
+            }
+            None => lines.extend(self.error.help().map(|help| ("help", help.to_owned()))),
+        }
+        lines
+    }
+
+    /// What the error was caused by, without what its own message says already.
+    fn causes(&self) -> Vec<(&'static str, String)> {
+        let mut said = self.error.to_string();
+        let mut causes = Vec::new();
+        let mut cause = self.error.source();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            if !said.contains(&text) {
+                said.clone_from(&text);
+                causes.push(("cause", text));
+            }
+            cause = error.source();
+        }
+        causes
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::new(error)
+    }
+}

@@ -1,0 +1,106 @@
+use super::{ago, brief, safe, timestamp};
+use crate::args::shell_word;
+use leasehold::admin::LockStatus;
+use std::time::SystemTime;
+
+/// Who holds it, in one line: `"demo" is held by ada@laptop:48211 (sleep 30) for 4.0s; its lease ends in 26s`.
+pub(crate) fn sentence(lock: &LockStatus) -> String {
+    let mut sentence = format!("{:?} is held by {}", lock.name, holder(lock));
+    if let Some(since) = lock.acquired_at {
+        sentence += &format!(" for {}", ago(since, SystemTime::now()));
+    }
+    match lock.ends_in {
+        Some(ends_in) => sentence + &format!("; its lease ends in {}", brief(ends_in)),
+        None => sentence + "; it never ends by itself",
+    }
+}
+
+/// What is known of the holder, as labelled lines.
+pub(crate) fn block(lock: &LockStatus) -> Vec<(&'static str, String)> {
+    let mut lines = vec![("holder", holder(lock))];
+    if let Some(since) = lock.acquired_at {
+        let for_time = ago(since, SystemTime::now());
+        lines.push(("since", format!("{} ({for_time})", timestamp(since))));
+    }
+    lines.push((
+        "until",
+        match lock.ends_in {
+            Some(ends_in) => {
+                let until = timestamp(SystemTime::now() + ends_in);
+                format!("{until} (in {}), unless it is renewed", brief(ends_in))
+            }
+            None => "for ever, unless it is released".to_owned(),
+        },
+    ));
+    let labels = &lock.holder.labels;
+    if !labels.is_empty() {
+        let pairs: Vec<String> = labels.iter().map(|(key, value)| safe(&format!("{key}={value}"))).collect();
+        lines.push(("info", pairs.join(" ")));
+    }
+    if let Some(token) = lock.token {
+        lines.push(("token", token.to_string()));
+    }
+    lines
+}
+
+/// What somebody can do who wants a lock that is held.
+pub(super) fn help(lock: &LockStatus) -> Vec<(&'static str, String)> {
+    let name = shell_word(lock.name.as_str());
+    let token = lock.token.map(|token| format!(" --if-token {token}")).unwrap_or_default();
+    vec![
+        ("help", format!("wait for it with -w 60, or look at it: leasehold inspect -- {name}")),
+        ("help", format!("if its holder is gone for good: leasehold release --force{token} -- {name}")),
+    ]
+}
+
+fn holder(lock: &LockStatus) -> String {
+    let who = safe(&lock.holder.to_string());
+    if lock.holder.doing.is_empty() {
+        return who;
+    }
+    format!("{who} ({})", safe(&lock.holder.doing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasehold::{HolderInfo, LockName};
+    use std::time::Duration;
+
+    fn lock() -> LockStatus {
+        let mut lock = LockStatus::new(LockName::new("demo").unwrap());
+        lock.holder = HolderInfo::default().with_doing("sleep 30").with_label("version", "1.4");
+        lock.holder.user = "ada".to_owned();
+        lock.holder.host = "laptop".to_owned();
+        lock.holder.pid = 48211;
+        lock.ends_in = Some(Duration::from_secs(26));
+        lock
+    }
+
+    #[test]
+    fn a_holder_is_told_in_one_line() {
+        let mut lock = lock();
+        lock.acquired_at = Some(SystemTime::now() - Duration::from_secs(4));
+        let expected = "\"demo\" is held by ada@laptop:48211 (sleep 30) for 4.0s; its lease ends in 26s";
+        assert_eq!(sentence(&lock), expected);
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let mut lock = LockStatus::new(LockName::new("demo").unwrap());
+        assert_eq!(sentence(&lock), "\"demo\" is held by an unnamed holder; it never ends by itself");
+        lock.holder = HolderInfo::from_json("by \u{1b}[2J hand");
+        assert_eq!(
+            sentence(&lock),
+            "\"demo\" is held by an unnamed holder (by \\u{1b}[2J hand); it never ends by itself"
+        );
+    }
+
+    #[test]
+    fn the_block_has_a_line_for_everything_that_is_known() {
+        let lines = block(&lock());
+        let labels: Vec<&str> = lines.iter().map(|(label, _)| *label).collect();
+        assert_eq!(labels, ["holder", "until", "info"]);
+        assert_eq!(lines[2].1, "version=1.4");
+    }
+}

@@ -1,0 +1,21 @@
+//! What people read: errors, holders, tables, durations.
+
+mod console;
+mod failure;
+mod holder;
+mod json;
+mod log;
+mod observer;
+mod safe;
+mod table;
+mod time;
+
+pub(crate) use console::Console;
+pub(crate) use failure::Failure;
+pub(crate) use holder::{block, sentence};
+pub(crate) use json::{State, print_json};
+pub(crate) use log::log_as_asked;
+pub(crate) use observer::CliObserver;
+pub(crate) use safe::safe;
+pub(crate) use table::table;
+pub(crate) use time::{ago, brief, timestamp};

@@ -1,0 +1,50 @@
+use std::time::{Duration, SystemTime};
+
+/// A duration for people: two places that matter, the largest unit first.
+pub(crate) fn brief(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0 if time.subsec_millis() == 0 => "0s".to_owned(),
+        0 => format!("{}ms", time.subsec_millis()),
+        1..10 => format!("{seconds}.{}s", time.subsec_millis() / 100),
+        10..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m {}s", seconds / 60, seconds % 60),
+        7_200..172_800 => format!("{}h {}m", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{}d {}h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+/// From `since` to now. The two clocks may differ: what seems to lie ahead is now.
+pub(crate) fn ago(since: SystemTime, now: SystemTime) -> String {
+    brief(now.duration_since(since).unwrap_or_default())
+}
+
+/// A moment, in UTC.
+pub(crate) fn timestamp(moment: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(moment).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_short() {
+        let cases = [
+            (0, "0s"),
+            (350, "350ms"),
+            (4_000, "4.0s"),
+            (9_999, "9.9s"),
+            (48_000, "48s"),
+            (119_000, "119s"),
+            (200_000, "3m 20s"),
+            (7_500_000, "2h 5m"),
+            (90_000_000, "25h 0m"),
+            (180_000_000, "2d 2h"),
+        ];
+        for (millis, expected) in cases {
+            assert_eq!(brief(Duration::from_millis(millis)), expected);
+        }
+        assert_eq!(ago(SystemTime::now() + Duration::from_secs(9), SystemTime::now()), "0s");
+    }
+}

@@ -1,0 +1,216 @@
+//! How a run ended, and how that is said: by an exit code, by words, and to a program that asked.
+
+use super::verdict::{Verdict, still_there};
+use super::watch::End;
+use crate::args::RunArgs;
+use crate::exit::{self, Code};
+use crate::report::{Console, Failure};
+use crate::watchdog::plan::OnLost;
+use crate::watchdog::protocol::{Ended, Exit};
+use leasehold::{Error, Loss};
+use rustix::process::Signal;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{IsTerminal, Write};
+
+/// The end of a run.
+#[derive(Debug)]
+pub(super) struct Ending {
+    outcome: Outcome,
+    code: Code,
+    /// How the command ended.
+    command: Option<Exit>,
+    warning: Option<String>,
+    failure: Option<Failure>,
+    interrupt: Interrupt,
+}
+
+/// What became of it, in a word for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    /// The command ran under the lock to its end.
+    Ended,
+    /// Somebody else holds the lock.
+    NotAcquired,
+    /// A signal ended the wait for the lock.
+    Interrupted,
+    /// The lock was lost while the command ran.
+    Lost,
+    /// The command ran, and the release was not confirmed.
+    NotReleased,
+    /// Something else went wrong.
+    Failed,
+}
+
+/// Whether it ends like one that Ctrl-C has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Interrupt {
+    No,
+    /// The terminal has interrupted our group.
+    Us,
+    /// The terminal has interrupted the command's group only, because that had the terminal.
+    Command,
+}
+
+/// What the store said when the lock was given back.
+#[derive(Debug)]
+pub(super) enum Released {
+    Confirmed,
+    Lost(Loss),
+    Unconfirmed(Error),
+}
+
+impl Ending {
+    /// A run that did not come to start its command.
+    pub(super) fn failed(failure: Failure, args: &RunArgs) -> Self {
+        let mut ending = match failure.code() {
+            Code::HELD => Self::new(Outcome::NotAcquired, Code::new(args.conflict_exit_code)),
+            code => Self::new(Outcome::Failed, code),
+        };
+        ending.failure = Some(failure);
+        ending
+    }
+
+    /// A wait that a signal ended.
+    pub(super) fn interrupted(signal: Signal) -> Self {
+        let mut ending = Self::new(Outcome::Interrupted, Code::of_signal(signal.as_raw()));
+        if signal == Signal::INT && std::io::stdin().is_terminal() {
+            ending.interrupt = Interrupt::Us;
+        }
+        ending
+    }
+
+    /// A command that ran. `loss` is what the lease said of itself before it was given back.
+    pub(super) fn of_command(
+        verdict: &Verdict<'_>,
+        args: &RunArgs,
+        end: End,
+        loss: Option<Loss>,
+        released: Released,
+    ) -> Self {
+        let loss = loss.or_else(|| released.loss());
+        match end {
+            End::Ended(ended) => {
+                let lost = ended.stopped.is_some() || loss.is_some();
+                if lost && args.on_lost != OnLost::Warn {
+                    return Self::lost(verdict, loss.as_ref(), &ended);
+                }
+                Self::of_its_own(&ended).unless_unreleased(released, args.strict_release)
+            }
+            End::WithoutWatchdog(left) => {
+                let ended = Ended::unknown(left);
+                if loss.is_some() {
+                    return Self::lost(verdict, loss.as_ref(), &ended);
+                }
+                let mut ending = Self::new(Outcome::Failed, Code::INTERNAL);
+                ending.failure = Some(verdict.watchdog_killed(&ended));
+                ending
+            }
+        }
+    }
+
+    /// Says it, and answers the code.
+    pub(super) fn finish(self, console: Console) -> Code {
+        if let Some(warning) = &self.warning {
+            console.warn(warning, None);
+        }
+        match &self.failure {
+            // The caller has said that this is no error, and a crontab wants to hear of errors only.
+            Some(failure) if self.outcome == Outcome::NotAcquired && self.code == Code::SUCCESS => {
+                console.detail(failure.message());
+            }
+            Some(failure) => console.fail(failure),
+            None => {}
+        }
+        match self.interrupt {
+            Interrupt::No => self.code,
+            Interrupt::Us => exit::as_interrupted(),
+            Interrupt::Command => exit::as_interrupted_with_group(),
+        }
+    }
+
+    fn new(outcome: Outcome, code: Code) -> Self {
+        Self { outcome, code, command: None, warning: None, failure: None, interrupt: Interrupt::No }
+    }
+
+    fn lost(verdict: &Verdict<'_>, loss: Option<&Loss>, ended: &Ended) -> Self {
+        let mut ending = Self::new(Outcome::Lost, Code::LOST);
+        ending.command = ended.exit;
+        ending.failure = Some(verdict.lost(loss, ended));
+        ending
+    }
+
+    fn of_its_own(ended: &Ended) -> Self {
+        let mut ending = Self::new(Outcome::Ended, ended.exit.map_or(Code::INTERNAL, code_of));
+        ending.command = ended.exit;
+        if !ended.left.is_empty() {
+            ending.warning = Some(still_there(&ended.left));
+        }
+        if ended.had_terminal && ended.exit == Some(Exit::Signal(Signal::INT.as_raw())) {
+            ending.interrupt = Interrupt::Command;
+        }
+        ending
+    }
+
+    /// A failed release hides the command's own code only if that is asked for.
+    fn unless_unreleased(mut self, released: Released, strict: bool) -> Self {
+        let Released::Unconfirmed(error) = released else {
+            return self;
+        };
+        if strict {
+            self.outcome = Outcome::NotReleased;
+            self.code = Code::NOT_RELEASED;
+            let error = error.context("the command has ended, but the release of its lock was not confirmed");
+            self.failure = Some(Failure::new(error));
+        }
+        self
+    }
+}
+
+impl Released {
+    fn loss(&self) -> Option<Loss> {
+        match self {
+            Self::Lost(loss) => Some(loss.clone()),
+            Self::Confirmed | Self::Unconfirmed(_) => None,
+        }
+    }
+}
+
+fn code_of(exit: Exit) -> Code {
+    match exit {
+        Exit::Code(code) => Code::new(u8::try_from(code & 0xff).unwrap_or(u8::MAX)),
+        Exit::Signal(signal) => Code::of_signal(signal),
+    }
+}
+
+/// Where the ending is told to a program.
+#[derive(Debug)]
+pub(super) struct StatusFd(Option<File>);
+
+#[derive(Serialize)]
+struct Status {
+    outcome: Outcome,
+    /// The command's exit code, or 128 and its signal; nothing if it did not run.
+    command: Option<u8>,
+    code: u8,
+}
+
+impl StatusFd {
+    pub(super) fn new(file: Option<File>) -> Self {
+        Self(file)
+    }
+
+    /// Tells it. A reader that is gone does not want to know.
+    pub(super) fn write(&mut self, ending: &Ending) {
+        let Some(file) = &mut self.0 else { return };
+        let status = Status {
+            outcome: ending.outcome,
+            command: ending.command.map(|exit| code_of(exit).number()),
+            code: ending.code.number(),
+        };
+        let mut line = serde_json::to_vec(&status).unwrap_or_default();
+        line.push(b'\n');
+        let _ = file.write_all(&line);
+    }
+}

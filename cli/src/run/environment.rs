@@ -1,0 +1,62 @@
+//! What the command finds in its environment.
+
+use super::nesting::Stack;
+use leasehold::{FencingToken, LockName};
+use std::time::{Duration, SystemTime};
+
+/// What the command is told of the lock. The innermost lock wins, and [`Stack`] has them all.
+pub(super) fn variables(held: &HeldLock<'_>, stack: &Stack) -> Vec<(String, String)> {
+    let pairs = [
+        ("LEASEHOLD_HELD", "1".to_owned()),
+        ("LEASEHOLD_NAME", held.name.to_string()),
+        ("LEASEHOLD_TOKEN", held.token.to_string()),
+        ("LEASEHOLD_BACKEND", held.backend.to_owned()),
+        ("LEASEHOLD_TTL_MS", held.ttl.as_millis().to_string()),
+        ("LEASEHOLD_ACQUIRED_AT", humantime::format_rfc3339_millis(held.acquired_at).to_string()),
+        ("LEASEHOLD_STACK", stack.to_string()),
+    ];
+    pairs.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+/// A lock that the command runs under.
+#[derive(Debug)]
+pub(super) struct HeldLock<'a> {
+    pub(super) name: &'a LockName,
+    pub(super) token: FencingToken,
+    pub(super) backend: &'static str,
+    pub(super) ttl: Duration,
+    pub(super) acquired_at: SystemTime,
+}
+
+/// The variables that the command is not to have: those that are a secret themselves. What only says where one is, like
+/// `LEASEHOLD_PASSWORD_FILE` or a URL without a password, stays: a command may use locks too.
+pub(super) fn secrets(config: &leasehold::Config) -> Vec<String> {
+    let mut names = vec!["LEASEHOLD_PASSWORD".to_owned()];
+    let url = std::env::var_os("LEASEHOLD_URL");
+    if url.is_some_and(|url| url.to_str().is_none_or(has_secret)) {
+        names.push("LEASEHOLD_URL".to_owned());
+    }
+    let named = config.show().into_iter().filter(|entry| entry.key == "password_env");
+    names.extend(named.map(|entry| entry.value));
+    names
+}
+
+/// True if a URL has a secret in it, or cannot be read, so that it may.
+fn has_secret(url: &str) -> bool {
+    leasehold::backend::StoreUrl::parse(url).map_or(true, |parsed| parsed.to_string().contains("***"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_kept_from_the_command_if_it_has_a_secret() {
+        for secret in ["redis://u:pw@h", "redis://h?password=x", "redis://:a#b@h", "nonsense"] {
+            assert!(has_secret(secret), "{secret}");
+        }
+        for open in ["redis://u@h:1/0", "sqlite:/x y/z.db", "memory:"] {
+            assert!(!has_secret(open), "{open}");
+        }
+    }
+}

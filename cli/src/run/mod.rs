@@ -1,0 +1,246 @@
+//! `leasehold run`: acquire, start, watch, stop, release.
+//!
+//! | step | where |
+//! |---|---|
+//! | find the command, before anybody is kept out for it | [`program`] |
+//! | start the watchdog, and wait for the lock meanwhile | [`supervisor`], [`acquire`](crate::acquire) |
+//! | start the command, and tell it about the lock | [`environment`], [`nesting`] |
+//! | renew, forward signals, notice losses | [`watch`] |
+//! | stop the command | [`watchdog`](crate::watchdog) |
+//! | release, and say how it ended | [`ending`], [`verdict`] |
+
+mod ending;
+mod environment;
+mod nesting;
+mod program;
+pub(crate) mod signals;
+mod supervisor;
+mod verdict;
+mod watch;
+
+pub(crate) use nesting::Stack;
+
+use crate::acquire::{Acquired, acquire, options};
+use crate::args::{Common, RunArgs, lock_name};
+use crate::exit::Code;
+use crate::inherited;
+use crate::report::{Console, Failure};
+use crate::store::{Store, sources};
+use crate::terminal;
+use crate::watchdog::Program;
+use crate::watchdog::plan::Terms;
+use crate::watchdog::protocol::{Order, Report, Start};
+use ending::{Ending, Released, StatusFd};
+use environment::HeldLock;
+use leasehold::client::Moment;
+use leasehold::{AcquireOptions, DistributedLock, Error, ErrorKind, LockGuard, LockName};
+use signals::Signals;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant, SystemTime};
+use supervisor::Supervisor;
+use verdict::Verdict;
+use watch::{Watch, end_of};
+
+/// The longest time that is spent on a store which gave no answer, when nobody waits for it any more.
+const PARTING: Duration = Duration::from_millis(500);
+
+/// Runs a command under a lock.
+pub(crate) async fn run(args: &RunArgs, common: &Common, console: Console) -> Result<Code, Failure> {
+    let mut status = StatusFd::new(take_fd("status-fd", args.status_fd)?);
+    let outcome = match Run::prepare(args, common, console).await {
+        Ok(run) => run.run().await,
+        Err(failure) => Err(failure),
+    };
+    let ending = outcome.unwrap_or_else(|failure| Ending::failed(failure, args));
+    status.write(&ending);
+    Ok(ending.finish(console))
+}
+
+struct Run<'a> {
+    args: &'a RunArgs,
+    console: Console,
+    store: Store,
+    name: LockName,
+    program: Program,
+    supervisor: Supervisor,
+    options: AcquireOptions,
+    stack: Stack,
+    signals: Signals,
+    token_fd: Option<File>,
+}
+
+impl<'a> Run<'a> {
+    /// Everything that can be found wrong before anybody is kept out.
+    async fn prepare(args: &'a RunArgs, common: &Common, console: Console) -> Result<Self, Failure> {
+        let (name, words) = args.name_and_command()?;
+        let name = lock_name(&name)?;
+        let token_fd = take_fd("token-fd", args.token_fd)?;
+        let doing = program::description(&words);
+        let program = program::find(words)?;
+        let supervisor = Supervisor::prepare(&program)
+            .map_err(|error| Failure::internal("cannot start the watchdog", error))?;
+        let mut sources = sources(common);
+        if let Some(ttl) = &args.acquire.ttl {
+            sources = sources.with_ttl(ttl);
+        }
+        let store = Store::open(sources, console).await?;
+        let stack = Stack::of_this_process();
+        stack.check(&store, &name).await?;
+        let signals =
+            Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
+        terminal::block_stop_on_output();
+        Ok(Self {
+            args,
+            console,
+            options: options(&args.acquire, &store, &doing),
+            store,
+            name,
+            program,
+            supervisor,
+            stack,
+            signals,
+            token_fd,
+        })
+    }
+
+    async fn run(mut self) -> Result<Ending, Failure> {
+        let acquired = acquire(&self.store, &self.name, &self.options, &mut self.signals, self.console);
+        let guard = match acquired.await? {
+            Acquired::Lock(guard) => guard,
+            Acquired::Interrupted(signal) => return Ok(Ending::interrupted(signal)),
+        };
+        inherited::release_stdout();
+        match self.start(&guard).await {
+            Ok(command) => Ok(self.watch(guard, command).await),
+            Err(failure) => {
+                // Whatever it was, it is not to be started any more.
+                self.supervisor.kill(PARTING).await;
+                self.release(guard, false).await;
+                Err(failure)
+            }
+        }
+    }
+
+    /// What the command is not to see.
+    fn secrets(&self) -> Vec<String> {
+        if self.args.pass_env { Vec::new() } else { environment::secrets(&self.store.config) }
+    }
+
+    /// Has the command started.
+    async fn start(&mut self, guard: &LockGuard) -> Result<Started, Failure> {
+        let token = guard.token()?;
+        if let Some(mut file) = self.token_fd.take() {
+            // Whoever closed it does not want to know.
+            let _ = writeln!(file, "{token}");
+        }
+        // A hold that ends early by its own limit counts like a short lease.
+        let terms = Terms::new(self.args.on_lost, self.args.grace, self.options.ttl().min(guard.remaining()));
+        let lease_end = end_of(&guard.lease());
+        let held = HeldLock {
+            name: &self.name,
+            token,
+            backend: self.store.locks.semantics().backend,
+            ttl: self.options.ttl(),
+            acquired_at: SystemTime::now(),
+        };
+        let stack = self.stack.clone().with(&self.store, token, &self.name);
+        self.supervisor.order(&Order::Start(Start {
+            environment: environment::variables(&held, &stack),
+            secrets: self.secrets(),
+            terms,
+            lease_end: lease_end.into(),
+        }));
+        // A watchdog that somebody has stopped does not answer; and once the lease is over it starts nothing.
+        let report = tokio::time::timeout(guard.remaining(), self.supervisor.report()).await;
+        match report.ok().flatten() {
+            Some(Report::Started { pid }) => {
+                self.console
+                    .detail(format_args!("acquired {:?} with token {token}, started pid {pid}", self.name));
+                Ok(Started { pid, terms, lease_end, at: Instant::now() })
+            }
+            Some(Report::NotStarted { errno }) => Err(program::not_started(&self.program.name, errno)),
+            Some(Report::TooLate) => {
+                let message = format!("lock {:?} was acquired, but its lease is nearly over", self.name);
+                Err(Error::new(ErrorKind::Lost, message).with_help("lengthen the ttl").into())
+            }
+            _ => Err(Failure::internal(
+                "the watchdog did not start the command",
+                io::Error::other("it was killed or stopped"),
+            )),
+        }
+    }
+
+    async fn watch(mut self, guard: LockGuard, command: Started) -> Ending {
+        let watch = Watch {
+            supervisor: &mut self.supervisor,
+            signals: &mut self.signals,
+            lease: guard.lease(),
+            terms: command.terms,
+            lease_end: command.lease_end,
+            console: self.console,
+        };
+        let end = watch.until_the_end().await;
+        let verdict = Verdict { name: &self.name, pid: command.pid, held_for: command.at.elapsed() };
+        let loss = guard.loss();
+        let released = if end.has_survivors() {
+            // They work on: the lock is left to its lease.
+            std::mem::forget(guard);
+            Released::Confirmed
+        } else {
+            self.release(guard, end.was_stopped()).await
+        };
+        self.supervisor.dismiss();
+        Ending::of_command(&verdict, self.args, end, loss, released)
+    }
+
+    /// Gives the lock back. Signals that come meanwhile are heard by nobody.
+    ///
+    /// In a `hurry` it is not waited for: the command was stopped, most likely because the store does not answer.
+    async fn release(&self, guard: LockGuard, hurry: bool) -> Released {
+        let patience = if hurry { PARTING } else { Duration::MAX };
+        let released = match tokio::time::timeout(patience, guard.release()).await {
+            Ok(Ok(())) => {
+                self.console.detail(format_args!("released {:?}", self.name));
+                return Released::Confirmed;
+            }
+            Ok(Err(error)) => match error.loss() {
+                Some(loss) => Released::Lost(loss.clone()),
+                None => Released::Unconfirmed(error),
+            },
+            Err(_) => {
+                return Released::Unconfirmed(Error::new(
+                    ErrorKind::Indeterminate,
+                    "the store did not answer",
+                ));
+            }
+        };
+        if let (Released::Unconfirmed(error), false) = (&released, hurry) {
+            let message = format!("the release of {:?} was not confirmed: {error}", self.name);
+            self.console.warn(message, Some("it is free when its lease ends at the latest"));
+        }
+        // It is tried again in the background, for a moment that costs nobody anything.
+        let _ = tokio::time::timeout(PARTING, self.store.locks.close()).await;
+        released
+    }
+}
+
+/// A command that runs.
+struct Started {
+    pid: i32,
+    terms: Terms,
+    lease_end: Moment,
+    at: Instant,
+}
+
+/// A descriptor that the caller has opened for us.
+fn take_fd(option: &str, number: Option<RawFd>) -> Result<Option<File>, Failure> {
+    let taken = number.map(inherited::take).transpose();
+    let not_open = |_| {
+        let number = number.unwrap_or_default();
+        let problem = format_args!("descriptor {number} is not open");
+        Error::invalid(option, problem, format!("open it when you call: {number}>FILE"))
+    };
+    Ok(taken.map_err(not_open)?.map(File::from))
+}

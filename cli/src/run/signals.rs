@@ -1,0 +1,94 @@
+//! The signals that `leasehold` hears.
+
+use rustix::process::{Signal, kill_current_process_group, kill_process};
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+use tokio::signal::unix::{self, SignalKind};
+
+/// What is heard, in the order in which it is looked at. To go on comes first: after a pause, nothing is done before
+/// the lease was looked at.
+const HEARD: [Signal; 9] = [
+    Signal::CONT,
+    Signal::TERM,
+    Signal::INT,
+    Signal::HUP,
+    Signal::QUIT,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::WINCH,
+    Signal::TSTP,
+];
+
+/// The signals that reach this process, from now on.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    streams: Vec<(Signal, unix::Signal)>,
+    /// A suspension of our own making is still to be heard.
+    own_suspension: bool,
+}
+
+impl Signals {
+    /// Listens. What was ignored when this process was started, as HUP is under nohup, stays ignored, here and in the
+    /// command.
+    pub(crate) fn listen() -> io::Result<Self> {
+        let ignored = ignored_at_start();
+        let mut streams = Vec::new();
+        for signal in HEARD {
+            if !ignored.contains(signal) {
+                streams.push((signal, unix::signal(SignalKind::from_raw(signal.as_raw()))?));
+            }
+        }
+        // Whoever started us may have ignored the end of its children, and the kernel would then keep ours from us.
+        drop(unix::signal(SignalKind::child())?);
+        Ok(Self { streams, own_suspension: false })
+    }
+
+    /// The next one.
+    pub(crate) async fn next(&mut self) -> Signal {
+        loop {
+            let signal = poll_fn(|cx| {
+                let heard = self
+                    .streams
+                    .iter_mut()
+                    .find_map(|(signal, stream)| stream.poll_recv(cx).is_ready().then_some(*signal));
+                heard.map_or(Poll::Pending, Poll::Ready)
+            })
+            .await;
+            if signal == Signal::TSTP && std::mem::take(&mut self.own_suspension) {
+                continue;
+            }
+            return signal;
+        }
+    }
+
+    /// Suspends this process and its whole group, as the terminal would have: whoever called us, and whoever is in the
+    /// same pipe. Returns when it is continued.
+    ///
+    /// By a stop that no handler takes, because TSTP has one: ours. The others get TSTP, which they may handle.
+    pub(crate) fn suspend(&mut self) {
+        self.own_suspension = true;
+        let _ = kill_current_process_group(Signal::TSTP);
+        let _ = kill_process(rustix::process::getpid(), Signal::STOP);
+    }
+}
+
+/// True if this signal asks to end.
+pub(crate) fn ends(signal: Signal) -> bool {
+    !matches!(signal, Signal::CONT | Signal::WINCH | Signal::TSTP)
+}
+
+/// The set of ignored signals, as `proc_pid_status(5)` has it. Empty where there is none to read.
+struct Ignored(u64);
+
+fn ignored_at_start() -> Ignored {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    Ignored(mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default())
+}
+
+impl Ignored {
+    fn contains(&self, signal: Signal) -> bool {
+        self.0 >> (signal.as_raw() - 1) & 1 == 1
+    }
+}

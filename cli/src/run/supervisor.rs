@@ -1,0 +1,116 @@
+//! The watchdog, as seen from `leasehold`.
+
+use crate::watchdog::family::{Family, adopt_orphans, children, reap};
+use crate::watchdog::protocol::{Order, Report, to_line};
+use crate::watchdog::{NAME, Program};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::{SendFlags, send};
+use rustix::process::{Pid, Signal};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+/// How soon a kill is followed by another look.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// A watchdog that runs, and the command under it once that is started. Dropped, it lets the watchdog end, which stops
+/// the command.
+#[derive(Debug)]
+pub(super) struct Supervisor {
+    process: Child,
+    reports: Lines<BufReader<OwnedReadHalf>>,
+    orders: OwnedWriteHalf,
+    /// Children of this process from before it was `leasehold`.
+    strangers: Vec<Pid>,
+    command: Option<Family>,
+}
+
+impl Supervisor {
+    /// Starts a watchdog that waits for the order to start the command.
+    pub(super) fn prepare(program: &Program) -> io::Result<Self> {
+        let strangers = children().unwrap_or_default();
+        adopt_orphans()?;
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        // Open across exec for the one process that is started next; nobody else starts any here.
+        fcntl_setfd(&theirs, FdFlags::empty())?;
+        let mut watchdog = Command::new(this_program()?);
+        watchdog
+            .arg0(NAME)
+            .arg(theirs.as_raw_fd().to_string())
+            .arg(&program.file)
+            .arg(&program.name)
+            .args(&program.arguments)
+            // Ctrl-C, Ctrl-Z and a signal to our group are not for it.
+            .process_group(0);
+        let process = watchdog.spawn()?;
+        let (reports, orders) = UnixStream::from_std(ours)?.into_split();
+        Ok(Self { process, reports: BufReader::new(reports).lines(), orders, strangers, command: None })
+    }
+
+    /// Gives an order, and does not wait for it to be heard. One that the watchdog cannot take any more is lost: it is
+    /// gone then, which its next report says, or was stopped by somebody, and the last resort is ours.
+    pub(super) fn order(&self, order: &Order) {
+        let socket: &UnixStream = self.orders.as_ref();
+        let _ = send(socket, &to_line(order), SendFlags::DONTWAIT);
+    }
+
+    /// The next report; `None` if the watchdog is gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe to drop: what was read of a report is kept.
+    pub(super) async fn report(&mut self) -> Option<Report> {
+        let line = self.reports.next_line().await.ok().flatten()?;
+        let report = serde_json::from_str(&line).ok()?;
+        if let Report::Started { pid } = report {
+            self.command = Pid::from_raw(pid).map(|pid| Family::of(pid, self.strangers.clone()));
+        }
+        Some(report)
+    }
+
+    /// Kills the command without the watchdog, and it too if it is still there. Answers when nothing of them lives, or
+    /// when `patience` is over.
+    ///
+    /// Nobody but this process can have reaped the command: it is a child of the watchdog, which does not, or of ours.
+    pub(super) async fn kill(&mut self, patience: Duration) -> Vec<i32> {
+        let _ = self.process.kill();
+        let Some(family) = &self.command else {
+            return Vec::new();
+        };
+        let kill = async {
+            loop {
+                family.signal_all(&[Signal::KILL]);
+                if family.lives() != Some(true) {
+                    return true;
+                }
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        let killed = tokio::time::timeout(patience, kill).await.is_ok();
+        if killed { Vec::new() } else { family.alive() }
+    }
+
+    /// Lets go of the watchdog, after its last report: it has nothing left to do. Its children are ours then, the
+    /// command among them, and nobody else may be there who reaps.
+    pub(super) fn dismiss(mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        reap(&self.strangers);
+    }
+}
+
+/// This very program, also if its file was replaced meanwhile: `leasehold` may wait for days, and an upgrade would come
+/// between.
+fn this_program() -> io::Result<PathBuf> {
+    if cfg!(target_os = "linux") {
+        return Ok("/proc/self/exe".into());
+    }
+    std::env::current_exe()
+}

@@ -1,0 +1,174 @@
+//! While the command runs: every confirmation of the lease goes on to the watchdog, every signal to the command, and
+//! every loss ends it.
+
+use super::signals::Signals;
+use super::supervisor::Supervisor;
+use crate::report::{Console, brief};
+use crate::terminal::{self, Terminal};
+use crate::watchdog::plan::{OnLost, Terms};
+use crate::watchdog::protocol::{Ended, Order, Report};
+use leasehold::client::{Clock, Moment, SystemClock};
+use leasehold::{Lease, Loss};
+use rustix::process::Signal;
+use std::time::Duration;
+use tokio::time::MissedTickBehavior;
+
+/// How the command came to its end.
+#[derive(Debug)]
+pub(super) enum End {
+    /// By itself, or by being stopped.
+    Ended(Ended),
+    /// The watchdog was killed, and we have killed the command. Whom we could not kill.
+    WithoutWatchdog(Vec<i32>),
+}
+
+impl End {
+    /// True if the command was stopped, by the watchdog.
+    pub(super) fn was_stopped(&self) -> bool {
+        matches!(self, Self::Ended(ended) if ended.stopped.is_some())
+    }
+
+    /// True if something of the command lives that should not.
+    pub(super) fn has_survivors(&self) -> bool {
+        match self {
+            Self::Ended(ended) => ended.stopped.is_some() && !ended.left.is_empty(),
+            Self::WithoutWatchdog(left) => !left.is_empty(),
+        }
+    }
+}
+
+/// Looks after a command that runs.
+pub(super) struct Watch<'a> {
+    pub(super) supervisor: &'a mut Supervisor,
+    pub(super) signals: &'a mut Signals,
+    pub(super) lease: Lease,
+    pub(super) terms: Terms,
+    /// The end of the lease, as far as the watchdog knows.
+    pub(super) lease_end: Moment,
+    pub(super) console: Console,
+}
+
+impl Watch<'_> {
+    /// Answers when the command is over.
+    pub(super) async fn until_the_end(mut self) -> End {
+        let lease = self.lease.clone();
+        let mut lost = std::pin::pin!(lease.lost());
+        let mut stopping = false;
+        let mut look = tokio::time::interval(self.terms.reserve);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let last_resort = self.last_resort();
+            tokio::select! {
+                biased;
+                signal = self.signals.next() => self.hear(signal),
+                report = self.supervisor.report() => match report {
+                    Some(Report::Ended(ended)) => return End::Ended(ended),
+                    Some(Report::Suspended { signal, had_terminal }) => self.suspended(signal, had_terminal),
+                    Some(Report::Stopping) if !stopping => self.say_stopping(),
+                    Some(_) => {}
+                    None => return self.without_watchdog().await,
+                },
+                loss = &mut lost, if !stopping => {
+                    stopping = true;
+                    self.stop(&loss);
+                }
+                () = last_resort, if self.terms.on_lost != OnLost::Warn => return self.late().await,
+                _ = look.tick(), if !stopping => self.confirm(),
+            }
+        }
+    }
+
+    /// Tells the watchdog how long the lease lasts by now.
+    fn confirm(&mut self) {
+        let lease_end = end_of(&self.lease);
+        if lease_end > self.lease_end.plus(self.terms.reserve / 2) {
+            self.lease_end = lease_end;
+            self.supervisor.order(&Order::ConfirmedUntil(lease_end.into()));
+        }
+    }
+
+    fn stop(&self, loss: &Loss) {
+        if self.terms.on_lost == OnLost::Warn {
+            let help = "--on-lost warn: the command goes on, and may run beside the next holder's";
+            return self
+                .console
+                .warn(format_args!("lock {:?} was lost: {loss}", self.lease.name()), Some(help));
+        }
+        self.supervisor.order(&Order::Stop);
+        self.console
+            .note(format_args!("lock {:?} was lost: {loss}; stopping the command", self.lease.name()));
+    }
+
+    fn say_stopping(&self) {
+        let left = brief(self.lease.remaining());
+        let name = self.lease.name();
+        self.console.note(format_args!("the lease of {name:?} ends in {left}; stopping the command"));
+    }
+
+    fn hear(&mut self, signal: Signal) {
+        if signal != Signal::CONT {
+            return self.supervisor.order(&Order::Signal(signal.as_raw()));
+        }
+        // We may have been stopped, and for how long? The lease first; the command was perhaps stopped too.
+        if self.lease.is_held() {
+            self.confirm();
+            self.supervisor.order(&Order::Continue);
+        }
+    }
+
+    /// The command was suspended. As a part of a shell's job so are we, and nobody renews then.
+    fn suspended(&mut self, signal: i32, had_terminal: bool) {
+        let by_terminal = [Signal::TSTP, Signal::TTIN, Signal::TTOU].map(Signal::as_raw).contains(&signal);
+        let in_a_shell = had_terminal || (by_terminal && Terminal::controlling().is_some());
+        if !in_a_shell {
+            return self.console.detail("the command was suspended; the lock stays held");
+        }
+        let left = brief(self.lease.remaining());
+        self.console.note(format_args!(
+            "suspended: the lock is not renewed, and the command is stopped before its lease ends in {left}"
+        ));
+        self.signals.suspend();
+        self.hear(Signal::CONT);
+    }
+
+    /// Ends when the watchdog should long have done its work.
+    fn last_resort(&self) -> impl Future<Output = ()> + use<> {
+        let half = self.terms.reserve / 2;
+        let late = end_of(&self.lease).max(self.lease_end).since(Moment::ORIGIN).saturating_sub(half);
+        SystemClock::new().sleep_until(Moment::since_origin(late))
+    }
+
+    /// It may have done its work while we were the one who was stopped: its last report is then here already.
+    async fn late(&mut self) -> End {
+        let reports = async {
+            loop {
+                match self.supervisor.report().await {
+                    Some(Report::Ended(ended)) => return Some(ended),
+                    Some(_) => {}
+                    None => return None,
+                }
+            }
+        };
+        match tokio::time::timeout(self.terms.reserve / 4, reports).await {
+            Ok(Some(ended)) => End::Ended(ended),
+            _ => self.without_watchdog().await,
+        }
+    }
+
+    async fn without_watchdog(&mut self) -> End {
+        let patience = self.lease_end.since(SystemClock::new().now()).max(Duration::from_secs(1));
+        let left = self.supervisor.kill(patience).await;
+        if let (Some(terminal), Some(group)) = (Terminal::controlling(), terminal::group_of(None)) {
+            terminal.give_to(group);
+            terminal.restore_modes();
+        }
+        End::WithoutWatchdog(left)
+    }
+}
+
+/// When the lease ends, as far as it is confirmed. The clock is read before the lease is, so that the sum does not come
+/// out too late.
+pub(super) fn end_of(lease: &Lease) -> Moment {
+    let now = SystemClock::new().now();
+    now.plus(lease.remaining())
+}

@@ -1,0 +1,69 @@
+//! The terminal, and who has it.
+//!
+//! A terminal sends Ctrl-C and Ctrl-Z to one process group, its foreground group, and lets only that one read. So the
+//! command's group is made the foreground group while it runs, and the terminal is taken back when it is suspended or
+//! over (`tcsetpgrp(3)`; the GNU C library manual, *Implementing a Job Control Shell*).
+
+use nix::sys::signal::{SigSet, Signal as MaskedSignal};
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::process::Pid;
+use rustix::termios::{Termios, isatty, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
+use std::os::fd::OwnedFd;
+
+/// The terminal that controls this process's session.
+#[derive(Debug)]
+pub(crate) struct Terminal {
+    device: OwnedFd,
+    /// The modes in which it was found.
+    modes: Option<Termios>,
+}
+
+impl Terminal {
+    /// `None` if there is none, as under cron.
+    pub(crate) fn controlling() -> Option<Self> {
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let device = open("/dev/tty", flags, Mode::empty()).ok()?;
+        let modes = tcgetattr(&device).ok();
+        Some(Self { device, modes })
+    }
+
+    /// True if this group has it.
+    pub(crate) fn is_with(&self, group: Pid) -> bool {
+        tcgetpgrp(&self.device).is_ok_and(|foreground| foreground == group)
+    }
+
+    /// Gives it to this group of the same session. Whoever calls this has [`SIGTTOU` blocked](block_stop_on_output).
+    pub(crate) fn give_to(&self, group: Pid) {
+        // It fails when the terminal was hung up or the group is gone. Neither leaves anything to be done.
+        let _ = tcsetpgrp(&self.device, group);
+    }
+
+    /// Puts it back into the modes in which it was found: an editor that was killed had no time to.
+    pub(crate) fn restore_modes(&self) {
+        if let Some(modes) = &self.modes {
+            let _ = tcsetattr(&self.device, rustix::termios::OptionalActions::Drain, modes);
+        }
+    }
+}
+
+/// True if the command should have the terminal from its first moment: it reads from it, and does not write into a
+/// pipe. In a pipe there may be a pager of our own group behind it, which needs the terminal more; such a command gets
+/// it when it asks.
+pub(crate) fn is_for_command() -> bool {
+    let piped = fstat(rustix::stdio::stdout())
+        .is_ok_and(|stdout| FileType::from_raw_mode(stdout.st_mode) == FileType::Fifo);
+    isatty(rustix::stdio::stdin()) && !piped
+}
+
+/// The process group of a process, or of this one; `None` if it is one of an outer process namespace, which has no
+/// number here. (rustix takes that 0 for a number, and panics.)
+pub(crate) fn group_of(process: Option<Pid>) -> Option<Pid> {
+    let process = process.map(|process| nix::unistd::Pid::from_raw(process.as_raw_pid()));
+    Pid::from_raw(nix::unistd::getpgid(process).ok()?.as_raw())
+}
+
+/// From now on this process may move the terminal, and write to it, while another group has it. Otherwise it would be
+/// suspended for either.
+pub(crate) fn block_stop_on_output() {
+    let _ = SigSet::from(MaskedSignal::SIGTTOU).thread_block();
+}

@@ -1,0 +1,182 @@
+use super::exit_of;
+use rustix::io;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, pidfd_send_signal, set_child_subreaper,
+    set_parent_process_death_signal,
+};
+use std::collections::HashMap;
+use std::fs;
+
+/// Makes this process the parent of every descendant whose own parent dies, so that none gets out of sight
+/// (`PR_SET_CHILD_SUBREAPER`).
+pub(crate) fn adopt_orphans() -> io::Result<()> {
+    set_child_subreaper(Some(getpid()))
+}
+
+/// Has the kernel kill this process when `parent` dies, if that has not happened yet. For the time between fork and
+/// exec: system calls only.
+pub(crate) fn die_with_parent(parent: Pid) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    if getppid() == Some(parent) { Ok(()) } else { Err(io::Errno::SRCH) }
+}
+
+/// The children of this process, zombies too. `None` if the kernel does not tell (`CONFIG_PROC_CHILDREN`).
+pub(crate) fn children() -> Option<Vec<Pid>> {
+    let mut children = Vec::new();
+    check_proc()?;
+    // The kernel keeps them by the thread that forked.
+    for thread in fs::read_dir("/proc/self/task").ok()? {
+        let list = fs::read_to_string(thread.ok()?.path().join("children")).ok()?;
+        children.extend(list.split_ascii_whitespace().filter_map(parse_pid));
+    }
+    Some(children)
+}
+
+/// A `/proc` of another process namespace has numbers that mean others here.
+fn check_proc() -> Option<()> {
+    let this = fs::read_link("/proc/self").ok()?;
+    (parse_pid(this.to_str()?)? == getpid()).then_some(())
+}
+
+/// One process, as `/proc/PID/stat` tells it (`proc_pid_stat(5)`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: Pid,
+    pub(super) group: Pid,
+    parent: Option<Pid>,
+    dead: bool,
+    /// In clock ticks since boot. With the number, it names one process and no later one.
+    started: u64,
+}
+
+/// Whether any descendant of this process lives, `strangers` and theirs apart. `None` if the kernel does not tell.
+///
+/// Exact, although processes come and go: as all orphans come to us, whoever lives has an ancestor that lives and is our
+/// child.
+pub(super) fn anybody_lives(strangers: &[Pid]) -> Option<bool> {
+    let mut all = children()?;
+    loop {
+        let mut ours = all.iter().filter(|child| !strangers.contains(child));
+        if ours.any(|child| exit_of(*child).is_none()) {
+            return Some(true);
+        }
+        // One that died since the list was read may have left us its children.
+        let again = children()?;
+        if again == all {
+            return Some(false);
+        }
+        all = again;
+    }
+}
+
+/// The living descendants of this process, `strangers` and theirs apart. `None` without a `/proc`. A table that is read
+/// while processes come and go may miss one.
+pub(super) fn descendants(strangers: &[Pid]) -> Option<Vec<Process>> {
+    check_proc()?;
+    let this = getpid();
+    let all: HashMap<Pid, Process> = fs::read_dir("/proc")
+        .ok()?
+        .filter_map(|entry| parse_pid(entry.ok()?.file_name().to_str()?))
+        .filter_map(|pid| Some((pid, Process::read(pid)?)))
+        .collect();
+    let ours = |process: &&Process| {
+        let mut line = std::iter::once(process.pid).chain(ancestors(&all, process));
+        line.find(|pid| *pid == this || strangers.contains(pid)) == Some(this) && process.pid != this
+    };
+    let living = all.values().filter(|process| !process.dead);
+    Some(living.filter(ours).copied().collect())
+}
+
+fn ancestors(all: &HashMap<Pid, Process>, process: &Process) -> impl Iterator<Item = Pid> {
+    std::iter::successors(process.parent, |parent| all.get(parent)?.parent)
+        // The table was not read in one instant: should it have a circle in it, this is the way out.
+        .take(all.len())
+}
+
+impl Process {
+    fn read(pid: Pid) -> Option<Self> {
+        let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        Self::parse(pid, &stat)
+    }
+
+    fn parse(pid: Pid, stat: &[u8]) -> Option<Self> {
+        // The second field is the program's name in brackets, and may have brackets and blanks of its own.
+        let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
+        let mut fields = std::str::from_utf8(stat.get(end_of_name + 1..)?).ok()?.split_ascii_whitespace();
+        let state = fields.next()?;
+        Some(Self {
+            pid,
+            parent: parse_pid(fields.next()?),
+            group: parse_pid(fields.next()?)?,
+            dead: matches!(state, "Z" | "X" | "x"),
+            started: fields.nth(16)?.parse().ok()?,
+        })
+    }
+
+    /// Signals it, and certainly no later process of its number: that is looked at once more when the kernel's own
+    /// handle is in hand.
+    pub(super) fn signal(self, signal: Signal) {
+        let Ok(handle) = pidfd_open(self.pid, PidfdFlags::empty()) else {
+            return;
+        };
+        if Self::read(self.pid).is_some_and(|now| now.started == self.started) {
+            let _ = pidfd_send_signal(handle, signal);
+        }
+    }
+}
+
+fn parse_pid(text: &str) -> Option<Pid> {
+    Pid::from_raw(text.parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_line_of_proc_is_read_whatever_the_program_is_called() {
+        let stat = b"42 (a b) (c)) S 7 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 98765 1 1";
+        let process = Process::parse(Pid::from_raw(42).unwrap(), stat).unwrap();
+        assert_eq!(process.parent, Pid::from_raw(7));
+        assert_eq!(process.group, Pid::from_raw(42).unwrap());
+        assert_eq!(process.started, 98765);
+        assert!(!process.dead);
+        assert_eq!(Process::parse(Pid::INIT, b"1 (x"), None);
+    }
+
+    #[test]
+    fn descendants_are_found_over_generations_and_zombies_are_not() {
+        let mut shell = Command::new("sh")
+            .args(["-c", "sleep 100 & echo $!; wait"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(shell.stdout.take().unwrap()), &mut line)
+            .unwrap();
+        let grandchild = parse_pid(line.trim()).unwrap();
+        let shell_pid = Pid::from_raw(i32::try_from(shell.id()).unwrap()).unwrap();
+        let found = |pid| descendants(&[]).unwrap().into_iter().find(|process| process.pid == pid);
+        assert!(found(shell_pid).is_some());
+        let without_shell = descendants(&[shell_pid]).unwrap_or_default();
+        assert!(without_shell.iter().all(|process| process.pid != grandchild));
+        assert_eq!(anybody_lives(&[]), Some(true));
+        found(grandchild).unwrap().signal(Signal::KILL);
+        assert!(shell.wait().unwrap().success());
+        assert!(found(shell_pid).is_none());
+    }
+
+    #[test]
+    fn another_process_of_the_same_number_is_not_signalled() {
+        let mut sleeper = Command::new("sleep").arg("100").spawn().unwrap();
+        let pid = Pid::from_raw(i32::try_from(sleeper.id()).unwrap()).unwrap();
+        let mut process = Process::read(pid).unwrap();
+        process.started += 1;
+        process.signal(Signal::KILL);
+        assert!(sleeper.try_wait().unwrap().is_none());
+        process.started -= 1;
+        process.signal(Signal::KILL);
+        assert!(!sleeper.wait().unwrap().success());
+    }
+}

@@ -1,0 +1,103 @@
+//! The processes of the command: its group, and whatever else it has started.
+//!
+//! A signal to the group reaches most of them in one step of the kernel. It misses those that have left it: `timeout`
+//! makes a group of its own, an interactive shell one for every job. So, where the kernel tells who descends from whom,
+//! those are found and signalled one by one.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod portable;
+
+#[cfg(target_os = "linux")]
+use linux as system;
+#[cfg(not(target_os = "linux"))]
+use portable as system;
+
+pub(crate) use system::{adopt_orphans, children, die_with_parent};
+
+use super::protocol::Exit;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+/// The command and its descendants.
+#[derive(Clone, Debug)]
+pub(crate) struct Family {
+    /// The command. The number of its process group too.
+    command: Pid,
+    /// Children of this process that it did not start itself: a script may have, before it became this process by exec.
+    strangers: Vec<Pid>,
+}
+
+impl Family {
+    /// The family of this command, a descendant of this process in a process group of its own.
+    ///
+    /// As long as the command is not reaped its number belongs to it, and a signal to that group reaches nobody else.
+    pub(crate) fn of(command: Pid, strangers: Vec<Pid>) -> Self {
+        Self { command, strangers }
+    }
+
+    /// Signals the group and no one else: what a terminal would do.
+    pub(crate) fn signal_group(&self, signal: Signal) {
+        // That nobody is there is no failure; that one may not be signalled is seen later, when it still lives.
+        let _ = kill_process_group(self.command, signal);
+    }
+
+    /// Sends everybody these signals, in this order.
+    pub(crate) fn signal_all(&self, signals: &[Signal]) {
+        for signal in signals {
+            self.signal_group(*signal);
+        }
+        let strays = system::descendants(&self.strangers).unwrap_or_default().into_iter();
+        for stray in strays.filter(|process| process.group != self.command) {
+            for signal in signals {
+                stray.signal(*signal);
+            }
+        }
+    }
+
+    /// Whether anybody of it lives; `None` if that cannot be told. Zombies do not live.
+    pub(crate) fn lives(&self) -> Option<bool> {
+        system::anybody_lives(&self.strangers)
+            .or_else(|| Some(!system::descendants(&self.strangers)?.is_empty()))
+    }
+
+    /// Who still lives, for people.
+    pub(crate) fn alive(&self) -> Vec<i32> {
+        let all = system::descendants(&self.strangers).unwrap_or_default().into_iter();
+        all.map(|process| process.pid.as_raw_pid()).collect()
+    }
+
+    /// Who still lives in the command's group, for people.
+    pub(crate) fn alive_in_group(&self) -> Vec<i32> {
+        if self.lives() == Some(false) {
+            return Vec::new();
+        }
+        let all = system::descendants(&self.strangers).unwrap_or_default().into_iter();
+        let group = all.filter(|process| process.group == self.command);
+        group.map(|process| process.pid.as_raw_pid()).collect()
+    }
+}
+
+/// Reaps the children that have ended, but for these.
+pub(crate) fn reap(but: &[Pid]) {
+    for child in children().unwrap_or_default() {
+        if !but.contains(&child) {
+            let _ = waitid(WaitId::Pid(child), WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        }
+    }
+}
+
+/// How a child ended, if it has. Does not reap it.
+pub(crate) fn exit_of(child: Pid) -> Option<Exit> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let status = waitid(WaitId::Pid(child), options).ok().flatten()?;
+    let by_signal = status.terminating_signal().map(Exit::Signal);
+    by_signal.or_else(|| status.exit_status().map(Exit::Code))
+}
+
+/// The signal that suspended a child since this was last asked.
+pub(crate) fn suspension_of(child: Pid) -> Option<Signal> {
+    let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+    let status = waitid(WaitId::Pid(child), options).ok().flatten()?;
+    Signal::from_named_raw(status.stopping_signal()?)
+}

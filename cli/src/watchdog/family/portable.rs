@@ -1,0 +1,35 @@
+//! Where the kernel does not tell who descends from whom, the family is the process group, and who of it lives is not
+//! known: a group that was killed is taken for gone.
+
+use rustix::io;
+use rustix::process::{Pid, Signal};
+
+pub(crate) fn adopt_orphans() -> io::Result<()> {
+    Ok(())
+}
+
+pub(crate) fn die_with_parent(_parent: Pid) -> io::Result<()> {
+    Ok(())
+}
+
+pub(crate) fn children() -> Option<Vec<Pid>> {
+    None
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Process {
+    pub(super) pid: Pid,
+    pub(super) group: Pid,
+}
+
+impl Process {
+    pub(super) fn signal(self, _signal: Signal) {}
+}
+
+pub(super) fn anybody_lives(_strangers: &[Pid]) -> Option<bool> {
+    None
+}
+
+pub(super) fn descendants(_strangers: &[Pid]) -> Option<Vec<Process>> {
+    None
+}

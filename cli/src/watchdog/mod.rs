@@ -1,0 +1,79 @@
+//! How the command is stopped.
+//!
+//! A command must be gone before its lock can pass to another. `leasehold` cannot see to that alone: it may be killed,
+//! or stopped, and then it renews nothing and stops nothing. So the command runs under a process of its own beside it,
+//! the *watchdog*, which is this program executed again.
+//!
+//! ```text
+//! leasehold ══ socket ══ watchdog ── command ── what the command starts
+//!    renews the lease       knows when it ends
+//! ```
+//!
+//! The watchdog knows one moment, the end of the lease as far as it is [confirmed](protocol::Order::ConfirmedUntil),
+//! and keeps to one [`plan`]: TERM early enough, then KILL, and nothing of the command lives when the lease ends.
+//!
+//! * The store says that the lock is lost: `leasehold` [says stop](protocol::Order::Stop).
+//! * The store cannot be reached, or `leasehold` is stopped: no confirmation comes, and the moment does.
+//! * `leasehold` is killed: the socket ends, which is as good as an order to stop.
+//! * The watchdog is killed: the socket ends for `leasehold`, which kills the command's group itself; the kernel has
+//!   killed the command already.
+//!
+//! Where to look: when it is stopped is [`plan`], by what is [`watch`], and who is [`family`].
+
+pub(crate) mod family;
+pub(crate) mod plan;
+pub(crate) mod protocol;
+
+mod command;
+mod link;
+mod wake;
+mod watch;
+
+pub(crate) use command::Program;
+
+use link::Link;
+use nix::sys::signal::{SigSet, Signal};
+use std::ffi::{OsStr, OsString};
+use std::os::fd::RawFd;
+use std::process::ExitCode;
+
+/// What the watchdog is called on its own command line, by which it knows itself.
+pub(crate) const NAME: &str = "leasehold-watchdog";
+
+/// What the kernel calls it. Not a name that begins with ours: `pkill leasehold` is to reach one of the two.
+#[cfg(target_os = "linux")]
+const SHORT_NAME: &std::ffi::CStr = c"lh-watchdog";
+
+/// True if this process was started to be a watchdog.
+pub(crate) fn is_meant(name: Option<&OsStr>) -> bool {
+    name == Some(OsStr::new(NAME))
+}
+
+/// A watchdog's whole life. `arguments` are the number of its socket, and its [`Program`].
+pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    be_deaf();
+    let served = start_up(arguments).map(|(link, program)| watch::serve(link, &program));
+    match served {
+        Some(Ok(())) => ExitCode::SUCCESS,
+        // Nobody reads its output; that it has ended is what `leasehold` goes by.
+        Some(Err(_)) | None => ExitCode::FAILURE,
+    }
+}
+
+/// Signals are for `leasehold` or for the command. Sent to everybody at once, as by a service manager, they must not
+/// end or suspend the one who stands between them.
+fn be_deaf() {
+    let mut all = SigSet::all();
+    all.remove(Signal::SIGCHLD);
+    let _ = all.thread_block();
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::set_name(SHORT_NAME);
+    let _ = family::adopt_orphans();
+}
+
+fn start_up(mut arguments: impl Iterator<Item = OsString>) -> Option<(Link, Program)> {
+    let number: RawFd = arguments.next()?.to_str()?.parse().ok()?;
+    let program =
+        Program { file: arguments.next()?, name: arguments.next()?, arguments: arguments.collect() };
+    Some((Link::take(number).ok()?, program))
+}

@@ -1,0 +1,258 @@
+//! When the command is stopped, and how hard. Pure: no clock, no process, no signal.
+//!
+//! ```text
+//!    lease confirmed ──────────────┬── grace ──┬─ reserve ─┤ lease end
+//!                                 TERM        KILL         nothing of the command runs any more
+//! ```
+
+use leasehold::client::Moment;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What is done with the command when its lock is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+pub(crate) enum OnLost {
+    /// Ask it to end, and kill it after the grace.
+    Term,
+    /// Kill it at once.
+    Kill,
+    /// Only say so: it may run beside the next holder's.
+    Warn,
+}
+
+/// How the command is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Terms {
+    pub(crate) on_lost: OnLost,
+    /// From TERM to KILL.
+    pub(crate) grace: Duration,
+    /// From KILL to the end of the lease: a killed process runs no instruction of its own any more, but the one that
+    /// kills it may have to wait for a processor.
+    pub(crate) reserve: Duration,
+}
+
+impl Terms {
+    /// The longest reserve.
+    const RESERVE: Duration = Duration::from_secs(1);
+    /// The shortest one: a tick or two of a busy machine.
+    const RESERVE_AT_LEAST: Duration = Duration::from_millis(10);
+
+    /// The terms for leases of `ttl`. Grace and reserve take a third of it at most: a lease is renewed when a third is
+    /// over, so two thirds are left to try again before the command is touched.
+    pub(crate) fn new(on_lost: OnLost, grace: Duration, ttl: Duration) -> Self {
+        let reserve = (ttl / 12).clamp(Self::RESERVE_AT_LEAST, Self::RESERVE);
+        let grace = match on_lost {
+            OnLost::Term => grace.min((ttl / 3).saturating_sub(reserve)),
+            OnLost::Kill | OnLost::Warn => Duration::ZERO,
+        };
+        Self { on_lost, grace, reserve }
+    }
+
+    /// When the command must be killed at the latest, for a lease that ends then.
+    fn kill_by(&self, lease_end: Moment) -> Moment {
+        before(lease_end, self.reserve)
+    }
+}
+
+/// What is to be done with the command now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Nothing; look again then.
+    Wait(Moment),
+    /// Ask it to end. Said once.
+    Terminate,
+    /// Kill what is left of it, and look again soon.
+    Kill,
+    /// The lease is over and something of it still lives: it cannot be killed from here.
+    GiveUp,
+}
+
+/// The plan for one command: it runs for as long as the lease is confirmed, and is gone before the lease ends.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    terms: Terms,
+    lease_end: Moment,
+    /// Since when it is being stopped. There is no way back.
+    stopping_since: Option<Moment>,
+    termed: bool,
+    killed_since: Option<Moment>,
+}
+
+impl Plan {
+    pub(crate) fn new(terms: Terms, lease_end: Moment) -> Self {
+        Self { terms, lease_end, stopping_since: None, termed: false, killed_since: None }
+    }
+
+    /// The lease is confirmed to last until then.
+    pub(crate) fn confirmed_until(&mut self, lease_end: Moment) {
+        self.lease_end = self.lease_end.max(lease_end);
+    }
+
+    /// The command is to be stopped, from now on.
+    pub(crate) fn stop(&mut self, now: Moment) {
+        if self.terms.on_lost != OnLost::Warn {
+            self.stopping_since.get_or_insert(now);
+        }
+    }
+
+    /// Since when the command is being stopped.
+    pub(crate) fn stopping_since(&self) -> Option<Moment> {
+        self.stopping_since
+    }
+
+    /// True once it was killed.
+    pub(crate) fn killed(&self) -> bool {
+        self.killed_since.is_some()
+    }
+
+    /// What to do now. Asked again after each step.
+    pub(crate) fn step(&mut self, now: Moment) -> Step {
+        if self.terms.on_lost == OnLost::Warn {
+            return Step::Wait(Moment::NEVER);
+        }
+        let begin = before(self.terms.kill_by(self.lease_end), self.terms.grace);
+        if now >= begin {
+            self.stop(now);
+        }
+        let Some(since) = self.stopping_since else {
+            return Step::Wait(begin);
+        };
+        let kill_at = since.plus(self.terms.grace).min(self.terms.kill_by(self.lease_end));
+        if now < kill_at {
+            return if std::mem::replace(&mut self.termed, true) {
+                Step::Wait(kill_at)
+            } else {
+                Step::Terminate
+            };
+        }
+        let killed_since = *self.killed_since.get_or_insert(now);
+        if now >= self.lease_end.max(killed_since.plus(Terms::RESERVE)) { Step::GiveUp } else { Step::Kill }
+    }
+}
+
+fn before(moment: Moment, by: Duration) -> Moment {
+    if moment == Moment::NEVER {
+        return moment;
+    }
+    Moment::since_origin(moment.since(Moment::ORIGIN).saturating_sub(by))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Moment {
+        Moment::since_origin(Duration::from_millis(millis))
+    }
+
+    fn terms(on_lost: OnLost) -> Terms {
+        Terms { on_lost, grace: Duration::from_secs(5), reserve: Duration::from_secs(1) }
+    }
+
+    /// A lease that ends at 30 s.
+    fn plan(on_lost: OnLost) -> Plan {
+        Plan::new(terms(on_lost), at(30_000))
+    }
+
+    #[test]
+    fn grace_and_reserve_take_a_third_of_the_lease_at_most() {
+        let terms =
+            |grace, ttl| Terms::new(OnLost::Term, Duration::from_secs(grace), Duration::from_millis(ttl));
+        let seconds = Duration::from_secs_f64;
+        assert_eq!((terms(5, 30_000).grace, terms(5, 30_000).reserve), (seconds(5.0), seconds(1.0)));
+        assert_eq!(terms(60, 30_000).grace, seconds(9.0));
+        assert_eq!(terms(0, 30_000).grace, Duration::ZERO);
+        for ttl in [50, 51, 100, 1_000, 30_000, 86_400_000] {
+            let terms = terms(1_000_000, ttl);
+            assert!(terms.grace + terms.reserve <= Duration::from_millis(ttl) / 3, "{ttl}: {terms:?}");
+        }
+    }
+
+    #[test]
+    fn an_unconfirmed_lease_ends_the_command_by_term_then_kill_before_it_ends() {
+        let mut plan = plan(OnLost::Term);
+        assert_eq!(plan.step(at(0)), Step::Wait(at(24_000)));
+        assert_eq!(plan.step(at(23_999)), Step::Wait(at(24_000)));
+        assert_eq!(plan.step(at(24_000)), Step::Terminate);
+        assert_eq!(plan.step(at(24_000)), Step::Wait(at(29_000)));
+        assert_eq!(plan.step(at(29_000)), Step::Kill);
+        assert_eq!(plan.step(at(29_001)), Step::Kill);
+    }
+
+    #[test]
+    fn a_confirmation_moves_the_stop_and_never_back() {
+        let mut plan = plan(OnLost::Term);
+        plan.confirmed_until(at(40_000));
+        plan.confirmed_until(at(35_000));
+        assert_eq!(plan.step(at(24_000)), Step::Wait(at(34_000)));
+    }
+
+    #[test]
+    fn a_stop_that_has_begun_goes_on_whatever_is_confirmed_later() {
+        let mut plan = plan(OnLost::Term);
+        assert_eq!(plan.step(at(24_000)), Step::Terminate);
+        plan.confirmed_until(at(40_000));
+        assert_eq!(plan.step(at(24_001)), Step::Wait(at(29_000)));
+        assert_eq!(plan.step(at(29_000)), Step::Kill);
+    }
+
+    #[test]
+    fn a_stop_by_word_gives_the_whole_grace_if_the_lease_has_it() {
+        let mut plan = plan(OnLost::Term);
+        plan.stop(at(10_000));
+        plan.stop(at(11_000));
+        assert_eq!(plan.step(at(10_000)), Step::Terminate);
+        assert_eq!(plan.step(at(10_001)), Step::Wait(at(15_000)));
+        assert_eq!(plan.step(at(15_000)), Step::Kill);
+        assert_eq!(plan.stopping_since(), Some(at(10_000)));
+    }
+
+    #[test]
+    fn a_stop_by_word_is_shortened_to_the_lease() {
+        let mut plan = plan(OnLost::Term);
+        plan.stop(at(27_000));
+        assert_eq!(plan.step(at(27_000)), Step::Terminate);
+        assert_eq!(plan.step(at(27_000)), Step::Wait(at(29_000)));
+    }
+
+    #[test]
+    fn a_watchdog_that_was_stopped_itself_kills_as_soon_as_it_runs() {
+        let mut plan = plan(OnLost::Term);
+        assert_eq!(plan.step(at(31_000)), Step::Kill);
+        assert!(plan.killed());
+    }
+
+    #[test]
+    fn to_kill_is_not_to_ask_first() {
+        let terms = Terms::new(OnLost::Kill, Duration::from_secs(5), Duration::from_secs(30));
+        let mut plan = Plan::new(terms, at(30_000));
+        assert_eq!(plan.step(at(0)), Step::Wait(at(29_000)));
+        plan.stop(at(10));
+        assert_eq!(plan.step(at(10)), Step::Kill);
+    }
+
+    #[test]
+    fn to_warn_is_to_leave_it_alone() {
+        let mut plan = plan(OnLost::Warn);
+        plan.stop(at(10));
+        assert_eq!(plan.step(at(99_000)), Step::Wait(Moment::NEVER));
+        assert_eq!(plan.stopping_since(), None);
+    }
+
+    #[test]
+    fn what_cannot_be_killed_is_given_up_after_the_lease() {
+        let mut plan = plan(OnLost::Term);
+        assert_eq!(plan.step(at(29_000)), Step::Kill);
+        assert_eq!(plan.step(at(29_999)), Step::Kill);
+        assert_eq!(plan.step(at(30_000)), Step::GiveUp);
+    }
+
+    #[test]
+    fn even_a_late_kill_is_given_time_to_work() {
+        let mut plan = plan(OnLost::Term);
+        plan.stop(at(40_000));
+        assert_eq!(plan.step(at(40_000)), Step::Kill);
+        assert_eq!(plan.step(at(40_999)), Step::Kill);
+        assert_eq!(plan.step(at(41_000)), Step::GiveUp);
+    }
+}

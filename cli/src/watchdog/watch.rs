@@ -1,0 +1,237 @@
+//! The watchdog at work: one loop over what has happened and what is to be done.
+
+use super::command::{self, Program};
+use super::family::{self, Family};
+use super::link::Link;
+use super::plan::{Plan, Step};
+use super::protocol::{Ended, Order, Report, Start, Stopped};
+use super::wake::Wake;
+use crate::inherited;
+use crate::terminal::{self, Terminal};
+use leasehold::client::{Clock, Moment, SystemClock};
+use rustix::process::{Pid, Signal, getppid};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How soon a kill is followed by another look. The end of a child is heard at once; this is for those who are not.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Starts the command when it is ordered to, and answers when it is over and was reported.
+pub(super) fn serve(mut link: Link, program: &Program) -> io::Result<()> {
+    let wake = Wake::new()?;
+    let leasehold = Leasehold::this_one();
+    let Some(Order::Start(start)) = link.wait_for_order() else {
+        return Ok(());
+    };
+    link.stop_waiting()?;
+    let mut watch = match Watch::begin(link, wake, leasehold, program, &start) {
+        Ok(watch) => watch,
+        Err((mut link, report)) => {
+            link.report(&report);
+            return Ok(());
+        }
+    };
+    inherited::release_stdout();
+    let mut ended = watch.until_the_end();
+    ended.had_terminal = watch.take_terminal_back(ended.stopped.is_some());
+    watch.link.report(&Report::Ended(ended));
+    Ok(())
+}
+
+/// The process group that `leasehold` is in: whom the terminal belongs to when the command does not have it.
+struct Leasehold {
+    group: Option<Pid>,
+}
+
+impl Leasehold {
+    fn this_one() -> Self {
+        Self { group: getppid().and_then(|parent| terminal::group_of(Some(parent))) }
+    }
+}
+
+struct Watch {
+    link: Link,
+    wake: Wake,
+    clock: SystemClock,
+    leasehold: Leasehold,
+    terminal: Option<Arc<Terminal>>,
+    command: Pid,
+    family: Family,
+    plan: Plan,
+}
+
+impl Watch {
+    fn begin(
+        link: Link,
+        wake: Wake,
+        leasehold: Leasehold,
+        program: &Program,
+        start: &Start,
+    ) -> Result<Self, (Link, Report)> {
+        let clock = SystemClock::new();
+        let mut plan = Plan::new(start.terms, start.lease_end.into());
+        if !matches!(plan.step(clock.now()), Step::Wait(_)) {
+            return Err((link, Report::TooLate));
+        }
+        let terminal = Terminal::controlling().map(Arc::new);
+        let given = terminal.clone().filter(|terminal| {
+            terminal::is_for_command() && leasehold.group.is_some_and(|group| terminal.is_with(group))
+        });
+        match command::start(program, start, given) {
+            Ok(command) => {
+                let mut watch = Self {
+                    link,
+                    wake,
+                    clock,
+                    leasehold,
+                    terminal,
+                    command,
+                    family: Family::of(command, Vec::new()),
+                    plan,
+                };
+                let pid = command.as_raw_pid();
+                watch.link.report(&Report::Started { pid });
+                Ok(watch)
+            }
+            Err(error) => {
+                let errno = error.raw_os_error().unwrap_or_default();
+                Err((link, Report::NotStarted { errno }))
+            }
+        }
+    }
+
+    fn until_the_end(&mut self) -> Ended {
+        loop {
+            self.look_after_children();
+            if let Some(ended) = self.ended() {
+                return ended;
+            }
+            let look_again = match self.plan.step(self.clock.now()) {
+                Step::Wait(moment) => moment,
+                Step::Terminate => self.terminate(),
+                Step::Kill => self.kill(),
+                Step::GiveUp => return self.end(self.family.alive()),
+            };
+            self.sleep_until(look_again);
+            self.obey();
+        }
+    }
+
+    fn terminate(&mut self) -> Moment {
+        self.link.report(&Report::Stopping);
+        // One that is suspended would not hear it; there is lease enough for it to run.
+        self.family.signal_all(&[Signal::TERM, Signal::CONT]);
+        self.clock.now()
+    }
+
+    fn kill(&mut self) -> Moment {
+        self.family.signal_all(&[Signal::KILL]);
+        self.clock.now().plus(LOOK_AGAIN)
+    }
+
+    /// The end, if everything that must be over is.
+    fn ended(&self) -> Option<Ended> {
+        family::exit_of(self.command)?;
+        if self.plan.stopping_since().is_none() {
+            return Some(self.end(self.family.alive_in_group()));
+        }
+        let over = match self.family.lives() {
+            Some(lives) => !lives,
+            // Nobody survives a kill, and nobody else can be trusted to have listened.
+            None => self.plan.killed(),
+        };
+        over.then(|| self.end(Vec::new()))
+    }
+
+    fn end(&self, left: Vec<i32>) -> Ended {
+        let stopped = self
+            .plan
+            .stopping_since()
+            .map(|since| Stopped { killed: self.plan.killed(), took: self.clock.now().since(since) });
+        Ended { exit: family::exit_of(self.command), stopped, left, had_terminal: false }
+    }
+
+    fn sleep_until(&mut self, moment: Moment) {
+        let socket = (!self.link.is_closed()).then(|| std::os::fd::AsFd::as_fd(&self.link));
+        self.wake.sleep_until(moment, socket);
+    }
+}
+
+/// What it is told.
+impl Watch {
+    fn obey(&mut self) {
+        while let Some(order) = self.link.order() {
+            match order {
+                Order::ConfirmedUntil(moment) => self.plan.confirmed_until(moment.into()),
+                Order::Signal(number) => {
+                    if let Some(signal) = Signal::from_named_raw(number) {
+                        self.family.signal_group(signal);
+                    }
+                }
+                Order::Continue => self.go_on(),
+                Order::Stop => self.plan.stop(self.clock.now()),
+                Order::Start(_) => {}
+            }
+        }
+        if self.link.is_closed() {
+            // Nobody renews any more.
+            self.plan.stop(self.clock.now());
+        }
+    }
+
+    fn go_on(&self) {
+        self.give_terminal();
+        self.family.signal_group(Signal::CONT);
+    }
+}
+
+/// What its children do.
+impl Watch {
+    fn look_after_children(&mut self) {
+        // The command keeps its number until the last signal to its group is sent: it is not reaped here.
+        family::reap(&[self.command]);
+        if let Some(signal) = family::suspension_of(self.command) {
+            self.suspended_by(signal);
+        }
+    }
+
+    fn suspended_by(&mut self, signal: Signal) {
+        if self.plan.stopping_since().is_some() {
+            return self.family.signal_group(Signal::CONT);
+        }
+        // It wants the terminal, and it is ours to give.
+        if matches!(signal, Signal::TTIN | Signal::TTOU) && self.give_terminal() {
+            return self.family.signal_group(Signal::CONT);
+        }
+        let had_terminal = self.take_terminal_back(false);
+        self.link.report(&Report::Suspended { signal: signal.as_raw(), had_terminal });
+    }
+
+    /// Gives the command the terminal, if `leasehold`'s group has it.
+    fn give_terminal(&self) -> bool {
+        let (Some(terminal), Some(leasehold)) = (&self.terminal, self.leasehold.group) else {
+            return false;
+        };
+        let ours = terminal.is_with(leasehold);
+        if ours {
+            terminal.give_to(self.command);
+        }
+        ours
+    }
+
+    /// Takes the terminal back from the command, if that has it.
+    fn take_terminal_back(&self, stopped: bool) -> bool {
+        let (Some(terminal), Some(leasehold)) = (&self.terminal, self.leasehold.group) else {
+            return false;
+        };
+        let theirs = terminal.is_with(self.command);
+        if theirs {
+            terminal.give_to(leasehold);
+            if stopped {
+                terminal.restore_modes();
+            }
+        }
+        theirs
+    }
+}

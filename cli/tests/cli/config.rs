@@ -1,0 +1,120 @@
+//! Which store: flags, environment, files, and how that is shown.
+
+use crate::support::{Place, Said};
+use leasehold_conformance::servers::RedisServer;
+
+#[test]
+fn a_flag_wins_over_the_environment_and_that_over_a_file() {
+    let place = Place::new();
+    place.file(
+        "leasehold.toml",
+        "default = \"f\"\n[profile.f]\nurl = \"sqlite:file.db\"\n[profile.g]\nurl = \"sqlite:g.db\"\n",
+    );
+    let url = |words: &[&str], environment: &[(&str, &str)]| {
+        let mut command = place.command(words);
+        command.envs(environment.iter().copied());
+        let said = Said::of(&command.output().unwrap());
+        let line = said.code(0).out.lines().find(|line| line.starts_with("url")).unwrap().to_owned();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let environment = [("LEASEHOLD_URL", "sqlite:env.db")];
+    assert_eq!(url(&["config", "show"], &[]), "url = \"sqlite:file.db\" # ./leasehold.toml:3");
+    assert_eq!(url(&["-p", "g", "config", "show"], &[]), "url = \"sqlite:g.db\" # ./leasehold.toml:5");
+    assert_eq!(url(&["config", "show"], &environment), "url = \"sqlite:env.db\" # env LEASEHOLD_URL");
+    assert_eq!(
+        url(&["-u", "sqlite:flag.db", "config", "show"], &environment),
+        "url = \"sqlite:flag.db\" # given"
+    );
+}
+
+#[test]
+fn every_value_is_shown_with_its_source() {
+    let place = Place::with_store("sqlite:/tmp/x.db");
+    let expected = "\
+url = \"sqlite:/tmp/x.db\"  # env LEASEHOLD_URL
+prefix = \"\"               # default
+ttl = \"30s\"               # default
+wait = \"forever\"          # default
+max_hold = \"none\"         # default
+hold_at_least = \"0s\"      # default
+";
+    place.say(["config", "show"]).expect(0, expected, "");
+    let json: serde_json::Value = serde_json::from_str(&place.say(["config", "show", "--json"]).out).unwrap();
+    assert_eq!(
+        json[0],
+        serde_json::json!({"key": "url", "value": "sqlite:/tmp/x.db", "source": "env LEASEHOLD_URL"})
+    );
+}
+
+#[test]
+fn the_file_that_counts_is_told() {
+    let place = Place::new();
+    let none = place.say(["config", "path"]);
+    assert_eq!((none.code, none.out.as_str()), (Some(0), ""));
+    assert!(
+        none.err.starts_with("leasehold: there is no configuration file; looked for ./leasehold.toml, "),
+        "{}",
+        none.err
+    );
+    let file = place.file("mine.toml", "[defaults]\nttl = \"10s\"\n");
+    let file = file.to_str().unwrap();
+    place.say(["--config", file, "config", "path"]).expect(0, &format!("{file}\n"), "");
+    let mut named = place.command(["config", "path"]);
+    named.env("LEASEHOLD_CONFIG", file);
+    Said::of(&named.output().unwrap()).expect(0, &format!("{file}\n"), "");
+}
+
+#[test]
+fn the_defaults_of_the_file_hold() {
+    let place = Place::new();
+    place.file("leasehold.toml", "[defaults]\nttl = \"10s\"\nwait = \"0\"\n");
+    let ttl = |words: &[&str]| place.say(words).out;
+    let script = "echo $LEASEHOLD_TTL_MS";
+    assert_eq!(ttl(&["run", "x", "--", "sh", "-c", script]), "10000\n");
+    assert_eq!(ttl(&["run", "--ttl", "20s", "x", "--", "sh", "-c", script]), "20000\n");
+    let _holder = place.hold("x");
+    place.say(["run", "x", "--", "true"]).code(75);
+}
+
+#[test]
+fn unknown_keys_are_refused_with_the_nearest() {
+    let place = Place::new();
+    place.file("leasehold.toml", "[defaults]\ntll = \"10s\"\n");
+    let said = place.say(["run", "x", "--", "true"]);
+    said.code(78);
+    assert!(said.err.contains("leasehold.toml:2") && said.err.contains("\"ttl\""), "{}", said.err);
+}
+
+#[test]
+fn a_check_connects_and_says_what_it_found() {
+    let (place, server) = Place::with_redis();
+    let said = place.say(["config", "check"]);
+    assert!(said.code(0).out.starts_with(&format!("{} answers", server.url())), "{said:?}");
+    server.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).unwrap();
+    let said = place.say(["config", "check"]);
+    assert!(said.out.contains("W_EVICT") || said.out.contains("EVICT"), "{said:?}");
+    let json: serde_json::Value =
+        serde_json::from_str(&place.say(["config", "check", "--json"]).out).unwrap();
+    assert!(
+        json.as_array().unwrap().iter().any(|finding| finding["code"].as_str().unwrap().contains("EVICT"))
+    );
+}
+
+#[test]
+fn a_check_of_a_store_that_is_away_says_so() {
+    let mut server = RedisServer::start().unwrap();
+    server.kill();
+    let place = Place::with_store(server.url());
+    place.say(["config", "check"]).code(69);
+}
+
+#[test]
+fn a_secret_that_everybody_may_read_is_warned_of() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let file = place.file("leasehold.toml", "default = \"p\"\n[profile.p]\nurl = \"redis://:S3CR3T@h\"\n");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let said = place.say(["config", "show"]);
+    assert!(said.code(0).err.starts_with("warning: "), "{said:?}");
+    assert!(!format!("{said:?}").contains("S3CR3T"));
+}

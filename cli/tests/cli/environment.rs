@@ -1,0 +1,80 @@
+//! What the command finds in its environment.
+
+use crate::support::{Place, Said};
+use std::collections::BTreeMap;
+
+fn environment(said: &Said) -> BTreeMap<String, String> {
+    let pairs = said.out.lines().filter_map(|line| line.split_once('='));
+    let ours = pairs.filter(|(name, _)| name.starts_with("LEASEHOLD"));
+    ours.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+#[test]
+fn the_command_is_told_of_its_lock() {
+    let place = Place::new();
+    let said = place.say(["run", "--ttl", "1m 30s", "a b", "--", "env"]);
+    let mut told = environment(&said);
+    assert_eq!(told.remove("LEASEHOLD_HELD").as_deref(), Some("1"));
+    assert_eq!(told.remove("LEASEHOLD_NAME").as_deref(), Some("a b"));
+    assert_eq!(told.remove("LEASEHOLD_BACKEND").as_deref(), Some("sqlite"));
+    assert_eq!(told.remove("LEASEHOLD_TTL_MS").as_deref(), Some("90000"));
+    let token: u64 = told.remove("LEASEHOLD_TOKEN").unwrap().parse().unwrap();
+    assert!(token > 0);
+    let acquired_at = told.remove("LEASEHOLD_ACQUIRED_AT").unwrap();
+    assert!(acquired_at.starts_with("20") && acquired_at.ends_with('Z'), "{acquired_at}");
+    let stack = told.remove("LEASEHOLD_STACK").unwrap();
+    assert!(stack.ends_with(&format!(":{token}:a%20b")), "{stack}");
+    assert_eq!(told, BTreeMap::new());
+}
+
+#[test]
+fn tokens_grow_from_run_to_run() {
+    let place = Place::new();
+    let token = || {
+        let said = place.say(["-q", "run", "x", "--", "sh", "-c", "echo $LEASEHOLD_TOKEN"]);
+        said.out.trim().parse::<u64>().unwrap()
+    };
+    let (first, second) = (token(), token());
+    assert!(first < second, "{first} {second}");
+}
+
+#[test]
+fn the_inner_lock_wins_and_the_stack_has_both() {
+    let place = Place::new();
+    let said = place
+        .command(["-q", "run", "outer", "--", env!("CARGO_BIN_EXE_leasehold"), "run", "inner", "--", "env"])
+        .output()
+        .unwrap();
+    let told = environment(&Said::of(&said));
+    assert_eq!(told["LEASEHOLD_NAME"], "inner");
+    let stack = &told["LEASEHOLD_STACK"];
+    let names: Vec<&str> = stack.split(',').map(|entry| entry.rsplit(':').next().unwrap()).collect();
+    assert_eq!(names, ["outer", "inner"]);
+    assert!(stack.ends_with(&format!("{}:inner", told["LEASEHOLD_TOKEN"])));
+}
+
+#[test]
+fn the_token_is_written_where_it_is_asked_for_and_kept_from_the_command() {
+    let place = Place::new();
+    let script = r#""$0" -q run --token-fd 3 x -- sh -c 'echo $LEASEHOLD_TOKEN; ls /proc/self/fd' 3>token"#;
+    let said = place.shell(script);
+    let token = std::fs::read_to_string(place.path().join("token")).unwrap();
+    assert_eq!(said.out, format!("{token}{}", place.shell("ls /proc/self/fd").out));
+}
+
+#[test]
+fn the_command_finds_signals_as_it_would_without_a_lock() {
+    let place = Place::new();
+    let signals = |said: Said| -> Vec<(String, u64)> {
+        let sets = said.out.lines().filter_map(|line| line.split_once(":\t"));
+        let sets = sets.filter(|(name, _)| ["SigBlk", "SigIgn", "SigCgt"].contains(name));
+        // Without the real-time signals: the C library has two of its own among them, and ignores them as it likes.
+        sets.map(|(name, set)| (name.to_owned(), u64::from_str_radix(set, 16).unwrap() & 0x7fff_ffff))
+            .collect()
+    };
+    for trap in ["true", "trap '' HUP", "trap '' TERM INT QUIT HUP"] {
+        let bare = place.shell(&format!("{trap}; cat /proc/self/status"));
+        let locked = place.shell(&format!("{trap}; \"$0\" -q run x -- cat /proc/self/status"));
+        assert_eq!(signals(locked), signals(bare), "{trap}");
+    }
+}

@@ -1,0 +1,207 @@
+//! Every message: what is wrong, with the value and the limit, and what to do next.
+
+use crate::support::Place;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+/// The whole of what is said, for a command line and an environment.
+fn said(place: &Place, words: &[&str]) -> String {
+    place.say(words).err
+}
+
+#[test]
+fn what_is_wrong_with_a_value_is_said_in_its_own_words() {
+    let place = Place::with_store("sqlite:locks.db");
+    let long = "x".repeat(513);
+    let cases: [(&[&str], &str); 18] = [
+        (
+            &["run", "", "--", "true"],
+            "error[E_INVALID]: invalid lock name: it is empty\n  help     give it at least one character\n",
+        ),
+        (
+            &["run", &long, "--", "true"],
+            "error[E_INVALID]: invalid lock name: 513 bytes, limit 512\n  help     shorten it, or use a digest of it\n",
+        ),
+        (
+            &["try", "a\nb"],
+            "error[E_INVALID]: invalid lock name: control character U+000A at byte 1\n  help     take it out, or percent-encode it\n",
+        ),
+        (
+            &["run"],
+            "error[E_INVALID]: invalid lock name: there is none\n  help     write leasehold run NAME -- COMMAND\n",
+        ),
+        (
+            &["run", "x"],
+            "error[E_INVALID]: invalid command: there is none\n  help     write it behind two dashes: leasehold run NAME -- COMMAND\n",
+        ),
+        (
+            &["run", "x", "--", ""],
+            "error[E_INVALID]: invalid command: it is empty\n  help     name a program\n",
+        ),
+        (
+            &["run", "--ttl", "30", "x", "--", "true"],
+            "error[E_INVALID]: invalid ttl: \"30\" has no unit\n  help     write 30s or 30ms\n",
+        ),
+        (
+            &["run", "--ttl", "0s", "x", "--", "true"],
+            "error[E_INVALID]: invalid ttl: 0ns, at least 50ms\n  help     lengthen it\n",
+        ),
+        (
+            &["run", "--ttl", "1ns", "x", "--", "true"],
+            "error[E_INVALID]: invalid ttl: 1ns, at least 50ms\n  help     lengthen it\n",
+        ),
+        (
+            &["run", "--ttl", "25h", "x", "--", "true"],
+            "error[E_INVALID]: invalid ttl: 90000s, at most 86400s\n  help     shorten it: a lease that is renewed need not outlast the work\n",
+        ),
+        (
+            &["run", "--ttl", "584942417355y", "x", "--", "true"],
+            "error[E_INVALID]: invalid ttl: \"584942417355y\": number is too large or cannot be represented",
+        ),
+        (
+            &["run", "--ttl", "-5s", "x", "--", "true"],
+            "error[E_INVALID]: invalid ttl: \"-5s\": expected number at 0\n  help     write it like 30s, 1500ms or 1m 30s\n",
+        ),
+        (
+            &["run", "--hold-at-least", "12s", "--max-hold", "10s", "x", "--", "true"],
+            "error[E_INVALID]: invalid hold_at_least: 12s is longer than max_hold 10s\n  help     make it the shorter of the two\n",
+        ),
+        (
+            &["run", "--max-hold", "0s", "x", "--", "true"],
+            "error[E_INVALID]: invalid max_hold: it is zero\n  help     give it a time, or leave it out\n",
+        ),
+        (
+            &["run", "--info", &format!("k={}", "x".repeat(1024)), "x", "--", "true"],
+            "error[E_INVALID]: invalid holder info: ",
+        ),
+        (
+            &["run", "--status-fd", "77", "x", "--", "true"],
+            "error[E_INVALID]: invalid status-fd: descriptor 77 is not open\n  help     open it when you call: 77>FILE\n",
+        ),
+        (
+            &["run", "x", "--", "no-such-command"],
+            "error[E_COMMAND]: cannot execute \"no-such-command\": it was not found\n  help     check its spelling, and PATH\n",
+        ),
+        (
+            &["run", "x", "--", "/tmp"],
+            "error[E_COMMAND]: cannot execute \"/tmp\": it is a directory\n  help     name a program\n",
+        ),
+    ];
+    for (words, expected) in cases {
+        let said = said(&place, words);
+        assert!(said.starts_with(expected), "{words:?}: {said}");
+        assert!(!expected.ends_with('\n') || said == expected, "{words:?}: {said}");
+    }
+    assert!(!place.path().join("locks.db").exists(), "something was created");
+}
+
+#[test]
+fn what_the_parser_of_the_command_line_refuses_says_what_it_takes() {
+    let place = Place::new();
+    let cases: [(&[&str], &str); 7] = [
+        (
+            &["run", "-w", "soon", "x", "--", "true"],
+            "error: invalid value 'soon' for '--wait <TIME>': \"soon\": expected number at 0; write it like 30s, 1500ms or 1m 30s\n",
+        ),
+        (
+            &["run", "--grace", "5", "x", "--", "true"],
+            "error: invalid value '5' for '--grace <TIME>': \"5\" has no unit; write 5s or 5ms\n",
+        ),
+        (
+            &["run", "--info", "a", "x", "--", "true"],
+            "error: invalid value 'a' for '--info <KEY=VALUE>': write it as KEY=VALUE\n",
+        ),
+        (
+            &["run", "--on-lost", "cry", "x", "--", "true"],
+            "error: invalid value 'cry' for '--on-lost <HOW>'\n  [possible values: term, kill, warn]\n",
+        ),
+        (
+            &["run", "x", "echo", "hi"],
+            "error: the command stands behind two dashes: leasehold run NAME -- echo …\n",
+        ),
+        (&["rum"], "error: unrecognized subcommand 'rum'\n"),
+        (&["release", "x"], "error: the following required arguments were not provided:\n  --force\n"),
+    ];
+    for (words, expected) in cases {
+        let said = said(&place, words);
+        assert!(said.starts_with(expected), "{words:?}: {said}");
+    }
+}
+
+#[test]
+fn a_name_that_is_not_text_is_refused() {
+    let place = Place::new();
+    let odd = OsStr::from_bytes(b"a\xff");
+    let expected =
+        "error[E_INVALID]: invalid lock name: it is not UTF-8\n  help     use UTF-8, or percent-encode it\n";
+    for verb in ["try", "inspect", "hold"] {
+        place.say([OsStr::new(verb), odd]).expect(64, "", expected);
+    }
+    let words = [OsStr::new("run"), odd, OsStr::new("--"), OsStr::new("true")];
+    place.say(words).expect(64, "", expected);
+}
+
+#[test]
+fn a_name_may_begin_with_a_dash() {
+    let place = Place::new();
+    let said = place.say(["-q", "run", "--", "-n", "--", "sh", "-c", "printf '%s\n' $LEASEHOLD_NAME"]);
+    said.expect(0, "-n\n", "");
+    let mut holder = place.start(["hold", "--", "-n"]);
+    holder.line("{\"name\":\"-n\"");
+    place.say(["try", "--", "-n"]).code(75);
+}
+
+#[test]
+fn arguments_of_the_command_need_not_be_text() {
+    let place = Place::new();
+    let odd = OsStr::from_bytes(b"a\xff b");
+    let mut words = ["-q", "run", "x", "--", "printf", "%s"].map(OsStr::new).to_vec();
+    words.push(odd);
+    let output = place.command(words).output().unwrap();
+    assert_eq!(output.stdout, b"a\xff b");
+}
+
+#[test]
+fn a_store_that_nobody_serves_is_said_with_the_nearest() {
+    let place = Place::new();
+    let err = said(&place, &["-u", "reddis://h", "run", "x", "--", "true"]);
+    assert!(err.starts_with("error[E_MISCONFIGURED]: no backend for \"reddis://\"\n  help     did you mean \"redis\"? compiled in: "), "{err}");
+}
+
+#[test]
+fn a_state_directory_that_cannot_be_written_is_said() {
+    let place = Place::new();
+    // A file where the directory should be: root, who runs this in a container, is not stopped by permissions.
+    place.file("state", "");
+    let said = place.say(["run", "x", "--", "true"]);
+    said.code(78);
+    assert!(said.err.contains(&place.path().join("state").display().to_string()), "{}", said.err);
+}
+
+#[test]
+fn a_configuration_file_that_cannot_be_read_is_said() {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("leasehold.toml")).unwrap();
+    let said = place.say(["run", "x", "--", "true"]);
+    said.code(78);
+    assert!(said.err.contains("leasehold.toml"), "{}", said.err);
+    let missing = place.say(["--config", "/no/such/file.toml", "run", "x", "--", "true"]);
+    missing.code(78);
+    assert!(missing.err.contains("/no/such/file.toml"), "{}", missing.err);
+}
+
+#[test]
+fn quiet_says_one_line_and_quieter_none() {
+    let place = Place::new();
+    let _holder = place.hold("x");
+    let quiet = place.say(["-q", "run", "-n", "x", "--", "true"]);
+    assert_eq!((quiet.code, quiet.err.lines().count()), (Some(75), 1));
+    place.say(["-qq", "run", "-n", "x", "--", "true"]).expect(75, "", "");
+}
+
+#[test]
+fn colours_are_for_terminals_and_for_those_who_insist() {
+    let place = Place::new();
+    assert!(!said(&place, &["run"]).contains('\x1b'));
+    assert!(said(&place, &["--color", "always", "run"]).contains("\x1b["));
+}

@@ -1,0 +1,183 @@
+//! What the exit code says.
+
+use crate::support::{Place, Running, gone};
+use leasehold_conformance::servers::RedisServer;
+use rustix::process::Signal;
+
+fn code_of(place: &Place, words: &[&str]) -> i32 {
+    let said = place.say(words);
+    said.code.unwrap_or_else(|| panic!("{words:?}: {said:?}"))
+}
+
+#[test]
+fn it_is_the_commands_own() {
+    let place = Place::new();
+    for code in [0, 1, 7, 64, 75, 80, 255] {
+        assert_eq!(code_of(&place, &["run", "x", "--", "sh", "-c", &format!("exit {code}")]), code);
+    }
+}
+
+#[test]
+fn it_is_128_and_the_signal_that_ended_the_command() {
+    let place = Place::new();
+    for signal in [Signal::TERM, Signal::INT, Signal::KILL, Signal::USR1, Signal::SEGV] {
+        let script = format!("ulimit -c 0; kill -{} $$", signal.as_raw());
+        assert_eq!(code_of(&place, &["run", "x", "--", "sh", "-c", &script]), 128 + signal.as_raw());
+    }
+}
+
+#[test]
+fn it_is_75_if_the_lock_is_held_or_what_the_caller_wants_it_to_be() {
+    let place = Place::new();
+    let _holder = place.hold("x");
+    assert_eq!(code_of(&place, &["run", "-n", "x", "--", "true"]), 75);
+    assert_eq!(code_of(&place, &["run", "-w", "0", "x", "--", "true"]), 75);
+    assert_eq!(code_of(&place, &["run", "-w", "0.05", "x", "--", "true"]), 75);
+    assert_eq!(code_of(&place, &["run", "-n", "-E", "0", "x", "--", "true"]), 0);
+    assert_eq!(code_of(&place, &["run", "-w", "50ms", "-E", "3", "x", "--", "true"]), 3);
+    assert_eq!(code_of(&place, &["hold", "-n", "x"]), 75);
+}
+
+#[test]
+fn it_is_64_for_a_wrong_command_line() {
+    let place = Place::new();
+    let wrong: [&[&str]; 15] = [
+        &[],
+        &["rum"],
+        &["run"],
+        &["run", "x"],
+        &["run", "x", "--"],
+        &["run", "x", "--", ""],
+        &["run", "x", "true"],
+        &["run", "x", "-c", "true", "--", "true"],
+        &["run", "-n", "-w", "1", "x", "--", "true"],
+        &["run", "-E", "256", "x", "--", "true"],
+        &["run", "--ttl", "30", "x", "--", "true"],
+        &["run", "--status-fd", "77", "x", "--", "true"],
+        &["run", "", "--", "true"],
+        &["release", "x"],
+        &["run", "-u", "sqlite:x", "-p", "y", "x", "--", "true"],
+    ];
+    for words in wrong {
+        assert_eq!(code_of(&place, words), 64, "{words:?}");
+    }
+    assert!(!place.default_store().exists(), "something was created");
+}
+
+#[test]
+fn it_is_69_if_the_store_cannot_be_reached() {
+    // Nobody listens on port 1.
+    let place = Place::with_store("redis://127.0.0.1:1");
+    assert_eq!(code_of(&place, &["run", "x", "--", "true"]), 69);
+    assert_eq!(code_of(&place, &["try", "x"]), 69);
+}
+
+#[test]
+fn it_is_69_if_the_store_does_not_answer() {
+    let server = RedisServer::start().unwrap();
+    server.pause();
+    let place = Place::with_store(format!("{}?timeout=50ms&connect_timeout=50ms", server.url()));
+    assert_eq!(code_of(&place, &["run", "-n", "x", "--", "true"]), 69);
+}
+
+#[test]
+fn it_is_77_if_the_store_refuses_us() {
+    let server = RedisServer::start_with(&["--requirepass", "right"]).unwrap();
+    let place = Place::with_store(server.url().replace("//", "//:wrong@"));
+    assert_eq!(code_of(&place, &["run", "x", "--", "true"]), 77);
+}
+
+#[test]
+fn it_is_78_for_a_wrong_configuration() {
+    for url in
+        ["nosuch://h", "sqlite:", "sqlite::memory:", "redis://h?timout=1s", "sqlite:/nowhere/at/all/x.db"]
+    {
+        let place = Place::with_store(url);
+        assert_eq!(code_of(&place, &["run", "x", "--", "true"]), 78, "{url}");
+    }
+}
+
+#[test]
+fn it_is_126_or_127_before_anybody_is_kept_out() {
+    let place = Place::new();
+    let plain = place.file("plain", "");
+    assert_eq!(code_of(&place, &["run", "x", "--", "no-such-command"]), 127);
+    assert_eq!(code_of(&place, &["run", "x", "--", "./no-such-file"]), 127);
+    assert_eq!(code_of(&place, &["run", "x", "--", "/"]), 126);
+    assert_eq!(code_of(&place, &["run", "x", "--", plain.to_str().unwrap()]), 126);
+    assert!(!place.default_store().exists(), "the store was opened");
+}
+
+#[test]
+fn what_only_the_kernel_can_tell_is_found_when_it_is_executed_and_the_lock_is_given_back() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let script = place.file("script", "#!/no/such/interpreter\n");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let said = place.say(["-q", "run", "x", "--", "./script"]);
+    said.expect(
+        127,
+        "",
+        "error[E_COMMAND]: cannot execute \"./script\": No such file or directory (os error 2)\n",
+    );
+    assert!(!place.is_held("x"));
+}
+
+#[test]
+fn it_is_80_if_the_lock_was_lost() {
+    let place = Place::new();
+    let mut run =
+        place.start(["run", "--ttl", "600ms", "x", "--", "sh", "-c", "echo pid $$; exec sleep 1000"]);
+    let command = run.process_line("pid ");
+    place.say(["release", "--force", "--yes", "x"]).code(0);
+    run.wait().code(80);
+    gone(&[command]);
+}
+
+/// The command ends by itself, while the store is dead.
+fn run_without_release(words: &[&str], script: &str) -> (i32, String) {
+    let (place, mut server) = Place::with_redis();
+    let mut all = vec!["run"];
+    all.extend(words);
+    all.extend(["x", "--", "sh", "-c", script]);
+    let mut command = place.command(&all);
+    command.stdin(std::process::Stdio::piped());
+    let mut run = Running::start(command);
+    run.line("pid ");
+    server.kill();
+    run.write("go\n");
+    let said = run.wait();
+    (said.code.unwrap(), said.err)
+}
+
+#[test]
+fn a_failed_release_never_hides_the_commands_own() {
+    let (code, err) = run_without_release(&[], "echo pid $$; read go; exit 7");
+    assert_eq!(code, 7);
+    assert!(err.starts_with("warning: the release of \"x\" was not confirmed: "), "{err}");
+    assert!(err.ends_with("  help     it is free when its lease ends at the latest\n"), "{err}");
+}
+
+#[test]
+fn it_is_81_for_a_failed_release_if_that_is_asked_for() {
+    let (code, err) = run_without_release(&["--strict-release"], "echo pid $$; read go; exit 7");
+    assert_eq!(code, 81);
+    assert!(
+        err.contains("]: the command has ended, but the release of its lock was not confirmed: "),
+        "{err}"
+    );
+}
+
+#[test]
+fn a_program_that_asked_is_told_how_it_ended() {
+    let place = Place::new();
+    let told = |words: &str| {
+        place.shell(&format!("\"$0\" run --status-fd 3 {words} 3>status"));
+        std::fs::read_to_string(place.path().join("status")).unwrap()
+    };
+    assert_eq!(told("x -- sh -c 'exit 5'"), "{\"outcome\":\"ended\",\"command\":5,\"code\":5}\n");
+    assert_eq!(told("x -- sh -c 'kill $$'"), "{\"outcome\":\"ended\",\"command\":143,\"code\":143}\n");
+    assert_eq!(told("x -- nosuch"), "{\"outcome\":\"failed\",\"command\":null,\"code\":127}\n");
+    let _holder = place.hold("x");
+    assert_eq!(told("-n -E 0 x -- true"), "{\"outcome\":\"not_acquired\",\"command\":null,\"code\":0}\n");
+}

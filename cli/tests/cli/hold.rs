@@ -1,0 +1,67 @@
+//! `leasehold hold`: a lock without a command.
+
+use crate::support::{Place, Running};
+use rustix::process::Signal;
+use std::process::Stdio;
+
+#[test]
+fn it_says_on_one_line_what_it_holds_and_lets_go_at_the_end_of_its_input() {
+    let place = Place::new();
+    let mut command = place.command(["-q", "hold", "--ttl", "10s", "x"]);
+    command.stdin(Stdio::piped());
+    let mut hold = Running::start(command);
+    let line = format!("{{{}", hold.line("{"));
+    let told: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(told["name"], "x");
+    assert_eq!(told["backend"], "sqlite");
+    assert_eq!(told["ttl_ms"], 10_000);
+    assert!(told["token"].as_u64().unwrap() > 0);
+    assert!(told["acquired_at"].as_str().unwrap().ends_with('Z'));
+    assert!(place.is_held("x"));
+    hold.end_input();
+    hold.wait().expect(0, &format!("{line}\n"), "");
+    assert!(!place.is_held("x"));
+}
+
+#[test]
+fn without_a_pipe_it_holds_until_a_signal() {
+    let place = Place::new();
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let mut hold = place.start(["hold", "x"]);
+        hold.line("{");
+        assert!(place.is_held("x"));
+        hold.signal(signal);
+        hold.wait().code(0);
+        assert!(!place.is_held("x"));
+    }
+}
+
+#[test]
+fn it_ends_with_80_when_the_lock_is_lost() {
+    let place = Place::new();
+    let mut hold = place.start(["-q", "hold", "--ttl", "600ms", "x"]);
+    hold.line("{");
+    place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
+    let said = hold.wait();
+    assert!(said.code(80).err.starts_with("error[E_LOST]: lock \"x\" was lost after "), "{}", said.err);
+    assert!(said.err.ends_with(": the store no longer has it\n"), "{}", said.err);
+}
+
+#[test]
+fn a_reader_that_is_gone_gets_no_lock_held_for_it() {
+    let place = Place::new();
+    let mut shell = std::process::Command::new("bash");
+    place.settle(&mut shell);
+    let script = r#""$0" -v hold x 2>err | true; echo "${PIPESTATUS[0]}""#;
+    // `true` has ended before the line is written, if the lock is granted only then.
+    let mut holder = place.hold("x");
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_leasehold")]);
+    let piped = Running::start(shell);
+    crate::support::until("it waits", || {
+        std::fs::read_to_string(place.path().join("err")).is_ok_and(|err| err.contains("waiting: "))
+    });
+    holder.end_input();
+    holder.wait().code(0);
+    piped.wait().expect(0, "141\n", "");
+    assert!(!place.is_held("x"));
+}

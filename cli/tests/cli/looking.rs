@@ -1,0 +1,178 @@
+//! Looking at locks, and taking one away: `ls`, `try`, `inspect`, `release --force`, `init`.
+
+use crate::quickstart::host;
+use crate::support::{Place, Said};
+use std::process::Stdio;
+
+#[test]
+fn a_free_lock_is_free_and_asking_takes_nothing() {
+    let place = Place::new();
+    place.say(["run", "warm", "--", "true"]);
+    place.say(["try", "x"]).expect(0, "\"x\" is free\n", "");
+    place.say(["try", "--json", "x"]).expect(0, "{\"name\":\"x\",\"held\":false,\"lock\":null}\n", "");
+    place.say(["inspect", "x"]).expect(0, "\"x\" is free\n", "");
+    place.say(["ls"]).expect(0, "", "");
+    place.say(["ls", "--json"]).expect(0, "[]\n", "");
+}
+
+#[test]
+fn a_held_lock_is_shown_with_its_holder() {
+    let place = Place::new();
+    let mut run = place.start([
+        "-q",
+        "run",
+        "--info",
+        "version=1.4",
+        "job/a",
+        "--",
+        "sh",
+        "-c",
+        "echo $LEASEHOLD_TOKEN; exec sleep 1000",
+    ]);
+    let token = run.line("");
+    let holder = format!("ada@{}:{} (sh …)", host(), run.process().number());
+    let shown = place.say(["inspect", "job/a"]);
+    let lines: Vec<&str> = shown.code(0).out.lines().collect();
+    assert!(lines[0].starts_with(&format!("\"job/a\" is held by {holder} for ")), "{}", lines[0]);
+    assert_eq!(lines[1], format!("  holder   {holder}"));
+    assert!(lines[2].starts_with("  since    20") && lines[3].starts_with("  until    20"), "{lines:?}");
+    assert_eq!(lines[4], "  info     version=1.4");
+    assert_eq!(lines[5], format!("  token    {token}"));
+    assert!(lines[6].starts_with("  owner    ") && lines[6].ends_with('…'), "{}", lines[6]);
+
+    let json = place.say(["inspect", "--json", "job/a"]);
+    let state: serde_json::Value = serde_json::from_str(&json.code(0).out).unwrap();
+    assert_eq!(state["held"], true);
+    assert_eq!(state["lock"]["token"].to_string(), token);
+    assert_eq!(state["lock"]["holder"]["labels"]["version"], "1.4");
+    assert_eq!(state["waiters"], serde_json::json!([]));
+}
+
+#[test]
+fn the_list_is_a_table_in_columns_and_can_be_narrowed() {
+    let place = Place::new();
+    let _held = [place.hold("job/a"), place.hold("job/a longer name"), place.hold("other")];
+    let listed = place.say(["ls", "job/"]);
+    let lines: Vec<&str> = listed.code(0).out.lines().collect();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[0].starts_with("NAME               HOLDER"), "{}", lines[0]);
+    let holder_at = lines[0].find("HOLDER").unwrap();
+    for (line, name) in lines[1..].iter().zip(["job/a", "job/a longer name"]) {
+        assert_eq!(line[..holder_at].trim_end(), name);
+        assert!(line[holder_at..].starts_with("ada@"), "{line}");
+        assert!(line.contains("leasehold hold"), "{line}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&place.say(["ls", "--json"]).out).unwrap();
+    let names: Vec<&str> =
+        json.as_array().unwrap().iter().map(|lock| lock["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["job/a", "job/a longer name", "other"]);
+}
+
+/// What another program left in the store must not move the cursor.
+#[test]
+fn odd_text_from_the_store_is_shown_safely() {
+    let (place, _server) = Place::with_redis();
+    let odd = "evil\u{1b}[2J\u{202e}";
+    let mut held = place.start(["hold", "--info", &format!("k={odd}"), "n\u{202e}ame"]);
+    held.line("{");
+    for words in [["ls", "--color=always"], ["inspect", "n\u{202e}ame"], ["try", "n\u{202e}ame"]] {
+        let said = place.say(words);
+        let all = format!("{}{}", said.out, said.err);
+        assert!(!all.contains("\u{1b}[2J") && !all.contains('\u{202e}'), "{words:?}: {all:?}");
+    }
+}
+
+#[test]
+fn the_holder_can_be_told_from_the_exit_code_alone() {
+    let place = Place::new();
+    let _held = place.hold("x");
+    let said = place.say(["-q", "try", "x"]);
+    assert_eq!((said.code, said.err.as_str()), (Some(75), ""));
+    assert!(said.out.starts_with("\"x\" is held by ada@"));
+}
+
+#[test]
+fn a_lock_is_taken_away_only_from_the_holder_that_was_meant() {
+    let place = Place::new();
+    let mut hold = place.start(["hold", "--ttl", "600ms", "x"]);
+    let told: serde_json::Value = serde_json::from_str(&format!("{{{}", hold.line("{"))).unwrap();
+    let token = told["token"].to_string();
+
+    let other = place.say(["-q", "release", "--force", "--yes", "--if-token", "1", "x"]);
+    other.expect(75, "", "error[E_BUSY]: \"x\" is not held with token 1\n");
+    let other = place.say(["-q", "release", "--force", "--yes", "--if-holder", "bob", "x"]);
+    other.expect(75, "", "error[E_BUSY]: \"x\" is not held by \"bob\"\n");
+    let asked = place.say(["-q", "release", "--force", "x"]);
+    asked.expect(64, "", "error[E_INVALID]: invalid call: there is no terminal to ask on\n");
+    assert!(place.is_held("x"));
+
+    let taken = place.say(["release", "--force", "--yes", "--if-token", &token, "--if-holder", "ada@", "x"]);
+    assert!(taken.code(0).err.ends_with("leasehold: \"x\" was taken from its holder\n"), "{}", taken.err);
+    hold.wait().code(80);
+    let free = place.say(["release", "--force", "--yes", "x"]);
+    free.expect(0, "", "leasehold: \"x\" is free, there is nothing to release\n");
+}
+
+#[test]
+fn what_a_store_needs_can_be_made_or_printed() {
+    let place = Place::with_store("sqlite:locks.db");
+    let printed = place.say(["init", "--print"]);
+    assert!(printed.code(0).out.contains("CREATE TABLE"), "{printed:?}");
+    assert!(!place.path().join("locks.db").exists());
+    place.say(["init"]).expect(0, "", "leasehold: sqlite:locks.db is ready\n");
+    assert!(place.path().join("locks.db").exists());
+    place.say(["-q", "init"]).expect(0, "", "");
+}
+
+#[test]
+fn redis_needs_nothing() {
+    let (place, server) = Place::with_redis();
+    place.say(["init", "--print"]).expect(0, "", &format!("leasehold: {} needs nothing\n", server.url()));
+}
+
+#[test]
+fn completions_and_manual_are_there() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        assert!(place.say(["completions", shell]).code(0).out.contains("conflict-exit-code"), "{shell}");
+    }
+    assert!(place.say(["man"]).code(0).out.contains(".TH"));
+    std::fs::create_dir(place.path().join("man1")).unwrap();
+    place.say(["man", "man1"]).expect(0, "", "");
+    assert!(place.path().join("man1/leasehold-run.1").exists());
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let place = Place::new();
+    for words in ["man", "completions bash", "config show", "ls --json"] {
+        let mut shell = std::process::Command::new("bash");
+        place.settle(&mut shell);
+        let script = format!(r#"exec 3> >(:); wait $!; "$0" -q {words} >&3; echo $? >&2"#);
+        let said = Said::of(
+            &shell
+                .args(["-c", &script, env!("CARGO_BIN_EXE_leasehold")])
+                .stdout(Stdio::null())
+                .output()
+                .unwrap(),
+        );
+        assert_eq!(said.err, "141\n", "{words}");
+    }
+}
+
+#[test]
+fn the_log_is_written_when_it_is_asked_for() {
+    let place = Place::new();
+    let mut command = place.command(["run", "x", "--", "true"]);
+    command.env("LEASEHOLD_LOG", "trace");
+    let said = Said::of(&command.output().unwrap());
+    assert!(said.code(0).err.contains("leasehold.acquire"), "{}", said.err);
+    let mut command = place.command(["run", "x", "--", "true"]);
+    command.env("LEASEHOLD_LOG", "=,=");
+    let said = Said::of(&command.output().unwrap());
+    assert!(
+        said.code(78).err.starts_with("error[E_MISCONFIGURED]: LEASEHOLD_LOG is not a filter\n"),
+        "{}",
+        said.err
+    );
+}

@@ -1,0 +1,86 @@
+//! Losses on a real Redis: the record deleted, the server stopped, cut off, killed.
+
+use crate::support::{Place, Process, Running, gone};
+use leasehold::client::{Clock, SystemClock};
+use leasehold_conformance::proxy::{Proxy, Traffic};
+use leasehold_conformance::servers::RedisServer;
+use std::time::Duration;
+
+/// etcdctl lock lets the command run on when its lease is revoked, beside the next holder's, and exits with 0.
+#[test]
+fn the_key_deleted_the_command_is_gone_before_the_next_one_starts() {
+    let (place, server) = Place::with_redis();
+    let (first, command) = start(&place, "3s");
+    assert_eq!(server.command(&["DEL", "leasehold:x"]).unwrap(), ":1");
+    let mut second = place.start(["run", "x", "--", "sh", "-c", "echo mine; exec sleep 1000"]);
+    second.line("mine");
+    assert!(!command.lives());
+    let said = first.wait();
+    said.code(80);
+    assert!(said.err.contains("was lost"), "{}", said.err);
+}
+
+#[test]
+fn the_server_stopped_the_command_is_gone_before_its_lease_ends() {
+    let (place, server) = Place::with_redis();
+    let (first, command) = start(&place, "1500ms");
+    server.pause();
+    let lease_end = SystemClock::new().now().plus(Duration::from_millis(1500));
+    gone(&[command]);
+    assert!(SystemClock::new().now() < lease_end, "the lease was over before the command was");
+    let said = first.wait();
+    said.code(80);
+    assert!(said.err.contains("error[E_LOST]: lock \"x\" was lost after "), "{}", said.err);
+    assert!(said.err.contains("  help     nobody else could hold the lock while it ran"), "{}", said.err);
+}
+
+#[test]
+fn the_server_killed_the_command_is_gone_before_its_lease_ends() {
+    let (place, mut server) = Place::with_redis();
+    let (first, command) = start(&place, "1500ms");
+    server.kill();
+    let lease_end = SystemClock::new().now().plus(Duration::from_millis(1500));
+    gone(&[command]);
+    assert!(SystemClock::new().now() < lease_end, "the lease was over before the command was");
+    first.wait().code(80);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_network_cut_the_command_is_gone_before_the_next_one_starts() {
+    let server = RedisServer::start().unwrap();
+    let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+    let here = Place::with_store(format!("redis://{}", proxy.address()));
+    let there = Place::with_store(server.url());
+    let (first, command) = start(&here, "1500ms");
+    proxy.set(Traffic::BlackHole);
+    let mut second = there.start(["run", "x", "--", "sh", "-c", "echo mine; exec sleep 1000"]);
+    second.line("mine");
+    assert!(!command.lives());
+    first.wait().code(80);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_shorter_than_the_lease_is_survived() {
+    let server = RedisServer::start().unwrap();
+    let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+    let place = Place::with_store(format!("redis://{}?timeout=100ms", proxy.address()));
+    let mut command =
+        place.command(["run", "--ttl", "6s", "x", "--", "sh", "-c", "echo ready; read go; exit 5"]);
+    command.stdin(std::process::Stdio::piped());
+    let mut run = Running::start(command);
+    run.line("ready");
+    proxy.set(Traffic::BlackHole);
+    run.warned("warning: the lease of \"x\" was not renewed, ");
+    proxy.set(Traffic::Pass);
+    proxy.cut();
+    run.write("go\n");
+    run.wait().code(5);
+}
+
+/// A command that ignores TERM.
+fn start(place: &Place, ttl: &str) -> (Running, Process) {
+    let script = "trap '' TERM; echo pid $$; while :; do sleep 1000; done";
+    let mut run = place.start(["run", "--ttl", ttl, "x", "--", "sh", "-c", script]);
+    let command = run.process_line("pid ");
+    (run, command)
+}

@@ -1,0 +1,30 @@
+//! The command as people use it: real processes, real stores, real signals and terminals.
+//!
+//! Nothing here sleeps and hopes. A test waits for what it needs (a line, a process that is gone, a lock that is held),
+//! and the one bound on time is the one that the design promises.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test that unwraps fails, which is what it is for"
+)]
+
+mod config;
+mod docs;
+mod environment;
+mod errors;
+mod exit_codes;
+mod hold;
+mod looking;
+mod loss;
+mod nesting;
+mod overlap;
+mod processes;
+mod quickstart;
+mod secrets;
+mod signals;
+mod support;
+mod terminal;
+mod watchdog;

@@ -1,0 +1,61 @@
+//! Locks within locks.
+
+use crate::support::{Place, Said};
+
+const LEASEHOLD: &str = env!("CARGO_BIN_EXE_leasehold");
+
+#[test]
+fn a_command_that_takes_its_own_lock_again_is_told_instead_of_waiting_for_ever() {
+    let place = Place::new();
+    let said = place.say(["run", "x", "--", LEASEHOLD, "run", "x", "--", "true"]);
+    said.code(64);
+    assert!(
+        said.err.ends_with(
+            "error[E_INVALID]: \"x\" is held by a command that this one runs under: you would deadlock with yourself\n  \
+             help     take it once, on the outside; locks are not re-entrant\n"
+        ),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn so_is_one_that_is_two_locks_further_in() {
+    let place = Place::new();
+    let words = ["-q", "run", "x", "--", LEASEHOLD, "run", "y", "--", LEASEHOLD, "hold", "x"];
+    place.say(words).code(64);
+}
+
+#[test]
+fn a_lock_of_the_same_name_in_another_store_is_another_lock() {
+    let place = Place::new();
+    let said = place.say([
+        "-q",
+        "run",
+        "x",
+        "--",
+        LEASEHOLD,
+        "-u",
+        "sqlite:other.db",
+        "run",
+        "x",
+        "--",
+        "echo",
+        "in",
+    ]);
+    said.expect(0, "in\n", "");
+}
+
+#[test]
+fn a_daemon_that_was_started_under_a_lock_may_take_it_when_that_is_over() {
+    let place = Place::new();
+    let said = place.say(["-q", "run", "x", "--", "sh", "-c", "echo $LEASEHOLD_STACK"]);
+    let mut later = place.command(["run", "x", "--", "echo", "mine"]);
+    later.env("LEASEHOLD_STACK", said.out.trim());
+    Said::of(&later.output().unwrap()).expect(0, "mine\n", "");
+    // Also while somebody else holds it: that is no deadlock, it is a wait.
+    let _holder = place.hold("x");
+    let mut busy = place.command(["-qq", "run", "-n", "x", "--", "true"]);
+    busy.env("LEASEHOLD_STACK", said.out.trim());
+    Said::of(&busy.output().unwrap()).expect(75, "", "");
+}

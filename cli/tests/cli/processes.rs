@@ -1,0 +1,87 @@
+//! Which processes there are, and which are left.
+
+use crate::support::{Place, gone, until};
+use rustix::process::Signal;
+
+#[test]
+fn the_lock_is_given_back_when_the_command_is_reaped_and_what_it_left_is_told() {
+    let place = Place::new();
+    let script = "sleep 1000 >&- 2>&- & echo pid $!";
+    let mut run = place.start(["run", "x", "--", "sh", "-c", script]);
+    let left = run.process_line("pid ");
+    let said = run.wait();
+    let warning = format!(
+        "warning: process {} is still there, in the command's group and without the lock\n",
+        left.number()
+    );
+    assert!(said.code(0).err.ends_with(&warning), "{said:?}");
+    assert!(left.lives());
+    assert!(!place.is_held("x"));
+    left.signal(Signal::KILL);
+}
+
+#[test]
+fn a_process_that_left_the_group_on_purpose_is_nobodys_business() {
+    let place = Place::new();
+    place.say(["try", "x"]);
+    place.say(["run", "warm", "--", "true"]);
+    let script = "setsid sh -c 'echo pid $$; exec sleep 1000 >&- 2>&-' & wait_for=$!; sleep 0";
+    let mut run = place.start(["run", "x", "--", "bash", "-c", script]);
+    let daemon = run.process_line("pid ");
+    assert_eq!(run.wait().code(0).err, "");
+    assert!(daemon.lives());
+    daemon.signal(Signal::KILL);
+}
+
+#[test]
+fn orphans_are_reaped_while_the_command_runs() {
+    let place = Place::new();
+    // Each of them loses its parent at once.
+    let script = "for i in 1 2 3 4 5 6 7 8; do (sh -c 'echo pid $$' &); done; echo ready; exec sleep 1000";
+    let mut run = place.start(["run", "x", "--", "sh", "-c", script]);
+    let orphans: Vec<_> = (0..8).map(|_| run.process_line("pid ")).collect();
+    until("no zombie is left", || {
+        orphans.iter().all(|orphan| !std::path::Path::new(&format!("/proc/{}", orphan.number())).exists())
+    });
+}
+
+#[test]
+fn three_processes_and_no_more() {
+    let place = Place::new();
+    let mut run = place.start(["run", "x", "--", "sh", "-c", "echo pid $$; exec sleep 1000"]);
+    let command = run.process_line("pid ");
+    let watchdog = run.watchdog();
+    assert_eq!(watchdog.child(), Some(command));
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", watchdog.number())).unwrap();
+    assert_eq!(name, "lh-watchdog\n");
+    run.signal(Signal::TERM);
+    run.wait().code(143);
+    gone(&[command, watchdog]);
+}
+
+#[test]
+fn an_upgrade_while_it_waits_does_no_harm() {
+    let place = Place::new();
+    let copy = place.path().join("leasehold");
+    std::fs::copy(env!("CARGO_BIN_EXE_leasehold"), &copy).unwrap();
+    let script = format!("rm {}; echo hello", copy.display());
+    let mut command = std::process::Command::new(&copy);
+    command.args(["-q", "run", "x", "--", "sh", "-c", &script]);
+    place.settle(&mut command);
+    let output = command.output().unwrap();
+    assert_eq!(output.stdout, b"hello\n");
+}
+
+/// In a container the first process may never reap what comes to it.
+#[test]
+fn no_zombie_is_left_to_anybody() {
+    let place = Place::new();
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
+    let mut run = place.start(["run", "x", "--", "sh", "-c", "(sh -c 'echo pid $$' &) ; echo pid $$"]);
+    let processes = [run.process_line("pid "), run.process_line("pid "), run.watchdog()];
+    run.wait().code(0);
+    for process in processes {
+        let left = std::path::PathBuf::from(format!("/proc/{}", process.number()));
+        assert!(!left.exists(), "{process:?} is a zombie");
+    }
+}

@@ -1,0 +1,88 @@
+//! The first minute.
+
+use crate::support::Place;
+use std::io::Write;
+use std::process::Stdio;
+
+#[test]
+fn run_prints_what_the_command_prints_and_nothing_else() {
+    let place = Place::new();
+    place.say(["try", "demo"]).expect(0, "\"demo\" is free\n", "");
+    let first = place.say(["run", "demo", "--", "echo", "hello"]);
+    assert_eq!((first.code, first.out.as_str()), (Some(0), "hello\n"));
+    let store = place.default_store();
+    let note = format!(
+        "leasehold: no store is configured: using {}, for this host only; set LEASEHOLD_URL to lock between hosts\n",
+        store.display()
+    );
+    assert_eq!(first.err, note);
+    // Said once, when there is something to say: the store is there now.
+    place.say(["run", "demo", "--", "echo", "hello"]).expect(0, "hello\n", "");
+}
+
+#[test]
+fn of_two_shells_one_runs_and_the_other_says_who() {
+    let place = Place::new();
+    let mut first = place.start(["run", "-n", "job", "--", "sh", "-c", "echo pid $$; exec sleep 1000"]);
+    first.line("pid ");
+    let second = place.say(["run", "-n", "job", "--", "echo", "hi"]);
+    assert_eq!((second.code, second.out.as_str()), (Some(75), ""));
+    let holder = format!("ada@{}:{} (sh …)", host(), first.process().number());
+    let mut lines = second.err.lines();
+    let sentence = lines.next().unwrap();
+    assert!(sentence.starts_with(&format!("error[E_BUSY]: \"job\" is held by {holder} for ")), "{sentence}");
+    assert!(sentence.contains("; its lease ends in "), "{sentence}");
+    let labels: Vec<&str> = lines.map(|line| line.get(2..10).unwrap().trim()).collect();
+    assert_eq!(labels, ["holder", "since", "until", "token", "help", ""]);
+}
+
+#[test]
+fn what_comes_in_goes_to_the_command_byte_for_byte() {
+    let place = Place::new();
+    let bytes: Vec<u8> = (0..=255).cycle().take(1 << 20).collect();
+    let mut command = place.command(["run", "demo", "--", "cat"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let to_write = bytes.clone();
+    let writer = std::thread::spawn(move || input.write_all(&to_write).unwrap());
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    assert!(output.status.success());
+    assert!(output.stdout == bytes);
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_command_as_it_would_without_a_lock() {
+    let place = Place::new();
+    let said = place.shell(r#""$0" run demo -- yes | head -1; echo "${PIPESTATUS[0]}""#);
+    assert_eq!(said.out, "y\n141\n");
+    assert!(!place.is_held("demo"));
+}
+
+#[test]
+fn output_ends_when_the_command_ends_it() {
+    let place = Place::new();
+    let fifo = place.path().join("go");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let script = "echo first; exec >&- 2>&-; read go < go";
+    let mut running = place.start(["run", "demo", "--", "sh", "-c", script]);
+    running.line("first");
+    // Nobody but the command held its standard output open: its reader is at the end while it runs on.
+    running.output_has_ended();
+    assert!(place.is_held("demo"));
+    std::fs::write(&fifo, "go\n").unwrap();
+    running.wait().code(0);
+}
+
+#[test]
+fn descriptors_of_the_caller_reach_the_command_and_ours_do_not() {
+    let place = Place::new();
+    let script = "sh -c 'ls /proc/self/fd; cat <&5' 5<<<'from the caller'";
+    let bare = place.shell(script);
+    assert!(bare.out.ends_with("5\nfrom the caller\n"), "{}", bare.out);
+    assert_eq!(place.shell(&format!("\"$0\" run demo -- {script}")).out, bare.out);
+}
+
+pub(crate) fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

@@ -1,0 +1,114 @@
+//! A password is in no output, and in nobody else's hands.
+
+use crate::support::{Place, Process, Said};
+use leasehold_conformance::servers::RedisServer;
+
+const CANARY: &str = "S3CR3T-CANARY";
+
+fn with_password(server: &RedisServer) -> String {
+    server.url().replace("//", &format!("//:{CANARY}@"))
+}
+
+#[test]
+fn a_url_with_a_password_is_refused_where_everybody_may_read_it() {
+    let place = Place::new();
+    for url in [format!("redis://u:{CANARY}@h"), format!("redis://h?password={CANARY}")] {
+        let said = place.say(["-u", &url, "run", "x", "--", "true"]);
+        said.code(64);
+        assert!(!said.err.contains(CANARY), "{}", said.err);
+        assert!(
+            said.err.contains("LEASEHOLD_URL") && said.err.contains("LEASEHOLD_PASSWORD_FILE"),
+            "{}",
+            said.err
+        );
+    }
+}
+
+#[test]
+fn no_output_has_the_password() {
+    let server = RedisServer::start_with(&["--requirepass", CANARY]).unwrap();
+    let wrong = RedisServer::start_with(&["--requirepass", "another"]).unwrap();
+    let mut dead = RedisServer::start().unwrap();
+    dead.kill();
+    let verbs: [&[&str]; 10] = [
+        &["run", "-v", "x", "--", "env"],
+        &["run", "x", "--", "no-such-command"],
+        &["hold", "-v", "-n", "x"],
+        &["try", "x"],
+        &["ls", "--json"],
+        &["inspect", "--json", "x"],
+        &["release", "--force", "--yes", "x"],
+        &["init"],
+        &["config", "show"],
+        &["config", "check"],
+    ];
+    for url in [with_password(&server), with_password(&wrong), with_password(&dead)] {
+        let place = Place::with_store(url);
+        for words in verbs {
+            let mut command = place.command(words);
+            command.env("LEASEHOLD_LOG", "trace").stdin(std::process::Stdio::piped());
+            let said = Said::of(&command.output().unwrap());
+            assert!(!format!("{said:?}").contains(CANARY), "{words:?}: {said:?}");
+        }
+    }
+}
+
+#[test]
+fn the_command_does_not_get_it_unless_that_is_wanted() {
+    let server = RedisServer::start_with(&["--requirepass", CANARY]).unwrap();
+    let place = Place::with_store(with_password(&server));
+    let said = place.say(["run", "x", "--", "env"]);
+    assert!(!said.code(0).out.contains("LEASEHOLD_URL"), "{}", said.out);
+    let said = place.say(["run", "--pass-env", "x", "--", "env"]);
+    assert!(said.code(0).out.contains(CANARY), "{}", said.out);
+}
+
+#[test]
+fn nor_does_anybody_who_looks_at_the_processes() {
+    let server = RedisServer::start_with(&["--requirepass", CANARY]).unwrap();
+    let place = Place::with_store(with_password(&server));
+    let mut run = place.start(["run", "x", "--", "sh", "-c", "echo pid $$; exec sleep 1000"]);
+    let command = run.process_line("pid ");
+    let shown = |process: Process, file: &str| {
+        let text = std::fs::read(format!("/proc/{}/{file}", process.number())).unwrap();
+        String::from_utf8_lossy(&text).contains(CANARY)
+    };
+    // Everybody may read a command line; an environment is for its own user.
+    for process in [run.process(), run.watchdog(), command] {
+        assert!(!shown(process, "cmdline"), "{process:?}");
+    }
+    assert!(!shown(command, "environ"));
+}
+
+#[test]
+fn the_variable_that_a_profile_names_is_a_secret_too() {
+    let server = RedisServer::start_with(&["--requirepass", CANARY]).unwrap();
+    let place = Place::new();
+    place.file(
+        "leasehold.toml",
+        &format!("default = \"p\"\n[profile.p]\nurl = \"{}\"\npassword_env = \"REDIS_PW\"\n", server.url()),
+    );
+    let mut command = place.command(["run", "x", "--", "env"]);
+    command.env("REDIS_PW", CANARY);
+    let said = Said::of(&command.output().unwrap());
+    assert!(!said.code(0).out.contains("REDIS_PW"), "{}", said.out);
+}
+
+#[test]
+fn a_store_without_a_secret_is_passed_on_for_commands_that_lock_too() {
+    let place = Place::with_store("sqlite:locks.db");
+    let nested = env!("CARGO_BIN_EXE_leasehold");
+    let said =
+        place.say(["run", "outer", "--", nested, "run", "inner", "--", "sh", "-c", "echo $LEASEHOLD_URL"]);
+    said.expect(0, "sqlite:locks.db\n", "");
+}
+
+#[test]
+fn arguments_of_the_command_are_not_told_to_others() {
+    let (place, server) = Place::with_redis();
+    let mut run =
+        place.start(["run", "x", "--", "sh", "-c", &format!("echo ready; : -p{CANARY}; exec sleep 1000")]);
+    run.line("ready");
+    let record = server.command(&["EVAL", "local all = {} for _, key in ipairs(redis.call('KEYS', '*')) do all[#all + 1] = redis.call('DUMP', key) end return all", "0"]).unwrap();
+    assert!(!record.contains(CANARY), "{record}");
+}

@@ -1,0 +1,140 @@
+//! Signals that reach `leasehold`: while it waits, while the command runs, and while it gives the lock back.
+
+use crate::support::{Place, Running, gone, until};
+use leasehold_conformance::proxy::{Proxy, Traffic};
+use leasehold_conformance::servers::RedisServer;
+use rustix::process::Signal;
+use std::process::Stdio;
+
+const ENDING: [Signal; 6] =
+    [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
+
+/// consul lock ignored signals until it held the lock (hashicorp/consul#4439).
+#[test]
+fn a_signal_ends_the_wait_and_nothing_is_left_behind() {
+    let place = Place::new();
+    let mut holder = place.hold("x");
+    for signal in ENDING {
+        let waiter = place.start(["run", "-v", "x", "--", "echo", "ran"]);
+        waiter.warned("waiting: \"x\" is held by ");
+        let watchdog = waiter.watchdog();
+        waiter.signal(signal);
+        let said = waiter.wait();
+        assert_eq!((said.code, said.out.as_str()), (Some(128 + signal.as_raw()), ""), "{said:?}");
+        gone(&[watchdog]);
+    }
+    holder.end_input();
+    holder.wait().code(0);
+    // Nobody who was interrupted is granted it now.
+    place.say(["ls"]).expect(0, "", "");
+    place.say(["run", "-n", "x", "--", "echo", "free"]).expect(0, "free\n", "");
+}
+
+#[test]
+fn a_signal_ends_the_wait_of_hold_too() {
+    let place = Place::new();
+    let _holder = place.hold("x");
+    let waiter = place.start(["hold", "-v", "x"]);
+    waiter.warned("waiting: \"x\" is held by ");
+    waiter.signal(Signal::TERM);
+    waiter.wait().code(143);
+}
+
+#[test]
+fn a_store_that_does_not_answer_does_not_hold_up_a_signal() {
+    let server = RedisServer::start().unwrap();
+    server.pause();
+    let place = Place::with_store(format!("{}?timeout=60s&connect_timeout=60s", server.url()));
+    let waiter = place.start(["run", "x", "--", "true"]);
+    let watchdog = waiter.watchdog();
+    waiter.signal(Signal::TERM);
+    // What the store may have granted is asked back, and it does not answer that either: the second word ends it.
+    until("the second signal ends it", || {
+        waiter.signal(Signal::TERM);
+        !waiter.process().lives()
+    });
+    waiter.wait().code(143);
+    gone(&[watchdog]);
+}
+
+/// etcdctl lock swallows TERM (etcd 3.4, `lock_command.go`).
+#[test]
+fn every_signal_is_passed_on_to_the_command() {
+    let place = Place::new();
+    let script = "for s in TERM INT HUP QUIT USR1 USR2 WINCH; do trap \"echo got $s\" $s; done; echo ready
+        while :; do sleep 0.01; done";
+    let mut run = place.start(["run", "x", "--", "bash", "-c", script]);
+    run.line("ready");
+    let signals = [("WINCH", Signal::WINCH)]
+        .into_iter()
+        .chain(["TERM", "INT", "HUP", "QUIT", "USR1", "USR2"].into_iter().zip(ENDING));
+    for (name, signal) in signals {
+        run.signal(signal);
+        run.line(&format!("got {name}"));
+    }
+    assert!(run.is_running());
+    assert!(place.is_held("x"));
+}
+
+#[test]
+fn a_command_that_a_signal_ends_ends_the_run_with_that_signals_code() {
+    let place = Place::new();
+    for signal in ENDING {
+        let mut run =
+            place.start(["-q", "run", "x", "--", "sh", "-c", "ulimit -c 0; echo ready; exec sleep 1000"]);
+        run.line("ready");
+        run.signal(signal);
+        run.wait().expect(128 + signal.as_raw(), "ready\n", "");
+        assert!(!place.is_held("x"));
+    }
+}
+
+/// A grandchild gets what a terminal would have sent it.
+#[test]
+fn the_whole_group_gets_the_signal() {
+    let place = Place::new();
+    let mut run = place.start(["run", "x", "--", "sh", "-c", "sleep 1000 & echo pid $!; wait"]);
+    let grandchild = run.process_line("pid ");
+    run.signal(Signal::TERM);
+    run.wait().code(143);
+    gone(&[grandchild]);
+}
+
+#[test]
+fn under_nohup_a_hangup_reaches_nobody() {
+    let place = Place::new();
+    let mut command = std::process::Command::new("sh");
+    place.settle(&mut command);
+    let script = r#"trap '' HUP; exec "$0" run x -- sh -c 'echo ready; read go; echo still here'"#;
+    command.args(["-c", script, env!("CARGO_BIN_EXE_leasehold")]).stdin(Stdio::piped());
+    let mut run = Running::start(command);
+    run.line("ready");
+    run.signal(Signal::HUP);
+    run.write("go\n");
+    run.line("still here");
+}
+
+/// The mistake of consul lock: a handler that is there only while the command runs (hashicorp/consul#800).
+#[tokio::test(flavor = "multi_thread")]
+async fn signals_during_the_release_do_not_break_it() {
+    let server = RedisServer::start().unwrap();
+    let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+    let place = Place::with_store(format!("redis://{}?timeout=20s", proxy.address()));
+    let mut command = place.command(["run", "x", "--", "sh", "-c", "echo ready; read go; exit 5"]);
+    command.stdin(Stdio::piped());
+    let mut run = Running::start(command);
+    run.line("ready");
+    let watchdog = run.watchdog();
+    proxy.set(Traffic::BlackHole);
+    let asked = proxy.request_bytes();
+    run.write("go\n");
+    until("the release is asked for", || proxy.request_bytes() > asked);
+    for signal in ENDING {
+        run.signal(signal);
+    }
+    assert!(run.is_running());
+    proxy.set(Traffic::Pass);
+    run.wait().expect(5, "ready\n", "");
+    gone(&[watchdog]);
+    assert_eq!(server.command(&["EXISTS", "leasehold:x"]).unwrap(), ":0");
+}

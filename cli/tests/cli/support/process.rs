@@ -1,0 +1,71 @@
+use rustix::process::{Pid, Signal, kill_process};
+use std::time::{Duration, Instant};
+
+/// Longer than anything here takes on a busy machine. A test that waits so long has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until it is so.
+#[track_caller]
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits until all of these are gone.
+#[track_caller]
+pub(crate) fn gone(processes: &[Process]) {
+    until("they are gone", || processes.iter().all(|process| !process.lives()));
+}
+
+/// Some process of this host, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process(Pid);
+
+impl Process {
+    pub(crate) fn new(number: u32) -> Self {
+        Self(Pid::from_raw(i32::try_from(number).unwrap()).unwrap())
+    }
+
+    /// The one whose number a command has printed.
+    pub(crate) fn parse(text: &str) -> Self {
+        Self::new(text.trim().parse().unwrap())
+    }
+
+    pub(crate) fn number(self) -> i32 {
+        self.0.as_raw_pid()
+    }
+
+    pub(crate) fn signal(self, signal: Signal) {
+        kill_process(self.0, signal).unwrap();
+    }
+
+    /// True if it runs, or could. A zombie does not.
+    pub(crate) fn lives(self) -> bool {
+        self.state().is_some_and(|state| state != 'Z' && state != 'X')
+    }
+
+    /// True if a signal or a terminal has stopped it.
+    pub(crate) fn is_stopped(self) -> bool {
+        self.state() == Some('T')
+    }
+
+    /// Its first child.
+    pub(crate) fn child(self) -> Option<Self> {
+        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.0)).ok()?;
+        Some(Self::parse(children.split_ascii_whitespace().next()?))
+    }
+
+    /// Its parent, if that lives.
+    pub(crate) fn parent(self) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?;
+        Some(Self::parse(stat.rsplit_once(") ")?.1.split(' ').nth(1)?))
+    }
+
+    fn state(self) -> Option<char> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?;
+        stat.rsplit_once(") ")?.1.chars().next()
+    }
+}

@@ -1,0 +1,194 @@
+//! At a terminal: Ctrl-C, Ctrl-Z, `fg`, `bg`, pagers, and who is asked.
+
+use crate::support::{Place, Process, Shell, gone, until};
+
+const CTRL_C: &str = "\x03";
+const CTRL_Z: &str = "\x1a";
+
+#[test]
+fn the_command_has_the_keyboard() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.types("$LH -q run x -- sh -c 'echo up; read a; echo got $a'");
+    shell.sees("up\n");
+    shell.types("hello");
+    shell.sees("got hello\n");
+    shell.prompted();
+    assert_eq!(shell.runs("echo rc=$?"), "rc=0\n");
+}
+
+#[test]
+fn ctrl_c_ends_the_command_and_the_loop_around_it() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.types("for i in 1 2 3; do $LH -q run x -- sh -c 'echo up $$; exec sleep 1000'; done");
+    let command = Process::parse(&{
+        shell.sees("up ");
+        shell.sees("\n")
+    });
+    shell.presses(CTRL_C);
+    let rest = shell.prompted();
+    assert!(!rest.contains("up "), "the loop went on: {rest}");
+    assert_eq!(shell.runs("echo rc=$?"), "rc=130\n");
+    gone(&[command]);
+    assert!(!place.is_held("x"));
+}
+
+#[test]
+fn ctrl_c_is_the_commands_to_take() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.types("$LH -q run x -- bash -c 'trap \"echo taken\" INT; echo up; while :; do sleep 0.01; done'");
+    shell.sees("up\n");
+    shell.presses(CTRL_C);
+    shell.sees("taken\n");
+    assert!(place.is_held("x"));
+}
+
+#[test]
+fn ctrl_c_reaches_a_script_that_called_as_if_nobody_stood_between() {
+    let place = Place::new();
+    place.file("script", "$LH -q run x -- sh -c 'echo up; exec sleep 1000'\necho went on\n");
+    let mut shell = Shell::start(&place);
+    shell.types("sh ./script");
+    shell.sees("up\n");
+    shell.presses(CTRL_C);
+    assert!(!shell.prompted().contains("went on"));
+}
+
+#[test]
+fn ctrl_z_suspends_the_job_and_fg_continues_it() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.types("$LH run --ttl 1h x -- sh -c 'echo up $$; read a; echo got $a; exit 5'");
+    shell.sees("up ");
+    let command = Process::parse(&shell.sees("\n"));
+    shell.presses(CTRL_Z);
+    shell.sees("leasehold: suspended: the lock is not renewed");
+    shell.sees("Stopped");
+    shell.prompted();
+    assert!(command.is_stopped());
+    assert!(place.is_held("x"));
+    shell.types("fg");
+    shell.sees("\n");
+    shell.types("hello");
+    shell.sees("got hello\n");
+    shell.prompted();
+    assert_eq!(shell.runs("echo rc=$?"), "rc=5\n");
+    assert!(!place.is_held("x"));
+}
+
+#[test]
+fn a_suspended_job_loses_its_command_with_its_lease_and_says_so_when_it_is_continued() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.types("$LH run --ttl 900ms x -- sh -c 'trap \"\" TERM; echo up $$; while :; do sleep 1000; done'");
+    shell.sees("up ");
+    let command = Process::parse(&shell.sees("\n"));
+    shell.presses(CTRL_Z);
+    shell.sees("Stopped");
+    shell.prompted();
+    // Nobody continues it, and it never runs again.
+    gone(&[command]);
+    let said = shell.runs("fg");
+    assert!(said.contains("error[E_LOST]: lock \"x\" was lost"), "{said}");
+    assert_eq!(shell.runs("echo rc=$?"), "rc=80\n");
+}
+
+#[test]
+fn in_the_background_it_runs_until_it_wants_the_keyboard() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.types("$LH -q run --ttl 1h x -- sh -c 'echo up; read a; echo got $a' &");
+    shell.sees("up\n");
+    until("the job is suspended", || shell.runs("jobs").contains("Stopped"));
+    shell.types("fg");
+    shell.sees("\n");
+    shell.types("hello");
+    shell.sees("got hello\n");
+}
+
+#[test]
+fn a_pager_behind_it_keeps_the_keyboard() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.types("$LH -q run x -- seq 3 | sh -c 'echo up; read a </dev/tty; echo got $a; cat'");
+    shell.sees("up\n");
+    shell.types("hello");
+    shell.sees("got hello\n1\n2\n3\n");
+}
+
+#[test]
+fn a_command_in_a_pipe_gets_the_keyboard_when_it_asks() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.types("$LH -q run x -- sh -c 'echo up; read a </dev/tty; echo got $a' | cat");
+    shell.sees("up\n");
+    shell.types("hello");
+    shell.sees("got hello\n");
+}
+
+#[test]
+fn the_keyboard_goes_back_to_a_script_without_job_control() {
+    let place = Place::new();
+    place.file("script", "$LH -q run x -- true; echo up; read a; echo got $a\n");
+    let mut shell = Shell::start(&place);
+    shell.types("sh ./script");
+    shell.sees("up\n");
+    shell.types("hello");
+    shell.sees("got hello\n");
+}
+
+#[test]
+fn a_terminal_that_a_stopped_command_had_changed_is_put_right() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.types("$LH run --ttl 900ms x -- sh -c 'stty raw -echo; printf \"up\\r\\n\"; exec sleep 1000'");
+    shell.sees("up\n");
+    place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
+    assert!(shell.prompted().contains("E_LOST"));
+    // Typed lines are shown again, and end where they should.
+    assert_eq!(shell.runs("echo rc=$?"), "rc=80\n");
+}
+
+#[test]
+fn whoever_waits_at_a_terminal_is_told_for_whom() {
+    let place = Place::new();
+    let _holder = place.hold("x");
+    let mut shell = Shell::start(&place);
+    shell.types("$LH run x -- true");
+    shell.sees("leasehold: waiting: \"x\" is held by ada@");
+    shell.presses(CTRL_C);
+    shell.prompted();
+    assert_eq!(shell.runs("echo rc=$?"), "rc=130\n");
+}
+
+#[test]
+fn a_lock_is_taken_away_after_a_yes() {
+    let place = Place::new();
+    let _holder = place.hold("x");
+    let mut shell = Shell::start(&place);
+    shell.types("$LH release --force x");
+    shell.sees("Take \"x\" away? Its holder may work on until its next renewal. [y/N] ");
+    shell.types("");
+    shell.prompted();
+    assert_eq!(shell.runs("echo rc=$?"), "rc=1\n");
+    assert!(place.is_held("x"));
+    shell.types("$LH release --force x");
+    shell.sees("[y/N] ");
+    shell.types("y");
+    shell.sees("leasehold: \"x\" was taken from its holder\n");
+    assert!(!place.is_held("x"));
+}
+
+#[test]
+fn the_table_fits_a_narrow_terminal() {
+    let place = Place::new();
+    let _held = [place.hold("a name of some length"), place.hold("b")];
+    let mut shell = Shell::with_columns(&place, 60);
+    let shown = shell.runs("$LH ls");
+    assert!(shown.lines().count() > 3, "{shown}");
+    for line in shown.lines() {
+        assert!(line.chars().count() <= 60, "{line}");
+    }
+}

@@ -1,0 +1,286 @@
+//! The headline: the command is really stopped. Whoever is killed, whoever is stopped.
+
+use crate::support::{Place, Process, Running, gone, until};
+use leasehold::client::{Clock, Moment, SystemClock};
+use rustix::process::Signal;
+use std::time::Duration;
+
+const TTL: Duration = Duration::from_millis(1500);
+
+/// A command with a child, both of whom ignore TERM, under a lease of [`TTL`].
+struct Stubborn {
+    place: Place,
+    run: Running,
+    processes: [Process; 2],
+    /// Before the lock was asked for: no lease of it that was not renewed lasts longer than a ttl from here.
+    began: Moment,
+}
+
+impl Stubborn {
+    fn start(options: &[&str]) -> Self {
+        let place = Place::new();
+        let began = SystemClock::new().now();
+        let mut words = vec!["-v", "run", "--ttl", "1500ms"];
+        words.extend(options);
+        let script = "trap '' TERM; sh -c 'echo child $$; while :; do sleep 1000; done' & echo pid $$; while :; do wait; done";
+        words.extend(["x", "--", "sh", "-c", script]);
+        let mut run = place.start(&words);
+        let mut numbers = [run.line(""), run.line("")];
+        numbers.sort();
+        let parse = |line: &str| Process::parse(line.split_whitespace().last().unwrap());
+        let processes = [parse(&numbers[0]), parse(&numbers[1])];
+        Self { place, run, processes, began }
+    }
+
+    /// Waits until the next holder's command has begun, and answers whether anything of this one's lived then.
+    fn overlapped(&self) -> bool {
+        let mut next = self.place.start(["-q", "run", "x", "--", "sh", "-c", "echo mine; exec sleep 1000"]);
+        next.line("mine");
+        self.processes.iter().any(|process| process.lives())
+    }
+}
+
+#[test]
+fn leasehold_killed_its_command_dies_before_the_lock_passes_on() {
+    let stubborn = Stubborn::start(&[]);
+    stubborn.run.signal(Signal::KILL);
+    assert!(!stubborn.overlapped());
+}
+
+#[test]
+fn leasehold_killed_a_command_that_listens_is_gone_long_before_the_lease() {
+    let place = Place::new();
+    let mut run =
+        place.start(["run", "--ttl", "1h", "x", "--", "sh", "-c", "sleep 1000 & echo pid $!; wait"]);
+    let child = run.process_line("pid ");
+    let watchdog = run.watchdog();
+    let command = watchdog.child().unwrap();
+    run.signal(Signal::KILL);
+    gone(&[child, command, watchdog]);
+    // Nobody could give the lock back; that is what the lease is for.
+    assert!(place.is_held("x"));
+}
+
+#[test]
+fn leasehold_stopped_its_command_is_gone_before_the_lease_ends_and_it_says_so_when_it_goes_on() {
+    let stubborn = Stubborn::start(&[]);
+    let clock = SystemClock::new();
+    stubborn.run.signal(Signal::STOP);
+    // A renewal may have been confirmed just before.
+    let lease_end = clock.now().plus(TTL);
+    gone(&stubborn.processes);
+    assert!(clock.now() < lease_end, "the lease was over before the command was");
+    assert!(!stubborn.overlapped());
+    stubborn.run.signal(Signal::CONT);
+    let said = stubborn.run.wait();
+    said.code(80);
+    assert!(said.err.contains("error[E_LOST]: lock \"x\" was lost after "), "{}", said.err);
+    assert!(said.err.contains(" was killed, "), "{}", said.err);
+}
+
+#[test]
+fn the_watchdog_killed_leasehold_kills_the_group_itself() {
+    let stubborn = Stubborn::start(&[]);
+    stubborn.run.watchdog().signal(Signal::KILL);
+    let said = stubborn.run.wait();
+    assert!(!stubborn.processes.iter().any(|process| process.lives()));
+    said.code(70);
+    assert!(said.err.contains("error[E_INTERNAL]: the watchdog was killed\n"), "{}", said.err);
+    assert!(!stubborn.place.is_held("x"));
+}
+
+/// A script may have started others before it became `leasehold` by exec.
+#[test]
+fn whoever_kills_for_the_watchdog_spares_what_is_not_the_commands() {
+    let place = Place::new();
+    let mut command = std::process::Command::new("bash");
+    place.settle(&mut command);
+    let script = "sleep 1000 & echo stranger $!; exec \"$0\" run x -- sh -c 'echo pid $$; exec sleep 1000'";
+    command.args(["-c", script, env!("CARGO_BIN_EXE_leasehold")]);
+    let mut run = Running::start(command);
+    let stranger = run.process_line("stranger ");
+    let command = run.process_line("pid ");
+    until("the watchdog is found", || command.parent().is_some());
+    command.parent().unwrap().signal(Signal::KILL);
+    gone(&[command]);
+    until("leasehold has ended", || !run.is_running());
+    assert!(stranger.lives());
+    stranger.signal(Signal::KILL);
+}
+
+#[test]
+fn the_watchdog_stopped_leasehold_does_its_work_when_the_lock_is_lost() {
+    let stubborn = Stubborn::start(&[]);
+    stubborn.run.watchdog().signal(Signal::STOP);
+    stubborn.place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
+    let said = stubborn.run.wait();
+    assert!(!stubborn.processes.iter().any(|process| process.lives()));
+    said.code(80);
+}
+
+#[test]
+fn both_killed_in_one_stroke_the_kernel_kills_the_command() {
+    let stubborn = Stubborn::start(&[]);
+    let watchdog = stubborn.run.watchdog();
+    let command = watchdog.child().unwrap();
+    stubborn.run.signal(Signal::STOP);
+    watchdog.signal(Signal::KILL);
+    gone(&[command]);
+    for process in stubborn.processes {
+        if process.lives() {
+            process.signal(Signal::KILL);
+        }
+    }
+}
+
+#[test]
+fn a_signal_for_everybody_does_not_end_the_one_in_between() {
+    let place = Place::new();
+    let mut run = place.start([
+        "run",
+        "x",
+        "--",
+        "bash",
+        "-c",
+        "trap 'echo got TERM' TERM; echo ready; while :; do sleep 0.01; done",
+    ]);
+    run.line("ready");
+    let watchdog = run.watchdog();
+    for signal in [
+        Signal::TERM,
+        Signal::INT,
+        Signal::HUP,
+        Signal::QUIT,
+        Signal::TSTP,
+        Signal::TTIN,
+        Signal::TTOU,
+        Signal::USR1,
+    ] {
+        watchdog.signal(signal);
+    }
+    run.signal(Signal::TERM);
+    run.line("got TERM");
+    assert!(watchdog.lives() && !watchdog.is_stopped());
+    assert!(run.is_running());
+}
+
+#[test]
+fn the_stores_word_ends_the_command_long_before_its_lease_would() {
+    let place = Place::new();
+    let mut run = place.start([
+        "run",
+        "--ttl",
+        "9s",
+        "--grace",
+        "0s",
+        "x",
+        "--",
+        "sh",
+        "-c",
+        "echo pid $$; exec sleep 1000",
+    ]);
+    let command = run.process_line("pid ");
+    place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
+    let since = SystemClock::new().now();
+    gone(&[command]);
+    // A loss is heard with the next renewal, when a third of the lease is over; two thirds were left of it at least.
+    let took = SystemClock::new().now().since(since);
+    assert!(took < Duration::from_millis(4_500), "{took:?}");
+    run.wait().code(80);
+}
+
+#[test]
+fn to_kill_leaves_no_time_to_listen() {
+    let place = Place::new();
+    let script = "trap 'echo listened; exit' TERM; echo pid $$; while :; do sleep 0.01; done";
+    let mut run = place.start(["run", "--ttl", "900ms", "--on-lost", "kill", "x", "--", "sh", "-c", script]);
+    let command = run.process_line("pid ");
+    place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
+    let said = run.wait();
+    assert!(!said.code(80).out.contains("listened"));
+    assert!(!command.lives());
+}
+
+#[test]
+fn to_warn_leaves_the_command_alone() {
+    let place = Place::new();
+    let mut command = place.command([
+        "run",
+        "--ttl",
+        "900ms",
+        "--on-lost",
+        "warn",
+        "x",
+        "--",
+        "sh",
+        "-c",
+        "echo ready; read go; exit 5",
+    ]);
+    command.stdin(std::process::Stdio::piped());
+    let mut run = Running::start(command);
+    run.line("ready");
+    place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
+    run.warned("warning: lock \"x\" was lost: the store no longer has it\n");
+    run.write("go\n");
+    run.wait().code(5);
+}
+
+#[test]
+fn a_command_that_listens_has_the_whole_grace() {
+    let place = Place::new();
+    let script = "trap 'sleep 0.5; echo cleaned up; exit 3' TERM; echo ready; while :; do sleep 0.01; done";
+    let mut run = place.start(["run", "--ttl", "6s", "--grace", "1s", "x", "--", "bash", "-c", script]);
+    run.line("ready");
+    place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
+    let said = run.wait();
+    assert!(said.code(80).out.contains("cleaned up"));
+    assert!(said.err.contains(" has ended, "), "{}", said.err);
+}
+
+/// `timeout` makes a process group of its own, as every job of an interactive shell is one.
+#[test]
+fn what_has_left_the_group_is_stopped_too() {
+    let place = Place::new();
+    let script = "timeout 1000 sh -c 'trap \"\" TERM; echo inner $$; while :; do sleep 1000; done' & setsid sh -c 'echo daemon $$; exec sleep 1000' & wait";
+    let mut run = place.start(["run", "--ttl", "900ms", "x", "--", "bash", "-c", script]);
+    let numbers =
+        [run.line(""), run.line("")].map(|line| Process::parse(line.split_whitespace().last().unwrap()));
+    place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
+    run.wait().code(80);
+    assert!(!numbers.iter().any(|process| process.lives()));
+}
+
+#[test]
+fn a_command_that_was_suspended_is_stopped_all_the_same() {
+    let place = Place::new();
+    let mut run =
+        place.start(["run", "--ttl", "900ms", "x", "--", "sh", "-c", "echo pid $$; exec sleep 1000"]);
+    let command = run.process_line("pid ");
+    command.signal(Signal::STOP);
+    until("it is suspended", || command.is_stopped());
+    place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
+    run.wait().code(80);
+    assert!(!command.lives());
+}
+
+#[test]
+fn the_longest_hold_is_the_end_of_the_command_and_the_lock_is_given_back() {
+    let place = Place::new();
+    let began = SystemClock::new().now();
+    let mut run =
+        place.start(["run", "--max-hold", "600ms", "x", "--", "sh", "-c", "echo pid $$; exec sleep 1000"]);
+    let command = run.process_line("pid ");
+    let said = run.wait();
+    assert!(!command.lives());
+    assert!(SystemClock::new().now().since(began) >= Duration::from_millis(300));
+    said.code(80);
+    assert!(!place.is_held("x"));
+}
+
+#[test]
+fn short_leases_are_renewed_for_as_long_as_the_command_runs() {
+    let stubborn = Stubborn::start(&["--grace", "0s"]);
+    until("three leases would have ended", || SystemClock::new().now().since(stubborn.began) > TTL * 3);
+    assert!(stubborn.processes.iter().all(|process| process.lives()));
+    assert!(stubborn.place.is_held("x"));
+}

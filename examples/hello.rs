@@ -15,10 +15,7 @@ async fn main() -> Result<()> {
     println!("held, with token {}", guard.token()?);
 
     let second = locks.try_acquire("greeting").await?;
-    println!(
-        "a second one is {}",
-        if second.is_some() { "granted" } else { "refused" }
-    );
+    println!("a second one is {}", if second.is_some() { "granted" } else { "refused" });
 
     guard.protect(greet()).await?;
     guard.release().await

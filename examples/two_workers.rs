@@ -24,9 +24,7 @@ async fn work(worker: &str, url: &str) -> leasehold::Result<()> {
     for turn in 1..=5 {
         let guard = locks.acquire("printer").await?;
         println!("{worker} begins turn {turn}, with token {}", guard.token()?);
-        guard
-            .protect(tokio::time::sleep(Duration::from_millis(20)))
-            .await?;
+        guard.protect(tokio::time::sleep(Duration::from_millis(20))).await?;
         println!("{worker} ends turn {turn}");
         guard.release().await?;
         // The other one's chance: this store keeps no queue, and whoever asks first gets the lock.

@@ -1,10 +1,7 @@
 //! Everything public in the core is public here, under one path: an application needs this crate alone, and its readers
 //! meet each type by one name.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that unwraps fails, which is what it is for"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 
 use std::collections::BTreeMap;
 
@@ -15,10 +12,7 @@ const FACADE: &str = include_str!("../src/lib.rs");
 fn exported(source: &str, from: &str) -> BTreeMap<String, usize> {
     let mut names = BTreeMap::new();
     for statement in source.split("pub use ").skip(1) {
-        let Some((path, _)) = statement
-            .split_once(';')
-            .filter(|(path, _)| path.starts_with(from))
-        else {
+        let Some((path, _)) = statement.split_once(';').filter(|(path, _)| path.starts_with(from)) else {
             continue;
         };
         let list = path.rsplit("::").next().unwrap().trim_matches(['{', '}']);

@@ -1,9 +1,6 @@
 //! The table of stores in the README is what the code declares. `LEASEHOLD_WRITE_README=1` writes it anew.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that unwraps fails, which is what it is for"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 #![cfg(all(feature = "redis", feature = "sqlite"))]
 
 use leasehold::semantics::{CrashBound, Fairness, Fault, Outcome, Reach, Semantics, TokenClass, WakeUp};
@@ -28,11 +25,7 @@ async fn the_table_of_stores_is_what_the_code_declares() {
 
 async fn table() -> String {
     let mut stores = Vec::new();
-    for (title, url) in [
-        ("SQLite", "sqlite:/tmp/locks.db"),
-        ("Redis", "redis://h"),
-        ("memory", "memory:"),
-    ] {
+    for (title, url) in [("SQLite", "sqlite:/tmp/locks.db"), ("Redis", "redis://h"), ("memory", "memory:")] {
         stores.push((title, leasehold::connect(url).await.unwrap().semantics().clone()));
     }
     let row = |head: &str, cell: &dyn Fn(&Semantics) -> String| {
@@ -40,11 +33,7 @@ async fn table() -> String {
         format!("| {head} | {} |\n", cells.join(" | "))
     };
     let titles: Vec<&str> = stores.iter().map(|(title, _)| *title).collect();
-    let mut table = format!(
-        "| | {} |\n|---|{}\n",
-        titles.join(" | "),
-        "---|".repeat(titles.len())
-    );
+    let mut table = format!("| | {} |\n|---|{}\n", titles.join(" | "), "---|".repeat(titles.len()));
     table += &row("excludes", &|s| match s.reach {
         Reach::Process => "tasks of one process".to_owned(),
         Reach::Host => "processes of one host".to_owned(),
@@ -67,10 +56,7 @@ async fn table() -> String {
         _ => "also over lost data".to_owned(),
     });
     for fault in Fault::ALL.into_iter().filter(|fault| *fault != Fault::None) {
-        if stores
-            .iter()
-            .any(|(_, s)| s.promises.under(fault) != Outcome::NotApplicable)
-        {
+        if stores.iter().any(|(_, s)| s.promises.under(fault) != Outcome::NotApplicable) {
             table += &row(&format!("{}:", words(fault)), &|s| words(s.promises.under(fault)));
         }
     }

@@ -1,10 +1,6 @@
 //! Schemes and backends: what is compiled in, what is not, and one's own.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that unwraps fails, which is what it is for"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
 
 use leasehold::backend::{LockBackend, MemoryBackend};
 use leasehold::{Config, DistributedLock, DistributedLockExt, Error, Registry};
@@ -12,11 +8,7 @@ use std::sync::Arc;
 
 /// An error as people see it: kind, message, help.
 fn said(error: &Error) -> String {
-    format!(
-        "{:?}: {error}; {}",
-        error.kind(),
-        error.help().unwrap_or_default()
-    )
+    format!("{:?}: {error}; {}", error.kind(), error.help().unwrap_or_default())
 }
 
 async fn refused(url: &str) -> String {
@@ -43,20 +35,11 @@ async fn a_scheme_of_ones_own_is_one_call() {
     });
     add.unwrap();
 
-    let config = Config::new("etcd://h1:2379,h2:2379")
-        .unwrap()
-        .with_prefix("shop/")
-        .unwrap();
-    let locks = [
-        registry.connect(&config).await.unwrap(),
-        registry.connect(&config).await.unwrap(),
-    ];
+    let config = Config::new("etcd://h1:2379,h2:2379").unwrap().with_prefix("shop/").unwrap();
+    let locks = [registry.connect(&config).await.unwrap(), registry.connect(&config).await.unwrap()];
     assert!(exclude_each_other(&*locks[0], &*locks[1]).await);
     assert!(registry.schemes().any(|scheme| scheme == "etcd"));
-    assert!(
-        !Registry::default().schemes().any(|scheme| scheme == "etcd"),
-        "it is a value, not a global"
-    );
+    assert!(!Registry::default().schemes().any(|scheme| scheme == "etcd"), "it is a value, not a global");
 }
 
 #[tokio::test]
@@ -64,10 +47,7 @@ async fn a_scheme_can_be_replaced() {
     let mut registry = Registry::default();
     let refuse = |_, _| async { Err(Error::invalid("test", "mine", "")) };
     registry.register("memory", refuse).unwrap();
-    let error = registry
-        .connect(&Config::new("memory:").unwrap())
-        .await
-        .unwrap_err();
+    let error = registry.connect(&Config::new("memory:").unwrap()).await.unwrap_err();
     assert_eq!(error.to_string(), "invalid test: mine");
 }
 
@@ -93,25 +73,13 @@ async fn an_unknown_scheme_is_told_with_the_nearest() {
     let registry = Registry::default();
     let compiled_in = registry.schemes().collect::<Vec<_>>().join(", ");
     for (url, problem) in [
-        (
-            "reddis://h",
-            "no backend for \"reddis://\"; did you mean \"redis\"?",
-        ),
-        (
-            "redis+unx:///s",
-            "no backend for \"redis+unx://\"; did you mean \"redis+unix\"?",
-        ),
-        (
-            "sqllite:/l.db",
-            "no backend for \"sqllite://\"; did you mean \"sqlite\"?",
-        ),
+        ("reddis://h", "no backend for \"reddis://\"; did you mean \"redis\"?"),
+        ("redis+unx:///s", "no backend for \"redis+unx://\"; did you mean \"redis+unix\"?"),
+        ("sqllite:/l.db", "no backend for \"sqllite://\"; did you mean \"sqlite\"?"),
         ("mem:", "no backend for \"mem://\";"),
         ("mysq://h", "no backend for \"mysq://\";"),
     ] {
-        assert_eq!(
-            refused(url).await,
-            format!("Misconfigured: {problem} compiled in: {compiled_in}")
-        );
+        assert_eq!(refused(url).await, format!("Misconfigured: {problem} compiled in: {compiled_in}"));
     }
 }
 
@@ -203,15 +171,9 @@ async fn memory_with_a_name_is_shared_in_the_process() {
     }
     let other = leasehold::connect("memory:another").await.unwrap();
     assert!(!exclude_each_other(&*one, &*other).await);
-    let config = Config::new("memory:shared")
-        .unwrap()
-        .with_prefix("shop/")
-        .unwrap();
+    let config = Config::new("memory:shared").unwrap().with_prefix("shop/").unwrap();
     let other = leasehold::connect_with(&config).await.unwrap();
-    assert!(
-        !exclude_each_other(&*one, &*other).await,
-        "a prefix is a namespace"
-    );
+    assert!(!exclude_each_other(&*one, &*other).await, "a prefix is a namespace");
 }
 
 #[tokio::test]
@@ -220,24 +182,15 @@ async fn memory_with_a_name_lasts_as_long_as_somebody_uses_it() {
     let held = one.acquire("a").await.unwrap();
     drop(one);
     let other = leasehold::connect("memory:fleeting").await.unwrap();
-    assert!(
-        other.try_acquire("a").await.unwrap().is_none(),
-        "the guard keeps it"
-    );
+    assert!(other.try_acquire("a").await.unwrap().is_none(), "the guard keeps it");
     held.release().await.unwrap();
     let lingering = leasehold::AcquireOptions::new().with_hold_at_least(std::time::Duration::from_secs(3600));
-    let held = other
-        .acquire_with(&"a".try_into().unwrap(), &lingering)
-        .await
-        .unwrap();
+    let held = other.acquire_with(&"a".try_into().unwrap(), &lingering).await.unwrap();
     held.release().await.unwrap();
     assert!(other.try_acquire("a").await.unwrap().is_none());
     drop(other);
     let fresh = leasehold::connect("memory:fleeting").await.unwrap();
-    assert!(
-        fresh.try_acquire("a").await.unwrap().is_some(),
-        "nobody had it any more"
-    );
+    assert!(fresh.try_acquire("a").await.unwrap().is_some(), "nobody had it any more");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -262,9 +215,7 @@ async fn memory_takes_no_parameters() {
 #[tokio::test]
 async fn the_defaults_are_those_of_the_configuration() {
     let config = Config::new("memory:").unwrap();
-    let config = config
-        .with_ttl(std::time::Duration::from_secs(7))
-        .with_wait(std::time::Duration::ZERO);
+    let config = config.with_ttl(std::time::Duration::from_secs(7)).with_wait(std::time::Duration::ZERO);
     let locks = leasehold::connect_with(&config).await.unwrap();
     assert_eq!(locks.defaults().ttl().as_secs(), 7);
     assert_eq!(locks.defaults().wait(), leasehold::Wait::No);

@@ -1,1 +1,97 @@
-//! Leasehold on SQL databases.
+//! Leasehold on SQL databases: one row per name, a lease with a fencing token in it.
+//!
+//! [`open`] makes a backend of a store URL; wrap it in a [`LockClient`](leasehold_core::LockClient). So far there is
+//! SQLite, for the processes of one host:
+//!
+//! ```no_run
+//! # fn main() -> leasehold_core::Result<()> {
+//! use leasehold_core::{LockClient, Namespace, StoreUrl};
+//!
+//! let url = StoreUrl::parse("sqlite:/var/lib/shop/locks.db")?;
+//! let locks = LockClient::new(leasehold_sql::open(&url, &Namespace::default())?);
+//! # drop(locks); Ok(()) }
+//! ```
+//!
+//! # SQLite
+//!
+//! `sqlite:PATH`, with these parameters:
+//!
+//! | parameter | meaning | default |
+//! |---|---|---|
+//! | `busy_timeout` | how long one call waits while another process writes, 10 ms to 60 s | `2s` |
+//! | `table` | the table, made on first use: letters, digits and `_`, at most 63 | `leasehold` |
+//! | `allow_network_fs` | `yes`: do not refuse a network file system | `no` |
+//!
+//! **The file.** It is made on first use with mode 0600, and so are its side files `-wal` and `-shm`; a directory named
+//! `leasehold` is made too, with mode 0700, any other must exist. The file may be a database that has other tables; it
+//! is put into WAL mode, and a commit is on the disk before it is answered (`synchronous=FULL`). Refused are: symbolic
+//! and hard links, directories in which everyone may replace files, network file systems, and a table that is not ours.
+//! Who may write to the file may free every lock in it.
+//!
+//! **Time.** Leases are counted on Linux's `CLOCK_BOOTTIME`, which all processes of a host share, which goes on during suspend
+//! and which nobody can set: a step of the wall clock frees no lock and keeps none. Time namespaces are allowed for. After
+//! a reboot, and in a file that was restored on another machine, the leases of the earlier boot are over; see
+//! [where that is told](#reboots).
+//!
+//! **Waiting** reads and does not write, so that it does not hold up the holder: at least every 50 ms.
+//!
+//! ## Reboots
+//!
+//! A lease belongs to the boot whose id stands in its row. LXC and systemd-nspawn show each of their containers a boot
+//! id of its own, on one clock; such an id is not believed. A lease of which only the clock is known is over when it ends,
+//! or when it is found to have begun in the future. So in those containers, and only there, a lease may last into the next
+//! boot if that is as old by then as the earlier one was when the lease was granted; it is waited out, for one ttl at
+//! most from then on.
+//!
+//! ## Not promised
+//!
+//! * Two kernels on one file: a virtual machine and its host, or a disk that two machines have mounted.
+//! * Deleting or replacing the file, or `-wal` or `-shm`, while locks are held. It is noticed with the next use, and the
+//!   holder is told by its next renewal; meanwhile another process may have been granted the lock. Its token is larger.
+
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
+mod lease;
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
+mod sqlite;
+
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
+pub use lease::RowLease;
+
+use leasehold_core::{Error, ErrorKind, LockBackend, Namespace, Result, StoreUrl};
+use std::sync::Arc;
+
+/// The schemes that [`open`] knows.
+pub const SCHEMES: &[&str] = &["sqlite"];
+
+/// Opens the backend for the database at `url`. Checks what can be checked, and touches no database: the first use does.
+///
+/// # Errors
+///
+/// [`Invalid`](ErrorKind::Invalid) for a part of the URL that cannot be; [`Misconfigured`](ErrorKind::Misconfigured) for
+/// another scheme, or for one whose feature is not compiled in; [`Unsupported`](ErrorKind::Unsupported) for SQLite on
+/// another system than Linux.
+pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
+    match url.scheme() {
+        "sqlite" => open_sqlite(url, namespace),
+        other => {
+            Err(Error::new(ErrorKind::Misconfigured, format!("{other:?} is no scheme of a SQL database"))
+                .with_help(format!("use one of: {}", SCHEMES.join(", "))))
+        }
+    }
+}
+
+#[cfg(all(feature = "sqlite", target_os = "linux"))]
+fn open_sqlite(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
+    Ok(Arc::new(RowLease::open(url, namespace)?))
+}
+
+#[cfg(not(all(feature = "sqlite", target_os = "linux")))]
+fn open_sqlite(_: &StoreUrl, _: &Namespace) -> Result<Arc<dyn LockBackend>> {
+    Err(if cfg!(feature = "sqlite") {
+        Error::new(ErrorKind::Unsupported, "locks on SQLite need Linux, by whose clock they are counted")
+            .with_help("use a store with a server")
+    } else {
+        Error::new(ErrorKind::Misconfigured, "SQLite is not compiled into this program")
+            .with_help("build leasehold-sql with the feature \"sqlite\"")
+    })
+}

@@ -28,10 +28,7 @@ pub type Verdict = Result<(), Stop>;
 
 /// Why a case did not pass.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "complete: a case passes, fails or is skipped"
-)]
+#[expect(clippy::exhaustive_enums, reason = "complete: a case passes, fails or is skipped")]
 pub enum Stop {
     /// The property does not hold; what was seen.
     Failed(String),
@@ -41,12 +38,7 @@ pub enum Stop {
 
 impl Case {
     pub(crate) const fn new(id: &'static str, property: &'static str, run: Run) -> Self {
-        Self {
-            id,
-            property,
-            alone: false,
-            run,
-        }
+        Self { id, property, alone: false, run }
     }
 
     pub(crate) const fn alone(mut self) -> Self {

@@ -15,10 +15,7 @@ impl SteppedClock {
     /// A clock that is so many seconds ahead.
     pub(crate) fn ahead(seconds: i64) -> Result<Self, Stop> {
         let library = find().ok_or_else(|| crate::runner::missing("libfaketime is not installed"))?;
-        let clock = Self {
-            library,
-            offset: NamedTempFile::new()?,
-        };
+        let clock = Self { library, offset: NamedTempFile::new()? };
         clock.step_to(seconds)?;
         Ok(clock)
     }
@@ -32,10 +29,7 @@ impl SteppedClock {
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         let pairs = [
             ("LD_PRELOAD", self.library.to_string_lossy().into_owned()),
-            (
-                "FAKETIME_TIMESTAMP_FILE",
-                self.offset.path().to_string_lossy().into_owned(),
-            ),
+            ("FAKETIME_TIMESTAMP_FILE", self.offset.path().to_string_lossy().into_owned()),
             ("FAKETIME_NO_CACHE", "1".to_owned()),
             ("DONT_FAKE_MONOTONIC", "1".to_owned()),
         ];

@@ -38,16 +38,9 @@ impl Context {
     pub async fn start(subject: Arc<dyn Subject>, case: &str) -> Result<Self, Cannot> {
         let store = subject.start().await?;
         let mark = format!("{case}-{:08x}", fastrand::u32(..));
-        let scale = std::env::var("LEASEHOLD_TIME_SCALE")
-            .ok()
-            .and_then(|scale| scale.parse().ok())
-            .unwrap_or(1.0);
-        Ok(Self {
-            subject,
-            store,
-            mark,
-            scale,
-        })
+        let scale =
+            std::env::var("LEASEHOLD_TIME_SCALE").ok().and_then(|scale| scale.parse().ok()).unwrap_or(1.0);
+        Ok(Self { subject, store, mark, scale })
     }
 
     pub(crate) fn store(&self) -> &dyn Store {
@@ -81,9 +74,7 @@ impl Context {
         environment: &[(String, String)],
     ) -> Result<Worker, Stop> {
         if self.semantics().await?.reach == Reach::Process {
-            return Err(Stop::Skipped(
-                "the lock excludes within one process only".to_owned(),
-            ));
+            return Err(Stop::Skipped("the lock excludes within one process only".to_owned()));
         }
         Worker::start(self.subject.name(), address, environment).await
     }
@@ -123,9 +114,7 @@ impl Context {
 
     /// A renewed lease, and a wait that ends long after anything should have happened.
     pub(crate) fn options(&self) -> AcquireOptions {
-        AcquireOptions::new()
-            .with_ttl(self.ttl())
-            .with_wait(self.patience())
+        AcquireOptions::new().with_ttl(self.ttl()).with_wait(self.patience())
     }
 
     /// The same, but nobody renews it.
@@ -161,17 +150,13 @@ impl ClientExt for Client {
     }
 
     fn looking(&self) -> Result<&dyn LockAdmin, Stop> {
-        self.admin()
-            .ok_or_else(|| Stop::Skipped("the backend cannot look at its locks".to_owned()))
+        self.admin().ok_or_else(|| Stop::Skipped("the backend cannot look at its locks".to_owned()))
     }
 }
 
 /// Expects that a lock is held by somebody.
 pub(crate) async fn ensure_held(client: &Client, name: &LockName, when: &str) -> Verdict {
-    ensure!(
-        client.poke(name).await?.is_none(),
-        "{when}: somebody else got the lock"
-    );
+    ensure!(client.poke(name).await?.is_none(), "{when}: somebody else got the lock");
     Ok(())
 }
 
@@ -199,24 +184,16 @@ pub(crate) async fn free_within(
             guard.release().await?;
             Ok(took)
         }
-        Err(error) => Err(Stop::Failed(format!(
-            "{when}: not free within {bound:?}: {error}"
-        ))),
+        Err(error) => Err(Stop::Failed(format!("{when}: not free within {bound:?}: {error}"))),
     }
 }
 
 /// Expects an error of this kind.
 pub(crate) fn ensure_kind<T>(outcome: Result<T, Error>, kind: ErrorKind, when: &str) -> Verdict {
     match outcome {
-        Ok(_) => Err(Stop::Failed(format!(
-            "{when}: it succeeded instead of being {kind:?}"
-        ))),
+        Ok(_) => Err(Stop::Failed(format!("{when}: it succeeded instead of being {kind:?}"))),
         Err(error) => {
-            ensure!(
-                error.kind() == kind,
-                "{when}: {:?} instead of {kind:?}: {error}",
-                error.kind()
-            );
+            ensure!(error.kind() == kind, "{when}: {:?} instead of {kind:?}: {error}", error.kind());
             Ok(())
         }
     }
@@ -236,9 +213,7 @@ pub(crate) async fn eventually(bound: Duration, mut holds: impl FnMut() -> bool)
 
 /// Waits for the loss of a guard; fails the case if it does not come.
 pub(crate) async fn loss_within(guard: &LockGuard, bound: Duration) -> Result<leasehold_core::Loss, Stop> {
-    tokio::time::timeout(bound, guard.lost()).await.map_err(|_| {
-        Stop::Failed(format!(
-            "the holder was not told within {bound:?} that it lost the lock"
-        ))
-    })
+    tokio::time::timeout(bound, guard.lost())
+        .await
+        .map_err(|_| Stop::Failed(format!("the holder was not told within {bound:?} that it lost the lock")))
 }

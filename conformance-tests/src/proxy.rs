@@ -58,12 +58,7 @@ impl Proxy {
         let shared = Arc::new(Shared::default());
         let mut tasks = JoinSet::new();
         tasks.spawn(accept(listener, target, watch, Arc::clone(&shared)));
-        Ok(Self {
-            address,
-            traffic,
-            shared,
-            _tasks: tasks,
-        })
+        Ok(Self { address, traffic, shared, _tasks: tasks })
     }
 
     /// Where clients connect.
@@ -97,10 +92,7 @@ impl Proxy {
     }
 
     fn connections(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
-        self.shared
-            .connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -126,11 +118,7 @@ async fn serve(
 ) {
     let mut before = traffic.clone();
     // A connection attempt vanishes too: the kernel has accepted it, and nothing else will happen.
-    if before
-        .wait_for(|traffic| *traffic != Traffic::BlackHole)
-        .await
-        .is_err()
-    {
+    if before.wait_for(|traffic| *traffic != Traffic::BlackHole).await.is_err() {
         return;
     }
     let Ok(server) = TcpStream::connect(target).await else {
@@ -139,12 +127,9 @@ async fn serve(
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let there = pump(from_client, to_server, traffic.clone(), &shared.requests, |now| {
-        now != Traffic::BlackHole
-    });
-    let back = pump(from_server, to_client, traffic, &shared.replies, |now| {
-        now == Traffic::Pass
-    });
+    let there =
+        pump(from_client, to_server, traffic.clone(), &shared.requests, |now| now != Traffic::BlackHole);
+    let back = pump(from_server, to_client, traffic, &shared.replies, |now| now == Traffic::Pass);
     tokio::select! {
         () = there => {}
         () = back => {}

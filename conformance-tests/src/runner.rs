@@ -30,10 +30,7 @@ pub fn run(subjects: Vec<Box<dyn Subject>>) -> ExitCode {
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(THREADS);
-    let trials = subjects
-        .iter()
-        .flat_map(|subject| all().map(|case| trial(subject, case)))
-        .collect();
+    let trials = subjects.iter().flat_map(|subject| all().map(|case| trial(subject, case))).collect();
     conclude(&arguments, &libtest_mimic::run(&arguments, trials))
 }
 
@@ -78,14 +75,10 @@ fn in_turn(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
 
 fn in_runtime(subject: Arc<dyn Subject>, case: Case) -> Verdict {
     // One runtime a case: what a case leaves running ends with it, and a case that blocks a thread blocks its own.
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let verdict = runtime.block_on(async {
-        let context = Context::start(subject, case.id)
-            .await
-            .map_err(|cannot| missing(&cannot.to_string()))?;
+        let context =
+            Context::start(subject, case.id).await.map_err(|cannot| missing(&cannot.to_string()))?;
         // A task of its own: a panic is the failure of this case.
         tokio::spawn(async move { case.run(&context).await }).await?
     });
@@ -97,9 +90,7 @@ pub(crate) fn missing(reason: &str) -> Stop {
     if std::env::var_os("LEASEHOLD_SKIP_MISSING").is_some() {
         return Stop::Skipped(format!("NOT RUN: {reason}"));
     }
-    Stop::Failed(format!(
-        "{reason}; scripts/test installs it, LEASEHOLD_SKIP_MISSING=1 skips its cases"
-    ))
+    Stop::Failed(format!("{reason}; scripts/test installs it, LEASEHOLD_SKIP_MISSING=1 skips its cases"))
 }
 
 fn conclude(arguments: &Arguments, conclusion: &Conclusion) -> ExitCode {

@@ -44,9 +44,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// request for lost after `patience`.
     async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
         let _ = patience;
-        Err(Cannot::new(
-            "the store is not reached by a network that could be cut",
-        ))
+        Err(Cannot::new("the store is not reached by a network that could be cut"))
     }
 
     /// Stops the store without closing a connection.
@@ -73,9 +71,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Deletes the record of one held lock, as an administrator with the store's own client would.
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         let _ = name;
-        Err(Cannot::new(
-            "no way to delete one lock's record behind its holder's back",
-        ))
+        Err(Cannot::new("no way to delete one lock's record behind its holder's back"))
     }
 
     /// Deletes everything in the store.
@@ -114,9 +110,7 @@ pub struct Cannot {
 impl Cannot {
     /// For this reason.
     pub fn new(reason: impl Into<String>) -> Self {
-        Self {
-            reason: reason.into(),
-        }
+        Self { reason: reason.into() }
     }
 }
 

@@ -36,10 +36,7 @@ impl Worker {
         command.env(ENVIRONMENT, format!("{subject}\n{address}"));
         command.envs(environment.iter().map(|(key, value)| (key, value)));
         let mut child = spawn_lasting(&command, |command| {
-            command
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::inherit());
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         })?;
         let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Stop::Failed("a worker without pipes".to_owned()));
@@ -122,19 +119,13 @@ impl Worker {
             Ok(Ok(Some(line))) => Ok(line),
             Ok(Ok(None)) => Err(Stop::Failed("a worker ended".to_owned())),
             Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(Stop::Failed(format!(
-                "a worker said nothing within {ANSWER_WITHIN:?}"
-            ))),
+            Err(_) => Err(Stop::Failed(format!("a worker said nothing within {ANSWER_WITHIN:?}"))),
         }
     }
 
     async fn expect(&mut self, expected: &str) -> Result<(), Stop> {
         let answer = self.answer().await?;
-        if answer == expected {
-            Ok(())
-        } else {
-            Err(Stop::Failed(format!("a worker said {answer:?}")))
-        }
+        if answer == expected { Ok(()) } else { Err(Stop::Failed(format!("a worker said {answer:?}"))) }
     }
 }
 
@@ -169,10 +160,7 @@ pub fn serve_as_worker(subjects: &[Arc<dyn Subject>]) -> Option<ExitCode> {
 fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Result<(), Stop> {
     let subject = subjects.iter().find(|subject| subject.name() == name);
     let subject = subject.ok_or_else(|| Stop::Failed(format!("no subject {name:?} in this program")))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
         let client = subject.connect(address).await?;
         say("ready")?;
@@ -185,10 +173,9 @@ fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Result<(),
                 "take" => take(&client, &mut words, &mut guard).await?,
                 "status" => status(guard.as_ref()),
                 "release" => match guard.take() {
-                    Some(guard) => guard
-                        .release()
-                        .await
-                        .map_or_else(|error| refusal(&error), |()| "released".into()),
+                    Some(guard) => {
+                        guard.release().await.map_or_else(|error| refusal(&error), |()| "released".into())
+                    }
                     None => "none".to_owned(),
                 },
                 "count" => count(&client, &mut words).await?,
@@ -212,9 +199,7 @@ async fn take(
     let options = AcquireOptions::new().with_ttl(ttl).with_wait(Wait::Forever);
     Ok(match client.acquire_with(&name, &options).await {
         Ok(new) => {
-            let token = new
-                .token()
-                .map_or_else(|error| refusal(&error), |token| format!("token {token}"));
+            let token = new.token().map_or_else(|error| refusal(&error), |token| format!("token {token}"));
             *guard = Some(new);
             token
         }
@@ -226,9 +211,7 @@ fn status(guard: Option<&LockGuard>) -> String {
     match guard {
         None => "none".to_owned(),
         Some(guard) if guard.is_held() => "held".to_owned(),
-        Some(guard) => guard
-            .loss()
-            .map_or("released".to_owned(), |loss| format!("lost {:?}", loss.cause())),
+        Some(guard) => guard.loss().map_or("released".to_owned(), |loss| format!("lost {:?}", loss.cause())),
     }
 }
 
@@ -249,8 +232,7 @@ async fn count(client: &crate::context::Client, words: Words<'_, '_>) -> Result<
 
 fn number(words: Words<'_, '_>) -> Result<u64, Stop> {
     let word = words.next().unwrap_or_default();
-    word.parse()
-        .map_err(|_| Stop::Failed(format!("{word:?} is no number")))
+    word.parse().map_err(|_| Stop::Failed(format!("{word:?} is no number")))
 }
 
 fn rest(words: Words<'_, '_>) -> String {

@@ -1,10 +1,6 @@
 //! The suite over the backends of this workspace, on real servers.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that unwraps fails, which is what it is for"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
 
 mod subjects;
 

@@ -130,12 +130,7 @@ impl Finding {
         message: impl Into<String>,
         help: impl Into<String>,
     ) -> Self {
-        Self {
-            severity,
-            code,
-            message: message.into(),
-            help: help.into(),
-        }
+        Self { severity, code, message: message.into(), help: help.into() }
     }
 }
 
@@ -144,13 +139,9 @@ fn short_owner<S: Serializer>(owner: &Option<OwnerId>, serializer: S) -> Result<
 }
 
 fn millis<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
-    time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
-        .serialize(serializer)
+    time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)).serialize(serializer)
 }
 
 fn unix_millis<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
-    millis(
-        &time.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok()),
-        serializer,
-    )
+    millis(&time.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok()), serializer)
 }

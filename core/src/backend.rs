@@ -81,10 +81,7 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
 
 /// The answer to [`LockBackend::try_acquire`].
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "complete: what else there is to say is an error"
-)]
+#[expect(clippy::exhaustive_enums, reason = "complete: what else there is to say is an error")]
 pub enum Attempt {
     /// The claim holds the lock now.
     Granted(Grant),
@@ -140,10 +137,7 @@ impl Busy {
 
 /// The answer to [`LockBackend::renew`] for one claim. The fourth answer, *unknown*, is `Err`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "complete: the four answers are the keeper's rule"
-)]
+#[expect(clippy::exhaustive_enums, reason = "complete: the four answers are the keeper's rule")]
 pub enum Renewal {
     /// Held, and extended.
     Renewed,
@@ -155,10 +149,7 @@ pub enum Renewal {
 
 /// The answer to [`LockBackend::release`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "complete: a release finds something to end or does not"
-)]
+#[expect(clippy::exhaustive_enums, reason = "complete: a release finds something to end or does not")]
 pub enum Release {
     /// The claim held the lock and does no longer.
     Released,

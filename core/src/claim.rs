@@ -30,13 +30,7 @@ impl Claim {
     /// [`LockClient`](crate::LockClient) makes claims; this is for tests that talk to a backend directly. It checks no
     /// range: the client did, before any I/O.
     pub fn new(name: LockName, owner: OwnerId, ttl: Duration, holder: Arc<str>) -> Self {
-        Self {
-            name,
-            owner,
-            ttl,
-            mode: LockMode::Exclusive,
-            holder,
-        }
+        Self { name, owner, ttl, mode: LockMode::Exclusive, holder }
     }
 
     /// The lock that is wanted.

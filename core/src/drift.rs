@@ -14,10 +14,7 @@ pub struct Drift {
 
 impl Drift {
     /// 1 % and 2 ms.
-    pub const DEFAULT: Self = Self {
-        per_mille: 10,
-        margin: Duration::from_millis(2),
-    };
+    pub const DEFAULT: Self = Self { per_mille: 10, margin: Duration::from_millis(2) };
 
     /// A rate in thousandths, at most 500, and a margin for what is rounded.
     pub const fn new(per_mille: u32, margin: Duration) -> Self {
@@ -43,11 +40,7 @@ mod tests {
 
     #[test]
     fn the_holder_counts_a_shorter_lease_than_the_store() {
-        let end = |ttl| {
-            Drift::DEFAULT
-                .valid_until(Moment::ORIGIN, ttl)
-                .since(Moment::ORIGIN)
-        };
+        let end = |ttl| Drift::DEFAULT.valid_until(Moment::ORIGIN, ttl).since(Moment::ORIGIN);
         assert_eq!(end(Duration::from_secs(10)), Duration::from_millis(9_898));
         assert_eq!(end(Duration::from_millis(50)), Duration::from_micros(47_500));
         assert_eq!(end(Duration::from_millis(1)), Duration::ZERO);

@@ -17,11 +17,7 @@ pub fn parse_duration(field: &str, text: &str) -> Result<Duration> {
         ));
     }
     humantime::parse_duration(text).map_err(|problem| {
-        Error::invalid(
-            field,
-            format_args!("{text:?}: {problem}"),
-            "write it like 30s, 1500ms or 1m 30s",
-        )
+        Error::invalid(field, format_args!("{text:?}: {problem}"), "write it like 30s, 1500ms or 1m 30s")
     })
 }
 
@@ -32,14 +28,8 @@ mod tests {
     #[test]
     fn durations_have_units() {
         assert_eq!(parse_duration("ttl", "30s").unwrap(), Duration::from_secs(30));
-        assert_eq!(
-            parse_duration("ttl", " 1m 30s ").unwrap(),
-            Duration::from_secs(90)
-        );
-        assert_eq!(
-            parse_duration("ttl", "1500ms").unwrap(),
-            Duration::from_millis(1500)
-        );
+        assert_eq!(parse_duration("ttl", " 1m 30s ").unwrap(), Duration::from_secs(90));
+        assert_eq!(parse_duration("ttl", "1500ms").unwrap(), Duration::from_millis(1500));
     }
 
     #[test]
@@ -47,16 +37,7 @@ mod tests {
         let error = parse_duration("ttl", "30").unwrap_err();
         assert_eq!(error.to_string(), "invalid ttl: \"30\" has no unit");
         assert_eq!(error.help(), Some("write 30s or 30ms"));
-        for odd in [
-            "",
-            "-5s",
-            "NaN",
-            "1e9s",
-            "５s",
-            "s",
-            "30 parsecs",
-            "99999999999999999999s",
-        ] {
+        for odd in ["", "-5s", "NaN", "1e9s", "５s", "s", "30 parsecs", "99999999999999999999s"] {
             let error = parse_duration("ttl", odd).unwrap_err();
             assert!(error.to_string().starts_with("invalid ttl: "), "{odd}: {error}");
         }

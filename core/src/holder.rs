@@ -88,9 +88,7 @@ mod tests {
 
     #[test]
     fn info_round_trips_and_foreign_text_is_kept() {
-        let info = HolderInfo::this_process()
-            .with_doing("reindex")
-            .with_label("version", "1.4");
+        let info = HolderInfo::this_process().with_doing("reindex").with_label("version", "1.4");
         assert_eq!(HolderInfo::from_json(&info.to_json()), info);
         assert_eq!(HolderInfo::from_json("by hand").doing, "by hand");
     }

@@ -22,11 +22,7 @@ impl LockName {
     pub fn new(name: impl AsRef<str>) -> Result<Self> {
         let name = name.as_ref();
         if name.is_empty() {
-            return Err(Error::invalid(
-                "lock name",
-                "it is empty",
-                "give it at least one character",
-            ));
+            return Err(Error::invalid("lock name", "it is empty", "give it at least one character"));
         }
         if name.len() > Self::MAX_BYTES {
             return Err(Error::invalid(
@@ -106,18 +102,8 @@ mod tests {
 
     #[test]
     fn good_names_are_kept_byte_for_byte() {
-        for name in [
-            "a",
-            "A ",
-            "../x",
-            "/abs",
-            "{tag}",
-            "zookeeper",
-            "é",
-            "e\u{301}",
-            "🔒",
-            &"x".repeat(512),
-        ] {
+        for name in ["a", "A ", "../x", "/abs", "{tag}", "zookeeper", "é", "e\u{301}", "🔒", &"x".repeat(512)]
+        {
             assert_eq!(LockName::new(name).unwrap().as_str(), name);
         }
     }
@@ -131,10 +117,7 @@ mod tests {
             ("abc\0d", "invalid lock name: control character U+0000 at byte 3"),
             ("a\nb", "invalid lock name: control character U+000A at byte 1"),
             ("a\tb", "invalid lock name: control character U+0009 at byte 1"),
-            (
-                "\u{1b}[2J",
-                "invalid lock name: control character U+001B at byte 0",
-            ),
+            ("\u{1b}[2J", "invalid lock name: control character U+001B at byte 0"),
             ("é\u{85}", "invalid lock name: control character U+0085 at byte 2"),
         ];
         for (name, message) in cases {

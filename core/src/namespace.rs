@@ -20,11 +20,7 @@ impl Namespace {
             return Err(Error::invalid("prefix", problem, "shorten it"));
         }
         if prefix.chars().any(char::is_control) {
-            return Err(Error::invalid(
-                "prefix",
-                "it has a control character",
-                "take it out",
-            ));
+            return Err(Error::invalid("prefix", "it has a control character", "take it out"));
         }
         Ok(Self(prefix.into()))
     }
@@ -41,9 +37,7 @@ impl Namespace {
 
     /// The lock that the store knows under this name, if it is one of this namespace.
     pub fn name(&self, stored: &str) -> Option<LockName> {
-        stored
-            .strip_prefix(&*self.0)
-            .and_then(|name| LockName::new(name).ok())
+        stored.strip_prefix(&*self.0).and_then(|name| LockName::new(name).ok())
     }
 }
 

@@ -9,11 +9,7 @@ pub fn did_you_mean<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>)
     let mut known: Vec<&str> = known.into_iter().collect();
     known.sort_unstable();
     known.dedup();
-    let list = if known.is_empty() {
-        "none".to_owned()
-    } else {
-        known.join(", ")
-    };
+    let list = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     match nearest(unknown, known.iter().copied()) {
         Some(nearest) => format!("did you mean {nearest:?}? known: {list}"),
         None => format!("known: {list}"),

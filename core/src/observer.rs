@@ -67,11 +67,7 @@ impl Observer for TracingObserver {
                 let (token, cause) = (token.get(), loss.cause());
                 error!(target: "leasehold", { lock.name = %name, lock.fencing_token = token, ?cause }, "lost: {loss}");
             }
-            Event::RenewalTrouble {
-                name,
-                error,
-                remaining,
-            } => {
+            Event::RenewalTrouble { name, error, remaining } => {
                 warn!(target: "leasehold", { lock.name = %name, ?remaining }, "renew_failed: {error}");
             }
             Event::LateGrant { name } => {

@@ -112,34 +112,20 @@ impl AcquireOptions {
     pub fn checked(mut self) -> Result<Self> {
         self.ttl = check_ttl(self.ttl)?;
         if self.max_hold.is_zero() {
-            return Err(Error::invalid(
-                "max_hold",
-                "it is zero",
-                "give it a time, or leave it out",
-            ));
+            return Err(Error::invalid("max_hold", "it is zero", "give it a time, or leave it out"));
         }
         if self.hold_at_least > Self::MAX_TTL {
             let problem = format_args!("{:?}, limit {:?}", self.hold_at_least, Self::MAX_TTL);
             return Err(Error::invalid("hold_at_least", problem, "shorten it"));
         }
         if self.hold_at_least > self.max_hold {
-            let problem = format_args!(
-                "{:?} is longer than max_hold {:?}",
-                self.hold_at_least, self.max_hold
-            );
-            return Err(Error::invalid(
-                "hold_at_least",
-                problem,
-                "make it the shorter of the two",
-            ));
+            let problem =
+                format_args!("{:?} is longer than max_hold {:?}", self.hold_at_least, self.max_hold);
+            return Err(Error::invalid("hold_at_least", problem, "make it the shorter of the two"));
         }
         if self.holder.len() > HolderInfo::MAX_BYTES {
             let problem = format_args!("{} bytes, limit {}", self.holder.len(), HolderInfo::MAX_BYTES);
-            return Err(Error::invalid(
-                "holder info",
-                problem,
-                "shorten its text and labels",
-            ));
+            return Err(Error::invalid("holder info", problem, "shorten its text and labels"));
         }
         Ok(self)
     }
@@ -149,23 +135,13 @@ impl AcquireOptions {
 pub(crate) fn check_ttl(ttl: Duration) -> Result<Duration> {
     let (min, max) = (AcquireOptions::MIN_TTL, AcquireOptions::MAX_TTL);
     if ttl < min {
-        return Err(Error::invalid(
-            "ttl",
-            format_args!("{ttl:?}, at least {min:?}"),
-            "lengthen it",
-        ));
+        return Err(Error::invalid("ttl", format_args!("{ttl:?}, at least {min:?}"), "lengthen it"));
     }
     if ttl > max {
         let fix = "shorten it: a lease that is renewed need not outlast the work";
-        return Err(Error::invalid(
-            "ttl",
-            format_args!("{ttl:?}, at most {max:?}"),
-            fix,
-        ));
+        return Err(Error::invalid("ttl", format_args!("{ttl:?}, at most {max:?}"), fix));
     }
-    Ok(Duration::from_millis(
-        u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX),
-    ))
+    Ok(Duration::from_millis(u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)))
 }
 
 impl Default for AcquireOptions {
@@ -216,14 +192,8 @@ mod tests {
     fn a_ttl_out_of_range_is_refused_with_the_limit() {
         let with = |ttl| AcquireOptions::new().with_ttl(ttl);
         assert_eq!(problem(with(Duration::ZERO)), "invalid ttl: 0ns, at least 50ms");
-        assert_eq!(
-            problem(with(Duration::from_nanos(1))),
-            "invalid ttl: 1ns, at least 50ms"
-        );
-        assert_eq!(
-            problem(with(Duration::from_secs(86_401))),
-            "invalid ttl: 86401s, at most 86400s"
-        );
+        assert_eq!(problem(with(Duration::from_nanos(1))), "invalid ttl: 1ns, at least 50ms");
+        assert_eq!(problem(with(Duration::from_secs(86_401))), "invalid ttl: 86401s, at most 86400s");
         assert!(problem(with(Duration::MAX)).ends_with("at most 86400s"));
         assert!(with(AcquireOptions::MIN_TTL).checked().is_ok());
         assert!(with(AcquireOptions::MAX_TTL).checked().is_ok());
@@ -231,28 +201,17 @@ mod tests {
 
     #[test]
     fn a_ttl_is_rounded_up_to_whole_milliseconds() {
-        let options = AcquireOptions::new()
-            .with_ttl(Duration::from_micros(60_001))
-            .checked()
-            .unwrap();
+        let options = AcquireOptions::new().with_ttl(Duration::from_micros(60_001)).checked().unwrap();
         assert_eq!(options.ttl(), Duration::from_millis(61));
     }
 
     #[test]
     fn limits_of_the_hold_must_fit_together() {
         let options = AcquireOptions::new();
-        assert_eq!(
-            problem(options.clone().with_max_hold(Duration::ZERO)),
-            "invalid max_hold: it is zero"
-        );
-        let crossed = options
-            .clone()
-            .with_max_hold(Duration::from_secs(1))
-            .with_hold_at_least(Duration::from_secs(2));
-        assert_eq!(
-            problem(crossed),
-            "invalid hold_at_least: 2s is longer than max_hold 1s"
-        );
+        assert_eq!(problem(options.clone().with_max_hold(Duration::ZERO)), "invalid max_hold: it is zero");
+        let crossed =
+            options.clone().with_max_hold(Duration::from_secs(1)).with_hold_at_least(Duration::from_secs(2));
+        assert_eq!(problem(crossed), "invalid hold_at_least: 2s is longer than max_hold 1s");
         let too_long = options.clone().with_hold_at_least(Duration::from_secs(86_401));
         assert_eq!(problem(too_long), "invalid hold_at_least: 86401s, limit 86400s");
         let chatty = options.with_holder(&HolderInfo::default().with_doing("x".repeat(2000)));
@@ -263,9 +222,6 @@ mod tests {
     fn the_longest_wait_is_for_ever_and_the_shortest_is_none() {
         assert_eq!(Wait::from(Duration::MAX), Wait::Forever);
         assert_eq!(Wait::from(Duration::ZERO), Wait::No);
-        assert_eq!(
-            Wait::UpTo(Duration::MAX).deadline(Moment::ORIGIN),
-            Some(Moment::NEVER)
-        );
+        assert_eq!(Wait::UpTo(Duration::MAX).deadline(Moment::ORIGIN), Some(Moment::NEVER));
     }
 }

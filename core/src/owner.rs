@@ -43,9 +43,7 @@ impl OwnerId {
     /// The owner written in exactly 32 hexadecimal digits, `None` for anything else.
     pub fn from_hex(text: &str) -> Option<Self> {
         let digits = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
-        digits
-            .then(|| u128::from_str_radix(text, 16).ok().map(Self))
-            .flatten()
+        digits.then(|| u128::from_str_radix(text, 16).ok().map(Self)).flatten()
     }
 }
 
@@ -70,13 +68,7 @@ mod tests {
         let owner = OwnerId::random().unwrap();
         assert_eq!(OwnerId::from_hex(&owner.to_hex()), Some(owner));
         assert_eq!(OwnerId::from_u128(7).to_hex().len(), 32);
-        for text in [
-            "",
-            "7",
-            "+0000000000000000000000000000007",
-            &"g".repeat(32),
-            &"0".repeat(33),
-        ] {
+        for text in ["", "7", "+0000000000000000000000000000007", &"g".repeat(32), &"0".repeat(33)] {
             assert_eq!(OwnerId::from_hex(text), None);
         }
     }

@@ -31,9 +31,7 @@ impl<'a> Choice<'a> {
                 (None, None) => {}
             }
         }
-        file.map_or(Ok(Self::BuiltIn), |file| {
-            Self::of_file(file, &sources.environment)
-        })
+        file.map_or(Ok(Self::BuiltIn), |file| Self::of_file(file, &sources.environment))
     }
 
     fn of_profile(name: Written, file: Option<&'a ConfigFile>) -> Result<Self> {
@@ -97,10 +95,9 @@ fn none_chosen(file: &ConfigFile) -> Error {
 
 fn two_stores(source: &ConfigSource) -> Error {
     let (kind, problem) = match source {
-        ConfigSource::Env(_) => (
-            ErrorKind::Misconfigured,
-            "LEASEHOLD_URL and LEASEHOLD_PROFILE are both set",
-        ),
+        ConfigSource::Env(_) => {
+            (ErrorKind::Misconfigured, "LEASEHOLD_URL and LEASEHOLD_PROFILE are both set")
+        }
         _ => (ErrorKind::Invalid, "a URL and a profile are both given"),
     };
     Error::new(kind, problem).with_help("leave one of them out: a profile has a URL of its own")

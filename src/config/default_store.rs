@@ -21,10 +21,7 @@ pub(super) fn default_store(environment: &Environment) -> Result<Written> {
         no_store("no store is configured, and the default one has no place: HOME is not set")
             .with_help("set LEASEHOLD_URL, or HOME")
     })?;
-    Ok(Written::new(
-        url_of(&state.join("leasehold/locks.db"))?,
-        ConfigSource::Default,
-    ))
+    Ok(Written::new(url_of(&state.join("leasehold/locks.db"))?, ConfigSource::Default))
 }
 
 fn url_of(path: &Path) -> Result<String> {

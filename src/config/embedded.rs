@@ -29,22 +29,14 @@ fn of_table(table: Table) -> Result<Config> {
     let environment = Environment::of_this_process();
     let profile = schema::profile(table)?.expanded(&environment)?;
     let none = Layer::default();
-    let layers = Layers {
-        given: &none,
-        environment: &none,
-        profile: &profile,
-        defaults: &none,
-    };
+    let layers = Layers { given: &none, environment: &none, profile: &profile, defaults: &none };
     let missing = || Error::invalid("url", "it is missing", "add one: redis://host:6379/0");
     let store = Store::of_url(profile.get("url").ok_or_else(missing)?)?;
     Config::assemble(store, &layers, &environment)
 }
 
 fn given(value: Value) -> Node {
-    Node {
-        value,
-        source: ConfigSource::Given,
-    }
+    Node { value, source: ConfigSource::Given }
 }
 
 impl<'de> Deserialize<'de> for Value {
@@ -96,9 +88,7 @@ impl<'de> Visitor<'de> for AnyValue {
         let mut table = Table::new();
         while let Some((key, value)) = entries.next_entry::<String, Value>()? {
             if table.iter().any(|(known, _)| *known == key) {
-                return Err(A::Error::custom(format_args!(
-                    "{key} is there twice; leave one of them out"
-                )));
+                return Err(A::Error::custom(format_args!("{key} is there twice; leave one of them out")));
             }
             table.push((key, given(value)));
         }

@@ -15,10 +15,6 @@ pub struct ConfigEntry {
 
 impl ConfigEntry {
     pub(super) fn new(key: impl Into<String>, value: impl Into<String>, source: ConfigSource) -> Self {
-        Self {
-            key: key.into(),
-            value: value.into(),
-            source,
-        }
+        Self { key: key.into(), value: value.into(), source }
     }
 }

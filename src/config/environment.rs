@@ -33,10 +33,7 @@ impl Environment {
             return Ok(None);
         };
         let not_text = || Error::invalid(variable, "its value is not UTF-8", "set it to text");
-        value
-            .to_str()
-            .map(|text| Some(text.to_owned()))
-            .ok_or_else(not_text)
+        value.to_str().map(|text| Some(text.to_owned())).ok_or_else(not_text)
     }
 
     /// What the variables that are ours say.
@@ -49,11 +46,8 @@ impl Environment {
             // `LEASEHOLD_URL=$REDIS_URL` without REDIS_URL: to take it for unset would be to lock in another store than
             // everybody else.
             if value.is_empty() && key != "prefix" {
-                let empty = Error::invalid(
-                    key,
-                    "it is empty",
-                    format!("give {variable} a value, or unset it"),
-                );
+                let empty =
+                    Error::invalid(key, "it is empty", format!("give {variable} a value, or unset it"));
                 return Err(source.blame(empty));
             }
             layer.set(key, Written::new(value, source));
@@ -93,11 +87,7 @@ impl Environment {
 impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(variables: I) -> Self {
         let variables = variables.into_iter();
-        Self(
-            variables
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
-        )
+        Self(variables.map(|(name, value)| (name.into(), value.into())).collect())
     }
 }
 
@@ -120,10 +110,7 @@ mod tests {
         };
         let home = ("HOME", "/home/ada");
         let fallback = Some(PathBuf::from("/home/ada/.local/state"));
-        assert_eq!(
-            place(&[home, ("XDG_STATE_HOME", "/s")]),
-            Some(PathBuf::from("/s"))
-        );
+        assert_eq!(place(&[home, ("XDG_STATE_HOME", "/s")]), Some(PathBuf::from("/s")));
         assert_eq!(place(&[home]), fallback);
         assert_eq!(place(&[home, ("XDG_STATE_HOME", "")]), fallback);
         assert_eq!(place(&[home, ("XDG_STATE_HOME", "rel")]), fallback);

@@ -99,14 +99,8 @@ mod tests {
     #[test]
     fn what_cannot_be_put_in_is_said_without_its_text() {
         let cases = [
-            (
-                "s3cret${NO}",
-                "the environment has no variable NO; set it, or write ${NO:-default}",
-            ),
-            (
-                "s3cret${HOST",
-                "it has a ${ that no } closes; close it, or write $${ for a plain ${",
-            ),
+            ("s3cret${NO}", "the environment has no variable NO; set it, or write ${NO:-default}"),
+            ("s3cret${HOST", "it has a ${ that no } closes; close it, or write $${ for a plain ${"),
             (
                 "${s3-cret}",
                 "there is no variable name after a ${; write ${VAR} or ${VAR:-default}, and $${ for a plain ${",

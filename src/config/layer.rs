@@ -27,10 +27,7 @@ pub(super) struct Layers<'a> {
 
 impl Written {
     pub(super) fn new(text: impl Into<String>, source: ConfigSource) -> Self {
-        Self {
-            text: text.into(),
-            source,
-        }
+        Self { text: text.into(), source }
     }
 
     /// The value with the variables in it put in. `key` names it in an error.
@@ -56,10 +53,8 @@ impl Layer {
 
     /// The layer with the variables in its values put in.
     pub(super) fn expanded(&self, environment: &Environment) -> Result<Self> {
-        let expanded = self
-            .0
-            .iter()
-            .map(|(key, written)| Ok((key.clone(), written.expanded(key, environment)?)));
+        let expanded =
+            self.0.iter().map(|(key, written)| Ok((key.clone(), written.expanded(key, environment)?)));
         expanded.collect::<Result<_>>().map(Self)
     }
 }

@@ -25,9 +25,7 @@ impl ConfigSources {
             choice.check_public()?;
         }
         let (store, profile) = choice.store(&self.environment)?;
-        let defaults = file
-            .as_ref()
-            .map(|file| file.contents.defaults.expanded(&self.environment));
+        let defaults = file.as_ref().map(|file| file.contents.defaults.expanded(&self.environment));
         let layers = Layers {
             given: &self.given,
             environment: &environment,
@@ -52,9 +50,7 @@ impl ConfigSources {
             return read.map(Some).map_err(|error| named.source.blame(error));
         }
         let found = self.search().find(|(path, _)| ConfigFile::exists(path));
-        found
-            .map(|(path, found)| ConfigFile::read(&path, found))
-            .transpose()
+        found.map(|(path, found)| ConfigFile::read(&path, found)).transpose()
     }
 }
 

@@ -156,9 +156,7 @@ impl Config {
     /// [`Invalid`](crate::ErrorKind::Invalid) if the URL has one too.
     pub fn with_password(mut self, password: impl Into<String>) -> Result<Self> {
         let entry = ConfigEntry::new("password", "***", ConfigSource::Given);
-        self.store = self
-            .store
-            .with_password(SecretString::from(password.into()), entry)?;
+        self.store = self.store.with_password(SecretString::from(password.into()), entry)?;
         Ok(self)
     }
 
@@ -190,10 +188,7 @@ impl Config {
     /// True if nobody named a store, so that it is the SQLite file of this user on this host. Tell people: it excludes
     /// nobody on any other host.
     pub fn is_default_store(&self) -> bool {
-        self.store
-            .entries()
-            .iter()
-            .any(|entry| entry.source == ConfigSource::Default)
+        self.store.entries().iter().any(|entry| entry.source == ConfigSource::Default)
     }
 
     /// What is no error and should not stay as it is, such as a password that everybody may read. For the caller to
@@ -205,17 +200,9 @@ impl Config {
     /// Every value that counts, and where it comes from. Shows no password.
     pub fn show(&self) -> Vec<ConfigEntry> {
         let settings = SETTINGS.iter().map(|setting| {
-            let source = self
-                .sources
-                .get(setting.key)
-                .cloned()
-                .unwrap_or(ConfigSource::Default);
+            let source = self.sources.get(setting.key).cloned().unwrap_or(ConfigSource::Default);
             let value = (setting.show)(&self.settings);
-            ConfigEntry::new(
-                setting.key,
-                value.unwrap_or_else(|| self.default_prefix()),
-                source,
-            )
+            ConfigEntry::new(setting.key, value.unwrap_or_else(|| self.default_prefix()), source)
         });
         self.store.entries().iter().cloned().chain(settings).collect()
     }

@@ -27,10 +27,7 @@ pub(super) fn find(layers: &Layers<'_>, environment: &Environment) -> Result<Opt
     if let Some(file) = stronger.into_iter().find_map(|layer| layer.get("password_file")) {
         return from_file(file).map(Some);
     }
-    match (
-        layers.profile.get("password_file"),
-        layers.profile.get("password_env"),
-    ) {
+    match (layers.profile.get("password_file"), layers.profile.get("password_env")) {
         (Some(file), Some(_)) => {
             let problem = "there is a password_env beside it";
             let error = Error::invalid("password_file", problem, "leave one of them out");
@@ -45,11 +42,9 @@ pub(super) fn find(layers: &Layers<'_>, environment: &Environment) -> Result<Opt
 /// Reads a password file: UTF-8, one line, whose end is not part of the password.
 pub(super) fn read(path: &Path) -> Result<SecretString> {
     let mut text = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut text))
-        .map_err(|error| {
-            unusable(path, "it cannot be read", "fix its path or its permissions").with_source(error)
-        })?;
+    std::fs::File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut text)).map_err(
+        |error| unusable(path, "it cannot be read", "fix its path or its permissions").with_source(error),
+    )?;
     if text.len() as u64 > MAX_BYTES {
         let problem = format_args!("it is longer than {MAX_BYTES} bytes");
         return Err(unusable(path, problem, "name the file of the password"));
@@ -62,23 +57,14 @@ pub(super) fn read(path: &Path) -> Result<SecretString> {
         return Err(unusable(path, "it is empty", "write the password into it"));
     }
     if password.contains('\n') {
-        return Err(unusable(
-            path,
-            "it has several lines",
-            "leave only the password in it",
-        ));
+        return Err(unusable(path, "it has several lines", "leave only the password in it"));
     }
     Ok(SecretString::from(password))
 }
 
 fn from_file(file: &Written) -> Result<Password> {
     let secret = read(Path::new(&file.text)).map_err(|error| file.source.blame(error))?;
-    Ok(Password {
-        secret,
-        key: "password_file",
-        place: file.text.clone(),
-        source: file.source.clone(),
-    })
+    Ok(Password { secret, key: "password_file", place: file.text.clone(), source: file.source.clone() })
 }
 
 fn from_environment(variable: &Written, environment: &Environment) -> Result<Password> {
@@ -102,11 +88,7 @@ fn from_environment(variable: &Written, environment: &Environment) -> Result<Pas
 
 /// Only a whole path is echoed: what has no slash in front may be the password itself.
 fn unusable(path: &Path, problem: impl fmt::Display, fix: &'static str) -> Error {
-    let shown = if path.is_absolute() {
-        format!(" {}", path.display())
-    } else {
-        String::new()
-    };
+    let shown = if path.is_absolute() { format!(" {}", path.display()) } else { String::new() };
     let message = format!("invalid password_file{shown}: {problem}");
     Error::new(ErrorKind::Misconfigured, message).with_help(fix)
 }

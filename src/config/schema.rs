@@ -9,11 +9,8 @@ use std::collections::BTreeMap;
 
 const TOP_KEYS: [&str; 3] = ["default", "defaults", "profile"];
 /// The keys of a profile that say which store, and what each looks like.
-const STORE_KEYS: [(&str, &str); 3] = [
-    ("url", "redis://host:6379/0"),
-    ("password_file", "/run/secrets/redis"),
-    ("password_env", "REDIS_PW"),
-];
+const STORE_KEYS: [(&str, &str); 3] =
+    [("url", "redis://host:6379/0"), ("password_file", "/run/secrets/redis"), ("password_env", "REDIS_PW")];
 
 /// What a whole file says.
 #[derive(Default)]

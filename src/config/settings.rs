@@ -92,11 +92,9 @@ fn read_wait(text: &str) -> Result<Wait> {
         "forever" => Ok(Wait::Forever),
         "0" => Ok(Wait::No),
         // The core's help shows durations only.
-        word if word.chars().all(|c| c.is_ascii_alphabetic()) => Err(Error::invalid(
-            "wait",
-            format_args!("{text:?}"),
-            "write forever, 0, or a time such as 10s",
-        )),
+        word if word.chars().all(|c| c.is_ascii_alphabetic()) => {
+            Err(Error::invalid("wait", format_args!("{text:?}"), "write forever, 0, or a time such as 10s"))
+        }
         time => parse_duration("wait", time).map(Wait::from),
     }
 }

@@ -119,15 +119,11 @@ impl ConfigSources {
     }
 
     pub(super) fn search(&self) -> impl Iterator<Item = (PathBuf, Found)> {
-        let here = self
-            .directory
-            .as_ref()
-            .map(|directory| directory.join("leasehold.toml"));
+        let here = self.directory.as_ref().map(|directory| directory.join("leasehold.toml"));
         let home = self.environment.xdg("XDG_CONFIG_HOME", ".config");
         let users = home.map(|home| home.join("leasehold/config.toml"));
         let system = self.system_file.clone();
         let here = here.map(|path| (path, Found::InWorkingDirectory));
-        here.into_iter()
-            .chain(users.into_iter().chain(system).map(|path| (path, Found::InPlace)))
+        here.into_iter().chain(users.into_iter().chain(system).map(|path| (path, Found::InPlace)))
     }
 }

@@ -41,8 +41,7 @@ impl Store {
             let value = StoreUrl::shown_parameter(key, &written.text);
             let added = self.url.with_parameter(parameter_name(key), &written.text);
             self.url = added.map_err(|error| written.source.blame(error))?;
-            self.entries
-                .push(ConfigEntry::new(key, value, written.source.clone()));
+            self.entries.push(ConfigEntry::new(key, value, written.source.clone()));
         }
         Ok(self)
     }
@@ -51,8 +50,7 @@ impl Store {
     pub(super) fn with_password(mut self, password: SecretString, entry: ConfigEntry) -> Result<Self> {
         let with_password = self.url.with_password(password);
         self.url = with_password.map_err(|error| entry.source.blame(error))?;
-        self.entries
-            .retain(|known| !PASSWORD_KEYS.contains(&known.key.as_str()));
+        self.entries.retain(|known| !PASSWORD_KEYS.contains(&known.key.as_str()));
         let url = self.entries.iter().position(|known| known.key == "url");
         self.entries.insert(url.map_or(0, |url| url + 1), entry);
         Ok(self)
@@ -60,8 +58,7 @@ impl Store {
 
     /// Says which profile it is from.
     pub(super) fn of_profile(mut self, name: &Written) -> Self {
-        self.entries
-            .insert(0, ConfigEntry::new("profile", &name.text, name.source.clone()));
+        self.entries.insert(0, ConfigEntry::new("profile", &name.text, name.source.clone()));
         self.profile = Some(name.text.clone());
         self
     }
@@ -77,9 +74,7 @@ impl Store {
     /// What the backend found wrong with the URL, said of the place where that part was written.
     pub(super) fn blame(&self, error: Error) -> Error {
         if let Some(entry) = self.entries.iter().find(|entry| is_about(&error, entry)) {
-            return entry
-                .source
-                .blame(self.unknown_key(entry, &error).unwrap_or(error));
+            return entry.source.blame(self.unknown_key(entry, &error).unwrap_or(error));
         }
         match self.entries.iter().find(|entry| entry.key == "url") {
             Some(url) => url.source.blame(error),

@@ -30,11 +30,7 @@ type Open = fn(&StoreUrl, &Namespace) -> Result<Arc<dyn LockBackend>>;
 
 impl Scheme {
     const fn new(name: &'static str, features: &'static str, is_on: bool) -> Self {
-        Self {
-            name,
-            features,
-            is_on,
-        }
+        Self { name, features, is_on }
     }
 }
 
@@ -92,10 +88,7 @@ mod tests {
 
     #[test]
     fn what_is_compiled_in_is_what_the_features_say() {
-        let on = SCHEMES
-            .iter()
-            .filter(|scheme| scheme.is_on)
-            .map(|scheme| scheme.name);
+        let on = SCHEMES.iter().filter(|scheme| scheme.is_on).map(|scheme| scheme.name);
         let mut expected: Vec<&str> = on.chain(["memory"]).collect();
         expected.sort_unstable();
         assert_eq!(compiled_in().schemes().collect::<Vec<_>>(), expected);

@@ -50,9 +50,7 @@ type Opening = Pin<Box<dyn Future<Output = Result<Arc<dyn LockBackend>>> + Send>
 impl Registry {
     /// A registry with no scheme at all.
     pub fn empty() -> Self {
-        Self {
-            schemes: BTreeMap::new(),
-        }
+        Self { schemes: BTreeMap::new() }
     }
 
     /// Serves a scheme by what this factory makes. A scheme that is there already is replaced, so that a test can put
@@ -120,10 +118,7 @@ impl Registry {
 
     async fn open_unblamed(&self, config: &Config) -> Result<Arc<dyn LockBackend>> {
         let url = config.url();
-        let registered = self
-            .schemes
-            .get(url.scheme())
-            .ok_or_else(|| self.unknown(url.scheme()))?;
+        let registered = self.schemes.get(url.scheme()).ok_or_else(|| self.unknown(url.scheme()))?;
         let namespace = match config.prefix() {
             Some(configured) => configured.clone(),
             None => Namespace::new(registered.default_prefix)?,
@@ -133,9 +128,7 @@ impl Registry {
 
     /// What stands in front of lock names under this scheme if nothing is configured.
     pub(crate) fn default_prefix(&self, scheme: &str) -> &'static str {
-        self.schemes
-            .get(scheme)
-            .map_or("", |registered| registered.default_prefix)
+        self.schemes.get(scheme).map_or("", |registered| registered.default_prefix)
     }
 
     fn unknown(&self, scheme: &str) -> Error {
@@ -150,11 +143,7 @@ impl Registry {
             Some(meant) => format!("did you mean {meant:?}? compiled in: {compiled_in}"),
             None => format!("compiled in: {compiled_in}"),
         };
-        Error::new(
-            ErrorKind::Misconfigured,
-            format!("no backend for \"{scheme}://\""),
-        )
-        .with_help(help)
+        Error::new(ErrorKind::Misconfigured, format!("no backend for \"{scheme}://\"")).with_help(help)
     }
 }
 
@@ -173,9 +162,7 @@ impl fmt::Debug for Registry {
 
 fn check_scheme(scheme: &str) -> Result<()> {
     let good = scheme.starts_with(|c: char| c.is_ascii_lowercase())
-        && scheme
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c));
+        && scheme.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c));
     if good {
         return Ok(());
     }
@@ -197,10 +184,7 @@ mod tests {
             *note.lock().unwrap() = namespace.prefix().to_owned();
             Box::pin(async { Ok(Arc::new(MemoryBackend::new()) as Arc<dyn LockBackend>) })
         });
-        let registered = Registered {
-            factory,
-            default_prefix: "theirs:",
-        };
+        let registered = Registered { factory, default_prefix: "theirs:" };
         let mut registry = Registry::empty();
         registry.schemes.insert("store".to_owned(), registered);
 

@@ -37,46 +37,21 @@ fn slots() -> Vec<Slot> {
     let mut given = slot("a URL in code", String::new());
     given.given_url = Some(with_password.clone());
     let mut environment = slot("a URL in the environment", String::new());
-    environment
-        .variables
-        .push(("LEASEHOLD_URL", with_password.clone()));
+    environment.variables.push(("LEASEHOLD_URL", with_password.clone()));
     let mut file_by_variable = slot("a file that the environment names", format!("url = '{plain}'\n"));
-    file_by_variable
-        .variables
-        .push(("LEASEHOLD_PASSWORD_FILE", "~/pw".to_owned()));
-    let parameter = |name, profile| Slot {
-        is_login: false,
-        ..slot(name, profile)
-    };
+    file_by_variable.variables.push(("LEASEHOLD_PASSWORD_FILE", "~/pw".to_owned()));
+    let parameter = |name, profile| Slot { is_login: false, ..slot(name, profile) };
     vec![
         given,
         environment,
         file_by_variable,
         slot("a URL in a file", format!("url = '{with_password}'\n")),
-        slot(
-            "a URL with a variable",
-            "url = 'redis://ada:${PW}@127.0.0.1:1'\n".to_owned(),
-        ),
-        slot(
-            "a URL with a default",
-            format!("url = 'redis://ada:${{NO:-{CANARY}}}@127.0.0.1:1'\n"),
-        ),
-        slot(
-            "a file that a profile names",
-            format!("url = '{plain}'\npassword_file = '~/pw'\n"),
-        ),
-        slot(
-            "a variable that a profile names",
-            format!("url = '{plain}'\npassword_env = 'PW'\n"),
-        ),
-        parameter(
-            "a parameter in a URL",
-            format!("url = '{plain}?sentinel_password={CANARY}'\n"),
-        ),
-        parameter(
-            "a parameter in a profile",
-            format!("url = '{plain}'\nsentinel_password = '{CANARY}'\n"),
-        ),
+        slot("a URL with a variable", "url = 'redis://ada:${PW}@127.0.0.1:1'\n".to_owned()),
+        slot("a URL with a default", format!("url = 'redis://ada:${{NO:-{CANARY}}}@127.0.0.1:1'\n")),
+        slot("a file that a profile names", format!("url = '{plain}'\npassword_file = '~/pw'\n")),
+        slot("a variable that a profile names", format!("url = '{plain}'\npassword_env = 'PW'\n")),
+        parameter("a parameter in a URL", format!("url = '{plain}?sentinel_password={CANARY}'\n")),
+        parameter("a parameter in a profile", format!("url = '{plain}'\nsentinel_password = '{CANARY}'\n")),
         parameter(
             "a parameter in a table",
             format!("url = '{plain}'\nsentinel = {{ password = '{CANARY}' }}\n"),
@@ -117,11 +92,7 @@ impl Slot {
         let spoil = |text: &String| text.replace(from, to);
         Self {
             profile: spoil(&self.profile),
-            variables: self
-                .variables
-                .iter()
-                .map(|(name, value)| (*name, spoil(value)))
-                .collect(),
+            variables: self.variables.iter().map(|(name, value)| (*name, spoil(value))).collect(),
             password_file: spoil(&self.password_file),
             given_url: self.given_url.as_ref().map(spoil),
             ..self.clone()
@@ -165,11 +136,7 @@ impl Seen {
     fn config(&mut self, config: &Config) {
         let (url, rows) = (config.url(), config.show());
         self.text += &format!("{config:?} {config:#?} {url} {url:?} {:?}", url.authority());
-        self.text += &format!(
-            "{rows:?} {} {:?}",
-            serde_json::to_string(&rows).unwrap(),
-            config.warnings()
-        );
+        self.text += &format!("{rows:?} {} {:?}", serde_json::to_string(&rows).unwrap(), config.warnings());
         self.text += &format!("{:?} {:?}", url.query(), config.options());
     }
 
@@ -248,11 +215,7 @@ async fn no_output_shows_a_password() {
             *count += seen.errors;
         }
     }
-    let idle: Vec<_> = errors
-        .iter()
-        .zip(MISTAKES)
-        .filter(|(count, _)| **count == 0)
-        .collect();
+    let idle: Vec<_> = errors.iter().zip(MISTAKES).filter(|(count, _)| **count == 0).collect();
     assert!(idle.is_empty(), "mistakes that were none: {idle:?}");
 
     let logged = std::fs::read_to_string(log.path()).unwrap();
@@ -261,12 +224,7 @@ async fn no_output_shows_a_password() {
 }
 
 fn check(slot: &Slot, seen: &Seen, mistake: &str) {
-    assert!(
-        !seen.text.contains(CANARY),
-        "{} with {mistake:?}: {}",
-        slot.name,
-        seen.text
-    );
+    assert!(!seen.text.contains(CANARY), "{} with {mistake:?}: {}", slot.name, seen.text);
 }
 
 #[test]
@@ -275,10 +233,7 @@ fn the_password_arrives_where_it_is_meant_to() {
         let mut scene = Scene::new();
         let url = slot.sources(&mut scene).load().unwrap().url().clone();
         let found = if slot.is_login {
-            url.authority()
-                .unwrap()
-                .password
-                .map(|password| password.expose_secret().to_owned())
+            url.authority().unwrap().password.map(|password| password.expose_secret().to_owned())
         } else {
             url.query().take("sentinel_password")
         };

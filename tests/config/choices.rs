@@ -38,21 +38,9 @@ fn a_profile_that_is_not_there() {
 #[test]
 fn in_the_environment() {
     let cases = [
-        (
-            "LEASEHOLD_TTL",
-            "30",
-            "invalid ttl: \"30\" has no unit; write 30s or 30ms",
-        ),
-        (
-            "LEASEHOLD_URL",
-            "",
-            "invalid url: it is empty; give LEASEHOLD_URL a value, or unset it",
-        ),
-        (
-            "LEASEHOLD_TTL",
-            "",
-            "invalid ttl: it is empty; give LEASEHOLD_TTL a value, or unset it",
-        ),
+        ("LEASEHOLD_TTL", "30", "invalid ttl: \"30\" has no unit; write 30s or 30ms"),
+        ("LEASEHOLD_URL", "", "invalid url: it is empty; give LEASEHOLD_URL a value, or unset it"),
+        ("LEASEHOLD_TTL", "", "invalid ttl: it is empty; give LEASEHOLD_TTL a value, or unset it"),
         (
             "LEASEHOLD_URL",
             "redis",
@@ -65,10 +53,7 @@ fn in_the_environment() {
         if variable != "LEASEHOLD_URL" {
             scene.set("LEASEHOLD_URL", "memory:");
         }
-        assert_eq!(
-            scene.problem(),
-            format!("Misconfigured: env {variable}: {expected}")
-        );
+        assert_eq!(scene.problem(), format!("Misconfigured: env {variable}: {expected}"));
     }
 }
 
@@ -88,16 +73,8 @@ fn a_variable_that_is_not_text() {
 fn two_words_of_the_same_strength_about_the_store() {
     let fix = "leave one of them out: a profile has a URL of its own";
     let mut scene = Scene::new();
-    let error = scene
-        .sources()
-        .with_url("memory:")
-        .with_profile("p")
-        .load()
-        .unwrap_err();
-    assert_eq!(
-        scene.said(&error),
-        format!("Invalid: a URL and a profile are both given; {fix}")
-    );
+    let error = scene.sources().with_url("memory:").with_profile("p").load().unwrap_err();
+    assert_eq!(scene.said(&error), format!("Invalid: a URL and a profile are both given; {fix}"));
     scene.set("LEASEHOLD_URL", "memory:");
     scene.set("LEASEHOLD_PROFILE", "p");
     assert_eq!(
@@ -111,10 +88,7 @@ fn what_is_given_is_an_invalid_argument() {
     let scene = Scene::new();
     let said = |sources: ConfigSources| scene.said(&sources.load().unwrap_err());
     let store = || scene.sources().with_url("memory:");
-    assert_eq!(
-        said(store().with_ttl("30")),
-        "Invalid: invalid ttl: \"30\" has no unit; write 30s or 30ms"
-    );
+    assert_eq!(said(store().with_ttl("30")), "Invalid: invalid ttl: \"30\" has no unit; write 30s or 30ms");
     assert_eq!(
         said(store().with_wait("never")),
         "Invalid: invalid wait: \"never\"; write forever, 0, or a time such as 10s"

@@ -11,9 +11,7 @@ struct Application {
 
 fn locks(value: &serde_json::Value) -> Result<Config, String> {
     let application = Application::deserialize(json!({ "locks": value }));
-    application
-        .map(|application| application.locks)
-        .map_err(|error| error.to_string())
+    application.map(|application| application.locks).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -23,10 +21,7 @@ fn it_is_a_url_or_a_table() {
         "url": "redis://h", "ttl": "10s", "prefix": "a/", "timeout": "1s", "db": 3, "tls": { "ca": "/ca.pem" },
     }));
     let config = config.unwrap();
-    assert_eq!(
-        config.url().to_string(),
-        "redis://h?db=3&timeout=1s&tls_ca=/ca.pem"
-    );
+    assert_eq!(config.url().to_string(), "redis://h?db=3&timeout=1s&tls_ca=/ca.pem");
     assert_eq!(config.options().ttl().as_secs(), 10);
     assert_eq!(config.prefix().unwrap().prefix(), "a/");
 }
@@ -37,35 +32,17 @@ fn variables_are_those_of_the_process() {
         locks(&json!({ "url": "redis://h", "password_env": "PATH", "client": "${CARGO_PKG_NAME}" })).unwrap();
     assert_eq!(config.url().to_string(), "redis://h?client=leasehold");
     let password = config.url().authority().unwrap().password.unwrap();
-    assert_eq!(
-        secrecy::ExposeSecret::expose_secret(&password),
-        std::env::var("PATH").unwrap()
-    );
+    assert_eq!(secrecy::ExposeSecret::expose_secret(&password), std::env::var("PATH").unwrap());
 }
 
 #[test]
 fn mistakes_are_told_with_the_way_out() {
     let cases = [
-        (
-            json!(7),
-            "it is an integer; make it a store URL, or a table with one",
-        ),
-        (
-            json!(null),
-            "it is nothing; make it a store URL, or a table with one",
-        ),
-        (
-            json!({ "ttl": "1s" }),
-            "invalid url: it is missing; add one: redis://host:6379/0",
-        ),
-        (
-            json!({ "url": "memory:", "ttl": 30 }),
-            "ttl is an integer; write it in quotes: ttl = \"30s\"",
-        ),
-        (
-            json!({ "url": "memory:", "ttl": "30" }),
-            "invalid ttl: \"30\" has no unit; write 30s or 30ms",
-        ),
+        (json!(7), "it is an integer; make it a store URL, or a table with one"),
+        (json!(null), "it is nothing; make it a store URL, or a table with one"),
+        (json!({ "ttl": "1s" }), "invalid url: it is missing; add one: redis://host:6379/0"),
+        (json!({ "url": "memory:", "ttl": 30 }), "ttl is an integer; write it in quotes: ttl = \"30s\""),
+        (json!({ "url": "memory:", "ttl": "30" }), "invalid ttl: \"30\" has no unit; write 30s or 30ms"),
         (
             json!({ "url": "memory:", "nodes": ["a"] }),
             "nodes is an array; make it a string, a number or a table",
@@ -83,10 +60,5 @@ fn mistakes_are_told_with_the_way_out() {
         assert_eq!(locks(&value).unwrap_err(), expected, "{value}");
     }
     let twice = serde_json::from_str::<Config>("{\"url\": \"memory:\", \"url\": \"memory:\"}").unwrap_err();
-    assert!(
-        twice
-            .to_string()
-            .starts_with("url is there twice; leave one of them out"),
-        "{twice}"
-    );
+    assert!(twice.to_string().starts_with("url is there twice; leave one of them out"), "{twice}");
 }

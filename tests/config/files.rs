@@ -19,10 +19,7 @@ fn a_file_that_is_named_must_be_there() {
                 create it, or name another";
     assert_eq!(scene.said(&error), format!("Misconfigured: {said}"));
     scene.set("LEASEHOLD_CONFIG", missing.to_str().unwrap());
-    assert_eq!(
-        scene.problem(),
-        format!("Misconfigured: env LEASEHOLD_CONFIG: {said}")
-    );
+    assert_eq!(scene.problem(), format!("Misconfigured: env LEASEHOLD_CONFIG: {said}"));
 }
 
 #[test]
@@ -65,10 +62,7 @@ fn a_place_without_a_directory_has_no_file() {
 fn a_file_that_is_no_text_says_where() {
     let scene = Scene::new();
     scene.write("etc.toml", b"default = 'p'\n# caf\xe9\n");
-    assert_eq!(
-        scene.problem(),
-        "Misconfigured: ~/etc.toml:2: it is not UTF-8; save the file as UTF-8"
-    );
+    assert_eq!(scene.problem(), "Misconfigured: ~/etc.toml:2: it is not UTF-8; save the file as UTF-8");
     scene.write("etc.toml", vec![b'#'; 1024 * 1024 + 1]);
     assert_eq!(
         scene.problem(),
@@ -84,17 +78,11 @@ fn a_file_of_strangers_in_the_working_directory_must_be_named() {
     chmod(&here, 0o646);
     let fix = "if you trust it, name it with LEASEHOLD_CONFIG";
     let refused = "Misconfigured: invalid configuration file ~/work/leasehold.toml: ";
-    assert_eq!(
-        scene.problem(),
-        format!("{refused}everybody may write to it; {fix}")
-    );
+    assert_eq!(scene.problem(), format!("{refused}everybody may write to it; {fix}"));
     chmod(&here, 0o644);
     // Only root can give a file away.
     if chown(&here, Some(4_000_000), None).is_ok() {
-        assert_eq!(
-            scene.problem(),
-            format!("{refused}it belongs to another user, 4000000; {fix}")
-        );
+        assert_eq!(scene.problem(), format!("{refused}it belongs to another user, 4000000; {fix}"));
     } else {
         chmod(&here, 0o646);
     }
@@ -111,10 +99,7 @@ fn a_password_that_everybody_may_read_is_warned_of() {
         chmod(scene.path("etc.toml").to_str().unwrap(), mode);
         let config = scene.load();
         let said = config.warnings().iter().map(|finding| {
-            scene.shortened(&format!(
-                "{}: {}; {}",
-                finding.code, finding.message, finding.help
-            ))
+            scene.shortened(&format!("{}: {}; {}", finding.code, finding.message, finding.help))
         });
         said.collect::<Vec<_>>()
     };
@@ -160,13 +145,8 @@ fn password_files_are_one_line() {
     let scene = Scene::with_system_file(
         "default = 'p'\n[profile.p]\nurl = 'redis://h'\npassword_file = '${HOME}/pw'\n",
     );
-    for (text, password) in [
-        ("pw", "pw"),
-        ("pw\n", "pw"),
-        ("pw\r\n", "pw"),
-        (" p w ", " p w "),
-        ("é", "é"),
-    ] {
+    for (text, password) in [("pw", "pw"), ("pw\n", "pw"), ("pw\r\n", "pw"), (" p w ", " p w "), ("é", "é")]
+    {
         scene.write("home/pw", text);
         let found = scene.load().url().authority().unwrap().password.unwrap();
         assert_eq!(secrecy::ExposeSecret::expose_secret(&found), password, "{text:?}");
@@ -175,15 +155,9 @@ fn password_files_are_one_line() {
     let cases: [(&[u8], &str); 5] = [
         (b"", "it is empty; write the password into it"),
         (b"\n", "it is empty; write the password into it"),
-        (
-            b"one\ntwo\n",
-            "it has several lines; leave only the password in it",
-        ),
+        (b"one\ntwo\n", "it has several lines; leave only the password in it"),
         (b"\xff\n", "it is not UTF-8; write the password as UTF-8"),
-        (
-            &too_long,
-            "it is longer than 65536 bytes; name the file of the password",
-        ),
+        (&too_long, "it is longer than 65536 bytes; name the file of the password"),
     ];
     for (text, expected) in cases {
         scene.write("home/pw", text);

@@ -16,11 +16,7 @@ fn of_profile(lines: &str) -> String {
 
 fn check(cases: &[(&str, &str)], of: impl Fn(&str) -> String) {
     for (text, expected) in cases {
-        assert_eq!(
-            of(text),
-            format!("Misconfigured: ~/etc.toml:{expected}"),
-            "{text}"
-        );
+        assert_eq!(of(text), format!("Misconfigured: ~/etc.toml:{expected}"), "{text}");
     }
 }
 
@@ -33,30 +29,15 @@ fn keys_that_nobody_knows() {
                 "defualt = 'p'",
                 "1: unknown key \"defualt\"; did you mean \"default\"? known: default, defaults, profile",
             ),
-            (
-                "\n\ncolour = 1",
-                "3: unknown key \"colour\"; known: default, defaults, profile",
-            ),
-            (
-                "url = 'memory:'",
-                "1: unknown key \"url\"; put it under a [profile.NAME]",
-            ),
-            (
-                "ttl = '1s'",
-                "1: unknown key \"ttl\"; put it under [defaults], or under a [profile.NAME]",
-            ),
+            ("\n\ncolour = 1", "3: unknown key \"colour\"; known: default, defaults, profile"),
+            ("url = 'memory:'", "1: unknown key \"url\"; put it under a [profile.NAME]"),
+            ("ttl = '1s'", "1: unknown key \"ttl\"; put it under [defaults], or under a [profile.NAME]"),
             (
                 "[defaults]\n\nttll = '1s'",
                 &format!("3: unknown key \"ttll\" in [defaults]; did you mean \"ttl\"? {defaults}"),
             ),
-            (
-                "[defaults]\nurl = 'memory:'",
-                &format!("2: unknown key \"url\" in [defaults]; {defaults}"),
-            ),
-            (
-                "[default]\nttl = '1s'",
-                "1: default is a table; call the table [defaults]",
-            ),
+            ("[defaults]\nurl = 'memory:'", &format!("2: unknown key \"url\" in [defaults]; {defaults}")),
+            ("[default]\nttl = '1s'", "1: default is a table; call the table [defaults]"),
         ],
         of_file,
     );
@@ -66,28 +47,13 @@ fn keys_that_nobody_knows() {
 fn values_of_the_wrong_kind() {
     check(
         &[
-            (
-                "default = 5",
-                "1: default is an integer; write it in quotes: default = \"prod\"",
-            ),
-            (
-                "[defaults]\nttl = 30",
-                "2: ttl is an integer; write it in quotes: ttl = \"30s\"",
-            ),
-            (
-                "[defaults]\nwait = false",
-                "2: wait is a boolean; write it in quotes: wait = \"10s\"",
-            ),
+            ("default = 5", "1: default is an integer; write it in quotes: default = \"prod\""),
+            ("[defaults]\nttl = 30", "2: ttl is an integer; write it in quotes: ttl = \"30s\""),
+            ("[defaults]\nwait = false", "2: wait is a boolean; write it in quotes: wait = \"10s\""),
             ("defaults = 1.5", "1: defaults is a float; make it a table"),
             ("profile = 'p'", "1: profile is a string; make it a table"),
-            (
-                "[[profile]]\nurl = 'memory:'",
-                "1: profile is an array; make it a table",
-            ),
-            (
-                "[profile]\np = 'memory:'",
-                "2: profile.p is a string; make it a table",
-            ),
+            ("[[profile]]\nurl = 'memory:'", "1: profile is an array; make it a table"),
+            ("[profile]\np = 'memory:'", "2: profile.p is a string; make it a table"),
             (
                 "[profile.p]\nurl = ['memory:']",
                 "2: url is an array; write it in quotes: url = \"redis://host:6379/0\"",
@@ -96,10 +62,7 @@ fn values_of_the_wrong_kind() {
                 "[profile.p]\nnodes = ['a', 'b']",
                 "2: nodes is an array; make it a string, a number or a table",
             ),
-            (
-                "[profile.p]\nsince = 2020-01-01",
-                "2: since is a date; make it a string, a number or a table",
-            ),
+            ("[profile.p]\nsince = 2020-01-01", "2: since is a date; make it a string, a number or a table"),
         ],
         of_file,
     );
@@ -110,14 +73,8 @@ fn values_that_mean_nothing() {
     let long = format!("[defaults]\nprefix = '{}'", "x".repeat(129));
     check(
         &[
-            (
-                "[defaults]\nttl = '30'",
-                "2: invalid ttl: \"30\" has no unit; write 30s or 30ms",
-            ),
-            (
-                "[defaults]\nttl = '49ms'",
-                "2: invalid ttl: 49ms, at least 50ms; lengthen it",
-            ),
+            ("[defaults]\nttl = '30'", "2: invalid ttl: \"30\" has no unit; write 30s or 30ms"),
+            ("[defaults]\nttl = '49ms'", "2: invalid ttl: 49ms, at least 50ms; lengthen it"),
             (
                 "[defaults]\nttl = '25h'",
                 "2: invalid ttl: 90000s, at most 86400s; shorten it: a lease that is renewed need not outlast the work",
@@ -126,10 +83,7 @@ fn values_that_mean_nothing() {
                 "[defaults]\nwait = 'never'",
                 "2: invalid wait: \"never\"; write forever, 0, or a time such as 10s",
             ),
-            (
-                "[defaults]\nwait = '10'",
-                "2: invalid wait: \"10\" has no unit; write 10s or 10ms",
-            ),
+            ("[defaults]\nwait = '10'", "2: invalid wait: \"10\" has no unit; write 10s or 10ms"),
             (
                 "[defaults]\nmax_hold = '0s'",
                 "2: invalid max_hold: it is zero; give it a time, or leave it out",
@@ -143,10 +97,7 @@ fn values_that_mean_nothing() {
                 "3: invalid hold_at_least: 2s is longer than max_hold 1s; make it the shorter of the two",
             ),
             (&long, "2: invalid prefix: 129 bytes, limit 128; shorten it"),
-            (
-                "[defaults]\nprefix = \"a\\n\"",
-                "2: invalid prefix: it has a control character; take it out",
-            ),
+            ("[defaults]\nprefix = \"a\\n\"", "2: invalid prefix: it has a control character; take it out"),
         ],
         of_file,
     );
@@ -157,14 +108,8 @@ fn what_is_no_toml() {
     let fix = "fix this line, or the one before it";
     check(
         &[
-            (
-                "default = 'p'\ndefault = 'q'",
-                "2: default is there twice; leave one of them out",
-            ),
-            (
-                "[profile.p]\n\n[profile.p]",
-                "3: p is there twice; leave one of them out",
-            ),
+            ("default = 'p'\ndefault = 'q'", "2: default is there twice; leave one of them out"),
+            ("[profile.p]\n\n[profile.p]", "3: p is there twice; leave one of them out"),
             (
                 "[profile.p]\n'tls.ca' = 'a'\ntls = { ca = 'b' }",
                 "3: tls.ca is there twice; leave one of them out",
@@ -177,10 +122,7 @@ fn what_is_no_toml() {
                 "default = p",
                 &format!("1: it is not TOML: string values must be quoted, expected literal string; {fix}"),
             ),
-            (
-                "default = 'p",
-                &format!("1: it is not TOML: invalid literal string, expected `'`; {fix}"),
-            ),
+            ("default = 'p", &format!("1: it is not TOML: invalid literal string, expected `'`; {fix}")),
         ],
         of_file,
     );
@@ -191,10 +133,7 @@ fn a_profile_that_cannot_be_used() {
     let given_twice = "leave one of them out";
     check(
         &[
-            (
-                "ttl = '1s'",
-                "2: [profile.p] has no url; give it one: url = \"redis://host:6379/0\"",
-            ),
+            ("ttl = '1s'", "2: [profile.p] has no url; give it one: url = \"redis://host:6379/0\""),
             (
                 "url = 'redis'",
                 "3: invalid store URL: it has no scheme; write it like redis://host:6379/0 or sqlite:/path/to/file",

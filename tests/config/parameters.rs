@@ -17,11 +17,8 @@ fn registry(seen: &Arc<Mutex<Vec<String>>>) -> Registry {
             let timeout = query.take_duration("timeout")?;
             let ca = query.take("tls_ca");
             query.finish()?;
-            *seen.lock().unwrap() = vec![
-                format!("{timeout:?}"),
-                format!("{ca:?}"),
-                namespace.prefix().to_owned(),
-            ];
+            *seen.lock().unwrap() =
+                vec![format!("{timeout:?}"), format!("{ca:?}"), namespace.prefix().to_owned()];
             Ok(Arc::new(MemoryBackend::new()) as Arc<dyn LockBackend>)
         }
     });
@@ -46,9 +43,7 @@ async fn they_reach_the_backend() {
         "url = 'store:'\ntimeout = '1s'\ntls_ca = '/ca.pem'\nprefix = 'a/'",
         "url = 'store:?timeout=1s'\nprefix = 'a/'\n[profile.p.tls]\nca = '/ca.pem'",
     ] {
-        let expected = ["Some(1s)", "Some(\"/ca.pem\")", "a/"]
-            .map(str::to_owned)
-            .to_vec();
+        let expected = ["Some(1s)", "Some(\"/ca.pem\")", "a/"].map(str::to_owned).to_vec();
         assert_eq!(opened(lines).await, Ok(expected), "{lines}");
     }
 }

@@ -19,10 +19,7 @@ struct Said {
 }
 
 const PLACES: [Place; 4] = [
-    Place {
-        name: "given",
-        say: |said, key, value| said.given.push((key.to_owned(), value.to_owned())),
-    },
+    Place { name: "given", say: |said, key, value| said.given.push((key.to_owned(), value.to_owned())) },
     Place {
         name: "env",
         say: |said, key, value| {
@@ -30,14 +27,8 @@ const PLACES: [Place; 4] = [
             said.variables.push((variable, value.to_owned()));
         },
     },
-    Place {
-        name: "profile",
-        say: |said, key, value| said.profile += &format!("{key} = {value:?}\n"),
-    },
-    Place {
-        name: "defaults",
-        say: |said, key, value| said.defaults += &format!("{key} = {value:?}\n"),
-    },
+    Place { name: "profile", say: |said, key, value| said.profile += &format!("{key} = {value:?}\n") },
+    Place { name: "defaults", say: |said, key, value| said.defaults += &format!("{key} = {value:?}\n") },
 ];
 
 impl Said {
@@ -98,13 +89,9 @@ fn the_stronger_of_two_neighbours_counts() {
 
 #[test]
 fn what_nobody_speaks_of_is_built_in() {
-    for (key, value) in [
-        ("ttl", "30s"),
-        ("wait", "forever"),
-        ("prefix", ""),
-        ("max_hold", "none"),
-        ("hold_at_least", "0s"),
-    ] {
+    for (key, value) in
+        [("ttl", "30s"), ("wait", "forever"), ("prefix", ""), ("max_hold", "none"), ("hold_at_least", "0s")]
+    {
         let expected = (value.to_owned(), "default".to_owned());
         assert_eq!(Said::default().outcome(key), expected, "{key}");
     }
@@ -130,10 +117,7 @@ fn store(
     let mut scene = Scene::with_system_file(text);
     change(&mut scene);
     let config = give(scene.sources()).load().unwrap();
-    (
-        config.url().to_string(),
-        config.profile().unwrap_or("none").to_owned(),
-    )
+    (config.url().to_string(), config.profile().unwrap_or("none").to_owned())
 }
 
 #[test]
@@ -146,26 +130,10 @@ fn one_place_says_which_store() {
     let nothing = |_: &mut Scene| {};
     let as_it_is = |sources| sources;
 
-    is(
-        store(url, |sources| sources.with_url("memory:given")),
-        "memory:given",
-        "none",
-    );
-    is(
-        store(url, |sources| sources.with_profile("two")),
-        "memory:two",
-        "two",
-    );
-    is(
-        store(profile, |sources| sources.with_url("memory:given")),
-        "memory:given",
-        "none",
-    );
-    is(
-        store(profile, |sources| sources.with_profile("one")),
-        "memory:one",
-        "one",
-    );
+    is(store(url, |sources| sources.with_url("memory:given")), "memory:given", "none");
+    is(store(url, |sources| sources.with_profile("two")), "memory:two", "two");
+    is(store(profile, |sources| sources.with_url("memory:given")), "memory:given", "none");
+    is(store(profile, |sources| sources.with_profile("one")), "memory:one", "one");
     is(store(url, as_it_is), "memory:env", "none");
     is(store(profile, as_it_is), "memory:two", "two");
     is(store(nothing, as_it_is), "memory:one", "one");
@@ -211,10 +179,7 @@ fn a_url_takes_nothing_from_a_profile_but_the_defaults_hold() {
 fn a_password_file_that_is_named_by_a_stronger_word_counts() {
     let mut scene = Scene::new();
     let files = ["given", "env", "profile"].map(|name| scene.write(name, format!("{name}\n")));
-    let text = format!(
-        "default = 'p'\n[profile.p]\nurl = 'redis://h'\npassword_file = '{}'\n",
-        files[2]
-    );
+    let text = format!("default = 'p'\n[profile.p]\nurl = 'redis://h'\npassword_file = '{}'\n", files[2]);
     scene.write("etc.toml", text);
     assert_eq!(password(&scene.sources()), "profile");
     scene.set("LEASEHOLD_PASSWORD_FILE", &files[1]);
@@ -253,11 +218,7 @@ fn one_file_counts_and_it_is_the_first() {
     assert_eq!(url(scene.sources().with_file(&given)), "memory:given");
 
     let config = scene.sources().with_file(&given).load().unwrap();
-    assert_eq!(
-        config.options().ttl().as_secs(),
-        30,
-        "nothing of a weaker file is merged in"
-    );
+    assert_eq!(config.options().ttl().as_secs(), 30, "nothing of a weaker file is merged in");
     assert_eq!(config.file().unwrap().to_str().unwrap(), given);
 }
 

@@ -14,10 +14,7 @@ impl Scene {
     pub(crate) fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         let home = root.path().join("home");
-        Self {
-            variables: vec![("HOME".to_owned(), home.to_str().unwrap().to_owned())],
-            root,
-        }
+        Self { variables: vec![("HOME".to_owned(), home.to_str().unwrap().to_owned())], root }
     }
 
     /// A host whose `/etc/leasehold/config.toml` says this.

@@ -73,10 +73,7 @@ max_hold = 1h (given)
 hold_at_least = 1m (given)
 "
     );
-    let config = Config::new("redis://h")
-        .unwrap()
-        .with_password("hunter2")
-        .unwrap();
+    let config = Config::new("redis://h").unwrap().with_password("hunter2").unwrap();
     assert!(rows(&Scene::new(), &config).starts_with("url = redis://h (given)\npassword = *** (given)\n"));
 }
 
@@ -94,16 +91,10 @@ fn the_documented_file_is_a_good_one() {
     let documentation = include_str!("../../src/config/mod.rs");
     let example = documentation.split("/// ```toml\n").nth(1).unwrap();
     let example = example.split("/// ```").next().unwrap();
-    let text: Vec<&str> = example
-        .lines()
-        .map(|line| line.trim_start_matches("///"))
-        .collect();
+    let text: Vec<&str> = example.lines().map(|line| line.trim_start_matches("///")).collect();
     let scene = Scene::with_system_file(&text.join("\n").replace("/run/secrets/redis", "${HOME}/pw"));
     scene.write("home/pw", "hunter2");
-    let (prod, laptop) = (
-        scene.load(),
-        scene.sources().with_profile("laptop").load().unwrap(),
-    );
+    let (prod, laptop) = (scene.load(), scene.sources().with_profile("laptop").load().unwrap());
     assert_eq!(
         scene.shortened(&format!("{} {}", prod.url(), laptop.url())),
         "rediss://locker@redis.int:6380/0?timeout=1s&tls_ca=/etc/ssl/int-ca.pem sqlite:~/home/locks.db"
@@ -119,11 +110,7 @@ fn the_built_in_store_is_a_file_of_this_user() {
     let mut scene = Scene::new();
     let config = scene.load();
     let expected = "url = sqlite:~/home/.local/state/leasehold/locks.db (default)\nprefix =  (default)\nttl = 30s (default)\n";
-    assert!(
-        rows(&scene, &config).starts_with(expected),
-        "{}",
-        rows(&scene, &config)
-    );
+    assert!(rows(&scene, &config).starts_with(expected), "{}", rows(&scene, &config));
     assert!(config.is_default_store());
     assert!(!scene.path("home").exists(), "loading creates nothing");
 

@@ -35,11 +35,7 @@ async fn held_lock_refuses_a_second_holder_at_once(cx: &Context) -> Verdict {
     cx.warm_up(&second).await?;
     let start = Instant::now();
     ensure_held(&second, &name, "while it is held").await?;
-    ensure!(
-        start.elapsed() < cx.slack(),
-        "the refusal took {:?}",
-        start.elapsed()
-    );
+    ensure!(start.elapsed() < cx.slack(), "the refusal took {:?}", start.elapsed());
     guard.release().await?;
     ensure_free(&second, &name, "after the refused attempt").await
 }
@@ -48,10 +44,7 @@ async fn two_names_are_two_locks(cx: &Context) -> Verdict {
     let client = cx.client().await?;
     let one = client.take(&cx.named("one"), &cx.options()).await?;
     let two = client.take(&cx.named("two"), &cx.options()).await?;
-    ensure!(
-        one.is_held() && two.is_held(),
-        "one name took the lock of the other"
-    );
+    ensure!(one.is_held() && two.is_held(), "one name took the lock of the other");
     one.release().await?;
     Ok(two.release().await?)
 }
@@ -82,10 +75,7 @@ async fn hundred_tasks_are_never_two_at_once(cx: &Context) -> Verdict {
         ensure!(others == 0, "{others} others held it at the same time");
     }
     let total = total.load(Ordering::SeqCst);
-    ensure!(
-        total == 100,
-        "{total} of 100 counts: two held it at the same time"
-    );
+    ensure!(total == 100, "{total} of 100 counts: two held it at the same time");
     Ok(())
 }
 
@@ -105,10 +95,7 @@ async fn four_processes_are_never_two_at_once(cx: &Context) -> Verdict {
         worker.counted().await?;
     }
     let count = std::fs::read_to_string(&file)?;
-    ensure!(
-        count == "100",
-        "{count} of 100 counts: two processes held it at the same time"
-    );
+    ensure!(count == "100", "{count} of 100 counts: two processes held it at the same time");
     Ok(())
 }
 
@@ -149,24 +136,13 @@ async fn release_lets_a_waiter_in_within_its_bound(cx: &Context) -> Verdict {
 
 async fn thousand_cycles_leave_nothing_behind(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
-    client
-        .take(&name, &AcquireOptions::new())
-        .await?
-        .release()
-        .await?;
+    client.take(&name, &AcquireOptions::new()).await?.release().await?;
     let before = cx.store().records().await?;
     for _ in 0..1_000 {
-        client
-            .take(&name, &AcquireOptions::new())
-            .await?
-            .release()
-            .await?;
+        client.take(&name, &AcquireOptions::new()).await?.release().await?;
     }
     let after = cx.store().records().await?;
-    ensure!(
-        after <= before,
-        "{before} records before, {after} after a thousand cycles on one name"
-    );
+    ensure!(after <= before, "{before} records before, {after} after a thousand cycles on one name");
     Ok(())
 }
 
@@ -190,34 +166,18 @@ async fn bad_arguments_are_refused_before_any_trace(cx: &Context) -> Verdict {
     let options = AcquireOptions::new();
     let bad = [
         ("a ttl of zero", options.clone().with_ttl(Duration::ZERO)),
-        (
-            "the shortest ttl",
-            options.clone().with_ttl(Duration::from_nanos(1)),
-        ),
+        ("the shortest ttl", options.clone().with_ttl(Duration::from_nanos(1))),
         ("the longest ttl", options.clone().with_ttl(Duration::MAX)),
-        (
-            "a max_hold of zero",
-            options.clone().with_max_hold(Duration::ZERO),
-        ),
-        (
-            "too much holder info",
-            options.with_holder(&HolderInfo::default().with_doing("x".repeat(5_000))),
-        ),
+        ("a max_hold of zero", options.clone().with_max_hold(Duration::ZERO)),
+        ("too much holder info", options.with_holder(&HolderInfo::default().with_doing("x".repeat(5_000)))),
     ];
     for (what, options) in bad {
-        ensure_kind(
-            client.acquire_with(&name, &options).await,
-            ErrorKind::Invalid,
-            what,
-        )?;
+        ensure_kind(client.acquire_with(&name, &options).await, ErrorKind::Invalid, what)?;
     }
     for text in ["", "a\0b", "a\nb", "\u{1b}[2J", &"x".repeat(513)] {
         ensure!(LockName::new(text).is_err(), "the name {text:?} was taken");
     }
     let after = cx.store().records().await.ok();
-    ensure!(
-        before == after,
-        "{before:?} records before, {after:?} after refused calls"
-    );
+    ensure!(before == after, "{before:?} records before, {after:?} after refused calls");
     Ok(())
 }

@@ -41,22 +41,13 @@ async fn waiter_that_leaves_delays_nobody(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let guard = client.take(&name, &AcquireOptions::new()).await?;
     let leaver = cx.client().await?;
-    drop(
-        tokio::time::timeout(
-            Duration::from_millis(200),
-            leaver.acquire_with(&name, &cx.options()),
-        )
-        .await,
-    );
+    drop(tokio::time::timeout(Duration::from_millis(200), leaver.acquire_with(&name, &cx.options())).await);
     let before = cx.store().records().await.ok();
     guard.release().await?;
     let bound = client.semantics().wake_up.bound() + cx.slack();
     free_within(&cx.client().await?, &name, bound, "after a waiter left").await?;
     let after = cx.store().records().await.ok();
-    ensure!(
-        after <= before,
-        "{before:?} records while a waiter had left, {after:?} later"
-    );
+    ensure!(after <= before, "{before:?} records while a waiter had left, {after:?} later");
     Ok(())
 }
 
@@ -74,9 +65,7 @@ async fn acquire_dropped_at_any_await_frees_the_lock(cx: &Context) -> Verdict {
             return Ok(());
         }
     }
-    Err(Stop::Failed(
-        "an acquisition of a free lock was not ready after 200 polls".to_owned(),
-    ))
+    Err(Stop::Failed("an acquisition of a free lock was not ready after 200 polls".to_owned()))
 }
 
 async fn acquire_dropped_between_grant_and_reply_is_undone(cx: &Context) -> Verdict {
@@ -86,12 +75,8 @@ async fn acquire_dropped_between_grant_and_reply_is_undone(cx: &Context) -> Verd
     proxy.set(Traffic::HoldReplies);
     let before = proxy.reply_bytes();
     let (wanted, doomed) = (name.clone(), client.clone());
-    let attempt = tokio::spawn(async move {
-        doomed
-            .acquire_with(&wanted, &AcquireOptions::new())
-            .await
-            .map(drop)
-    });
+    let attempt =
+        tokio::spawn(async move { doomed.acquire_with(&wanted, &AcquireOptions::new()).await.map(drop) });
     let granted = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
     ensure!(granted, "the store never answered");
     attempt.abort();
@@ -124,13 +109,7 @@ async fn release_that_is_dropped_still_releases(cx: &Context) -> Verdict {
         let guard = client.take(&name, &AcquireOptions::new()).await?;
         drop(at_most(polls, guard.release()).await);
         let bound = other.semantics().wake_up.bound() + cx.slack();
-        free_within(
-            &other,
-            &name,
-            bound,
-            &format!("a release dropped after {polls} polls"),
-        )
-        .await?;
+        free_within(&other, &name, bound, &format!("a release dropped after {polls} polls")).await?;
     }
     Ok(())
 }
@@ -147,18 +126,12 @@ async fn dropped_guard_is_released_soon_and_blocks_nobody(cx: &Context) -> Verdi
 
     let (wanted, slack) = (name.clone(), cx.slack());
     let inside = move || -> Verdict {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let guard = client.take(&wanted, &AcquireOptions::new()).await?;
             let start = Instant::now();
             drop(guard);
-            ensure!(
-                start.elapsed() < slack,
-                "a drop blocked its thread for {:?}",
-                start.elapsed()
-            );
+            ensure!(start.elapsed() < slack, "a drop blocked its thread for {:?}", start.elapsed());
             free_within(&other, &wanted, bound, "dropped on a runtime of one thread").await?;
             Ok(())
         })
@@ -170,18 +143,13 @@ async fn runtime_that_ends_leaves_only_a_lease(cx: &Context) -> Verdict {
     let (client, other, name, ttl) = (cx.client().await?, cx.client().await?, cx.name(), cx.ttl());
     let (wanted, options) = (name.clone(), cx.options());
     let ended = move || -> Result<leasehold_core::LockGuard, Stop> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async { client.take(&wanted, &options).await })
     };
     let guard = tokio::task::spawn_blocking(ended).await??;
     let bound = ttl + other.semantics().wake_up.bound() + cx.slack();
     let took = free_within(&other, &name, bound, "after its runtime ended").await;
-    ensure!(
-        !guard.is_held() || took.is_err(),
-        "the guard of an ended runtime is believed in"
-    );
+    ensure!(!guard.is_held() || took.is_err(), "the guard of an ended runtime is believed in");
     drop(guard);
     took.map(drop)
 }
@@ -190,19 +158,13 @@ async fn panic_in_the_critical_section_frees_the_lock(cx: &Context) -> Verdict {
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     let (wanted, options) = (name.clone(), cx.options());
     let task = tokio::spawn(async move {
-        let _guard = client
-            .take(&wanted, &options)
-            .await
-            .map_err(|stop| format!("{stop:?}"))?;
+        let _guard = client.take(&wanted, &options).await.map_err(|stop| format!("{stop:?}"))?;
         // Quietly: the default hook would print a panic that is part of the case.
         std::panic::resume_unwind(Box::new("the work went wrong"));
         #[expect(unreachable_code, reason = "it gives the block its type")]
         Ok::<(), String>(())
     });
-    ensure!(
-        task.await.is_err_and(|error| error.is_panic()),
-        "the task did not panic"
-    );
+    ensure!(task.await.is_err_and(|error| error.is_panic()), "the task did not panic");
     let bound = cx.ttl() + other.semantics().wake_up.bound() + cx.slack();
     free_within(&other, &name, bound, "after a panic in the critical section").await?;
     Ok(())
@@ -229,12 +191,7 @@ async fn grant_whose_reply_is_lost_is_recognised(cx: &Context) -> Verdict {
     };
     let guard = guard??;
     guard.release().await?;
-    ensure_free(
-        &cx.client().await?,
-        &name,
-        "after the recognised grant was released",
-    )
-    .await
+    ensure_free(&cx.client().await?, &name, "after the recognised grant was released").await
 }
 
 async fn release_whose_reply_is_lost_is_a_success(cx: &Context) -> Verdict {
@@ -256,9 +213,7 @@ async fn guard_may_be_released_by_another_thread(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let guard = client.take(&name, &cx.options()).await?;
     let elsewhere = tokio::task::spawn_blocking(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok::<_, Stop>(runtime.block_on(guard.release())?)
     });
     elsewhere.await??;

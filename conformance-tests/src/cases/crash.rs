@@ -30,13 +30,7 @@ async fn killed_holder_is_replaced_within_its_bound(cx: &Context) -> Verdict {
     tokio::time::sleep(cx.ttl()).await;
     ensure_held(&client, &name, "while the holder lives").await?;
     worker.kill();
-    free_within(
-        &client,
-        &name,
-        crash_bound(cx).await?,
-        "after its holder was killed",
-    )
-    .await?;
+    free_within(&client, &name, crash_bound(cx).await?, "after its holder was killed").await?;
     Ok(())
 }
 
@@ -47,13 +41,7 @@ async fn killed_waiter_blocks_nobody(cx: &Context) -> Verdict {
     tokio::time::sleep(Duration::from_millis(300)).await;
     waiter.kill();
     guard.release().await?;
-    free_within(
-        &cx.client().await?,
-        &name,
-        crash_bound(cx).await?,
-        "after a waiter was killed",
-    )
-    .await?;
+    free_within(&cx.client().await?, &name, crash_bound(cx).await?, "after a waiter was killed").await?;
     Ok(())
 }
 
@@ -65,16 +53,9 @@ async fn partitioned_holder_is_replaced_after_it_knows(cx: &Context) -> Verdict 
     let start = Instant::now();
     let options = AcquireOptions::new().with_wait(cx.patience());
     let successor = client.take(&name, &options).await?;
-    ensure!(
-        !guard.is_held(),
-        "a holder behind a black hole believes, and another one holds"
-    );
+    ensure!(!guard.is_held(), "a holder behind a black hole believes, and another one holds");
     let bound = crash_bound(cx).await?;
-    ensure!(
-        start.elapsed() <= bound,
-        "replaced after {:?}, bound {bound:?}",
-        start.elapsed()
-    );
+    ensure!(start.elapsed() <= bound, "replaced after {:?}, bound {bound:?}", start.elapsed());
     Ok(successor.release().await?)
 }
 
@@ -84,20 +65,10 @@ async fn stopped_holder_is_replaced_as_declared(cx: &Context) -> Verdict {
     worker.pause();
     if cx.semantics().await?.crash_bound == CrashBound::Connection {
         tokio::time::sleep(cx.ttl()).await;
-        return ensure_held(
-            &client,
-            &name,
-            "a hold that is a connection, while its process is stopped",
-        )
-        .await;
+        return ensure_held(&client, &name, "a hold that is a connection, while its process is stopped")
+            .await;
     }
-    free_within(
-        &client,
-        &name,
-        crash_bound(cx).await?,
-        "after its holder was stopped",
-    )
-    .await?;
+    free_within(&client, &name, crash_bound(cx).await?, "after its holder was stopped").await?;
     Ok(())
 }
 
@@ -115,12 +86,6 @@ async fn holder_killed_between_grant_and_reply_is_replaced(cx: &Context) -> Verd
     let granted = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
     ensure!(granted, "the store never answered");
     worker.kill();
-    free_within(
-        &client,
-        &name,
-        crash_bound(cx).await?,
-        "after its holder was killed in the middle",
-    )
-    .await?;
+    free_within(&client, &name, crash_bound(cx).await?, "after its holder was killed in the middle").await?;
     Ok(())
 }

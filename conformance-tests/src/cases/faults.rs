@@ -22,10 +22,7 @@ async fn wall_clock_of_a_client_decides_nothing(cx: &Context) -> Verdict {
     thief.begin_take(&name, cx.ttl()).await?;
     tokio::time::sleep(Duration::from_millis(500)).await;
     ensure_held(&client, &name, "wanted by a process whose clock is an hour ahead").await?;
-    ensure!(
-        guard.is_held(),
-        "a clock that is an hour ahead took the lock of another process"
-    );
+    ensure!(guard.is_held(), "a clock that is an hour ahead took the lock of another process");
     thief.kill();
     guard.release().await?;
 
@@ -44,13 +41,7 @@ async fn wall_clock_of_a_client_decides_nothing(cx: &Context) -> Verdict {
     }
     holder.pause();
     let bound = cx.ttl() + client.semantics().wake_up.bound() + cx.slack();
-    free_within(
-        &client,
-        &name,
-        bound,
-        "whose holder has a clock an hour behind, and stopped",
-    )
-    .await?;
+    free_within(&client, &name, bound, "whose holder has a clock an hour behind, and stopped").await?;
     holder.resume();
     let status = holder.status().await?;
     ensure!(

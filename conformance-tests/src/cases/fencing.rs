@@ -85,19 +85,13 @@ async fn tokens_of_sixteen_clients_grow_in_the_order_of_their_holds(cx: &Context
     let options = AcquireOptions::new().with_wait(cx.patience() * 3);
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..16 {
-        let (client, name, seen, options) = (
-            cx.client().await?,
-            name.clone(),
-            Arc::clone(&seen),
-            options.clone(),
-        );
+        let (client, name, seen, options) =
+            (cx.client().await?, name.clone(), Arc::clone(&seen), options.clone());
         tasks.spawn(async move {
             for _ in 0..4 {
                 let guard = client.take(&name, &options).await?;
                 // Written down while it is held, so the list is in the order of the holds.
-                seen.lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(guard.token()?);
+                seen.lock().unwrap_or_else(PoisonError::into_inner).push(guard.token()?);
                 guard.release().await?;
             }
             Ok::<_, Stop>(())
@@ -108,10 +102,7 @@ async fn tokens_of_sixteen_clients_grow_in_the_order_of_their_holds(cx: &Context
     }
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
     ensure!(seen.len() == 64, "{} of 64 holds", seen.len());
-    ensure!(
-        seen.is_sorted_by(|one, next| one < next),
-        "tokens in the order of their holds: {seen:?}"
-    );
+    ensure!(seen.is_sorted_by(|one, next| one < next), "tokens in the order of their holds: {seen:?}");
     Ok(())
 }
 
@@ -133,17 +124,9 @@ async fn renewal_does_not_change_the_token(cx: &Context) -> Verdict {
     let guard = client.take(&name, &cx.options()).await?;
     let token = guard.token()?;
     tokio::time::sleep(cx.ttl() * 3 / 2).await;
-    ensure!(
-        guard.token()? == token,
-        "token {} after renewals of {token}",
-        guard.token()?
-    );
+    ensure!(guard.token()? == token, "token {} after renewals of {token}", guard.token()?);
     if let Some(status) = client.looking()?.inspect(&name).await? {
-        ensure!(
-            status.token == Some(token),
-            "the store has {:?} for {token}",
-            status.token
-        );
+        ensure!(status.token == Some(token), "the store has {:?} for {token}", status.token);
     }
     Ok(guard.release().await?)
 }
@@ -175,10 +158,7 @@ async fn resource_refuses_older_tokens_only(cx: &Context) -> Verdict {
     ensure!(register.write(old, "first again"), "an equal token was refused");
     first.release().await?;
     let second = client.take(&name, &AcquireOptions::new()).await?;
-    ensure!(
-        register.write(second.token()?.get(), "second"),
-        "a newer token was refused"
-    );
+    ensure!(register.write(second.token()?.get(), "second"), "a newer token was refused");
     ensure!(!register.write(old, "late"), "an older token was accepted");
     Ok(second.release().await?)
 }
@@ -192,25 +172,13 @@ async fn late_write_of_a_paused_holder_is_refused(cx: &Context) -> Verdict {
     let old = first.take(&name, cx.ttl()).await?;
     first.pause();
     let new = second.take(&name, cx.ttl()).await?;
-    ensure!(
-        register.write(new, "by the second"),
-        "the second holder's write was refused"
-    );
+    ensure!(register.write(new, "by the second"), "the second holder's write was refused");
     first.resume();
-    ensure!(
-        !register.write(old, "by the first, late"),
-        "the late write of a paused holder was accepted"
-    );
+    ensure!(!register.write(old, "by the first, late"), "the late write of a paused holder was accepted");
     let released = first.release().await?;
-    ensure!(
-        released == "error Lost",
-        "the paused holder's release was answered {released:?}"
-    );
+    ensure!(released == "error Lost", "the paused holder's release was answered {released:?}");
     let status = second.status().await?;
-    ensure!(
-        status == "held",
-        "the second holder is {status:?} after the first one's late release"
-    );
+    ensure!(status == "held", "the second holder is {status:?} after the first one's late release");
     Ok(())
 }
 
@@ -218,16 +186,11 @@ async fn tokens_survive_the_loss_of_all_data(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let class = client.semantics().token;
     if class != TokenClass::Durable {
-        return Err(Stop::Skipped(format!(
-            "tokens are declared to live as long as the {class:?}"
-        )));
+        return Err(Stop::Skipped(format!("tokens are declared to live as long as the {class:?}")));
     }
     let before = next_token(&client, &name).await?;
     cx.store().wipe().await?;
     let after = next_token(&cx.client().await?, &name).await?;
-    ensure!(
-        after > before,
-        "token {after} after {before}, over the loss of all data"
-    );
+    ensure!(after > before, "token {after} after {before}, over the loss of all data");
     Ok(())
 }

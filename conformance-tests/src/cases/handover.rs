@@ -43,9 +43,7 @@ async fn no_hand_over_is_missed(cx: &Context) -> Verdict {
 async fn waiters_are_served_in_their_order(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     if client.semantics().fairness != Fairness::Fifo {
-        return Err(Stop::Skipped(
-            "the backend declares no order of its waiters".to_owned(),
-        ));
+        return Err(Stop::Skipped("the backend declares no order of its waiters".to_owned()));
     }
     let guard = client.take(&name, &AcquireOptions::new()).await?;
     let mut waiters = tokio::task::JoinSet::new();
@@ -60,10 +58,7 @@ async fn waiters_are_served_in_their_order(cx: &Context) -> Verdict {
         // Until the store shows it in the queue: the order is that of arrival there.
         let arrived = Instant::now();
         while client.looking()?.waiters(&cx.name()).await?.len() <= place as usize {
-            ensure!(
-                arrived.elapsed() < cx.patience(),
-                "waiter {place} does not appear in the queue"
-            );
+            ensure!(arrived.elapsed() < cx.patience(), "waiter {place} does not appear in the queue");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
@@ -86,10 +81,7 @@ async fn idle_waiter_costs_what_is_declared(cx: &Context) -> Verdict {
     let before = proxy.requests();
     let wait = Duration::from_secs(2);
     let options = AcquireOptions::new().with_wait(wait);
-    ensure!(
-        waiter.acquire_with(&name, &options).await.is_err(),
-        "a second holder"
-    );
+    ensure!(waiter.acquire_with(&name, &options).await.is_err(), "a second holder");
     let asked = proxy.requests() - before;
     let bound = 4 * wait.as_millis() / client.semantics().wake_up.bound().as_millis().max(1) + 12;
     ensure!(

@@ -32,9 +32,7 @@ pub(super) const CASES: &[Case] = cases![
 async fn lease_only(cx: &Context) -> Verdict {
     let hold = cx.semantics().await?.hold;
     if hold != HoldKind::Lease {
-        return Err(Stop::Skipped(format!(
-            "a hold here is not a lease but a {hold:?}"
-        )));
+        return Err(Stop::Skipped(format!("a hold here is not a lease but a {hold:?}")));
     }
     Ok(())
 }
@@ -48,14 +46,8 @@ async fn fixed_lease_ends_on_time(cx: &Context) -> Verdict {
     let bound = ttl + other.semantics().wake_up.bound() + cx.slack();
     free_within(&other, &name, bound, "a lease that nobody renews").await?;
     let took = start.elapsed();
-    ensure!(
-        took >= ttl.mul_f64(0.95),
-        "a lease of {ttl:?} was over after {took:?}"
-    );
-    ensure!(
-        asked.elapsed() <= bound,
-        "a lease of {ttl:?} was over only after {took:?}"
-    );
+    ensure!(took >= ttl.mul_f64(0.95), "a lease of {ttl:?} was over after {took:?}");
+    ensure!(asked.elapsed() <= bound, "a lease of {ttl:?} was over only after {took:?}");
     ensure!(!guard.is_held(), "its holder believes that it holds");
     Ok(())
 }
@@ -121,23 +113,12 @@ async fn one_failed_renewal_is_survived(cx: &Context) -> Verdict {
     let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
     proxy.set(Traffic::BlackHole);
     let at_risk = eventually(ttl, || guard.health() == Health::AtRisk).await;
-    ensure!(
-        at_risk && guard.is_held(),
-        "a renewal failed, and the holder was not told that it is at risk"
-    );
+    ensure!(at_risk && guard.is_held(), "a renewal failed, and the holder was not told that it is at risk");
     proxy.set(Traffic::Pass);
     let well = eventually(ttl, || guard.health() != Health::AtRisk).await;
-    ensure!(
-        well && guard.is_held(),
-        "the lock was lost by one failed renewal: {:?}",
-        guard.loss()
-    );
+    ensure!(well && guard.is_held(), "the lock was lost by one failed renewal: {:?}", guard.loss());
     tokio::time::sleep(ttl).await;
-    ensure!(
-        guard.is_held(),
-        "lost after the network was well again: {:?}",
-        guard.loss()
-    );
+    ensure!(guard.is_held(), "lost after the network was well again: {:?}", guard.loss());
     Ok(guard.release().await?)
 }
 
@@ -153,11 +134,7 @@ async fn lost_reply_to_a_renewal_is_survived(cx: &Context) -> Verdict {
     proxy.cut();
     proxy.set(Traffic::Pass);
     tokio::time::sleep(ttl * 3 / 2).await;
-    ensure!(
-        guard.is_held(),
-        "the lock was lost by one lost reply: {:?}",
-        guard.loss()
-    );
+    ensure!(guard.is_held(), "the lock was lost by one lost reply: {:?}", guard.loss());
     ensure!(guard.token()? == token, "a renewal changed the token");
     Ok(guard.release().await?)
 }
@@ -179,11 +156,7 @@ async fn loss_comes_before_the_store_lets_another_in(cx: &Context) -> Verdict {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let (successor, taken) = taken.await??;
-    ensure!(
-        believed < taken,
-        "the holder believed for {:?} after another had got it",
-        believed - taken
-    );
+    ensure!(believed < taken, "the holder believed for {:?} after another had got it", believed - taken);
     loss_within(&guard, Duration::ZERO + cx.slack()).await?;
     Ok(successor.release().await?)
 }
@@ -195,24 +168,12 @@ async fn restart_keeps_what_was_written_and_loses_what_was_not(cx: &Context) -> 
     cx.store().kill().await?;
     cx.store().restart(true).await?;
     tokio::time::sleep(ttl).await;
-    ensure!(
-        guard.is_held(),
-        "a restart with all its data lost the lock: {:?}",
-        guard.loss()
-    );
+    ensure!(guard.is_held(), "a restart with all its data lost the lock: {:?}", guard.loss());
     cx.store().restart(false).await?;
     let loss = loss_within(&guard, ttl + cx.slack()).await?;
-    ensure!(
-        loss.cause() == LossCause::Gone,
-        "a restart without its data was reported as {:?}",
-        loss.cause()
-    );
+    ensure!(loss.cause() == LossCause::Gone, "a restart without its data was reported as {:?}", loss.cause());
     let next = cx.client().await?.take(&name, &cx.options()).await?;
-    ensure!(
-        next.token()? > token,
-        "token {} after {token}, over the loss of all data",
-        next.token()?
-    );
+    ensure!(next.token()? > token, "token {} after {token}, over the loss of all data", next.token()?);
     Ok(next.release().await?)
 }
 
@@ -224,11 +185,7 @@ async fn name_lost_once_gets_a_working_renewal_again(cx: &Context) -> Verdict {
     let second = client.take(&name, &cx.options()).await?;
     drop(first);
     tokio::time::sleep(cx.ttl() * 2).await;
-    ensure!(
-        second.is_held(),
-        "not renewed after an earlier loss of the name: {:?}",
-        second.loss()
-    );
+    ensure!(second.is_held(), "not renewed after an earlier loss of the name: {:?}", second.loss());
     Ok(second.release().await?)
 }
 
@@ -238,16 +195,8 @@ async fn max_hold_ends_a_healthy_hold(cx: &Context) -> Verdict {
     let start = Instant::now();
     let guard = client.take(&name, &cx.options().with_max_hold(limit)).await?;
     let loss = loss_within(&guard, limit + cx.slack()).await?;
-    ensure!(
-        loss.cause() == LossCause::MaxHold,
-        "the limit was reported as {:?}",
-        loss.cause()
-    );
-    ensure!(
-        start.elapsed() >= limit.mul_f64(0.9),
-        "it ended after {:?} of {limit:?}",
-        start.elapsed()
-    );
+    ensure!(loss.cause() == LossCause::MaxHold, "the limit was reported as {:?}", loss.cause());
+    ensure!(start.elapsed() >= limit.mul_f64(0.9), "it ended after {:?} of {limit:?}", start.elapsed());
     let bound = cx.ttl() + other.semantics().wake_up.bound() + cx.slack();
     free_within(&other, &name, bound, "after max_hold").await?;
     Ok(())
@@ -260,22 +209,12 @@ async fn extend_sets_the_time_that_is_left(cx: &Context) -> Verdict {
     let longer = cx.ttl() * 3;
     guard.extend(longer).await?;
     let left = guard.remaining();
-    ensure!(
-        left <= longer && left >= longer.mul_f64(0.8),
-        "extended to {longer:?}, {left:?} are left"
-    );
+    ensure!(left <= longer && left >= longer.mul_f64(0.8), "extended to {longer:?}, {left:?} are left");
     guard.extend(cx.ttl() / 2).await?;
-    ensure!(
-        guard.remaining() >= longer.mul_f64(0.8),
-        "a shorter extension shortened the lease"
-    );
+    ensure!(guard.remaining() >= longer.mul_f64(0.8), "a shorter extension shortened the lease");
     tokio::time::sleep(cx.ttl() * 3 / 2).await;
     ensure_held(&other, &name, "on the extended lease").await?;
-    ensure_kind(
-        guard.extend(Duration::ZERO).await,
-        ErrorKind::Invalid,
-        "an extension by nothing",
-    )?;
+    ensure_kind(guard.extend(Duration::ZERO).await, ErrorKind::Invalid, "an extension by nothing")?;
     Ok(guard.release().await?)
 }
 
@@ -311,10 +250,7 @@ async fn ten_thousand_holds_are_all_renewed(cx: &Context) -> Verdict {
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..AT_ONCE {
         let (client, options) = (client.clone(), Arc::clone(&options));
-        let names: Vec<_> = (task..HOLDS)
-            .step_by(AT_ONCE)
-            .map(|n| cx.named(&n.to_string()))
-            .collect();
+        let names: Vec<_> = (task..HOLDS).step_by(AT_ONCE).map(|n| cx.named(&n.to_string())).collect();
         tasks.spawn(async move {
             let mut guards = Vec::new();
             for name in &names {
@@ -342,10 +278,7 @@ async fn hold_at_least_keeps_others_out(cx: &Context) -> Verdict {
     let bound = at_least + other.semantics().wake_up.bound() + cx.slack();
     free_within(&other, &name, bound, "after the least time").await?;
     let took = start.elapsed();
-    ensure!(
-        took >= at_least.mul_f64(0.95),
-        "held for {took:?} instead of {at_least:?} at least"
-    );
+    ensure!(took >= at_least.mul_f64(0.95), "held for {took:?} instead of {at_least:?} at least");
     Ok(())
 }
 
@@ -360,14 +293,9 @@ async fn grant_that_arrives_after_its_lease_is_not_held(cx: &Context) -> Verdict
     let attempt = tokio::spawn(async move { slow.acquire_with(&wanted, &options).await });
     let granted = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
     ensure!(granted, "the store never answered");
-    let successor = direct
-        .take(&name, &AcquireOptions::new().with_wait(cx.patience()))
-        .await?;
+    let successor = direct.take(&name, &AcquireOptions::new().with_wait(cx.patience())).await?;
     proxy.set(Traffic::Pass);
     let held = attempt.await?.is_ok_and(|guard| guard.is_held());
-    ensure!(
-        !held,
-        "a grant that arrived after its lease was taken for a hold: there are two"
-    );
+    ensure!(!held, "a grant that arrived after its lease was taken for a hold: there are two");
     Ok(successor.release().await?)
 }

@@ -29,11 +29,7 @@ async fn deleted_record_is_a_loss_within_its_bound(cx: &Context) -> Verdict {
         _ => cx.ttl() / 3 + cx.slack(),
     };
     let loss = loss_within(&guard, bound).await?;
-    ensure!(
-        loss.cause() == LossCause::Gone,
-        "a deleted record was reported as {:?}",
-        loss.cause()
-    );
+    ensure!(loss.cause() == LossCause::Gone, "a deleted record was reported as {:?}", loss.cause());
     Ok(())
 }
 
@@ -52,11 +48,7 @@ async fn unreachable_store_is_a_loss_by_the_deadline(cx: &Context) -> Verdict {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let loss = loss_within(&guard, cx.slack()).await?;
-    ensure!(
-        loss.cause() == LossCause::Unreachable,
-        "a black hole was reported as {:?}",
-        loss.cause()
-    );
+    ensure!(loss.cause() == LossCause::Unreachable, "a black hole was reported as {:?}", loss.cause());
     Ok(())
 }
 
@@ -67,10 +59,7 @@ async fn paused_process_first_learns_that_it_lost(cx: &Context) -> Verdict {
     tokio::time::sleep(cx.ttl() + Duration::from_millis(100)).await;
     worker.resume();
     let status = worker.status().await?;
-    ensure!(
-        status.starts_with("lost"),
-        "the first answer after a pause beyond the lease was {status:?}"
-    );
+    ensure!(status.starts_with("lost"), "the first answer after a pause beyond the lease was {status:?}");
     Ok(())
 }
 
@@ -79,11 +68,7 @@ async fn loss_is_sticky(cx: &Context) -> Verdict {
     let guard = client.take(&name, &cx.fixed()).await?;
     loss_within(&guard, cx.ttl() + cx.slack()).await?;
     for _ in 0..20 {
-        ensure!(
-            guard.health() == Health::Ended,
-            "a lost lock is {:?}",
-            guard.health()
-        );
+        ensure!(guard.health() == Health::Ended, "a lost lock is {:?}", guard.health());
         tokio::time::sleep(cx.ttl() / 10).await;
     }
     Ok(())
@@ -97,11 +82,7 @@ async fn whoever_asks_after_the_loss_hears_at_once(cx: &Context) -> Verdict {
     loss_within(&guard, cx.slack()).await?;
     let lease = guard.lease();
     tokio::spawn(async move { lease.lost().await }).await?;
-    ensure!(
-        start.elapsed() < cx.slack(),
-        "hearing of a loss that had happened took {:?}",
-        start.elapsed()
-    );
+    ensure!(start.elapsed() < cx.slack(), "hearing of a loss that had happened took {:?}", start.elapsed());
     Ok(())
 }
 
@@ -138,12 +119,8 @@ async fn guard_ends_cleanly_while_it_is_being_renewed(cx: &Context) -> Verdict {
     }
     tokio::time::sleep(cx.ttl() / 3).await;
     for n in 0..20_u32 {
-        crate::context::ensure_free(
-            &client,
-            &cx.named(&n.to_string()),
-            "after its end during a renewal",
-        )
-        .await?;
+        crate::context::ensure_free(&client, &cx.named(&n.to_string()), "after its end during a renewal")
+            .await?;
     }
     Ok(())
 }
@@ -155,11 +132,7 @@ async fn steady_holder_under_connection_resets_loses_nothing(cx: &Context) -> Ve
     for _ in 0..12 {
         tokio::time::sleep(ttl / 4).await;
         proxy.cut();
-        ensure!(
-            guard.is_held(),
-            "lost although the store was there: {:?}",
-            guard.loss()
-        );
+        ensure!(guard.is_held(), "lost although the store was there: {:?}", guard.loss());
     }
     Ok(guard.release().await?)
 }
@@ -170,16 +143,8 @@ async fn lost_guard_gives_no_token_and_says_so_at_release(cx: &Context) -> Verdi
     guard.token()?;
     loss_within(&guard, cx.ttl() + cx.slack()).await?;
     ensure_kind(guard.token(), ErrorKind::Lost, "the token of a lost lock")?;
-    ensure_kind(
-        guard.extend(cx.ttl()).await,
-        ErrorKind::Lost,
-        "extending a lost lock",
-    )?;
-    ensure_kind(
-        guard.protect(async {}).await,
-        ErrorKind::Lost,
-        "work under a lost lock",
-    )?;
+    ensure_kind(guard.extend(cx.ttl()).await, ErrorKind::Lost, "extending a lost lock")?;
+    ensure_kind(guard.protect(async {}).await, ErrorKind::Lost, "work under a lost lock")?;
     ensure_kind(guard.release().await, ErrorKind::Lost, "releasing a lost lock")
 }
 
@@ -188,9 +153,7 @@ async fn loss_carries_its_cause(cx: &Context) -> Verdict {
     let expired = client.take(&cx.named("expired"), &cx.fixed()).await?;
     let forced = client.take(&cx.named("forced"), &cx.options()).await?;
     let taken = client.take(&cx.named("taken"), &cx.options()).await?;
-    let limited = client
-        .take(&cx.named("limited"), &cx.options().with_max_hold(cx.ttl() / 2))
-        .await?;
+    let limited = client.take(&cx.named("limited"), &cx.options().with_max_hold(cx.ttl() / 2)).await?;
     let operator = other.looking()?;
     operator.force_release(&cx.named("forced"), None).await?;
     operator.force_release(&cx.named("taken"), None).await?;
@@ -207,10 +170,7 @@ async fn loss_carries_its_cause(cx: &Context) -> Verdict {
     let closed = client.take(&cx.named("closed"), &cx.options()).await?;
     client.close().await?;
     let cause = closed.loss().map(|loss| loss.cause());
-    ensure!(
-        cause == Some(LossCause::Closed),
-        "closing the client was reported as {cause:?}"
-    );
+    ensure!(cause == Some(LossCause::Closed), "closing the client was reported as {cause:?}");
     Ok(())
 }
 
@@ -221,16 +181,11 @@ async fn starved_executor_does_not_hide_the_deadline(cx: &Context) -> Verdict {
     let client = cx.client().await?;
     let options = cx.options();
     let starved = move || -> Verdict {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let guard = client.take(&name, &options).await?;
             std::thread::sleep(ttl + Duration::from_millis(50));
-            ensure!(
-                !guard.is_held(),
-                "a lease of {ttl:?} is believed in after a pause longer than that"
-            );
+            ensure!(!guard.is_held(), "a lease of {ttl:?} is believed in after a pause longer than that");
             Ok(())
         })
     };

@@ -60,12 +60,7 @@ mod tests {
     fn ids_stand_in_order_within_their_family() {
         let ids: Vec<&str> = all().map(|case| case.id).collect();
         for pair in ids.windows(2) {
-            assert!(
-                pair[0][..1] != pair[1][..1] || pair[0] < pair[1],
-                "{} after {}",
-                pair[1],
-                pair[0]
-            );
+            assert!(pair[0][..1] != pair[1][..1] || pair[0] < pair[1], "{} after {}", pair[1], pair[0]);
         }
     }
 }

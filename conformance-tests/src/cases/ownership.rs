@@ -32,18 +32,8 @@ async fn loser_that_gives_up_frees_nobodys_lock(cx: &Context) -> Verdict {
     let (holder, loser, name) = (cx.client().await?, cx.client().await?, cx.name());
     let guard = holder.take(&name, &cx.options()).await?;
     let short = AcquireOptions::new().with_wait(Duration::from_millis(150));
-    ensure_kind(
-        loser.acquire_with(&name, &short).await,
-        ErrorKind::TimedOut,
-        "the loser",
-    )?;
-    drop(
-        tokio::time::timeout(
-            Duration::from_millis(150),
-            loser.acquire_with(&name, &cx.options()),
-        )
-        .await,
-    );
+    ensure_kind(loser.acquire_with(&name, &short).await, ErrorKind::TimedOut, "the loser")?;
+    drop(tokio::time::timeout(Duration::from_millis(150), loser.acquire_with(&name, &cx.options())).await);
     tokio::time::sleep(Duration::from_millis(100)).await;
     ensure_held(&loser, &name, "after a loser gave up").await?;
     Ok(guard.release().await?)
@@ -117,10 +107,7 @@ async fn every_acquisition_has_an_owner_of_its_own(cx: &Context) -> Verdict {
         let Some(owner) = owner else {
             return Err(Stop::Skipped("the store shows no owner".to_owned()));
         };
-        ensure!(
-            owners.insert(owner),
-            "two acquisitions had the same owner {owner}"
-        );
+        ensure!(owners.insert(owner), "two acquisitions had the same owner {owner}");
         guard.release().await?;
     }
     Ok(())
@@ -128,13 +115,9 @@ async fn every_acquisition_has_an_owner_of_its_own(cx: &Context) -> Verdict {
 
 async fn holder_info_is_seen_while_held_and_gone_after(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
-    let info = HolderInfo::this_process()
-        .with_doing("reindex “ü” '\"\\")
-        .with_label("version", "1.4.2");
+    let info = HolderInfo::this_process().with_doing("reindex “ü” '\"\\").with_label("version", "1.4.2");
     let guard = client.take(&name, &cx.options().with_holder(&info)).await?;
-    let seen = status(&cx.client().await?, &name)
-        .await?
-        .map(|status| status.holder);
+    let seen = status(&cx.client().await?, &name).await?.map(|status| status.holder);
     ensure!(seen.as_ref() == Some(&info), "stored {info:?}, seen {seen:?}");
     guard.release().await?;
     let seen = status(&client, &name).await?;
@@ -150,11 +133,7 @@ async fn looking_shows_the_holder_and_changes_nothing(cx: &Context) -> Verdict {
         let Some(seen) = status(&other, &name).await? else {
             return Err(Stop::Failed("a held lock is not shown".to_owned()));
         };
-        ensure!(
-            seen.token == Some(guard.token()?),
-            "token {:?} is shown",
-            seen.token
-        );
+        ensure!(seen.token == Some(guard.token()?), "token {:?} is shown", seen.token);
         let ends_in = seen.ends_in.unwrap_or_default();
         ensure!(
             ends_in <= last && !ends_in.is_zero(),
@@ -165,16 +144,10 @@ async fn looking_shows_the_holder_and_changes_nothing(cx: &Context) -> Verdict {
     }
     let waiters = other.looking()?.waiters(&name).await?;
     let fifo = other.semantics().fairness == Fairness::Fifo;
-    ensure!(
-        waiters.is_empty() || fifo,
-        "waiters of a store without a queue: {waiters:?}"
-    );
+    ensure!(waiters.is_empty() || fifo, "waiters of a store without a queue: {waiters:?}");
     ensure!(guard.is_held(), "looking at a lock lost it");
     tokio::time::sleep(cx.ttl()).await;
-    ensure!(
-        status(&other, &name).await?.is_none(),
-        "a lock whose lease is over is shown as held"
-    );
+    ensure!(status(&other, &name).await?.is_none(), "a lock whose lease is over is shown as held");
     Ok(())
 }
 
@@ -184,28 +157,17 @@ async fn forced_release_frees_tells_the_holder_and_keeps_tokens_growing(cx: &Con
     let token = guard.token()?;
     let wrong = leasehold_core::FencingToken::new(token.get() + 1);
     let spared = operator.looking()?.force_release(&name, Some(wrong)).await?;
-    ensure!(
-        spared.is_none() && guard.is_held(),
-        "the lock of another token was broken: {spared:?}"
-    );
+    ensure!(spared.is_none() && guard.is_held(), "the lock of another token was broken: {spared:?}");
     let broken = operator.looking()?.force_release(&name, Some(token)).await?;
     ensure!(
         broken.and_then(|status| status.token) == Some(token),
         "the broken lock is not the one that was held"
     );
     let next = operator.take(&name, &cx.options()).await?;
-    ensure!(
-        next.token()? > token,
-        "token {} after the broken {token}",
-        next.token()?
-    );
+    ensure!(next.token()? > token, "token {} after the broken {token}", next.token()?);
     loss_within(&guard, cx.ttl() + cx.slack()).await?;
     ensure!(
-        operator
-            .looking()?
-            .force_release(&cx.named("free"), None)
-            .await?
-            .is_none(),
+        operator.looking()?.force_release(&cx.named("free"), None).await?.is_none(),
         "a free lock was broken"
     );
     Ok(next.release().await?)
@@ -215,37 +177,24 @@ async fn listing_shows_exactly_the_held_names(cx: &Context) -> Verdict {
     let client = cx.client().await?;
     let mut guards = Vec::new();
     // `%` and `_` are wildcards in SQL, `*`, `?` and `[` in Redis.
-    for name in [
-        "list/a", "list/b", "list/%", "list/_x", "list/*", "list/[a]", "lis", "other",
-    ] {
+    for name in ["list/a", "list/b", "list/%", "list/_x", "list/*", "list/[a]", "lis", "other"] {
         guards.push(client.take(&cx.named(name), &AcquireOptions::new()).await?);
     }
-    client
-        .take(&cx.named("list/done"), &AcquireOptions::new())
-        .await?
-        .release()
-        .await?;
+    client.take(&cx.named("list/done"), &AcquireOptions::new()).await?.release().await?;
     let listed = |prefix: &'static str| {
         let client = client.clone();
         async move {
             let found = client.looking()?.list(&format!("{}/{prefix}", cx.mark())).await?;
-            let names = found
-                .iter()
-                .map(|status| status.name.to_string().replace(&format!("{}/", cx.mark()), ""));
+            let names =
+                found.iter().map(|status| status.name.to_string().replace(&format!("{}/", cx.mark()), ""));
             Ok::<Vec<String>, Stop>(names.collect())
         }
     };
     let all = listed("list/").await?;
-    ensure!(
-        all == ["list/%", "list/*", "list/[a]", "list/_x", "list/a", "list/b"],
-        "listed {all:?}"
-    );
+    ensure!(all == ["list/%", "list/*", "list/[a]", "list/_x", "list/a", "list/b"], "listed {all:?}");
     for prefix in ["list/%", "list/_", "list/*", "list/["] {
         let some = listed(prefix).await?;
-        ensure!(
-            some.len() == 1,
-            "{prefix:?} is a prefix, not a pattern: listed {some:?}"
-        );
+        ensure!(some.len() == 1, "{prefix:?} is a prefix, not a pattern: listed {some:?}");
     }
     Ok(())
 }
@@ -279,10 +228,7 @@ async fn interleaved_attempts_leave_one_holder_that_can_release(cx: &Context) ->
         Some(guard) => guard.release().await,
         None => Ok(()),
     };
-    ensure!(
-        released.is_ok(),
-        "the one holder could not release: another attempt overwrote it: {released:?}"
-    );
+    ensure!(released.is_ok(), "the one holder could not release: another attempt overwrote it: {released:?}");
     ensure_free(&direct, &name, "after the one holder's release").await
 }
 
@@ -293,9 +239,7 @@ async fn release_delayed_on_the_wire_frees_no_successor(cx: &Context) -> Verdict
     let guard = client.take(&name, &cx.fixed()).await?;
     proxy.set(Traffic::HoldReplies);
     let release = tokio::spawn(guard.release());
-    let successor = direct
-        .take(&name, &AcquireOptions::new().with_wait(cx.patience()))
-        .await?;
+    let successor = direct.take(&name, &AcquireOptions::new().with_wait(cx.patience())).await?;
     proxy.set(Traffic::Pass);
     let _ = release.await?;
     tokio::time::sleep(Duration::from_millis(100)).await;

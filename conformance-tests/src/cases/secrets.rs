@@ -38,10 +38,6 @@ async fn no_output_shows_a_secret(cx: &Context) -> Verdict {
         shown += &format!("{:?} {:?}", admin.check().await, admin.list("").await);
     }
     let shown_secret = shown.contains(&secret);
-    ensure!(
-        !shown_secret,
-        "a password appears in what is printed: {}",
-        shown.replace(&secret, "<HERE>")
-    );
+    ensure!(!shown_secret, "a password appears in what is printed: {}", shown.replace(&secret, "<HERE>"));
     Ok(())
 }

@@ -37,10 +37,7 @@ async fn bounded_wait_ends_neither_early_nor_late(cx: &Context) -> Verdict {
     let (outcome, took) = timed(&cx.client().await?, &name, wait).await;
     ensure_kind(outcome, ErrorKind::TimedOut, "waiting for a lock that stays held")?;
     ensure!(took >= wait.mul_f64(0.9), "it gave up after {took:?} of {wait:?}");
-    ensure!(
-        took <= wait + cx.slack(),
-        "it gave up only after {took:?} of {wait:?}"
-    );
+    ensure!(took <= wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
     Ok(())
 }
 
@@ -49,10 +46,7 @@ async fn wait_shorter_than_the_poll_interval_is_kept(cx: &Context) -> Verdict {
     let _guard = client.take(&name, &AcquireOptions::new()).await?;
     let wait = client.semantics().wake_up.bound() / 3;
     let (outcome, took) = timed(&client, &name, wait).await;
-    ensure!(
-        took <= wait + cx.slack(),
-        "it gave up only after {took:?} of {wait:?}"
-    );
+    ensure!(took <= wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
     match outcome {
         // So short a wait may be over before a busy machine has brought the first answer; then nothing is known.
         Err(error) if error.kind() == ErrorKind::Indeterminate => Ok(()),
@@ -77,10 +71,7 @@ async fn deadline_covers_connecting_too(cx: &Context) -> Verdict {
     let wait = Duration::from_millis(500);
     let (outcome, took) = timed(&client, &cx.name(), wait).await;
     ensure!(outcome.is_err(), "a lock was acquired through a black hole");
-    ensure!(
-        took <= wait + cx.slack(),
-        "it gave up only after {took:?} of {wait:?}"
-    );
+    ensure!(took <= wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
     Ok(())
 }
 
@@ -99,10 +90,7 @@ async fn every_waiter_keeps_its_own_deadline(cx: &Context) -> Verdict {
     while let Some(waiter) = waiters.join_next().await {
         let (outcome, took) = waiter?;
         ensure_kind(outcome, ErrorKind::TimedOut, "one of ten waiters")?;
-        ensure!(
-            took <= wait + cx.slack(),
-            "one of ten waiters gave up only after {took:?} of {wait:?}"
-        );
+        ensure!(took <= wait + cx.slack(), "one of ten waiters gave up only after {took:?} of {wait:?}");
     }
     Ok(())
 }
@@ -123,18 +111,12 @@ async fn waiter_outlasts_a_renewed_lease_and_gets_a_full_one(cx: &Context) -> Ve
     let (other, wanted, options) = (cx.client().await?, name.clone(), cx.fixed());
     let waiter = tokio::spawn(async move { other.take(&wanted, &options).await });
     tokio::time::sleep(ttl * 5 / 2).await;
-    ensure!(
-        !waiter.is_finished(),
-        "a lease that is renewed was given to another"
-    );
+    ensure!(!waiter.is_finished(), "a lease that is renewed was given to another");
     ensure!(guard.is_held(), "a lease that is renewed was lost");
     guard.release().await?;
     let guard = waiter.await??;
     let remaining = guard.remaining();
-    ensure!(
-        remaining > ttl / 2,
-        "of a new lease of {ttl:?} only {remaining:?} are left"
-    );
+    ensure!(remaining > ttl / 2, "of a new lease of {ttl:?} only {remaining:?} are left");
     Ok(guard.release().await?)
 }
 
@@ -151,10 +133,7 @@ async fn unreachable_store_is_an_error_in_time(cx: &Context) -> Verdict {
         };
         let outage = matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate);
         ensure!(outage, "a dead store was reported as {:?}: {error}", error.kind());
-        ensure!(
-            took <= wait + cx.slack(),
-            "it gave up only after {took:?} of {wait:?}"
-        );
+        ensure!(took <= wait + cx.slack(), "it gave up only after {took:?} of {wait:?}");
     }
     Ok(())
 }
@@ -163,27 +142,11 @@ async fn kinds_tell_the_outcomes_apart(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let guard = client.take(&name, &cx.fixed()).await?;
     let wait = |wait| AcquireOptions::new().with_wait(wait);
-    ensure_kind(
-        client.acquire_with(&name, &wait(Wait::No)).await,
-        ErrorKind::Busy,
-        "one attempt",
-    )?;
+    ensure_kind(client.acquire_with(&name, &wait(Wait::No)).await, ErrorKind::Busy, "one attempt")?;
     let short = Wait::UpTo(Duration::from_millis(50));
-    ensure_kind(
-        client.acquire_with(&name, &wait(short)).await,
-        ErrorKind::TimedOut,
-        "a short wait",
-    )?;
+    ensure_kind(client.acquire_with(&name, &wait(short)).await, ErrorKind::TimedOut, "a short wait")?;
     tokio::time::sleep(cx.ttl()).await;
-    ensure_kind(
-        guard.token(),
-        ErrorKind::Lost,
-        "the token of a lease that is over",
-    )?;
+    ensure_kind(guard.token(), ErrorKind::Lost, "the token of a lease that is over")?;
     client.close().await?;
-    ensure_kind(
-        client.acquire_with(&name, &wait(Wait::No)).await,
-        ErrorKind::Closed,
-        "a closed client",
-    )
+    ensure_kind(client.acquire_with(&name, &wait(Wait::No)).await, ErrorKind::Closed, "a closed client")
 }

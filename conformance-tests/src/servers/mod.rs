@@ -22,9 +22,7 @@ pub struct StartError {
 
 impl StartError {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-        }
+        Self { message: message.into() }
     }
 }
 

@@ -36,11 +36,7 @@ impl ServerProcess {
     pub fn start(launch: impl Launch) -> Result<Self, StartError> {
         let data =
             tempfile::tempdir().map_err(|error| StartError::new(format!("no data directory: {error}")))?;
-        let mut server = Self {
-            launch: Box::new(launch),
-            data,
-            child: None,
-        };
+        let mut server = Self { launch: Box::new(launch), data, child: None };
         server.spawn()?;
         Ok(server)
     }
@@ -87,16 +83,11 @@ impl ServerProcess {
     fn spawn(&mut self) -> Result<(), StartError> {
         let log = std::fs::File::create(self.log_path())
             .map_err(|error| StartError::new(format!("cannot write its log: {error}")))?;
-        let log_too = log
-            .try_clone()
-            .map_err(|error| StartError::new(format!("cannot write its log: {error}")))?;
+        let log_too =
+            log.try_clone().map_err(|error| StartError::new(format!("cannot write its log: {error}")))?;
         let command = self.launch.command(self.data.path());
         self.child = Some(spawn_lasting(&command, |command| {
-            command
-                .stdin(Stdio::null())
-                .stdout(log)
-                .stderr(log_too)
-                .process_group(0);
+            command.stdin(Stdio::null()).stdout(log).stderr(log_too).process_group(0);
         })?);
         self.wait_until_ready()
     }
@@ -104,14 +95,10 @@ impl ServerProcess {
     fn wait_until_ready(&mut self) -> Result<(), StartError> {
         let start = Instant::now();
         while !self.launch.is_ready() {
-            let ended = self
-                .child
-                .as_mut()
-                .and_then(|child| child.try_wait().ok().flatten());
+            let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
             if ended.is_some() || start.elapsed() > READY_WITHIN {
-                let why = ended.map_or("did not answer in time".to_owned(), |status| {
-                    format!("ended with {status}")
-                });
+                let why = ended
+                    .map_or("did not answer in time".to_owned(), |status| format!("ended with {status}"));
                 return Err(StartError::new(format!("the server {why}: {}", self.log_tail())));
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -144,9 +131,7 @@ impl Drop for ServerProcess {
 
 impl std::fmt::Debug for ServerProcess {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ServerProcess")
-            .field("data", &self.data.path())
-            .finish_non_exhaustive()
+        f.debug_struct("ServerProcess").field("data", &self.data.path()).finish_non_exhaustive()
     }
 }
 
@@ -183,10 +168,7 @@ pub(crate) fn spawn_lasting(
 /// process dies without having had time to: a killed test run leaves nothing behind.
 fn die_with_us(command: &Command) -> Command {
     let mut wrapped = Command::new("setpriv");
-    wrapped
-        .args(["--pdeathsig", "KILL"])
-        .arg(command.get_program())
-        .args(command.get_args());
+    wrapped.args(["--pdeathsig", "KILL"]).arg(command.get_program()).args(command.get_args());
     for (key, value) in command.get_envs() {
         match value {
             Some(value) => wrapped.env(key, value),
@@ -214,12 +196,7 @@ fn spawn_from_lasting_thread(command: Command) -> Result<Child, StartError> {
         orders
     });
     let (reply, answer) = channel();
-    let program = command
-        .get_args()
-        .nth(2)
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let program = command.get_args().nth(2).unwrap_or_default().to_string_lossy().into_owned();
     let sent = spawner.send((command, reply)).is_ok();
     let spawned = answer.recv().ok().filter(|_| sent);
     match spawned {

@@ -15,9 +15,7 @@ pub struct RedisServer {
 
 /// Why no Redis can be started here, or `None` if one can.
 pub fn redis_server_missing() -> Option<String> {
-    find_binary()
-        .is_none()
-        .then(|| "redis-server is not installed (Debian package redis-tools)".to_owned())
+    find_binary().is_none().then(|| "redis-server is not installed (Debian package redis-tools)".to_owned())
 }
 
 impl RedisServer {
@@ -40,11 +38,7 @@ impl RedisServer {
             find_binary().ok_or_else(|| StartError::new(redis_server_missing().unwrap_or_default()))?;
         let port = free_port()?;
         let arguments = arguments.iter().map(ToString::to_string).collect();
-        let process = ServerProcess::start(RedisLaunch {
-            binary,
-            port,
-            arguments,
-        })?;
+        let process = ServerProcess::start(RedisLaunch { binary, port, arguments })?;
         Ok(Self { process, port })
     }
 
@@ -95,16 +89,7 @@ impl Launch for RedisLaunch {
         let _ = std::os::unix::fs::symlink(&self.binary, &server);
         let mut command = Command::new(server);
         let port = self.port.to_string();
-        command.args([
-            "--port",
-            &port,
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--daemonize",
-            "no",
-        ]);
+        command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--daemonize", "no"]);
         command.arg("--dir").arg(data).args(&self.arguments);
         command
     }
@@ -119,9 +104,7 @@ impl Launch for RedisLaunch {
 fn find_binary() -> Option<PathBuf> {
     ["redis-server", "redis-check-rdb"].into_iter().find_map(|name| {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path)
-            .map(|directory| directory.join(name))
-            .find(|file| file.is_file())
+        std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file())
     })
 }
 

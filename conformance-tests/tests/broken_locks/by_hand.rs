@@ -31,12 +31,7 @@ pub(crate) enum Mistake {
 
 pub(crate) fn by_hand(mistake: Mistake, address: &Address) -> Arc<dyn DistributedLock> {
     let backend = Arc::new(Plain::new(SOUND, address));
-    Arc::new(ByHand {
-        semantics: backend.semantics(),
-        defaults: AcquireOptions::new(),
-        backend,
-        mistake,
-    })
+    Arc::new(ByHand { semantics: backend.semantics(), defaults: AcquireOptions::new(), backend, mistake })
 }
 
 struct ByHand {
@@ -95,13 +90,7 @@ impl DistributedLock for ByHand {
             tokio::spawn(watchdog).abort_handle()
         };
         let backend = Arc::clone(&self.backend);
-        Ok(LockGuard::new(Arc::new(HeldByHand {
-            backend,
-            claim,
-            token,
-            valid_until,
-            watchdog,
-        })))
+        Ok(LockGuard::new(Arc::new(HeldByHand { backend, claim, token, valid_until, watchdog })))
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
@@ -143,10 +132,7 @@ impl Hold for HeldByHand {
     fn status(&self) -> HoldStatus {
         let until = *self.valid_until.lock().unwrap_or_else(PoisonError::into_inner);
         match until.checked_duration_since(Instant::now()) {
-            Some(remaining) if !remaining.is_zero() => HoldStatus::Held {
-                remaining,
-                at_risk: false,
-            },
+            Some(remaining) if !remaining.is_zero() => HoldStatus::Held { remaining, at_risk: false },
             _ => HoldStatus::Lost(Loss::new(LossCause::Expired)),
         }
     }

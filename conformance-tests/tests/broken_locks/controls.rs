@@ -24,17 +24,11 @@ impl Control {
     }
 
     pub(crate) fn broken(&self) -> Arc<dyn Subject> {
-        Arc::new(Made {
-            name: self.name(),
-            make: self.broken,
-        })
+        Arc::new(Made { name: self.name(), make: self.broken })
     }
 
     pub(crate) fn mended(&self) -> Arc<dyn Subject> {
-        Arc::new(Made {
-            name: format!("{}_mended", self.name()),
-            make: self.mended,
-        })
+        Arc::new(Made { name: format!("{}_mended", self.name()), make: self.mended })
     }
 }
 

@@ -116,27 +116,17 @@ impl Hold for Wrapping {
             return HoldStatus::Released;
         };
         if self.mistake == Mistake::FlagSetByATask && self.held.load(Ordering::SeqCst) {
-            return HoldStatus::Held {
-                remaining: Duration::from_secs(1),
-                at_risk: false,
-            };
+            return HoldStatus::Held { remaining: Duration::from_secs(1), at_risk: false };
         }
         match guard.loss() {
             Some(loss) => HoldStatus::Lost(loss),
-            None => HoldStatus::Held {
-                remaining: guard.remaining(),
-                at_risk: false,
-            },
+            None => HoldStatus::Held { remaining: guard.remaining(), at_risk: false },
         }
     }
 
     fn lost(self: Arc<Self>) -> Later<Loss> {
-        let lease = self
-            .guard
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .as_ref()
-            .map(|guard| guard.lease());
+        let lease =
+            self.guard.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|guard| guard.lease());
         Box::pin(async move {
             match lease {
                 Some(lease) => lease.lost().await,
@@ -209,11 +199,7 @@ impl Clock for WallClock {
 
 pub(crate) fn on_the_wall_clock(address: &Address) -> Arc<dyn DistributedLock> {
     let backend = Arc::new(crate::plain::Plain::new(SOUND, address));
-    Arc::new(
-        LockClient::builder(backend)
-            .with_clock(Arc::new(WallClock))
-            .build(),
-    )
+    Arc::new(LockClient::builder(backend).with_clock(Arc::new(WallClock)).build())
 }
 
 /// #59: `Debug` derived over a password.
@@ -225,17 +211,11 @@ struct Chatty {
 }
 
 pub(crate) fn chatty(address: &Address) -> Arc<dyn DistributedLock> {
-    Arc::new(Chatty {
-        inner: lock(SOUND, address),
-        address: Some(address.clone()),
-    })
+    Arc::new(Chatty { inner: lock(SOUND, address), address: Some(address.clone()) })
 }
 
 pub(crate) fn discreet(address: &Address) -> Arc<dyn DistributedLock> {
-    Arc::new(Chatty {
-        inner: lock(SOUND, address),
-        address: None,
-    })
+    Arc::new(Chatty { inner: lock(SOUND, address), address: None })
 }
 
 #[async_trait]

@@ -4,11 +4,7 @@
 //! so that it is the mistake that is caught; and cases that have nothing to do with it pass, so that it is a lock that
 //! would have been trusted.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that unwraps fails, which is what it is for"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
 
 mod by_hand;
 mod controls;
@@ -28,10 +24,7 @@ const INNOCENT: [&str; 3] = ["A01", "A02", "A03"];
 
 fn main() -> ExitCode {
     let controls: Vec<Arc<Control>> = controls().into_iter().map(Arc::new).collect();
-    let subjects: Vec<_> = controls
-        .iter()
-        .flat_map(|control| [control.broken(), control.mended()])
-        .collect();
+    let subjects: Vec<_> = controls.iter().flat_map(|control| [control.broken(), control.mended()]).collect();
     if let Some(done) = serve_as_worker(&subjects) {
         return done;
     }
@@ -47,21 +40,18 @@ fn trials(control: &Arc<Control>) -> [Trial; 3] {
     let name = |what: &str| format!("{}::{what}", control.name());
     let [caught, mended, innocent] = [Arc::clone(control), Arc::clone(control), Arc::clone(control)];
     [
-        Trial::ignorable_test(
-            name(&format!("is_caught_by_{}", control.case)),
-            move || match run(&caught.broken(), caught.case) {
+        Trial::ignorable_test(name(&format!("is_caught_by_{}", control.case)), move || {
+            match run(&caught.broken(), caught.case) {
                 Err(Stop::Failed(_)) => Ok(Completion::Completed),
                 Err(Stop::Skipped(reason)) => Err(Failed::from(format!("the case did not run: {reason}"))),
                 Ok(()) => Err(Failed::from("the suite trusts a broken lock")),
-            },
-        ),
+            }
+        }),
         Trial::ignorable_test(name(&format!("mended_passes_{}", control.case)), move || {
             passes(&mended.mended(), mended.case)
         }),
         Trial::ignorable_test(name("looks_innocent"), move || {
-            INNOCENT
-                .iter()
-                .try_for_each(|case| passes(&innocent.broken(), case).map(drop))?;
+            INNOCENT.iter().try_for_each(|case| passes(&innocent.broken(), case).map(drop))?;
             Ok(Completion::Completed)
         }),
     ]

@@ -48,27 +48,15 @@ pub(crate) const SOUND: Steps = Steps {
             let script = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
                           return redis.call('PEXPIRE', KEYS[1], ARGV[2])";
             let arguments = [claim.owner().to_hex(), claim.ttl_millis().to_string()];
-            let held: u64 = redis
-                .script(script, &[&key(claim)], &[&arguments[0], &arguments[1]])
-                .await?;
-            Ok(if held == 1 {
-                Renewal::Renewed
-            } else {
-                Renewal::Lost(LossCause::Gone)
-            })
+            let held: u64 = redis.script(script, &[&key(claim)], &[&arguments[0], &arguments[1]]).await?;
+            Ok(if held == 1 { Renewal::Renewed } else { Renewal::Lost(LossCause::Gone) })
         })
     },
     release: |redis, claim| {
         Box::pin(async move {
             let script = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end return redis.call('DEL', KEYS[1])";
-            let held: u64 = redis
-                .script(script, &[&key(claim)], &[&claim.owner().to_hex()])
-                .await?;
-            Ok(if held == 1 {
-                Release::Released
-            } else {
-                Release::NotHeld
-            })
+            let held: u64 = redis.script(script, &[&key(claim)], &[&claim.owner().to_hex()]).await?;
+            Ok(if held == 1 { Release::Released } else { Release::NotHeld })
         })
     },
 };
@@ -97,10 +85,7 @@ pub(crate) struct Redis {
 
 impl Redis {
     pub(crate) fn at(address: &Address) -> Self {
-        Self {
-            address: address.clone(),
-            connection: Mutex::new(None),
-        }
+        Self { address: address.clone(), connection: Mutex::new(None) }
     }
 
     pub(crate) async fn command<T: FromRedisValue>(&self, words: &[&str]) -> Result<T> {
@@ -127,10 +112,7 @@ impl Redis {
 
     async fn send<T: FromRedisValue>(&self, command: &redis::Cmd) -> Result<T> {
         let mut connection = self.connect().await?;
-        command
-            .query_async(&mut connection)
-            .await
-            .map_err(|error| unknown(error.to_string()))
+        command.query_async(&mut connection).await.map_err(|error| unknown(error.to_string()))
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection> {
@@ -139,11 +121,7 @@ impl Redis {
             return Ok(connection.clone());
         }
         let password = &self.address.password;
-        let login = if password.is_empty() {
-            String::new()
-        } else {
-            format!(":{password}@")
-        };
+        let login = if password.is_empty() { String::new() } else { format!(":{password}@") };
         let client = redis::Client::open(format!("redis://{login}{}", self.address.server))
             .map_err(|error| down(&error))?;
         let settings = redis::AsyncConnectionConfig::new().set_response_timeout(None);
@@ -160,10 +138,7 @@ fn unknown(why: String) -> Error {
 }
 
 fn down(error: &redis::RedisError) -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        format!("cannot connect: {:?}", error.kind()),
-    )
+    Error::new(ErrorKind::Unavailable, format!("cannot connect: {:?}", error.kind()))
 }
 
 /// These steps as a backend.
@@ -174,10 +149,7 @@ pub(crate) struct Plain {
 
 impl Plain {
     pub(crate) fn new(steps: Steps, address: &Address) -> Self {
-        Self {
-            steps,
-            redis: Redis::at(address),
-        }
+        Self { steps, redis: Redis::at(address) }
     }
 }
 

@@ -10,9 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) const SETNX_WITHOUT_EXPIRY: Steps = Steps {
     acquire: |redis, claim| {
         Box::pin(async move {
-            let set: u64 = redis
-                .command(&["SETNX", &key(claim), &claim.owner().to_hex()])
-                .await?;
+            let set: u64 = redis.command(&["SETNX", &key(claim), &claim.owner().to_hex()]).await?;
             if set == 0 {
                 return Ok(busy());
             }
@@ -23,11 +21,7 @@ pub(crate) const SETNX_WITHOUT_EXPIRY: Steps = Steps {
         Box::pin(async move {
             let value: Option<String> = redis.command(&["GET", &key(claim)]).await?;
             let mine = value == Some(claim.owner().to_hex());
-            Ok(if mine {
-                Renewal::Renewed
-            } else {
-                Renewal::Lost(LossCause::Gone)
-            })
+            Ok(if mine { Renewal::Renewed } else { Renewal::Lost(LossCause::Gone) })
         })
     },
     ..SOUND
@@ -37,15 +31,11 @@ pub(crate) const SETNX_WITHOUT_EXPIRY: Steps = Steps {
 pub(crate) const SETNX_THEN_EXPIRE: Steps = Steps {
     acquire: |redis, claim| {
         Box::pin(async move {
-            let set: u64 = redis
-                .command(&["SETNX", &key(claim), &claim.owner().to_hex()])
-                .await?;
+            let set: u64 = redis.command(&["SETNX", &key(claim), &claim.owner().to_hex()]).await?;
             if set == 0 {
                 return Ok(busy());
             }
-            redis
-                .command::<u64>(&["PEXPIRE", &key(claim), &claim.ttl_millis().to_string()])
-                .await?;
+            redis.command::<u64>(&["PEXPIRE", &key(claim), &claim.ttl_millis().to_string()]).await?;
             Ok(granted(redis.command(&["INCR", &fence(claim)]).await?))
         })
     },
@@ -62,10 +52,7 @@ pub(crate) const GETSET: Steps = Steps {
             let taken = match old {
                 None => redis.command::<u64>(&["SETNX", &key(claim), &mine]).await? == 1,
                 Some(old) if is_over(&old) => {
-                    redis
-                        .command::<Option<String>>(&["GETSET", &key(claim), &mine])
-                        .await?
-                        == Some(old)
+                    redis.command::<Option<String>>(&["GETSET", &key(claim), &mine]).await? == Some(old)
                 }
                 Some(_) => false,
             };
@@ -80,14 +67,8 @@ pub(crate) const GETSET: Steps = Steps {
             let script = "local v = redis.call('GET', KEYS[1])
                           if not v or v:sub(1, 32) ~= ARGV[1] then return 0 end
                           return redis.call('DEL', KEYS[1])";
-            let held: u64 = redis
-                .script(script, &[&key(claim)], &[&claim.owner().to_hex()])
-                .await?;
-            Ok(if held == 1 {
-                Release::Released
-            } else {
-                Release::NotHeld
-            })
+            let held: u64 = redis.script(script, &[&key(claim)], &[&claim.owner().to_hex()]).await?;
+            Ok(if held == 1 { Release::Released } else { Release::NotHeld })
         })
     },
     ..SOUND
@@ -104,9 +85,8 @@ pub(crate) const CLIENT_CLOCK_EXPIRY: Steps = Steps {
                           return redis.call('INCR', KEYS[2])";
             let keys = [key(claim), fence(claim)];
             let now = now_millis().to_string();
-            let token: Option<u64> = redis
-                .script(script, &[&keys[0], &keys[1]], &[&stamped(claim), &now])
-                .await?;
+            let token: Option<u64> =
+                redis.script(script, &[&keys[0], &keys[1]], &[&stamped(claim), &now]).await?;
             Ok(token.map_or_else(busy, granted))
         })
     },
@@ -116,37 +96,22 @@ pub(crate) const CLIENT_CLOCK_EXPIRY: Steps = Steps {
                           if not v or v:sub(1, 32) ~= ARGV[1]:sub(1, 32) then return 0 end
                           redis.call('SET', KEYS[1], ARGV[1]) return 1";
             let held: u64 = redis.script(script, &[&key(claim)], &[&stamped(claim)]).await?;
-            Ok(if held == 1 {
-                Renewal::Renewed
-            } else {
-                Renewal::Lost(LossCause::Gone)
-            })
+            Ok(if held == 1 { Renewal::Renewed } else { Renewal::Lost(LossCause::Gone) })
         })
     },
     release: GETSET.release,
 };
 
 fn stamped(claim: &Claim) -> String {
-    format!(
-        "{}:{}",
-        claim.owner().to_hex(),
-        now_millis() + u128::from(claim.ttl_millis())
-    )
+    format!("{}:{}", claim.owner().to_hex(), now_millis() + u128::from(claim.ttl_millis()))
 }
 
 fn is_over(value: &str) -> bool {
-    value
-        .rsplit(':')
-        .next()
-        .and_then(|end| end.parse::<u128>().ok())
-        .is_some_and(|end| end < now_millis())
+    value.rsplit(':').next().and_then(|end| end.parse::<u128>().ok()).is_some_and(|end| end < now_millis())
 }
 
 fn now_millis() -> u128 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_millis()
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
 }
 
 /// #5: whoever releases, deletes.
@@ -154,11 +119,7 @@ pub(crate) const DEL_WITHOUT_OWNER_CHECK: Steps = Steps {
     release: |redis, claim| {
         Box::pin(async move {
             let deleted: u64 = redis.command(&["DEL", &key(claim)]).await?;
-            Ok(if deleted == 1 {
-                Release::Released
-            } else {
-                Release::NotHeld
-            })
+            Ok(if deleted == 1 { Release::Released } else { Release::NotHeld })
         })
     },
     ..SOUND
@@ -183,14 +144,8 @@ pub(crate) const GET_THEN_DEL: Steps = Steps {
 pub(crate) const PEXPIRE_WITHOUT_OWNER_CHECK: Steps = Steps {
     renew: |redis, claim| {
         Box::pin(async move {
-            let held: u64 = redis
-                .command(&["PEXPIRE", &key(claim), &claim.ttl_millis().to_string()])
-                .await?;
-            Ok(if held == 1 {
-                Renewal::Renewed
-            } else {
-                Renewal::Lost(LossCause::Gone)
-            })
+            let held: u64 = redis.command(&["PEXPIRE", &key(claim), &claim.ttl_millis().to_string()]).await?;
+            Ok(if held == 1 { Renewal::Renewed } else { Renewal::Lost(LossCause::Gone) })
         })
     },
     ..SOUND
@@ -209,12 +164,8 @@ pub(crate) const INCONCLUSIVE_IS_RENEWED: Steps = Steps {
 pub(crate) const NEW_OWNER_EACH_TRY: Steps = Steps {
     acquire: |redis, claim| {
         Box::pin(async move {
-            let aka = Claim::new(
-                claim.name().clone(),
-                OwnerId::random()?,
-                claim.ttl(),
-                claim.holder().into(),
-            );
+            let aka =
+                Claim::new(claim.name().clone(), OwnerId::random()?, claim.ttl(), claim.holder().into());
             aliases(|aliases| aliases.insert(claim.owner(), aka.clone()));
             (SOUND.acquire)(redis, &aka).await
         })
@@ -236,10 +187,7 @@ pub(crate) const NEW_OWNER_EACH_TRY: Steps = Steps {
 
 fn aliases<T>(act: impl FnOnce(&mut HashMap<OwnerId, Claim>) -> T) -> T {
     static ALIASES: Mutex<Option<HashMap<OwnerId, Claim>>> = Mutex::new(None);
-    act(ALIASES
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .get_or_insert_default())
+    act(ALIASES.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
 }
 
 /// #26: the counter of tokens goes with the record of the lock; it is kept by a release, and forgotten when the lease
@@ -248,9 +196,7 @@ pub(crate) const FENCE_GOES_WITH_THE_RECORD: Steps = Steps {
     acquire: |redis, claim| {
         Box::pin(async move {
             let attempt = (SOUND.acquire)(redis, claim).await?;
-            redis
-                .command::<u64>(&["PEXPIRE", &fence(claim), &claim.ttl_millis().to_string()])
-                .await?;
+            redis.command::<u64>(&["PEXPIRE", &fence(claim), &claim.ttl_millis().to_string()]).await?;
             Ok(attempt)
         })
     },

@@ -32,11 +32,7 @@ impl Address {
         let mut words = text.split(' ');
         let mut word = || words.next().unwrap_or_default().to_owned();
         let (server, patience, password) = (word(), word(), word());
-        Self {
-            server,
-            patience: Duration::from_millis(patience.parse().unwrap()),
-            password,
-        }
+        Self { server, patience: Duration::from_millis(patience.parse().unwrap()), password }
     }
 }
 
@@ -64,18 +60,13 @@ impl Store for Server {
 
     async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
         let target = ([127, 0, 0, 1], self.0.port()).into();
-        let proxy = Proxy::to(target)
-            .await
-            .map_err(|error| Cannot::new(error.to_string()))?;
+        let proxy = Proxy::to(target).await.map_err(|error| Cannot::new(error.to_string()))?;
         let address = format!("{} {}", proxy.address(), patience.as_millis());
         Ok((proxy, address))
     }
 
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        self.0
-            .command(&["DEL", name.as_str()])
-            .map(drop)
-            .map_err(|error| Cannot::new(error.to_string()))
+        self.0.command(&["DEL", name.as_str()]).map(drop).map_err(|error| Cannot::new(error.to_string()))
     }
 
     async fn secret(&self) -> std::result::Result<(String, String), Cannot> {

@@ -14,9 +14,7 @@ use std::sync::Arc;
 
 /// A URL, and the prefix of lock names if there is one: `URL` or `URL PREFIX`, in one line for worker processes.
 async fn connect(address: &str) -> Result<Arc<dyn DistributedLock>> {
-    let (url, prefix) = address
-        .split_once(' ')
-        .map_or((address, None), |(url, prefix)| (url, Some(prefix)));
+    let (url, prefix) = address.split_once(' ').map_or((address, None), |(url, prefix)| (url, Some(prefix)));
     let config = Config::new(url)?;
     let config = match prefix {
         Some(prefix) => config.with_prefix(prefix)?,

@@ -36,10 +36,7 @@ impl Subject for Redis {
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
         let server = RedisServer::start_with(&["--appendonly", "yes"]).map_err(cannot)?;
         let port = server.port();
-        Ok(Box::new(Node {
-            server: Mutex::new(server),
-            port,
-        }))
+        Ok(Box::new(Node { server: Mutex::new(server), port }))
     }
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
@@ -54,14 +51,10 @@ impl Store for Node {
     }
 
     async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
-        let proxy = Proxy::to(([127, 0, 0, 1], self.port).into())
-            .await
-            .map_err(cannot)?;
+        let proxy = Proxy::to(([127, 0, 0, 1], self.port).into()).await.map_err(cannot)?;
         let patience = patience.as_millis();
-        let address = format!(
-            "redis://{}?timeout={patience}ms&connect_timeout={patience}ms",
-            proxy.address()
-        );
+        let address =
+            format!("redis://{}?timeout={patience}ms&connect_timeout={patience}ms", proxy.address());
         Ok((proxy, address))
     }
 
@@ -87,11 +80,7 @@ impl Store for Node {
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         let key = format!("leasehold:{name}");
         let deleted = self.command(&["DEL", &key])?;
-        if deleted == ":1" {
-            Ok(())
-        } else {
-            Err(Cannot::new(format!("DEL {key} answered {deleted}")))
-        }
+        if deleted == ":1" { Ok(()) } else { Err(Cannot::new(format!("DEL {key} answered {deleted}"))) }
     }
 
     async fn wipe(&self) -> std::result::Result<(), Cannot> {
@@ -99,10 +88,7 @@ impl Store for Node {
     }
 
     async fn records(&self) -> std::result::Result<usize, Cannot> {
-        self.command(&["DBSIZE"])?
-            .trim_start_matches(':')
-            .parse()
-            .map_err(cannot)
+        self.command(&["DBSIZE"])?.trim_start_matches(':').parse().map_err(cannot)
     }
 
     async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {

@@ -25,9 +25,7 @@ impl Database {
 
     /// A connection of the suite's own, as an administrator's would be.
     async fn open(&self) -> std::result::Result<SqliteConnection, Cannot> {
-        let options = SqliteConnectOptions::new()
-            .filename(self.file())
-            .busy_timeout(Duration::from_secs(10));
+        let options = SqliteConnectOptions::new().filename(self.file()).busy_timeout(Duration::from_secs(10));
         SqliteConnection::connect_with(&options).await.map_err(cannot)
     }
 }
@@ -41,14 +39,8 @@ impl Subject for Sqlite {
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
         // In memory where there is such a place: the cases test the lock, not the disk.
         let place = std::path::Path::new("/dev/shm");
-        let directory = if place.is_dir() {
-            TempDir::new_in(place)
-        } else {
-            TempDir::new()
-        };
-        Ok(Box::new(Database {
-            directory: directory.map_err(cannot)?,
-        }))
+        let directory = if place.is_dir() { TempDir::new_in(place) } else { TempDir::new() };
+        Ok(Box::new(Database { directory: directory.map_err(cannot)? }))
     }
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
@@ -65,19 +57,11 @@ impl Store for Database {
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         let delete = query("DELETE FROM leasehold WHERE name = ?").bind(name.as_str().as_bytes());
         let done = delete.execute(&mut self.open().await?).await.map_err(cannot)?;
-        if done.rows_affected() == 1 {
-            Ok(())
-        } else {
-            Err(Cannot::new(format!("there is no row {name:?}")))
-        }
+        if done.rows_affected() == 1 { Ok(()) } else { Err(Cannot::new(format!("there is no row {name:?}"))) }
     }
 
     async fn wipe(&self) -> std::result::Result<(), Cannot> {
-        query("DELETE FROM leasehold")
-            .execute(&mut self.open().await?)
-            .await
-            .map(drop)
-            .map_err(cannot)
+        query("DELETE FROM leasehold").execute(&mut self.open().await?).await.map(drop).map_err(cannot)
     }
 
     async fn records(&self) -> std::result::Result<usize, Cannot> {

@@ -36,12 +36,7 @@ fn prepare(core: &Arc<Core>, name: &LockName, options: &AcquireOptions) -> Resul
     let runtime = Handle::try_current().map_err(|_| no_runtime())?;
     core.check_open()?;
     let options = options.clone().checked()?;
-    let claim = Claim::new(
-        name.clone(),
-        OwnerId::random()?,
-        options.ttl,
-        Arc::clone(&options.holder),
-    );
+    let claim = Claim::new(name.clone(), OwnerId::random()?, options.ttl, Arc::clone(&options.holder));
     Ok(Acquisition {
         deadline: options.wait.deadline(core.clock.now()),
         pending: PendingClaim::new(core, runtime, claim),
@@ -75,8 +70,7 @@ impl Acquisition {
         span.record("lock.ttl_ms", self.pending.claim().ttl_millis());
         match outcome {
             Ok(grant) => {
-                span.record("lock.outcome", "acquired")
-                    .record("lock.fencing_token", grant.token.get());
+                span.record("lock.outcome", "acquired").record("lock.fencing_token", grant.token.get());
                 Ok(self.into_guard(&grant))
             }
             Err(error) => {
@@ -95,11 +89,7 @@ impl Acquisition {
                 Ok(Asked::Granted { token, sent_at }) => {
                     let valid_until = self.core.drift.valid_until(sent_at, self.options.ttl);
                     if self.core.clock.now() < valid_until {
-                        return Ok(Granted {
-                            token,
-                            sent_at,
-                            valid_until,
-                        });
+                        return Ok(Granted { token, sent_at, valid_until });
                     }
                     self.go_on_after(too_late(self.options.ttl))?;
                     None
@@ -156,10 +146,7 @@ impl Acquisition {
         if give_up {
             return Err(error);
         }
-        self.core.observer.event(&Event::WaitTrouble {
-            name: self.pending.claim().name(),
-            error: &error,
-        });
+        self.core.observer.event(&Event::WaitTrouble { name: self.pending.claim().name(), error: &error });
         self.trouble = Some(error);
         Ok(())
     }
@@ -167,12 +154,8 @@ impl Acquisition {
     /// Until it is worth asking again: the backend's hint, or the pace, or the deadline.
     async fn pause(&mut self, ends_in: Option<Duration>) {
         let clock = &self.core.clock;
-        let pause = clock.sleep_until(
-            clock
-                .now()
-                .plus(self.pace.pause(ends_in))
-                .min(self.deadline_or_never()),
-        );
+        let pause =
+            clock.sleep_until(clock.now().plus(self.pace.pause(ends_in)).min(self.deadline_or_never()));
         let woken = tokio::select! {
             () = self.core.backend.changed(self.pending.claim()) => true,
             () = pause => false,
@@ -199,10 +182,8 @@ impl Acquisition {
         };
         match self.trouble.take() {
             Some(error) => error.context(format_args!("gave up after {waited:?}")),
-            None if self.was_busy => self.held_by_another(
-                ErrorKind::TimedOut,
-                &format!("was held by others for all of {waited:?}"),
-            ),
+            None if self.was_busy => self
+                .held_by_another(ErrorKind::TimedOut, &format!("was held by others for all of {waited:?}")),
             None => Error::new(
                 ErrorKind::Indeterminate,
                 format!("the store did not answer within {waited:?}"),
@@ -243,9 +224,6 @@ fn too_late(ttl: Duration) -> Error {
 }
 
 fn no_runtime() -> Error {
-    Error::new(
-        ErrorKind::Misconfigured,
-        "acquiring a lock needs a Tokio runtime, and there is none here",
-    )
-    .with_help("call it from async code that runs on Tokio, for instance under #[tokio::main]")
+    Error::new(ErrorKind::Misconfigured, "acquiring a lock needs a Tokio runtime, and there is none here")
+        .with_help("call it from async code that runs on Tokio, for instance under #[tokio::main]")
 }

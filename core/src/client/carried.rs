@@ -21,11 +21,7 @@ impl<T: Send + 'static> Carried<T> {
         runtime: Handle,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Self {
-        Self {
-            core,
-            runtime,
-            work: Some(Box::pin(work)),
-        }
+        Self { core, runtime, work: Some(Box::pin(work)) }
     }
 }
 

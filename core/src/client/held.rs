@@ -65,12 +65,7 @@ impl Held {
                 // From now, not from the send: the store granted it in between.
                 at_least => core.clock.now().plus(at_least),
             },
-            state: Mutex::new(State {
-                rule,
-                ttl: claim.ttl(),
-                unanswered: 0,
-                announced: false,
-            }),
+            state: Mutex::new(State { rule, ttl: claim.ttl(), unanswered: 0, announced: false }),
             claim,
             ended: Notify::new(),
             place: Mutex::new(None),
@@ -103,11 +98,7 @@ impl Held {
         if let Some(loss) = news {
             self.ended.notify_waiters();
             let name = self.claim.name();
-            self.core.observer.event(&Event::Lost {
-                name,
-                token: self.token,
-                loss: &loss,
-            });
+            self.core.observer.event(&Event::Lost { name, token: self.token, loss: &loss });
         }
         seen
     }
@@ -133,13 +124,7 @@ impl Held {
         let claim = self.claim.clone().with_ttl(ttl);
         let sent_at = self.core.clock.now();
         lock_up(&self.state).unanswered += 1;
-        let answer = self
-            .core
-            .backend
-            .renew(&[claim])
-            .await
-            .pop()
-            .unwrap_or_else(|| Err(no_answer_yet()));
+        let answer = self.core.backend.renew(&[claim]).await.pop().unwrap_or_else(|| Err(no_answer_yet()));
         self.answered(sent_at, ttl, answer.clone());
         if let HoldStatus::Lost(loss) = self.status() {
             return Err(loss.into());
@@ -150,10 +135,9 @@ impl Held {
                 state.ttl = state.ttl.max(ttl);
                 Ok(())
             }
-            Renewal::Held => Err(Error::new(
-                ErrorKind::Unavailable,
-                "the store would not extend the lease now",
-            )),
+            Renewal::Held => {
+                Err(Error::new(ErrorKind::Unavailable, "the store would not extend the lease now"))
+            }
             Renewal::Lost(cause) => Err(Loss::new(cause).into()),
         }
     }
@@ -180,11 +164,7 @@ impl Held {
     pub(crate) fn first_due(&self) -> Moment {
         let state = lock_up(&self.state);
         let end = state.rule.valid_until();
-        if self.renewed {
-            renewal_due(self.sent_at, state.ttl).min(end)
-        } else {
-            end
-        }
+        if self.renewed { renewal_due(self.sent_at, state.ttl).min(end) } else { end }
     }
 
     /// What to do with it now that it is due.
@@ -217,22 +197,12 @@ impl Held {
             state.rule.answered(now, renewed_until, answer);
             let still = state.rule.ended(now).is_none();
             still
-                .then(|| {
-                    state
-                        .rule
-                        .trouble()
-                        .cloned()
-                        .map(|error| (error, state.rule.valid_until()))
-                })
+                .then(|| state.rule.trouble().cloned().map(|error| (error, state.rule.valid_until())))
                 .flatten()
         });
         if let Some((error, until)) = trouble {
             let (name, remaining) = (self.claim.name(), self.time_left(until));
-            self.core.observer.event(&Event::RenewalTrouble {
-                name,
-                error: &error,
-                remaining,
-            });
+            self.core.observer.event(&Event::RenewalTrouble { name, error: &error, remaining });
         }
     }
 }
@@ -297,16 +267,12 @@ impl Hold for Held {
             withdrawal.in_background(&runtime);
             return Box::pin(std::future::ready(Err(loss.into())));
         }
-        Box::pin(Carried::new(
-            Arc::clone(&self.core),
-            runtime.clone(),
-            async move {
-                match withdrawal.in_front(&runtime).await? {
-                    Release::Released => Ok(()),
-                    Release::NotHeld => Err(Loss::new(LossCause::Gone).into()),
-                }
-            },
-        ))
+        Box::pin(Carried::new(Arc::clone(&self.core), runtime.clone(), async move {
+            match withdrawal.in_front(&runtime).await? {
+                Release::Released => Ok(()),
+                Release::NotHeld => Err(Loss::new(LossCause::Gone).into()),
+            }
+        }))
     }
 
     fn abandon(self: Arc<Self>) {
@@ -317,10 +283,7 @@ impl Hold for Held {
 
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held")
-            .field("claim", &self.claim)
-            .field("token", &self.token)
-            .finish_non_exhaustive()
+        f.debug_struct("Held").field("claim", &self.claim).field("token", &self.token).finish_non_exhaustive()
     }
 }
 

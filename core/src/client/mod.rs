@@ -158,17 +158,12 @@ impl Core {
             held.lose(LossCause::Closed);
         }
         self.background.close();
-        let in_time = tokio::time::timeout(CLOSE_AT_MOST, self.background.wait())
-            .await
-            .is_ok();
+        let in_time = tokio::time::timeout(CLOSE_AT_MOST, self.background.wait()).await.is_ok();
         self.backend.close().await?;
         if in_time {
             return Ok(());
         }
-        let late = format!(
-            "{} releases were still under way after {CLOSE_AT_MOST:?}",
-            self.background.len()
-        );
+        let late = format!("{} releases were still under way after {CLOSE_AT_MOST:?}", self.background.len());
         Err(Error::new(ErrorKind::Indeterminate, late)
             .with_help("their locks are free when their leases end"))
     }
@@ -176,8 +171,6 @@ impl Core {
 
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core")
-            .field("backend", &self.backend)
-            .finish_non_exhaustive()
+        f.debug_struct("Core").field("backend", &self.backend).finish_non_exhaustive()
     }
 }

@@ -22,11 +22,7 @@ impl Pace {
             WakeUp::Poll { .. } => FIRST.min(at_most),
             WakeUp::Push { .. } => at_most,
         };
-        Self {
-            at_most,
-            next,
-            vain_wake_ups: 0,
-        }
+        Self { at_most, next, vain_wake_ups: 0 }
     }
 
     /// The next pause. With `ends_in`, the time until the present lease ends by itself, it is no longer than that and a
@@ -43,11 +39,7 @@ impl Pace {
     /// The shortest time to the next question after a wake-up.
     pub(super) fn after_wake_up(&mut self) -> Duration {
         self.vain_wake_ups += 1;
-        if self.vain_wake_ups <= FREE_WAKE_UPS {
-            Duration::ZERO
-        } else {
-            FIRST
-        }
+        if self.vain_wake_ups <= FREE_WAKE_UPS { Duration::ZERO } else { FIRST }
     }
 
     pub(super) fn nobody_woke(&mut self) {
@@ -63,9 +55,7 @@ fn between(low: Duration, high: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    const POLL: WakeUp = WakeUp::Poll {
-        at_most: Duration::from_millis(100),
-    };
+    const POLL: WakeUp = WakeUp::Poll { at_most: Duration::from_millis(100) };
 
     #[test]
     fn pauses_grow_to_the_bound_and_not_past_it() {
@@ -79,9 +69,7 @@ mod tests {
 
     #[test]
     fn the_end_of_the_lease_is_not_slept_over() {
-        let mut pace = Pace::new(WakeUp::Push {
-            fallback: Duration::from_secs(10),
-        });
+        let mut pace = Pace::new(WakeUp::Push { fallback: Duration::from_secs(10) });
         let end = Duration::from_millis(1);
         for _ in 0..100 {
             assert!(pace.pause(Some(end)) <= end + Duration::from_millis(2500));
@@ -92,9 +80,6 @@ mod tests {
     fn a_hint_that_is_always_ready_does_not_spin() {
         let mut pace = Pace::new(POLL);
         let pauses: Vec<Duration> = (0..5).map(|_| pace.after_wake_up()).collect();
-        assert_eq!(
-            pauses,
-            [Duration::ZERO, Duration::ZERO, Duration::ZERO, FIRST, FIRST]
-        );
+        assert_eq!(pauses, [Duration::ZERO, Duration::ZERO, Duration::ZERO, FIRST, FIRST]);
     }
 }

@@ -30,13 +30,7 @@ pub(super) enum Asked {
 
 impl PendingClaim {
     pub(super) fn new(core: &Arc<Core>, runtime: Handle, claim: Claim) -> Self {
-        Self {
-            core: Arc::clone(core),
-            runtime,
-            claim,
-            call: None,
-            left_something: false,
-        }
+        Self { core: Arc::clone(core), runtime, claim, call: None, left_something: false }
     }
 
     pub(super) fn claim(&self) -> &Claim {
@@ -48,18 +42,13 @@ impl PendingClaim {
         let sent_at = self.core.clock.now();
         let backend = Arc::clone(&self.core.backend);
         let claim = self.claim.clone();
-        let call = self
-            .call
-            .insert(Call(Box::pin(async move { backend.try_acquire(&claim).await })));
+        let call = self.call.insert(Call(Box::pin(async move { backend.try_acquire(&claim).await })));
         let answer = poll_fn(|cx| call.0.as_mut().poll(cx)).await;
         self.call = None;
         match answer {
             Ok(Attempt::Granted(grant)) => {
                 self.left_something = true;
-                Ok(Asked::Granted {
-                    token: grant.token,
-                    sent_at,
-                })
+                Ok(Asked::Granted { token: grant.token, sent_at })
             }
             Ok(Attempt::Busy(busy)) => {
                 self.left_something |= busy.queued;

@@ -24,12 +24,7 @@ pub(super) struct Withdrawal {
 
 impl Withdrawal {
     pub(super) fn new(core: &Arc<Core>, claim: Claim, linger_until: Moment) -> Self {
-        Self {
-            core: Arc::clone(core),
-            claim,
-            linger_until,
-            may_be_done: false,
-        }
+        Self { core: Arc::clone(core), claim, linger_until, may_be_done: false }
     }
 
     /// Tries, for as long as a caller can be expected to wait; then goes on in the background and answers the error.
@@ -62,10 +57,7 @@ impl Withdrawal {
             let Err(error) = self.once().await else { return };
             if !error.is_outage() || self.core.clock.now() >= give_up {
                 let name = self.claim.name();
-                return self
-                    .core
-                    .observer
-                    .event(&Event::ReleaseUnconfirmed { name, error: &error });
+                return self.core.observer.event(&Event::ReleaseUnconfirmed { name, error: &error });
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);

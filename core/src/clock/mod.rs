@@ -47,10 +47,7 @@ impl Moment {
     /// So much later, [`NEVER`](Self::NEVER) if that cannot be told.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)),
-        )
+        Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
     }
 
     /// From `earlier` to this moment; zero if `earlier` is later.

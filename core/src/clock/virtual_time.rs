@@ -13,9 +13,7 @@ pub struct RuntimeClock {
 impl RuntimeClock {
     /// A clock whose origin is now.
     pub fn new() -> Self {
-        Self {
-            origin: Instant::now(),
-        }
+        Self { origin: Instant::now() }
     }
 }
 

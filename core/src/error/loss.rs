@@ -35,10 +35,7 @@ impl Loss {
     }
 
     pub(crate) fn unreachable(error: Error) -> Self {
-        Self {
-            cause: LossCause::Unreachable,
-            error: Some(error),
-        }
+        Self { cause: LossCause::Unreachable, error: Some(error) }
     }
 
     /// The cause.

@@ -36,13 +36,7 @@ struct Inner {
 impl Error {
     /// An error of this kind, with a message of one line.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self(Arc::new(Inner {
-            kind,
-            message: message.into(),
-            help: None,
-            loss: None,
-            source: None,
-        }))
+        Self(Arc::new(Inner { kind, message: message.into(), help: None, loss: None, source: None }))
     }
 
     /// A value that was refused before any I/O: names the field, the value, the limit, and (in `fix`) the way out.
@@ -119,9 +113,7 @@ impl From<Loss> for Error {
         let mut error = Self::new(ErrorKind::Lost, format!("the lock was lost: {loss}"))
             .with_help("stop touching what the lock protects; acquire a new guard to go on");
         let inner = error.inner_mut();
-        inner.source = loss
-            .error()
-            .map(|cause| Arc::new(cause.clone()) as Arc<dyn StdError + Send + Sync>);
+        inner.source = loss.error().map(|cause| Arc::new(cause.clone()) as Arc<dyn StdError + Send + Sync>);
         inner.loss = Some(loss);
         error
     }
@@ -156,10 +148,7 @@ impl fmt::Debug for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0
-            .source
-            .as_ref()
-            .map(|source| &**source as &(dyn StdError + 'static))
+        self.0.source.as_ref().map(|source| &**source as &(dyn StdError + 'static))
     }
 }
 

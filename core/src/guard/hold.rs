@@ -34,10 +34,7 @@ pub trait Hold: Debug + Send + Sync + 'static {
 
 /// How a hold stands at one moment.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "complete: a hold lasts, was lost, or was given back"
-)]
+#[expect(clippy::exhaustive_enums, reason = "complete: a hold lasts, was lost, or was given back")]
 pub enum HoldStatus {
     /// Held.
     Held {

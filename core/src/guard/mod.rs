@@ -30,10 +30,7 @@ impl LockGuard {
     /// A guard over this hold. For implementations of [`DistributedLock`](crate::DistributedLock) that do not go
     /// through [`LockClient`](crate::LockClient).
     pub fn new(hold: Arc<dyn Hold>) -> Self {
-        Self {
-            lease: Lease::new(hold),
-            armed: true,
-        }
+        Self { lease: Lease::new(hold), armed: true }
     }
 
     /// A handle to the lease that can be given away: to another task, to a callback. It answers questions and keeps

@@ -31,12 +31,7 @@ pub(crate) enum End {
 impl HoldState {
     /// A hold that was granted until `valid_until`, to be held until `limit` at most.
     pub(crate) fn granted(valid_until: Moment, limit: Moment) -> Self {
-        Self {
-            valid_until: valid_until.min(limit),
-            limit,
-            trouble: None,
-            end: None,
-        }
+        Self { valid_until: valid_until.min(limit), limit, trouble: None, end: None }
     }
 
     /// How it ended, if it has by now. Everything else here looks first.
@@ -95,10 +90,7 @@ impl HoldState {
 }
 
 fn not_extended() -> Error {
-    Error::new(
-        ErrorKind::Unavailable,
-        "the store has the lock as ours but did not extend it",
-    )
+    Error::new(ErrorKind::Unavailable, "the store has the lock as ours but did not extend it")
 }
 
 #[cfg(test)]

@@ -38,13 +38,7 @@ struct State {
 
 impl Keeper {
     pub(crate) fn new() -> Self {
-        Self {
-            state: Mutex::new(State {
-                schedule: Schedule::new(),
-                task: None,
-            }),
-            wake: Arc::default(),
-        }
+        Self { state: Mutex::new(State { schedule: Schedule::new(), task: None }), wake: Arc::default() }
     }
 
     /// Looks after a new hold, from now on.
@@ -87,9 +81,7 @@ impl Keeper {
     /// Takes the holds that are due, and enters each again for when it must be looked at next, so that a renewal
     /// that is never answered does not hide its deadline. Answers those to be renewed.
     fn due(&self, now: Moment) -> Vec<Arc<Held>> {
-        let mut due = lock_up(&self.state)
-            .schedule
-            .take_due(now, |held| held.ttl() / SLACK_PARTS);
+        let mut due = lock_up(&self.state).schedule.take_due(now, |held| held.ttl() / SLACK_PARTS);
         // Not under the lock: a step may announce a loss, and an observer may do anything, such as drop a guard.
         let steps: Vec<Step> = due.iter().map(|held| held.step(now)).collect();
         let mut state = lock_up(&self.state);

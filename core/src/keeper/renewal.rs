@@ -32,8 +32,7 @@ fn enter(core: &Core, held: &Arc<Held>, sent_at: Moment, ttl: Duration, answer: 
     if confirmed {
         core.keeper.reschedule(held, renewal_due(sent_at, ttl));
     } else if held.still_held() {
-        core.keeper
-            .reschedule(held, core.clock.now().plus(retry_pause(ttl)));
+        core.keeper.reschedule(held, core.clock.now().plus(retry_pause(ttl)));
     } else {
         core.keeper.forget(held);
     }
@@ -46,8 +45,5 @@ fn retry_pause(ttl: Duration) -> Duration {
 }
 
 fn unanswered() -> Error {
-    Error::new(
-        ErrorKind::Indeterminate,
-        "the backend left a renewal without an answer",
-    )
+    Error::new(ErrorKind::Indeterminate, "the backend left a renewal without an answer")
 }

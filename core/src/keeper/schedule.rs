@@ -22,11 +22,7 @@ pub(crate) struct Key {
 
 impl<Entry> Schedule<Entry> {
     pub(crate) fn new() -> Self {
-        Self {
-            entries: BTreeMap::new(),
-            next_number: 0,
-            planned: Moment::NEVER,
-        }
+        Self { entries: BTreeMap::new(), next_number: 0, planned: Moment::NEVER }
     }
 
     /// Enters an entry. True if the keeper must be woken for it.
@@ -34,10 +30,7 @@ impl<Entry> Schedule<Entry> {
     /// It need not be for nearly all: with one ttl in use, a new entry falls due after all others. So acquiring a lock
     /// wakes no other thread, but for the first one after a quiet third of a lease.
     pub(crate) fn enter(&mut self, due: Moment, entry: impl FnOnce(Key) -> Entry) -> bool {
-        let key = Key {
-            due,
-            number: self.next_number,
-        };
+        let key = Key { due, number: self.next_number };
         self.next_number += 1;
         self.entries.insert(key, entry(key));
         let earlier = due < self.planned;
@@ -66,10 +59,7 @@ impl<Entry> Schedule<Entry> {
 
     /// When to look next, and the promise to do so.
     pub(crate) fn plan(&mut self) -> Moment {
-        self.planned = self
-            .entries
-            .first_key_value()
-            .map_or(Moment::NEVER, |(key, _)| key.due);
+        self.planned = self.entries.first_key_value().map_or(Moment::NEVER, |(key, _)| key.due);
         self.planned
     }
 
@@ -100,10 +90,7 @@ mod tests {
         for (due, name) in [(12, "c"), (10, "a"), (11, "b"), (20, "d")] {
             schedule.enter(at(due), entry(name));
         }
-        assert_eq!(
-            names(schedule.take_due(at(10), |_| Duration::from_secs(2))),
-            ["a", "b", "c"]
-        );
+        assert_eq!(names(schedule.take_due(at(10), |_| Duration::from_secs(2))), ["a", "b", "c"]);
         assert_eq!(schedule.plan(), at(20));
     }
 

@@ -33,11 +33,7 @@ impl MemoryBackend {
 
     /// An empty store on this clock: virtual time, in tests.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
-        Self {
-            store: Arc::default(),
-            freed: Arc::default(),
-            clock,
-        }
+        Self { store: Arc::default(), freed: Arc::default(), clock }
     }
 }
 
@@ -60,9 +56,7 @@ impl LockBackend for MemoryBackend {
         let mut semantics = Semantics::lease("memory", "process", promises);
         semantics.reach = Reach::Process;
         semantics.expiry_clock = crate::ExpiryClock::Host;
-        semantics.wake_up = WakeUp::Push {
-            fallback: Self::FALLBACK,
-        };
+        semantics.wake_up = WakeUp::Push { fallback: Self::FALLBACK };
         semantics.token = TokenClass::Process;
         semantics
     }
@@ -123,9 +117,6 @@ impl LockBackend for MemoryBackend {
 }
 
 fn tokens_used_up() -> Error {
-    Error::new(
-        ErrorKind::Misconfigured,
-        "the fencing tokens of this name are used up",
-    )
-    .with_help("use another name; a clock far in the future may have used them up")
+    Error::new(ErrorKind::Misconfigured, "the fencing tokens of this name are used up")
+        .with_help("use another name; a clock far in the future may have used them up")
 }

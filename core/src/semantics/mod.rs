@@ -47,9 +47,7 @@ impl Semantics {
             hold: HoldKind::Lease,
             expiry_clock: ExpiryClock::Store,
             fairness: Fairness::Unordered,
-            wake_up: WakeUp::Poll {
-                at_most: Duration::from_millis(250),
-            },
+            wake_up: WakeUp::Poll { at_most: Duration::from_millis(250) },
             loss_signal: LossSignal::Renewal,
             crash_bound: CrashBound::Ttl,
             token: TokenClass::Durable,

@@ -52,10 +52,9 @@ impl Authority {
     pub fn only_endpoint(&self) -> Result<&Endpoint> {
         match self.endpoints.as_slice() {
             [only] => Ok(only),
-            several => Err(invalid(
-                format_args!("{} hosts, this scheme takes one", several.len()),
-                "name one host",
-            )),
+            several => {
+                Err(invalid(format_args!("{} hosts, this scheme takes one", several.len()), "name one host"))
+            }
         }
     }
 }
@@ -72,10 +71,7 @@ impl fmt::Display for Endpoint {
 
 /// True if the body of a URL has a password of its own.
 pub(super) fn has_password(body: &str) -> bool {
-    let authority = body
-        .strip_prefix("//")
-        .and_then(|rest| rest.split('/').next())
-        .unwrap_or_default();
+    let authority = body.strip_prefix("//").and_then(|rest| rest.split('/').next()).unwrap_or_default();
     split_login(authority).0.is_some_and(|login| login.contains(':'))
 }
 
@@ -88,18 +84,12 @@ fn split_login(authority: &str) -> (Option<&str>, &str) {
 
 fn parse_login(login: &str) -> Result<(Option<String>, Option<SecretString>)> {
     if login.contains('@') {
-        return Err(invalid(
-            "there are two @ before its host",
-            "write the @ of a user or password as %40",
-        ));
+        return Err(invalid("there are two @ before its host", "write the @ of a user or password as %40"));
     }
-    let (user, password) = login
-        .split_once(':')
-        .map_or((login, None), |(user, password)| (user, Some(password)));
+    let (user, password) =
+        login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
     let user = Some(decode("user", user)?).filter(|user| !user.is_empty());
-    let password = password
-        .map(|password| decode("password", password))
-        .transpose()?;
+    let password = password.map(|password| decode("password", password)).transpose()?;
     Ok((user, password.map(SecretString::from)))
 }
 
@@ -107,11 +97,7 @@ fn parse_endpoints(hosts: &str) -> Result<Vec<Endpoint>> {
     if hosts.is_empty() {
         return Err(invalid("it names no host", "name at least one"));
     }
-    hosts
-        .split(',')
-        .enumerate()
-        .map(|(index, host)| parse_endpoint(index + 1, host))
-        .collect()
+    hosts.split(',').enumerate().map(|(index, host)| parse_endpoint(index + 1, host)).collect()
 }
 
 fn parse_endpoint(number: usize, text: &str) -> Result<Endpoint> {
@@ -124,11 +110,7 @@ fn parse_endpoint(number: usize, text: &str) -> Result<Endpoint> {
     }
     let address = text.starts_with('[');
     let odd = |c: char| {
-        if address {
-            !(c.is_ascii_hexdigit() || ":.%".contains(c))
-        } else {
-            odd_in_host(c)
-        }
+        if address { !(c.is_ascii_hexdigit() || ":.%".contains(c)) } else { odd_in_host(c) }
     };
     if let Some(odd) = host.chars().find(|c| odd(*c)) {
         return Err(invalid(
@@ -136,10 +118,7 @@ fn parse_endpoint(number: usize, text: &str) -> Result<Endpoint> {
             "write a name or an address",
         ));
     }
-    Ok(Endpoint {
-        host: host.to_owned(),
-        port: port.map(|port| parse_port(number, port)).transpose()?,
-    })
+    Ok(Endpoint { host: host.to_owned(), port: port.map(|port| parse_port(number, port)).transpose()? })
 }
 
 fn split_port(number: usize, text: &str) -> Result<(&str, Option<&str>)> {
@@ -174,10 +153,9 @@ fn parse_port(number: usize, text: &str) -> Result<u16> {
     match text.parse() {
         Ok(port) if digits && port != 0 => Ok(port),
         // Only figures are echoed: letters here may be a password whose @ was forgotten.
-        _ if digits => Err(invalid(
-            format_args!("the port {text} of its host {number}"),
-            "take one from 1 to 65535",
-        )),
+        _ if digits => {
+            Err(invalid(format_args!("the port {text} of its host {number}"), "take one from 1 to 65535"))
+        }
         _ => Err(invalid(
             format_args!("the port of its host {number} is no number"),
             "take one from 1 to 65535",

@@ -36,17 +36,12 @@ impl StoreUrl {
     /// [`Invalid`](crate::ErrorKind::Invalid), without any secret in it.
     pub fn parse(text: &str) -> Result<Self> {
         let (scheme, rest) = text.split_once(':').ok_or_else(|| {
-            invalid(
-                "it has no scheme",
-                "write it like redis://host:6379/0 or sqlite:/path/to/file",
-            )
+            invalid("it has no scheme", "write it like redis://host:6379/0 or sqlite:/path/to/file")
         })?;
         check_scheme(scheme)?;
         redact::check_shape(rest)?;
         redact::check_unescaped_password(rest)?;
-        let (body, query) = rest
-            .split_once('?')
-            .map_or((rest, None), |(body, query)| (body, Some(query)));
+        let (body, query) = rest.split_once('?').map_or((rest, None), |(body, query)| (body, Some(query)));
         if text.chars().any(char::is_control) {
             return Err(invalid("it has a control character", "percent-encode it"));
         }
@@ -87,10 +82,7 @@ impl StoreUrl {
     pub fn with_parameter(mut self, key: impl Into<String>, value: impl Into<String>) -> Result<Self> {
         let key = key.into();
         if self.query.iter().any(|(known, _)| *known == key) {
-            return Err(invalid(
-                format_args!("{key:?} is given twice"),
-                "leave one of them out",
-            ));
+            return Err(invalid(format_args!("{key:?} is given twice"), "leave one of them out"));
         }
         self.query.push((key, value.into()));
         Ok(self)
@@ -134,44 +126,29 @@ impl StoreUrl {
 
 fn check_scheme(scheme: &str) -> Result<()> {
     let good = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     // Not echoed: what stands before the first colon of a URL without a scheme may be half a password.
     if good {
         Ok(())
     } else {
-        Err(invalid(
-            "it does not begin with a scheme",
-            "begin it with redis:// or sqlite:",
-        ))
+        Err(invalid("it does not begin with a scheme", "begin it with redis:// or sqlite:"))
     }
 }
 
 fn decode(part: &str, text: &str) -> Result<String> {
     let bytes = text.as_bytes();
-    let escaped = |at: usize| {
-        bytes
-            .get(at + 1..at + 3)
-            .is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit))
-    };
-    if bytes
-        .iter()
-        .enumerate()
-        .any(|(at, byte)| *byte == b'%' && !escaped(at))
-    {
+    let escaped =
+        |at: usize| bytes.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit));
+    if bytes.iter().enumerate().any(|(at, byte)| *byte == b'%' && !escaped(at)) {
         return Err(invalid(
             format_args!("its {part} has a % that encodes nothing"),
             "write a plain % as %25",
         ));
     }
     let decoded = percent_decode_str(text).decode_utf8();
-    decoded.map(std::borrow::Cow::into_owned).map_err(|_| {
-        invalid(
-            format_args!("its {part} is not UTF-8 once decoded"),
-            "encode it as UTF-8",
-        )
-    })
+    decoded
+        .map(std::borrow::Cow::into_owned)
+        .map_err(|_| invalid(format_args!("its {part} is not UTF-8 once decoded"), "encode it as UTF-8"))
 }
 
 fn invalid(problem: impl fmt::Display, fix: impl Into<std::borrow::Cow<'static, str>>) -> Error {

@@ -15,10 +15,7 @@ pub struct Query {
 
 impl Query {
     pub(super) fn new(left: Vec<(String, String)>) -> Self {
-        Self {
-            left,
-            known: Vec::new(),
-        }
+        Self { left, known: Vec::new() }
     }
 
     /// Takes a parameter, if it is given.
@@ -48,13 +45,7 @@ impl Query {
             return Ok(None);
         };
         let found = choices.iter().find(|(word, _)| *word == text);
-        let words = || {
-            choices
-                .iter()
-                .map(|(word, _)| *word)
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
+        let words = || choices.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
         found
             .map(|(_, choice)| Some(*choice))
             .ok_or_else(|| Error::invalid(key, format_args!("{text:?}"), format!("use one of: {}", words())))
@@ -69,18 +60,13 @@ impl Query {
         let Some((unknown, _)) = self.left.first() else {
             return Ok(());
         };
-        Err(invalid(
-            format_args!("unknown parameter {unknown:?}"),
-            did_you_mean(unknown, self.known),
-        ))
+        Err(invalid(format_args!("unknown parameter {unknown:?}"), did_you_mean(unknown, self.known)))
     }
 }
 
 impl fmt::Debug for Query {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list()
-            .entries(self.left.iter().map(|(key, _)| key))
-            .finish()
+        f.debug_list().entries(self.left.iter().map(|(key, _)| key)).finish()
     }
 }
 
@@ -88,17 +74,11 @@ pub(super) fn split(query: &str) -> Result<Vec<(String, String)>> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let Some((key, value)) = pair.split_once('=') else {
-            return Err(invalid(
-                "a parameter of its query has no value",
-                "write key=value",
-            ));
+            return Err(invalid("a parameter of its query has no value", "write key=value"));
         };
         let key = decode("query", key)?;
         if pairs.iter().any(|(known, _)| *known == key) {
-            return Err(invalid(
-                format_args!("{key:?} is given twice"),
-                "leave one of them out",
-            ));
+            return Err(invalid(format_args!("{key:?} is given twice"), "leave one of them out"));
         }
         pairs.push((key, decode("query", value)?));
     }

@@ -8,10 +8,7 @@ const HIDDEN: &str = "***";
 pub(super) fn body(body: &str) -> Cow<'_, str> {
     let slashes = if body.starts_with("//") { 2 } else { 0 };
     let (lead, rest) = body.split_at(slashes);
-    match rest
-        .rsplit_once('@')
-        .and_then(|(login, hosts)| Some((login.split_once(':')?.0, hosts)))
-    {
+    match rest.rsplit_once('@').and_then(|(login, hosts)| Some((login.split_once(':')?.0, hosts))) {
         Some((user, hosts)) => format!("{lead}{user}:{HIDDEN}@{hosts}").into(),
         None => body.into(),
     }
@@ -40,7 +37,10 @@ pub(super) fn check_shape(rest: &str) -> Result<()> {
         return Err(invalid("it has no scheme", fix));
     }
     if rest.matches('?').count() > 1 {
-        return Err(invalid("it has more than one ?", "put an & between parameters, and write a plain ? as %3F"));
+        return Err(invalid(
+            "it has more than one ?",
+            "put an & between parameters, and write a plain ? as %3F",
+        ));
     }
     Ok(())
 }

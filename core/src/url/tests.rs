@@ -25,10 +25,7 @@ fn hosts_ports_users_and_paths_are_found() {
     assert_eq!(all.path, "mymaster/0");
 
     let least = authority("redis://h");
-    assert_eq!(
-        (least.endpoints[0].port, least.user, least.path.as_str()),
-        (None, None, "")
-    );
+    assert_eq!((least.endpoints[0].port, least.user, least.path.as_str()), (None, None, ""));
     assert!(least.password.is_none());
     assert_eq!(authority("REDIS://:pw@h/").user, None);
 }
@@ -37,10 +34,7 @@ fn hosts_ports_users_and_paths_are_found() {
 fn files_are_read_as_sqlx_reads_them() {
     let path = |url: &str| StoreUrl::parse(url).unwrap().path().unwrap();
     assert_eq!(path("sqlite:locks.db"), "locks.db");
-    assert_eq!(
-        path("sqlite:/var/lib/locks.db?busy_timeout=1s"),
-        "/var/lib/locks.db"
-    );
+    assert_eq!(path("sqlite:/var/lib/locks.db?busy_timeout=1s"), "/var/lib/locks.db");
     assert_eq!(path("sqlite:///var/lib/locks.db"), "/var/lib/locks.db");
     assert_eq!(path("sqlite://rel/locks.db"), "rel/locks.db");
     assert_eq!(path("sqlite:with%20space%3F.db"), "with space?.db");
@@ -50,68 +44,23 @@ fn files_are_read_as_sqlx_reads_them() {
 #[test]
 fn mistakes_are_named_with_the_way_out() {
     let cases = [
-        (
-            "locks.db",
-            "it has no scheme; write it like redis://host:6379/0 or sqlite:/path/to/file",
-        ),
-        (
-            "://h",
-            "it does not begin with a scheme; begin it with redis:// or sqlite:",
-        ),
-        (
-            "redis:h",
-            "there is no // after its scheme; write it as redis://host:port",
-        ),
-        (
-            "redis:/h",
-            "there is no // after its scheme; write it as redis://host:port",
-        ),
+        ("locks.db", "it has no scheme; write it like redis://host:6379/0 or sqlite:/path/to/file"),
+        ("://h", "it does not begin with a scheme; begin it with redis:// or sqlite:"),
+        ("redis:h", "there is no // after its scheme; write it as redis://host:port"),
+        ("redis:/h", "there is no // after its scheme; write it as redis://host:port"),
         ("redis://", "it names no host; name at least one"),
-        (
-            "redis://h:0",
-            "the port 0 of its host 1; take one from 1 to 65535",
-        ),
-        (
-            "redis://h:65536",
-            "the port 65536 of its host 1; take one from 1 to 65535",
-        ),
-        (
-            "redis://a,b:abc",
-            "the port of its host 2 is no number; take one from 1 to 65535",
-        ),
-        (
-            "redis://a,,b",
-            "its host 2 is empty; name it, or take the comma or colon out",
-        ),
-        (
-            "redis://::1",
-            "its host 1 has several colons; put an IPv6 address in brackets: [::1]:6379",
-        ),
-        (
-            "redis://[::1",
-            "its host 1 has no closing bracket; write it as [::1]:6379",
-        ),
-        (
-            "redis://[::1]6379",
-            "its host 1 goes on after its bracket; write a : before the port",
-        ),
-        (
-            "redis://a b",
-            "its host 1 has the character ' '; write a name or an address",
-        ),
-        (
-            "redis://h?timeout",
-            "a parameter of its query has no value; write key=value",
-        ),
+        ("redis://h:0", "the port 0 of its host 1; take one from 1 to 65535"),
+        ("redis://h:65536", "the port 65536 of its host 1; take one from 1 to 65535"),
+        ("redis://a,b:abc", "the port of its host 2 is no number; take one from 1 to 65535"),
+        ("redis://a,,b", "its host 2 is empty; name it, or take the comma or colon out"),
+        ("redis://::1", "its host 1 has several colons; put an IPv6 address in brackets: [::1]:6379"),
+        ("redis://[::1", "its host 1 has no closing bracket; write it as [::1]:6379"),
+        ("redis://[::1]6379", "its host 1 goes on after its bracket; write a : before the port"),
+        ("redis://a b", "its host 1 has the character ' '; write a name or an address"),
+        ("redis://h?timeout", "a parameter of its query has no value; write key=value"),
         ("redis://h?a=1&a=2", "\"a\" is given twice; leave one of them out"),
-        (
-            "redis://:%zz@h",
-            "its password has a % that encodes nothing; write a plain % as %25",
-        ),
-        (
-            "redis://:%ff@h",
-            "its password is not UTF-8 once decoded; encode it as UTF-8",
-        ),
+        ("redis://:%zz@h", "its password has a % that encodes nothing; write a plain % as %25"),
+        ("redis://:%ff@h", "its password is not UTF-8 once decoded; encode it as UTF-8"),
         ("redis://h/0#frag", "it contains '#'; write it as %23"),
         ("redis://h\n", "it has a control character; percent-encode it"),
     ];
@@ -168,10 +117,7 @@ fn no_rendering_shows_a_password() {
         seen += &format!("{:?}", url.query().finish());
         assert!(!seen.contains(CANARY), "{seen}");
     }
-    let url = StoreUrl::parse("redis://user@h")
-        .unwrap()
-        .with_password(SecretString::from(CANARY))
-        .unwrap();
+    let url = StoreUrl::parse("redis://user@h").unwrap().with_password(SecretString::from(CANARY)).unwrap();
     assert!(!format!("{url} {url:?} {:?}", url.authority()).contains(CANARY));
     assert_eq!(url.authority().unwrap().password.unwrap().expose_secret(), CANARY);
 }
@@ -197,20 +143,11 @@ fn parameters_are_taken_or_refused_with_the_nearest() {
     assert_eq!(query.take_duration("timeout").unwrap(), None);
     query.take("layout");
     let error = query.finish().unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "invalid store URL: unknown parameter \"timout\""
-    );
-    assert_eq!(
-        error.help(),
-        Some("did you mean \"timeout\"? known: layout, timeout")
-    );
+    assert_eq!(error.to_string(), "invalid store URL: unknown parameter \"timout\"");
+    assert_eq!(error.help(), Some("did you mean \"timeout\"? known: layout, timeout"));
 
     let url = url.with_parameter("layout", "round").unwrap();
-    let error = url
-        .query()
-        .take_choice("layout", &[("string", 1), ("hash", 2)])
-        .unwrap_err();
+    let error = url.query().take_choice("layout", &[("string", 1), ("hash", 2)]).unwrap_err();
     assert_eq!(
         format!("{error}; {}", error.help().unwrap()),
         "invalid layout: \"round\"; use one of: string, hash"

@@ -27,9 +27,7 @@ async fn a_single_attempt_reports_what_is_known() {
 async fn what_is_no_outage_ends_every_wait_at_once() {
     let store = Scripted::new();
     store.acquires.then(Fate::Rejected(ErrorKind::Denied));
-    let error = acquire(&store.client(), "job", options().with_wait(TTL))
-        .await
-        .unwrap_err();
+    let error = acquire(&store.client(), "job", options().with_wait(TTL)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied);
     assert_eq!(store.acquires.calls(), 1);
 }
@@ -65,12 +63,7 @@ async fn a_bounded_wait_uses_its_time_on_a_store_that_comes_back() {
     let store = Scripted::new();
     store.acquires.then(Fate::Refused);
     store.acquires.then(Fate::Refused);
-    acquire(&store.client(), "job", options().with_wait(TTL))
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    acquire(&store.client(), "job", options().with_wait(TTL)).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,15 +71,9 @@ async fn bad_input_is_refused_before_any_request() {
     let store = Scripted::new();
     let client = store.client();
     let short = AcquireOptions::new().with_ttl(Duration::from_millis(1));
-    assert_eq!(
-        acquire(&client, "job", short).await.unwrap_err().kind(),
-        ErrorKind::Invalid
-    );
+    assert_eq!(acquire(&client, "job", short).await.unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(client.acquire("").await.unwrap_err().kind(), ErrorKind::Invalid);
-    assert_eq!(
-        client.try_acquire("a\0b").await.unwrap_err().kind(),
-        ErrorKind::Invalid
-    );
+    assert_eq!(client.try_acquire("a\0b").await.unwrap_err().kind(), ErrorKind::Invalid);
     assert_eq!(store.acquires.calls(), 0);
 }
 
@@ -121,10 +108,7 @@ async fn a_closed_client_says_so_and_its_guards_are_lost() {
     client.close().await.unwrap();
 
     assert!(!guard.is_held());
-    assert_eq!(
-        client.acquire("other").await.unwrap_err().kind(),
-        ErrorKind::Closed
-    );
+    assert_eq!(client.acquire("other").await.unwrap_err().kind(), ErrorKind::Closed);
     client.close().await.unwrap();
 }
 

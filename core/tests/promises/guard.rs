@@ -11,11 +11,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap()
+    tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
 }
 
 #[test]
@@ -115,10 +111,7 @@ async fn a_lock_is_not_reentrant() {
 async fn with_lock_runs_the_work_and_releases() {
     let store = Scripted::new();
     let client = store.client();
-    let token = client
-        .with_lock("job", |lease| async move { lease.token().unwrap() })
-        .await
-        .unwrap();
+    let token = client.with_lock("job", |lease| async move { lease.token().unwrap() }).await.unwrap();
     assert!(token.get() > 0);
     assert!(store.is_clean("job").await);
 }
@@ -127,11 +120,7 @@ async fn with_lock_runs_the_work_and_releases() {
 async fn with_lock_stops_the_work_at_the_loss() {
     let store = Scripted::new();
     store.renewals.ever_after(Some(Fate::Refused));
-    let error = store
-        .client()
-        .with_lock("job", |_| std::future::pending::<()>())
-        .await
-        .unwrap_err();
+    let error = store.client().with_lock("job", |_| std::future::pending::<()>()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost);
     settle().await;
     assert!(store.is_clean("job").await);
@@ -166,23 +155,14 @@ async fn tokens_grow_over_release_expiry_and_force() {
     let client = store.client();
     let mut last = None;
     for round in 0..30 {
-        let guard = acquire(&client, "job", options().with_fixed_lease())
-            .await
-            .unwrap();
+        let guard = acquire(&client, "job", options().with_fixed_lease()).await.unwrap();
         let token = guard.token().unwrap();
         assert!(Some(token) > last, "round {round}");
         last = Some(token);
         match round % 3 {
             0 => guard.release().await.unwrap(),
             1 => sleep(TTL).await,
-            _ => drop(
-                client
-                    .admin()
-                    .unwrap()
-                    .force_release(&lock_name("job"), None)
-                    .await
-                    .unwrap(),
-            ),
+            _ => drop(client.admin().unwrap().force_release(&lock_name("job"), None).await.unwrap()),
         }
     }
 }
@@ -195,12 +175,6 @@ async fn everything_works_through_the_trait_object() {
     assert!(locks.try_acquire("job").await.unwrap().is_none());
     guard.release().await.unwrap();
     let name = lock_name("job");
-    locks
-        .acquire_with(&name, &AcquireOptions::new())
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    locks.acquire_with(&name, &AcquireOptions::new()).await.unwrap().release().await.unwrap();
     locks.close().await.unwrap();
 }

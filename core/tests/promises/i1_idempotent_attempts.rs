@@ -14,10 +14,7 @@ async fn a_grant_whose_reply_was_lost_is_recognised_as_mine() {
 
     let guard = store.client().acquire("job").await.unwrap();
 
-    assert!(
-        start.elapsed() < Duration::from_secs(1),
-        "not by waiting for its own ghost to expire"
-    );
+    assert!(start.elapsed() < Duration::from_secs(1), "not by waiting for its own ghost to expire");
     assert_eq!(store.acquires.calls(), 2);
     guard.release().await.unwrap();
     assert!(store.is_clean("job").await);
@@ -64,22 +61,12 @@ async fn a_release_whose_reply_was_lost_is_a_success() {
 async fn a_release_that_is_not_confirmed_is_said_and_goes_on() {
     let store = Scripted::new();
     let events = Arc::new(Events::default());
-    let guard = store
-        .client_with(Arc::clone(&events))
-        .acquire("job")
-        .await
-        .unwrap();
+    let guard = store.client_with(Arc::clone(&events)).acquire("job").await.unwrap();
     store.releases.ever_after(Some(Fate::RequestLost));
 
     let start = Instant::now();
-    assert_eq!(
-        guard.release().await.unwrap_err().kind(),
-        ErrorKind::Indeterminate
-    );
-    assert!(
-        start.elapsed() < Duration::from_secs(1),
-        "a caller is not kept for a lease"
-    );
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Indeterminate);
+    assert!(start.elapsed() < Duration::from_secs(1), "a caller is not kept for a lease");
 
     store.releases.ever_after(None);
     sleep(Duration::from_secs(2)).await;
@@ -91,11 +78,7 @@ async fn a_release_that_is_not_confirmed_is_said_and_goes_on() {
 async fn a_release_that_never_gets_through_ends_with_the_lease_and_is_reported() {
     let store = Scripted::new();
     let events = Arc::new(Events::default());
-    let guard = store
-        .client_with(Arc::clone(&events))
-        .acquire("job")
-        .await
-        .unwrap();
+    let guard = store.client_with(Arc::clone(&events)).acquire("job").await.unwrap();
     store.releases.ever_after(Some(Fate::Refused));
 
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Unavailable);
@@ -127,9 +110,7 @@ async fn a_release_that_finds_nothing_says_that_the_lock_was_gone() {
 #[tokio::test(start_paused = true)]
 async fn a_late_release_frees_nobody_else() {
     let store = Scripted::new();
-    let first = acquire(&store.client(), "job", options().with_fixed_lease())
-        .await
-        .unwrap();
+    let first = acquire(&store.client(), "job", options().with_fixed_lease()).await.unwrap();
     sleep(TTL).await;
     let second = store.client().acquire("job").await.unwrap();
 

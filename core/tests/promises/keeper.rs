@@ -85,9 +85,7 @@ async fn a_batch_that_hangs_holds_up_no_other() {
 #[tokio::test(start_paused = true)]
 async fn a_fixed_lease_is_not_renewed_and_its_end_is_announced() {
     let store = Scripted::new();
-    let guard = acquire(&store.client(), "job", options().with_fixed_lease())
-        .await
-        .unwrap();
+    let guard = acquire(&store.client(), "job", options().with_fixed_lease()).await.unwrap();
     assert_eq!(guard.lost().await.cause(), LossCause::Expired);
     assert_eq!(store.renewals.calls(), 0);
 }
@@ -96,9 +94,7 @@ async fn a_fixed_lease_is_not_renewed_and_its_end_is_announced() {
 async fn max_hold_ends_a_healthy_hold() {
     let store = Scripted::new();
     let limit = TTL * 2;
-    let guard = acquire(&store.client(), "job", options().with_max_hold(limit))
-        .await
-        .unwrap();
+    let guard = acquire(&store.client(), "job", options().with_max_hold(limit)).await.unwrap();
     sleep(limit - Duration::from_millis(1)).await;
     assert!(guard.is_held());
     sleep(Duration::from_millis(1)).await;
@@ -117,25 +113,17 @@ async fn extend_lengthens_the_lease_and_every_renewal_after_it() {
     assert!(guard.remaining() > TTL * 5);
     sleep(TTL * 60).await;
     assert!(guard.remaining() > TTL * 3, "not shrunk back by the keeper");
-    assert!(
-        store.renewals.calls() < 60,
-        "renewed at a third of the longer lease"
-    );
+    assert!(store.renewals.calls() < 60, "renewed at a third of the longer lease");
 }
 
 #[tokio::test(start_paused = true)]
 async fn extend_never_shortens_and_refuses_what_is_out_of_range() {
     let store = Scripted::new();
-    let guard = acquire(&store.client(), "job", options().with_fixed_lease())
-        .await
-        .unwrap();
+    let guard = acquire(&store.client(), "job", options().with_fixed_lease()).await.unwrap();
     sleep(TTL / 2).await;
     guard.extend(TTL / 10).await.unwrap();
     assert!(guard.remaining() > TTL * 9 / 10);
-    assert_eq!(
-        guard.extend(Duration::ZERO).await.unwrap_err().kind(),
-        ErrorKind::Invalid
-    );
+    assert_eq!(guard.extend(Duration::ZERO).await.unwrap_err().kind(), ErrorKind::Invalid);
     sleep(TTL).await;
     assert_eq!(guard.extend(TTL).await.unwrap_err().kind(), ErrorKind::Lost);
 }
@@ -144,9 +132,7 @@ async fn extend_never_shortens_and_refuses_what_is_out_of_range() {
 async fn hold_at_least_keeps_others_out_after_an_early_release() {
     let store = Scripted::new();
     let at_least = Duration::from_secs(3);
-    let guard = acquire(&store.client(), "job", options().with_hold_at_least(at_least))
-        .await
-        .unwrap();
+    let guard = acquire(&store.client(), "job", options().with_hold_at_least(at_least)).await.unwrap();
     guard.release().await.unwrap();
 
     let start = tokio::time::Instant::now();
@@ -160,12 +146,7 @@ async fn hold_at_least_may_be_longer_than_the_lease_and_costs_a_long_hold_nothin
     let store = Scripted::new();
     let client = store.client();
     let long = options().with_hold_at_least(TTL * 2);
-    acquire(&client, "short job", long.clone())
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    acquire(&client, "short job", long.clone()).await.unwrap().release().await.unwrap();
     sleep(TTL + TTL / 2).await;
     assert!(client.try_acquire("short job").await.unwrap().is_none());
 
@@ -178,13 +159,8 @@ async fn hold_at_least_may_be_longer_than_the_lease_and_costs_a_long_hold_nothin
 /// Guards outlive the runtime that their client's keeper ran on; the next one on a new runtime gets a new keeper.
 #[test]
 fn the_keeper_follows_its_client_to_another_runtime() {
-    let runtime = || {
-        tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .start_paused(true)
-            .build()
-            .unwrap()
-    };
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let first = runtime();
     let client = first.block_on(async { Scripted::new().client() });
     let orphan = first.block_on(async { client.acquire("first").await.unwrap() });
@@ -208,9 +184,6 @@ async fn the_keepers_task_ends_with_the_last_handle() {
     let strong = Arc::strong_count(&store);
     drop(client);
     settle().await;
-    assert!(
-        Arc::strong_count(&store) < strong,
-        "the client's share of the backend was given back"
-    );
+    assert!(Arc::strong_count(&store) < strong, "the client's share of the backend was given back");
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
 }

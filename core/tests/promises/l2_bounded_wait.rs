@@ -104,9 +104,7 @@ async fn a_lock_that_ends_without_a_word_is_found() {
 #[tokio::test(start_paused = true)]
 async fn the_shortest_wait_still_asks_once_and_leaves_nothing() {
     let store = Scripted::new();
-    store
-        .acquires
-        .ever_after(Some(Fate::ReplyLate(Duration::from_millis(20))));
+    store.acquires.ever_after(Some(Fate::ReplyLate(Duration::from_millis(20))));
     let short = options().with_wait(Wait::UpTo(Duration::from_nanos(1)));
 
     let error = acquire(&store.client(), "job", short).await.unwrap_err();

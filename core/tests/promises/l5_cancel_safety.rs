@@ -52,10 +52,7 @@ const SOON: Duration = Duration::from_millis(200);
 #[tokio::test(start_paused = true)]
 async fn on_a_free_lock() {
     let polls = dropped_at_every_await(SOON, async |_| ()).await;
-    assert!(
-        polls >= 3,
-        "only {polls} await points: the drops fell on neither side of the grant"
-    );
+    assert!(polls >= 3, "only {polls} await points: the drops fell on neither side of the grant");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,11 +1,7 @@
 //! The promises that the core keeps for every backend, proved on virtual time with a store whose replies are lost,
 //! late and out of order on command. No sleep here waits for anything real, and every race has one outcome.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a test that unwraps fails, which is what it is for"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
 
 mod c1_clean_outcomes;
 mod guard;

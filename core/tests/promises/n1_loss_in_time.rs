@@ -45,21 +45,14 @@ async fn errors_until_the_deadline_are_a_loss_with_the_error_as_cause() {
     let store = Scripted::new();
     let events = Arc::new(Events::default());
     store.renewals.ever_after(Some(Fate::Refused));
-    let guard = store
-        .client_with(Arc::clone(&events))
-        .acquire("job")
-        .await
-        .unwrap();
+    let guard = store.client_with(Arc::clone(&events)).acquire("job").await.unwrap();
     let start = Instant::now();
 
     let loss = guard.lost().await;
 
     assert!(start.elapsed() <= VALID);
     assert_eq!(loss.error().unwrap().kind(), ErrorKind::Unavailable);
-    assert!(
-        events.count("renewal trouble") >= 3,
-        "several attempts fit into what is left of a lease"
-    );
+    assert!(events.count("renewal trouble") >= 3, "several attempts fit into what is left of a lease");
     assert_eq!(events.count("lost Unreachable"), 1);
 }
 
@@ -108,10 +101,7 @@ struct Suspended {
 
 impl Suspended {
     fn new() -> Arc<Self> {
-        Arc::new(Self {
-            clock: RuntimeClock::new(),
-            ahead: AtomicU64::new(0),
-        })
+        Arc::new(Self { clock: RuntimeClock::new(), ahead: AtomicU64::new(0) })
     }
 
     fn by(&self, seconds: u64) {
@@ -121,9 +111,7 @@ impl Suspended {
 
 impl Clock for Suspended {
     fn now(&self) -> Moment {
-        self.clock
-            .now()
-            .plus(Duration::from_secs(self.ahead.load(Ordering::SeqCst)))
+        self.clock.now().plus(Duration::from_secs(self.ahead.load(Ordering::SeqCst)))
     }
 
     fn sleep_until(&self, moment: Moment) -> Sleep {
@@ -136,11 +124,8 @@ impl Clock for Suspended {
 async fn after_a_suspend_the_first_answer_is_that_the_lock_is_lost() {
     let clock = Suspended::new();
     let store = Scripted::new();
-    let guard = store
-        .client_on(Arc::clone(&clock) as Arc<dyn Clock>, Arc::default())
-        .acquire("job")
-        .await
-        .unwrap();
+    let guard =
+        store.client_on(Arc::clone(&clock) as Arc<dyn Clock>, Arc::default()).acquire("job").await.unwrap();
     assert!(guard.is_held());
 
     clock.by(60);
@@ -150,21 +135,15 @@ async fn after_a_suspend_the_first_answer_is_that_the_lock_is_lost() {
     assert_eq!(guard.loss().unwrap().cause(), LossCause::Expired);
     assert_eq!(guard.token().unwrap_err().kind(), ErrorKind::Lost);
     clock.by(0);
-    assert!(
-        !guard.is_held(),
-        "a loss is sticky, even if the clock were to go back"
-    );
+    assert!(!guard.is_held(), "a loss is sticky, even if the clock were to go back");
 }
 
 #[tokio::test(start_paused = true)]
 async fn protected_work_is_not_polled_on_a_lease_that_is_over() {
     let clock = Suspended::new();
     let store = Scripted::new();
-    let guard = store
-        .client_on(Arc::clone(&clock) as Arc<dyn Clock>, Arc::default())
-        .acquire("job")
-        .await
-        .unwrap();
+    let guard =
+        store.client_on(Arc::clone(&clock) as Arc<dyn Clock>, Arc::default()).acquire("job").await.unwrap();
     let mut steps = 0;
 
     let outcome = guard
@@ -213,11 +192,7 @@ async fn whoever_asks_after_the_loss_hears_of_it_at_once() {
 async fn many_tasks_hear_of_one_loss_and_the_observer_once() {
     let store = Scripted::new();
     let events = Arc::new(Events::default());
-    let guard = store
-        .client_with(Arc::clone(&events))
-        .acquire("job")
-        .await
-        .unwrap();
+    let guard = store.client_with(Arc::clone(&events)).acquire("job").await.unwrap();
     let waiters: Vec<_> = (0..10)
         .map(|_| {
             let lease = guard.lease();
@@ -237,11 +212,7 @@ async fn many_tasks_hear_of_one_loss_and_the_observer_once() {
 async fn a_deliberate_release_is_no_loss() {
     let store = Scripted::new();
     let events = Arc::new(Events::default());
-    let guard = store
-        .client_with(Arc::clone(&events))
-        .acquire("job")
-        .await
-        .unwrap();
+    let guard = store.client_with(Arc::clone(&events)).acquire("job").await.unwrap();
     let lease = guard.lease();
     guard.release().await.unwrap();
 
@@ -285,28 +256,20 @@ async fn a_grant_that_arrives_after_its_lease_is_refused_and_asked_for_again() {
     let events = Arc::new(Events::default());
     let client = store.client_with(Arc::clone(&events));
 
-    let once = acquire(&client, "job", options().with_wait(Duration::ZERO))
-        .await
-        .unwrap_err();
+    let once = acquire(&client, "job", options().with_wait(Duration::ZERO)).await.unwrap_err();
     assert_eq!(once.kind(), ErrorKind::Indeterminate);
     settle().await;
     assert!(store.is_clean("job").await, "what came too late was given back");
 
     store.acquires.then(Fate::ReplyLate(TTL));
     let guard = acquire(&client, "job", options()).await.unwrap();
-    assert!(
-        guard.remaining() > TTL / 2,
-        "the second attempt counts from its own send"
-    );
+    assert!(guard.remaining() > TTL / 2, "the second attempt counts from its own send");
 }
 
 /// No virtual time here: the executor is really blocked, and no task can run.
 #[test]
 fn a_starved_executor_does_not_hide_the_deadline() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let store = Arc::new(Scripted::on(Arc::new(SystemClock::new())));
         let client = store.client_on(Arc::new(SystemClock::new()), Arc::default());

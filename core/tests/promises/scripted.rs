@@ -72,11 +72,7 @@ impl Script {
 
     fn next(&self, size: usize) -> Option<Fate> {
         self.calls.lock().unwrap().push(size);
-        self.next
-            .lock()
-            .unwrap()
-            .pop_front()
-            .or_else(|| self.ever_after.lock().unwrap().clone())
+        self.next.lock().unwrap().pop_front().or_else(|| self.ever_after.lock().unwrap().clone())
     }
 
     async fn run<T>(&self, size: usize, apply: impl AsyncFnOnce() -> Result<T>) -> Result<T> {
@@ -184,10 +180,7 @@ impl LockBackend for Scripted {
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let answer = self
-            .renewals
-            .run(claims.len(), async || Ok(self.store.renew(claims).await))
-            .await;
+        let answer = self.renewals.run(claims.len(), async || Ok(self.store.renew(claims).await)).await;
         answer.unwrap_or_else(|error| vec![Err(error); claims.len()])
     }
 

@@ -50,11 +50,7 @@ impl ConfigFile {
         let path = Arc::from(path);
         let contents = Contents::read(syntax::parse(&path, &text)?)?;
         let warnings = permissions::exposed_password(&path, &contents, &metadata);
-        Ok(Self {
-            warnings: warnings.into_iter().collect(),
-            path,
-            contents,
-        })
+        Ok(Self { warnings: warnings.into_iter().collect(), path, contents })
     }
 
     /// The names of its profiles.
@@ -67,19 +63,14 @@ impl ConfigFile {
     pub(super) fn exists(path: &Path) -> bool {
         match path.symlink_metadata() {
             Ok(_) => true,
-            Err(error) => !matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ),
+            Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
         }
     }
 }
 
 fn read_text(path: &Path, file: File) -> Result<String> {
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| unreadable(path, error))?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unreadable(path, error))?;
     if bytes.len() as u64 > MAX_BYTES {
         let problem = format_args!("it is longer than {MAX_BYTES} bytes");
         return Err(wrong(path, problem, "name a configuration file"));
@@ -87,11 +78,8 @@ fn read_text(path: &Path, file: File) -> Result<String> {
     String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
-        Error::new(
-            ErrorKind::Misconfigured,
-            format!("{}:{line}: it is not UTF-8", path.display()),
-        )
-        .with_help("save the file as UTF-8")
+        Error::new(ErrorKind::Misconfigured, format!("{}:{line}: it is not UTF-8", path.display()))
+            .with_help("save the file as UTF-8")
     })
 }
 

@@ -62,9 +62,5 @@ fn without_variables(text: &str) -> String {
 fn without_blanks(url: &str) -> String {
     let (body, query) = url.split_once('?').unwrap_or((url, ""));
     let parameters = query.split('&').filter(|parameter| !parameter.ends_with('='));
-    format!(
-        "{}?{}",
-        body.replace(":@", "@"),
-        parameters.collect::<Vec<_>>().join("&")
-    )
+    format!("{}?{}", body.replace(":@", "@"), parameters.collect::<Vec<_>>().join("&"))
 }

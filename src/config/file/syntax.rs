@@ -27,10 +27,7 @@ impl Document<'_> {
     fn table(&self, table: &DeTable<'_>) -> Table {
         let mut entries: Vec<_> = table.iter().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
-        entries
-            .into_iter()
-            .map(|(key, value)| self.entry(key, value.get_ref()))
-            .collect()
+        entries.into_iter().map(|(key, value)| self.entry(key, value.get_ref())).collect()
     }
 
     fn entry(&self, key: &Spanned<DeString<'_>>, value: &DeValue<'_>) -> (String, Node) {
@@ -61,13 +58,8 @@ impl Document<'_> {
         let source = self.source(span.start);
         let (problem, help) = match (error.message(), self.text.get(span)) {
             ("duplicate key", Some(key)) => (format!("{key} is there twice"), "leave one of them out"),
-            (message, _) => (
-                format!("it is not TOML: {message}"),
-                "fix this line, or the one before it",
-            ),
+            (message, _) => (format!("it is not TOML: {message}"), "fix this line, or the one before it"),
         };
-        Error::new(ErrorKind::Misconfigured, problem)
-            .with_help(help)
-            .context(source)
+        Error::new(ErrorKind::Misconfigured, problem).with_help(help).context(source)
     }
 }

@@ -1,0 +1,66 @@
+use super::{ATTEMPTS, RowLease};
+use async_trait::async_trait;
+use leasehold_core::{
+    Error, ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Result, Waiter,
+};
+
+#[async_trait]
+impl LockAdmin for RowLease {
+    async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>> {
+        let row = self.table.look(name).await?;
+        Ok(row.and_then(|row| row.status(self.table.namespace())))
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
+        let rows = self.table.list(prefix).await?;
+        Ok(rows.iter().filter_map(|row| row.status(self.table.namespace())).collect())
+    }
+
+    async fn waiters(&self, _name: &LockName) -> Result<Vec<Waiter>> {
+        Ok(Vec::new())
+    }
+
+    async fn force_release(
+        &self,
+        name: &LockName,
+        only_if: Option<FencingToken>,
+    ) -> Result<Option<LockStatus>> {
+        self.break_open(name, only_if).await
+    }
+
+    async fn init(&self) -> Result<()> {
+        self.table.init().await
+    }
+
+    fn init_script(&self) -> Option<String> {
+        Some(self.table.init_script())
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>> {
+        self.table.check().await
+    }
+}
+
+impl RowLease {
+    /// Ends the very grant that was looked at, by its token: what is answered is what was broken. If the lock changed
+    /// hands in between, it is looked at again.
+    async fn break_open(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Option<LockStatus>> {
+        for _ in 0..ATTEMPTS {
+            let row = self.table.look(name).await?;
+            let Some(status) = row.and_then(|row| row.status(self.table.namespace())) else {
+                return Ok(None);
+            };
+            let Some(token) = status.token.filter(|token| only_if.is_none_or(|only| only == *token)) else {
+                return Ok(None);
+            };
+            if self.table.end_grant(name, token).await? {
+                return Ok(Some(status));
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            format!("lock {name:?} changed hands {ATTEMPTS} times while it was to be freed"),
+        )
+        .with_help("it is in lively use; look at it again"))
+    }
+}

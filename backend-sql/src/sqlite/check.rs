@@ -1,0 +1,119 @@
+use super::Table;
+use super::file_system::network_file_system;
+use super::reader::Reading;
+use leasehold_core::{Finding, Result, Severity};
+use sqlx::Row as _;
+use std::path::Path;
+
+const OTHERS_MAY_READ: u32 = 0o044;
+const GROUP_MAY_WRITE: u32 = 0o020;
+const EVERYONE_MAY_WRITE: u32 = 0o002;
+
+impl Table {
+    /// Looks for what weakens the promises. What breaks them is an error, here as in every other use of the file.
+    pub(crate) async fn check(&self) -> Result<Vec<Finding>> {
+        self.check_open()?;
+        let mut findings = Vec::new();
+        if self.shared.place.find()?.is_none() {
+            findings.push(self.not_there_yet());
+        } else {
+            findings.extend(self.check_rights());
+            findings.extend(self.check_journal().await?);
+        }
+        findings.extend(self.check_directory());
+        findings.extend(self.check_file_system());
+        findings.extend(self.check_boot());
+        Ok(findings)
+    }
+
+    fn not_there_yet(&self) -> Finding {
+        let message = format!("{} does not exist yet", self.shared.place.file().display());
+        Finding::new(
+            Severity::Info,
+            "I_NEW",
+            message,
+            "nothing to do: the first use makes it, with mode 0600",
+        )
+    }
+
+    fn check_rights(&self) -> Option<Finding> {
+        let file = self.shared.place.file().display();
+        let mode = mode_of(self.shared.place.file())?;
+        let (severity, who) = match mode {
+            mode if mode & EVERYONE_MAY_WRITE != 0 => (Severity::Error, "everyone may free every lock"),
+            mode if mode & GROUP_MAY_WRITE != 0 => (Severity::Info, "its group may free every lock"),
+            mode if mode & OTHERS_MAY_READ != 0 => (Severity::Info, "others may see who holds what"),
+            _ => return None,
+        };
+        Some(Finding::new(
+            severity,
+            "W_FILE_MODE",
+            format!("{file} has mode {mode:04o}: {who}"),
+            format!("if that is not meant: chmod 600 {file}"),
+        ))
+    }
+
+    fn check_directory(&self) -> Option<Finding> {
+        let directory = self.shared.place.directory().display();
+        let (severity, who) = match mode_of(self.shared.place.directory())? {
+            mode if mode & EVERYONE_MAY_WRITE != 0 => {
+                (Severity::Warning, "everyone may make files there, and clean-up jobs delete old ones")
+            }
+            mode if mode & GROUP_MAY_WRITE != 0 => (Severity::Info, "its group may replace the file"),
+            _ => return None,
+        };
+        Some(Finding::new(
+            severity,
+            "W_DIRECTORY",
+            format!("the directory {directory} is shared: {who}"),
+            "name a file in a directory of your own",
+        ))
+    }
+
+    async fn check_journal(&self) -> Result<Option<Finding>> {
+        let rows = self.reader.rows(Reading::JournalMode).await?;
+        let mode = rows.first().and_then(|row| row.try_get::<String, _>(0).ok());
+        Ok(match mode.as_deref() {
+            None | Some("wal") => None,
+            Some(mode) => Some(Finding::new(
+                Severity::Warning,
+                "W_JOURNAL",
+                format!(
+                    "{} is in journal mode {mode}: who looks waits for who writes",
+                    self.shared.place.file().display()
+                ),
+                "the next lock that is acquired puts it into WAL mode, if no other program keeps it open",
+            )),
+        })
+    }
+
+    /// Only where a network file system is allowed: else it is refused.
+    fn check_file_system(&self) -> Option<Finding> {
+        let name = network_file_system(&self.shared.place.file_system()?)?;
+        let directory = self.shared.place.directory().display();
+        Some(Finding::new(
+            Severity::Error,
+            "W_NETWORK_FS",
+            format!(
+                "{directory} is on {name}, a network file system: processes of other hosts are not excluded"
+            ),
+            "name a file on a disk of this host, or use a store with a server",
+        ))
+    }
+
+    fn check_boot(&self) -> Option<Finding> {
+        if self.shared.clock.boot().is_some() {
+            return None;
+        }
+        Some(Finding::new(
+            Severity::Info,
+            "I_BOOT_HIDDEN",
+            "this container hides the kernel's boot id: after a reboot a lease may have to be waited out",
+            "nothing to do: that takes one ttl at most",
+        ))
+    }
+}
+
+fn mode_of(path: &Path) -> Option<u32> {
+    rustix::fs::lstat(path).ok().map(|stat| stat.st_mode & 0o777)
+}

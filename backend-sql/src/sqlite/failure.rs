@@ -1,0 +1,217 @@
+//! What a failed statement means for who asked for it.
+
+use leasehold_core::{Error, ErrorKind};
+use std::path::Path;
+use std::time::Duration;
+
+/// What the statement was to do. A failure leaves open whether a write was applied, never whether a read was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    Reading,
+    Writing,
+}
+
+/// The primary result codes of SQLite that mean something here (<https://sqlite.org/rescode.html>). The driver enables
+/// the extended ones; their low byte is the primary.
+mod code {
+    pub(super) const ERROR: i32 = 1;
+    pub(super) const PERM: i32 = 3;
+    pub(super) const BUSY: i32 = 5;
+    pub(super) const LOCKED: i32 = 6;
+    pub(super) const NOMEM: i32 = 7;
+    pub(super) const READONLY: i32 = 8;
+    pub(super) const IOERR: i32 = 10;
+    pub(super) const CORRUPT: i32 = 11;
+    pub(super) const FULL: i32 = 13;
+    pub(super) const CANTOPEN: i32 = 14;
+    pub(super) const AUTH: i32 = 23;
+    pub(super) const NOTADB: i32 = 26;
+}
+
+/// True if another connection has the file locked; this one is as good as before.
+pub(super) fn is_busy(error: &sqlx::Error) -> bool {
+    matches!(primary_code(error), Some(code::BUSY | code::LOCKED))
+}
+
+/// True if the statement does not fit the file any more, as when somebody has dropped the table.
+pub(super) fn is_misfit(error: &sqlx::Error) -> bool {
+    primary_code(error) == Some(code::ERROR)
+}
+
+/// The error for who asked for the statement.
+pub(super) fn failure(error: sqlx::Error, doing: Doing, file: &Path, busy_timeout: Duration) -> Error {
+    let file = file.display();
+    let (kind, message, help) = match primary_code(&error) {
+        Some(code::BUSY | code::LOCKED) => (
+            ErrorKind::Unavailable,
+            format!("another process had {file} locked for all of {busy_timeout:?}"),
+            "find who keeps a transaction open in it, for instance with fuser; or lengthen busy_timeout",
+        ),
+        // Met while the change is written to the log: without its whole last frame it is not in the log.
+        Some(code::FULL) => {
+            (ErrorKind::Unavailable, format!("the disk under {file} is full"), "make room on it")
+        }
+        Some(code::READONLY) => (
+            ErrorKind::Unavailable,
+            format!("{file} cannot be written"),
+            "make the file, its side files and their directory writable",
+        ),
+        Some(code::CANTOPEN) => (
+            ErrorKind::Unavailable,
+            format!("SQLite cannot open {file}"),
+            "look at the rights of the file and its directory, and at the limit of open files",
+        ),
+        Some(code::NOMEM) => {
+            (ErrorKind::Unavailable, "SQLite has no memory left".to_owned(), "give the process more")
+        }
+        Some(code::NOTADB) => (
+            ErrorKind::Misconfigured,
+            format!("{file} is not a SQLite database"),
+            "name another file; this one was left as it is",
+        ),
+        Some(code::CORRUPT) => (
+            ErrorKind::Misconfigured,
+            format!("{file} is damaged"),
+            "stop all that use it, and move it away together with its -wal and -shm: a new one is made",
+        ),
+        Some(code::PERM | code::AUTH) => {
+            (ErrorKind::Denied, format!("SQLite may not use {file}"), "look at its rights")
+        }
+        // Once the last frame is in the log, a failed wait for the disk takes nothing back for sure: should all
+        // processes end before the next write, the one that opens the file next finds the frame and believes it.
+        Some(code::IOERR) => {
+            (unknown_if(doing), format!("the disk under {file} failed"), "look at the kernel's log")
+        }
+        Some(_) => (
+            ErrorKind::Misconfigured,
+            format!("SQLite refused a statement on {file}"),
+            "look at what else is in the file",
+        ),
+        None => return driver_failure(error, doing),
+    };
+    Error::new(kind, message).with_source(error).with_help(help)
+}
+
+fn driver_failure(error: sqlx::Error, doing: Doing) -> Error {
+    let (kind, message, help) = match error {
+        sqlx::Error::WorkerCrashed => (
+            unknown_if(doing),
+            "the thread that ran SQLite has ended",
+            "look at what it said on the standard error",
+        ),
+        sqlx::Error::Io(_) => {
+            (ErrorKind::Unavailable, "cannot start a thread for SQLite", "look at the limits of the process")
+        }
+        _ => (
+            ErrorKind::Misconfigured,
+            "a row of the table does not read as one of ours",
+            "look at who else writes to the table",
+        ),
+    };
+    Error::new(kind, message).with_source(error).with_help(help)
+}
+
+fn unknown_if(doing: Doing) -> ErrorKind {
+    match doing {
+        Doing::Reading => ErrorKind::Unavailable,
+        Doing::Writing => ErrorKind::Indeterminate,
+    }
+}
+
+fn primary_code(error: &sqlx::Error) -> Option<i32> {
+    let extended: i32 = error.as_database_error()?.code()?.parse().ok()?;
+    Some(extended & 0xff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::borrow::Cow;
+    use std::error::Error as StdError;
+    use std::fmt;
+
+    /// What the driver would report for this code.
+    #[derive(Debug)]
+    struct Reported(i32);
+
+    impl fmt::Display for Reported {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "code {}", self.0)
+        }
+    }
+
+    impl StdError for Reported {}
+
+    impl sqlx::error::DatabaseError for Reported {
+        fn message(&self) -> &str {
+            "reported"
+        }
+
+        fn code(&self) -> Option<Cow<'_, str>> {
+            Some(self.0.to_string().into())
+        }
+
+        fn kind(&self) -> sqlx::error::ErrorKind {
+            sqlx::error::ErrorKind::Other
+        }
+
+        fn as_error(&self) -> &(dyn StdError + Send + Sync + 'static) {
+            self
+        }
+
+        fn as_error_mut(&mut self) -> &mut (dyn StdError + Send + Sync + 'static) {
+            self
+        }
+
+        fn into_error(self: Box<Self>) -> Box<dyn StdError + Send + Sync + 'static> {
+            self
+        }
+    }
+
+    fn kinds(code: i32) -> (ErrorKind, ErrorKind) {
+        let kind = |doing| {
+            let error = sqlx::Error::Database(Box::new(Reported(code)));
+            failure(error, doing, Path::new("/x"), Duration::from_secs(2)).kind()
+        };
+        (kind(Doing::Reading), kind(Doing::Writing))
+    }
+
+    #[test]
+    fn each_code_says_what_to_do() {
+        use ErrorKind::{Denied, Indeterminate, Misconfigured, Unavailable};
+        let cases = [
+            (5, (Unavailable, Unavailable)),
+            (517, (Unavailable, Unavailable)),
+            (6, (Unavailable, Unavailable)),
+            (7, (Unavailable, Unavailable)),
+            (8, (Unavailable, Unavailable)),
+            (1032, (Unavailable, Unavailable)),
+            (13, (Unavailable, Unavailable)),
+            (14, (Unavailable, Unavailable)),
+            (10, (Unavailable, Indeterminate)),
+            (1034, (Unavailable, Indeterminate)),
+            (3, (Denied, Denied)),
+            (23, (Denied, Denied)),
+            (1, (Misconfigured, Misconfigured)),
+            (11, (Misconfigured, Misconfigured)),
+            (26, (Misconfigured, Misconfigured)),
+        ];
+        for (code, expected) in cases {
+            assert_eq!(kinds(code), expected, "code {code}");
+        }
+    }
+
+    #[test]
+    fn a_dead_driver_leaves_a_write_unknown() {
+        let kind = |doing| failure(sqlx::Error::WorkerCrashed, doing, Path::new("/x"), Duration::ZERO).kind();
+        assert_eq!(kind(Doing::Writing), ErrorKind::Indeterminate);
+        assert_eq!(kind(Doing::Reading), ErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn only_a_locked_file_leaves_the_connection_as_good_as_before() {
+        let busy = |code| is_busy(&sqlx::Error::Database(Box::new(Reported(code))));
+        assert!(busy(5) && busy(6) && busy(261) && busy(517));
+        assert!(!busy(10) && !busy(1) && !busy(13));
+    }
+}

@@ -1,0 +1,64 @@
+//! How the file is made: empty, for its owner alone, and by one process.
+
+use super::files::FileId;
+use super::place::{OUR_DIRECTORY, Place};
+use leasehold_core::Result;
+use rustix::fs::{CWD, FileType, Mode, mknodat, unlink};
+use rustix::io::Errno;
+use std::fs::{DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::time::{Duration, Instant};
+
+/// Making a file takes microseconds; somebody who locks the directory for longer is not one of us.
+const LOCKED_AT_MOST: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(1);
+
+impl Place {
+    /// Makes an empty file, which is an empty database, if there is none; and its directory, if that is our own.
+    ///
+    /// By `mknod`, which follows no link, leaves no moment in which others have rights, and opens nothing: closing a file
+    /// of its own would let go of all locks that other connections of this process have on it (`fcntl(2)`).
+    pub(super) fn create(&self) -> Result<()> {
+        self.make_our_directory()?;
+        let _alone = self.lock_directory()?;
+        if FileId::at(self.file()).is_some() {
+            return Ok(());
+        }
+        // Left by a file that is gone. SQLite would share the `-shm` with those who still have that file open.
+        for side_file in self.side_files() {
+            match unlink(&side_file) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(self.cannot("remove", &side_file, error)),
+            }
+        }
+        let mode = Mode::RUSR | Mode::WUSR;
+        mknodat(CWD, self.file(), FileType::RegularFile, mode, 0)
+            .map_err(|error| self.cannot("make", self.file(), error))
+    }
+
+    /// A mistyped path to any other directory would begin a second store beside the first, in which nobody is locked
+    /// out.
+    fn make_our_directory(&self) -> Result<()> {
+        if self.directory().exists() || self.directory().file_name() != Some(OUR_DIRECTORY.as_ref()) {
+            return Ok(());
+        }
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(self.directory());
+        made.map_err(|error| self.cannot("make", self.directory(), error))
+    }
+
+    /// One process at a time makes files: who comes later finds them. Ends with the value, and with the process.
+    fn lock_directory(&self) -> Result<File> {
+        let cannot = |error: io::Error| self.cannot("lock", self.directory(), error);
+        let directory = File::open(self.directory()).map_err(cannot)?;
+        let give_up = Instant::now() + LOCKED_AT_MOST;
+        loop {
+            match directory.try_lock() {
+                Ok(()) => return Ok(directory),
+                Err(TryLockError::WouldBlock) if Instant::now() < give_up => std::thread::sleep(PAUSE),
+                Err(TryLockError::WouldBlock) => return Err(cannot(Errno::AGAIN.into())),
+                Err(TryLockError::Error(error)) => return Err(cannot(error)),
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! SQLite: the table of leases in one file, for the processes of one host.
+//!
+//! | looking for | it is in |
+//! |---|---|
+//! | what a grant, a renewal, a release is | `acquire.sql`, `renew.sql`, `release.sql` |
+//! | how many callers share one statement | `writer.rs`, `batch.rs` |
+//! | which files are refused | `place.rs`, `schema.rs` |
+//! | what time it is, and which boot | `host_clock.rs` |
+//! | a file that is deleted under its users | `link.rs`, `files.rs` |
+//! | what an error of SQLite means | `failure.rs` |
+//!
+//! A statement that writes is a transaction of its own, and takes the lock of the file before it reads anything. If it
+//! cannot have it, SQLite waits by its busy time-out and then looks at the file anew (`btreeBeginTrans` in its sources
+//! turns `SQLITE_BUSY_SNAPSHOT` into a retry exactly if no transaction was open). So there is no `BEGIN` here: nothing
+//! that reads and then writes, nothing that fails because of what it has read, and nothing that a dropped future could
+//! leave open.
+
+mod batch;
+mod check;
+mod connection;
+mod failure;
+mod file_system;
+mod files;
+mod host_clock;
+mod link;
+mod making;
+mod options;
+mod place;
+mod reader;
+mod reads;
+mod schema;
+mod semantics;
+mod service;
+#[cfg(test)]
+mod tests;
+mod time_limit;
+mod writer;
+mod writes;
+
+use crate::lease::{Granting, Row};
+use batch::{Batch, plain};
+use failure::{Doing, failure};
+use host_clock::HostClock;
+use leasehold_core::{
+    Claim, Error, ErrorKind, FencingToken, LockName, Namespace, Result, Semantics, StoreUrl,
+};
+use options::{Options, TableName};
+use place::Place;
+use reader::Reader;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use writer::Writer;
+
+/// How long a statement may take beyond the waits for other writers: much longer than a disk takes that works.
+const DISK_WITHIN: Duration = Duration::from_secs(10);
+
+/// The table of leases.
+#[derive(Debug)]
+pub(crate) struct Table {
+    shared: Arc<Shared>,
+    reader: Arc<Reader>,
+    writer: Writer,
+    closed: AtomicBool,
+}
+
+/// What a table, its reader and its writer have in common.
+#[derive(Debug)]
+struct Shared {
+    options: Options,
+    place: Place,
+    namespace: Namespace,
+    clock: HostClock,
+    statements: Statements,
+}
+
+/// The statements for one table, comments taken out.
+#[derive(Debug)]
+struct Statements {
+    acquire: Batch,
+    renew: Batch,
+    release: Batch,
+    end_grant: Arc<str>,
+    look: Arc<str>,
+    list: Arc<str>,
+}
+
+impl Statements {
+    fn for_table(table: &TableName) -> Self {
+        Self {
+            acquire: Batch::new(include_str!("acquire.sql"), table, 3, 4),
+            renew: Batch::new(include_str!("renew.sql"), table, 2, 3),
+            release: Batch::new(include_str!("release.sql"), table, 2, 3),
+            end_grant: plain(include_str!("end_grant.sql"), table).into(),
+            look: plain(include_str!("look.sql"), table).into(),
+            list: plain(include_str!("list.sql"), table).into(),
+        }
+    }
+}
+
+impl Table {
+    pub(crate) fn new(url: &StoreUrl, namespace: &Namespace) -> Result<Self> {
+        Ok(Self::with_clock(Options::parse(url)?, namespace, HostClock::of_this_host()?))
+    }
+
+    fn with_clock(options: Options, namespace: &Namespace, clock: HostClock) -> Self {
+        let shared = Arc::new(Shared {
+            place: Place::new(&options),
+            namespace: namespace.clone(),
+            clock,
+            statements: Statements::for_table(&options.table),
+            options,
+        });
+        let reader = Arc::new(Reader::new(&shared));
+        Self { writer: Writer::new(&shared, &reader), reader, shared, closed: AtomicBool::new(false) }
+    }
+
+    /// Asks for the row of a claim's name. If it is refused because of a lease of an earlier boot, that lease is ended, and
+    /// the row is free for the next attempt.
+    pub(crate) async fn grant(&self, claim: &Claim) -> Result<Granting> {
+        self.check_open()?;
+        if let Some(token) = self.writer.grant(claim).await? {
+            return Ok(Granting::Granted(token));
+        }
+        let Some(seen) = self.see(claim.name()).await? else {
+            return Ok(Granting::Refused(None));
+        };
+        if seen.of_another_boot {
+            self.writer.end_grant(claim.name(), seen.row.token).await?;
+        }
+        Ok(Granting::Refused(Some(seen.row)))
+    }
+
+    /// Extends leases; for each claim, in their order, its token if it still had one.
+    pub(crate) async fn renew(&self, claims: &[Claim]) -> Vec<Result<Option<FencingToken>>> {
+        let renewed = match self.check_open() {
+            Ok(()) => self.writer.renew(claims).await,
+            Err(error) => Err(error),
+        };
+        renewed.unwrap_or_else(|error| claims.iter().map(|_| Err(error.clone())).collect())
+    }
+
+    /// Ends a claim's lease; false if it had none.
+    pub(crate) async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
+        self.check_open()?;
+        self.writer.release(claim, linger).await
+    }
+
+    /// Ends the grant with this token, and any linger after it; false if there was nothing to end.
+    pub(crate) async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
+        self.check_open()?;
+        self.writer.end_grant(name, token).await
+    }
+
+    pub(crate) async fn look(&self, name: &LockName) -> Result<Option<Row>> {
+        Ok(self.see(name).await?.map(|seen| seen.row))
+    }
+
+    /// The rows whose names begin so, in the order of their bytes.
+    pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<Row>> {
+        let seen = self.see_all(self.namespace().stored(prefix).as_bytes()).await?;
+        Ok(seen.into_iter().map(|seen| seen.row).collect())
+    }
+
+    /// Makes the file and the table if they are missing.
+    pub(crate) async fn init(&self) -> Result<()> {
+        self.check_open()?;
+        self.writer.open().await
+    }
+
+    pub(crate) fn init_script(&self) -> String {
+        let create = schema::create_statement(&self.shared.options.table);
+        format!("PRAGMA journal_mode = WAL;\n\n{create}")
+    }
+
+    /// Gives the connections back. What was asked for before is done.
+    pub(crate) async fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.writer.close().await;
+        self.reader.close().await;
+    }
+
+    pub(crate) fn semantics(&self) -> Semantics {
+        semantics::semantics(self.shared.options.allow_network_fs)
+    }
+
+    pub(crate) fn namespace(&self) -> &Namespace {
+        &self.shared.namespace
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Closed, "the store was closed").with_help("open it again"));
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// How long one statement may take: two waits for other writers, as when the file must be made first, and the disk.
+    fn answers_within(&self) -> Duration {
+        self.options.busy_timeout * 2 + DISK_WITHIN
+    }
+
+    fn stored_name(&self, name: &LockName) -> Vec<u8> {
+        self.namespace.stored(name.as_str()).into_bytes()
+    }
+
+    fn unreadable(&self, error: sqlx::Error) -> Error {
+        let file = self.place.file();
+        failure(error, Doing::Reading, file, self.options.busy_timeout)
+    }
+}

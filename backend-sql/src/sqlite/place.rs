@@ -1,0 +1,213 @@
+//! Where the file lies, and whether it may lie there. Looked at before SQLite is, so that what is refused is left as it
+//! was.
+
+use super::file_system::network_file_system;
+use super::files::FileId;
+use super::options::Options;
+use leasehold_core::{Error, ErrorKind, Result};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Stat, StatFs, accessat, lstat, statfs};
+use rustix::io::Errno;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The name of the only directory that may be missing: our own, which is made with the file.
+pub(super) const OUR_DIRECTORY: &str = "leasehold";
+const STICKY: u32 = 0o1000;
+const EVERYONE_MAY_WRITE: u32 = 0o002;
+
+/// A path to a store, and the directory that it is in.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    file: PathBuf,
+    directory: PathBuf,
+    allow_network_fs: bool,
+}
+
+impl Place {
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            directory: options.file.parent().unwrap_or(Path::new("/")).to_owned(),
+            file: options.file.clone(),
+            allow_network_fs: options.allow_network_fs,
+        }
+    }
+
+    pub(super) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The file, if it is there and is one to keep locks in; `None` if there is none yet.
+    pub(super) fn find(&self) -> Result<Option<FileId>> {
+        if !self.check_directory()? {
+            return Ok(None);
+        }
+        match lstat(&self.file) {
+            Ok(stat) => self.check_file(&stat).map(|()| Some(FileId::of(&stat))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(self.cannot("look at", &self.file, error)),
+        }
+    }
+
+    /// The files that SQLite keeps beside the file while it is open.
+    pub(super) fn side_files(&self) -> [PathBuf; 2] {
+        ["-wal", "-shm"].map(|suffix| {
+            let mut path = self.file.as_os_str().to_owned();
+            path.push(suffix);
+            path.into()
+        })
+    }
+
+    pub(super) fn file_system(&self) -> Option<StatFs> {
+        statfs(&self.directory).ok()
+    }
+
+    /// False if it is ours to make; then what it will be made in has been looked at.
+    fn check_directory(&self) -> Result<bool> {
+        if self.directory.ends_with(OUR_DIRECTORY) && !self.directory.exists() {
+            let existing = self.directory.ancestors().find(|above| above.exists());
+            return self.check_existing(existing.unwrap_or(&self.directory)).map(|()| false);
+        }
+        self.check_existing(&self.directory).map(|()| true)
+    }
+
+    fn check_existing(&self, directory: &Path) -> Result<()> {
+        let shown = directory.display();
+        let stat = match rustix::fs::stat(directory) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => {
+                return Err(refused(
+                    format!("the directory {shown} does not exist"),
+                    format!("make it, for instance with: mkdir -p -m 700 {shown}"),
+                ));
+            }
+            Err(error) => return Err(self.cannot("look at", directory, error)),
+        };
+        if kind(&stat) != FileType::Directory {
+            return Err(refused(format!("{shown} is not a directory"), "name a file in one"));
+        }
+        if stat.st_mode & EVERYONE_MAY_WRITE != 0 && stat.st_mode & STICKY == 0 {
+            return Err(refused(
+                format!("everyone may replace files in the directory {shown}"),
+                format!("take that right away with: chmod o-w {shown}"),
+            ));
+        }
+        self.check_file_system(directory)?;
+        self.check_rights(directory, Access::WRITE_OK | Access::EXEC_OK)
+    }
+
+    fn check_file_system(&self, directory: &Path) -> Result<()> {
+        let at = statfs(directory).map_err(|error| self.cannot("look at", directory, error))?;
+        match network_file_system(&at) {
+            Some(name) if !self.allow_network_fs => Err(on_network_file_system(directory, name)),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_file(&self, stat: &Stat) -> Result<()> {
+        let file = self.file.display();
+        match kind(stat) {
+            FileType::RegularFile => {}
+            FileType::Directory => {
+                return Err(refused(format!("{file} is a directory"), "name a file in it"));
+            }
+            FileType::Symlink => {
+                return Err(refused(
+                    format!("{file} is a symbolic link"),
+                    "name the file itself: whoever turned the link elsewhere would split the locks in two",
+                ));
+            }
+            _ => {
+                return Err(refused(format!("{file} is not a regular file"), "name another one"));
+            }
+        }
+        if stat.st_nlink > 1 {
+            return Err(refused(
+                format!("{file} has {} names (hard links)", stat.st_nlink),
+                "keep one: under each name it would have side files of its own, which damages the database",
+            ));
+        }
+        self.check_owner(stat)?;
+        self.check_rights(&self.file, Access::READ_OK | Access::WRITE_OK)
+    }
+
+    /// Where everyone may make files, somebody else may have made this one, and can free every lock in it.
+    fn check_owner(&self, stat: &Stat) -> Result<()> {
+        let ours = [0, rustix::process::geteuid().as_raw()].contains(&stat.st_uid);
+        let shared = rustix::fs::stat(&self.directory).is_ok_and(|at| at.st_mode & EVERYONE_MAY_WRITE != 0);
+        if ours || !shared {
+            return Ok(());
+        }
+        Err(refused(
+            format!(
+                "{} belongs to the user {}, in a directory where everyone may make files",
+                self.file.display(),
+                stat.st_uid
+            ),
+            "name a file in a directory of your own",
+        ))
+    }
+
+    /// Asked for beforehand because SQLite opens a file that it may not write for reading, and fails later.
+    fn check_rights(&self, path: &Path, rights: Access) -> Result<()> {
+        accessat(CWD, path, rights, AtFlags::EACCESS).map_err(|error| self.cannot("write to", path, error))
+    }
+
+    pub(super) fn cannot(&self, doing: &str, path: &Path, error: impl Into<io::Error>) -> Error {
+        let error = error.into();
+        let (kind, help) = match Errno::from_io_error(&error) {
+            Some(Errno::ACCESS | Errno::PERM) => (
+                ErrorKind::Denied,
+                "the file and its directory must be writable: SQLite keeps two side files there",
+            ),
+            Some(Errno::ROFS) => (ErrorKind::Unavailable, "mount the file system for writing"),
+            Some(Errno::NOTDIR | Errno::LOOP | Errno::NAMETOOLONG) => {
+                (ErrorKind::Misconfigured, "correct the path")
+            }
+            Some(Errno::AGAIN) => (
+                ErrorKind::Unavailable,
+                "another program keeps it locked: find it with fuser, or name a file elsewhere",
+            ),
+            _ => (ErrorKind::Unavailable, "look at the file system"),
+        };
+        Error::new(kind, format!("cannot {doing} {}", path.display())).with_source(error).with_help(help)
+    }
+}
+
+fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+fn refused(problem: String, fix: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::Misconfigured, problem).with_help(fix)
+}
+
+fn on_network_file_system(directory: &Path, name: &str) -> Error {
+    refused(
+        format!(
+            "{} is on {name}, a network file system, where SQLite cannot exclude processes of other hosts",
+            directory.display()
+        ),
+        "name a file on a disk of this host, or use a store with a server; if only this host uses the file, and its locks \
+         hold there, add allow_network_fs=yes",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_file_system_is_refused_by_name_and_with_two_ways_out() {
+        let error = on_network_file_system(Path::new("/mnt/home"), "NFS");
+        assert_eq!(error.kind(), ErrorKind::Misconfigured);
+        assert_eq!(
+            error.to_string(),
+            "/mnt/home is on NFS, a network file system, where SQLite cannot exclude processes of other hosts"
+        );
+        assert!(error.help().is_some_and(|help| help.contains("allow_network_fs=yes")));
+    }
+}

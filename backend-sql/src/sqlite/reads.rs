@@ -1,0 +1,92 @@
+//! What is read: rows, and how they stand.
+
+use super::Table;
+use super::host_clock::{HostClock, HostTime};
+use super::reader::Reading;
+use crate::lease::{Row, Standing};
+use leasehold_core::{FencingToken, LockName, OwnerId, Result};
+use sqlx::Row as _;
+use sqlx::sqlite::SqliteRow;
+use std::time::{Duration, SystemTime};
+
+/// A row, and whether it is free only because it is of another boot: then it does not say so by itself.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) row: Row,
+    pub(super) of_another_boot: bool,
+}
+
+impl Table {
+    pub(super) async fn see(&self, name: &LockName) -> Result<Option<Seen>> {
+        let reading = Reading::Row(self.shared.stored_name(name));
+        Ok(self.read(reading).await?.pop())
+    }
+
+    /// The rows whose stored names begin so.
+    pub(super) async fn see_all(&self, prefix: &[u8]) -> Result<Vec<Seen>> {
+        self.read(Reading::RowsThatBegin(prefix.to_vec())).await
+    }
+
+    /// The clock is read after the rows were: see [`HostClock::is_of_another_boot`].
+    async fn read(&self, reading: Reading) -> Result<Vec<Seen>> {
+        self.check_open()?;
+        let rows = self.reader.rows(reading).await?;
+        let clock = &self.shared.clock;
+        let now = clock.now();
+        let seen: Result<_, _> = rows.iter().map(|row| read_row(row, clock, now)).collect();
+        seen.map_err(|error| self.shared.unreadable(error))
+    }
+}
+
+fn read_row(row: &SqliteRow, clock: &HostClock, now: HostTime) -> Result<Seen, sqlx::Error> {
+    let [token, ends_at, linger_until, written_at, acquired_at] =
+        [2, 3, 4, 5, 7].map(|column| row.try_get::<i64, _>(column));
+    let boot: Option<&str> = row.try_get(6)?;
+    let of_another_boot = clock.is_of_another_boot(HostTime(written_at?), boot, now);
+    Ok(Seen {
+        row: Row {
+            stored_name: text(row.try_get(0)?)?,
+            owner: read_owner(row.try_get(1)?)?,
+            token: read_token(token?)?,
+            standing: if of_another_boot {
+                Standing::Free
+            } else {
+                standing(HostTime(ends_at?), HostTime(linger_until?), now)
+            },
+            holder: row.try_get(8)?,
+            acquired_at: unix_time(acquired_at?),
+        },
+        of_another_boot,
+    })
+}
+
+fn standing(ends_at: HostTime, linger_until: HostTime, now: HostTime) -> Standing {
+    if ends_at > now {
+        Standing::Held { ends_in: ends_at.since(now) }
+    } else if linger_until > now {
+        Standing::Lingering { ends_in: linger_until.since(now) }
+    } else {
+        Standing::Free
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<String, sqlx::Error> {
+    std::str::from_utf8(bytes).map(str::to_owned).map_err(decode)
+}
+
+pub(super) fn read_owner(bytes: &[u8]) -> Result<OwnerId, sqlx::Error> {
+    let bytes = bytes.try_into().map_err(decode)?;
+    Ok(OwnerId::from_u128(u128::from_be_bytes(bytes)))
+}
+
+pub(super) fn read_token(number: i64) -> Result<FencingToken, sqlx::Error> {
+    u64::try_from(number).map(FencingToken::new).map_err(decode)
+}
+
+fn unix_time(micros: i64) -> Option<SystemTime> {
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(u64::try_from(micros).ok()?))
+}
+
+fn decode(error: impl std::error::Error + Send + Sync + 'static) -> sqlx::Error {
+    sqlx::Error::Decode(Box::new(error))
+}

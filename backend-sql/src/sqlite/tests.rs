@@ -1,0 +1,323 @@
+//! What needs a hand on the clock or on the queue of the writer. The rest is tested from outside.
+
+use super::link::Link;
+use super::*;
+use crate::lease::Standing;
+use leasehold_core::OwnerId;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::SystemTime;
+use tempfile::TempDir;
+
+const TTL: Duration = Duration::from_secs(30);
+
+struct Store {
+    directory: TempDir,
+}
+
+impl Store {
+    fn new() -> Self {
+        Self { directory: tempfile::tempdir().unwrap() }
+    }
+
+    fn url(&self) -> StoreUrl {
+        let file = self.directory.path().join("locks.db");
+        StoreUrl::parse(&format!("sqlite:{}", file.display())).unwrap()
+    }
+
+    fn table(&self, clock: HostClock) -> Table {
+        Table::with_clock(Options::parse(&self.url()).unwrap(), &Namespace::default(), clock)
+    }
+
+    fn table_now(&self) -> Table {
+        self.table(HostClock::for_test(Some("boot"), SystemTime::now))
+    }
+
+    /// Keeps every other writer out.
+    async fn lock_file(&self) -> SqliteConnection {
+        let file = self.url().path().unwrap();
+        let options = SqliteConnectOptions::new().filename(file);
+        let mut raw = options.connect().await.unwrap();
+        raw.execute("BEGIN IMMEDIATE").await.unwrap();
+        raw
+    }
+
+    async fn unlock_file(&self, raw: &mut SqliteConnection) {
+        raw.execute("ROLLBACK").await.unwrap();
+    }
+
+    fn length(&self, suffix: &str) -> u64 {
+        let file = self.directory.path().join(format!("locks.db{suffix}"));
+        std::fs::metadata(file).unwrap().len()
+    }
+}
+
+fn claim(name: &str) -> Claim {
+    let owner = OwnerId::random().unwrap();
+    Claim::new(LockName::new(name).unwrap(), owner, TTL, "{}".into())
+}
+
+async fn granted(table: &Table, claim: &Claim) -> u64 {
+    match table.grant(claim).await.unwrap() {
+        Granting::Granted(token) => token.get(),
+        Granting::Refused(row) => panic!("refused: {row:?}"),
+    }
+}
+
+/// How the row stood that refused the claim.
+async fn refused(table: &Table, claim: &Claim) -> Standing {
+    match table.grant(claim).await.unwrap() {
+        Granting::Granted(token) => panic!("granted: {token}"),
+        Granting::Refused(row) => row.unwrap().standing,
+    }
+}
+
+#[tokio::test]
+async fn a_wall_clock_that_steps_moves_no_lease_and_takes_no_token_back() {
+    let store = Store::new();
+    let at = |wall| store.table(HostClock::for_test(Some("boot"), wall));
+    let today = at(SystemTime::now);
+    let in_2200 = at(|| SystemTime::UNIX_EPOCH + Duration::from_secs(230 * 31_557_600));
+    let in_1970 = at(|| SystemTime::UNIX_EPOCH);
+    let before_1970 = at(|| SystemTime::UNIX_EPOCH - Duration::from_secs(1));
+
+    let held = claim("a");
+    let mut last = granted(&today, &held).await;
+    for table in [&in_2200, &in_1970, &before_1970] {
+        let standing = refused(table, &claim("a")).await;
+        assert!(matches!(standing, Standing::Held { ends_in } if ends_in <= TTL));
+    }
+    assert!(today.release(&held, Duration::ZERO).await.unwrap());
+    for table in [&in_2200, &in_1970, &before_1970, &today] {
+        let next = claim("a");
+        let token = granted(table, &next).await;
+        assert!(token > last, "{token} after {last}");
+        last = token;
+        assert!(table.release(&next, Duration::ZERO).await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_reboot_ends_what_was_held_and_what_lingered() {
+    let store = Store::new();
+    let boot = |boot| store.table(HostClock::for_test(Some(boot), SystemTime::now));
+    let (first, second) = (boot("first"), boot("second"));
+    let (held, lingering) = (claim("held"), claim("lingering"));
+    granted(&first, &held).await;
+    granted(&first, &lingering).await;
+    assert!(first.release(&lingering, TTL).await.unwrap());
+    for name in ["held", "lingering"] {
+        // Once to end what was left behind, and once to be granted.
+        assert_eq!(refused(&second, &claim(name)).await, Standing::Free);
+        granted(&second, &claim(name)).await;
+    }
+}
+
+#[tokio::test]
+async fn containers_that_hide_the_boot_exclude_each_other() {
+    let store = Store::new();
+    let hidden = || store.table(HostClock::for_test(None, SystemTime::now));
+    let (one, other, host) = (hidden(), hidden(), store.table_now());
+    granted(&one, &claim("a")).await;
+    for table in [&other, &host] {
+        let standing = refused(table, &claim("a")).await;
+        assert!(matches!(standing, Standing::Held { .. }));
+    }
+    granted(&host, &claim("b")).await;
+    let standing = refused(&one, &claim("b")).await;
+    assert!(matches!(standing, Standing::Held { .. }));
+}
+
+#[tokio::test]
+async fn a_released_name_is_free_for_a_process_whose_look_at_the_clock_is_older() {
+    let store = Store::new();
+    let table = store.table_now();
+    let behind = HostClock::for_test(Some("boot"), SystemTime::now).behind_by(Duration::from_secs(5));
+    let waited_long = store.table(behind);
+    let held = claim("a");
+    granted(&table, &held).await;
+    assert!(table.release(&held, Duration::ZERO).await.unwrap());
+    granted(&waited_long, &claim("a")).await;
+}
+
+#[tokio::test]
+async fn only_the_grant_that_is_meant_is_ended_and_only_once() {
+    let store = Store::new();
+    let table = store.table_now();
+    let held = claim("a");
+    let token = FencingToken::new(granted(&table, &held).await);
+    let other = FencingToken::new(token.get() - 1);
+    assert!(!table.end_grant(held.name(), other).await.unwrap());
+    assert!(matches!(refused(&table, &claim("a")).await, Standing::Held { .. }));
+    assert!(table.end_grant(held.name(), token).await.unwrap());
+    assert!(!table.end_grant(held.name(), token).await.unwrap());
+    granted(&table, &claim("a")).await;
+}
+
+#[tokio::test]
+async fn connections_are_set_up_as_promised() {
+    let store = Store::new();
+    let shared = Arc::clone(&store.table_now().shared);
+    let reader = Arc::new(Reader::new(&shared));
+    let links = [(Link::of_writer(&shared, &reader), 0), (Link::of_reader(&shared), 1)];
+    for (mut link, query_only) in links {
+        let expected =
+            [("synchronous", 2), ("trusted_schema", 0), ("busy_timeout", 2000), ("query_only", query_only)];
+        for (pragma, value) in expected {
+            let query = || sqlx::query(AssertSqlSafe(format!("PRAGMA {pragma}")));
+            let rows = link.rows(query).await.unwrap();
+            let set: i64 = sqlx::Row::get(&rows[0], 0);
+            assert_eq!(set, value, "{pragma}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn those_who_ask_while_somebody_writes_share_one_transaction() {
+    let store = Store::new();
+    let table = Arc::new(store.table_now());
+    granted(&table, &claim("first")).await;
+    let before = store.length("-wal");
+    let claims: Vec<Claim> = (0..64).map(|number| claim(&format!("n{number}"))).collect();
+
+    let mut raw = store.lock_file().await;
+    let mut asking = tokio::task::JoinSet::new();
+    for claim in claims.clone() {
+        let table = Arc::clone(&table);
+        asking.spawn(async move { granted(&table, &claim).await });
+    }
+    // Each task has asked once it was polled; the first one's turn waits for the file.
+    tokio::task::yield_now().await;
+    store.unlock_file(&mut raw).await;
+    assert_eq!(asking.join_all().await.len(), claims.len());
+
+    // Each transaction writes a page at least to the log; 64 rows fit in few pages.
+    let pages = (store.length("-wal") - before) / 4096;
+    assert!(pages < 16, "{pages} pages for 64 claims");
+    for name in claims {
+        refused(&table, &claim(name.name().as_str())).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_released_and_asked_for_in_one_turn_changes_hands_in_it() {
+    let store = Store::new();
+    let table = store.table_now();
+    let held = claim("a");
+    granted(&table, &held).await;
+    let mut raw = store.lock_file().await;
+    let other = claim("other");
+    let next = claim("a");
+    let mut first = pin!(granted(&table, &other));
+    poll_once(&mut first).await;
+    // Until the task has taken up the first alone.
+    tokio::task::yield_now().await;
+    let mut asked = pin!(granted(&table, &next));
+    poll_once(&mut asked).await;
+    let mut given = pin!(table.release(&held, Duration::ZERO));
+    poll_once(&mut given).await;
+    store.unlock_file(&mut raw).await;
+    let (_, token, released) = tokio::join!(first, asked, given);
+    assert!(token > 0 && released.unwrap());
+}
+
+#[tokio::test]
+async fn an_attempt_that_was_given_up_in_the_queue_is_not_made() {
+    let store = Store::new();
+    let table = store.table_now();
+    granted(&table, &claim("first")).await;
+    let mut raw = store.lock_file().await;
+    let (other, left) = (claim("other"), claim("left"));
+    let mut first = pin!(granted(&table, &other));
+    poll_once(&mut first).await;
+    tokio::task::yield_now().await;
+    {
+        let mut asked = pin!(table.grant(&left));
+        poll_once(&mut asked).await;
+    }
+    store.unlock_file(&mut raw).await;
+    first.await;
+    granted(&table, &claim("last")).await;
+    assert!(table.look(left.name()).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_caller_who_asks_and_does_not_listen_holds_up_nobody() {
+    let store = Store::new();
+    let table = store.table_now();
+    granted(&table, &claim("first")).await;
+    let unheard = claim("unheard");
+    let mut asked = pin!(table.grant(&unheard));
+    poll_once(&mut asked).await;
+    for name in ["a", "b"] {
+        let heard = claim(name);
+        let soon = tokio::time::timeout(Duration::from_secs(5), granted(&table, &heard));
+        soon.await.unwrap();
+    }
+    assert!(table.look(unheard.name()).await.unwrap().is_some());
+    assert!(matches!(asked.await.unwrap(), Granting::Granted(_)));
+}
+
+#[test]
+fn a_runtime_that_ends_leaves_its_callers_uncertain_and_the_store_usable() {
+    let store = Store::new();
+    let table = Arc::new(store.table_now());
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (one, other) = (runtime(), runtime());
+    one.block_on(granted(&table, &claim("first")));
+    let mut raw = other.block_on(store.lock_file());
+    // The task is on the one runtime, and waits for the file; the caller is on the other.
+    let asking = {
+        let table = Arc::clone(&table);
+        other.spawn(async move { table.grant(&claim("a")).await.map(|_| ()) })
+    };
+    one.shutdown_timeout(Duration::from_secs(5));
+    let error = other.block_on(asking).unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate);
+    other.block_on(store.unlock_file(&mut raw));
+    other.block_on(granted(&table, &claim("b")));
+}
+
+/// Time stands still but for the limit, which is over at once: as if the disk did not answer.
+#[tokio::test(start_paused = true)]
+async fn a_call_ends_although_the_disk_does_not_answer() {
+    let store = Store::new();
+    let table = store.table_now();
+    let (held, other) = (claim("a"), claim("b"));
+    let errors = [
+        table.grant(&other).await.map(|_| ()).unwrap_err(),
+        table.renew(std::slice::from_ref(&held)).await.remove(0).unwrap_err(),
+        table.release(&held, Duration::ZERO).await.map(|_| ()).unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::Indeterminate);
+        assert_eq!(error.to_string(), "the database did not answer within 14s");
+    }
+    let error = table.look(held.name()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+}
+
+#[test]
+fn a_store_without_a_runtime_says_what_is_missing() {
+    let store = Store::new();
+    let table = store.table_now();
+    let held = claim("a");
+    let mut asked = pin!(table.renew(std::slice::from_ref(&held)));
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    let Poll::Ready(mut answers) = asked.as_mut().poll(&mut cx) else { panic!("asked of nobody") };
+    let error = answers.remove(0).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured);
+    assert_eq!(error.to_string(), "using a store needs a Tokio runtime, and there is none here");
+}
+
+async fn poll_once<F: Future + ?Sized>(future: &mut std::pin::Pin<&mut F>) {
+    poll_fn(|cx| {
+        assert!(future.as_mut().poll(cx).is_pending());
+        Poll::Ready(())
+    })
+    .await;
+}

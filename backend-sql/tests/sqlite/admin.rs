@@ -1,0 +1,146 @@
+//! The operator's side.
+
+use super::store::{Store, TTL, busy_for, claim, granted, is_about};
+use leasehold_core::{FencingToken, LossCause, Renewal, Severity};
+use std::time::{Duration, SystemTime};
+
+#[tokio::test]
+async fn who_looks_at_a_store_that_is_not_there_makes_none() {
+    let store = Store::new();
+    let backend = store.open();
+    let admin = backend.admin().unwrap();
+    assert!(admin.inspect(claim("a").name()).await.unwrap().is_none());
+    assert!(admin.list("").await.unwrap().is_empty());
+    assert!(admin.waiters(claim("a").name()).await.unwrap().is_empty());
+    assert!(admin.force_release(claim("a").name(), None).await.unwrap().is_none());
+    let found = admin.check().await.unwrap();
+    assert_eq!((found.len(), found[0].code), (1, "I_NEW"));
+    assert!(!store.file().exists());
+}
+
+#[tokio::test]
+async fn a_held_lock_is_shown_with_all_that_is_known() {
+    let store = Store::new();
+    let backend = store.open();
+    let held = claim("a");
+    let before = SystemTime::now();
+    let token = granted(&backend, &held).await;
+    let shown = backend.admin().unwrap().inspect(held.name()).await.unwrap();
+    let shown = shown.unwrap();
+    assert_eq!(shown.name, *held.name());
+    assert_eq!(shown.owner, Some(held.owner()));
+    assert_eq!(shown.token, Some(token));
+    assert_eq!((shown.holder.user.as_str(), shown.holder.pid), ("ada", 7));
+    assert!(is_about(shown.ends_in.unwrap(), TTL));
+    let since = shown.acquired_at.unwrap();
+    assert!(since + Duration::from_millis(1) >= before && since <= SystemTime::now());
+
+    backend.release(&held, Duration::ZERO).await.unwrap();
+    let shown = backend.admin().unwrap().inspect(held.name()).await.unwrap();
+    assert!(shown.is_none());
+}
+
+#[tokio::test]
+async fn a_lock_that_is_freed_by_force_goes_to_the_next_with_a_larger_token() {
+    let store = Store::new();
+    let backend = store.open();
+    let admin = backend.admin().unwrap();
+    let held = claim("a");
+    let token = granted(&backend, &held).await;
+    let broken = admin.force_release(held.name(), None).await.unwrap().unwrap();
+    assert_eq!((broken.owner, broken.token), (Some(held.owner()), Some(token)));
+    let lost = backend.renew(&[held]).await.remove(0).unwrap();
+    assert_eq!(lost, Renewal::Lost(LossCause::Gone));
+    assert!(granted(&backend, &claim("a")).await > token);
+}
+
+#[tokio::test]
+async fn a_lock_is_freed_only_if_it_is_the_grant_that_was_meant() {
+    let store = Store::new();
+    let backend = store.open();
+    let admin = backend.admin().unwrap();
+    let held = claim("a");
+    let token = granted(&backend, &held).await;
+    let other = FencingToken::new(token.get() + 1);
+    let broken = admin.force_release(held.name(), Some(other)).await.unwrap();
+    assert!(broken.is_none());
+    busy_for(&backend, &claim("a")).await;
+    let broken = admin.force_release(held.name(), Some(token)).await.unwrap();
+    assert!(broken.is_some());
+    granted(&backend, &claim("a")).await;
+}
+
+#[tokio::test]
+async fn force_ends_a_linger_too_and_finds_nothing_in_what_is_free() {
+    let store = Store::new();
+    let backend = store.open();
+    let admin = backend.admin().unwrap();
+    let held = claim("a");
+    granted(&backend, &held).await;
+    backend.release(&held, TTL).await.unwrap();
+    let broken = admin.force_release(held.name(), None).await.unwrap().unwrap();
+    assert_eq!(broken.owner, None);
+    assert!(admin.force_release(held.name(), None).await.unwrap().is_none());
+    granted(&backend, &claim("a")).await;
+}
+
+#[tokio::test]
+async fn a_sound_store_has_nothing_to_be_said_about() {
+    let store = Store::new();
+    let backend = store.open();
+    granted(&backend, &claim("a")).await;
+    assert_eq!(backend.admin().unwrap().check().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn check_says_who_else_may_use_the_file() {
+    let cases = [
+        (0o666, Severity::Error, "0666: everyone may free every lock"),
+        (0o660, Severity::Info, "0660: its group may free every lock"),
+        (0o644, Severity::Info, "0644: others may see who holds what"),
+    ];
+    for (mode, severity, expected) in cases {
+        let store = Store::new();
+        let backend = store.open();
+        granted(&backend, &claim("a")).await;
+        super::refusals::set_mode(&store.file(), mode);
+        let found = backend.admin().unwrap().check().await.unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].severity, found[0].code), (severity, "W_FILE_MODE"));
+        assert!(found[0].message.ends_with(expected), "{}", found[0].message);
+    }
+}
+
+#[tokio::test]
+async fn check_says_who_else_may_use_the_directory() {
+    let cases = [
+        (0o1777, Severity::Warning, "clean-up jobs delete old ones"),
+        (0o770, Severity::Info, "its group may replace the file"),
+    ];
+    for (mode, severity, expected) in cases {
+        let store = Store::new();
+        let backend = store.open();
+        granted(&backend, &claim("a")).await;
+        super::refusals::set_mode(store.directory(), mode);
+        let found = backend.admin().unwrap().check().await.unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].severity, found[0].code), (severity, "W_DIRECTORY"));
+        assert!(found[0].message.ends_with(expected), "{}", found[0].message);
+    }
+}
+
+#[tokio::test]
+async fn check_says_that_the_journal_is_no_log() {
+    let store = Store::new();
+    std::fs::write(store.file(), "").unwrap();
+    super::refusals::set_mode(&store.file(), 0o600);
+    let script = store.open().admin().unwrap().init_script().unwrap();
+    let (_, create) = script.split_once("\n\n").unwrap();
+    store.sql(create).await;
+    let backend = store.open();
+    let found = backend.admin().unwrap().check().await.unwrap();
+    assert_eq!((found.len(), found[0].code), (1, "W_JOURNAL"));
+    assert_eq!(found[0].severity, Severity::Warning);
+    granted(&backend, &claim("a")).await;
+    assert_eq!(store.open().admin().unwrap().check().await.unwrap(), []);
+}

@@ -1,0 +1,119 @@
+//! What an attempt does in each state of a row.
+
+use super::store::{Store, TIME_PASSES, TTL, busy_for, claim, claim_of, granted, is_about, only, sql};
+use leasehold_core::{Attempt, LossCause, OwnerId, Release, Renewal};
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_name_that_was_never_locked_is_granted() {
+    let store = Store::new();
+    let backend = store.open();
+    let token = granted(&backend, &claim("a")).await;
+    assert!(token.get() > 1_700_000_000_000_000, "seeded by the time: {token}");
+}
+
+#[tokio::test]
+async fn a_held_name_is_busy_until_its_lease_ends() {
+    let store = Store::new();
+    let backend = store.open();
+    granted(&backend, &claim("a")).await;
+    assert!(is_about(busy_for(&backend, &claim("a")).await, TTL));
+    granted(&backend, &claim("b")).await;
+}
+
+#[tokio::test]
+async fn the_same_claim_is_granted_again_with_the_same_token_and_a_whole_lease() {
+    let store = Store::new();
+    let backend = store.open();
+    let mine = claim("a");
+    let token = granted(&backend, &mine).await;
+    store.sql("UPDATE leasehold SET ends_at = ends_at - 20000000").await;
+    assert_eq!(granted(&backend, &mine).await, token);
+    assert!(is_about(busy_for(&backend, &claim("a")).await, TTL));
+}
+
+#[tokio::test]
+async fn granting_again_does_not_shorten_a_longer_lease() {
+    let store = Store::new();
+    let backend = store.open();
+    let owner = OwnerId::random().unwrap();
+    let long = Duration::from_secs(600);
+    granted(&backend, &claim_of("a", owner, long)).await;
+    granted(&backend, &claim_of("a", owner, TTL)).await;
+    assert!(is_about(busy_for(&backend, &claim("a")).await, long));
+}
+
+#[tokio::test]
+async fn an_ended_lease_goes_to_the_next_with_a_larger_token() {
+    let store = Store::new();
+    let backend = store.open();
+    let first = granted(&backend, &claim("a")).await;
+    store.sql(TIME_PASSES).await;
+    let second = granted(&backend, &claim("a")).await;
+    assert!(second > first);
+}
+
+#[tokio::test]
+async fn a_claim_whose_lease_has_ended_is_granted_with_a_new_token() {
+    let store = Store::new();
+    let backend = store.open();
+    let mine = claim("a");
+    let first = granted(&backend, &mine).await;
+    store.sql(TIME_PASSES).await;
+    assert!(granted(&backend, &mine).await > first);
+}
+
+#[tokio::test]
+async fn a_token_grows_by_one_at_least_when_the_clock_has_not_caught_up() {
+    let store = Store::new();
+    let backend = store.open();
+    let mine = claim("a");
+    granted(&backend, &mine).await;
+    backend.release(&mine, Duration::ZERO).await.unwrap();
+    let ahead = 9_000_000_000_000_000_i64;
+    store.sql(&format!("UPDATE leasehold SET token = {ahead}")).await;
+    let token = granted(&backend, &claim("a")).await;
+    assert_eq!(token.get(), 9_000_000_000_000_001);
+}
+
+#[tokio::test]
+async fn used_up_tokens_are_said_and_harm_no_other_name() {
+    let store = Store::new();
+    let backend = store.open();
+    let mine = claim("a");
+    granted(&backend, &mine).await;
+    backend.release(&mine, Duration::ZERO).await.unwrap();
+    store.sql("UPDATE leasehold SET token = (1 << 53) - 1").await;
+    let (used_up, other) = (claim("a"), claim("b"));
+    let (error, granted) = tokio::join!(backend.try_acquire(&used_up), backend.try_acquire(&other));
+    assert_eq!(error.unwrap_err().to_string(), "the fencing tokens of this name are used up");
+    assert!(matches!(granted.unwrap(), Attempt::Granted(_)));
+}
+
+#[tokio::test]
+async fn a_row_that_was_deleted_is_made_again_with_a_larger_token() {
+    let store = Store::new();
+    let backend = store.open();
+    let mine = claim("a");
+    let first = granted(&backend, &mine).await;
+    store.sql("DELETE FROM leasehold").await;
+    let answer = only(&backend.renew(std::slice::from_ref(&mine)).await);
+    assert_eq!(answer, Renewal::Lost(LossCause::Gone));
+    assert_eq!(backend.release(&mine, Duration::ZERO).await.unwrap(), Release::NotHeld);
+    assert!(granted(&backend, &claim("a")).await > first);
+}
+
+#[tokio::test]
+async fn a_waiter_reads_and_does_not_write() {
+    let store = Store::new();
+    let backend = store.open();
+    granted(&backend, &claim("a")).await;
+    let waiter = claim("a");
+    busy_for(&backend, &waiter).await;
+    let mut raw = store.raw().await;
+    sql(&mut raw, "BEGIN IMMEDIATE").await;
+    // A write would now wait for two seconds, and fail.
+    assert!(is_about(busy_for(&backend, &waiter).await, TTL));
+    sql(&mut raw, "UPDATE leasehold SET ends_at = 0; COMMIT").await;
+    granted(&backend, &waiter).await;
+}

@@ -1,0 +1,42 @@
+//! A disk that is full, and one that fails.
+
+use super::store::{Store, claim, granted};
+use super::worker::Worker;
+
+/// Runs a worker on a file system of 128 KiB that nobody else sees.
+const SMALL_DISK: &str = "mount -t tmpfs -o size=128k,mode=700 small \"$STORE\"; exec \"$0\" \"$@\"";
+
+#[tokio::test]
+async fn a_full_disk_is_unavailable_and_grants_nothing() {
+    let store = Store::new();
+    let directory = store.directory().display();
+    let mount = SMALL_DISK.replace("$STORE", &directory.to_string());
+    let mut worker = Worker::start_under(&["unshare", "-U", "-r", "-m", "bash", "-c", &mount], &store.url());
+    assert!(worker.ask("try first").await.starts_with("granted"));
+    assert_eq!(worker.ask(&format!("fill {directory}/ballast")).await, "full");
+
+    let full = format!("Unavailable the disk under {} is full", store.file().display());
+    for _ in 0..3 {
+        assert_eq!(worker.ask("try a").await, full);
+    }
+    assert!(worker.ask("try first").await.starts_with("busy"));
+
+    assert_eq!(worker.ask(&format!("remove {directory}/ballast")).await, "removed");
+    assert!(worker.ask("try a").await.starts_with("granted"));
+}
+
+/// The shell's limit of a file's length makes a write fail in another way than for want of room.
+#[tokio::test]
+async fn a_failing_disk_leaves_the_outcome_unknown_and_grants_nothing() {
+    let store = Store::new();
+    let backend = store.open();
+    granted(&backend, &claim("first")).await;
+    let log = std::fs::metadata(store.side_file("-wal")).unwrap().len();
+    // The signal is ignored, so that the write fails instead of ending the process.
+    let limited = format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", log.div_ceil(1024));
+    let mut worker = Worker::start_under(&["bash", "-c", &limited], &store.url());
+    let failed = format!("Indeterminate the disk under {} failed", store.file().display());
+    assert_eq!(worker.ask("try a").await, failed);
+    assert_eq!(store.number("SELECT count(*) FROM leasehold").await, 1);
+    granted(&backend, &claim("a")).await;
+}

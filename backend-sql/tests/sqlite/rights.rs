@@ -1,0 +1,113 @@
+//! Who may read and write the file.
+
+use super::refusals::{mode_of, set_mode};
+use super::store::{Store, claim, granted};
+use super::worker::Worker;
+use std::os::unix::fs::chown;
+use std::path::Path;
+
+/// A user who is nobody in particular.
+const NOBODY: u32 = 65_534;
+
+#[tokio::test]
+async fn the_file_and_its_side_files_are_for_their_owner_alone() {
+    let store = Store::new();
+    let backend = store.open();
+    granted(&backend, &claim("a")).await;
+    for path in [store.file(), store.side_file("-wal"), store.side_file("-shm")] {
+        assert_eq!(mode_of(&path), 0o600, "{}", path.display());
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_its_group_shares_stays_so() {
+    let store = Store::new();
+    std::fs::write(store.file(), "").unwrap();
+    set_mode(&store.file(), 0o660);
+    let backend = store.open();
+    granted(&backend, &claim("a")).await;
+    for path in [store.file(), store.side_file("-wal"), store.side_file("-shm")] {
+        assert_eq!(mode_of(&path), 0o660, "{}", path.display());
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_may_not_be_written_is_denied() {
+    let store = open_to_nobody();
+    std::fs::write(store.file(), "").unwrap();
+    set_mode(&store.file(), 0o444);
+    let answer = ask_as_nobody(&store, "try a").await;
+    assert_eq!(answer, format!("Denied cannot write to {}", store.file().display()));
+}
+
+#[tokio::test]
+async fn a_directory_that_may_not_be_written_is_denied() {
+    let store = open_to_nobody();
+    set_mode(store.directory(), 0o555);
+    let answer = ask_as_nobody(&store, "try a").await;
+    let expected = format!("Denied cannot write to {}", store.directory().display());
+    set_mode(store.directory(), 0o755);
+    assert_eq!(answer, expected);
+    assert!(!store.file().exists());
+}
+
+#[tokio::test]
+async fn a_file_that_somebody_else_put_into_a_shared_directory_is_refused() {
+    if !is_root() {
+        return println!("making a file of another user takes root");
+    }
+    let store = Store::new();
+    let directory = store.directory().join("shared");
+    std::fs::create_dir(&directory).unwrap();
+    set_mode(&directory, 0o1777);
+    let file = directory.join("locks.db");
+    std::fs::write(&file, "").unwrap();
+    chown(&file, Some(NOBODY), None).unwrap();
+    let backend = super::store::open(&format!("sqlite:{}", file.display())).unwrap();
+    let error = backend.try_acquire(&claim("a")).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{} belongs to the user {NOBODY}, in a directory where everyone may make files",
+            file.display()
+        )
+    );
+    set_mode(&directory, 0o755);
+    granted(&backend, &claim("a")).await;
+}
+
+/// A store in a directory that a user without rights can reach and write to.
+fn open_to_nobody() -> Store {
+    let store = Store::new();
+    set_mode(store.directory(), 0o755);
+    if is_root() {
+        chown(store.directory(), Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    store
+}
+
+/// What a worker without the rights of root answers.
+async fn ask_as_nobody(store: &Store, question: &str) -> String {
+    if !is_root() {
+        return Worker::start(&store.url()).ask(question).await;
+    }
+    // The build directory may be closed to that user.
+    let program = tempfile::tempdir().unwrap();
+    set_mode(program.path(), 0o755);
+    let copy = program.path().join("worker");
+    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    let user = NOBODY.to_string();
+    let wrapper = ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"];
+    let mut worker = Worker::start_program(&wrapper, &copy, &store.url());
+    if is_root() && store.file().exists() {
+        chown(store.file(), Some(NOBODY), None).unwrap();
+    }
+    worker.ask(question).await
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|own| {
+        use std::os::unix::fs::MetadataExt as _;
+        own.uid() == 0
+    }) && Path::new("/root").exists()
+}

@@ -46,10 +46,11 @@ impl<Job: Send + 'static> Service<Job> {
     /// Tells the task something, if there is one, and waits until it has done it.
     pub(super) async fn tell(&self, job: impl FnOnce(Reply<()>) -> Job) {
         let (reply, done) = oneshot::channel();
-        if let Some(inbox) = self.inbox().as_ref() {
-            let _ = inbox.send(job(reply));
+        match self.inbox().as_ref() {
+            Some(inbox) => _ = inbox.send(job(reply)),
+            None => return,
         }
-        // An error means that there is none, or no longer.
+        // An error means that its runtime has ended, and the task with it.
         let _ = done.await;
     }
 

@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `prefix` + name | the owner: the layout of every lock that is made with `SET key value NX PX` |
 //! | `{prefix name}:holder` | the [record](crate::record) of its holder |
-//! | `{prefix name}:token` | the last token of the name |
+//! | `{prefix name}:token` | the last token of the name, and a mark while somebody waits |
+//! | `{prefix name}:queue` | the owners who wait, in their order |
+//! | `{prefix name}:waiters` | until when each of them keeps its place, and what it wants |
 //!
-//! All three lie in one slot of a cluster: the part of a key between its first braces decides the slot, or the whole
+//! All lie in one slot of a cluster: the part of a key between its first braces decides the slot, or the whole
 //! key if it has none. So `{`, `}` and `%` in a *name* are percent-encoded: a lock key has no braces of its own, and no
 //! name can be mistaken for another's record. With a prefix such as `{shop}:` the user has chosen the slot, and the
 //! braces around the name only set the companions apart.
@@ -16,6 +18,8 @@ use std::borrow::Cow;
 
 const HOLDER: &str = "}:holder";
 const TOKEN: &str = "}:token";
+const QUEUE: &str = "}:queue";
+const WAITERS: &str = "}:waiters";
 
 /// How names become keys.
 #[derive(Clone, Debug)]
@@ -31,6 +35,15 @@ pub(crate) struct LockKeys {
     pub(crate) lock: String,
     pub(crate) holder: String,
     pub(crate) token: String,
+    pub(crate) queue: String,
+    pub(crate) waiters: String,
+}
+
+impl LockKeys {
+    /// All of them, as the scripts that begin or end a hold want them.
+    pub(crate) fn all(&self) -> [&str; 5] {
+        [&self.lock, &self.holder, &self.token, &self.queue, &self.waiters]
+    }
 }
 
 impl Keys {
@@ -56,7 +69,14 @@ impl Keys {
             lock: [&self.prefix, &*name].concat(),
             holder: [&self.before_companion, &*name, HOLDER].concat(),
             token: [&self.before_companion, &*name, TOKEN].concat(),
+            queue: [&self.before_companion, &*name, QUEUE].concat(),
+            waiters: [&self.before_companion, &*name, WAITERS].concat(),
         }
+    }
+
+    /// The channel on which the waiters of this client hear of their grants.
+    pub(crate) fn channel(&self, client: &str) -> String {
+        format!("{}grants:{client}", self.prefix)
     }
 
     /// A pattern for `SCAN` that finds the holder records of all names that begin with `start`.
@@ -158,8 +178,9 @@ mod tests {
         for prefix in ["", "leasehold:", "{shop}:", "a{b}c"] {
             for name in ODD {
                 let keys = of(prefix, name);
-                assert_eq!(slot_of(&keys.lock), slot_of(&keys.holder), "{keys:?}");
-                assert_eq!(slot_of(&keys.lock), slot_of(&keys.token), "{keys:?}");
+                for key in keys.all() {
+                    assert_eq!(slot_of(&keys.lock), slot_of(key), "{keys:?}");
+                }
             }
         }
     }
@@ -170,7 +191,7 @@ mod tests {
             let mut all = std::collections::HashSet::new();
             for name in ODD {
                 let keys = of(prefix, name);
-                assert!(all.insert(keys.lock) && all.insert(keys.holder) && all.insert(keys.token));
+                assert!(keys.all().into_iter().all(|key| all.insert(key.to_owned())), "{keys:?}");
             }
         }
     }

@@ -42,7 +42,9 @@
 //! |---|---|---|
 //! | `leasehold:NAME` | the owner, 32 hexadecimal digits | as long as the lease |
 //! | `{leasehold:NAME}:holder` | owner, token, time of the grant, description of the holder | as long as the lease |
-//! | `{leasehold:NAME}:token` | the last token of the name | until the server's clock is a day past it |
+//! | `{leasehold:NAME}:token` | the last token of the name, with ` queue` behind it while somebody waits | until the server's clock is a day past it |
+//! | `{leasehold:NAME}:queue` | the owners who wait, in their order | until nobody waits, or for a minute without a heartbeat |
+//! | `{leasehold:NAME}:waiters` | until when each of them keeps its place, and what it asks for | likewise |
 //!
 //! The first is what every lock has that is made with `SET key value NX PX`: redis-py, redsync, node-redlock, rslock and
 //! we exclude each other if key and database agree. An empty prefix makes the key the name itself. Their grants have no
@@ -52,16 +54,16 @@
 //! lease of its holder would have ended, or its holder gives it up. Programs that know the first key only do not look at
 //! it.
 //!
-//! With a prefix that has a hash tag, such as `{shop}:`, the companions are `{shop}:{NAME}:holder` and
-//! `{shop}:{NAME}:token`. The characters `{`, `}` and `%` of a name are percent-encoded in its keys.
+//! With a prefix that has a hash tag, such as `{shop}:`, the companions are `{shop}:{NAME}:holder` and so on. The characters `{`, `}` and `%` of a name are percent-encoded in its keys.
 //!
 //! # Rights
 //!
 //! All that is needed, for the default prefix; nothing of it reaches other keys:
 //!
 //! ```text
-//! ACL SETUSER locker on >PASSWORD resetkeys ~leasehold:* ~{leasehold:* resetchannels -@all \
-//!     +eval +evalsha +set +get +del +pexpire +pttl +time +ping +scan +type
+//! ACL SETUSER locker on >PASSWORD resetkeys ~leasehold:* ~{leasehold:* resetchannels &leasehold:* -@all \
+//!     +eval +evalsha +set +get +mget +del +pexpire +pttl +time +ping +scan +type \
+//!     +zadd +zscore +zrange +zpopmin +zrem +hset +hget +hdel +publish +subscribe
 //! ```
 //!
 //! `+select` for a database other than 0; `+config|get` lets `check` see the settings; without `+scan` there is no list,
@@ -70,6 +72,7 @@
 
 mod keys;
 mod link;
+mod mailbox;
 mod record;
 mod refusal;
 mod reply;

@@ -1,26 +1,39 @@
 //! What the replies of the scripts mean.
 
+use crate::mailbox::Place;
 use crate::record::Record;
 use leasehold_core::{
-    Attempt, Busy, Error, ErrorKind, FencingToken, Grant, LockName, LockStatus, LossCause, Release, Renewal,
-    Result,
+    Attempt, Busy, Error, ErrorKind, FencingToken, Grant, HolderInfo, LockName, LockStatus, LossCause, OwnerId,
+    Release, Renewal, Result, Waiter,
 };
 use redis::Value;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// The reply of `acquire.lua`: a token as text, or the milliseconds that somebody else's lease has left.
-pub(crate) fn attempt(reply: &Value) -> Result<Attempt> {
+/// The reply of `acquire.lua`: a token as text, or the milliseconds that somebody else's lease has left, and for one who
+/// waits its place in the queue.
+pub(crate) fn attempt(reply: &Value) -> Result<(Attempt, Option<Place>)> {
     match reply {
         Value::BulkString(token) => {
             let token = text(token).parse().map_err(|_| not_understood())?;
-            Ok(Attempt::Granted(Grant::new(FencingToken::new(token))))
+            Ok((Attempt::Granted(Grant::new(FencingToken::new(token))), None))
         }
-        Value::Int(left) => Ok(Attempt::Busy(match ends_in(*left) {
-            Some(ends_in) => Busy::new().with_end(ends_in),
-            None => Busy::new(),
-        })),
+        Value::Int(left) => Ok((Attempt::Busy(busy(*left)), None)),
+        Value::Array(parts) => match parts.as_slice() {
+            [Value::Int(left), Value::Int(place)] => {
+                let place = u64::try_from(*place).map_err(|_| not_understood())?;
+                Ok((Attempt::Busy(busy(*left).with_place_in_queue()), Some(Place::new(place))))
+            }
+            _ => Err(not_understood()),
+        },
         _ => Err(not_understood()),
+    }
+}
+
+fn busy(left: i64) -> Busy {
+    match ends_in(left) {
+        Some(ends_in) => Busy::new().with_end(ends_in),
+        None => Busy::new(),
     }
 }
 
@@ -64,6 +77,33 @@ pub(crate) fn status(name: &LockName, reply: &Value) -> Result<Option<LockStatus
         },
         _ => Err(not_understood()),
     }
+}
+
+/// The reply of `waiters.lua`.
+pub(crate) fn waiters(reply: &Value) -> Result<Vec<Waiter>> {
+    let Value::Array(parts) = reply else {
+        return Err(not_understood());
+    };
+    let (Some(Value::BulkString(now)), queue) = (parts.first(), parts.get(1..).unwrap_or_default()) else {
+        return Err(not_understood());
+    };
+    let now: u64 = text(now).parse().map_err(|_| not_understood())?;
+    Ok(queue.iter().filter_map(|waiter| waiting(waiter, now)).collect())
+}
+
+/// One of them; `None` if its entry is gone, and its place with it.
+fn waiting(waiter: &Value, now: u64) -> Option<Waiter> {
+    let Value::Array(parts) = waiter else { return None };
+    let [Value::BulkString(owner), Value::BulkString(place), Value::BulkString(entry)] = parts.as_slice() else {
+        return None;
+    };
+    // Until when it keeps its place, its lease, its channel; then its description.
+    let entry = text(entry);
+    let description = entry.splitn(4, ' ').nth(3)?;
+    let mut waiter = Waiter::new(OwnerId::from_hex(&text(owner)), HolderInfo::from_json(description));
+    let joined: u64 = text(place).parse().ok()?;
+    waiter.waiting = Some(Duration::from_micros(now.saturating_sub(joined)));
+    Some(waiter)
 }
 
 /// The reply of `CONFIG GET`.

@@ -39,7 +39,10 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// * Free, or ended by the store's clock: granted with a new token, for one [`ttl`](Claim::ttl).
     /// * Held by this very claim (the reply to an earlier attempt was lost): granted again, with the same token; the
     ///   lease then lasts at least one ttl from now.
-    /// * Held by anybody else: [`Busy`](Attempt::Busy). May leave a place in a queue, and says so.
+    /// * Held by anybody else: [`Busy`](Attempt::Busy). May leave a place in a queue, and says so; for a claim that does
+    ///   not [wait](Claim::waits), there is no use in one.
+    /// * The store may hand the lock over to a claim that has a place, at any moment. The next attempt tells of it, as a
+    ///   grant that was [handed over](Grant::handed_over) if it was not asked for by that attempt.
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt>;
 
     /// Extends held claims, and answers for each of them, in their order. They fall due together, so they should
@@ -110,12 +113,15 @@ pub struct Grant {
     /// For how long after the attempt was sent the store certainly keeps the lock without a renewal, if it gives no more
     /// than that. `None`: for the claim's [`ttl`](Claim::ttl).
     pub lease: Option<Duration>,
+    /// True if the store granted it by itself, before this attempt and after the last one that it answered
+    /// [`Busy`](Attempt::Busy). The lease is then counted from before that one was sent.
+    pub handed_over: bool,
 }
 
 impl Grant {
     /// A grant with this token, for the ttl of its claim.
     pub fn new(token: FencingToken) -> Self {
-        Self { token, lease: None }
+        Self { token, lease: None, handed_over: false }
     }
 
     /// Says how long the store keeps the lock at most without a renewal: where a hold is a part of a session, the
@@ -124,6 +130,14 @@ impl Grant {
     #[must_use]
     pub fn with_lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
+        self
+    }
+
+    /// Says that the store granted it by itself, some time after the last attempt that it answered with a place in a
+    /// queue. Default: it was granted to the attempt that it answers.
+    #[must_use]
+    pub fn from_hand_over(mut self) -> Self {
+        self.handed_over = true;
         self
     }
 }

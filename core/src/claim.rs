@@ -14,6 +14,7 @@ pub struct Claim {
     ttl: Duration,
     mode: LockMode,
     holder: Arc<str>,
+    waits: bool,
 }
 
 /// What kind of hold is wanted.
@@ -30,7 +31,14 @@ impl Claim {
     /// [`LockClient`](crate::LockClient) makes claims; this is for tests that talk to a backend directly. It checks no
     /// range: the client did, before any I/O.
     pub fn new(name: LockName, owner: OwnerId, ttl: Duration, holder: Arc<str>) -> Self {
-        Self { name, owner, ttl, mode: LockMode::Exclusive, holder }
+        Self { name, owner, ttl, mode: LockMode::Exclusive, holder, waits: false }
+    }
+
+    /// Says that its owner will wait if the lock is held. Default: it makes one attempt and goes.
+    #[must_use]
+    pub fn with_waiting(mut self, waits: bool) -> Self {
+        self.waits = waits;
+        self
     }
 
     /// The lock that is wanted.
@@ -56,6 +64,11 @@ impl Claim {
     /// What kind of hold is wanted.
     pub fn mode(&self) -> LockMode {
         self.mode
+    }
+
+    /// True if its owner will ask again while the lock is held. A place in a queue is of use to such a one only.
+    pub fn waits(&self) -> bool {
+        self.waits
     }
 
     /// The holder's description, as it is stored.

@@ -1,13 +1,19 @@
 use super::driver::Last;
 use super::stream::Stream;
 use super::watchdog::InFlight;
+use super::welcome::Welcoming;
+use crate::mailbox::Mailbox;
 use futures_util::future::try_join_all;
 use leasehold_core::{Error, ErrorKind};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisError, Value};
+use redis::{
+    AsyncConnectionConfig, Cmd, ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo, RedisError, Value,
+};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::OnceCell;
 use tokio::task::{AbortHandle, JoinHandle};
 
 /// How many requests are written at once, if so many are there. All at once, and the server would wait while this process
@@ -23,6 +29,10 @@ pub(super) struct Connection {
     driver: AbortHandle,
     health: Arc<Health>,
     timeout: Duration,
+    /// True once the server has agreed to send messages between replies.
+    takes_messages: AtomicBool,
+    /// Whether the channel of the waiters was subscribed to, once that was tried.
+    subscribed: OnceCell<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -42,15 +52,29 @@ pub(super) enum NoAnswer {
 
 impl Connection {
     /// A connection over this stream, on which nothing was said yet.
-    pub(super) async fn over(stream: Box<dyn Stream>, timeout: Duration) -> Result<Self, NoAnswer> {
+    pub(super) async fn over(
+        stream: Box<dyn Stream>,
+        timeout: Duration,
+        mailbox: Arc<Mailbox>,
+    ) -> Result<Self, NoAnswer> {
         // No login and no library name: they are said in the greeting, where a refusal can be understood.
-        let silent = RedisConnectionInfo::default().set_skip_set_lib_name();
-        let config =
-            AsyncConnectionConfig::new().set_response_timeout(None).set_pipeline_buffer_size(AT_ONCE);
-        let made = MultiplexedConnection::new_with_config(&silent, stream, config).await;
+        let silent =
+            RedisConnectionInfo::default().set_skip_set_lib_name().set_protocol(ProtocolVersion::RESP3);
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(AT_ONCE)
+            .set_push_sender(move |message| hear(&mailbox, &message));
+        let made = MultiplexedConnection::new_with_config(&silent, Welcoming::new(stream), config).await;
         let (requests, driver) = made.map_err(NoAnswer::Broken)?;
         let driver = tokio::spawn(Last::new(driver));
-        let connection = Self { requests, driver: driver.abort_handle(), health: Arc::default(), timeout };
+        let connection = Self {
+            requests,
+            driver: driver.abort_handle(),
+            health: Arc::default(),
+            timeout,
+            takes_messages: AtomicBool::new(false),
+            subscribed: OnceCell::new(),
+        };
         tokio::spawn(guard(driver, Arc::clone(&connection.health), timeout));
         Ok(connection)
     }
@@ -58,6 +82,29 @@ impl Connection {
     /// True if a request may still be answered. Also false when the runtime that the connection lived on has ended.
     pub(super) fn is_open(&self) -> bool {
         !self.health.overdue.load(Ordering::SeqCst) && !self.driver.is_finished()
+    }
+
+    /// The greeting was answered: from now on, the server may speak without being asked.
+    pub(super) fn take_messages(&self) {
+        self.takes_messages.store(true, Ordering::SeqCst);
+    }
+
+    /// True if messages on the channel arrive here.
+    pub(super) fn is_subscribed(&self) -> bool {
+        self.subscribed.get() == Some(&true)
+    }
+
+    /// Subscribes to the channel, if that was never tried. However many ask, one command is sent; true to all of them
+    /// if messages arrive from now on.
+    pub(super) async fn subscribe(&self, channel: &str) -> bool {
+        if self.subscribed.initialized() || !self.takes_messages.load(Ordering::SeqCst) {
+            return false;
+        }
+        let subscribe = async || {
+            let reply = self.request(redis::cmd("SUBSCRIBE").arg(channel)).await;
+            matches!(reply, Ok(Value::Push { kind: PushKind::Subscribe, .. }))
+        };
+        *self.subscribed.get_or_init(subscribe).await
     }
 
     /// Sends one command and waits for its reply, which may be an error of the server.
@@ -85,6 +132,16 @@ impl Connection {
             NoAnswer::Broken(error)
         }
     }
+}
+
+/// Something came that is no reply. Called by the driver, before it reads on.
+fn hear(mailbox: &Mailbox, message: &PushInfo) -> Result<(), Infallible> {
+    match (&message.kind, message.data.as_slice()) {
+        (PushKind::Message, [_, Value::BulkString(text)]) => mailbox.deliver(text),
+        (PushKind::Disconnection, _) => mailbox.wake_all(),
+        _ => {}
+    }
+    Ok(())
 }
 
 impl Drop for Connection {

@@ -2,8 +2,10 @@ use super::connection::{Connection, NoAnswer};
 use super::greeting::{self, Greeting};
 use super::stream;
 use super::tls::refusal_by_peer;
+use crate::mailbox::Mailbox;
 use crate::target::Target;
 use leasehold_core::{Error, ErrorKind, Result};
+use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
 
 /// Makes a connection that is ready for requests. One deadline covers all steps, and an error names its step.
@@ -11,10 +13,11 @@ use tokio::time::{Instant, timeout_at};
 /// # Errors
 ///
 /// Never [`Indeterminate`](ErrorKind::Indeterminate): nothing was asked that changes anything.
-pub(super) async fn dial(target: &Target) -> Result<Connection> {
+pub(super) async fn dial(target: &Target, mailbox: &Arc<Mailbox>) -> Result<Connection> {
     let deadline = Instant::now() + target.timeouts.connect;
     let stream = stream::open(target, deadline).await?;
-    let connection = Connection::over(stream, target.timeouts.request).await.map_err(not_greeted)?;
+    let connection = Connection::over(stream, target.timeouts.request, Arc::clone(mailbox));
+    let connection = connection.await.map_err(not_greeted)?;
     let greeted = timeout_at(deadline, greet(&connection, target)).await;
     greeted.unwrap_or_else(|_| Err(not_greeted(NoAnswer::Overdue(target.timeouts.connect))))?;
     Ok(connection)
@@ -25,6 +28,9 @@ async fn greet(connection: &Connection, target: &Target) -> Result<()> {
     let greeting = Greeting::new(target);
     let replies = connection.request_all(&greeting.hello()).await.map_err(not_greeted)?;
     if !greeting.is_unknown(&replies) {
+        if greeting.asks_for_messages() {
+            connection.take_messages();
+        }
         return greeting::check(&replies);
     }
     // An old server, or a proxy: the older way to log in, after which the older protocol is spoken.

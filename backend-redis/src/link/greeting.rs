@@ -44,6 +44,11 @@ impl<'a> Greeting<'a> {
         [Some(hello), self.select()].into_iter().flatten().collect()
     }
 
+    /// True if a server that knows the greeting sends messages between replies afterwards.
+    pub(super) fn asks_for_messages(&self) -> bool {
+        self.target.protocol != Some(Protocol::Resp2)
+    }
+
     /// True if the server does not know the greeting.
     pub(super) fn is_unknown(&self, replies: &[Value]) -> bool {
         match replies.first() {

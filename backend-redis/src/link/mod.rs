@@ -11,10 +11,12 @@ mod greeting;
 mod stream;
 mod tls;
 mod watchdog;
+mod welcome;
 
 pub(crate) use greeting::ServerFacts;
 pub(crate) use tls::Tls;
 
+use crate::mailbox::Mailbox;
 use crate::refusal::{foreign_data, is_wrong_type, refusal};
 use crate::scripts::Script;
 use crate::target::Target;
@@ -31,9 +33,14 @@ use tokio::time::Instant;
 /// by all who wait for it.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Instead of a channel: nothing is heard.
+const UNHEARD: &str = "-";
+
 /// The link to one server.
 pub(crate) struct Link {
     target: Target,
+    /// Who is told what the server says of its own accord.
+    mailbox: Arc<Mailbox>,
     current: Mutex<Option<Arc<Connection>>>,
     /// Whoever has it connects; the others wait for it.
     dialing: tokio::sync::Mutex<LastAttempt>,
@@ -51,9 +58,10 @@ struct LastAttempt {
 
 impl Link {
     /// A link that connects when it is first needed.
-    pub(crate) fn new(target: Target) -> Self {
+    pub(crate) fn new(target: Target, mailbox: Arc<Mailbox>) -> Self {
         Self {
             target,
+            mailbox,
             current: Mutex::default(),
             dialing: tokio::sync::Mutex::default(),
             attempts: AtomicU64::new(0),
@@ -68,9 +76,45 @@ impl Link {
     /// The [refusal] of the server; [`Indeterminate`](ErrorKind::Indeterminate) if its answer did not come,
     /// [`Unavailable`](ErrorKind::Unavailable) and others if nothing was sent.
     pub(crate) async fn run(&self, script: &Script, keys: &[&str], args: &[&str]) -> Result<Value> {
-        let mut reply = self.request(&script.by_digest(keys, args)).await?;
+        let connection = self.connection().await?;
+        self.run_on(&connection, script, keys, args).await
+    }
+
+    /// Runs a script for somebody who will wait for a message on this channel. It has one argument more: the channel,
+    /// if the connection is subscribed to it, else [`UNHEARD`]. Errors as of [`run`](Self::run).
+    pub(crate) async fn run_listening(
+        &self,
+        script: &Script,
+        keys: &[&str],
+        args: &[&str],
+        channel: &str,
+    ) -> Result<Value> {
+        let connection = self.connection().await?;
+        let channel = if connection.is_subscribed() { channel } else { UNHEARD };
+        self.run_on(&connection, script, keys, &[args, &[channel]].concat()).await
+    }
+
+    /// Subscribes to the channel, unless that was done. True if it was now: who waits unheard had better ask again.
+    ///
+    /// Never an error. Messages make waiting shorter, and where there are none, because the server or its administrator
+    /// allows for none, heartbeats do.
+    pub(crate) async fn listen(&self, channel: &str) -> bool {
+        match self.connection().await {
+            Ok(connection) => connection.subscribe(channel).await,
+            Err(_) => false,
+        }
+    }
+
+    async fn run_on(
+        &self,
+        connection: &Connection,
+        script: &Script,
+        keys: &[&str],
+        args: &[&str],
+    ) -> Result<Value> {
+        let mut reply = self.request_on(connection, &script.by_digest(keys, args)).await?;
         if is_unknown_script(&reply) {
-            reply = self.request(&script.in_full(keys, args)).await?;
+            reply = self.request_on(connection, &script.in_full(keys, args)).await?;
         }
         match reply {
             Value::ServerError(error) if is_wrong_type(&error) => Err(self.name_foreign_data(keys).await),
@@ -113,6 +157,10 @@ impl Link {
 
     async fn request(&self, command: &Cmd) -> Result<Value> {
         let connection = self.connection().await?;
+        self.request_on(&connection, command).await
+    }
+
+    async fn request_on(&self, connection: &Connection, command: &Cmd) -> Result<Value> {
         let answer = connection.request(command).await;
         answer.map_err(|why| self.here(why.unknown_outcome()))
     }
@@ -162,7 +210,7 @@ impl Link {
         if let Some(moment) = last.pause_until {
             tokio::time::sleep_until(moment).await;
         }
-        let dialed = dial::dial(&self.target).await;
+        let dialed = dial::dial(&self.target, &self.mailbox).await;
         self.attempts.fetch_add(1, Ordering::SeqCst);
         match dialed {
             Ok(connection) => {

@@ -12,22 +12,33 @@ use redis::ServerError;
 use table::{BY_CODE, BY_TEXT, Row};
 
 /// All commands that are sent, and that scripts run.
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 26] = [
     "auth",
     "config|get",
     "del",
     "eval",
     "evalsha",
     "get",
+    "hdel",
     "hello",
+    "hget",
+    "hset",
+    "mget",
     "pexpire",
     "ping",
     "pttl",
+    "publish",
     "scan",
     "select",
     "set",
+    "subscribe",
     "time",
     "type",
+    "zadd",
+    "zpopmin",
+    "zrange",
+    "zrem",
+    "zscore",
 ];
 
 /// What an error reply means to whoever asked. `script` is the one that was running, if one was.
@@ -86,6 +97,10 @@ fn not_permitted(text: &str, script: Option<&Script>) -> Error {
             let message = format!("this user may not run {}", command.to_uppercase().replace('|', " "));
             let help = format!("grant it with ACL SETUSER: +{}", command.to_lowercase());
             Error::new(ErrorKind::Denied, message).with_help(help)
+        }
+        _ if text.contains("channel") => {
+            Error::new(ErrorKind::Denied, "this user may not use the channel on which waiters are told")
+                .with_help("grant it with ACL SETUSER; for the default prefix: &leasehold:*")
         }
         _ => Error::new(ErrorKind::Denied, "this user may not use the keys of this lock")
             .with_help("grant them with ACL SETUSER; for the default prefix: ~leasehold:* ~{leasehold:*"),

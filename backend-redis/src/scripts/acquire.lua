@@ -1,25 +1,29 @@
--- Grants the name to ARGV[1] for ARGV[2] ms, if it is free. Four commands when it is.
+-- Grants the name to ARGV[1] for ARGV[2] ms, if it is free and nobody waits for it. Four commands when it is, none of
+-- them for the queue.
 --
--- Guarantees:
+-- Guarantees, with what is appended to it in `hand_over.lua` and `enqueue.lua`:
 --   * one owner at a time, also towards programs that know only `SET key value NX PX`;
 --   * the token is larger than every one given for this name before: max(last + 1, server clock in µs);
 --   * asked again by the owner that holds it: the same token, and a lease of at least ARGV[2] ms from now;
 --   * a lock key that vanished is not granted to another owner before the lease of its holder would have ended;
---   * an error leaves nothing behind.
+--   * nobody passes by somebody who waits: a free name goes to the first in the queue, whoever asks;
+--   * an error leaves no lock behind.
 --
--- KEYS  the lock, its holder record, the last token of the name
--- ARGV  owner in 32 hexadecimal digits, lease in ms, description of the holder
--- Reply the token as text if granted; if not, the ms until the present lease ends, -1 if it has no end
+-- KEYS  the lock, its holder record, the last token of the name, its queue, the entries of those in the queue
+-- ARGV  owner in 32 hexadecimal digits, lease in ms, description of the holder; nothing if the owner will not wait,
+--       else the channel on which it hears of its grant, or `-` if it hears nothing
+-- Reply the token as text if granted; if not, the ms until the present lease ends, -1 if it has no end; to one who
+--       waits, this and its place in the queue
 
-local lock, holder, last = KEYS[1], KEYS[2], KEYS[3]
-local owner, ttl, description = ARGV[1], ARGV[2], ARGV[3]
+local lock, holder, last, queue, entries = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local owner, ttl, description, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local held = redis.call('SET', lock, owner, 'NX', 'GET', 'PX', ttl)
-if held and held ~= owner then
+if held and held ~= owner and channel == '' then
   return redis.call('PTTL', lock)
 end
-if held then
-  -- The reply to an earlier attempt was lost.
+if held == owner then
+  -- The reply to an earlier attempt was lost, or the message that the lock was handed over.
   local record = redis.call('GET', holder)
   redis.call('PEXPIRE', lock, ttl, 'GT')
   if record and string.sub(record, 1, 32) == owner then
@@ -28,10 +32,11 @@ if held then
   end
 end
 
--- From here on the lock key is set: what ends without a grant gives it up, and a command that may fail is asked so
--- that it does not end the script.
+-- What ends without a grant gives the lock up, and a command that may fail is asked so that it does not end the script.
 local function give_up(reply)
-  redis.call('DEL', lock)
+  if not held or held == owner then
+    redis.call('DEL', lock)
+  end
   return reply
 end
 
@@ -40,36 +45,30 @@ if time.err then
   return give_up(redis.error_reply(time.err .. " 'time'"))
 end
 local now = string.format('%s%06d', time[1], time[2])
-local token = now
+local previous
+if not held or held == owner then
+  -- Kept until the server's clock is a day past it, so that the clock alone makes the next token larger than a
+  -- forgotten one.
+  previous = redis.pcall('SET', last, now, 'GET', 'PX', '86400000')
+  if type(previous) == 'table' then
+    return give_up(previous)
+  end
+  -- No number: somebody waits, and it says so.
+  if not previous or (tonumber(previous) or math.huge) < tonumber(now) then
+    local record = owner .. ' ' .. now .. ' ' .. now .. ' ' .. description
+    local earlier = redis.pcall('SET', holder, record, 'NX', 'GET', 'PX', ttl)
+    if not earlier then
+      return now
+    end
+    if type(earlier) == 'table' then
+      return give_up(earlier)
+    end
+    if string.sub(earlier, 1, 32) == owner then
+      redis.call('SET', holder, record, 'PX', ttl)
+      return now
+    end
+  end
+end
 
--- Kept until the server's clock is a day past it, so that the clock alone makes the next token larger than a forgotten one.
-local previous = redis.pcall('SET', last, token, 'GET', 'PX', '86400000')
-if type(previous) == 'table' then
-  return give_up(previous)
-end
-if previous and (tonumber(previous) or 0) >= tonumber(now) then
-  -- The clock went back, or is not past the microsecond of the last grant.
-  -- No more than 300 years, should somebody have written nonsense there: the server must not refuse the expiry.
-  local keep = string.format('%.0f', math.min(86400000 + (previous - now) / 1000, 9467280000000))
-  -- A double counts by one up to 2^53 - 1.
-  if tonumber(previous) >= 9007199254740991 then
-    redis.call('SET', last, previous, 'PX', keep)
-    return give_up(redis.error_reply('TOKENS used up'))
-  end
-  token = string.format('%.0f', previous + 1)
-  redis.call('SET', last, token, 'PX', keep)
-end
-
-local record = owner .. ' ' .. token .. ' ' .. now .. ' ' .. description
-local earlier = redis.pcall('SET', holder, record, 'NX', 'GET', 'PX', ttl)
-if earlier then
-  if type(earlier) == 'table' then
-    return give_up(earlier)
-  end
-  -- The lock key is gone, deleted or evicted, and its holder has not been told yet.
-  if string.sub(earlier, 1, 32) ~= owner then
-    return give_up(redis.call('PTTL', holder))
-  end
-  redis.call('SET', holder, record, 'PX', ttl)
-end
-return token
+-- Only from here on the queue counts: somebody holds the name, or waits for it, or keeps it though its key vanished; or
+-- the server's clock is behind the last token.

@@ -5,15 +5,31 @@
 //! * The keys that a script touches are named in `KEYS`, and the keys of one name lie in one slot.
 //! * A script that has granted something does not end with an error. So the server's word "error" always means "not
 //!   applied", and never "perhaps".
+//!
+//! A script that begins or ends a hold is put together from two parts: first what costs nothing if nobody waits, and
+//! returns; then, by way of `hand_over.lua`, what concerns the queue.
 
 use redis::Cmd;
 use std::sync::OnceLock;
 
-pub(crate) static ACQUIRE: Script = Script::new(include_str!("acquire.lua"));
+pub(crate) static ACQUIRE: Script = Script::new(concat!(
+    include_str!("acquire.lua"),
+    include_str!("hand_over.lua"),
+    include_str!("enqueue.lua"),
+));
 pub(crate) static RENEW: Script = Script::new(include_str!("renew.lua"));
-pub(crate) static RELEASE: Script = Script::new(include_str!("release.lua"));
+pub(crate) static RELEASE: Script = Script::new(concat!(
+    include_str!("release.lua"),
+    include_str!("hand_over.lua"),
+    include_str!("pass_on.lua"),
+));
 pub(crate) static INSPECT: Script = Script::new(include_str!("inspect.lua"));
-pub(crate) static FORCE_RELEASE: Script = Script::new(include_str!("force_release.lua"));
+pub(crate) static WAITERS: Script = Script::new(include_str!("waiters.lua"));
+pub(crate) static FORCE_RELEASE: Script = Script::new(concat!(
+    include_str!("force_release.lua"),
+    include_str!("hand_over.lua"),
+    include_str!("pass_on.lua"),
+));
 
 /// A script, and the digest under which a server that has seen it keeps it.
 #[derive(Debug)]

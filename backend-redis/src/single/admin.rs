@@ -32,9 +32,12 @@ impl LockAdmin for RedisBackend {
         Ok(held)
     }
 
-    /// None: who waits here asks again and again, and leaves nothing in the store.
-    async fn waiters(&self, _name: &LockName) -> Result<Vec<Waiter>> {
-        Ok(Vec::new())
+    /// Those who use this library. Some may have gone without a word, and be passed over when their turn comes; programs
+    /// that know the lock key only wait unseen.
+    async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>> {
+        let keys = self.keys.of(name);
+        let known = self.link.run(&scripts::WAITERS, &[&keys.queue, &keys.waiters], &[]).await?;
+        reply::waiters(&known)
     }
 
     async fn force_release(
@@ -44,7 +47,7 @@ impl LockAdmin for RedisBackend {
     ) -> Result<Option<LockStatus>> {
         let keys = self.keys.of(name);
         let only_if = only_if.map(|token| token.to_string()).unwrap_or_default();
-        let before = self.link.run(&scripts::FORCE_RELEASE, &[&keys.lock, &keys.holder], &[&only_if]).await?;
+        let before = self.link.run(&scripts::FORCE_RELEASE, &keys.all(), &[&only_if]).await?;
         reply::status(name, &before)
     }
 

@@ -1,9 +1,16 @@
-use leasehold_core::{Fault, Outcome, Promises, Semantics};
+use leasehold_core::{Fairness, Fault, Outcome, Promises, Semantics, WakeUp};
+use std::time::Duration;
+
+/// The interval at which a waiter shows that it is still there, and looks whether it was handed the lock without hearing
+/// of it. Four of them missed, and it has lost its place: two seconds, in the scripts.
+const HEARTBEAT: Duration = Duration::from_millis(500);
 
 /// What one server promises.
 pub(super) fn semantics() -> Semantics {
-    // Polling, no order among waiters, and tokens that outlast the data: what the core takes for granted of a lease.
-    Semantics::lease("redis", "single", Promises::new(promise))
+    let mut semantics = Semantics::lease("redis", "single", Promises::new(promise));
+    semantics.fairness = Fairness::Fifo;
+    semantics.wake_up = WakeUp::Push { fallback: HEARTBEAT };
+    semantics
 }
 
 /// Complete on purpose, without a catch-all: a new fault is to be thought about.

@@ -1,8 +1,9 @@
 //! The attempt: ask, wait, ask again, until granted or out of time.
 
 use super::pace::Pace;
-use super::pending::{Asked, PendingClaim};
+use super::pending::{Asked, Granted, PendingClaim};
 use super::{Core, Held};
+use crate::keeper::renewal_due;
 use crate::observer::Event;
 use crate::{AcquireOptions, Claim, Error, ErrorKind, LockGuard, LockName, Moment, OwnerId, Result, Wait};
 use std::sync::Arc;
@@ -36,7 +37,8 @@ fn prepare(core: &Arc<Core>, name: &LockName, options: &AcquireOptions) -> Resul
     let runtime = Handle::try_current().map_err(|_| no_runtime())?;
     core.check_open()?;
     let options = options.clone().checked()?;
-    let claim = Claim::new(name.clone(), OwnerId::random()?, options.ttl, Arc::clone(&options.holder));
+    let claim = Claim::new(name.clone(), OwnerId::random()?, options.ttl, Arc::clone(&options.holder))
+        .with_waiting(options.wait != Wait::No);
     Ok(Acquisition {
         deadline: options.wait.deadline(core.clock.now()),
         pending: PendingClaim::new(core, runtime, claim),
@@ -86,12 +88,12 @@ impl Acquisition {
                 return Err(self.out_of_time());
             };
             let ends_in = match asked {
-                Ok(Asked::Granted { token, lease, sent_at }) => {
-                    let valid_until = self.core.drift.valid_until(sent_at, lease);
-                    if self.core.clock.now() < valid_until {
-                        return Ok(Granted { token, lease, sent_at, valid_until });
+                Ok(Asked::Granted(grant)) if self.is_old(&grant) => continue,
+                Ok(Asked::Granted(grant)) => {
+                    if self.core.clock.now() < self.valid_until(&grant) {
+                        return Ok(grant);
                     }
-                    self.go_on_after(too_late(lease))?;
+                    self.go_on_after(too_late(grant.lease))?;
                     None
                 }
                 Ok(Asked::Busy(busy)) => {
@@ -105,6 +107,16 @@ impl Acquisition {
             };
             self.pause(ends_in).await;
         }
+    }
+
+    /// True if a lease was handed over so long ago that it is due to be renewed. It is asked for again at once, which
+    /// makes it a whole one: every holder begins with two thirds of its ttl at least.
+    fn is_old(&self, grant: &Granted) -> bool {
+        grant.since < grant.sent_at && self.core.clock.now() >= renewal_due(grant.since, grant.lease)
+    }
+
+    fn valid_until(&self, grant: &Granted) -> Moment {
+        self.core.drift.valid_until(grant.since, grant.lease)
     }
 
     /// One attempt, or `None` at the deadline. Without a deadline there is no timer: the fast path pays for none.
@@ -205,15 +217,6 @@ impl Acquisition {
         let held = Held::new(&self.core, runtime, claim, &self.options, grant);
         LockGuard::new(held)
     }
-}
-
-/// A grant that came in time.
-pub(super) struct Granted {
-    pub(super) token: crate::FencingToken,
-    /// How long it lasts without a renewal: the ttl that was asked for, or less.
-    pub(super) lease: Duration,
-    pub(super) sent_at: Moment,
-    pub(super) valid_until: Moment,
 }
 
 /// The lease was over before its grant arrived. It is not ours to use; the next attempt asks for it afresh.

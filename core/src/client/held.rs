@@ -1,6 +1,6 @@
 use super::Core;
-use super::acquire::Granted;
 use super::carried::Carried;
+use super::pending::Granted;
 use super::withdrawal::Withdrawal;
 use crate::guard::{Hold, HoldStatus};
 use crate::keeper::loss_rule::{End, HoldState};
@@ -27,7 +27,8 @@ pub(crate) struct Held {
     runtime: Handle,
     claim: Claim,
     token: FencingToken,
-    sent_at: Moment,
+    /// A moment before the grant.
+    since: Moment,
     renewed: bool,
     linger_until: Moment,
     state: Mutex<State>,
@@ -53,12 +54,13 @@ impl Held {
         options: &AcquireOptions,
         grant: &Granted,
     ) -> Arc<Self> {
-        let rule = HoldState::granted(grant.valid_until, grant.sent_at.plus(options.max_hold));
+        let valid_until = core.drift.valid_until(grant.since, grant.lease);
+        let rule = HoldState::granted(valid_until, grant.sent_at.plus(options.max_hold));
         let held = Arc::new(Self {
             core: Arc::clone(core),
             runtime,
             token: grant.token,
-            sent_at: grant.sent_at,
+            since: grant.since,
             renewed: options.renewed,
             linger_until: match options.hold_at_least {
                 Duration::ZERO => Moment::ORIGIN,
@@ -168,7 +170,7 @@ impl Held {
     pub(crate) fn first_due(&self) -> Moment {
         let state = lock_up(&self.state);
         let end = state.rule.valid_until();
-        if self.renewed { renewal_due(self.sent_at, state.ttl).min(end) } else { end }
+        if self.renewed { renewal_due(self.since, state.ttl).min(end) } else { end }
     }
 
     /// What to do with it now that it is due.

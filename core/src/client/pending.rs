@@ -19,19 +19,34 @@ pub(super) struct PendingClaim {
     call: Option<Call>,
     /// True if the store may have something of this claim: a grant whose reply was lost, a place in a queue.
     left_something: bool,
+    /// When the last attempt was sent that was answered `Busy`; the first one, until one is. Whatever the store hands
+    /// over by itself, it granted later than that.
+    waiting_since: Option<Moment>,
 }
 
 struct Call(Pin<Box<dyn Future<Output = Result<Attempt>> + Send>>);
 
+/// A grant, as its attempt brought it.
+#[derive(Clone, Copy)]
+pub(super) struct Granted {
+    pub(super) token: FencingToken,
+    /// How long it lasts without a renewal: the ttl that was asked for, or less.
+    pub(super) lease: Duration,
+    /// A moment before the grant: from here on the lease is counted.
+    pub(super) since: Moment,
+    /// When the attempt was sent. Later than the grant if the store handed the lock over by itself.
+    pub(super) sent_at: Moment,
+}
+
 /// What an attempt brought.
 pub(super) enum Asked {
-    Granted { token: FencingToken, lease: Duration, sent_at: Moment },
+    Granted(Granted),
     Busy(Busy),
 }
 
 impl PendingClaim {
     pub(super) fn new(core: &Arc<Core>, runtime: Handle, claim: Claim) -> Self {
-        Self { core: Arc::clone(core), runtime, claim, call: None, left_something: false }
+        Self { core: Arc::clone(core), runtime, claim, call: None, left_something: false, waiting_since: None }
     }
 
     pub(super) fn claim(&self) -> &Claim {
@@ -41,6 +56,7 @@ impl PendingClaim {
     /// Makes one attempt. If this future is dropped, the attempt goes on and is taken back.
     pub(super) async fn ask(&mut self) -> Result<Asked> {
         let sent_at = self.core.clock.now();
+        let waiting_since = *self.waiting_since.get_or_insert(sent_at);
         let backend = Arc::clone(&self.core.backend);
         let claim = self.claim.clone();
         let call = self.call.insert(Call(Box::pin(async move { backend.try_acquire(&claim).await })));
@@ -51,10 +67,12 @@ impl PendingClaim {
                 self.left_something = true;
                 let ttl = self.claim.ttl();
                 let lease = grant.lease.map_or(ttl, |lease| lease.min(ttl));
-                Ok(Asked::Granted { token: grant.token, lease, sent_at })
+                let since = if grant.handed_over { waiting_since } else { sent_at };
+                Ok(Asked::Granted(Granted { token: grant.token, lease, since, sent_at }))
             }
             Ok(Attempt::Busy(busy)) => {
                 self.left_something |= busy.queued;
+                self.waiting_since = Some(sent_at);
                 Ok(Asked::Busy(busy))
             }
             Err(error) => {

@@ -1,0 +1,180 @@
+//! Where the waiters of this process hear that the lock was handed over to them.
+//!
+//! One channel for all of them. A message names an owner, its place in the queue and the token of its grant. It is good
+//! for this place only: the last answer of the server said that the owner waits at it, so the grant came later than that
+//! answer was asked for, and the lease can be counted from there without a look at a clock. A message for another place
+//! is of an earlier time, or of an answer that was lost; the owner's next heartbeat tells how it stands.
+
+use leasehold_core::{FencingToken, OwnerId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// A place in the queue of a name. No two are the same, and later ones are larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place(u64);
+
+impl Place {
+    pub(crate) fn new(place: u64) -> Self {
+        Self(place)
+    }
+}
+
+/// The waiters of this process, and what each was told.
+#[derive(Debug, Default)]
+pub(crate) struct Mailbox {
+    waiters: Mutex<HashMap<OwnerId, Waiter>>,
+}
+
+#[derive(Debug, Default)]
+struct Waiter {
+    /// Where the last answer of the server saw it.
+    place: Option<Place>,
+    told: Option<(Place, FencingToken)>,
+    wake: Arc<Notify>,
+}
+
+impl Mailbox {
+    /// The token of the grant that the owner was told of; it listens no longer then. If there is none, it listens from now
+    /// on: before it is asked for, because its grant may be told before the answer is heard.
+    pub(crate) fn take_or_listen(&self, owner: OwnerId) -> Option<FencingToken> {
+        let mut waiters = self.waiters();
+        let waiter = waiters.entry(owner).or_default();
+        let (place, token) = waiter.told?;
+        if waiter.place != Some(place) {
+            return None;
+        }
+        waiters.remove(&owner);
+        Some(token)
+    }
+
+    /// The server has answered that the owner waits at this place.
+    pub(crate) fn waits_at(&self, owner: OwnerId, place: Option<Place>) {
+        if let Some(waiter) = self.waiters().get_mut(&owner) {
+            waiter.place = place;
+        }
+    }
+
+    /// The owner has what it wanted, or wants it no more.
+    pub(crate) fn forget(&self, owner: OwnerId) {
+        self.waiters().remove(&owner);
+    }
+
+    /// An attempt failed, and nothing of it is in the store: the owner may not come again. One that had a place will, to
+    /// withdraw it.
+    pub(crate) fn forget_unless_queued(&self, owner: OwnerId) {
+        let mut waiters = self.waiters();
+        if waiters.get(&owner).is_some_and(|waiter| waiter.place.is_none()) {
+            waiters.remove(&owner);
+        }
+    }
+
+    /// Returns when there was news for the owner. Never, if it does not listen.
+    pub(crate) async fn news(&self, owner: OwnerId) {
+        let wake = self.waiters().get(&owner).map(|waiter| Arc::clone(&waiter.wake));
+        match wake {
+            Some(wake) => wake.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// A message came: `owner place token`, as the scripts write it. One that is none of ours is nobody's.
+    pub(crate) fn deliver(&self, message: &[u8]) {
+        let Some((owner, place, token)) = std::str::from_utf8(message).ok().and_then(parse) else {
+            return;
+        };
+        if let Some(waiter) = self.waiters().get_mut(&owner) {
+            waiter.told = Some((place, token));
+            waiter.wake.notify_one();
+        }
+    }
+
+    /// Messages may have been lost: everybody had better ask.
+    pub(crate) fn wake_all(&self) {
+        for waiter in self.waiters().values() {
+            waiter.wake.notify_one();
+        }
+    }
+
+    fn waiters(&self) -> MutexGuard<'_, HashMap<OwnerId, Waiter>> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn parse(message: &str) -> Option<(OwnerId, Place, FencingToken)> {
+    let mut words = message.split(' ');
+    let owner = OwnerId::from_hex(words.next()?)?;
+    let place = words.next()?.parse().ok()?;
+    let token = words.next()?.parse().ok()?;
+    words.next().is_none().then_some((owner, Place(place), FencingToken::new(token)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+
+    fn owner() -> OwnerId {
+        OwnerId::random().unwrap()
+    }
+
+    fn told(owner: OwnerId, place: u64, token: u64) -> Vec<u8> {
+        format!("{} {place} {token}", owner.to_hex()).into_bytes()
+    }
+
+    #[test]
+    fn a_grant_is_taken_once_and_only_at_the_place_where_its_owner_waits() {
+        let (mailbox, owner) = (Mailbox::default(), owner());
+        assert_eq!(mailbox.take_or_listen(owner), None);
+        mailbox.deliver(&told(owner, 5, 77));
+        assert_eq!(mailbox.take_or_listen(owner), None, "no answer has told of a place yet");
+        mailbox.waits_at(owner, Some(Place::new(6)));
+        assert_eq!(mailbox.take_or_listen(owner), None, "of an earlier place");
+        mailbox.deliver(&told(owner, 6, 78));
+        assert_eq!(mailbox.take_or_listen(owner), Some(FencingToken::new(78)));
+        assert_eq!(mailbox.take_or_listen(owner), None);
+    }
+
+    #[test]
+    fn a_grant_may_be_told_before_the_answer_that_tells_the_place() {
+        let (mailbox, owner) = (Mailbox::default(), owner());
+        assert_eq!(mailbox.take_or_listen(owner), None);
+        mailbox.deliver(&told(owner, 5, 77));
+        mailbox.waits_at(owner, Some(Place::new(5)));
+        assert!(mailbox.news(owner).now_or_never().is_some(), "news wait for who asks late");
+        assert_eq!(mailbox.take_or_listen(owner), Some(FencingToken::new(77)));
+    }
+
+    #[test]
+    fn what_nobody_waits_for_leaves_nothing() {
+        let (mailbox, owner) = (Mailbox::default(), owner());
+        mailbox.deliver(&told(owner, 5, 77));
+        for nonsense in ["", "x", "x 1 2", "0123456789abcdef0123456789abcdef 1", "\u{ff} 1 2"] {
+            mailbox.deliver(nonsense.as_bytes());
+        }
+        mailbox.deliver(&[0xff, 0xfe]);
+        assert!(mailbox.waiters().is_empty());
+        assert!(mailbox.news(owner).now_or_never().is_none());
+    }
+
+    #[test]
+    fn a_failed_attempt_ends_the_listening_of_those_only_who_have_no_place() {
+        let (mailbox, fresh, queued) = (Mailbox::default(), owner(), owner());
+        mailbox.take_or_listen(fresh);
+        mailbox.take_or_listen(queued);
+        mailbox.waits_at(queued, Some(Place::new(1)));
+        mailbox.forget_unless_queued(fresh);
+        mailbox.forget_unless_queued(queued);
+        assert_eq!(mailbox.waiters().keys().collect::<Vec<_>>(), [&queued]);
+    }
+
+    #[test]
+    fn a_broken_connection_wakes_everybody() {
+        let (mailbox, owner) = (Mailbox::default(), owner());
+        assert_eq!(mailbox.take_or_listen(owner), None);
+        assert!(mailbox.news(owner).now_or_never().is_none());
+        mailbox.wake_all();
+        assert!(mailbox.news(owner).now_or_never().is_some());
+        assert_eq!(mailbox.take_or_listen(owner), None);
+    }
+}

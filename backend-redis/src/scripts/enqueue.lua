@@ -1,0 +1,72 @@
+
+-- One who may wait joins the queue at its end, or shows that it is still there.
+local function busy(key)
+  local left = redis.call('PTTL', key)
+  if left == -2 then
+    left = 0
+  end
+  if channel == '' then
+    return left
+  end
+  local place = redis.call('ZSCORE', queue, owner)
+  if not place then
+    -- After all others, also if the server's clock went back; and no place comes twice.
+    local tail = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')
+    place = string.format('%.0f', math.max(tonumber(now), (tonumber(tail[2]) or 0) + 1))
+    redis.call('ZADD', queue, place, owner)
+  end
+  local number, waiting = read_last(redis.call('GET', last))
+  if not waiting then
+    write_last(string.format('%.0f', number), now, true)
+  end
+  local until_when = string.format('%.0f', tonumber(now) + 2000000)
+  redis.call('HSET', entries, owner, until_when .. ' ' .. ttl .. ' ' .. channel .. ' ' .. description)
+  redis.call('PEXPIRE', queue, '60000')
+  redis.call('PEXPIRE', entries, '60000')
+  return { left, tonumber(place) }
+end
+
+if held and held ~= owner then
+  return busy(lock)
+end
+
+-- The lock key was set by this very call, and the last token is to be written anew in any case.
+local number, waiting = read_last(previous)
+local function give_back(reply)
+  write_last(string.format('%.0f', number), now, waiting)
+  return give_up(reply)
+end
+local token = token_after(number, now)
+if not token then
+  return give_back(redis.error_reply('TOKENS used up'))
+end
+local record = redis.pcall('GET', holder)
+if type(record) == 'table' then
+  return give_back(record)
+end
+if record and string.sub(record, 1, 32) ~= owner then
+  -- The lock key is gone, deleted or evicted, and its holder has not been told yet.
+  give_back()
+  return busy(holder)
+end
+
+if waiting and not held and not record then
+  local first, lease, words = take_first(token, now, owner)
+  if first and first ~= owner then
+    grant(first, lease, words, token, now)
+    write_last(token, now, true)
+    return busy(lock)
+  end
+  if not first and lease then
+    -- An error, or more of them to look at: whoever asks next does.
+    if type(lease) == 'table' then
+      return give_back(lease)
+    end
+    give_back()
+    return busy(lock)
+  end
+  waiting = first ~= nil
+end
+grant(owner, ttl, description, token, now)
+write_last(token, now, waiting)
+return token

@@ -1,0 +1,71 @@
+
+-- Handing over: to the first in the queue goes what another would find free.
+--
+-- The last token of the name has a mark behind it, ` queue`, while somebody may be waiting: so that a script which must
+-- read or write the token anyhow knows it without a command of its own. A mark without a queue costs its finder one
+-- look. A queue without its mark, should the token be evicted, is marked again by the next heartbeat of a waiter.
+
+-- What the last token of the name says: a number, and whether somebody may be waiting.
+local function read_last(text)
+  if not text then
+    return 0, false
+  end
+  local waiting = string.sub(text, -6) == ' queue'
+  local number = tonumber(waiting and string.sub(text, 1, -7) or text) or 0
+  return number == number and number or 0, waiting
+end
+
+-- The token after `number`, or nothing if they are used up: a double counts by one up to 2^53 - 1.
+local function token_after(number, now)
+  if number < tonumber(now) then
+    return now
+  end
+  if number < 9007199254740991 then
+    return string.format('%.0f', number + 1)
+  end
+end
+
+local function write_last(token, now, waiting)
+  -- No more than 300 years, should somebody have written nonsense there: the server must not refuse the expiry.
+  local ahead = math.max(0, (tonumber(token) - tonumber(now)) / 1000)
+  local keep = string.format('%.0f', math.min(86400000 + ahead, 9467280000000))
+  redis.call('SET', last, token .. (waiting and ' queue' or ''), 'PX', keep)
+end
+
+local function grant(to, lease, words, token, now)
+  redis.call('SET', lock, to, 'PX', lease)
+  redis.call('SET', holder, to .. ' ' .. token .. ' ' .. now .. ' ' .. words, 'PX', lease)
+end
+
+-- Takes the first out of the queue who still waits and can be told of a grant with this token, and tells it: `asking`
+-- needs no telling. Who is passed over is out of the queue:
+--   * one whose heartbeats have stopped for two seconds;
+--   * one whose process is gone: nobody listens on its channel.
+-- No more than 64 are passed over in one call, so that a crowd that died together holds up nobody's commands.
+-- Its owner, lease and description; or nothing, and whether there may be more, or an error.
+local function take_first(token, now, asking)
+  for _ = 1, 64 do
+    local head = redis.pcall('ZPOPMIN', queue)
+    if head.err then
+      return nil, head
+    end
+    local who, place = head[1], head[2]
+    if not who then
+      return nil, false
+    end
+    local entry = redis.pcall('HGET', entries, who)
+    redis.pcall('HDEL', entries, who)
+    if type(entry) == 'string' then
+      local until_when, lease, where, words = string.match(entry, '^(%d+) (%d+) (%S+) (.*)$')
+      if until_when and tonumber(until_when) >= tonumber(now) then
+        local heard = who == asking or where == '-' or
+          redis.pcall('PUBLISH', where, who .. ' ' .. place .. ' ' .. token)
+        -- Not permitted to tell: then its heartbeat finds the grant.
+        if heard == true or type(heard) == 'table' or heard > 0 then
+          return who, lease, words
+        end
+      end
+    end
+  end
+  return nil, true
+end

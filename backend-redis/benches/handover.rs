@@ -55,7 +55,9 @@ fn orchestrate() {
     let server = RedisServer::start().unwrap();
     let raw = runtime().block_on(raw_hand_overs(&server));
     println!("raw script + push: {:.0}/s, p50 {:.0} µs, p99 {:.0} µs", raw.rate, raw.p50, raw.p99);
-    println!("waiters processes | hand-overs/s | p50 µs (of raw) p99 µs | Jain | overlaps | server: commands, client requests a hand-over");
+    println!(
+        "waiters processes | hand-overs/s | p50 µs (of raw) p99 µs | Jain | overlaps | server: commands, client requests a hand-over"
+    );
     for processes in PROCESSES {
         for waiters in WAITERS.into_iter().filter(|waiters| waiters % processes == 0) {
             contended(&server, waiters, processes, raw.p50);
@@ -88,7 +90,8 @@ fn contended(server: &RedisServer, waiters: usize, processes: usize, raw: f64) {
     holds.retain(|hold| (from..until).contains(&hold.acquired));
     let count = holds.len() as f64;
     let seconds = (until - from) as f64 / 1e9;
-    let spans = summary(holds.windows(2).map(|pair| pair[1].acquired.saturating_sub(pair[0].released)), seconds);
+    let spans =
+        summary(holds.windows(2).map(|pair| pair[1].acquired.saturating_sub(pair[0].released)), seconds);
     println!(
         "{waiters:>7} {processes:>9} | {:>12.0} | {:>6.0} ({:>4.2}) {:>6.0} | {:.4} | {overlaps} | {:.2}, {:.2}",
         count / seconds,
@@ -139,9 +142,8 @@ fn jain(holds: &[Hold], waiters: usize) -> f64 {
 
 /// A process with so many waiters.
 fn worker(arguments: &[String]) {
-    let [url, waiters, process, start] = arguments else { panic!("{arguments:?}") };
-    let (waiters, process, start): (u64, u64, u64) =
-        (waiters.parse().unwrap(), process.parse().unwrap(), start.parse().unwrap());
+    let number = |index: usize| -> u64 { arguments[index].parse().unwrap() };
+    let (url, waiters, process, start) = (&arguments[0], number(1), number(2), number(3));
     let end = start + WARM_UP + WINDOW + 100_000_000;
     let holds = runtime().block_on(async {
         let namespace = Namespace::new(leasehold_redis::DEFAULT_PREFIX).unwrap();
@@ -183,13 +185,17 @@ struct Summary {
 fn summary(spans: impl Iterator<Item = u64>, seconds: f64) -> Summary {
     let mut spans: Vec<u64> = spans.collect();
     spans.sort_unstable();
-    let at = |part: f64| spans.get((spans.len() as f64 * part) as usize).map_or(f64::NAN, |span| *span as f64 / 1e3);
+    let at = |part: f64| {
+        spans.get((spans.len() as f64 * part) as usize).map_or(f64::NAN, |span| *span as f64 / 1e3)
+    };
     Summary { rate: spans.len() as f64 / seconds, p50: at(0.5), p99: at(0.99) }
 }
 
 /// Two connections that pass a key to and fro.
 async fn raw_hand_overs(server: &RedisServer) -> Summary {
-    let script = Script::new("redis.call('SET', KEYS[1], ARGV[1], 'PX', 30000) return redis.call('PUBLISH', ARGV[1], 'yours')");
+    let script = Script::new(
+        "redis.call('SET', KEYS[1], ARGV[1], 'PX', 30000) return redis.call('PUBLISH', ARGV[1], 'yours')",
+    );
     let (mut a, mut to_a) = subscribed(server, "a").await;
     let (mut b, mut to_b) = subscribed(server, "b").await;
     let (start, mut spans) = (now(), Vec::new());
@@ -212,9 +218,10 @@ async fn subscribed(
     channel: &str,
 ) -> (redis::aio::MultiplexedConnection, UnboundedReceiver<()>) {
     let (sender, receiver) = unbounded_channel();
-    let config = AsyncConnectionConfig::new().set_response_timeout(None).set_push_sender(move |push: PushInfo| {
-        if push.kind == PushKind::Message { sender.send(()) } else { Ok(()) }
-    });
+    let config =
+        AsyncConnectionConfig::new().set_response_timeout(None).set_push_sender(move |push: PushInfo| {
+            if push.kind == PushKind::Message { sender.send(()) } else { Ok(()) }
+        });
     let client = redis::Client::open(format!("{}/?protocol=resp3", server.url())).unwrap();
     let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.unwrap();
     connection.subscribe(channel).await.unwrap();

@@ -138,8 +138,16 @@ impl Raw {
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let client = redis::Client::open(server.url()).unwrap();
         let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.unwrap();
-        let acquire = Script::new(include_str!("../src/scripts/acquire.lua"));
-        let release = Script::new(include_str!("../src/scripts/release.lua"));
+        let acquire = Script::new(concat!(
+            include_str!("../src/scripts/acquire.lua"),
+            include_str!("../src/scripts/hand_over.lua"),
+            include_str!("../src/scripts/enqueue.lua"),
+        ));
+        let release = Script::new(concat!(
+            include_str!("../src/scripts/release.lua"),
+            include_str!("../src/scripts/hand_over.lua"),
+            include_str!("../src/scripts/pass_on.lua"),
+        ));
         acquire.load_async(&mut connection).await.unwrap();
         release.load_async(&mut connection).await.unwrap();
         Arc::new(Self {
@@ -152,17 +160,14 @@ impl Raw {
     }
 
     async fn pair(&self, name: &str) {
-        let (lock, holder, token) = (
-            format!("leasehold:{name}"),
-            format!("{{leasehold:{name}}}:holder"),
-            format!("{{leasehold:{name}}}:token"),
-        );
+        let companion = |kind| format!("{{leasehold:{name}}}:{kind}");
+        let keys = [format!("leasehold:{name}"), companion("holder"), companion("token")];
+        let keys = keys.each_ref().map(String::as_str);
         let mut connection = self.connection.clone();
-        let acquire =
-            evalsha(&self.acquire, &[&lock, &holder, &token], &[&self.owner, TTL_MILLIS, &self.holder]);
+        let acquire = evalsha(&self.acquire, &keys, &[&self.owner, TTL_MILLIS, &self.holder]);
         let granted = connection.send_packed_command(&acquire).await.unwrap();
         assert!(matches!(granted, Value::BulkString(_)), "{granted:?}");
-        let release = evalsha(&self.release, &[&lock, &holder], &[&self.owner, "0"]);
+        let release = evalsha(&self.release, &keys[..2], &[&self.owner, "0"]);
         let released = connection.send_packed_command(&release).await.unwrap();
         assert_eq!(released, Value::Int(1));
     }

@@ -40,7 +40,17 @@ pub(crate) struct LockKeys {
 }
 
 impl LockKeys {
-    /// All of them, as the scripts that begin or end a hold want them.
+    /// Those without which no hold ends.
+    pub(crate) fn of_hold(&self) -> [&str; 2] {
+        [&self.lock, &self.holder]
+    }
+
+    /// Those without which no hold begins.
+    pub(crate) fn of_grant(&self) -> [&str; 3] {
+        [&self.lock, &self.holder, &self.token]
+    }
+
+    /// All of them, in the order in which the scripts want them.
     pub(crate) fn all(&self) -> [&str; 5] {
         [&self.lock, &self.holder, &self.token, &self.queue, &self.waiters]
     }

@@ -62,7 +62,7 @@
 //!
 //! ```text
 //! ACL SETUSER locker on >PASSWORD resetkeys ~leasehold:* ~{leasehold:* resetchannels &leasehold:* -@all \
-//!     +eval +evalsha +set +get +mget +del +pexpire +pttl +time +ping +scan +type \
+//!     +eval +evalsha +set +get +del +pexpire +pttl +time +ping +scan +type \
 //!     +zadd +zscore +zrange +zpopmin +zrem +hset +hget +hdel +publish +subscribe
 //! ```
 //!
@@ -70,6 +70,7 @@
 //! without `+type` a worse message if a key holds foreign data. Everybody who may run these commands on these keys can
 //! break these locks: give users of different trust prefixes of their own.
 
+mod contention;
 mod keys;
 mod link;
 mod mailbox;

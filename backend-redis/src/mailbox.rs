@@ -35,11 +35,10 @@ struct Waiter {
 }
 
 impl Mailbox {
-    /// The token of the grant that the owner was told of; it listens no longer then. If there is none, it listens from now
-    /// on: before it is asked for, because its grant may be told before the answer is heard.
-    pub(crate) fn take_or_listen(&self, owner: OwnerId) -> Option<FencingToken> {
+    /// The token of the grant that the owner was told of. Then it listens no longer.
+    pub(crate) fn take(&self, owner: OwnerId) -> Option<FencingToken> {
         let mut waiters = self.waiters();
-        let waiter = waiters.entry(owner).or_default();
+        let waiter = waiters.get(&owner)?;
         let (place, token) = waiter.told?;
         if waiter.place != Some(place) {
             return None;
@@ -48,16 +47,26 @@ impl Mailbox {
         Some(token)
     }
 
+    /// True if the owner waits, as far as is known here.
+    pub(crate) fn listens(&self, owner: OwnerId) -> bool {
+        self.waiters().contains_key(&owner)
+    }
+
+    /// Begins to listen for this owner, before it is asked for: its grant may be told before the answer is heard.
+    pub(crate) fn listen(&self, owner: OwnerId) {
+        self.waiters().entry(owner).or_default();
+    }
+
     /// The server has answered that the owner waits at this place.
-    pub(crate) fn waits_at(&self, owner: OwnerId, place: Option<Place>) {
+    pub(crate) fn waits_at(&self, owner: OwnerId, place: Place) {
         if let Some(waiter) = self.waiters().get_mut(&owner) {
-            waiter.place = place;
+            waiter.place = Some(place);
         }
     }
 
-    /// The owner has what it wanted, or wants it no more.
-    pub(crate) fn forget(&self, owner: OwnerId) {
-        self.waiters().remove(&owner);
+    /// The owner has what it wanted, or wants it no more. True if it was listening.
+    pub(crate) fn forget(&self, owner: OwnerId) -> bool {
+        self.waiters().remove(&owner).is_some()
     }
 
     /// An attempt failed, and nothing of it is in the store: the owner may not come again. One that had a place will, to
@@ -125,24 +134,24 @@ mod tests {
     #[test]
     fn a_grant_is_taken_once_and_only_at_the_place_where_its_owner_waits() {
         let (mailbox, owner) = (Mailbox::default(), owner());
-        assert_eq!(mailbox.take_or_listen(owner), None);
+        mailbox.listen(owner);
         mailbox.deliver(&told(owner, 5, 77));
-        assert_eq!(mailbox.take_or_listen(owner), None, "no answer has told of a place yet");
-        mailbox.waits_at(owner, Some(Place::new(6)));
-        assert_eq!(mailbox.take_or_listen(owner), None, "of an earlier place");
+        assert_eq!(mailbox.take(owner), None, "no answer has told of a place yet");
+        mailbox.waits_at(owner, Place::new(6));
+        assert_eq!(mailbox.take(owner), None, "of an earlier place");
         mailbox.deliver(&told(owner, 6, 78));
-        assert_eq!(mailbox.take_or_listen(owner), Some(FencingToken::new(78)));
-        assert_eq!(mailbox.take_or_listen(owner), None);
+        assert_eq!(mailbox.take(owner), Some(FencingToken::new(78)));
+        assert_eq!(mailbox.take(owner), None);
     }
 
     #[test]
     fn a_grant_may_be_told_before_the_answer_that_tells_the_place() {
         let (mailbox, owner) = (Mailbox::default(), owner());
-        assert_eq!(mailbox.take_or_listen(owner), None);
+        mailbox.listen(owner);
         mailbox.deliver(&told(owner, 5, 77));
-        mailbox.waits_at(owner, Some(Place::new(5)));
+        mailbox.waits_at(owner, Place::new(5));
         assert!(mailbox.news(owner).now_or_never().is_some(), "news wait for who asks late");
-        assert_eq!(mailbox.take_or_listen(owner), Some(FencingToken::new(77)));
+        assert_eq!(mailbox.take(owner), Some(FencingToken::new(77)));
     }
 
     #[test]
@@ -160,9 +169,9 @@ mod tests {
     #[test]
     fn a_failed_attempt_ends_the_listening_of_those_only_who_have_no_place() {
         let (mailbox, fresh, queued) = (Mailbox::default(), owner(), owner());
-        mailbox.take_or_listen(fresh);
-        mailbox.take_or_listen(queued);
-        mailbox.waits_at(queued, Some(Place::new(1)));
+        mailbox.listen(fresh);
+        mailbox.listen(queued);
+        mailbox.waits_at(queued, Place::new(1));
         mailbox.forget_unless_queued(fresh);
         mailbox.forget_unless_queued(queued);
         assert_eq!(mailbox.waiters().keys().collect::<Vec<_>>(), [&queued]);
@@ -171,10 +180,10 @@ mod tests {
     #[test]
     fn a_broken_connection_wakes_everybody() {
         let (mailbox, owner) = (Mailbox::default(), owner());
-        assert_eq!(mailbox.take_or_listen(owner), None);
+        mailbox.listen(owner);
         assert!(mailbox.news(owner).now_or_never().is_none());
         mailbox.wake_all();
         assert!(mailbox.news(owner).now_or_never().is_some());
-        assert_eq!(mailbox.take_or_listen(owner), None);
+        assert_eq!(mailbox.take(owner), None);
     }
 }

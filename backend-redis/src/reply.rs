@@ -3,29 +3,52 @@
 use crate::mailbox::Place;
 use crate::record::Record;
 use leasehold_core::{
-    Attempt, Busy, Error, ErrorKind, FencingToken, Grant, HolderInfo, LockName, LockStatus, LossCause, OwnerId,
-    Release, Renewal, Result, Waiter,
+    Attempt, Busy, Error, ErrorKind, FencingToken, Grant, HolderInfo, LockName, LockStatus, LossCause,
+    OwnerId, Release, Renewal, Result, Waiter,
 };
 use redis::Value;
 use std::collections::HashMap;
 use std::time::Duration;
 
+/// What `acquire.lua` has answered.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    Granted(FencingToken),
+    /// With the hint when it ends.
+    Busy(Busy),
+    /// Busy, and the owner waits at this place.
+    Queued(Busy, Place),
+    /// It cannot be told without the keys of the queue. Nothing was done.
+    AskWithQueue,
+}
+
+impl Asked {
+    /// The same in the words of the contract.
+    pub(crate) fn into_attempt(self) -> Result<Attempt> {
+        match self {
+            Self::Granted(token) => Ok(Attempt::Granted(Grant::new(token))),
+            Self::Busy(busy) | Self::Queued(busy, _) => Ok(Attempt::Busy(busy)),
+            Self::AskWithQueue => Err(not_understood()),
+        }
+    }
+}
+
 /// The reply of `acquire.lua`: a token as text, or the milliseconds that somebody else's lease has left, and for one who
 /// waits its place in the queue.
-pub(crate) fn attempt(reply: &Value) -> Result<(Attempt, Option<Place>)> {
+pub(crate) fn attempt(reply: &Value) -> Result<Asked> {
     match reply {
         Value::BulkString(token) => {
-            let token = text(token).parse().map_err(|_| not_understood())?;
-            Ok((Attempt::Granted(Grant::new(FencingToken::new(token))), None))
+            Ok(Asked::Granted(FencingToken::new(text(token).parse().map_err(|_| not_understood())?)))
         }
-        Value::Int(left) => Ok((Attempt::Busy(busy(*left)), None)),
+        Value::Int(left) => Ok(Asked::Busy(busy(*left))),
         Value::Array(parts) => match parts.as_slice() {
             [Value::Int(left), Value::Int(place)] => {
                 let place = u64::try_from(*place).map_err(|_| not_understood())?;
-                Ok((Attempt::Busy(busy(*left).with_place_in_queue()), Some(Place::new(place))))
+                Ok(Asked::Queued(busy(*left).with_place_in_queue(), Place::new(place)))
             }
             _ => Err(not_understood()),
         },
+        Value::Nil => Ok(Asked::AskWithQueue),
         _ => Err(not_understood()),
     }
 }
@@ -54,11 +77,34 @@ fn renewal(digit: &u8) -> Result<Renewal> {
     }
 }
 
+/// What `release.lua` has answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Released {
+    NotHeld,
+    ToNobody,
+    ToTheNext,
+    /// Somebody waits, so that it cannot be done without the keys of the queue. Nothing was done.
+    AskWithQueue,
+}
+
+impl Released {
+    /// The same in the words of the contract.
+    pub(crate) fn into_release(self) -> Result<Release> {
+        match self {
+            Self::NotHeld => Ok(Release::NotHeld),
+            Self::ToNobody | Self::ToTheNext => Ok(Release::Released),
+            Self::AskWithQueue => Err(not_understood()),
+        }
+    }
+}
+
 /// The reply of `release.lua`.
-pub(crate) fn release(reply: &Value) -> Result<Release> {
+pub(crate) fn release(reply: &Value) -> Result<Released> {
     match reply {
-        Value::Int(1) => Ok(Release::Released),
-        Value::Int(0) => Ok(Release::NotHeld),
+        Value::Int(0) => Ok(Released::NotHeld),
+        Value::Int(1) => Ok(Released::ToNobody),
+        Value::Int(2) => Ok(Released::ToTheNext),
+        Value::Nil => Ok(Released::AskWithQueue),
         _ => Err(not_understood()),
     }
 }
@@ -94,7 +140,8 @@ pub(crate) fn waiters(reply: &Value) -> Result<Vec<Waiter>> {
 /// One of them; `None` if its entry is gone, and its place with it.
 fn waiting(waiter: &Value, now: u64) -> Option<Waiter> {
     let Value::Array(parts) = waiter else { return None };
-    let [Value::BulkString(owner), Value::BulkString(place), Value::BulkString(entry)] = parts.as_slice() else {
+    let [Value::BulkString(owner), Value::BulkString(place), Value::BulkString(entry)] = parts.as_slice()
+    else {
         return None;
     };
     // Until when it keeps its place, its lease, its channel; then its description.
@@ -127,6 +174,8 @@ fn told(
 ) -> LockStatus {
     let mut status = LockStatus::new(name.clone());
     status.ends_in = ends_in(if held.is_some() { held_left } else { record_left });
+    // Behind it, `+` says that somebody waits.
+    let held = held.map(|held| held.strip_suffix('+').unwrap_or(held));
     let record = record.and_then(Record::parse);
     if let Some(record) = record.filter(|record| held.is_none_or(|held| held == record.lock_value)) {
         status.owner = record.owner;

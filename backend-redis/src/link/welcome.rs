@@ -35,7 +35,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Welcoming<S> {
         }
         let length = rest.len().min(bytes.len());
         if rest[..length] != bytes[..length] {
-            return Poll::Ready(Err(io::Error::other("the client library greets in a way that is not known here")));
+            return Poll::Ready(Err(io::Error::other(
+                "the client library greets in a way that is not known here",
+            )));
         }
         self.heard += length;
         Poll::Ready(Ok(length))

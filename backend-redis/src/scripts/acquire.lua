@@ -1,5 +1,6 @@
--- Grants the name to ARGV[1] for ARGV[2] ms, if it is free and nobody waits for it. Four commands when it is, none of
--- them for the queue.
+-- Grants the name to ARGV[1] for ARGV[2] ms, if it is free and nobody waits for it. Four commands when it is, and none
+-- of them for the queue. Two of the keys are for the queue: since each costs as much as half a command, they are left out
+-- by who hopes that they are not needed, and is told if they are.
 --
 -- Guarantees, with what is appended to it in `hand_over.lua` and `enqueue.lua`:
 --   * one owner at a time, also towards programs that know only `SET key value NX PX`;
@@ -9,20 +10,21 @@
 --   * nobody passes by somebody who waits: a free name goes to the first in the queue, whoever asks;
 --   * an error leaves no lock behind.
 --
--- KEYS  the lock, its holder record, the last token of the name, its queue, the entries of those in the queue
--- ARGV  owner in 32 hexadecimal digits, lease in ms, description of the holder; nothing if the owner will not wait,
---       else the channel on which it hears of its grant, or `-` if it hears nothing
+-- KEYS  the lock, its holder record, the last token of the name; its queue, the entries of those in the queue
+-- ARGV  owner in 32 hexadecimal digits, lease in ms, description of the holder; if the owner will wait, the channel on
+--       which it hears of its grant, or `-` if it hears nothing
 -- Reply the token as text if granted; if not, the ms until the present lease ends, -1 if it has no end; to one who
---       waits, this and its place in the queue
+--       waits, this and its place in the queue; nothing if it must be asked with all keys
 
 local lock, holder, last, queue, entries = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local owner, ttl, description, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 local held = redis.call('SET', lock, owner, 'NX', 'GET', 'PX', ttl)
-if held and held ~= owner and channel == '' then
+local mine = held and string.sub(held, 1, 32) == owner
+if held and not mine and not channel then
   return redis.call('PTTL', lock)
 end
-if held == owner then
+if mine then
   -- The reply to an earlier attempt was lost, or the message that the lock was handed over.
   local record = redis.call('GET', holder)
   redis.call('PEXPIRE', lock, ttl, 'GT')
@@ -32,26 +34,25 @@ if held == owner then
   end
 end
 
--- What ends without a grant gives the lock up, and a command that may fail is asked so that it does not end the script.
-local function give_up(reply)
-  if not held or held == owner then
-    redis.call('DEL', lock)
-  end
-  return reply
-end
-
+-- From here on the lock key is set, unless somebody else holds it: what ends without a grant gives it up, and a command
+-- that may fail is asked so that it does not end the script.
+local taken = mine or not held
 local time = redis.pcall('TIME')
 if time.err then
-  return give_up(redis.error_reply(time.err .. " 'time'"))
+  if taken then
+    redis.call('DEL', lock)
+  end
+  return redis.error_reply(time.err .. " 'time'")
 end
 local now = string.format('%s%06d', time[1], time[2])
 local previous
-if not held or held == owner then
+if taken then
   -- Kept until the server's clock is a day past it, so that the clock alone makes the next token larger than a
   -- forgotten one.
   previous = redis.pcall('SET', last, now, 'GET', 'PX', '86400000')
   if type(previous) == 'table' then
-    return give_up(previous)
+    redis.call('DEL', lock)
+    return previous
   end
   -- No number: somebody waits, and it says so.
   if not previous or (tonumber(previous) or math.huge) < tonumber(now) then
@@ -61,7 +62,8 @@ if not held or held == owner then
       return now
     end
     if type(earlier) == 'table' then
-      return give_up(earlier)
+      redis.call('DEL', lock)
+      return earlier
     end
     if string.sub(earlier, 1, 32) == owner then
       redis.call('SET', holder, record, 'PX', ttl)

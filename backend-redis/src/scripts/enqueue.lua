@@ -5,19 +5,25 @@ local function busy(key)
   if left == -2 then
     left = 0
   end
-  if channel == '' then
+  if not channel then
     return left
   end
-  local place = redis.call('ZSCORE', queue, owner)
-  if not place then
-    -- After all others, also if the server's clock went back; and no place comes twice.
-    local tail = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')
-    place = string.format('%.0f', math.max(tonumber(now), (tonumber(tail[2]) or 0) + 1))
-    redis.call('ZADD', queue, place, owner)
+  -- After all others, also if the server's clock went back; and no place comes twice.
+  local tail = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')
+  local place = string.format('%.0f', math.max(tonumber(now), (tonumber(tail[2]) or 0) + 1))
+  if redis.call('ZADD', queue, 'NX', place, owner) == 0 then
+    place = redis.call('ZSCORE', queue, owner)
   end
   local number, waiting = read_last(redis.call('GET', last))
   if not waiting then
     write_last(string.format('%.0f', number), now, true)
+  end
+  if held and string.sub(held, -1) ~= '+' then
+    -- Only if the record says that it is a lock of ours: another program knows its lock by its value.
+    local record = redis.call('GET', holder)
+    if record and string.sub(record, 1, 33) == held .. ' ' then
+      redis.call('SET', lock, held .. '+', 'KEEPTTL')
+    end
   end
   local until_when = string.format('%.0f', tonumber(now) + 2000000)
   redis.call('HSET', entries, owner, until_when .. ' ' .. ttl .. ' ' .. channel .. ' ' .. description)
@@ -26,7 +32,7 @@ local function busy(key)
   return { left, tonumber(place) }
 end
 
-if held and held ~= owner then
+if not taken then
   return busy(lock)
 end
 
@@ -34,7 +40,11 @@ end
 local number, waiting = read_last(previous)
 local function give_back(reply)
   write_last(string.format('%.0f', number), now, waiting)
-  return give_up(reply)
+  redis.call('DEL', lock)
+  return reply
+end
+if not queue then
+  return give_back(false)
 end
 local token = token_after(number, now)
 if not token then
@@ -53,8 +63,7 @@ end
 if waiting and not held and not record then
   local first, lease, words = take_first(token, now, owner)
   if first and first ~= owner then
-    grant(first, lease, words, token, now)
-    write_last(token, now, true)
+    grant(first, lease, words, token, now, true)
     return busy(lock)
   end
   if not first and lease then
@@ -67,6 +76,5 @@ if waiting and not held and not record then
   end
   waiting = first ~= nil
 end
-grant(owner, ttl, description, token, now)
-write_last(token, now, waiting)
+grant(owner, ttl, description, token, now, waiting)
 return token

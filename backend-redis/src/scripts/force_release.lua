@@ -15,10 +15,10 @@ if not held and not record then
   return false
 end
 -- A record beside a foreign program's lock tells of an earlier grant.
-local of_this_grant = record and (not held or held == string.match(record, '^%S+'))
+local of_this_grant = record and (not held or string.match(held, '^[^+]*') == string.match(record, '^%S+'))
 local token = of_this_grant and string.match(record, '^%S+ (%d+)')
 if ARGV[1] ~= '' and token ~= ARGV[1] then
   return false
 end
-local marked = redis.call('GET', last)
-local reply = { held, redis.call('PTTL', lock), record, redis.call('PTTL', holder) }
+local before = { held, redis.call('PTTL', lock), record, redis.call('PTTL', holder) }
+local handed_over, free = before, before

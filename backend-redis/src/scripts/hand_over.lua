@@ -1,9 +1,10 @@
 
 -- Handing over: to the first in the queue goes what another would find free.
 --
--- The last token of the name has a mark behind it, ` queue`, while somebody may be waiting: so that a script which must
--- read or write the token anyhow knows it without a command of its own. A mark without a queue costs its finder one
--- look. A queue without its mark, should the token be evicted, is marked again by the next heartbeat of a waiter.
+-- That somebody may be waiting is marked where it costs nothing to see: by ` queue` behind the last token of the name,
+-- which whoever takes a free name reads anyhow, and by `+` behind the owner in the lock key, which whoever ends a hold
+-- reads anyhow. A mark without a queue costs its finder one look. A queue without a mark, should the token be evicted or
+-- another program hold the lock, costs its waiters the time to their next heartbeat, and that sets the mark again.
 
 -- What the last token of the name says: a number, and whether somebody may be waiting.
 local function read_last(text)
@@ -32,9 +33,10 @@ local function write_last(token, now, waiting)
   redis.call('SET', last, token .. (waiting and ' queue' or ''), 'PX', keep)
 end
 
-local function grant(to, lease, words, token, now)
-  redis.call('SET', lock, to, 'PX', lease)
+local function grant(to, lease, words, token, now, waiting)
+  redis.call('SET', lock, to .. (waiting and '+' or ''), 'PX', lease)
   redis.call('SET', holder, to .. ' ' .. token .. ' ' .. now .. ' ' .. words, 'PX', lease)
+  write_last(token, now, waiting)
 end
 
 -- Takes the first out of the queue who still waits and can be told of a grant with this token, and tells it: `asking`

@@ -1,19 +1,18 @@
 
 -- The hold has ended: the lock goes to the first who waits and can be told, and if there is none, it is free. A waiter
 -- that cannot be served now, whatever the reason, is served by its next heartbeat: the release is done in any case.
-local number, waiting = read_last(marked)
+local number = read_last(redis.call('GET', last))
 local time = redis.pcall('TIME')
-if waiting and not time.err then
+if not time.err then
   local now = string.format('%s%06d', time[1], time[2])
   local token = token_after(number, now)
   if token then
     local first, lease, words = take_first(token, now)
     if first then
-      grant(first, lease, words, token, now)
-      write_last(token, now, true)
-      return reply
+      grant(first, lease, words, token, now, true)
+      return handed_over
     end
   end
 end
 redis.call('DEL', lock, holder)
-return reply
+return free

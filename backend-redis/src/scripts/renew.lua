@@ -14,7 +14,8 @@ for i = 1, #KEYS, 2 do
   local lock, holder, owner, ttl = KEYS[i], KEYS[i + 1], ARGV[i], ARGV[i + 1]
   local held = redis.pcall('GET', lock)
   local answer = '2'
-  if held == owner then
+  -- With `+` behind it: somebody waits.
+  if held == owner or held == owner .. '+' then
     redis.call('PEXPIRE', lock, ttl, 'GT')
     redis.call('PEXPIRE', holder, ttl, 'GT')
     answer = '1'

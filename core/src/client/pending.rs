@@ -46,7 +46,14 @@ pub(super) enum Asked {
 
 impl PendingClaim {
     pub(super) fn new(core: &Arc<Core>, runtime: Handle, claim: Claim) -> Self {
-        Self { core: Arc::clone(core), runtime, claim, call: None, left_something: false, waiting_since: None }
+        Self {
+            core: Arc::clone(core),
+            runtime,
+            claim,
+            call: None,
+            left_something: false,
+            waiting_since: None,
+        }
     }
 
     pub(super) fn claim(&self) -> &Claim {

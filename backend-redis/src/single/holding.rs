@@ -1,0 +1,117 @@
+//! How a hold begins and ends: what the free path asks of the server, and what is asked where somebody waits.
+
+use super::RedisBackend;
+use crate::reply::{self, Asked, Released};
+use crate::scripts;
+use leasehold_core::{Attempt, Claim, ErrorKind, Grant, LockName, Release, Result};
+use std::time::Duration;
+
+impl RedisBackend {
+    /// Asks for a claim whose owner goes if it is not granted.
+    pub(super) async fn attempt_once(&self, claim: &Claim) -> Result<Attempt> {
+        match self.ask_as_if_free(claim).await? {
+            Asked::AskWithQueue => self.ask_in_full(claim).await?.into_attempt(),
+            asked => asked.into_attempt(),
+        }
+    }
+
+    /// Asks for a claim whose owner will wait. Asked again, this is the heartbeat that keeps its place in the queue, and
+    /// that finds a grant whose message was lost.
+    pub(super) async fn attempt_or_queue(&self, claim: &Claim) -> Result<Attempt> {
+        let (name, owner) = (claim.name(), claim.owner());
+        if let Some(token) = self.mailbox.take(owner) {
+            return Ok(Attempt::Granted(Grant::new(token).from_hand_over()));
+        }
+        if !self.contention.is_expected(name) && !self.mailbox.listens(owner) {
+            match self.ask_as_if_free(claim).await? {
+                Asked::Granted(token) => return Ok(Attempt::Granted(Grant::new(token))),
+                _ => self.contention.seen(name),
+            }
+        }
+        self.mailbox.listen(owner);
+        let asked = self.join_queue(claim).await;
+        match &asked {
+            Ok(Asked::Queued(_, place)) => self.mailbox.waits_at(owner, *place),
+            Err(error) if error.kind() == ErrorKind::Indeterminate => {}
+            Err(_) => self.mailbox.forget_unless_queued(owner),
+            Ok(_) => drop(self.mailbox.forget(owner)),
+        }
+        asked?.into_attempt()
+    }
+
+    /// Ends a claim: its hold, or its place in the queue.
+    pub(super) async fn end(&self, claim: &Claim, linger: Duration) -> Result<Release> {
+        let name = claim.name();
+        let keys = self.keys.of(name);
+        let waits = claim.waits() && self.mailbox.forget(claim.owner());
+        let mut released = Released::AskWithQueue;
+        if !waits && !self.contention.is_expected(name) {
+            released = self.release_by(&keys.of_hold(), claim, linger).await?;
+        }
+        if released == Released::AskWithQueue {
+            released = self.release_by(&keys.all(), claim, linger).await?;
+            self.learn(name, released);
+        }
+        released.into_release()
+    }
+
+    /// Makes sure that the owner stands in the queue, if it is not granted the lock, and can be told when it is.
+    async fn join_queue(&self, claim: &Claim) -> Result<Asked> {
+        let asked = self.ask_listening(claim).await?;
+        if matches!(asked, Asked::Queued(..)) && self.link.listen(&self.channel).await {
+            // Once for each connection: the queue has it that this owner hears nothing. If this gets no answer, the first
+            // one stands.
+            return self.ask_listening(claim).await.or(Ok(asked));
+        }
+        Ok(asked)
+    }
+
+    async fn ask_as_if_free(&self, claim: &Claim) -> Result<Asked> {
+        let (keys, args) = (self.keys.of(claim.name()), Args::of(claim));
+        let reply = self.link.run(&scripts::ACQUIRE, &keys.of_grant(), &args.words(claim)).await?;
+        reply::attempt(&reply)
+    }
+
+    async fn ask_in_full(&self, claim: &Claim) -> Result<Asked> {
+        let (keys, args) = (self.keys.of(claim.name()), Args::of(claim));
+        let reply = self.link.run(&scripts::ACQUIRE, &keys.all(), &args.words(claim)).await?;
+        reply::attempt(&reply)
+    }
+
+    async fn ask_listening(&self, claim: &Claim) -> Result<Asked> {
+        let (keys, args) = (self.keys.of(claim.name()), Args::of(claim));
+        let words = args.words(claim);
+        let reply = self.link.run_listening(&scripts::ACQUIRE, &keys.all(), &words, &self.channel).await?;
+        reply::attempt(&reply)
+    }
+
+    async fn release_by(&self, keys: &[&str], claim: &Claim, linger: Duration) -> Result<Released> {
+        let (owner, linger) = (claim.owner().to_hex(), linger.as_millis().to_string());
+        let reply = self.link.run(&scripts::RELEASE, keys, &[&owner, &linger]).await?;
+        reply::release(&reply)
+    }
+
+    fn learn(&self, name: &LockName, released: Released) {
+        match released {
+            Released::ToTheNext => self.contention.seen(name),
+            Released::ToNobody => self.contention.over(name),
+            Released::NotHeld | Released::AskWithQueue => {}
+        }
+    }
+}
+
+/// The arguments of `acquire.lua`.
+struct Args {
+    owner: String,
+    ttl: String,
+}
+
+impl Args {
+    fn of(claim: &Claim) -> Self {
+        Self { owner: claim.owner().to_hex(), ttl: claim.ttl_millis().to_string() }
+    }
+
+    fn words<'a>(&'a self, claim: &'a Claim) -> [&'a str; 3] {
+        [&self.owner, &self.ttl, claim.holder()]
+    }
+}

@@ -101,6 +101,17 @@ impl Keys {
     }
 }
 
+/// What `TYPE` says of a key of ours.
+pub(crate) fn kind_of(key: &str) -> &'static str {
+    if key.ends_with(QUEUE) {
+        "zset"
+    } else if key.ends_with(WAITERS) {
+        "hash"
+    } else {
+        "string"
+    }
+}
+
 fn stray_brace(prefix: &str) -> Error {
     let problem = format_args!("{prefix:?} has a brace that is no part of one hash tag");
     let fix = "take the braces out, or put one pair around what decides the slot: {shop}:";

@@ -16,6 +16,7 @@ mod welcome;
 pub(crate) use greeting::ServerFacts;
 pub(crate) use tls::Tls;
 
+use crate::keys::kind_of;
 use crate::mailbox::Mailbox;
 use crate::refusal::{foreign_data, is_wrong_type, refusal};
 use crate::scripts::Script;
@@ -145,7 +146,7 @@ impl Link {
     async fn name_foreign_data(&self, keys: &[&str]) -> Error {
         for key in keys {
             match self.command(redis::cmd("TYPE").arg(key)).await {
-                Ok(Value::SimpleString(kind)) if kind != "string" && kind != "none" => {
+                Ok(Value::SimpleString(kind)) if kind != kind_of(key) && kind != "none" => {
                     return self.here(foreign_data(key, Some(&kind)));
                 }
                 Ok(_) => {}

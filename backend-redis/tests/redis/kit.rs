@@ -55,6 +55,11 @@ pub(crate) fn claim_for(lock: &str, ttl: Duration) -> Claim {
     Claim::new(name(lock), OwnerId::random().unwrap(), ttl, HOLDER.into())
 }
 
+/// A claim of a new owner, who will wait.
+pub(crate) fn waiter(lock: &str) -> Claim {
+    claim(lock).with_waiting(true)
+}
+
 /// The same owner's claim, for another time.
 pub(crate) fn again_for(claim: &Claim, ttl: Duration) -> Claim {
     Claim::new(claim.name().clone(), claim.owner(), ttl, claim.holder().into())
@@ -79,6 +84,26 @@ pub(crate) async fn busy(backend: &RedisBackend, claim: &Claim) -> Option<Durati
     match answered(backend.try_acquire(claim)).await.unwrap() {
         Attempt::Busy(busy) => busy.ends_in,
         Attempt::Granted(grant) => panic!("granted: {grant:?}"),
+    }
+}
+
+/// Asks for what must be held by another, and expects a place in the queue.
+pub(crate) async fn queue(backend: &RedisBackend, claim: &Claim) {
+    match answered(backend.try_acquire(claim)).await.unwrap() {
+        Attempt::Busy(busy) => assert!(busy.queued, "{busy:?}"),
+        Attempt::Granted(grant) => panic!("granted: {grant:?}"),
+    }
+}
+
+/// Waits for the news that the lock was handed over to the claim, and takes it.
+pub(crate) async fn handed_over(backend: &RedisBackend, claim: &Claim) -> FencingToken {
+    answered(backend.changed(claim)).await;
+    match answered(backend.try_acquire(claim)).await.unwrap() {
+        Attempt::Granted(grant) => {
+            assert!(grant.handed_over, "{grant:?}");
+            grant.token
+        }
+        Attempt::Busy(busy) => panic!("busy: {busy:?}"),
     }
 }
 
@@ -111,6 +136,8 @@ pub(crate) struct Keys {
     pub(crate) lock: String,
     pub(crate) holder: String,
     pub(crate) token: String,
+    pub(crate) queue: String,
+    pub(crate) waiters: String,
 }
 
 pub(crate) fn keys(name: &str) -> Keys {
@@ -118,6 +145,8 @@ pub(crate) fn keys(name: &str) -> Keys {
         lock: format!("leasehold:{name}"),
         holder: format!("{{leasehold:{name}}}:holder"),
         token: format!("{{leasehold:{name}}}:token"),
+        queue: format!("{{leasehold:{name}}}:queue"),
+        waiters: format!("{{leasehold:{name}}}:waiters"),
     }
 }
 
@@ -131,6 +160,8 @@ pub(crate) trait Look {
     fn end_together(&self, one: &str, other: &str) -> bool;
     fn set(&self, key: &str, value: &str);
     fn del(&self, key: &str);
+    /// The owners in the queue of a name, in their order.
+    fn queue(&self, name: &str) -> Vec<String>;
     /// All keys there are.
     fn keys(&self) -> Vec<String>;
     /// How often a command was run, also inside scripts.
@@ -164,6 +195,11 @@ impl Look for RedisServer {
 
     fn del(&self, key: &str) {
         assert_eq!(self.command(&["DEL", key]).unwrap(), ":1", "{key} was not there");
+    }
+
+    fn queue(&self, name: &str) -> Vec<String> {
+        let reply = self.command(&["ZRANGE", &keys(name).queue, "0", "-1"]).unwrap();
+        reply.lines().skip(1).filter(|line| !line.starts_with('$')).map(str::to_owned).collect()
     }
 
     fn keys(&self) -> Vec<String> {

@@ -1,0 +1,211 @@
+//! Handing over under faults: what is lost on the way is found by a heartbeat, and who has gone delays nobody.
+
+use crate::kit::{
+    Look, answered, backend, claim, client, handed_over, hold, keys, name, proxy_to, queue, release, server,
+    url_of, waiter,
+};
+use leasehold_conformance::proxy::Traffic;
+use leasehold_conformance::servers::RedisServer;
+use leasehold_core::{
+    AcquireOptions, Attempt, DistributedLock, DistributedLockExt, LockBackend, LockClient, LockGuard, Result,
+};
+use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// How long a waiter who hears nothing waits at most, and what a busy machine may add. Far below a lease of 30 s.
+const BY_HEARTBEAT: Duration = Duration::from_secs(3);
+
+/// Begins to wait, and stands in the queue when this returns.
+async fn waiting(
+    server: &RedisServer,
+    locks: &LockClient,
+    lock: &'static str,
+) -> JoinHandle<Result<LockGuard>> {
+    let (locks, before) = (locks.clone(), server.queue(lock).len());
+    let task = tokio::spawn(async move { locks.acquire(lock).await });
+    while server.queue(lock).len() <= before {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    task
+}
+
+async fn got(task: JoinHandle<Result<LockGuard>>) -> LockGuard {
+    timeout(BY_HEARTBEAT, task).await.unwrap().unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_grant_whose_message_is_lost_is_found_by_the_next_heartbeat() {
+    let server = server();
+    let proxy = proxy_to(&server).await;
+    let (holding, waits) = (backend(&server.url()), backend(&url_of(&proxy, "")));
+    let (holder, next) = (claim("job"), waiter("job"));
+    hold(&holding, &holder).await;
+    queue(&waits, &next).await;
+    proxy.set(Traffic::HoldReplies);
+    release(&holding, &holder).await;
+    let token = server.get(&keys("job").token).unwrap();
+    proxy.cut();
+    proxy.set(Traffic::Pass);
+    // The broken connection is news: nobody sleeps over it.
+    answered(waits.changed(&next)).await;
+    // One attempt may still meet the connection that is broken.
+    let mut attempt = answered(waits.try_acquire(&next)).await;
+    if attempt.is_err() {
+        attempt = answered(waits.try_acquire(&next)).await;
+    }
+    let Ok(Attempt::Granted(grant)) = attempt else { panic!("{attempt:?}") };
+    assert_eq!(format!("{} queue", grant.token), token, "the grant that was made, and not another");
+    assert!(!grant.handed_over, "the server has said so now, and made a whole lease of it");
+}
+
+#[tokio::test]
+async fn a_waiter_that_is_cancelled_when_its_turn_has_come_unheard_hands_on() {
+    let server = server();
+    let proxy = proxy_to(&server).await;
+    let (holding, unlucky) = (client(&server.url()), client(&url_of(&proxy, "")));
+    let guard = holding.acquire("job").await.unwrap();
+    let first = waiting(&server, &unlucky, "job").await;
+    let second = waiting(&server, &holding, "job").await;
+    proxy.set(Traffic::HoldReplies);
+    guard.release().await.unwrap();
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
+    // Its withdrawal reaches the server, whose answer nobody hears.
+    got(second).await.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn one_who_times_out_while_others_wait_behind_it_delays_nobody() {
+    let server = server();
+    let locks = client(&server.url());
+    let guard = locks.acquire("job").await.unwrap();
+    let impatient = AcquireOptions::new().with_wait(Duration::from_millis(300));
+    let (waits, lock) = (locks.clone(), name("job"));
+    let first = tokio::spawn(async move { waits.acquire_with(&lock, &impatient).await });
+    while server.queue("job").is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let second = waiting(&server, &locks, "job").await;
+    assert!(first.await.unwrap().is_err());
+    guard.release().await.unwrap();
+    got(second).await.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_waiter_on_the_older_protocol_is_served_in_its_turn_by_heartbeats() {
+    let server = server();
+    let locks = client(&server.url());
+    let guard = locks.acquire("job").await.unwrap();
+    let older = client(&format!("{}?protocol=resp2", server.url()));
+    let first = waiting(&server, &older, "job").await;
+    let second = waiting(&server, &locks, "job").await;
+    guard.release().await.unwrap();
+    let first = got(first).await;
+    assert!(!second.is_finished());
+    first.release().await.unwrap();
+    got(second).await.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn without_the_right_to_tell_or_to_listen_waiters_are_served_by_heartbeats() {
+    for missing in ["-publish", "-subscribe", "resetchannels"] {
+        let server = server();
+        let line = format!("ACL SETUSER locker on >PASSWORD ~* &* +@all {missing}");
+        let words: Vec<&str> = line.split(' ').collect();
+        assert_eq!(server.command(&words).unwrap(), "+OK");
+        let locks = client(&format!("redis://locker:PASSWORD@127.0.0.1:{}", server.port()));
+        let guard = locks.acquire("job").await.unwrap();
+        let next = waiting(&server, &locks, "job").await;
+        guard.release().await.unwrap();
+        got(next).await.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn when_a_lease_ends_with_a_queue_the_first_in_it_gets_the_lock() {
+    let server = server();
+    let crashed = backend(&server.url());
+    let lease = Duration::from_millis(1500);
+    hold(&crashed, &crate::kit::claim_for("job", lease)).await;
+    let start = Instant::now();
+    let locks = client(&server.url());
+    let first = waiting(&server, &locks, "job").await;
+    let second = waiting(&server, &locks, "job").await;
+    let guard = timeout(lease + BY_HEARTBEAT, first).await.unwrap().unwrap().unwrap();
+    assert!(start.elapsed() > lease - Duration::from_millis(300), "{:?}", start.elapsed());
+    assert!(!second.is_finished());
+    guard.release().await.unwrap();
+    got(second).await.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_process_has_one_connection_and_one_subscription_and_that_only_if_it_waits() {
+    let server = server();
+    let (locks, idle) = (client(&server.url()), client(&server.url()));
+    idle.acquire("other").await.unwrap().release().await.unwrap();
+    let guards = [locks.acquire("a").await.unwrap(), locks.acquire("b").await.unwrap()];
+    let mut waiters = Vec::new();
+    for _ in 0..5 {
+        waiters.push(waiting(&server, &locks, "a").await);
+        waiters.push(waiting(&server, &locks, "b").await);
+    }
+    let clients = server.command(&["CLIENT", "LIST"]).unwrap();
+    let ours: Vec<&str> = clients.lines().filter(|line| line.contains("name=leasehold")).collect();
+    assert_eq!(ours.len(), 2, "{clients}");
+    assert_eq!(ours.iter().filter(|line| line.contains("sub=1")).count(), 1, "{clients}");
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    for waiter in waiters {
+        got(waiter).await.release().await.unwrap();
+    }
+    assert_eq!(server.keys(), [keys("a").token, keys("b").token, keys("other").token], "nothing is left");
+}
+
+#[tokio::test]
+async fn a_new_connection_is_subscribed_before_it_is_relied_on() {
+    let server = server();
+    let proxy = proxy_to(&server).await;
+    let (holding, waits) = (backend(&server.url()), backend(&url_of(&proxy, "")));
+    let (holder, next) = (claim("job"), waiter("job"));
+    hold(&holding, &holder).await;
+    queue(&waits, &next).await;
+    for _ in 0..3 {
+        proxy.cut();
+        answered(waits.changed(&next)).await;
+        while answered(waits.try_acquire(&next)).await.is_err() {}
+    }
+    assert_eq!(server.queue("job").len(), 1, "it kept its place");
+    release(&holding, &holder).await;
+    handed_over(&waits, &next).await;
+}
+
+#[tokio::test]
+async fn many_waiters_in_many_processes_lose_no_turn_and_are_never_two() {
+    let server = server();
+    let inside = std::sync::Arc::<std::sync::atomic::AtomicUsize>::default();
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let locks = client(&server.url());
+        for _ in 0..8 {
+            let (locks, inside) = (locks.clone(), std::sync::Arc::clone(&inside));
+            tasks.spawn(async move {
+                for _ in 0..25 {
+                    let guard = locks.acquire("job").await.unwrap();
+                    assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0, "two are in");
+                    tokio::task::yield_now().await;
+                    inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                    guard.release().await.unwrap();
+                }
+            });
+        }
+    }
+    let all = async {
+        while let Some(task) = tasks.join_next().await {
+            task.unwrap();
+        }
+    };
+    timeout(Duration::from_secs(60), all).await.unwrap();
+    assert_eq!(server.keys(), [keys("job").token]);
+}

@@ -5,6 +5,7 @@
 
 mod c1_clean_outcomes;
 mod guard;
+mod handed_over;
 mod i1_idempotent_attempts;
 mod keeper;
 mod l2_bounded_wait;

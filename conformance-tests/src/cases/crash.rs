@@ -15,7 +15,7 @@ pub(super) const CASES: &[Case] = cases![
 ];
 
 /// The longest time from a crash to the next grant.
-async fn crash_bound(cx: &Context) -> Result<Duration, crate::case::Stop> {
+pub(super) async fn crash_bound(cx: &Context) -> Result<Duration, crate::case::Stop> {
     let semantics = cx.semantics().await?;
     let until_noticed = match semantics.crash_bound {
         CrashBound::Connection => Duration::ZERO,

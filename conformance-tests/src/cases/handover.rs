@@ -1,13 +1,18 @@
 //! H: from one holder to the next.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context};
-use leasehold_core::{AcquireOptions, Fairness};
+use crate::cases::crash::crash_bound;
+use crate::context::{Client, ClientExt, Context};
+use crate::proxy::Traffic;
+use leasehold_core::{AcquireOptions, Fairness, LockName};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 pub(super) const CASES: &[Case] = cases![
     H01 no_hand_over_is_missed,
+    H02 lost_wake_up_costs_no_more_than_the_fallback,
     H03 waiters_are_served_in_their_order,
+    H04 waiter_that_died_delays_others_within_the_declared_bound,
     H07 idle_waiter_costs_what_is_declared,
     H09 nobody_starves,
 ];
@@ -48,26 +53,85 @@ async fn waiters_are_served_in_their_order(cx: &Context) -> Verdict {
     let guard = client.take(&name, &AcquireOptions::new()).await?;
     let mut waiters = tokio::task::JoinSet::new();
     let options = AcquireOptions::new().with_wait(cx.patience());
-    for place in 0..10_u32 {
+    let served = Arc::<Mutex<Vec<usize>>>::default();
+    for place in 0..10 {
         let (waiter, name, options) = (cx.client().await?, name.clone(), options.clone());
+        let served = Arc::clone(&served);
         waiters.spawn(async move {
             let guard = waiter.take(&name, &options).await?;
+            // Written down under the lock: tasks may end in another order than that in which they held it.
+            served.lock().unwrap_or_else(PoisonError::into_inner).push(place);
             guard.release().await?;
-            Ok::<_, Stop>(place)
+            Ok::<_, Stop>(())
         });
-        // Until the store shows it in the queue: the order is that of arrival there.
-        let arrived = Instant::now();
-        while client.looking()?.waiters(&cx.name()).await?.len() <= place as usize {
-            ensure!(arrived.elapsed() < cx.patience(), "waiter {place} does not appear in the queue");
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        // The order is that of arrival in the store.
+        until_waiting(&client, cx, &cx.name(), place + 1).await?;
     }
     guard.release().await?;
-    let mut served = Vec::new();
     while let Some(waiter) = waiters.join_next().await {
-        served.push(waiter??);
+        waiter??;
     }
+    let served = served.lock().unwrap_or_else(PoisonError::into_inner);
     ensure!(served.is_sorted(), "served in the order {served:?}");
+    Ok(())
+}
+
+/// Whatever the store told the waiter is lost with the connection on which it was told.
+async fn lost_wake_up_costs_no_more_than_the_fallback(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let (proxy, other) = cx.client_behind_proxy(cx.patience()).await?;
+    cx.warm_up(&other).await?;
+    let (wanted, options) = (name.clone(), AcquireOptions::new().with_wait(cx.patience()));
+    let waiter = tokio::spawn(async move { other.take(&wanted, &options).await });
+    until_waiting(&client, cx, &name, 1).await?;
+    proxy.set(Traffic::HoldReplies);
+    guard.release().await?;
+    proxy.cut();
+    proxy.set(Traffic::Pass);
+    let bound = client.semantics().wake_up.bound() + cx.slack();
+    let granted = tokio::time::timeout(bound, waiter).await;
+    let late = || Stop::Failed(format!("a waiter whose wake-up was lost has no lock after {bound:?}"));
+    Ok(granted.map_err(|_| late())???.release().await?)
+}
+
+/// The first in the queue is killed, or stopped; the second is a live one.
+async fn waiter_that_died_delays_others_within_the_declared_bound(cx: &Context) -> Verdict {
+    for kill in [true, false] {
+        let (client, name) = (cx.client().await?, cx.named(if kill { "killed" } else { "stopped" }));
+        let guard = client.take(&name, &AcquireOptions::new()).await?;
+        let mut first = cx.worker().await?;
+        first.begin_take(&name, cx.ttl()).await?;
+        until_waiting(&client, cx, &name, 1).await?;
+        let (other, wanted, options) = (cx.client().await?, name.clone(), cx.options());
+        let second = tokio::spawn(async move { other.take(&wanted, &options).await });
+        until_waiting(&client, cx, &name, 2).await?;
+        if kill {
+            first.kill();
+        } else {
+            first.pause();
+        }
+        guard.release().await?;
+        let freed = Instant::now();
+        let guard = second.await??;
+        let (took, bound) = (freed.elapsed(), crash_bound(cx).await?);
+        ensure!(took <= bound, "the one behind a waiter that died got the lock after {took:?}");
+        guard.release().await?;
+    }
+    Ok(())
+}
+
+/// Until so many wait for a lock, as far as the store knows; else for long enough to have asked.
+async fn until_waiting(client: &Client, cx: &Context, name: &LockName, count: usize) -> Verdict {
+    if client.semantics().fairness != Fairness::Fifo {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        return Ok(());
+    }
+    let arrived = Instant::now();
+    while client.looking()?.waiters(name).await?.len() < count {
+        ensure!(arrived.elapsed() < cx.patience(), "waiter {count} does not appear in the queue");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
     Ok(())
 }
 

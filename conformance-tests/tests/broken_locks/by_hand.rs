@@ -27,6 +27,9 @@ pub(crate) enum Mistake {
     ValidFromReply,
     /// #15: validity counts from the first attempt of the wait.
     ValidFromFirstAttempt,
+    /// #28: whoever waits asks again when the server says that the key is gone, and only then. What is said while
+    /// nobody listens is not said again.
+    AsksWhenToldOnly,
 }
 
 pub(crate) fn by_hand(mistake: Mistake, address: &Address) -> Arc<dyn DistributedLock> {
@@ -51,7 +54,7 @@ impl ByHand {
                 let since = match self.mistake {
                     Mistake::ValidFromReply => Instant::now(),
                     Mistake::ValidFromFirstAttempt => begun,
-                    Mistake::Nothing | Mistake::WatchdogBeforeGuard => sent,
+                    Mistake::Nothing | Mistake::WatchdogBeforeGuard | Mistake::AsksWhenToldOnly => sent,
                 };
                 return Ok((grant.token, since));
             }
@@ -60,6 +63,7 @@ impl ByHand {
                 Wait::UpTo(time) if begun.elapsed() >= time => {
                     return Err(Error::new(ErrorKind::TimedOut, "held"));
                 }
+                _ if self.mistake == Mistake::AsksWhenToldOnly => self.backend.key_gone(claim).await,
                 _ => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         }

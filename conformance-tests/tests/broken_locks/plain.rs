@@ -2,6 +2,7 @@
 
 use crate::subject::Address;
 use async_trait::async_trait;
+use futures_util::StreamExt;
 use leasehold_core::{
     Attempt, Busy, Claim, DistributedLock, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend,
     LockClient, LossCause, Outcome, OwnerId, Promises, Release, Renewal, Result, Semantics,
@@ -110,6 +111,14 @@ impl Redis {
         self.command(&words).await
     }
 
+    /// The next message on a channel; `None` if the connection breaks first.
+    async fn next_message(&self, channel: &str) -> Option<()> {
+        let client = redis::Client::open(format!("redis://{}", self.address.server)).ok()?;
+        let mut messages = client.get_async_pubsub().await.ok()?;
+        messages.subscribe(channel).await.ok()?;
+        messages.on_message().next().await.map(drop)
+    }
+
     async fn send<T: FromRedisValue>(&self, command: &redis::Cmd) -> Result<T> {
         let mut connection = self.connect().await?;
         command.query_async(&mut connection).await.map_err(|error| unknown(error.to_string()))
@@ -150,6 +159,17 @@ pub(crate) struct Plain {
 impl Plain {
     pub(crate) fn new(steps: Steps, address: &Address) -> Self {
         Self { steps, redis: Redis::at(address) }
+    }
+}
+
+impl Plain {
+    /// Returns when the server says that the lock's key was deleted or has expired. Connects anew when its connection
+    /// breaks, as a good client does.
+    pub(crate) async fn key_gone(&self, claim: &Claim) {
+        let channel = format!("__keyspace@0__:{}", key(claim));
+        while self.redis.next_message(&channel).await.is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 }
 

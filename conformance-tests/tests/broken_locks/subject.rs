@@ -43,7 +43,8 @@ impl Subject for Made {
     }
 
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        let server = RedisServer::start().map_err(|error| Cannot::new(error.to_string()))?;
+        let server = RedisServer::start_with(&["--notify-keyspace-events", "Kgx"])
+            .map_err(|error| Cannot::new(error.to_string()))?;
         Ok(Box::new(Server(server)))
     }
 

@@ -40,7 +40,7 @@
 //!
 //! | key | value | lives |
 //! |---|---|---|
-//! | `leasehold:NAME` | the owner, 32 hexadecimal digits | as long as the lease |
+//! | `leasehold:NAME` | the owner, 32 hexadecimal digits; behind it `+` while somebody waits | as long as the lease |
 //! | `{leasehold:NAME}:holder` | owner, token, time of the grant, description of the holder | as long as the lease |
 //! | `{leasehold:NAME}:token` | the last token of the name, with ` queue` behind it while somebody waits | until the server's clock is a day past it |
 //! | `{leasehold:NAME}:queue` | the owners who wait, in their order | until nobody waits, or for a minute without a heartbeat |
@@ -54,6 +54,12 @@
 //! lease of its holder would have ended, or its holder gives it up. Programs that know the first key only do not look at
 //! it.
 //!
+//! The last two are the queue of those who wait. A release hands the lock over to the first of them in the same step, and
+//! tells its process on the channel `leasehold:grants:` and a number, to which a process subscribes once, when it first
+//! has to wait. While somebody waits, the value of the lock key has a `+` behind it; programs that know that key only do
+//! not care, because they look for their own value. They do not stand in the queue either, and may take a lock in the moment
+//! in which it is free.
+//!
 //! With a prefix that has a hash tag, such as `{shop}:`, the companions are `{shop}:{NAME}:holder` and so on. The characters `{`, `}` and `%` of a name are percent-encoded in its keys.
 //!
 //! # Rights
@@ -66,7 +72,8 @@
 //!     +zadd +zscore +zrange +zpopmin +zrem +hset +hget +hdel +publish +subscribe
 //! ```
 //!
-//! `+select` for a database other than 0; `+config|get` lets `check` see the settings; without `+scan` there is no list,
+//! `&leasehold:*`, `+publish` and `+subscribe` let waiters hear at once that the lock is theirs; without one of them they
+//! find out by asking, every half second at the latest. `+select` for a database other than 0; `+config|get` lets `check` see the settings; without `+scan` there is no list,
 //! without `+type` a worse message if a key holds foreign data. Everybody who may run these commands on these keys can
 //! break these locks: give users of different trust prefixes of their own.
 

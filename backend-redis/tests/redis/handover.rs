@@ -22,12 +22,19 @@ async fn waiting(
     locks: &LockClient,
     lock: &'static str,
 ) -> JoinHandle<Result<LockGuard>> {
-    let (locks, before) = (locks.clone(), server.queue(lock).len());
+    let (locks, before) = (locks.clone(), server.queue(lock));
     let task = tokio::spawn(async move { locks.acquire(lock).await });
-    while server.queue(lock).len() <= before {
+    until_queued(server, lock, &before).await;
+    task
+}
+
+/// Returns when the queue has somebody who was not in it before.
+async fn until_queued(server: &RedisServer, lock: &str, before: &[String]) {
+    let start = Instant::now();
+    while server.queue(lock).iter().all(|owner| before.contains(owner)) {
+        assert!(start.elapsed() < Duration::from_secs(20), "nobody joins the queue");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    task
 }
 
 async fn got(task: JoinHandle<Result<LockGuard>>) -> LockGuard {
@@ -80,12 +87,10 @@ async fn one_who_times_out_while_others_wait_behind_it_delays_nobody() {
     let server = server();
     let locks = client(&server.url());
     let guard = locks.acquire("job").await.unwrap();
-    let impatient = AcquireOptions::new().with_wait(Duration::from_millis(300));
+    let impatient = AcquireOptions::new().with_wait(Duration::from_secs(2));
     let (waits, lock) = (locks.clone(), name("job"));
     let first = tokio::spawn(async move { waits.acquire_with(&lock, &impatient).await });
-    while server.queue("job").is_empty() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until_queued(&server, "job", &[]).await;
     let second = waiting(&server, &locks, "job").await;
     assert!(first.await.unwrap().is_err());
     guard.release().await.unwrap();
@@ -126,7 +131,7 @@ async fn without_the_right_to_tell_or_to_listen_waiters_are_served_by_heartbeats
 async fn when_a_lease_ends_with_a_queue_the_first_in_it_gets_the_lock() {
     let server = server();
     let crashed = backend(&server.url());
-    let lease = Duration::from_millis(1500);
+    let lease = Duration::from_secs(4);
     hold(&crashed, &crate::kit::claim_for("job", lease)).await;
     let start = Instant::now();
     let locks = client(&server.url());

@@ -43,7 +43,7 @@
 //! the [fencing token](FencingToken), and let it accept none lower than the highest it has seen. Where it cannot, a lock
 //! saves work, and the work must be safe to be done twice.
 //!
-//! Locks here are not re-entrant. On ZooKeeper they are fair; on the other stores waiters get them in no order.
+//! Locks here are not re-entrant. On ZooKeeper and Redis they are fair; on the other stores waiters get them in no order.
 //!
 //! # Which store, which feature
 //!

@@ -1,7 +1,8 @@
 //! H: from one holder to the next.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context};
+use crate::context::{ClientExt, Context, eventually};
+use crate::proxy::Traffic;
 use leasehold_core::{AcquireOptions, Fairness};
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ pub(super) const CASES: &[Case] = cases![
     H03 waiters_are_served_in_their_order,
     H07 idle_waiter_costs_what_is_declared,
     H09 nobody_starves,
+    H10 waiter_that_was_cut_off_holds_nothing_beside_another,
 ];
 
 async fn no_hand_over_is_missed(cx: &Context) -> Verdict {
@@ -110,4 +112,35 @@ async fn nobody_starves(cx: &Context) -> Verdict {
         player??;
     }
     Ok(())
+}
+
+/// Its place in the queue ends with its lease or session while it hears nothing. Woken by the first word that gets
+/// through, it must look again before it believes that it is its turn.
+async fn waiter_that_was_cut_off_holds_nothing_beside_another(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    let (proxy, cut_off) = cx.client_behind_proxy(cx.ttl() / 4).await?;
+    cx.warm_up(&cut_off).await?;
+    let before = proxy.requests();
+    let (wanted, options) = (name.clone(), cx.options());
+    let waiter = tokio::spawn(async move { cut_off.take(&wanted, &options).await });
+    ensure!(eventually(cx.patience(), || proxy.requests() > before).await, "the waiter asked nothing");
+    tokio::time::sleep(cx.slack()).await;
+    proxy.set(Traffic::BlackHole);
+    tokio::time::sleep(cx.ttl() * 2).await;
+    guard.release().await?;
+    let successor = client.take(&name, &cx.options()).await?;
+    proxy.set(Traffic::Pass);
+    let end = Instant::now() + cx.ttl() * 3;
+    while Instant::now() < end && !waiter.is_finished() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    if waiter.is_finished() {
+        let second = waiter.await?.is_ok_and(|guard| guard.is_held());
+        ensure!(!second, "a waiter that was cut off holds, and so does another");
+        return Ok(successor.release().await?);
+    }
+    ensure!(successor.is_held(), "the holder lost its lock: {:?}", successor.loss());
+    successor.release().await?;
+    Ok(waiter.await??.release().await?)
 }

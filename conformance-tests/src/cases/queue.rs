@@ -1,0 +1,214 @@
+//! Q: waiters that stand in a queue in the store, and are told when it is their turn.
+
+use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::context::{Client, ClientExt, Context};
+use crate::subject::Counters;
+use leasehold_core::{AcquireOptions, Fairness, LockGuard, LockName};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+pub(super) const CASES: &[Case] = cases![
+    Q01 release_wakes_one_waiter_whatever_their_number(alone),
+    Q05 waiters_survive_the_deletion_of_their_queue,
+    Q08 five_thousand_waiters_are_served_in_their_order(alone),
+    Q09 newcomer_never_overtakes_by_its_name,
+];
+
+/// How many hand-overs are measured; the cheapest counts, because the store may hear of other things meanwhile.
+const ROUNDS: usize = 6;
+
+/// The time after a hand-over in which its messages are counted.
+const SETTLES_WITHIN: Duration = Duration::from_millis(100);
+
+/// Every waiter has a connection of its own, so that a store that tells each of them is seen to do so. What one
+/// hand-over costs the store must not grow with the waiters.
+async fn release_wakes_one_waiter_whatever_their_number(cx: &Context) -> Verdict {
+    cx.store().counters().await?;
+    let alone = cost_of_a_hand_over(cx, 1).await?;
+    for waiters in [10, 100] {
+        let cost = cost_of_a_hand_over(cx, waiters).await?;
+        ensure!(
+            cost.wake_ups <= alone.wake_ups,
+            "a release told {} clients when {waiters} waited, and {} when one did",
+            cost.wake_ups,
+            alone.wake_ups
+        );
+        // How often connections are kept alive is a matter of luck; a herd would be several hundred.
+        let bound = alone.messages * 2 + waiters as u64 / 2 + 10;
+        ensure!(
+            cost.messages <= bound,
+            "a hand-over cost {} messages when {waiters} waited, and {} when one did",
+            cost.messages,
+            alone.messages
+        );
+    }
+    Ok(())
+}
+
+async fn cost_of_a_hand_over(cx: &Context, waiters: usize) -> Result<Counters, Stop> {
+    let name = cx.named(&format!("among-{waiters}"));
+    let (granted, mut guards) = unbounded_channel();
+    let mut players = tokio::task::JoinSet::new();
+    let mut holder = cx.client().await?;
+    let mut guard = holder.take(&name, &AcquireOptions::new()).await?;
+    let watched_before = cx.store().counters().await?.waiting;
+    for _ in 0..waiters {
+        let client = cx.client().await?;
+        players.spawn(play(client, name.clone(), granted.clone()));
+    }
+    let mut cheapest: Option<Counters> = None;
+    for _ in 0..ROUNDS {
+        until_all_wait(cx, watched_before + waiters as u64).await?;
+        let idle = messages_while_idle(cx).await?;
+        let before = cx.store().counters().await?;
+        guard.release().await?;
+        let next: (Client, LockGuard) = match tokio::time::timeout(cx.patience(), guards.recv()).await {
+            Ok(Some(next)) => next,
+            _ => return Err(Stop::Failed("a release woke nobody".to_owned())),
+        };
+        // What a herd asks next, it asks now.
+        tokio::time::sleep(SETTLES_WITHIN).await;
+        let after = cx.store().counters().await?;
+        let messages = (after.messages - before.messages).saturating_sub(idle);
+        let cost = Counters::new(messages, after.wake_ups - before.wake_ups, 0);
+        if cheapest.is_none_or(|cheapest| cost.messages < cheapest.messages) {
+            cheapest = Some(cost);
+        }
+        // The old holder joins the queue, so that the next round finds as many waiters as this one.
+        players.spawn(play(std::mem::replace(&mut holder, next.0), name.clone(), granted.clone()));
+        guard = next.1;
+    }
+    cheapest.ok_or_else(|| Stop::Failed("nothing was measured".to_owned()))
+}
+
+/// What connections cost that are only kept alive.
+async fn messages_while_idle(cx: &Context) -> Result<u64, Stop> {
+    let before = cx.store().counters().await?;
+    tokio::time::sleep(SETTLES_WITHIN).await;
+    Ok(cx.store().counters().await?.messages - before.messages)
+}
+
+async fn play(client: Client, name: LockName, granted: UnboundedSender<(Client, LockGuard)>) {
+    if let Ok(guard) = client.acquire_with(&name, &AcquireOptions::new()).await {
+        let _ = granted.send((client, guard));
+    }
+}
+
+async fn until_all_wait(cx: &Context, waiting: u64) -> Verdict {
+    let start = Instant::now();
+    while cx.store().counters().await?.waiting < waiting {
+        ensure!(start.elapsed() < cx.patience(), "the waiters never came to wait for the store's word");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // A place is watched before its owner has heard so.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    Ok(())
+}
+
+/// As an administrator might, with the best intentions. The holder hears of it; the waiters take new places.
+async fn waiters_survive_the_deletion_of_their_queue(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    fifo_only(&client)?;
+    let guard = client.take(&name, &cx.options()).await?;
+    let token = guard.token()?;
+    let mut waiters = tokio::task::JoinSet::new();
+    for place in 0..5 {
+        let (waiter, wanted, options) = (cx.client().await?, name.clone(), cx.options());
+        waiters.spawn(async move {
+            let guard = waiter.take(&wanted, &options).await?;
+            let token = guard.token()?;
+            guard.release().await?;
+            Ok::<_, Stop>(token)
+        });
+        until_queued(cx, &client, &name, place + 1).await?;
+    }
+    cx.store().delete_queue(&name).await?;
+    crate::context::loss_within(&guard, cx.ttl() + cx.slack()).await?;
+    while let Some(waiter) = waiters.join_next().await {
+        let next = waiter??;
+        ensure!(next > token, "token {next} after {token}, over the deletion of the queue");
+    }
+    Ok(())
+}
+
+/// In the queue at once, by five clients; the first hundred are served, in order, and the others leave. Nothing of
+/// them stays.
+async fn five_thousand_waiters_are_served_in_their_order(cx: &Context) -> Verdict {
+    const WAITERS: usize = 5_000;
+    const SERVED: usize = 100;
+    let (client, name) = (cx.client().await?, cx.name());
+    fifo_only(&client)?;
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let empty = cx.store().records().await?;
+    let mut clients = Vec::new();
+    for _ in 0..5 {
+        clients.push(cx.client().await?);
+    }
+    let (served, mut order) = unbounded_channel();
+    let mut waiters = tokio::task::JoinSet::new();
+    for place in 0..WAITERS {
+        let (waiter, name, served) = (clients[place % clients.len()].clone(), name.clone(), served.clone());
+        waiters.spawn(async move {
+            let options = AcquireOptions::new().with_wait(Duration::from_secs(100));
+            let guard = waiter.take(&name, &options).await?;
+            let _ = served.send(guard.token()?);
+            guard.release().await?;
+            Ok::<_, Stop>(())
+        });
+    }
+    let start = Instant::now();
+    while cx.store().records().await? < empty + WAITERS {
+        ensure!(start.elapsed() < cx.patience() * 3, "{WAITERS} waiters do not get into the queue");
+        if let Some(ended) = waiters.try_join_next() {
+            ended??;
+            return Err(Stop::Failed("a waiter got a lock that is held".to_owned()));
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    guard.release().await?;
+    let mut last = None;
+    for _ in 0..SERVED {
+        let next = tokio::time::timeout(cx.patience(), order.recv()).await.ok().flatten();
+        ensure!(next.is_some(), "a hand-over among {WAITERS} waiters never came");
+        // Places and tokens are given out by the same counter: order of tokens is order of arrival.
+        ensure!(next > last, "{next:?} was served after {last:?}");
+        last = next;
+    }
+    waiters.shutdown().await;
+    let start = Instant::now();
+    while cx.store().records().await? > empty {
+        ensure!(start.elapsed() < cx.patience() * 2, "the places of waiters that left are still there");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
+
+/// Several clients, several attempts each: however their places are called, none comes before the holder's.
+async fn newcomer_never_overtakes_by_its_name(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    for _ in 0..3 {
+        let newcomer = cx.client().await?;
+        for _ in 0..4 {
+            let second = newcomer.poke(&name).await?;
+            ensure!(second.is_none(), "a newcomer took a lock that is held");
+        }
+    }
+    Ok(guard.release().await?)
+}
+
+fn fifo_only(client: &Client) -> Verdict {
+    if client.semantics().fairness == Fairness::Fifo {
+        return Ok(());
+    }
+    Err(Stop::Skipped("the backend declares no order of its waiters".to_owned()))
+}
+
+async fn until_queued(cx: &Context, client: &Client, name: &LockName, waiters: usize) -> Verdict {
+    let start = Instant::now();
+    while client.looking()?.waiters(name).await?.len() < waiters {
+        ensure!(start.elapsed() < cx.patience(), "a waiter does not appear in the queue");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    Ok(())
+}

@@ -53,6 +53,7 @@ async fn table() -> String {
     });
     table += &row("keeps tokens growing", &|s| match s.token {
         TokenClass::Process => "while the process lives".to_owned(),
+        TokenClass::Stored => "while the data lives".to_owned(),
         _ => "also over lost data".to_owned(),
     });
     for fault in Fault::ALL.into_iter().filter(|fault| *fault != Fault::None) {

@@ -9,7 +9,7 @@ use crate::observer::Event;
 use crate::options::check_ttl;
 use crate::{
     AcquireOptions, Claim, Error, ErrorKind, FencingToken, HoldKind, LockName, Loss, LossCause, Moment,
-    Release, Renewal, Result, lock_up,
+    OwnerId, Release, Renewal, Result, lock_up,
 };
 use std::fmt;
 use std::future::Future;
@@ -38,7 +38,7 @@ pub(crate) struct Held {
 
 struct State {
     rule: HoldState,
-    /// The length of the lease: the claim's, or what `extend` has made of it.
+    /// The length of the lease: the grant's, or what `extend` has made of it.
     ttl: Duration,
     /// Renewals that were sent and not yet answered.
     unanswered: u32,
@@ -65,7 +65,7 @@ impl Held {
                 // From now, not from the send: the store granted it in between.
                 at_least => core.clock.now().plus(at_least),
             },
-            state: Mutex::new(State { rule, ttl: claim.ttl(), unanswered: 0, announced: false }),
+            state: Mutex::new(State { rule, ttl: grant.lease, unanswered: 0, announced: false }),
             claim,
             ended: Notify::new(),
             place: Mutex::new(None),
@@ -155,6 +155,10 @@ impl Held {
 
     pub(crate) fn leave_place(&self) -> Option<Key> {
         lock_up(&self.place).take()
+    }
+
+    pub(crate) fn owner(&self) -> OwnerId {
+        self.claim.owner()
     }
 
     pub(crate) fn ttl(&self) -> Duration {

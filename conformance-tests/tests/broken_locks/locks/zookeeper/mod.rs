@@ -10,7 +10,7 @@ use crate::subject::Address;
 use async_trait::async_trait;
 use leasehold_core::{
     Attempt, Claim, CrashBound, DistributedLock, Fairness, HoldKind, LockAdmin, LockBackend, LockClient,
-    Outcome, Promises, Release, Renewal, Result, Semantics, WakeUp,
+    Outcome, OwnerId, Promises, Release, Renewal, Result, Semantics, WakeUp,
 };
 use recipe::Recipe;
 use std::fmt;
@@ -69,6 +69,10 @@ impl LockBackend for ByRecipe {
 
     async fn changed(&self, claim: &Claim) {
         self.0.changed(claim).await;
+    }
+
+    async fn suspects(&self) -> Vec<OwnerId> {
+        std::future::pending().await
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

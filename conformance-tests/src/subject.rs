@@ -1,5 +1,6 @@
 //! What is put to the test: a backend in a mode, and how to get at its store.
 
+use crate::case::Case;
 use crate::proxy::Proxy;
 use async_trait::async_trait;
 use leasehold_core::{DistributedLock, LockName, Result};
@@ -31,6 +32,17 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
     ///
     /// The backend's own.
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>>;
+
+    /// Whether this case is put to it at all: a subject that differs from another one only in its servers need not be
+    /// asked everything twice. Default: yes.
+    ///
+    /// # Errors
+    ///
+    /// Why not. The case is skipped with this reason.
+    fn covers(&self, case: &Case) -> std::result::Result<(), Cannot> {
+        let _ = case;
+        Ok(())
+    }
 }
 
 /// A running store, and what the suite may do to it. A hook that is not there skips the cases that need it, by name

@@ -2,8 +2,9 @@
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{Client, ClientExt, Context};
+use crate::proxy::Traffic;
 use crate::subject::Counters;
-use leasehold_core::{AcquireOptions, Fairness, LockGuard, LockName};
+use leasehold_core::{AcquireOptions, ErrorKind, Fairness, HoldKind, LockGuard, LockName};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
@@ -12,6 +13,7 @@ pub(super) const CASES: &[Case] = cases![
     Q05 waiters_survive_the_deletion_of_their_queue,
     Q08 five_thousand_waiters_are_served_in_their_order(alone),
     Q09 newcomer_never_overtakes_by_its_name,
+    Q10 hundred_sessions_that_end_are_lost_in_time_and_begin_anew(alone),
 ];
 
 /// How many hand-overs are measured; the cheapest counts, because the store may hear of other things meanwhile.
@@ -195,6 +197,61 @@ async fn newcomer_never_overtakes_by_its_name(cx: &Context) -> Verdict {
         }
     }
     Ok(guard.release().await?)
+}
+
+/// A hundred holders, each with a session of its own, behind one black hole; and a waiter for each on the other side.
+/// No holder believes at the moment at which another one gets its lock. When the network is well again, none of them
+/// takes what is left of its old session for a hold, and each gets the lock again in a new one.
+async fn hundred_sessions_that_end_are_lost_in_time_and_begin_anew(cx: &Context) -> Verdict {
+    const HOLDERS: usize = 100;
+    let other = cx.client().await?;
+    if other.semantics().hold != HoldKind::Session {
+        return Err(Stop::Skipped("a hold here is not a part of a session".to_owned()));
+    }
+    let (proxy, address) = cx.store().proxied(cx.ttl() / 4).await?;
+    let mut held = Vec::new();
+    for n in 0..HOLDERS {
+        let (client, name) = (cx.client_at(&address).await?, cx.named(&n.to_string()));
+        let guard = client.take(&name, &cx.options()).await?;
+        held.push((client, name, guard));
+    }
+    proxy.set(Traffic::BlackHole);
+    let mut takers = tokio::task::JoinSet::new();
+    for (client, name, guard) in held {
+        let (other, options) = (other.clone(), cx.options());
+        takers.spawn(async move {
+            let taking = async { (other.take(&name, &options).await, Instant::now()) };
+            let ((successor, taken), believed) = tokio::join!(taking, believed_until_lost(&guard));
+            let successor = successor?;
+            ensure!(believed < taken, "{name}: its holder believed for {:?} too long", believed - taken);
+            let first = guard.token().err().map(|error| error.kind());
+            ensure!(first == Some(ErrorKind::Lost), "{name}: a lost lock gives a token: {first:?}");
+            Ok::<_, Stop>((client, name, successor))
+        });
+    }
+    let mut successors = Vec::new();
+    while let Some(taker) = takers.join_next().await {
+        successors.push(taker??);
+    }
+    proxy.set(Traffic::Pass);
+    for (client, name, successor) in successors {
+        let token = successor.token()?;
+        successor.release().await?;
+        let again = client.take(&name, &cx.options()).await?;
+        ensure!(again.token()? > token, "{name}: token {} after {token}", again.token()?);
+        again.release().await?;
+    }
+    Ok(())
+}
+
+/// The last moment at which the holder said that it held.
+async fn believed_until_lost(guard: &LockGuard) -> Instant {
+    let mut believed = Instant::now();
+    while guard.is_held() {
+        believed = Instant::now();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    believed
 }
 
 fn fifo_only(client: &Client) -> Verdict {

@@ -197,6 +197,7 @@ async fn max_hold_ends_a_healthy_hold(cx: &Context) -> Verdict {
     let loss = loss_within(&guard, limit + cx.slack()).await?;
     ensure!(loss.cause() == LossCause::MaxHold, "the limit was reported as {:?}", loss.cause());
     ensure!(start.elapsed() >= limit.mul_f64(0.9), "it ended after {:?} of {limit:?}", start.elapsed());
+    let _lost = Context::let_go_unless_lease(&client, guard);
     let bound = cx.ttl() + other.semantics().wake_up.bound() + cx.slack();
     free_within(&other, &name, bound, "after max_hold").await?;
     Ok(())

@@ -40,23 +40,25 @@ async fn loser_that_gives_up_frees_nobodys_lock(cx: &Context) -> Verdict {
 }
 
 async fn late_release_frees_no_successor(cx: &Context) -> Verdict {
-    let (first, second) = (cx.client().await?, cx.client().await?);
-    release_late(cx, &first, &second).await
+    let (name, second) = (cx.name(), cx.client().await?);
+    let late = cx.outlived(&name).await?;
+    let successor = second.take(&name, &cx.options()).await?;
+    late.reaches_the_store();
+    release_late(late.guard, successor, &second).await
 }
 
 async fn late_release_through_the_same_client_frees_no_successor(cx: &Context) -> Verdict {
-    let client = cx.client().await?;
-    release_late(cx, &client, &client).await
+    let name = cx.name();
+    let late = cx.outlived(&name).await?;
+    late.reaches_the_store();
+    let successor = late.client.take(&name, &cx.options()).await?;
+    release_late(late.guard, successor, &late.client).await
 }
 
-async fn release_late(cx: &Context, first: &Client, second: &Client) -> Verdict {
-    let name = cx.name();
-    let late = first.take(&name, &cx.fixed()).await?;
-    tokio::time::sleep(cx.ttl() + Duration::from_millis(20)).await;
-    let successor = second.take(&name, &cx.options()).await?;
+async fn release_late(late: LockGuard, successor: LockGuard, other: &Client) -> Verdict {
     ensure_kind(late.release().await, ErrorKind::Lost, "the late release")?;
     tokio::time::sleep(Duration::from_millis(100)).await;
-    ensure_held(first, &name, "after the late release").await?;
+    ensure_held(other, successor.name(), "after the late release").await?;
     Ok(successor.release().await?)
 }
 
@@ -199,14 +201,15 @@ async fn listing_shows_exactly_the_held_names(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// Two attempts at a lock whose lease has just ended, one of them slow: its first reply is held while the other
+/// Two attempts at a lock whose lease has just ended, or that was just given back, one of them slow: its first reply is held while the other
 /// finishes. Whoever comes out as the holder must really be it.
 async fn interleaved_attempts_leave_one_holder_that_can_release(cx: &Context) -> Verdict {
     let (name, direct) = (cx.name(), cx.client().await?);
-    let _over = direct.take(&name, &cx.fixed()).await?;
+    let over = direct.take(&name, &cx.fixed()).await?;
     let (proxy, slow) = cx.client_behind_proxy(cx.patience()).await?;
     cx.warm_up(&slow).await?;
     tokio::time::sleep(cx.ttl() + Duration::from_millis(20)).await;
+    let _over = Context::let_go_unless_lease(&direct, over);
 
     proxy.set(Traffic::HoldReplies);
     let before = proxy.reply_bytes();

@@ -1,0 +1,6 @@
+//! The backend against real servers: the recipe step by step, sessions under faults, and what users see of both.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
+
+mod basics;
+mod kit;

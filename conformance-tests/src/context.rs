@@ -115,6 +115,9 @@ impl Context {
         let guard = client.take(name, &self.options()).await?;
         proxy.set(Traffic::BlackHole);
         loss_within(&guard, self.ttl() + self.slack()).await?;
+        let other = self.client().await?;
+        let bound = self.ttl() + other.semantics().wake_up.bound() + self.slack();
+        free_within(&other, name, bound, "whose holder is cut off").await?;
         Ok(Outlived { client, guard, network: Some(proxy) })
     }
 

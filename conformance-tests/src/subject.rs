@@ -52,6 +52,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// What [`Subject::connect`] takes, in any process of this host.
     fn address(&self) -> String;
 
+    /// The same store, for clients whose holds may last as long as this without a word from it. Leases do by
+    /// themselves; a session must be asked for.
+    fn address_for_holds_of(&self, time: Duration) -> String {
+        let _ = time;
+        self.address()
+    }
+
     /// Puts a proxy in front of the store, and answers it and the address through it, for a client that takes a
     /// request for lost after `patience`.
     async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {

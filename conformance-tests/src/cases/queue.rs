@@ -4,7 +4,9 @@ use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{Client, ClientExt, Context};
 use crate::proxy::Traffic;
 use crate::subject::Counters;
-use leasehold_core::{AcquireOptions, ErrorKind, Fairness, HoldKind, LockGuard, LockName};
+use leasehold_core::{
+    AcquireOptions, ErrorKind, Fairness, FencingToken, HoldKind, LockGuard, LockName, Wait,
+};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
@@ -133,11 +135,11 @@ async fn waiters_survive_the_deletion_of_their_queue(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// In the queue at once, by five clients; the first hundred are served, in order, and the others leave. Nothing of
-/// them stays.
+/// In the queue at the same time, by five clients, and come a hundred at a time; the first hundred are served, in order,
+/// and the others leave. Nothing of them stays.
 async fn five_thousand_waiters_are_served_in_their_order(cx: &Context) -> Verdict {
     const WAITERS: usize = 5_000;
-    const SERVED: usize = 100;
+    const AT_ONCE: usize = 100;
     let (client, name) = (cx.client().await?, cx.name());
     fifo_only(&client)?;
     let guard = client.take(&name, &AcquireOptions::new()).await?;
@@ -148,28 +150,17 @@ async fn five_thousand_waiters_are_served_in_their_order(cx: &Context) -> Verdic
     }
     let (served, mut order) = unbounded_channel();
     let mut waiters = tokio::task::JoinSet::new();
-    for place in 0..WAITERS {
-        let (waiter, name, served) = (clients[place % clients.len()].clone(), name.clone(), served.clone());
-        waiters.spawn(async move {
-            let options = AcquireOptions::new().with_wait(Duration::from_secs(100));
-            let guard = waiter.take(&name, &options).await?;
-            let _ = served.send(guard.token()?);
-            guard.release().await?;
-            Ok::<_, Stop>(())
-        });
-    }
-    let start = Instant::now();
-    while cx.store().records().await? < empty + WAITERS {
-        ensure!(start.elapsed() < cx.patience() * 3, "{WAITERS} waiters do not get into the queue");
-        if let Some(ended) = waiters.try_join_next() {
-            ended??;
-            return Err(Stop::Failed("a waiter got a lock that is held".to_owned()));
+    for batch in 1..=WAITERS / AT_ONCE {
+        for place in 0..AT_ONCE {
+            let waiter = clients[place % clients.len()].clone();
+            waiters.spawn(wait_and_tell(waiter, name.clone(), served.clone()));
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        until_recorded(cx, |records| records >= empty + batch * AT_ONCE).await?;
+        ensure!(waiters.try_join_next().is_none(), "a waiter ended while the lock was held");
     }
     guard.release().await?;
     let mut last = None;
-    for _ in 0..SERVED {
+    for _ in 0..AT_ONCE {
         let next = tokio::time::timeout(cx.patience(), order.recv()).await.ok().flatten();
         ensure!(next.is_some(), "a hand-over among {WAITERS} waiters never came");
         // Places and tokens are given out by the same counter: order of tokens is order of arrival.
@@ -177,12 +168,29 @@ async fn five_thousand_waiters_are_served_in_their_order(cx: &Context) -> Verdic
         last = next;
     }
     waiters.shutdown().await;
-    let start = Instant::now();
-    while cx.store().records().await? > empty {
-        ensure!(start.elapsed() < cx.patience() * 2, "the places of waiters that left are still there");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+    until_recorded(cx, |records| records <= empty).await
+}
+
+async fn wait_and_tell(client: Client, name: LockName, served: UnboundedSender<FencingToken>) {
+    let options = AcquireOptions::new().with_wait(Wait::Forever);
+    if let Ok(guard) = client.acquire_with(&name, &options).await
+        && let Ok(token) = guard.token()
+    {
+        let _ = served.send(token);
+        let _ = guard.release().await;
     }
-    Ok(())
+}
+
+async fn until_recorded(cx: &Context, enough: impl Fn(usize) -> bool) -> Verdict {
+    let start = Instant::now();
+    loop {
+        let records = cx.store().records().await?;
+        if enough(records) {
+            return Ok(());
+        }
+        ensure!(start.elapsed() < cx.patience() * 2, "there are {records} places in the queue for too long");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// Several clients, several attempts each: however their places are called, none comes before the holder's.

@@ -4,6 +4,9 @@ use leasehold_conformance::Cannot;
 use std::time::Duration;
 use zookeeper_client::{Client, Error};
 
+/// A server that is busy with thousands of waiters lets an administrator wait too.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// An administrator with ZooKeeper's own means: the library under test is not asked.
 pub(super) struct Admin {
     client: Client,
@@ -14,7 +17,7 @@ impl Admin {
     /// For the locks in a directory.
     pub(super) async fn connect(servers: &str, directory: &str) -> Result<Self, Cannot> {
         let connecting = Client::connector().with_session_timeout(Duration::from_secs(10)).connect(servers);
-        let client = tokio::time::timeout(Duration::from_secs(5), connecting).await.map_err(cannot)?;
+        let client = tokio::time::timeout(PATIENCE, connecting).await.map_err(cannot)?;
         Ok(Self { client: client.map_err(cannot)?, directory: directory.to_owned() })
     }
 
@@ -27,14 +30,29 @@ impl Admin {
         self.client.delete(&format!("{queue}/{first}"), None).await.map_err(cannot)
     }
 
-    /// Deletes all places of a lock, and where they are.
+    /// Deletes all places of a lock, and where they are, in one transaction: nobody takes a new place in between.
     pub(super) async fn delete_queue(&self, name: &LockName) -> Result<(), Cannot> {
-        self.delete_tree(&self.queue(name)).await
+        let queue = self.queue(name);
+        let mut deletion = self.client.new_multi_writer();
+        for place in self.children(&queue).await? {
+            deletion.add_delete(&format!("{queue}/{place}"), None).map_err(cannot)?;
+        }
+        deletion.add_delete(&queue, None).map_err(cannot)?;
+        deletion.commit().await.map(drop).map_err(cannot)
     }
 
-    /// Deletes all locks, and where they are.
+    /// Deletes all locks, and where they are, again and again: those who wait take new places meanwhile.
     pub(super) async fn delete_all(&self) -> Result<(), Cannot> {
-        self.delete_tree(&self.directory).await
+        while !self.children(&self.directory).await?.is_empty() {
+            for queue in self.children(&self.directory).await? {
+                let queue = format!("{}/{queue}", self.directory);
+                for place in self.children(&queue).await? {
+                    self.delete(&format!("{queue}/{place}")).await?;
+                }
+                self.delete(&queue).await?;
+            }
+        }
+        Ok(())
     }
 
     /// How many nodes there are with a holder or waiter behind them, and where they are. Directories of locks that
@@ -42,34 +60,17 @@ impl Admin {
     pub(super) async fn places(&self) -> Result<usize, Cannot> {
         let mut places = 0;
         for queue in self.children(&self.directory).await? {
-            places += self.children(&format!("{}/{queue}", self.directory)).await?.len();
+            let stat =
+                self.client.check_stat(&format!("{}/{queue}", self.directory)).await.map_err(cannot)?;
+            places += stat.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or_default());
         }
         Ok(places)
     }
 
-    /// Again and again: those who wait take new places meanwhile.
-    async fn delete_tree(&self, root: &str) -> Result<(), Cannot> {
-        loop {
-            let mut found = vec![root.to_owned()];
-            let mut next = 0;
-            while next < found.len() {
-                let parent = found[next].clone();
-                found.extend(
-                    self.children(&parent).await?.into_iter().map(|child| format!("{parent}/{child}")),
-                );
-                next += 1;
-            }
-            let mut done = true;
-            for node in found.iter().rev() {
-                match self.client.delete(node, None).await {
-                    Ok(()) | Err(Error::NoNode) => {}
-                    Err(Error::NotEmpty) => done = false,
-                    Err(error) => return Err(cannot(error)),
-                }
-            }
-            if done {
-                return Ok(());
-            }
+    async fn delete(&self, node: &str) -> Result<(), Cannot> {
+        match self.client.delete(node, None).await {
+            Ok(()) | Err(Error::NoNode | Error::NotEmpty) => Ok(()),
+            Err(error) => Err(cannot(error)),
         }
     }
 

@@ -73,6 +73,12 @@ impl Store for Node {
         format!("zk://127.0.0.1:{}{}?{SESSION}", self.port, self.directory)
     }
 
+    /// Belief is three quarters of the session.
+    fn address_for_holds_of(&self, time: Duration) -> String {
+        let session = (time * 4 / 3).as_millis();
+        format!("zk://127.0.0.1:{}{}?session_timeout={session}ms", self.port, self.directory)
+    }
+
     async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
         let proxy = Proxy::to(([127, 0, 0, 1], self.port).into()).await.map_err(cannot)?;
         let (server, directory, patience) = (proxy.address(), &self.directory, patience.as_millis());

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 pub(super) const CASES: &[Case] = cases![
     Q01 release_wakes_one_waiter_whatever_their_number(alone),
     Q05 waiters_survive_the_deletion_of_their_queue,
-    Q08 five_thousand_waiters_are_served_in_their_order(alone),
+    Q08 thousands_of_waiters_are_served_in_their_order(alone),
     Q09 newcomer_never_overtakes_by_its_name,
     Q10 hundred_sessions_that_end_are_lost_in_time_and_begin_anew(alone),
 ];
@@ -137,16 +137,19 @@ async fn waiters_survive_the_deletion_of_their_queue(cx: &Context) -> Verdict {
 
 /// In the queue at the same time, by five clients, and come a hundred at a time; the first hundred are served, in order,
 /// and the others leave. Nothing of them stays.
-async fn five_thousand_waiters_are_served_in_their_order(cx: &Context) -> Verdict {
-    const WAITERS: usize = 5_000;
+async fn thousands_of_waiters_are_served_in_their_order(cx: &Context) -> Verdict {
+    // Everybody who comes lists all who are there: twelve million names, which take code without optimization minutes.
+    const WAITERS: usize = if cfg!(debug_assertions) { 1_000 } else { 5_000 };
     const AT_ONCE: usize = 100;
-    let (client, name) = (cx.client().await?, cx.name());
+    // A thousand waiters keep their client busy, and its session must not end by that.
+    let address = cx.store().address_for_holds_of(cx.patience());
+    let (client, name) = (cx.client_at(&address).await?, cx.name());
     fifo_only(&client)?;
     let guard = client.take(&name, &AcquireOptions::new()).await?;
     let empty = cx.store().records().await?;
     let mut clients = Vec::new();
     for _ in 0..5 {
-        clients.push(cx.client().await?);
+        clients.push(cx.client_at(&address).await?);
     }
     let (served, mut order) = unbounded_channel();
     let mut waiters = tokio::task::JoinSet::new();
@@ -184,7 +187,7 @@ async fn wait_and_tell(client: Client, name: LockName, served: UnboundedSender<F
 async fn until_recorded(cx: &Context, enough: impl Fn(usize) -> bool) -> Verdict {
     let start = Instant::now();
     loop {
-        let records = cx.store().records().await?;
+        let records = cx.store().records().await.map_err(|cannot| Stop::Failed(cannot.to_string()))?;
         if enough(records) {
             return Ok(());
         }

@@ -55,7 +55,7 @@ fn what_is_wrong_is_named_with_the_way_out() {
         ("zk://user@h", "invalid store URL: it has a user and no password"),
         ("zk://:secret@h", "invalid store URL: it has a password and no user"),
         ("zk://a%3Ab:c@h", "invalid user: it has a colon, which ends a user of ZooKeeper"),
-        ("zk://h?sesion_timeout=4s", "invalid store URL: unknown parameter \"sesion_timeout\""),
+        ("zk://h?sessiontimeout=4s", "invalid store URL: unknown parameter \"sessiontimeout\""),
         ("zookeeper://h", "invalid store URL: its scheme \"zookeeper\" is none of ZooKeeper"),
     ] {
         assert_eq!(refused(url), message, "{url}");

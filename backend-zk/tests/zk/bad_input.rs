@@ -21,7 +21,7 @@ async fn a_description_of_nearly_a_megabyte_is_refused_and_costs_no_connection()
 
 #[tokio::test]
 async fn a_bad_url_is_refused_before_any_connection() {
-    for url in ["zk://", "zk://h:0", "zk://h?sesion_timeout=4s", "zk://h/zookeeper"] {
+    for url in ["zk://", "zk://h:0", "zk://h?sessiontimeout=4s", "zk://h/zookeeper"] {
         assert_eq!(open(url).unwrap_err().kind(), ErrorKind::Invalid, "{url}");
     }
 }

@@ -3,7 +3,7 @@ use super::acquire::Granted;
 use super::carried::Carried;
 use super::withdrawal::Withdrawal;
 use crate::guard::{Hold, HoldStatus};
-use crate::keeper::loss_rule::{End, HoldState};
+use crate::keeper::loss_rule::{End, HoldState, Limit};
 use crate::keeper::{Key, Step, renewal_due};
 use crate::observer::Event;
 use crate::options::check_ttl;
@@ -53,13 +53,20 @@ impl Held {
         options: &AcquireOptions,
         grant: &Granted,
     ) -> Arc<Self> {
-        let rule = HoldState::granted(grant.valid_until, grant.sent_at.plus(options.max_hold));
+        let limit = Limit::max_hold(grant.sent_at.plus(options.max_hold));
+        // A fixed lease that the store does not keep for so long is kept up, to its end and no further.
+        let kept_up = !options.renewed && grant.lease < claim.ttl();
+        let limit = match kept_up {
+            true => limit.and_fixed_lease(core.drift.valid_until(grant.sent_at, claim.ttl())),
+            false => limit,
+        };
+        let rule = HoldState::granted(grant.valid_until, limit);
         let held = Arc::new(Self {
             core: Arc::clone(core),
             runtime,
             token: grant.token,
             sent_at: grant.sent_at,
-            renewed: options.renewed,
+            renewed: options.renewed || kept_up,
             linger_until: match options.hold_at_least {
                 Duration::ZERO => Moment::ORIGIN,
                 // From now, not from the send: the store granted it in between.

@@ -3,7 +3,7 @@
 //!
 //! All players of a row share one session, as the tasks of one process do; whoever gets the lock gives it back at
 //! once. A hand-over is counted from the call of release to the return of the next acquire. Packets are the server's
-//! own count, both ways.
+//! own count, both ways. After that: what becomes of a held lock when the leader of an ensemble is killed.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,6 +13,7 @@
 )]
 
 mod curator;
+mod election;
 mod rivals;
 
 use leasehold_conformance::servers::ZooKeeperServer;
@@ -35,6 +36,11 @@ fn main() {
     if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
+    compare_hand_overs();
+    election::kill_leaders();
+}
+
+fn compare_hand_overs() {
     let server = ZooKeeperServer::start().unwrap();
     println!("waiters  lock              hand-over p50      p99   per second   packets each");
     for waiters in WAITERS {

@@ -53,11 +53,13 @@ async fn cost_of_a_hand_over(cx: &Context, waiters: usize) -> Result<Counters, S
     let name = cx.named(&format!("among-{waiters}"));
     let (granted, mut guards) = unbounded_channel();
     let mut players = tokio::task::JoinSet::new();
-    let mut holder = cx.client().await?;
+    // A hundred short sessions would be a load of their own.
+    let address = cx.store().address_for_holds_of(cx.patience());
+    let mut holder = cx.client_at(&address).await?;
     let mut guard = holder.take(&name, &AcquireOptions::new()).await?;
     let watched_before = cx.store().counters().await?.waiting;
     for _ in 0..waiters {
-        let client = cx.client().await?;
+        let client = cx.client_at(&address).await?;
         players.spawn(play(client, name.clone(), granted.clone()));
     }
     let mut cheapest: Option<Counters> = None;
@@ -98,7 +100,8 @@ async fn play(client: Client, name: LockName, granted: UnboundedSender<(Client, 
     }
 }
 
-async fn until_all_wait(cx: &Context, waiting: u64) -> Verdict {
+/// Waits until so many wait for the store's word.
+pub(super) async fn until_all_wait(cx: &Context, waiting: u64) -> Verdict {
     let start = Instant::now();
     while cx.store().counters().await?.waiting < waiting {
         ensure!(start.elapsed() < cx.patience(), "the waiters never came to wait for the store's word");

@@ -20,12 +20,14 @@ pub(crate) struct Made {
     pub(crate) make: Make,
 }
 
-/// `host:port patience_ms [password]`, in one word for worker processes.
+/// `host:port patience_ms [password [hold_ms]]`, in one line for worker processes.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     pub(crate) server: String,
     pub(crate) patience: Duration,
     pub(crate) password: String,
+    /// How long a hold lasts without a word, where that is not for the lease to say.
+    pub(crate) hold: Option<Duration>,
 }
 
 #[derive(Debug)]
@@ -41,8 +43,9 @@ impl Address {
     fn parse(text: &str) -> Self {
         let mut words = text.split(' ');
         let mut word = || words.next().unwrap_or_default().to_owned();
-        let (server, patience, password) = (word(), word(), word());
-        Self { server, patience: Duration::from_millis(patience.parse().unwrap()), password }
+        let (server, patience, password, hold) = (word(), word(), word(), word());
+        let patience = Duration::from_millis(patience.parse().unwrap());
+        Self { server, patience, password, hold: hold.parse().ok().map(Duration::from_millis) }
     }
 }
 

@@ -8,6 +8,7 @@ use leasehold_core::{
 };
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
 use zookeeper_client::{Acls, Client, CreateMode, Error as Refusal, OneshotWatcher, Stat};
 
 /// The prefixes of [`Mistake::SortedByName`], for one acquisition after the other: the third sorts before the first.
@@ -25,8 +26,8 @@ pub(super) struct Recipe {
 struct Waiting {
     /// The name of its node, from the reply to its creation.
     place: Option<String>,
-    watch: Option<OneshotWatcher>,
-    woken: bool,
+    /// Turns true when the watch fires.
+    woken: Option<watch::Receiver<bool>>,
     token: Option<FencingToken>,
 }
 
@@ -55,7 +56,7 @@ impl Recipe {
                 return self.first(&client, claim, &place).await;
             }
             if let Some(watch) = self.watch(&client, claim, &queue[at - 1]).await? {
-                self.waiting().entry(claim.owner()).or_default().watch = Some(watch);
+                self.listen(claim, watch);
                 return Ok(Attempt::Busy(Busy::new().with_place_in_queue()));
             }
         }
@@ -85,12 +86,13 @@ impl Recipe {
     }
 
     pub(super) async fn changed(&self, claim: &Claim) {
-        let watch = self.waiting().get_mut(&claim.owner()).and_then(|waiting| waiting.watch.take());
-        match watch {
-            Some(watch) => drop(watch.changed().await),
-            None => std::future::pending().await,
+        let woken = self.waiting().get(&claim.owner()).and_then(|waiting| waiting.woken.clone());
+        if let Some(mut woken) = woken
+            && woken.wait_for(|woken| *woken).await.is_ok()
+        {
+            return;
         }
-        self.waiting().entry(claim.owner()).or_default().woken = true;
+        std::future::pending::<()>().await;
     }
 
     /// The claim's node in the queue, found by its owner or made.
@@ -168,6 +170,15 @@ impl Recipe {
         Ok(read.ok().map(|(_, _, watch)| watch))
     }
 
+    fn listen(&self, claim: &Claim, watcher: OneshotWatcher) {
+        let (wake, woken) = watch::channel(false);
+        tokio::spawn(async move {
+            drop(watcher.changed().await);
+            wake.send_replace(true);
+        });
+        self.waiting().entry(claim.owner()).or_default().woken = Some(woken);
+    }
+
     async fn take_the_one_node(&self, client: &Client, claim: &Claim) -> Result<Attempt> {
         let (queue, node) = (queue(claim), format!("{}/lock", queue(claim)));
         loop {
@@ -184,7 +195,7 @@ impl Recipe {
                 }
                 Err(_) => {
                     if let Ok((_, _, watch)) = self.session.outcome(client.get_and_watch_data(&node)).await? {
-                        self.waiting().entry(claim.owner()).or_default().watch = Some(watch);
+                        self.listen(claim, watch);
                         return Ok(Attempt::Busy(Busy::new()));
                     }
                 }
@@ -212,8 +223,9 @@ impl Recipe {
 
     fn trusted(&self, claim: &Claim) -> Option<FencingToken> {
         let waiting = self.waiting();
-        let waiting = waiting.get(&claim.owner()).filter(|waiting| waiting.woken)?;
-        waiting.token.filter(|_| self.mistake == Mistake::TrustsTheWatch)
+        let waiting = waiting.get(&claim.owner())?;
+        let woken = waiting.woken.as_ref().is_some_and(|woken| *woken.borrow());
+        waiting.token.filter(|_| woken && self.mistake == Mistake::TrustsTheWatch)
     }
 
     fn known(&self, claim: &Claim) -> Option<String> {

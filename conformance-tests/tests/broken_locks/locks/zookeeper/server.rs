@@ -18,6 +18,10 @@ impl Store for Server {
         format!("127.0.0.1:{} 5000", self.0.port())
     }
 
+    fn address_for_holds_of(&self, time: Duration) -> String {
+        format!("{}  {}", self.address(), time.as_millis())
+    }
+
     async fn proxied(&self, patience: Duration) -> Result<(Proxy, String), Cannot> {
         let proxy = Proxy::to(([127, 0, 0, 1], self.0.port()).into()).await.map_err(cannot)?;
         let address = format!("{} {}", proxy.address(), patience.as_millis());

@@ -8,6 +8,9 @@ use zookeeper_client::{Client, Error as Refusal};
 /// As long as the lease of the cases, which is what they take for the end of a crashed holder.
 const SESSION: Duration = Duration::from_millis(900);
 
+/// How long it may take to get one. The patience of the cases is for replies.
+const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
+
 /// One session, and another one when it has ended.
 pub(super) struct Session {
     address: Address,
@@ -24,9 +27,8 @@ impl Session {
         if let Some(client) = client.as_ref().filter(|client| !client.state().is_terminated()) {
             return Ok(client.clone());
         }
-        let connector = Client::connector().with_session_timeout(SESSION);
-        let connecting = tokio::time::timeout(self.address.patience, connector.connect(&self.address.server));
-        match connecting.await {
+        let connector = Client::connector().with_session_timeout(self.address.hold.unwrap_or(SESSION));
+        match tokio::time::timeout(CONNECTS_WITHIN, connector.connect(&self.address.server)).await {
             Ok(Ok(new)) => Ok(client.insert(new).clone()),
             Ok(Err(error)) => Err(Error::new(ErrorKind::Unavailable, format!("cannot connect: {error}"))),
             Err(_) => Err(Error::new(ErrorKind::Unavailable, "cannot connect in time")),

@@ -25,7 +25,7 @@ static SCHEMES: [Scheme; 8] = {
         Scheme::new("redis+unix", "redis", REDIS),
         Scheme::new("sqlite", "sqlite", SQLITE),
         Scheme::new("zk", "zookeeper", ZOOKEEPER),
-        Scheme::new("zk+tls", "zookeeper,tls", ZOOKEEPER && TLS),
+        Scheme::new("zk+tls", "zookeeper-tls", cfg!(feature = "zookeeper-tls")),
     ]
 };
 

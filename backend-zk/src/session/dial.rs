@@ -28,13 +28,14 @@ pub(super) async fn dial(target: &Target) -> Result<Client> {
     let until = Instant::now() + target.timeouts.connect;
     loop {
         match timeout_at(until, connect_once(target)).await {
-            Ok(Ok(client)) => return Ok(client),
-            Ok(Err(Answer::AuthFailed)) => return Err(auth_failed()),
-            Ok(Err(_)) | Err(_) => {}
+            Ok(Ok(Ok(client))) => return Ok(client),
+            Ok(Ok(Err(Answer::AuthFailed))) => return Err(auth_failed()),
+            Ok(Err(unusable)) => return Err(unusable),
+            Ok(Ok(Err(_))) | Err(_) => {}
         }
         let out_of_time = Instant::now() + PAUSE >= until;
         // Only now: a good connection is not to cost two.
-        let seen = probe(target).await;
+        let seen = probe(target).await?;
         if out_of_time || seen.all_refused {
             return Err(no_session(target, &seen));
         }
@@ -43,7 +44,7 @@ pub(super) async fn dial(target: &Target) -> Result<Client> {
 }
 
 /// One round through the servers. The client library would go on for a whole session, and tell nothing meanwhile.
-async fn connect_once(target: &Target) -> std::result::Result<Client, Answer> {
+async fn connect_once(target: &Target) -> Result<std::result::Result<Client, Answer>> {
     let session = target.timeouts.session;
     let mut connector = Client::connector()
         .with_session_timeout(session)
@@ -52,7 +53,11 @@ async fn connect_once(target: &Target) -> std::result::Result<Client, Answer> {
     if let Some(login) = &target.login {
         connector = connector.with_auth("digest", &login.to_bytes());
     }
-    connector.connect(&target.servers.to_string()).await
+    let servers = target.servers.to_string();
+    match &target.tls {
+        None => Ok(connector.connect(&servers).await),
+        Some(tls) => tls.connect(connector, &servers).await,
+    }
 }
 
 /// What a plain connection to each server has shown. The library keeps it to itself.
@@ -61,12 +66,16 @@ struct Seen {
     all_refused: bool,
 }
 
-async fn probe(target: &Target) -> Seen {
+async fn probe(target: &Target) -> Result<Seen> {
     let mut seen = Seen { what: String::new(), all_refused: true };
     for server in target.servers.each() {
         let answer = match timeout(PROBE, TcpStream::connect(server)).await {
-            Ok(Ok(_)) => {
+            Ok(Ok(stream)) => {
                 seen.all_refused = false;
+                let refusal = async { target.tls.as_ref()?.refusal(server.0, stream).await };
+                if let Ok(Some(refusal)) = timeout(PROBE, refusal).await {
+                    return Err(refusal);
+                }
                 "accepts connections, and gives no session".to_owned()
             }
             Ok(Err(error)) => error.to_string(),
@@ -78,7 +87,7 @@ async fn probe(target: &Target) -> Seen {
         let comma = if seen.what.is_empty() { "" } else { "; " };
         let _ = write!(seen.what, "{comma}{}:{}: {answer}", server.0, server.1);
     }
-    seen
+    Ok(seen)
 }
 
 fn no_session(target: &Target, seen: &Seen) -> Error {

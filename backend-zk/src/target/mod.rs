@@ -3,6 +3,7 @@
 mod base;
 
 use crate::acl::Access;
+use crate::tls::{self, Tls};
 use base::base_path;
 use leasehold_core::{Authority, Endpoint, Error, Query, Result, StoreUrl};
 use secrecy::{ExposeSecret, SecretString};
@@ -26,6 +27,7 @@ pub(crate) struct Target {
     pub(crate) servers: Servers,
     /// The directory of the locks.
     pub(crate) base: String,
+    pub(crate) tls: Option<Tls>,
     pub(crate) login: Option<Login>,
     pub(crate) access: Access,
     pub(crate) timeouts: Timeouts,
@@ -55,18 +57,19 @@ pub(crate) struct Timeouts {
 impl Target {
     /// Reads a URL of one of the [`SCHEMES`].
     pub(crate) fn of(url: &StoreUrl) -> Result<Self> {
-        match url.scheme() {
-            "zk" => {}
-            "zk+tls" => return Err(no_tls()),
-            other => return Err(unknown_scheme(other)),
-        }
         let authority = url.authority()?;
         let mut query = url.query();
+        let tls = match url.scheme() {
+            "zk" => tls::refuse(&mut query).map(|()| None)?,
+            "zk+tls" => Some(Tls::from_query(&authority.endpoints, &mut query)?),
+            other => return Err(unknown_scheme(other)),
+        };
         let login = Login::of(&authority)?;
         let target = Self {
             base: base_path(&authority.path)?,
-            access: access(&mut query, login.is_some())?,
+            access: access(&mut query, login.is_some() || tls.as_ref().is_some_and(Tls::has_identity))?,
             login,
+            tls,
             servers: Servers(authority.endpoints),
             timeouts: Timeouts::from_query(&mut query)?,
         };
@@ -175,13 +178,6 @@ fn time(
         }
         time => Ok(time),
     }
-}
-
-fn no_tls() -> Error {
-    Error::new(
-        leasehold_core::ErrorKind::Misconfigured,
-        "the URL asks for TLS, which this build was made without",
-    )
 }
 
 fn unknown_scheme(scheme: &str) -> Error {

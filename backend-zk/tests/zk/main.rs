@@ -15,3 +15,5 @@ mod line;
 mod lost_replies;
 mod names;
 mod session;
+#[cfg(feature = "tls")]
+mod tls;

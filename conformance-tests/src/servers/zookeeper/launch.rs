@@ -7,6 +7,9 @@ use std::time::Duration;
 /// Debian's `libzookeeper-java`. The manifest of the first names whatever else it needs, except a logger.
 const JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
 
+/// What a server with TLS needs beside them: the manifest forgets them.
+const JARS_FOR_TLS: [&str; 2] = ["/usr/share/java/netty-codec.jar", "/usr/share/java/netty-resolver.jar"];
+
 /// What the virtual machine is told, for a server that starts fast and stays small.
 const JAVA: [&str; 6] = [
     "-Xmx192m",
@@ -79,7 +82,7 @@ impl Launch for ZooKeeperLaunch {
         }
         let mut command = Command::new(&self.java);
         command.args(JAVA).arg("-Dzookeeper.fastleader.minNotificationInterval=50");
-        command.arg("-cp").arg(JARS.join(":"));
+        command.arg("-cp").arg([JARS, JARS_FOR_TLS].concat().join(":"));
         command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(file);
         command
     }

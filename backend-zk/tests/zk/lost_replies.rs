@@ -34,7 +34,7 @@ async fn a_lost_create_is_found_and_not_doubled() {
     let server = server();
     let look = Look::at(&server).await;
     let (proxy, backend) = behind_proxy(&server).await;
-    let claim = claim("job");
+    let (claim, next) = (claim("job"), claim("job"));
 
     proxy.set(Traffic::HoldReplies);
     let error = answered(backend.try_acquire(&claim)).await.unwrap_err();
@@ -46,6 +46,11 @@ async fn a_lost_create_is_found_and_not_doubled() {
     changed(&backend, &claim).await;
     let token = hold(&backend, &claim).await;
     assert_eq!(look.only_node("job").await, made);
+    // No second one was made and taken back: the next in line has the next number.
+
+    busy(&backend, &next).await;
+    assert!(look.line("job").await.iter().any(|node| node.ends_with("0000000001")));
+    release(&backend, &next).await;
     let (_, stat) = look.0.get_data(&made).await.unwrap();
     assert_eq!(token.get(), stat.czxid.unsigned_abs());
     assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Renewed);

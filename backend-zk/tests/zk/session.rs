@@ -105,13 +105,13 @@ async fn a_waiter_whose_session_has_ended_does_not_get_the_lock_by_its_old_node(
 async fn a_lost_connection_puts_at_risk_at_once_and_a_reconnect_takes_it_back() {
     let server = server();
     let proxy = proxy_to(&server).await;
-    let client = client(&format!("zk://{}?session_timeout=8s", proxy.address()));
+    let client = client(&format!("zk://{}?session_timeout=40s", proxy.address()));
     let guard = client.acquire("job").await.unwrap();
     assert_eq!(guard.health(), Health::Held);
 
     proxy.set(Traffic::BlackHole);
     proxy.cut();
-    // The next proof would be two seconds away.
+    // The next proof would be ten seconds away.
     within(Duration::from_secs(1), async {
         while guard.health() == Health::Held {
             tokio::time::sleep(Duration::from_millis(5)).await;

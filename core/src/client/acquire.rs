@@ -154,8 +154,8 @@ impl Acquisition {
     /// Until it is worth asking again: the backend's hint, or the pace, or the deadline.
     async fn pause(&mut self, ends_in: Option<Duration>) {
         let clock = &self.core.clock;
-        let pause =
-            clock.sleep_until(clock.now().plus(self.pace.pause(ends_in)).min(self.deadline_or_never()));
+        let deadline = self.deadline.unwrap_or(Moment::NEVER);
+        let pause = clock.sleep_until(clock.now().plus(self.pace.pause(ends_in)).min(deadline));
         let woken = tokio::select! {
             () = self.core.backend.changed(self.pending.claim()) => true,
             () = pause => false,
@@ -163,15 +163,11 @@ impl Acquisition {
         if woken {
             let least = self.pace.after_wake_up();
             if !least.is_zero() {
-                clock.sleep_until(clock.now().plus(least)).await;
+                clock.sleep_until(clock.now().plus(least).min(deadline)).await;
             }
         } else {
             self.pace.nobody_woke();
         }
-    }
-
-    fn deadline_or_never(&self) -> Moment {
-        self.deadline.unwrap_or(Moment::NEVER)
     }
 
     /// What the deadline found: a lock that stayed held, a store that failed, or a store that said nothing.

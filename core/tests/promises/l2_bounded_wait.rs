@@ -1,7 +1,10 @@
 //! L2: an acquire with a deadline returns by it, whatever the store does.
 
 use crate::scripted::{Fate, Scripted, TTL, acquire, options, settle};
-use leasehold_core::{DistributedLock, DistributedLockExt, ErrorKind, LockClient, Result, Wait};
+use leasehold_core::{
+    DistributedLock, DistributedLockExt, ErrorKind, LockClient, Result, RuntimeClock, Wait,
+};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -136,4 +139,17 @@ async fn the_longest_wait_overflows_nothing() {
     sleep(Duration::from_secs(3600)).await;
     holder.release().await.unwrap();
     waiter.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hints_all_the_time_delays_no_deadline() {
+    let mut store = Scripted::on(Arc::new(RuntimeClock::new()));
+    store.chatters = true;
+    let store = Arc::new(store);
+    let _holder = store.client().acquire("job").await.unwrap();
+    for wait in (1..50).map(Duration::from_millis) {
+        let start = Instant::now();
+        let error = acquire(&store.client(), "job", options().with_wait(wait)).await.unwrap_err();
+        assert_eq!((error.kind(), start.elapsed()), (ErrorKind::TimedOut, wait));
+    }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Scripted {
     pub(crate) releases: Script,
     /// Leaves a place in a queue with every busy answer, as a queueing store does.
     pub(crate) queues: bool,
+    /// Hints all the time that asking again may help, as a store with many names on one channel does.
+    pub(crate) chatters: bool,
     queue: Mutex<HashSet<u128>>,
 }
 
@@ -115,6 +117,7 @@ impl Scripted {
             renewals: Script::default(),
             releases: Script::default(),
             queues: false,
+            chatters: false,
             queue: Mutex::default(),
         }
     }
@@ -193,7 +196,9 @@ impl LockBackend for Scripted {
     }
 
     async fn changed(&self, claim: &Claim) {
-        self.store.changed(claim).await;
+        if !self.chatters {
+            self.store.changed(claim).await;
+        }
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

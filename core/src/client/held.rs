@@ -40,6 +40,8 @@ struct State {
     rule: HoldState,
     /// The length of the lease: the claim's, or what `extend` has made of it.
     ttl: Duration,
+    /// The longest lease that was asked for, confirmed or not: what the store may have.
+    asked: Duration,
     /// Renewals that were sent and not yet answered.
     unanswered: u32,
     announced: bool,
@@ -65,7 +67,7 @@ impl Held {
                 // From now, not from the send: the store granted it in between.
                 at_least => core.clock.now().plus(at_least),
             },
-            state: Mutex::new(State { rule, ttl: claim.ttl(), unanswered: 0, announced: false }),
+            state: Mutex::new(State { rule, ttl: claim.ttl(), asked: claim.ttl(), unanswered: 0, announced: false }),
             claim,
             ended: Notify::new(),
             place: Mutex::new(None),
@@ -116,14 +118,19 @@ impl Held {
     }
 
     fn withdrawal(&self) -> Withdrawal {
-        Withdrawal::new(&self.core, self.claim.clone(), self.linger_until)
+        let claim = self.claim.clone().with_ttl(lock_up(&self.state).asked);
+        Withdrawal::new(&self.core, claim, self.linger_until)
     }
 
     /// Asks for a longer lease, outside the keeper's turn.
     async fn extend_to(&self, ttl: Duration) -> Result<()> {
         let claim = self.claim.clone().with_ttl(ttl);
         let sent_at = self.core.clock.now();
-        lock_up(&self.state).unanswered += 1;
+        {
+            let mut state = lock_up(&self.state);
+            state.unanswered += 1;
+            state.asked = state.asked.max(ttl);
+        }
         let answer = self.core.backend.renew(&[claim]).await.pop().unwrap_or_else(|| Err(no_answer_yet()));
         self.answered(sent_at, ttl, answer.clone());
         if let HoldStatus::Lost(loss) = self.status() {

@@ -58,7 +58,8 @@ struct Acquisition {
     attempts: u32,
     /// True once the store has said that somebody else holds the lock.
     was_busy: bool,
-    /// What the last attempt failed with, if it failed.
+    /// What went wrong since the store last answered. An unknown outcome stays in front of later failures: that the last
+    /// request was not applied says nothing of the one before.
     trouble: Option<Error>,
 }
 
@@ -136,7 +137,8 @@ impl Acquisition {
     /// The store gave no usable answer: go on asking, unless that is no outage, or the caller wanted one attempt, or
     /// an endless wait would begin on a store that was never reached.
     fn go_on_after(&mut self, error: Error) -> Result<()> {
-        let never_reached = !self.was_busy && error.kind() == ErrorKind::Unavailable;
+        let never_reached =
+            !self.was_busy && self.trouble.is_none() && error.kind() == ErrorKind::Unavailable;
         let give_up = !error.is_outage()
             || match self.options.wait {
                 Wait::No => true,
@@ -147,7 +149,7 @@ impl Acquisition {
             return Err(error);
         }
         self.core.observer.event(&Event::WaitTrouble { name: self.pending.claim().name(), error: &error });
-        self.trouble = Some(error);
+        self.trouble = self.trouble.take().filter(Error::is_indeterminate).or(Some(error));
         Ok(())
     }
 

@@ -132,3 +132,43 @@ async fn close_is_bounded_and_says_what_it_left() {
     assert_eq!(error.kind(), ErrorKind::Indeterminate);
     assert_eq!(error.to_string(), "1 releases were still under way after 5s");
 }
+
+/// The first request may have been applied; that the second was not says nothing of it.
+#[tokio::test(start_paused = true)]
+async fn an_unknown_outcome_stays_unknown_when_the_store_then_cannot_be_reached() {
+    let store = Scripted::new();
+    store.acquires.then(Fate::RequestLost);
+    store.acquires.ever_after(Some(Fate::Refused));
+    let error = acquire(&store.client(), "job", options().with_wait(TTL)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outcome_that_the_store_has_told_is_unknown_no_more() {
+    let store = Scripted::new();
+    let _holder = store.client().acquire("job").await.unwrap();
+    let client = store.client();
+    store.acquires.then(Fate::RequestLost);
+    let waiter = tokio::spawn(async move { acquire(&client, "job", options().with_wait(TTL)).await.map(drop) });
+    sleep(TTL / 2).await;
+    store.acquires.ever_after(Some(Fate::Refused));
+    assert_eq!(waiter.await.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+/// It was reached: the request may be on its way yet.
+#[tokio::test(start_paused = true)]
+async fn an_endless_wait_goes_on_if_only_the_first_reply_was_lost() {
+    let store = Scripted::new();
+    store.acquires.then(Fate::RequestLost);
+    store.acquires.then(Fate::Refused);
+    assert!(store.client().acquire("job").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_may_have_been_applied_is_not_called_unavailable() {
+    let store = Scripted::new();
+    let guard = store.client().acquire("job").await.unwrap();
+    store.releases.then(Fate::ReplyLost);
+    store.releases.then(Fate::Refused);
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Indeterminate);
+}

@@ -89,6 +89,7 @@ impl Acquisition {
             let ends_in = match asked {
                 Ok(Asked::Granted { token, sent_at }) => {
                     let valid_until = self.core.drift.valid_until(sent_at, self.options.ttl);
+                    self.core.check_open()?;
                     if self.core.clock.now() < valid_until {
                         return Ok(Granted { token, sent_at, valid_until });
                     }
@@ -105,6 +106,7 @@ impl Acquisition {
                 }
             };
             self.pause(ends_in).await;
+            self.core.check_open()?;
         }
     }
 

@@ -73,6 +73,7 @@ impl Held {
             place: Mutex::new(None),
         });
         core.keeper.watch(core, &held, &held.runtime);
+        core.lose_all_if_closed();
         held
     }
 

@@ -145,8 +145,22 @@ impl DistributedLock for LockClient {
 }
 
 impl Core {
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Ends the holds that the keeper has, if the client was closed. Called after each time that a hold is entered: of
+    /// this and [`close`](Self::close), one sees the other.
+    pub(crate) fn lose_all_if_closed(&self) {
+        if self.is_closed() {
+            for held in self.keeper.forget_all() {
+                held.lose(LossCause::Closed);
+            }
+        }
+    }
+
     fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.is_closed() {
             return Err(Error::new(ErrorKind::Closed, "the client was closed").with_help("make a new one"));
         }
         Ok(())
@@ -154,9 +168,7 @@ impl Core {
 
     async fn close(&self) -> Result<()> {
         self.closed.store(true, Ordering::Release);
-        for held in self.keeper.forget_all() {
-            held.lose(LossCause::Closed);
-        }
+        self.lose_all_if_closed();
         self.background.close();
         let in_time = tokio::time::timeout(CLOSE_AT_MOST, self.background.wait()).await.is_ok();
         self.backend.close().await?;

@@ -1,6 +1,6 @@
 //! C1: every outcome is one of a few, and *indeterminate* is never folded into another.
 
-use crate::scripted::{Events, Fate, Scripted, TTL, acquire, options};
+use crate::scripted::{Events, Fate, Scripted, TTL, acquire, options, settle};
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, LockClient, LockName};
 use std::sync::Arc;
@@ -171,4 +171,30 @@ async fn a_release_that_may_have_been_applied_is_not_called_unavailable() {
     store.releases.then(Fate::ReplyLost);
     store.releases.then(Fate::Refused);
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Indeterminate);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_when_its_client_is_closed() {
+    let store = Scripted::new();
+    let _holder = store.client().acquire("job").await.unwrap();
+    let client = store.client();
+    let waiting = client.clone();
+    let waiter = tokio::spawn(async move { waiting.acquire("job").await.map(drop) });
+    sleep(TTL).await;
+    client.close().await.unwrap();
+    assert_eq!(waiter.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_arrives_after_the_client_was_closed_is_not_held() {
+    let store = Scripted::new();
+    store.acquires.then(Fate::ReplyLate(TTL / 10));
+    let client = store.client();
+    let asking = client.clone();
+    let asked = tokio::spawn(async move { asking.acquire("job").await });
+    sleep(TTL / 20).await;
+    client.close().await.unwrap();
+    assert_eq!(asked.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    settle().await;
+    assert!(store.is_clean("job").await);
 }

@@ -67,7 +67,13 @@ impl Held {
                 // From now, not from the send: the store granted it in between.
                 at_least => core.clock.now().plus(at_least),
             },
-            state: Mutex::new(State { rule, ttl: claim.ttl(), asked: claim.ttl(), unanswered: 0, announced: false }),
+            state: Mutex::new(State {
+                rule,
+                ttl: claim.ttl(),
+                asked: claim.ttl(),
+                unanswered: 0,
+                announced: false,
+            }),
             claim,
             ended: Notify::new(),
             place: Mutex::new(None),

@@ -149,7 +149,8 @@ async fn an_outcome_that_the_store_has_told_is_unknown_no_more() {
     let _holder = store.client().acquire("job").await.unwrap();
     let client = store.client();
     store.acquires.then(Fate::RequestLost);
-    let waiter = tokio::spawn(async move { acquire(&client, "job", options().with_wait(TTL)).await.map(drop) });
+    let waiter =
+        tokio::spawn(async move { acquire(&client, "job", options().with_wait(TTL)).await.map(drop) });
     sleep(TTL / 2).await;
     store.acquires.ever_after(Some(Fate::Refused));
     assert_eq!(waiter.await.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);

@@ -244,9 +244,8 @@ impl Hold for Held {
     fn lost(self: Arc<Self>) -> Later<Loss> {
         Box::pin(async move {
             loop {
-                let mut ended = std::pin::pin!(self.ended.notified());
-                // Registered before looking, so that a loss in between is not missed.
-                ended.as_mut().enable();
+                // Made before looking: it hears of every loss from here on, though it is not polled yet.
+                let ended = self.ended.notified();
                 let deadline = match self.status() {
                     HoldStatus::Lost(loss) => return loss,
                     HoldStatus::Held { remaining, .. } => self.core.clock.now().plus(remaining),

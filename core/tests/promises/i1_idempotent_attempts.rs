@@ -163,3 +163,14 @@ async fn an_extension_that_was_never_confirmed_may_have_been_made_all_the_same()
     sleep(Duration::from_secs(2)).await;
     assert!(store.is_clean("job").await);
 }
+
+/// "Certainly not applied" does not turn "nothing to end" into a success.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_gone_before_a_refused_release_was_tried_again_is_said_to_be_gone() {
+    let store = Scripted::new();
+    let guard = store.client().acquire("job").await.unwrap();
+    store.releases.then(Fate::Refused);
+    store.delete("job").await;
+    let error = guard.release().await.unwrap_err();
+    assert_eq!(error.loss().unwrap().cause(), LossCause::Gone);
+}

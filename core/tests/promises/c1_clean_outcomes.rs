@@ -199,3 +199,12 @@ async fn a_grant_that_arrives_after_the_client_was_closed_is_not_held() {
     settle().await;
     assert!(store.is_clean("job").await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_outcome_is_told_also_if_the_store_could_not_be_reached_before() {
+    let store = Scripted::new();
+    store.acquires.then(Fate::Refused);
+    store.acquires.ever_after(Some(Fate::RequestLost));
+    let error = acquire(&store.client(), "job", options().with_wait(TTL)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate);
+}

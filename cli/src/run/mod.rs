@@ -20,7 +20,7 @@ mod watch;
 
 pub(crate) use nesting::Stack;
 
-use crate::acquire::{Acquired, acquire, options};
+use crate::acquire::{Acquired, PARTING, acquire, options};
 use crate::args::{Common, RunArgs, lock_name};
 use crate::exit::Code;
 use crate::inherited;
@@ -42,9 +42,6 @@ use std::time::{Duration, Instant, SystemTime};
 use supervisor::Supervisor;
 use verdict::Verdict;
 use watch::{Watch, end_of};
-
-/// The longest time that is spent on a store which gave no answer, when nobody waits for it any more.
-const PARTING: Duration = Duration::from_millis(500);
 
 /// Runs a command under a lock.
 pub(crate) async fn run(args: &RunArgs, common: &Common, console: Console) -> Result<Code, Failure> {

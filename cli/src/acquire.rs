@@ -1,6 +1,7 @@
 //! Waiting for a lock, in a process that may be told to stop waiting.
 
 use crate::args::AcquireArgs;
+use crate::give_back::PARTING;
 use crate::report::{Console, Failure, brief, sentence};
 use crate::run::signals::{Signals, ends};
 use crate::store::Store;
@@ -12,9 +13,6 @@ use std::time::{Duration, Instant};
 
 /// After so long, whoever watches is told for whom they wait.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// The longest time that is spent on a store which may give no answer, when nobody waits for it any more.
-pub(crate) const PARTING: Duration = Duration::from_millis(500);
 
 /// How waiting for a lock ended, if not with an error.
 #[derive(Debug)]

@@ -34,7 +34,9 @@ use crate::watchdog::protocol::{Order, Report, Start};
 use ending::{Ending, StatusFd};
 use environment::HeldLock;
 use leasehold::client::Moment;
-use leasehold::{AcquireOptions, DistributedLock, Error, ErrorKind, LockGuard, LockName, Loss, LossCause};
+use leasehold::{
+    AcquireOptions, DistributedLock, Error, ErrorKind, Health, LockGuard, LockName, Loss, LossCause,
+};
 use signals::Signals;
 use std::fs::File;
 use std::io::{self, Write};
@@ -201,10 +203,12 @@ impl<'a> Run<'a> {
         Ending::of_command(&verdict, self.args, end, loss, released)
     }
 
-    /// True if it was not a renewal that was missing, but `max_hold` that was near: the lease ends with it.
+    /// True if it was not a renewal that was missing, but `max_hold` that was near: the lease ends with it. Otherwise a
+    /// lease whose renewals are confirmed has more than a third of its length left.
     fn hold_is_over(&self, guard: &LockGuard, command: &Started) -> bool {
         let lease_end = command.at.elapsed().saturating_add(guard.remaining());
-        lease_end.saturating_add(command.terms.reserve) >= self.options.max_hold()
+        let limit = self.options.max_hold().saturating_sub(self.options.ttl() / 3);
+        guard.health() == Health::Held && lease_end >= limit
     }
 }
 

@@ -32,9 +32,9 @@ fn it_is_75_if_the_lock_is_held_or_what_the_caller_wants_it_to_be() {
     let _holder = place.hold("x");
     assert_eq!(code_of(&place, &["run", "-n", "x", "--", "true"]), 75);
     assert_eq!(code_of(&place, &["run", "-w", "0", "x", "--", "true"]), 75);
-    assert_eq!(code_of(&place, &["run", "-w", "0.05", "x", "--", "true"]), 75);
+    assert_eq!(code_of(&place, &["run", "-w", "1.5", "x", "--", "true"]), 75);
     assert_eq!(code_of(&place, &["run", "-n", "-E", "0", "x", "--", "true"]), 0);
-    assert_eq!(code_of(&place, &["run", "-w", "50ms", "-E", "3", "x", "--", "true"]), 3);
+    assert_eq!(code_of(&place, &["run", "-w", "1500ms", "-E", "3", "x", "--", "true"]), 3);
     assert_eq!(code_of(&place, &["hold", "-n", "x"]), 75);
 }
 

@@ -273,7 +273,8 @@ fn a_runtime_that_ends_leaves_its_callers_uncertain_and_the_store_usable() {
     // The task is on the one runtime, and waits for the file; the caller is on the other. Its first poll hands the job in.
     let asked = claim("a");
     let mut asking = pin!(table.grant(&asked));
-    other.block_on(poll_fn(|cx| Poll::Ready(assert!(asking.as_mut().poll(cx).is_pending()))));
+    let first_poll = poll_fn(|cx| Poll::Ready(asking.as_mut().poll(cx).is_pending()));
+    assert!(other.block_on(first_poll));
     one.shutdown_timeout(Duration::from_secs(5));
     let error = other.block_on(asking).map(|_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Indeterminate);

@@ -27,12 +27,13 @@ const CLOSE_AT_MOST: Duration = Duration::from_secs(5);
 
 /// A [`DistributedLock`] over a [`LockBackend`].
 ///
-/// Cheap to clone; the clones are one client with one keeper. Guards keep it alive. It needs a Tokio runtime with time and
-/// I/O enabled.
+/// Cheap to clone; the clones are one client with one keeper. Guards keep it alive. It needs a Tokio runtime with time
+/// and I/O enabled.
 ///
-/// Renewals, and a backend's connection, run on the runtime that needed them first. If that one ends, the next acquisition makes
-/// new ones on its own. If it only stands still, such as a current-thread runtime outside `block_on`, they stand still
-/// with it: guards are lost at their deadlines, and calls from other runtimes get no answer before theirs.
+/// Renewals, and a backend's connection, run on the runtime that needed them first. If that one ends, the next
+/// acquisition makes new ones on its own. If it only stands still, such as a current-thread runtime outside `block_on`,
+/// they stand still with it: guards are lost at their deadlines, and calls from other runtimes get no answer before
+/// theirs.
 #[derive(Clone, Debug)]
 pub struct LockClient {
     core: Arc<Core>,

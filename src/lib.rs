@@ -4,7 +4,7 @@
 //! use leasehold::DistributedLockExt;
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold::Result<()> {
-//! let locks = leasehold::connect("memory:").await?; // redis://host:6379, sqlite:/var/lib/shop/locks.db …
+//! let locks = leasehold::connect("memory:").await?; // redis://host:6379, zk://z1,z2,z3/app …
 //!
 //! let guard = locks.acquire("invoice/42").await?; // waits, and renews itself from then on
 //! let work = charge(guard.token()?); // pass the token to what the lock protects
@@ -43,7 +43,7 @@
 //! the [fencing token](FencingToken), and let it accept none lower than the highest it has seen. Where it cannot, a lock
 //! saves work, and the work must be safe to be done twice.
 //!
-//! Locks here are not re-entrant, and on the stores below they are not fair: waiters get them in no order.
+//! Locks here are not re-entrant. On ZooKeeper they are fair; on the other stores waiters get them in no order.
 //!
 //! # Which store, which feature
 //!
@@ -51,6 +51,8 @@
 //! |---|---|---|---|
 //! | Redis 7, Valkey | `redis://host:6379/0`, `redis+unix:///run/redis.sock` | `redis` | hosts |
 //! | … over TLS | `rediss://host:6380/0` | `redis`, `tls` | hosts |
+//! | ZooKeeper | `zk://z1:2181,z2:2181,z3:2181/app` | `zookeeper` | hosts |
+//! | … over TLS | `zk+tls://z1:2281/app` | `zookeeper`, `tls` | hosts |
 //! | SQLite | `sqlite:/var/lib/shop/locks.db` | `sqlite` | processes of one host |
 //! | memory | `memory:`, `memory:NAME` | none | tasks of one process |
 //!

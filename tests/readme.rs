@@ -1,7 +1,7 @@
 //! The table of stores in the README is what the code declares. `LEASEHOLD_WRITE_README=1` writes it anew.
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
-#![cfg(all(feature = "redis", feature = "sqlite"))]
+#![cfg(all(feature = "redis", feature = "sqlite", feature = "zookeeper"))]
 
 use leasehold::semantics::{CrashBound, Fairness, Fault, Outcome, Reach, Semantics, TokenClass, WakeUp};
 use std::fmt::Debug;
@@ -25,7 +25,13 @@ async fn the_table_of_stores_is_what_the_code_declares() {
 
 async fn table() -> String {
     let mut stores = Vec::new();
-    for (title, url) in [("SQLite", "sqlite:/tmp/locks.db"), ("Redis", "redis://h"), ("memory", "memory:")] {
+    let urls = [
+        ("SQLite", "sqlite:/tmp/locks.db"),
+        ("Redis", "redis://h"),
+        ("ZooKeeper", "zk://h"),
+        ("memory", "memory:"),
+    ];
+    for (title, url) in urls {
         stores.push((title, leasehold::connect(url).await.unwrap().semantics().clone()));
     }
     let row = |head: &str, cell: &dyn Fn(&Semantics) -> String| {
@@ -53,6 +59,7 @@ async fn table() -> String {
     });
     table += &row("keeps tokens growing", &|s| match s.token {
         TokenClass::Process => "while the process lives".to_owned(),
+        TokenClass::Stored => "while the data lives".to_owned(),
         _ => "also over lost data".to_owned(),
     });
     for fault in Fault::ALL.into_iter().filter(|fault| *fault != Fault::None) {

@@ -95,6 +95,13 @@ pub struct Waiter {
     pub waiting: Option<Duration>,
 }
 
+impl Waiter {
+    /// A waiter of which it is not known for how long it has waited.
+    pub fn new(owner: Option<OwnerId>, holder: HolderInfo) -> Self {
+        Self { owner, holder, waiting: None }
+    }
+}
+
 /// One thing that [`LockAdmin::check`] found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]

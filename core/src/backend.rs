@@ -1,6 +1,6 @@
 //! The contract for people who write backends. People who use locks want [`DistributedLock`](crate::DistributedLock).
 
-use crate::{Claim, FencingToken, LockAdmin, LossCause, Result, Semantics};
+use crate::{Claim, FencingToken, LockAdmin, LossCause, OwnerId, Result, Semantics};
 use async_trait::async_trait;
 use std::fmt::Debug;
 use std::future::Future;
@@ -21,7 +21,7 @@ use std::time::Duration;
 ///   acquisition at once.
 /// * Every call ends in bounded time by the backend's own time-outs. The core never drops a call half-way: a caller
 ///   who leaves early leaves the call running in a task, and a [`release`](Self::release) follows it. So no method but
-///   [`changed`](Self::changed) needs to be cancel-safe.
+///   [`changed`](Self::changed) and [`suspects`](Self::suspects) needs to be cancel-safe.
 /// * A backend spawns no task per claim, owns no guard and keeps no timer for a lease: the core does.
 ///
 /// # Minimal implementation
@@ -62,6 +62,8 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// * Held by this claim and `linger` is longer: nobody holds it any more, but it stays taken until `linger` is over
     ///   by the store's clock. Where a hold is not a lease, `linger` is always zero: the core holds on for as long.
     /// * Anything else: nothing to end, [`NotHeld`](Release::NotHeld). Another owner's lock is never touched.
+    /// * Where a hold is not a lease, nothing but this call ends it while the store is well: the core asks until there is
+    ///   an answer. So there must be one in bounded time after the session or connection is over.
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release>;
 
     /// Returns when asking again for a claim that was busy may give another answer. A hint: it may be early and it may
@@ -71,6 +73,16 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     ///
     /// Must be safe to drop at any time.
     async fn changed(&self, claim: &Claim);
+
+    /// Returns held claims of which the store has just said that they may be over, known by their owners. The core renews
+    /// them at once instead of at their time, so that a loss is announced when it happens. A hint, as
+    /// [`changed`](Self::changed) is: it may be wrong and it may never come, and each is told once. A backend that hears
+    /// nothing of its store between two renewals never returns.
+    ///
+    /// # Cancel safety
+    ///
+    /// Must be safe to drop at any time, without forgetting a claim.
+    async fn suspects(&self) -> Vec<OwnerId>;
 
     /// For people: inspect, list, force-release, initialise, check. `None` if the store cannot.
     fn admin(&self) -> Option<&dyn LockAdmin>;
@@ -95,12 +107,24 @@ pub enum Attempt {
 pub struct Grant {
     /// The grant's fencing token.
     pub token: FencingToken,
+    /// For how long after the attempt was sent the store certainly keeps the lock without a renewal, if it gives no more
+    /// than that. `None`: for the claim's [`ttl`](Claim::ttl).
+    pub lease: Option<Duration>,
 }
 
 impl Grant {
-    /// A grant with this token.
+    /// A grant with this token, for the ttl of its claim.
     pub fn new(token: FencingToken) -> Self {
-        Self { token }
+        Self { token, lease: None }
+    }
+
+    /// Says how long the store keeps the lock at most without a renewal: where a hold is a part of a session, the
+    /// session's time and not the claim's decides. A longer one than the ttl changes nothing. The grant's renewals are
+    /// asked for, and counted, in leases of this length. Default: the ttl.
+    #[must_use]
+    pub fn with_lease(mut self, lease: Duration) -> Self {
+        self.lease = Some(lease);
+        self
     }
 }
 

@@ -12,10 +12,11 @@ struct Scheme {
 }
 
 /// Known also where they are not compiled in: then the error can say which feature to add.
-static SCHEMES: [Scheme; 6] = {
+static SCHEMES: [Scheme; 8] = {
     const REDIS: bool = cfg!(feature = "redis");
     const TLS: bool = cfg!(feature = "tls");
     const SQLITE: bool = cfg!(feature = "sqlite");
+    const ZOOKEEPER: bool = cfg!(feature = "zookeeper");
     [
         Scheme::new("redis", "redis", REDIS),
         Scheme::new("rediss", "redis,tls", REDIS && TLS),
@@ -23,6 +24,8 @@ static SCHEMES: [Scheme; 6] = {
         Scheme::new("valkeys", "redis,tls", REDIS && TLS),
         Scheme::new("redis+unix", "redis", REDIS),
         Scheme::new("sqlite", "sqlite", SQLITE),
+        Scheme::new("zk", "zookeeper", ZOOKEEPER),
+        Scheme::new("zk+tls", "zookeeper,tls", ZOOKEEPER && TLS),
     ]
 };
 
@@ -56,6 +59,10 @@ pub(super) fn compiled_in() -> Registry {
     for scheme in leasehold_sql::SCHEMES {
         registry.add(scheme, "", leasehold_sql::open);
     }
+    #[cfg(feature = "zookeeper")]
+    for scheme in leasehold_zk::SCHEMES {
+        registry.add(scheme, leasehold_zk::DEFAULT_PREFIX, leasehold_zk::open);
+    }
     registry
 }
 
@@ -78,11 +85,11 @@ impl Registry {
 mod tests {
     use super::*;
 
-    #[cfg(all(feature = "redis", feature = "tls", feature = "sqlite"))]
+    #[cfg(all(feature = "redis", feature = "tls", feature = "sqlite", feature = "zookeeper"))]
     #[test]
     fn every_scheme_of_a_backend_is_known_here_with_its_features() {
         let of_backends = leasehold_redis::SCHEMES.iter().chain(leasehold_sql::SCHEMES);
-        let of_backends: Vec<&str> = of_backends.copied().collect();
+        let of_backends: Vec<&str> = of_backends.chain(&leasehold_zk::SCHEMES).copied().collect();
         assert_eq!(all().collect::<Vec<_>>(), of_backends);
     }
 

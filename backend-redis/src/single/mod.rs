@@ -12,7 +12,7 @@ use crate::scripts;
 use crate::target::Target;
 use async_trait::async_trait;
 use leasehold_core::{
-    Attempt, Claim, LockAdmin, LockBackend, Namespace, Release, Renewal, Result, Semantics, StoreUrl,
+    Attempt, Claim, LockAdmin, LockBackend, Namespace, OwnerId, Release, Renewal, Result, Semantics, StoreUrl,
 };
 use std::time::Duration;
 
@@ -67,6 +67,11 @@ impl LockBackend for RedisBackend {
     /// Never: who waits asks again, at the intervals of [`WakeUp`](leasehold_core::WakeUp).
     async fn changed(&self, _claim: &Claim) {
         std::future::pending::<()>().await;
+    }
+
+    /// Never: a holder hears of a loss from its next renewal.
+    async fn suspects(&self) -> Vec<OwnerId> {
+        std::future::pending().await
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use contended::Contended;
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
-    Namespace, Release, Renewal, Result, Semantics, StoreUrl,
+    Namespace, OwnerId, Release, Renewal, Result, Semantics, StoreUrl,
 };
 use std::time::Duration;
 
@@ -102,6 +102,11 @@ impl LockBackend for RowLease {
     /// Nobody tells: a waiter asks again at its own pace.
     async fn changed(&self, _claim: &Claim) {
         std::future::pending::<()>().await;
+    }
+
+    /// Never: a holder hears of a loss from its next renewal.
+    async fn suspects(&self) -> Vec<OwnerId> {
+        std::future::pending().await
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

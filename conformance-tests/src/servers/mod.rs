@@ -4,11 +4,15 @@
 mod port;
 mod process;
 mod redis;
+mod zookeeper;
 
 pub use port::free_port;
 pub(crate) use process::spawn_lasting;
 pub use process::{Launch, ServerProcess};
 pub use redis::{RedisServer, redis_server_missing};
+pub use zookeeper::{
+    ZooKeeperEnsemble, ZooKeeperRole, ZooKeeperServer, ask_zookeeper, zookeeper_server_missing,
+};
 
 use std::fmt;
 

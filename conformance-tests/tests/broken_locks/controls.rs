@@ -2,9 +2,10 @@
 
 use crate::by_hand::{Mistake as Hand, by_hand};
 use crate::guards::{Mistake as Guard, chatty, discreet, on_the_wall_clock, wrapped};
+use crate::locks::zookeeper::{self, Mistake as Zk};
 use crate::plain::{SOUND, lock};
 use crate::steps;
-use crate::subject::{Made, Make};
+use crate::subject::{Made, Make, Start, redis};
 use leasehold_conformance::Subject;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ pub(crate) struct Control {
     number: u8,
     mistake: &'static str,
     pub(crate) case: &'static str,
+    start: Start,
     broken: Make,
     mended: Make,
 }
@@ -24,20 +26,24 @@ impl Control {
     }
 
     pub(crate) fn broken(&self) -> Arc<dyn Subject> {
-        Arc::new(Made { name: self.name(), make: self.broken })
+        Arc::new(Made { name: self.name(), start: self.start, make: self.broken })
     }
 
     pub(crate) fn mended(&self) -> Arc<dyn Subject> {
-        Arc::new(Made { name: format!("{}_mended", self.name()), make: self.mended })
+        Arc::new(Made { name: format!("{}_mended", self.name()), start: self.start, make: self.mended })
     }
 }
 
 macro_rules! control {
     ($number:literal $mistake:ident $case:ident, $broken:expr, $mended:expr) => {
+        control!($number $mistake $case on redis, $broken, $mended)
+    };
+    ($number:literal $mistake:ident $case:ident on $start:expr, $broken:expr, $mended:expr) => {
         Control {
             number: $number,
             mistake: stringify!($mistake),
             case: stringify!($case),
+            start: $start,
             broken: |address| Ok($broken(address)),
             mended: |address| Ok($mended(address)),
         }
@@ -50,6 +56,10 @@ macro_rules! control {
     };
     ($number:literal $mistake:ident $case:ident, hand $wrong:ident) => {
         control!($number $mistake $case, |address| by_hand(Hand::$wrong, address), |address| by_hand(Hand::Nothing, address))
+    };
+    ($number:literal $mistake:ident $case:ident, zookeeper $wrong:ident) => {
+        control!($number $mistake $case on zookeeper::start,
+            |address| zookeeper::lock(Zk::$wrong, address), |address| zookeeper::lock(Zk::Nothing, address))
     };
 }
 
@@ -71,6 +81,13 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(16 validity_by_the_wall_clock J14, on_the_wall_clock, |address| lock(SOUND, address)),
         control!(18 new_owner_for_each_try G09, steps NEW_OWNER_EACH_TRY),
         control!(26 token_counter_goes_with_the_record F02, steps FENCE_GOES_WITH_THE_RECORD),
+        control!(31 one_node_that_all_watch Q01, zookeeper OneNodeThatAllWatch),
+        control!(32 all_watch_the_queue Q01, zookeeper AllWatchTheQueue),
+        control!(33 sorted_by_name Q09, zookeeper SortedByName),
+        control!(35 no_owner_in_the_name G09, zookeeper NoOwnerInTheName),
+        control!(36 persistent_nodes I01, zookeeper PersistentNodes),
+        control!(37 waits_for_the_word_expired E02, zookeeper WaitsForExpired),
+        control!(39 woken_is_taken_for_granted H10, zookeeper TrustsTheWatch),
         control!(55 second_release_frees_the_next_owner A06, guard ReleasedTwice),
         control!(58 drop_blocks G06, guard DropBlocks),
         control!(59 password_in_debug R06, chatty, discreet),

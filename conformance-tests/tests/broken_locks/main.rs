@@ -9,6 +9,7 @@
 mod by_hand;
 mod controls;
 mod guards;
+mod locks;
 mod plain;
 mod steps;
 mod subject;

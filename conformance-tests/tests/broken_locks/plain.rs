@@ -4,7 +4,7 @@ use crate::subject::Address;
 use async_trait::async_trait;
 use leasehold_core::{
     Attempt, Busy, Claim, DistributedLock, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend,
-    LockClient, LossCause, Outcome, Promises, Release, Renewal, Result, Semantics,
+    LockClient, LossCause, Outcome, OwnerId, Promises, Release, Renewal, Result, Semantics,
 };
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, cmd};
@@ -178,6 +178,10 @@ impl LockBackend for Plain {
 
     async fn changed(&self, _claim: &Claim) {
         std::future::pending::<()>().await;
+    }
+
+    async fn suspects(&self) -> Vec<OwnerId> {
+        std::future::pending().await
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

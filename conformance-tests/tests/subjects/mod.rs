@@ -3,10 +3,12 @@
 mod memory;
 mod redis;
 mod sqlite;
+mod zookeeper;
 
 pub(crate) use memory::Memory;
 pub(crate) use redis::Redis;
 pub(crate) use sqlite::Sqlite;
+pub(crate) use zookeeper::{ZooKeeper, ZooKeeperEnsemble};
 
 use leasehold::{Config, DistributedLock, Result};
 use leasehold_conformance::Cannot;

@@ -87,13 +87,13 @@ impl Acquisition {
                 return Err(self.out_of_time());
             };
             let ends_in = match asked {
-                Ok(Asked::Granted { token, sent_at }) => {
-                    let valid_until = self.core.drift.valid_until(sent_at, self.options.ttl);
+                Ok(Asked::Granted { token, lease, sent_at }) => {
+                    let valid_until = self.core.drift.valid_until(sent_at, lease);
                     self.core.check_open()?;
                     if self.core.clock.now() < valid_until {
-                        return Ok(Granted { token, sent_at, valid_until });
+                        return Ok(Granted { token, lease, sent_at, valid_until });
                     }
-                    self.go_on_after(too_late(self.options.ttl))?;
+                    self.go_on_after(too_late(lease))?;
                     None
                 }
                 Ok(Asked::Busy(busy)) => {
@@ -210,15 +210,17 @@ impl Acquisition {
 /// A grant that came in time.
 pub(super) struct Granted {
     pub(super) token: crate::FencingToken,
+    /// How long it lasts without a renewal: the ttl that was asked for, or less.
+    pub(super) lease: Duration,
     pub(super) sent_at: Moment,
     pub(super) valid_until: Moment,
 }
 
 /// The lease was over before its grant arrived. It is not ours to use; the next attempt asks for it afresh.
-fn too_late(ttl: Duration) -> Error {
+fn too_late(lease: Duration) -> Error {
     Error::new(
         ErrorKind::Indeterminate,
-        format!("the store granted the lock, but not within its lease of {ttl:?}"),
+        format!("the store granted the lock, but not within its lease of {lease:?}"),
     )
     .with_help("lengthen the ttl, or find out why the store is slow")
 }

@@ -3,13 +3,13 @@ use super::acquire::Granted;
 use super::carried::Carried;
 use super::withdrawal::Withdrawal;
 use crate::guard::{Hold, HoldStatus};
-use crate::keeper::loss_rule::{End, HoldState};
+use crate::keeper::loss_rule::{End, HoldState, Limit};
 use crate::keeper::{Key, Step, renewal_due};
 use crate::observer::Event;
 use crate::options::check_ttl;
 use crate::{
     AcquireOptions, Claim, Error, ErrorKind, FencingToken, HoldKind, LockName, Loss, LossCause, Moment,
-    Release, Renewal, Result, lock_up,
+    OwnerId, Release, Renewal, Result, lock_up,
 };
 use std::fmt;
 use std::future::Future;
@@ -38,7 +38,7 @@ pub(crate) struct Held {
 
 struct State {
     rule: HoldState,
-    /// The length of the lease: the claim's, or what `extend` has made of it.
+    /// The length of the lease: the grant's, or what `extend` has made of it.
     ttl: Duration,
     /// The longest lease that was asked for, confirmed or not: what the store may have.
     asked: Duration,
@@ -55,13 +55,20 @@ impl Held {
         options: &AcquireOptions,
         grant: &Granted,
     ) -> Arc<Self> {
-        let rule = HoldState::granted(grant.valid_until, grant.sent_at.plus(options.max_hold));
+        let limit = Limit::max_hold(grant.sent_at.plus(options.max_hold));
+        // A fixed lease that the store does not keep for so long is kept up, to its end and no further.
+        let kept_up = !options.renewed && grant.lease < claim.ttl();
+        let limit = match kept_up {
+            true => limit.and_fixed_lease(core.drift.valid_until(grant.sent_at, claim.ttl())),
+            false => limit,
+        };
+        let rule = HoldState::granted(grant.valid_until, limit);
         let held = Arc::new(Self {
             core: Arc::clone(core),
             runtime,
             token: grant.token,
             sent_at: grant.sent_at,
-            renewed: options.renewed,
+            renewed: options.renewed || kept_up,
             linger_until: match options.hold_at_least {
                 Duration::ZERO => Moment::ORIGIN,
                 // From now, not from the send: the store granted it in between.
@@ -69,7 +76,7 @@ impl Held {
             },
             state: Mutex::new(State {
                 rule,
-                ttl: claim.ttl(),
+                ttl: grant.lease,
                 asked: claim.ttl(),
                 unanswered: 0,
                 announced: false,
@@ -169,6 +176,10 @@ impl Held {
 
     pub(crate) fn leave_place(&self) -> Option<Key> {
         lock_up(&self.place).take()
+    }
+
+    pub(crate) fn owner(&self) -> OwnerId {
+        self.claim.owner()
     }
 
     pub(crate) fn ttl(&self) -> Duration {

@@ -5,6 +5,7 @@ use crate::{Attempt, Busy, Claim, FencingToken, Moment, Result};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// A claim on its way to a grant. It knows what its attempts may have left in the store, and takes that back when it is
@@ -24,7 +25,7 @@ struct Call(Pin<Box<dyn Future<Output = Result<Attempt>> + Send>>);
 
 /// What an attempt brought.
 pub(super) enum Asked {
-    Granted { token: FencingToken, sent_at: Moment },
+    Granted { token: FencingToken, lease: Duration, sent_at: Moment },
     Busy(Busy),
 }
 
@@ -48,7 +49,9 @@ impl PendingClaim {
         match answer {
             Ok(Attempt::Granted(grant)) => {
                 self.left_something = true;
-                Ok(Asked::Granted { token: grant.token, sent_at })
+                let ttl = self.claim.ttl();
+                let lease = grant.lease.map_or(ttl, |lease| lease.min(ttl));
+                Ok(Asked::Granted { token: grant.token, lease, sent_at })
             }
             Ok(Attempt::Busy(busy)) => {
                 self.left_something |= busy.queued;

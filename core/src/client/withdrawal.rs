@@ -11,7 +11,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The way of a claim out of the store. Tried again after a lost reply until the store has answered, or until the lease
-/// must have ended by itself.
+/// must have ended by itself; a hold that is no lease does not end by itself.
 #[derive(Debug)]
 pub(super) struct Withdrawal {
     core: Arc<Core>,
@@ -45,14 +45,17 @@ impl Withdrawal {
         answer
     }
 
-    /// Tries without a caller, until the lease must be over.
+    /// Tries without a caller, until the lease must be over, if it is a lease.
     pub(super) fn in_background(self, runtime: &Handle) {
         let tracker = self.core.background.clone();
         runtime.spawn(tracker.track_future(self.persist()));
     }
 
     async fn persist(mut self) {
-        let give_up = self.core.clock.now().plus(self.claim.ttl());
+        let give_up = match self.core.semantics.hold {
+            HoldKind::Lease => self.core.clock.now().plus(self.claim.ttl()),
+            _ => Moment::NEVER,
+        };
         let mut pause = FIRST_PAUSE;
         loop {
             let Err(error) = self.once().await else { return };

@@ -22,6 +22,8 @@ pub enum LossCause {
     Gone,
     /// The store says that another owner holds the lock.
     Taken,
+    /// The session that it was a part of is over.
+    SessionOver,
     /// The holder's own limit, `max_hold`, was reached.
     MaxHold,
     /// The client was closed while the lock was held.
@@ -66,6 +68,7 @@ impl fmt::Display for LossCause {
             Self::Unreachable => "its lease ended while the store did not answer",
             Self::Gone => "the store no longer has it",
             Self::Taken => "another owner holds it",
+            Self::SessionOver => "the session with the store that it was a part of is over",
             Self::MaxHold => "it was held for as long as its holder allowed",
             Self::Closed => "its client was closed",
         })

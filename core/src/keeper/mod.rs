@@ -10,9 +10,10 @@ mod schedule;
 pub(crate) use schedule::Key;
 
 use crate::client::{Core, Held};
-use crate::{Moment, lock_up};
+use crate::{Moment, OwnerId, lock_up};
 use renewal::{BATCH, renew};
 use schedule::Schedule;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -58,6 +59,18 @@ impl Keeper {
     fn reschedule(&self, held: &Arc<Held>, due: Moment) {
         if move_to(&mut lock_up(&self.state).schedule, held, due) {
             self.wake.notify_one();
+        }
+    }
+
+    /// Looks at these now, of which the store has said that they may be over. Those that are not renewed hear nothing:
+    /// their end is set.
+    fn hurry(&self, owners: &[OwnerId], now: Moment) {
+        let owners: HashSet<OwnerId> = owners.iter().copied().collect();
+        let mut state = lock_up(&self.state);
+        let suspected = |held: &&Arc<Held>| owners.contains(&held.owner());
+        let suspected: Vec<Arc<Held>> = state.schedule.entries().filter(suspected).cloned().collect();
+        for held in suspected {
+            move_to(&mut state.schedule, &held, now);
         }
     }
 
@@ -147,8 +160,8 @@ fn place(schedule: &mut Schedule<Arc<Held>>, held: &Arc<Held>, due: Moment) -> b
     })
 }
 
-async fn keep(core: Weak<Core>, wake: Arc<Notify>) {
-    while let Some(core) = core.upgrade() {
+async fn keep(this: Weak<Core>, wake: Arc<Notify>) {
+    while let Some(core) = this.upgrade() {
         let due = core.keeper.due(core.clock.now());
         core.lose_all_if_closed();
         for batch in due.chunks(BATCH) {
@@ -156,10 +169,15 @@ async fn keep(core: Weak<Core>, wake: Arc<Notify>) {
             tokio::spawn(renew(Arc::clone(&core), batch.to_vec()));
         }
         let sleep = core.clock.sleep_until(core.keeper.plan());
+        let backend = Arc::clone(&core.backend);
         drop(core);
-        tokio::select! {
-            () = sleep => {}
-            () = wake.notified() => {}
+        let suspects = tokio::select! {
+            () = sleep => continue,
+            () = wake.notified() => continue,
+            suspects = backend.suspects() => suspects,
+        };
+        if let Some(core) = this.upgrade() {
+            core.keeper.hurry(&suspects, core.clock.now());
         }
     }
 }

@@ -44,6 +44,11 @@ impl<Entry> Schedule<Entry> {
         self.entries.remove(&key);
     }
 
+    /// All of them, in the order in which they fall due.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+
     /// Takes the entries that are due, and those that will be so soon, by their own `slack`, that they had better go
     /// along.
     pub(crate) fn take_due(&mut self, now: Moment, slack: impl Fn(&Entry) -> Duration) -> Vec<Entry> {

@@ -5,7 +5,7 @@ mod store;
 
 use crate::{
     Attempt, Busy, Claim, Clock, Error, ErrorKind, Fault, Grant, LockAdmin, LockBackend, LossCause, Outcome,
-    Promises, Reach, Release, Renewal, Result, Semantics, SystemClock, TokenClass, WakeUp, lock_up,
+    OwnerId, Promises, Reach, Release, Renewal, Result, Semantics, SystemClock, TokenClass, WakeUp, lock_up,
 };
 use async_trait::async_trait;
 use std::sync::{Arc, Mutex};
@@ -105,6 +105,12 @@ impl LockBackend for MemoryBackend {
 
     async fn changed(&self, _claim: &Claim) {
         self.freed.notified().await;
+    }
+
+    /// Never: nothing ends a lease behind its holder's back but [`LockAdmin::force_release`], which its next renewal
+    /// finds out.
+    async fn suspects(&self) -> Vec<OwnerId> {
+        std::future::pending().await
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

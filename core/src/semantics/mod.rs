@@ -161,6 +161,8 @@ pub enum CrashBound {
 pub enum TokenClass {
     /// Nothing: it lives as long as the process.
     Process,
+    /// Restarts and fail-over. With the store's data the order is lost, and tokens begin anew.
+    Stored,
     /// Restarts, fail-over and the loss of the store's data, as long as the store's clock does not go back by more
     /// than the outage.
     Durable,

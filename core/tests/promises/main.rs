@@ -11,3 +11,4 @@ mod l2_bounded_wait;
 mod l5_cancel_safety;
 mod n1_loss_in_time;
 mod scripted;
+mod sessions;

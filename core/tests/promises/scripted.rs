@@ -3,12 +3,14 @@
 use async_trait::async_trait;
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
-    AcquireOptions, Attempt, Claim, Clock, DistributedLock, Error, ErrorKind, Event, LockAdmin, LockBackend,
-    LockClient, LockGuard, LockName, Observer, Release, Renewal, Result, RuntimeClock, Semantics,
+    AcquireOptions, Attempt, Claim, Clock, DistributedLock, Error, ErrorKind, Event, HoldKind, LockAdmin,
+    LockBackend, LockClient, LockGuard, LockName, Observer, OwnerId, Release, Renewal, Result, RuntimeClock,
+    Semantics,
 };
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 
@@ -43,6 +45,12 @@ pub(crate) struct Scripted {
     /// Hints all the time that asking again may help, as a store with many names on one channel does.
     pub(crate) chatters: bool,
     queue: Mutex<HashSet<u128>>,
+    /// What a hold is here. A session ends no hold by itself.
+    pub(crate) hold: HoldKind,
+    /// How long the store keeps a grant, if it says so.
+    pub(crate) lease: Option<Duration>,
+    suspects: Mutex<Vec<OwnerId>>,
+    suspected: Notify,
 }
 
 /// The fates of the calls to come; after the last, all goes well, or goes on as `ever_after` says.
@@ -119,6 +127,10 @@ impl Scripted {
             queues: false,
             chatters: false,
             queue: Mutex::default(),
+            hold: HoldKind::Lease,
+            lease: None,
+            suspects: Mutex::default(),
+            suspected: Notify::new(),
         }
     }
 
@@ -158,17 +170,32 @@ impl Scripted {
     pub(crate) async fn delete(&self, name: &str) {
         self.store.force_release(&lock_name(name), None).await.unwrap();
     }
+
+    /// Tells the client that the hold of this owner may be over.
+    pub(crate) fn suspect(&self, owner: OwnerId) {
+        self.suspects.lock().unwrap().push(owner);
+        self.suspected.notify_one();
+    }
+
+    pub(crate) async fn owner(&self, name: &str) -> OwnerId {
+        self.store.inspect(&lock_name(name)).await.unwrap().and_then(|status| status.owner).unwrap()
+    }
 }
 
 #[async_trait]
 impl LockBackend for Scripted {
     fn semantics(&self) -> Semantics {
-        self.store.semantics()
+        let mut semantics = self.store.semantics();
+        semantics.hold = self.hold;
+        semantics
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         let apply = async || {
             let mut attempt = self.store.try_acquire(claim).await?;
+            if let (Attempt::Granted(grant), Some(lease)) = (&mut attempt, self.lease) {
+                *grant = grant.clone().with_lease(lease);
+            }
             if let Attempt::Busy(busy) = &mut attempt
                 && self.queues
             {
@@ -198,6 +225,16 @@ impl LockBackend for Scripted {
     async fn changed(&self, claim: &Claim) {
         if !self.chatters {
             self.store.changed(claim).await;
+        }
+    }
+
+    async fn suspects(&self) -> Vec<OwnerId> {
+        loop {
+            let suspects = std::mem::take(&mut *self.suspects.lock().unwrap());
+            if !suspects.is_empty() {
+                return suspects;
+            }
+            self.suspected.notified().await;
         }
     }
 

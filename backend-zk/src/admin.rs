@@ -1,0 +1,158 @@
+use crate::ZooKeeperBackend;
+use crate::check;
+use crate::contenders::{Contender, Queue};
+use crate::recipe;
+use crate::session::{Trouble, Turn};
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use leasehold_core::{
+    Error, ErrorKind, FencingToken, Finding, HolderInfo, LockAdmin, LockName, LockStatus, Result, Waiter,
+};
+use std::time::{Duration, SystemTime};
+use zookeeper_client::Stat;
+
+/// How many nodes are read at once.
+const AT_ONCE: usize = 256;
+
+#[async_trait]
+impl LockAdmin for ZooKeeperBackend {
+    /// A lock that another program holds is told as one of ours: its node has an owner and a token too, and its data is
+    /// given as the description. The time is that of its node: since when it holds the lock or began to wait for it.
+    async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>> {
+        inspect(&self.turn_to_look().await?, &self.names.lock(name), name).await
+    }
+
+    /// Reads the names of all locks there are, then the first in line of each that fits.
+    async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
+        let children = match self.turn_to_look().await?.list(self.names.base()).await {
+            Err(Trouble::NoNode) => return Ok(Vec::new()),
+            listed => listed.map_err(Trouble::of_read)?,
+        };
+        let mut names: Vec<LockName> =
+            children.iter().filter_map(|segment| self.names.name(segment)).collect();
+        names.retain(|name| name.as_str().starts_with(prefix));
+        names.sort();
+        let mut held = Vec::new();
+        for names in names.chunks(AT_ONCE) {
+            let turn = self.turn_to_look().await?;
+            let looks = names.iter().map(|name| {
+                let (turn, directory) = (&turn, self.names.lock(name));
+                async move { inspect(turn, &directory, name).await }
+            });
+            held.extend(try_join_all(looks).await?.into_iter().flatten());
+        }
+        Ok(held)
+    }
+
+    /// In the order in which they will be served.
+    async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>> {
+        let directory = self.names.lock(name);
+        let line = line(&self.turn_to_look().await?, &directory).await?;
+        let mut waiters = Vec::new();
+        for contenders in line.get(1..).unwrap_or_default().chunks(AT_ONCE) {
+            let turn = self.turn_to_look().await?;
+            let looks = contenders.iter().map(|contender| look(&turn, &directory, contender));
+            let seen = try_join_all(looks).await?;
+            waiters.extend(contenders.iter().zip(seen).filter_map(|(contender, seen)| {
+                let (holder, stat) = seen?;
+                // By the clocks of two hosts: for people only.
+                let waiting = since(&stat).and_then(|since| SystemTime::now().duration_since(since).ok());
+                let mut waiter = Waiter::new(contender.owner, holder);
+                waiter.waiting = waiting;
+                Some(waiter)
+            }));
+        }
+        Ok(waiters)
+    }
+
+    /// Deletes the holder's node, which has the holder's own name: it cannot hit the next one.
+    async fn force_release(
+        &self,
+        name: &LockName,
+        only_if: Option<FencingToken>,
+    ) -> Result<Option<LockStatus>> {
+        let (turn, directory) = (self.turn_to_look().await?, self.names.lock(name));
+        let Some(first) = line(&turn, &directory).await?.into_iter().next() else {
+            return Ok(None);
+        };
+        let Some(seen) = look(&turn, &directory, &first).await? else {
+            return Ok(None);
+        };
+        let status = status(name, &first, seen);
+        if only_if.is_some() && status.token != only_if {
+            return Ok(None);
+        }
+        let deleted = recipe::delete(&turn, &format!("{directory}/{}", first.node)).await;
+        let deleted = deleted.map_err(Trouble::into_error)?;
+        Ok(deleted.then_some(status))
+    }
+
+    /// Makes the directory of the locks, with its access list.
+    async fn init(&self) -> Result<()> {
+        let turn = self.turn_to_look().await?;
+        self.parents.make(&turn, self.names.base()).await.map_err(Trouble::into_error)
+    }
+
+    fn init_script(&self) -> Option<String> {
+        None
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>> {
+        check::check(self).await
+    }
+}
+
+impl ZooKeeperBackend {
+    async fn turn_to_look(&self) -> Result<Turn> {
+        self.sessions.turn().await
+    }
+}
+
+async fn inspect(turn: &Turn, directory: &str, name: &LockName) -> Result<Option<LockStatus>> {
+    // The first may leave between the two looks; then there is another first, or none.
+    for _ in 0..LOOKS {
+        let Some(first) = line(turn, directory).await?.into_iter().next() else {
+            return Ok(None);
+        };
+        if let Some(seen) = look(turn, directory, &first).await? {
+            return Ok(Some(status(name, &first, seen)));
+        }
+    }
+    Err(Error::new(
+        ErrorKind::Unavailable,
+        format!("lock {name:?} changes hands faster than it can be looked at"),
+    )
+    .with_help("try again"))
+}
+
+/// How often a first in line that has just left is looked for again.
+const LOOKS: usize = 16;
+
+async fn line(turn: &Turn, directory: &str) -> Result<Vec<Contender>> {
+    match turn.list(directory).await {
+        Err(Trouble::NoNode) => Ok(Vec::new()),
+        listed => Ok(Queue::of(listed.map_err(Trouble::of_read)?).into_contenders()),
+    }
+}
+
+/// What a contender says of itself; `None` if it has left.
+async fn look(turn: &Turn, directory: &str, contender: &Contender) -> Result<Option<(HolderInfo, Stat)>> {
+    match turn.read(&format!("{directory}/{}", contender.node)).await {
+        Ok((data, stat)) => Ok(Some((HolderInfo::from_json(&String::from_utf8_lossy(&data)), stat))),
+        Err(Trouble::NoNode) => Ok(None),
+        Err(trouble) => Err(trouble.of_read()),
+    }
+}
+
+fn status(name: &LockName, contender: &Contender, (holder, stat): (HolderInfo, Stat)) -> LockStatus {
+    let mut status = LockStatus::new(name.clone());
+    status.owner = contender.owner;
+    status.token = Some(FencingToken::new(stat.czxid.unsigned_abs()));
+    status.holder = holder;
+    status.acquired_at = since(&stat);
+    status
+}
+
+fn since(stat: &Stat) -> Option<SystemTime> {
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(stat.ctime.try_into().ok()?))
+}

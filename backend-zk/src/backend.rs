@@ -1,0 +1,197 @@
+use crate::names::Names;
+use crate::parents::Parents;
+use crate::place::{Place, Places, Standing};
+use crate::recipe::{self, Recipe};
+use crate::session::{Sessions, Trouble};
+use crate::target::Target;
+use crate::{renewal, semantics};
+use async_trait::async_trait;
+use leasehold_core::{
+    Attempt, Claim, Error, ErrorKind, LockAdmin, LockBackend, Namespace, OwnerId, Release, Renewal, Result,
+    Semantics, StoreUrl,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// The most that a holder's description may have, in bytes. Far below the megabyte above which the server drops the
+/// connection, and with it every lock of the session, instead of answering.
+const MAX_HOLDER_BYTES: usize = 64 * 1024;
+/// How many attempts are under way at once. Each may list a line of thousands, which is hundreds of kilobytes on the one
+/// connection: more at once would all be late together, and list again.
+const ATTEMPTS_AT_ONCE: usize = 32;
+/// How long a waiter that has no place waits before it asks again, in milliseconds: with jitter, because all waiters of a
+/// process that lose their store lose it together.
+const ASK_AGAIN_MILLIS: std::ops::Range<u64> = 100..400;
+
+/// Locks on a ZooKeeper ensemble.
+///
+/// One session serves all locks; it is made when it is first needed, and made anew when it is over.
+#[derive(Debug)]
+pub struct ZooKeeperBackend {
+    pub(crate) sessions: Sessions,
+    pub(crate) names: Names,
+    pub(crate) parents: Parents,
+    places: Arc<Places>,
+    attempts: Semaphore,
+}
+
+impl ZooKeeperBackend {
+    /// A backend for the ensemble at `url`. Connects to nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for what is wrong with the URL;
+    /// [`Misconfigured`](ErrorKind::Misconfigured) if the URL asks for TLS and this build has none.
+    pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Self> {
+        let target = Target::of(url)?;
+        let places = Arc::new(Places::default());
+        Ok(Self {
+            names: Names::new(target.base.clone(), namespace.clone()),
+            parents: Parents::new(target.access),
+            sessions: Sessions::new(target, Arc::clone(&places)),
+            places,
+            attempts: Semaphore::new(ATTEMPTS_AT_ONCE),
+        })
+    }
+
+    async fn attempt(&self, claim: &Claim, place: &Arc<Place>, standing: &mut Standing) -> Result<Attempt> {
+        // Without a session nothing is asked; what an earlier attempt has left stays as it is.
+        let known = |error| as_far_as_known(error, standing);
+        let session = Arc::clone(self.sessions.turn().await.map_err(known)?.session());
+        let patience = self.sessions.target().timeouts.request;
+        let Ok(Ok(_permit)) = timeout(patience, self.attempts.acquire()).await else {
+            return Err(known(too_many(patience)));
+        };
+        let turn = self.sessions.turn_of(&session).map_err(known)?;
+        let directory = self.names.lock(claim.name());
+        let recipe = Recipe {
+            turn: &turn,
+            parents: &self.parents,
+            access: self.sessions.target().access,
+            directory: &directory,
+            claim,
+            place,
+        };
+        let trouble = match recipe.attempt(standing).await {
+            Ok(attempt) => return Ok(attempt),
+            Err(trouble) => trouble.into_error(),
+        };
+        let refused = !matches!(trouble.kind(), ErrorKind::Indeterminate | ErrorKind::Unavailable);
+        if refused && !matches!(standing, Standing::Nowhere) {
+            // Whoever is refused does not come back to take its node away.
+            recipe::leave(&turn, &directory, claim.owner()).await.map_err(Trouble::into_error)?;
+            *standing = Standing::Nowhere;
+        }
+        Err(as_far_as_known(trouble, standing))
+    }
+
+    /// Deletes the claim's node or nodes. True if one of them held the lock.
+    async fn withdraw(&self, claim: &Claim, place: &Place, standing: &Standing) -> Result<bool> {
+        let directory = self.names.lock(claim.name());
+        let (turn, left) = match standing.node() {
+            Some((session, node)) if !session.is_over() && !place.is_doubted() => {
+                let turn = self.sessions.turn_of(session)?;
+                let held = matches!(standing, Standing::First { .. });
+                let deleted = recipe::delete(&turn, &format!("{directory}/{node}")).await;
+                (turn, deleted.map(|deleted| deleted && held))
+            }
+            _ => {
+                let turn = self.sessions.turn().await?;
+                let left = recipe::leave(&turn, &directory, claim.owner()).await;
+                (turn, left)
+            }
+        };
+        let held = left.map_err(Trouble::into_error)?;
+        self.parents.tidy(&turn, &directory).await;
+        Ok(held)
+    }
+}
+
+#[async_trait]
+impl LockBackend for ZooKeeperBackend {
+    fn semantics(&self) -> Semantics {
+        semantics::semantics()
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        check_size(claim)?;
+        let place = self.places.enter(claim.owner());
+        let mut standing = place.standing.lock().await;
+        let attempt = self.attempt(claim, &place, &mut standing).await;
+        place.note(&standing);
+        if matches!(*standing, Standing::Nowhere) {
+            self.places.leave(&place);
+        }
+        attempt
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        renewal::renew(&self.sessions, &self.names, &self.places, claims).await
+    }
+
+    async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
+        let place = self.places.enter(claim.owner());
+        let mut standing = place.standing.lock().await;
+        place.gives_back();
+        let held = match self.withdraw(claim, &place, &standing).await {
+            Ok(held) => held,
+            // There is no other session to look with, and that of the node has ended with the node.
+            Err(error) if is_outage(&error) && standing.session().is_some_and(|s| s.is_long_over()) => false,
+            Err(error) => return Err(as_far_as_known(error, &standing)),
+        };
+        *standing = Standing::Nowhere;
+        self.places.leave(&place);
+        Ok(if held { Release::Released } else { Release::NotHeld })
+    }
+
+    /// Until the node in front goes, or the session, or there is a connection again to ask by.
+    async fn changed(&self, claim: &Claim) {
+        match self.places.of(claim.owner()) {
+            Some(place) => place.changed().await,
+            None => tokio::time::sleep(Duration::from_millis(fastrand::u64(ASK_AGAIN_MILLIS))).await,
+        }
+    }
+
+    async fn suspects(&self) -> Vec<OwnerId> {
+        self.places.suspects().await
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        Some(self)
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.sessions.close().await
+    }
+}
+
+/// "Certainly not done" and "perhaps done" are told apart by what may be left in the store, not by which request failed.
+fn as_far_as_known(error: Error, standing: &Standing) -> Error {
+    match (is_outage(&error), standing) {
+        (false, _) => error,
+        (true, Standing::Nowhere) => error.with_kind(ErrorKind::Unavailable),
+        (true, _) => error.with_kind(ErrorKind::Indeterminate),
+    }
+}
+
+fn is_outage(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Indeterminate | ErrorKind::Unavailable)
+}
+
+fn too_many(patience: Duration) -> Error {
+    let message =
+        format!("{ATTEMPTS_AT_ONCE} other attempts of this process were under way for {patience:?}");
+    Error::new(ErrorKind::Unavailable, message)
+        .with_help("look at how slow the ensemble is, or wait longer: timeout")
+}
+
+fn check_size(claim: &Claim) -> Result<()> {
+    let size = claim.holder().len();
+    if size <= MAX_HOLDER_BYTES {
+        return Ok(());
+    }
+    let problem = format_args!("{size} bytes, limit {MAX_HOLDER_BYTES}");
+    Err(Error::invalid("holder", problem, "shorten its description"))
+}

@@ -1,0 +1,158 @@
+//! What about an ensemble would weaken the promises.
+
+use crate::ZooKeeperBackend;
+use crate::acl::{Access, is_open};
+use crate::session::Trouble;
+use crate::words::{self, Said};
+use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long a server may take to answer a word.
+const WORD: Duration = Duration::from_secs(1);
+/// A session of fewer ticks is ended by the first pause of a server.
+const TICKS: u32 = 4;
+/// The first version with container nodes.
+const OLDEST: [u32; 3] = [3, 5, 3];
+
+/// Looks at session, access list and servers. What is not shown to us is said, and is no failure.
+///
+/// # Errors
+///
+/// As of any call, if there is no session.
+pub(crate) async fn check(backend: &ZooKeeperBackend) -> Result<Vec<Finding>> {
+    let turn = backend.sessions.turn().await?;
+    let mut findings = Vec::new();
+    of_session(backend.sessions.target().timeouts.session, turn.session().timeout(), &mut findings);
+    of_access(turn.access(backend.names.base()).await, backend, &mut findings)?;
+    if backend.sessions.target().login.is_some() {
+        findings.push(Finding::new(
+            Severity::Warning,
+            "W_CLEAR_TEXT",
+            "the password goes over the network as it is",
+            "let nobody else read that network",
+        ));
+    }
+    for server in backend.sessions.target().servers.each() {
+        of_server(server, turn.session().timeout(), &mut findings).await;
+    }
+    Ok(findings)
+}
+
+fn of_session(asked: Duration, given: Duration, findings: &mut Vec<Finding>) {
+    if asked != given {
+        findings.push(Finding::new(
+            Severity::Warning,
+            "W_SESSION_BOUNDS",
+            format!("a session_timeout of {asked:?} was asked for and {given:?} given: that is how long a crashed holder keeps others out"),
+            "ask for a time within minSessionTimeout and maxSessionTimeout of the servers, by default 2 to 20 ticks",
+        ));
+    }
+}
+
+fn of_access(
+    access: std::result::Result<Vec<zookeeper_client::Acl>, Trouble>,
+    backend: &ZooKeeperBackend,
+    findings: &mut Vec<Finding>,
+) -> Result<()> {
+    let base = backend.names.base();
+    match access {
+        Ok(acls) if acls.iter().any(is_open) => {
+            let help = match backend.sessions.target().access {
+                Access::Anyone => {
+                    "name a user in the URL, before the directory is made: zk://user:password@host"
+                }
+                Access::Creator => "close it with setAcl -R, or use another directory",
+            };
+            let what = format!("anyone who reaches the servers can delete locks in {base}");
+            findings.push(Finding::new(Severity::Warning, "W_OPEN_ACL", what, help));
+        }
+        Ok(_) => {}
+        Err(Trouble::NoNode) => findings.push(Finding::new(
+            Severity::Info,
+            "I_NO_DIRECTORY",
+            format!("{base} is not there yet"),
+            "the first lock makes it, and so does init",
+        )),
+        Err(trouble) => {
+            let error = trouble.of_read();
+            if error.kind() != ErrorKind::Denied {
+                return Err(error);
+            }
+            findings.push(unseen(&format!("the access list of {base}"), &error));
+        }
+    }
+    Ok(())
+}
+
+async fn of_server(server: (&str, u16), session: Duration, findings: &mut Vec<Finding>) {
+    let at = format!("{}:{}", server.0, server.1);
+    match words::ask(server, "srvr", WORD).await {
+        Ok(Said::This(facts)) => of_version(&at, &facts, findings),
+        Ok(Said::NotAllowed) => findings.push(not_allowed(&at, "srvr")),
+        Err(error) => {
+            findings.push(Finding::new(
+                Severity::Warning,
+                "W_SERVER_DOWN",
+                format!("{at} does not answer: {error}"),
+                "start it: every server that is down is one that may not fail any more",
+            ));
+            return;
+        }
+    }
+    match words::ask(server, "conf", WORD).await {
+        Ok(Said::This(facts)) => of_tick(&at, &facts, session, findings),
+        Ok(Said::NotAllowed) | Err(_) => findings.push(not_allowed(&at, "conf")),
+    }
+}
+
+fn of_version(at: &str, facts: &BTreeMap<String, String>, findings: &mut Vec<Finding>) {
+    let Some(version) = facts.get("Zookeeper version") else {
+        let what = format!("{at} serves no requests now: it has no leader, or is no ZooKeeper");
+        findings.push(Finding::new(Severity::Warning, "W_SERVER_DOWN", what, "look at its log"));
+        return;
+    };
+    let version = version.split(['-', ',']).next().unwrap_or_default();
+    let mode = facts.get("Mode").map_or("unknown", String::as_str);
+    findings.push(Finding::new(
+        Severity::Info,
+        "I_SERVER",
+        format!("{at} is ZooKeeper {version}, {mode}"),
+        "",
+    ));
+    let parts: Vec<u32> = version.split('.').map_while(|part| part.parse().ok()).collect();
+    if parts.as_slice() < OLDEST.as_slice() {
+        findings.push(Finding::new(
+            Severity::Warning,
+            "W_NO_CONTAINERS",
+            format!("{at} has no container nodes: the directory of a name stays if its last user crashes"),
+            "use ZooKeeper 3.5.3 or later",
+        ));
+    }
+}
+
+fn of_tick(at: &str, facts: &BTreeMap<String, String>, session: Duration, findings: &mut Vec<Finding>) {
+    let tick = facts.get("tickTime").and_then(|tick| tick.parse().ok()).map(Duration::from_millis);
+    if let Some(tick) = tick.filter(|tick| session < *tick * TICKS) {
+        findings.push(Finding::new(
+            Severity::Warning,
+            "W_SHORT_SESSION",
+            format!("a session of {session:?} is short for {at}, which counts in ticks of {tick:?}"),
+            "lengthen session_timeout, or shorten tickTime",
+        ));
+    }
+}
+
+fn not_allowed(at: &str, word: &str) -> Finding {
+    Finding::new(
+        Severity::Info,
+        "I_NOT_SEEN",
+        format!("{at} does not answer {word:?}"),
+        "allow it for this check: 4lw.commands.whitelist=srvr,conf",
+    )
+}
+
+fn unseen(what: &str, why: &Error) -> Finding {
+    let help = why.help().unwrap_or_default();
+    Finding::new(Severity::Info, "I_NOT_SEEN", format!("cannot see {what}: {why}"), help)
+}

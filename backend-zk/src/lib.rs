@@ -1,0 +1,103 @@
+//! Leasehold on ZooKeeper: a fair queue of ephemeral nodes in Curator's layout, with fencing tokens.
+//!
+//! ```no_run
+//! # use leasehold_core::{DistributedLockExt, LockClient, Namespace, StoreUrl};
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold_core::Result<()> {
+//! let url = StoreUrl::parse("zk://z1:2181,z2:2181,z3:2181/app")?;
+//! let locks = LockClient::new(leasehold_zk::open(&url, &Namespace::default())?);
+//! let guard = locks.acquire("invoice/42").await?;
+//! println!("pass {} to the database, and let it refuse anything older", guard.token()?);
+//! guard.release().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! # Servers
+//!
+//! An ensemble of ZooKeeper 3.5.3 or later, or one server alone. All servers of an ensemble must have the same bounds for
+//! session time-outs.
+//!
+//! # What a hold is
+//!
+//! A node that lives as long as this process's session does. The process keeps the session alive; the servers end it
+//! when they have heard nothing of it for its time-out, and the lock is free.
+//!
+//! So it is the session's time-out that decides, and not the ttl of an acquisition, how long a crashed holder keeps
+//! others out. A ttl can only be stricter with its own holder: a guard believes in its hold for its ttl or for three
+//! quarters of the session's time-out, whichever is shorter, counted from the send of the last request that proved the
+//! session to the leader. The keeper asks for a proof at a third of that, one for all locks that fall due together.
+//!
+//! A holder is told at once when its node is deleted or its session ended, and is at risk from the moment the connection
+//! is lost. It never waits for the server's word: that comes only after a reconnect, when another may hold the lock.
+//! With a fixed lease, the guard ends on time, but the lock is free only when the guard is dropped or its session ends.
+//!
+//! # URLs
+//!
+//! `zk://[user:password@]host[:port][,host[:port]…][/directory]`. The directory is that of the locks, `/leasehold` if
+//! there is none. Parameters:
+//!
+//! | parameter | meaning | default |
+//! |---|---|---|
+//! | `session_timeout` | what the servers are asked for, 200 ms to 1 h; they have bounds of their own, by default 2 and 20 ticks of 2 s | `10s` |
+//! | `timeout` | how long the requests of one call may take together, 10 ms to 60 s | `2s` |
+//! | `connect_timeout` | how long getting a session may take, 10 ms to 60 s | `5s` |
+//! | `acl` | `creator`: only the user of the URL may do anything with the nodes; `anyone`: everybody may take and free locks | `creator` if there is a user |
+//!
+//! Without a user there is nobody to whom a node could belong, so everybody who reaches the servers can take and free
+//! locks. Nobody can overwrite a node or its access list.
+//!
+//! # Nodes
+//!
+//! | node | kind |
+//! |---|---|
+//! | `/leasehold` | persistent |
+//! | `/leasehold/NAME` | container: the servers delete it some time after its last child |
+//! | `/leasehold/NAME/_c_OWNER-lock-NUMBER` | ephemeral and sequential; its data describes the holder |
+//!
+//! The lowest number holds the lock. The fencing token is the id of the transaction that made the node, which goes on
+//! growing when the directory is made anew.
+//!
+//! This is the layout of Curator's `InterProcessMutex` and of go-zk, and with them we exclude each other if the paths
+//! agree. We queue behind the locks of kazoo too; for kazoo to queue behind us, give it `extra_lock_patterns=["-lock-"]`.
+//! Children that are no contenders are passed over and never deleted.
+//!
+//! Of a name, `/`, `%`, and all that is not printable ASCII are percent-encoded, and so are the names `.`, `..` and
+//! `zookeeper`.
+//!
+//! # What is not promised
+//!
+//! Whoever loses the data of a majority of the servers loses the order of tokens. A server that is cut off from its
+//! leader, connected again and cut off once more, all within a quarter of a session's time-out, may let a holder believe
+//! for at most that quarter too long.
+
+mod acl;
+mod admin;
+mod backend;
+mod check;
+mod contenders;
+mod names;
+mod parents;
+mod place;
+mod recipe;
+mod renewal;
+mod semantics;
+mod session;
+mod target;
+mod words;
+
+pub use backend::ZooKeeperBackend;
+pub use target::SCHEMES;
+
+use leasehold_core::{LockBackend, Namespace, Result, StoreUrl};
+use std::sync::Arc;
+
+/// What stands in front of every name, unless the user says otherwise: nothing, as the directory is their own.
+pub const DEFAULT_PREFIX: &str = "";
+
+/// Opens the backend for the ensemble at `url`. Checks what can be checked, and connects to nothing: the first use does.
+///
+/// # Errors
+///
+/// As of [`ZooKeeperBackend::open`].
+pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
+    Ok(Arc::new(ZooKeeperBackend::open(url, namespace)?))
+}

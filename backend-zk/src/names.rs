@@ -1,0 +1,115 @@
+//! Where a name lives: one segment below the directory of the locks, and never anywhere else.
+
+use leasehold_core::{LockName, Namespace};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+
+/// What is percent-encoded in a segment, beside everything that is not ASCII: ZooKeeper takes no character outside the
+/// basic plane, nor those above U+F000, and no control character. The `/` would end the segment.
+const ENCODED: &AsciiSet = &CONTROLS.add(b'/').add(b'%');
+/// Segments that mean something else: the relative ones, and the server's own directory.
+const RESERVED: [&str; 3] = [".", "..", "zookeeper"];
+
+/// The directory of the locks.
+#[derive(Debug)]
+pub(crate) struct Names {
+    base: String,
+    namespace: Namespace,
+}
+
+impl Names {
+    /// The locks of this namespace below `base`, an absolute path without a slash at its end.
+    pub(crate) fn new(base: String, namespace: Namespace) -> Self {
+        Self { base, namespace }
+    }
+
+    /// The directory itself.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// The directory of one lock, whose children hold it or wait for it.
+    pub(crate) fn lock(&self, name: &LockName) -> String {
+        format!("{}/{}", self.base, encoded(&self.namespace.stored(name.as_str())))
+    }
+
+    /// The lock that this child of the base is the directory of, if it is one of ours.
+    pub(crate) fn name(&self, segment: &str) -> Option<LockName> {
+        let stored = percent_decode_str(segment).decode_utf8().ok()?;
+        let ours = encoded(&stored) == segment;
+        ours.then(|| self.namespace.name(&stored)).flatten()
+    }
+}
+
+fn encoded(stored: &str) -> String {
+    if let Some(first) = RESERVED.contains(&stored).then(|| stored.as_bytes()[0]) {
+        return format!("%{first:02X}{}", &stored[1..]);
+    }
+    utf8_percent_encode(stored, ENCODED).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn names() -> Names {
+        Names::new("/app".to_owned(), Namespace::default())
+    }
+
+    fn path(name: &str) -> String {
+        names().lock(&LockName::new(name).unwrap())
+    }
+
+    #[test]
+    fn ordinary_names_stand_as_they_are() {
+        for name in ["job", "a b", "A", "a.b", "...", "_c_", "zookeeper2", "{x}", "~"] {
+            assert_eq!(path(name), format!("/app/{name}"));
+        }
+    }
+
+    #[test]
+    fn no_name_reaches_outside_its_parent() {
+        for (name, segment) in [
+            (".", "%2E"),
+            ("..", "%2E."),
+            ("../x", "..%2Fx"),
+            ("/abs", "%2Fabs"),
+            ("zookeeper", "%7Aookeeper"),
+            ("50%", "50%25"),
+            ("é", "%C3%A9"),
+            ("🔒", "%F0%9F%94%92"),
+            ("\u{fff0}", "%EF%BF%B0"),
+        ] {
+            assert_eq!(path(name), format!("/app/{segment}"));
+            assert_eq!(names().name(segment).unwrap().as_str(), name);
+        }
+    }
+
+    #[test]
+    fn segments_that_we_would_write_differently_are_not_ours() {
+        for segment in ["%2e", "%41", "%", "%zz", "a%2", "é", ".", "zookeeper", "%FF"] {
+            assert_eq!(names().name(segment), None, "{segment}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_is_a_part_of_the_segment() {
+        let names = Names::new("/app".to_owned(), Namespace::new("shop/").unwrap());
+        assert_eq!(names.lock(&LockName::new("x").unwrap()), "/app/shop%2Fx");
+        assert_eq!(names.name("shop%2Fx").unwrap().as_str(), "x");
+        assert_eq!(names.name("x"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_comes_back_and_no_two_meet(one in "\\PC{1,60}", other in "\\PC{1,60}") {
+            let segment = |name: &str| encoded(name);
+            prop_assume!(LockName::new(&one).is_ok() && LockName::new(&other).is_ok());
+            let name = names().name(&segment(&one));
+            prop_assert_eq!(name.as_ref().map(LockName::as_str), Some(one.as_str()));
+            prop_assert_eq!(one == other, segment(&one) == segment(&other));
+            prop_assert!(segment(&one).bytes().all(|byte| (b' '..0x7f).contains(&byte) && byte != b'/'));
+            prop_assert!(!RESERVED.contains(&segment(&one).as_str()));
+        }
+    }
+}

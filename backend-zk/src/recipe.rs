@@ -1,0 +1,272 @@
+//! The lock recipe, all of it.
+//!
+//! 1. Stand in line: create an ephemeral node, to which the server adds the next number, named after the owner.
+//! 2. List the line. Whoever has the lowest number holds the lock.
+//! 3. Anybody else watches the node directly in front of its own, and no other, by the read that finds it there: a
+//!    release wakes one waiter, however many there are.
+//! 4. When it fires, list again. Who was in front may have left without ever having held the lock.
+//! 5. To leave, delete the node.
+//!
+//! Three things go wrong with it, each in a lock that people have used for years:
+//!
+//! * The reply to step 1 is lost. The node is then found by its owner, and not made twice (ZooKeeper, *Recipes*).
+//! * The node is that of an earlier session, which the server is about to end. So a node is believed in only if it
+//!   belongs to this session (CURATOR-604, CURATOR-696: two owners).
+//! * The session has ended while the waiter waited, and it does not know yet. So what is listed is no older than the
+//!   question: the server that we are connected to has first to hear from its leader (etcd #11456).
+
+use crate::acl::Access;
+use crate::contenders::{Queue, prefix_of};
+use crate::parents::Parents;
+use crate::place::{Place, Standing};
+use crate::session::{Listening, Outcome, Trouble, Turn};
+use leasehold_core::{Attempt, Busy, Claim, FencingToken, Grant, OwnerId};
+use std::sync::Arc;
+use zookeeper_client::Stat;
+
+/// How often a line that changes while it is looked at is looked at again. A line that changes faster moves.
+const ROUNDS: usize = 16;
+/// How often a directory that somebody else deletes is made again.
+const MAKINGS: usize = 5;
+
+/// One attempt of one claim.
+#[derive(Debug)]
+pub(crate) struct Recipe<'a> {
+    pub(crate) turn: &'a Turn,
+    pub(crate) parents: &'a Parents,
+    pub(crate) access: Access,
+    /// The directory of the lock.
+    pub(crate) directory: &'a str,
+    pub(crate) claim: &'a Claim,
+    pub(crate) place: &'a Arc<Place>,
+}
+
+/// The claim's own node, as far as it is known. One of another name may be that of an earlier session.
+#[derive(Debug)]
+struct Own {
+    node: String,
+    how: Known,
+}
+
+/// How a node is known.
+#[derive(Debug)]
+enum Known {
+    /// It is of this session.
+    Sure,
+    /// It was made just now, by the transaction of this number.
+    Made(FencingToken),
+    /// It was read just now, and is listened to.
+    Read(Stat, Listening),
+}
+
+impl Recipe<'_> {
+    /// Looks where the claim stands, and makes it stand in line if it does not. `standing` is always at least as much as
+    /// the store may have.
+    pub(crate) async fn attempt(&self, standing: &mut Standing) -> Outcome<Attempt> {
+        if matches!(standing, Standing::Unsure { .. }) {
+            self.place.doubts();
+        }
+        if self.is_still_behind(standing).await? {
+            return Ok(busy());
+        }
+        let (mut children, mut own) = self.first_look(standing).await?;
+        for _ in 0..ROUNDS {
+            let queue = Queue::of(children);
+            let places = queue.places_of(self.claim.owner());
+            own = own.filter(|own| *places == [queue.place_of(&own.node)]);
+            match *places {
+                [] => {
+                    (children, own) = self.stand(standing).await?;
+                    continue;
+                }
+                [0] => {
+                    if let Some(grant) = self.believe(standing, queue.node(0), own).await? {
+                        return Ok(Attempt::Granted(grant));
+                    }
+                    own = None;
+                }
+                [mine] => {
+                    let node = queue.node(mine);
+                    if own.is_none() && !self.is_of_this_session(node).await? {
+                        self.delete(node).await?;
+                    } else if self.watch(standing, node, queue.node(mine - 1)).await? {
+                        return Ok(busy());
+                    } else {
+                        own = Some(Own { node: node.to_owned(), how: Known::Sure });
+                    }
+                }
+                // A second one, made by a request of an earlier session: it is ours, and would stand in our own way.
+                [.., last] => {
+                    own = None;
+                    self.delete(queue.node(last)).await?;
+                }
+            }
+            children = self.list().await?;
+        }
+        self.place.fire();
+        Ok(busy())
+    }
+
+    /// The line, with the claim in it unless somebody has taken it out.
+    async fn first_look(&self, standing: &mut Standing) -> Outcome<(Vec<String>, Option<Own>)> {
+        match &*standing {
+            Standing::Nowhere => self.stand(standing).await,
+            Standing::Behind { session, node, .. } if session.id() == self.turn.session().id() => {
+                // Its turn has probably come: what it will want to know is asked for in the same breath.
+                let path = self.path(node);
+                let (children, read) = tokio::join!(self.list(), self.turn.read_and_watch(&path, self.place));
+                let known = |(stat, listening)| Own { node: node.clone(), how: Known::Read(stat, listening) };
+                Ok((children?, read.ok().map(known)))
+            }
+            _ => Ok((self.list().await?, None)),
+        }
+    }
+
+    /// Step 1 and 2, in one go.
+    async fn stand(&self, standing: &mut Standing) -> Outcome<(Vec<String>, Option<Own>)> {
+        let (prefix, data) = (prefix_of(self.claim.owner()), self.claim.holder().as_bytes());
+        for _ in 0..MAKINGS {
+            // Before the request: whatever happens to it, and to us, it may have been applied.
+            self.stands(standing, Standing::Unsure { session: Arc::clone(self.turn.session()) });
+            let acls = self.access.of_contenders();
+            let (made, listed) = self.turn.stand_and_list(self.directory, &prefix, data, acls).await;
+            match made {
+                Ok((node, stat)) => {
+                    return Ok((listed?, Some(Own { node, how: Known::Made(token(&stat)) })));
+                }
+                Err(Trouble::NoNode) => {
+                    self.stands(standing, Standing::Nowhere);
+                    self.parents.make_lock(self.turn, self.directory).await?;
+                }
+                // Applied or not: the list will tell, as soon as there is a connection again.
+                Err(unknown @ Trouble::Unknown(_)) => {
+                    self.place.doubts();
+                    let listed = self.turn.list(self.directory).await;
+                    return listed.map(|children| (children, None)).map_err(|_| unknown);
+                }
+                Err(refused) => {
+                    self.stands(standing, Standing::Nowhere);
+                    return Err(refused);
+                }
+            }
+        }
+        Err(Trouble::NoNode)
+    }
+
+    /// Step 2. Where there is no directory, nobody stands.
+    async fn list(&self) -> Outcome<Vec<String>> {
+        match self.turn.list(self.directory).await {
+            Err(Trouble::NoNode) => Ok(Vec::new()),
+            listed => listed,
+        }
+    }
+
+    /// The claim's node has the lowest number: it holds, if the node is of this session. From now on it listens to its node,
+    /// so that a deletion is heard of at once.
+    async fn believe(&self, standing: &mut Standing, node: &str, own: Option<Own>) -> Outcome<Option<Grant>> {
+        let session = self.turn.session();
+        let (token, listening) = match own.map(|own| own.how) {
+            // The ear asks: nothing that it could hear would be older than this grant.
+            Some(Known::Made(token)) => (token, self.turn.watch_later(&self.path(node), self.place)),
+            known => {
+                let read = match known {
+                    Some(Known::Read(stat, listening)) => Ok((stat, listening)),
+                    _ => self.turn.read_and_watch(&self.path(node), self.place).await,
+                };
+                let (stat, listening) = match read {
+                    Err(Trouble::NoNode) => return Ok(None),
+                    read => read?,
+                };
+                if stat.ephemeral_owner != session.id() {
+                    self.delete(node).await?;
+                    return Ok(None);
+                }
+                (token(&stat), listening)
+            }
+        };
+        let first =
+            Standing::First { session: Arc::clone(session), node: node.to_owned(), _listening: listening };
+        self.stands(standing, first);
+        Ok(Some(Grant::new(token).with_lease(session.lease())))
+    }
+
+    /// Step 3. False if nobody is in front any more.
+    async fn watch(&self, standing: &mut Standing, node: &str, before: &str) -> Outcome<bool> {
+        let listening = match self.turn.read_and_watch(&self.path(before), self.place).await {
+            Err(Trouble::NoNode) => return Ok(false),
+            read => read?.1,
+        };
+        let session = Arc::clone(self.turn.session());
+        let (node, before) = (node.to_owned(), before.to_owned());
+        self.stands(standing, Standing::Behind { session, node, before, _listening: listening });
+        Ok(true)
+    }
+
+    /// Asked again although nothing was heard: looks only whether the node in front is still there. The line is not listed
+    /// for it, which in a line of thousands would be megabytes for each of thousands.
+    async fn is_still_behind(&self, standing: &mut Standing) -> Outcome<bool> {
+        let Standing::Behind { session, node, before, .. } = &*standing else {
+            return Ok(false);
+        };
+        if self.place.has_fired() || session.id() != self.turn.session().id() {
+            return Ok(false);
+        }
+        let (node, before) = (node.clone(), before.clone());
+        self.watch(standing, &node, &before).await
+    }
+
+    async fn is_of_this_session(&self, node: &str) -> Outcome<bool> {
+        match self.turn.read(&self.path(node)).await {
+            Ok((_, stat)) => Ok(stat.ephemeral_owner == self.turn.session().id()),
+            Err(Trouble::NoNode) => Ok(false),
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    async fn delete(&self, node: &str) -> Outcome<()> {
+        delete(self.turn, &self.path(node)).await.map(drop)
+    }
+
+    fn path(&self, node: &str) -> String {
+        format!("{}/{node}", self.directory)
+    }
+
+    fn stands(&self, standing: &mut Standing, now: Standing) {
+        *standing = now;
+        self.place.note(standing);
+    }
+}
+
+/// The token of a grant by this node. Its number begins anew when the directory is made anew; the transaction that made it
+/// does not.
+fn token(stat: &Stat) -> FencingToken {
+    FencingToken::new(stat.czxid.unsigned_abs())
+}
+
+/// Step 5, for whoever does not know its node: deletes every node of this owner. True if one of them held the lock.
+pub(crate) async fn leave(turn: &Turn, directory: &str, owner: OwnerId) -> Outcome<bool> {
+    let children = match turn.list(directory).await {
+        Err(Trouble::NoNode) => return Ok(false),
+        listed => listed?,
+    };
+    let queue = Queue::of(children);
+    let mut held = false;
+    // From the back, so that none of them comes to hold the lock by this.
+    for place in queue.places_of(owner).into_iter().rev() {
+        held = delete(turn, &format!("{directory}/{}", queue.node(place))).await? && place == 0;
+    }
+    Ok(held)
+}
+
+/// Deletes a node. False if it was gone already: so a delete can be repeated after a lost reply.
+pub(crate) async fn delete(turn: &Turn, path: &str) -> Outcome<bool> {
+    match turn.delete(path).await {
+        Ok(()) => Ok(true),
+        Err(Trouble::NoNode) => Ok(false),
+        Err(trouble) => Err(trouble),
+    }
+}
+
+fn busy() -> Attempt {
+    Attempt::Busy(Busy::new().with_place_in_queue())
+}

@@ -1,0 +1,102 @@
+//! Renewal: one proof of the session for all that is held by it, and a look at those whose nodes have been touched.
+
+use crate::contenders::Queue;
+use crate::names::Names;
+use crate::place::{Place, Places, Standing};
+use crate::session::{Session, Sessions, Trouble, Turn};
+use futures_util::future::join_all;
+use leasehold_core::{Claim, Error, ErrorKind, LossCause, Renewal, Result};
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+/// Answers for each claim.
+///
+/// The server keeps no time for a node, so there is nothing to extend: a hold lasts as long as the session does and the
+/// node is there. Of the first the leader is asked, once for all; of the second it tells by itself.
+pub(crate) async fn renew(
+    sessions: &Sessions,
+    names: &Names,
+    places: &Places,
+    claims: &[Claim],
+) -> Vec<Result<Renewal>> {
+    let round = Round { sessions, names, proof: OnceCell::new() };
+    join_all(claims.iter().map(|claim| round.renew(places, claim))).await
+}
+
+struct Round<'a> {
+    sessions: &'a Sessions,
+    names: &'a Names,
+    /// What came of asking the leader, and whom it was asked about.
+    proof: OnceCell<(i64, Result<()>)>,
+}
+
+impl Round<'_> {
+    async fn renew(&self, places: &Places, claim: &Claim) -> Result<Renewal> {
+        let Some(place) = places.of(claim.owner()) else {
+            return Ok(Renewal::Lost(LossCause::Gone));
+        };
+        let mut standing = place.standing.lock().await;
+        let Standing::First { session, node, .. } = &*standing else {
+            return Ok(Renewal::Lost(LossCause::Gone));
+        };
+        let (session, node) = (Arc::clone(session), node.clone());
+        if let Err(error) = self.prove(&session).await {
+            // Told by the server, or found out by the library, which is later.
+            return if session.is_over() { Ok(Renewal::Lost(LossCause::SessionOver)) } else { Err(error) };
+        }
+        if !place.has_fired() {
+            return Ok(Renewal::Renewed);
+        }
+        let directory = self.names.lock(claim.name());
+        let turn = self.sessions.turn_of(&session)?;
+        look_again(&turn, &directory, &node, &place, &mut standing).await
+    }
+
+    /// Asks the leader about the session, once in a round.
+    async fn prove(&self, session: &Arc<Session>) -> Result<()> {
+        let (proved, answer) =
+            self.proof.get_or_init(|| async { (session.id(), self.ask(session).await) }).await;
+        // Holds of an earlier session are in the same round only if that one is over.
+        if *proved == session.id() { answer.clone() } else { self.ask(session).await }
+    }
+
+    async fn ask(&self, session: &Arc<Session>) -> Result<()> {
+        if !session.is_connected() {
+            // At once: the holder is at risk now, and asks again soon.
+            return Err(Error::new(ErrorKind::Unavailable, "the connection to ZooKeeper is lost")
+                .with_help("the library is connecting anew; look at the ensemble and at the network"));
+        }
+        self.sessions.turn_of(session)?.prove().await.map_err(Trouble::of_read)
+    }
+}
+
+/// The node was touched, or deleted. Listens again.
+async fn look_again(
+    turn: &Turn,
+    directory: &str,
+    node: &str,
+    place: &Arc<Place>,
+    standing: &mut Standing,
+) -> Result<Renewal> {
+    match turn.read_and_watch(&format!("{directory}/{node}"), place).await {
+        Ok((stat, listening)) if stat.ephemeral_owner == turn.session().id() => {
+            let session = Arc::clone(turn.session());
+            *standing = Standing::First { session, node: node.to_owned(), _listening: listening };
+            Ok(Renewal::Renewed)
+        }
+        Ok(_) | Err(Trouble::NoNode) => Ok(Renewal::Lost(why_gone(turn, directory).await)),
+        Err(trouble) => {
+            // Nobody listens now: the next renewal has to look.
+            place.fire();
+            Err(trouble.of_read())
+        }
+    }
+}
+
+/// Whether somebody else holds the lock already.
+async fn why_gone(turn: &Turn, directory: &str) -> LossCause {
+    match turn.list(directory).await.map(Queue::of) {
+        Ok(queue) if queue.first().is_some() => LossCause::Taken,
+        _ => LossCause::Gone,
+    }
+}

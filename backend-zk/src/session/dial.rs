@@ -1,0 +1,92 @@
+//! Getting a session.
+
+use super::trouble::auth_failed;
+use crate::target::Target;
+use leasehold_core::{Error, ErrorKind, Result};
+use std::fmt::Write;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout, timeout_at};
+use zookeeper_client::{Client, Error as Answer};
+
+/// How many silent connections, one after the other, fit into a session. A connection is given up after so much of it, and
+/// so is every server that is tried next; a holder whose server has died, and who meets another dead one, is still to
+/// prove its session within three quarters of it. The library's own choice, two fifths, is too long for that.
+const CONNECTIONS: u32 = 5;
+/// The pause between two rounds through the servers.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long a server may take to accept a connection when it is asked why there is no session.
+const PROBE: Duration = Duration::from_millis(500);
+
+/// A new session, whichever server answers first.
+///
+/// # Errors
+///
+/// [`Unavailable`](ErrorKind::Unavailable) if there is none within the time to connect, and at once if every server
+/// refuses the connection; [`Denied`](ErrorKind::Denied) if the credentials are refused.
+pub(super) async fn dial(target: &Target) -> Result<Client> {
+    let until = Instant::now() + target.timeouts.connect;
+    loop {
+        match timeout_at(until, connect_once(target)).await {
+            Ok(Ok(client)) => return Ok(client),
+            Ok(Err(Answer::AuthFailed)) => return Err(auth_failed()),
+            Ok(Err(_)) | Err(_) => {}
+        }
+        let out_of_time = Instant::now() + PAUSE >= until;
+        // Only now: a good connection is not to cost two.
+        let seen = probe(target).await;
+        if out_of_time || seen.all_refused {
+            return Err(no_session(target, &seen));
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// One round through the servers. The client library would go on for a whole session, and tell nothing meanwhile.
+async fn connect_once(target: &Target) -> std::result::Result<Client, Answer> {
+    let session = target.timeouts.session;
+    let mut connector = Client::connector()
+        .with_session_timeout(session)
+        .with_connection_timeout(session / CONNECTIONS)
+        .with_fail_eagerly();
+    if let Some(login) = &target.login {
+        connector = connector.with_auth("digest", &login.to_bytes());
+    }
+    connector.connect(&target.servers.to_string()).await
+}
+
+/// What a plain connection to each server has shown. The library keeps it to itself.
+struct Seen {
+    what: String,
+    all_refused: bool,
+}
+
+async fn probe(target: &Target) -> Seen {
+    let mut seen = Seen { what: String::new(), all_refused: true };
+    for server in target.servers.each() {
+        let answer = match timeout(PROBE, TcpStream::connect(server)).await {
+            Ok(Ok(_)) => {
+                seen.all_refused = false;
+                "accepts connections, and gives no session".to_owned()
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => {
+                seen.all_refused = false;
+                "does not answer".to_owned()
+            }
+        };
+        let comma = if seen.what.is_empty() { "" } else { "; " };
+        let _ = write!(seen.what, "{comma}{}:{}: {answer}", server.0, server.1);
+    }
+    seen
+}
+
+fn no_session(target: &Target, seen: &Seen) -> Error {
+    let help = if seen.all_refused {
+        "start ZooKeeper, or look at host and port"
+    } else {
+        "a server gives no session while its ensemble has no quorum, or if it speaks TLS and the URL does not"
+    };
+    let message = format!("no session with ZooKeeper at {} ({})", target.servers, seen.what);
+    Error::new(ErrorKind::Unavailable, message).with_help(help)
+}

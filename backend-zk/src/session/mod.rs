@@ -1,0 +1,239 @@
+//! The one session of a backend: made when it is first needed, and made anew when it is over.
+
+mod dial;
+mod ear;
+mod trouble;
+mod turn;
+
+pub(crate) use ear::Listening;
+pub(crate) use trouble::{Outcome, Trouble};
+pub(crate) use turn::Turn;
+
+use crate::place::Places;
+use crate::target::Target;
+use ear::Heard;
+use leasehold_core::{Error, ErrorKind, Result};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use zookeeper_client::{Client, SessionState, StateWatcher};
+
+/// How long [`Sessions::close`] waits for the server to hear of it.
+const CLOSE_AT_MOST: Duration = Duration::from_secs(2);
+
+/// The sessions of a backend, one after the other.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    target: Target,
+    places: Arc<Places>,
+    current: Mutex<Current>,
+    /// Held while a session is being made: whoever wants one meanwhile waits for that one.
+    dialling: tokio::sync::Mutex<Option<Error>>,
+    /// How often that has ended.
+    dialled: AtomicU64,
+}
+
+#[derive(Debug)]
+enum Current {
+    None,
+    Some(Arc<Session>),
+    Closed,
+}
+
+/// One session with the ensemble.
+pub(crate) struct Session {
+    id: i64,
+    /// As the server gives it.
+    timeout: Duration,
+    client: Mutex<Option<Arc<Client>>>,
+    states: StateWatcher,
+    watches: mpsc::UnboundedSender<Heard>,
+    over_since: OnceLock<Instant>,
+}
+
+impl Sessions {
+    pub(crate) fn new(target: Target, places: Arc<Places>) -> Self {
+        Self {
+            target,
+            places,
+            current: Mutex::new(Current::None),
+            dialling: tokio::sync::Mutex::new(None),
+            dialled: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// A session for one call.
+    ///
+    /// # Errors
+    ///
+    /// As of dialling. Then nothing was asked of the store.
+    pub(crate) async fn turn(&self) -> Result<Turn> {
+        self.turn_of(&self.session().await?)
+    }
+
+    /// This session, and no other, for one call.
+    pub(crate) fn turn_of(&self, session: &Arc<Session>) -> Result<Turn> {
+        self.alive()?;
+        Turn::new(session, self.target.timeouts.request)
+    }
+
+    async fn session(&self) -> Result<Arc<Session>> {
+        let dialled = self.dialled.load(Ordering::Acquire);
+        if let Some(session) = self.alive()? {
+            return Ok(session);
+        }
+        let mut last = self.dialling.lock().await;
+        if let Some(session) = self.alive()? {
+            return Ok(session);
+        }
+        // A hundred waiters of a store that is down are told so together, not one after the other.
+        if let Some(error) = last.as_ref().filter(|_| self.dialled.load(Ordering::Acquire) > dialled) {
+            return Err(error.clone());
+        }
+        let made = dial::dial(&self.target).await.and_then(|client| self.enter(client));
+        *last = made.as_ref().err().cloned();
+        self.dialled.fetch_add(1, Ordering::Release);
+        made
+    }
+
+    /// The session there is, unless it is over.
+    fn alive(&self) -> Result<Option<Arc<Session>>> {
+        match &*self.current() {
+            Current::Closed => Err(closed()),
+            Current::Some(session) if !session.is_over() => Ok(Some(Arc::clone(session))),
+            Current::Some(_) | Current::None => Ok(None),
+        }
+    }
+
+    fn enter(&self, client: Client) -> Result<Arc<Session>> {
+        let (watches, heard) = mpsc::unbounded_channel();
+        let (id, states) = (client.session_id().0, client.state_watcher());
+        let session = Arc::new(Session {
+            id,
+            timeout: client.session_timeout(),
+            states: client.state_watcher(),
+            client: Mutex::new(Some(Arc::new(client))),
+            watches,
+            over_since: OnceLock::new(),
+        });
+        let mut current = self.current();
+        if matches!(*current, Current::Closed) {
+            return Err(closed());
+        }
+        *current = Current::Some(Arc::clone(&session));
+        drop(current);
+        let places = Arc::clone(&self.places);
+        tokio::spawn(ear::listen(Arc::downgrade(&session), states, heard, places, id));
+        Ok(session)
+    }
+
+    /// Ends the session, and with it every node that is left.
+    ///
+    /// # Errors
+    ///
+    /// [`Indeterminate`](ErrorKind::Indeterminate) if the server has not confirmed it: then it ends by its time-out.
+    pub(crate) async fn close(&self) -> Result<()> {
+        let current = std::mem::replace(&mut *self.current(), Current::Closed);
+        let Current::Some(session) = current else {
+            return Ok(());
+        };
+        if session.close().await {
+            return Ok(());
+        }
+        let message = format!("ZooKeeper has not confirmed the end of the session within {CLOSE_AT_MOST:?}");
+        let help = "what is left of it ends when the server misses it: after the session time-out";
+        Err(Error::new(ErrorKind::Indeterminate, message).with_help(help))
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Session {
+    /// Its number, by which the server says whose a node is.
+    pub(crate) fn id(&self) -> i64 {
+        self.id
+    }
+
+    /// After how long without a word the server ends it.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// For how long a hold may be believed in, counted from the send of a request that the leader has answered: three
+    /// quarters of the session's time.
+    ///
+    /// It is the leader that ends a session, and it hears of what a client has sent to another server with that
+    /// server's answer to its next ping, half a tick later. A server that is cut off from its leader in between has
+    /// answered, and the leader counts from the request before. Proofs are asked for at a third of this time, so the
+    /// one before was sent a quarter of the session's time earlier; and a session is no shorter than two ticks, so by
+    /// then the leader knew of it.
+    pub(crate) fn lease(&self) -> Duration {
+        self.timeout / 4 * 3
+    }
+
+    /// True once it cannot be used any more. The library says so later than the server, so it decides nothing but that
+    /// another session is needed. The ear is gone early if the runtime is on which the session was made.
+    pub(crate) fn is_over(&self) -> bool {
+        self.watches.is_closed() || self.states.peek_state().is_terminated()
+    }
+
+    /// True while there is a connection.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.states.peek_state() == SessionState::SyncConnected
+    }
+
+    /// True once the server must have ended it too.
+    pub(crate) fn is_long_over(&self) -> bool {
+        self.is_over() && *self.over_since.get_or_init(Instant::now) + self.timeout < Instant::now()
+    }
+
+    fn note_end(&self) {
+        self.over_since.get_or_init(Instant::now);
+    }
+
+    fn hear(&self, heard: Heard) {
+        // The ear is gone only with the session, whose end everybody is told of.
+        let _ = self.watches.send(heard);
+    }
+
+    fn client(&self) -> Option<Arc<Client>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// True if the server has heard of it in time.
+    async fn close(&self) -> bool {
+        let mut states = self.states.clone();
+        // The library ends the session when the last handle is gone; calls under way have theirs to their end.
+        drop(self.client.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let closed = async {
+            while !states.peek_state().is_terminated() {
+                states.changed().await;
+            }
+        };
+        tokio::time::timeout(CLOSE_AT_MOST, closed).await.is_ok()
+    }
+}
+
+/// Without the client, whose session password is as good as the session.
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("timeout", &self.timeout).finish_non_exhaustive()
+    }
+}
+
+fn over() -> Error {
+    Error::new(ErrorKind::Unavailable, "the session with ZooKeeper is over")
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "the store was closed").with_help("open it again")
+}

@@ -1,0 +1,121 @@
+//! What a request's failure means. All of it is here.
+//!
+//! An answer in this list is the server's word that nothing was done. Everything else leaves the outcome open: a lost
+//! connection, silence (which the client library reports in words of its own), a session that it has given up while the
+//! server may not have, an answer that it could not read.
+
+use leasehold_core::{Error, ErrorKind};
+use std::time::Duration;
+use zookeeper_client::Error as Answer;
+
+/// A request without the result that was asked for.
+#[derive(Clone, Debug)]
+pub(crate) enum Trouble {
+    /// There is no such node, or no node to create it in.
+    NoNode,
+    /// There is such a node already.
+    NodeExists,
+    /// The node has children.
+    NotEmpty,
+    /// The server does not know this kind of request.
+    Unimplemented,
+    /// The server will not do it, and has not.
+    Refused(Error),
+    /// It may have been done or not.
+    Unknown(Error),
+}
+
+pub(crate) type Outcome<T> = Result<T, Trouble>;
+
+impl Trouble {
+    /// No answer came in the time of the call.
+    pub(super) fn silence(limit: Duration) -> Self {
+        let message = format!("ZooKeeper did not answer within {limit:?}");
+        Self::Unknown(
+            Error::new(ErrorKind::Indeterminate, message)
+                .with_help("look at the ensemble: has it a leader, and how slow are its disks?"),
+        )
+    }
+
+    /// As an error of a request that changes nothing, and had no reason to find what it found.
+    pub(crate) fn of_read(self) -> Error {
+        match self.into_error() {
+            error if error.kind() == ErrorKind::Indeterminate => error.with_kind(ErrorKind::Unavailable),
+            error => error,
+        }
+    }
+
+    /// As an error, where no kind of trouble is a part of the plan.
+    pub(crate) fn into_error(self) -> Error {
+        let unexpected = |what| {
+            Error::new(ErrorKind::Unavailable, format!("ZooKeeper says that {what}"))
+                .with_help("somebody else is changing the directory of the locks: try again")
+        };
+        match self {
+            Self::NoNode => unexpected("a node is not there"),
+            Self::NodeExists => unexpected("a node is there already"),
+            Self::NotEmpty => unexpected("a node has children"),
+            Self::Unimplemented => {
+                Error::new(ErrorKind::Misconfigured, "the server does not know a request that locks need")
+                    .with_help("use ZooKeeper 3.5.3 or later")
+            }
+            Self::Refused(error) | Self::Unknown(error) => error,
+        }
+    }
+}
+
+impl From<Answer> for Trouble {
+    fn from(answer: Answer) -> Self {
+        let refused = |kind, message: &'static str, help: &'static str| {
+            Self::Refused(Error::new(kind, message).with_help(help))
+        };
+        match answer {
+            Answer::NoNode => Self::NoNode,
+            Answer::NodeExists => Self::NodeExists,
+            Answer::NotEmpty => Self::NotEmpty,
+            Answer::Unimplemented => Self::Unimplemented,
+            Answer::NoAuth => refused(
+                ErrorKind::Denied,
+                "this user may not do that in the directory of the locks",
+                "use the user that made it, or have its access list changed: setAcl -R",
+            ),
+            Answer::AuthFailed => Self::Refused(auth_failed()),
+            Answer::InvalidAcl => refused(
+                ErrorKind::Denied,
+                "the server does not accept who we are as the owner of a node",
+                "use a user that it knows, or acl=anyone",
+            ),
+            Answer::NoChildrenForEphemerals => refused(
+                ErrorKind::Misconfigured,
+                "a directory of the locks is an ephemeral node of somebody else",
+                "use another directory, or another name",
+            ),
+            Answer::NotReadOnly => refused(
+                ErrorKind::Unavailable,
+                "the server has lost its leader and takes no writes",
+                "wait until the ensemble has a quorum again",
+            ),
+            Answer::QuotaExceeded => refused(
+                ErrorKind::Unavailable,
+                "the quota of the directory of the locks is used up",
+                "raise it, or find out who does not release",
+            ),
+            Answer::Throttled => {
+                refused(ErrorKind::Unavailable, "the server has too much to do", "try again later")
+            }
+            open => Self::Unknown(
+                Error::new(
+                    ErrorKind::Indeterminate,
+                    "the connection to ZooKeeper was lost before the answer",
+                )
+                .with_source(open),
+            ),
+        }
+    }
+}
+
+/// The server does not believe who we say we are.
+pub(super) fn auth_failed() -> Error {
+    Error::new(ErrorKind::Denied, "ZooKeeper refuses these credentials")
+        .with_help("look at user and password, and at what schemes the servers ask for")
+}

@@ -1,0 +1,114 @@
+//! The requests of one call of the backend, with the one deadline that they share.
+
+use super::ear::{Listening, listening, listening_from};
+use super::trouble::{Outcome, Trouble};
+use super::{Session, over};
+use crate::place::Place;
+use leasehold_core::Result;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+use zookeeper_client::{Acl, Acls, Client, CreateMode, Error as Answer, Stat};
+
+/// A session for the time of one call.
+#[derive(Clone, Debug)]
+pub(crate) struct Turn {
+    session: Arc<Session>,
+    client: Arc<Client>,
+    until: Instant,
+    limit: Duration,
+}
+
+impl Turn {
+    pub(super) fn new(session: &Arc<Session>, limit: Duration) -> Result<Self> {
+        let client = session.client().ok_or_else(over)?;
+        Ok(Self { session: Arc::clone(session), client, until: Instant::now() + limit, limit })
+    }
+
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Creates a node of the queue, whose name it answers, and lists the directory as it is after that. Both are sent at once; the server keeps
+    /// the order of a session's requests.
+    pub(crate) async fn stand_and_list(
+        &self,
+        directory: &str,
+        prefix: &str,
+        data: &[u8],
+        acls: Acls<'_>,
+    ) -> (Outcome<(String, Stat)>, Outcome<Vec<String>>) {
+        let path = format!("{directory}/{prefix}");
+        let options = CreateMode::EphemeralSequential.with_acls(acls);
+        let created = self.client.create(&path, data, &options);
+        let listed = self.client.list_children(directory);
+        let (created, listed) = tokio::join!(self.in_time(created), self.in_time(listed));
+        // Below zero, the library cannot read the number in the reply: then the node is found as after a lost one.
+        (created.map(|(stat, sequence)| (format!("{prefix}{sequence}"), stat)), listed)
+    }
+
+    /// Creates a directory.
+    pub(crate) async fn make(&self, path: &str, mode: CreateMode, acls: Acls<'_>) -> Outcome<()> {
+        self.in_time(self.client.create(path, &[], &mode.with_acls(acls))).await.map(drop)
+    }
+
+    /// The children of a directory, no older than this call: the server that we are connected to has first to hear
+    /// all that its leader knows.
+    pub(crate) async fn list(&self, directory: &str) -> Outcome<Vec<String>> {
+        let (heard, listed) = (self.client.sync(directory), self.client.list_children(directory));
+        let (heard, listed) = tokio::join!(self.in_time(heard), self.in_time(listed));
+        heard.and(listed)
+    }
+
+    /// Proves that the leader has the session.
+    pub(crate) async fn prove(&self) -> Outcome<()> {
+        self.in_time(self.client.sync("/")).await
+    }
+
+    /// What a node holds.
+    pub(crate) async fn read(&self, path: &str) -> Outcome<(Vec<u8>, Stat)> {
+        self.in_time(self.client.get_data(path)).await
+    }
+
+    /// What is known of a node, and `place` is told when that changes. Not by "exists", which leaves a watch on a node that
+    /// is not there.
+    pub(crate) async fn read_and_watch(&self, path: &str, place: &Arc<Place>) -> Outcome<(Stat, Listening)> {
+        place.listen();
+        let (_, stat, watcher) = self.in_time(self.client.get_and_watch_data(path)).await?;
+        let (listening, heard) = listening(watcher, place);
+        self.session.hear(heard);
+        Ok((stat, listening))
+    }
+
+    /// Listens to a node that is known, without waiting for the read that begins it. If the node is gone by then, or the read
+    /// fails, `place` is told as of a change.
+    pub(crate) fn watch_later(&self, path: &str, place: &Arc<Place>) -> Listening {
+        place.listen();
+        let (client, path, until) = (Arc::clone(&self.client), path.to_owned(), self.until);
+        let watcher = async move {
+            let read = timeout_at(until, client.get_and_watch_data(&path)).await;
+            read.ok()?.ok().map(|(_, _, watcher)| watcher)
+        };
+        let (listening, heard) = listening_from(watcher, place);
+        self.session.hear(heard);
+        listening
+    }
+
+    /// Deletes a node.
+    pub(crate) async fn delete(&self, path: &str) -> Outcome<()> {
+        self.in_time(self.client.delete(path, None)).await
+    }
+
+    /// The access list of a node.
+    pub(crate) async fn access(&self, path: &str) -> Outcome<Vec<Acl>> {
+        self.in_time(self.client.get_acl(path)).await.map(|(acls, _)| acls)
+    }
+
+    /// Every request has the deadline: while it is disconnected, the library keeps requests until it is connected again
+    /// or gives up.
+    async fn in_time<T>(&self, request: impl Future<Output = Result<T, Answer>>) -> Outcome<T> {
+        let answer = timeout_at(self.until, request).await.map_err(|_| Trouble::silence(self.limit))?;
+        answer.map_err(Trouble::from)
+    }
+}

@@ -1,0 +1,196 @@
+//! Where the servers are and how to talk to them: what a store URL says, checked before anything is opened.
+
+mod base;
+
+use crate::acl::Access;
+use base::base_path;
+use leasehold_core::{Authority, Endpoint, Error, Query, Result, StoreUrl};
+use secrecy::{ExposeSecret, SecretString};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// The schemes of the URLs that [`open`](crate::open) understands.
+pub const SCHEMES: [&str; 2] = ["zk", "zk+tls"];
+
+const PORT: u16 = 2181;
+const SESSION: Duration = Duration::from_secs(10);
+const SESSION_RANGE: RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::from_secs(60 * 60);
+const REQUEST: Duration = Duration::from_secs(2);
+const CONNECT: Duration = Duration::from_secs(5);
+const TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+
+/// An ensemble, and how to talk to it.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) servers: Servers,
+    /// The directory of the locks.
+    pub(crate) base: String,
+    pub(crate) login: Option<Login>,
+    pub(crate) access: Access,
+    pub(crate) timeouts: Timeouts,
+}
+
+/// The servers of an ensemble, in the order of the URL.
+#[derive(Clone, Debug)]
+pub(crate) struct Servers(Vec<Endpoint>);
+
+/// Who we are to the servers: a user of the scheme `digest`.
+pub(crate) struct Login {
+    user: String,
+    password: SecretString,
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    /// For what the servers are asked to end the session after.
+    pub(crate) session: Duration,
+    /// For all the requests of one call.
+    pub(crate) request: Duration,
+    /// For a session, with all servers tried.
+    pub(crate) connect: Duration,
+}
+
+impl Target {
+    /// Reads a URL of one of the [`SCHEMES`].
+    pub(crate) fn of(url: &StoreUrl) -> Result<Self> {
+        match url.scheme() {
+            "zk" => {}
+            "zk+tls" => return Err(no_tls()),
+            other => return Err(unknown_scheme(other)),
+        }
+        let authority = url.authority()?;
+        let mut query = url.query();
+        let login = Login::of(&authority)?;
+        let target = Self {
+            base: base_path(&authority.path)?,
+            access: access(&mut query, login.is_some())?,
+            login,
+            servers: Servers(authority.endpoints),
+            timeouts: Timeouts::from_query(&mut query)?,
+        };
+        query.finish()?;
+        Ok(target)
+    }
+}
+
+impl Servers {
+    /// Each of them, as host and port.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&str, u16)> {
+        self.0.iter().map(|server| (server.host.as_str(), server.port.unwrap_or(PORT)))
+    }
+}
+
+/// As ZooKeeper's own clients take it: `host:port,host:port`.
+impl fmt::Display for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (host, port)) in self.each().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            match host.contains(':') {
+                true => write!(f, "{comma}[{host}]:{port}")?,
+                false => write!(f, "{comma}{host}:{port}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Login {
+    fn of(authority: &Authority) -> Result<Option<Self>> {
+        match (&authority.user, &authority.password) {
+            (None, None) => Ok(None),
+            (Some(user), Some(password)) if !user.contains(':') => {
+                Ok(Some(Self { user: user.clone(), password: password.clone() }))
+            }
+            (Some(_), Some(_)) => Err(Error::invalid(
+                "user",
+                "it has a colon, which ends a user of ZooKeeper",
+                "use another user",
+            )),
+            (None, Some(_)) => Err(Error::invalid(
+                "store URL",
+                "it has a password and no user",
+                "write it as zk://user:password@host",
+            )),
+            (Some(_), None) => Err(Error::invalid(
+                "store URL",
+                "it has a user and no password",
+                "add the password, best in a file of its own",
+            )),
+        }
+    }
+
+    /// The form in which it is sent.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        [self.user.as_bytes(), b":", self.password.expose_secret().as_bytes()].concat()
+    }
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+impl Timeouts {
+    fn from_query(query: &mut Query) -> Result<Self> {
+        Ok(Self {
+            session: time(query, "session_timeout", SESSION, &SESSION_RANGE)?,
+            request: time(query, "timeout", REQUEST, &TIMEOUT_RANGE)?,
+            connect: time(query, "connect_timeout", CONNECT, &TIMEOUT_RANGE)?,
+        })
+    }
+}
+
+/// Nodes belong to whom the URL names, and to anyone if it names nobody: then there is nobody to belong to.
+fn access(query: &mut Query, known: bool) -> Result<Access> {
+    let asked = query.take_choice("acl", &[("creator", Access::Creator), ("anyone", Access::Anyone)])?;
+    match asked {
+        Some(Access::Creator) if !known => Err(Error::invalid(
+            "acl",
+            "\"creator\", and the URL names no user",
+            "write it as zk://user:password@host, or leave acl out",
+        )),
+        Some(asked) => Ok(asked),
+        None if known => Ok(Access::Creator),
+        None => Ok(Access::Anyone),
+    }
+}
+
+fn time(
+    query: &mut Query,
+    key: &'static str,
+    default: Duration,
+    range: &RangeInclusive<Duration>,
+) -> Result<Duration> {
+    let time = query.take_duration(key)?.unwrap_or(default);
+    let (least, most) = (range.start(), range.end());
+    match time {
+        short if short < *least => {
+            Err(Error::invalid(key, format_args!("{short:?}, at least {least:?}"), "lengthen it"))
+        }
+        long if long > *most => {
+            Err(Error::invalid(key, format_args!("{long:?}, at most {most:?}"), "shorten it"))
+        }
+        time => Ok(time),
+    }
+}
+
+fn no_tls() -> Error {
+    Error::new(
+        leasehold_core::ErrorKind::Misconfigured,
+        "the URL asks for TLS, which this build was made without",
+    )
+}
+
+fn unknown_scheme(scheme: &str) -> Error {
+    Error::invalid(
+        "store URL",
+        format_args!("its scheme {scheme:?} is none of ZooKeeper"),
+        leasehold_core::did_you_mean(scheme, SCHEMES),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! What the tests have in common: a server each, claims, and a look at the nodes that does not go through the backend.
+
+use leasehold_conformance::proxy::Proxy;
+use leasehold_conformance::servers::ZooKeeperServer;
+use leasehold_core::{
+    Attempt, Claim, FencingToken, LockBackend, LockClient, LockName, Namespace, OwnerId, Release, Renewal,
+    Result, StoreUrl,
+};
+use leasehold_zk::ZooKeeperBackend;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use zookeeper_client::{Acls, Client, CreateMode};
+
+/// Long enough for nothing to end by itself in a test.
+pub(crate) const TTL: Duration = Duration::from_secs(60);
+/// A session that ends soon, and not by itself on a busy machine.
+pub(crate) const SHORT: Duration = Duration::from_millis(1500);
+/// What the description of a holder looks like in these tests.
+pub(crate) const HOLDER: &str = "{\"pid\":7,\"doing\":\"two words\"}";
+/// The directory of the locks, unless a test says otherwise.
+pub(crate) const BASE: &str = "/leasehold";
+
+pub(crate) fn server() -> ZooKeeperServer {
+    ZooKeeperServer::start().unwrap()
+}
+
+pub(crate) fn backend(url: &str) -> Arc<ZooKeeperBackend> {
+    open(url).unwrap()
+}
+
+pub(crate) fn open(url: &str) -> Result<Arc<ZooKeeperBackend>> {
+    Ok(Arc::new(ZooKeeperBackend::open(&StoreUrl::parse(url)?, &Namespace::default())?))
+}
+
+pub(crate) fn client(url: &str) -> LockClient {
+    LockClient::new(backend(url))
+}
+
+pub(crate) async fn proxy_to(server: &ZooKeeperServer) -> Proxy {
+    Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap()
+}
+
+/// The URL of a proxy, with a short session.
+pub(crate) fn url_of(proxy: &Proxy) -> String {
+    format!("zk://{}?session_timeout={}ms", proxy.address(), SHORT.as_millis())
+}
+
+/// Makes the server do once what it is to do quickly from then on.
+pub(crate) async fn warm_up(server: &ZooKeeperServer) {
+    let (backend, claim) = (backend(&server.url()), claim("warm-up"));
+    eventually(async || matches!(backend.try_acquire(&claim).await, Ok(Attempt::Granted(_))).then_some(()))
+        .await;
+    backend.close().await.unwrap();
+}
+
+/// The URL of a server, with a short session.
+pub(crate) fn short(server: &ZooKeeperServer) -> String {
+    format!("{}?session_timeout={}ms", server.url(), SHORT.as_millis())
+}
+
+pub(crate) fn name(name: &str) -> LockName {
+    LockName::new(name).unwrap()
+}
+
+/// A claim of a new owner.
+pub(crate) fn claim(lock: &str) -> Claim {
+    Claim::new(name(lock), OwnerId::random().unwrap(), TTL, HOLDER.into())
+}
+
+/// The answer of a call that must end by itself. The bound is far above every time-out in these tests.
+pub(crate) async fn answered<T>(call: impl Future<Output = T>) -> T {
+    within(Duration::from_secs(30), call).await
+}
+
+pub(crate) async fn within<T>(time: Duration, call: impl Future<Output = T>) -> T {
+    tokio::time::timeout(time, call).await.unwrap_or_else(|_| panic!("nothing happened within {time:?}"))
+}
+
+/// Acquires what must be free.
+pub(crate) async fn hold(backend: &ZooKeeperBackend, claim: &Claim) -> FencingToken {
+    match answered(backend.try_acquire(claim)).await.unwrap() {
+        Attempt::Granted(grant) => grant.token,
+        Attempt::Busy(busy) => panic!("busy: {busy:?}"),
+    }
+}
+
+/// Tries to acquire what must be held by another.
+pub(crate) async fn busy(backend: &ZooKeeperBackend, claim: &Claim) {
+    match answered(backend.try_acquire(claim)).await.unwrap() {
+        Attempt::Busy(busy) => assert!(busy.queued, "it has a place, and must say so"),
+        Attempt::Granted(grant) => panic!("granted: {grant:?}"),
+    }
+}
+
+pub(crate) async fn changed(backend: &ZooKeeperBackend, claim: &Claim) {
+    answered(backend.changed(claim)).await;
+}
+
+/// True if a waiter is not told to ask again, for as long as a message to it would take many times over.
+pub(crate) async fn stays_quiet(backend: &ZooKeeperBackend, claim: &Claim) -> bool {
+    tokio::time::timeout(Duration::from_millis(300), backend.changed(claim)).await.is_err()
+}
+
+pub(crate) async fn renew(backend: &ZooKeeperBackend, claim: &Claim) -> Result<Renewal> {
+    answered(backend.renew(std::slice::from_ref(claim))).await.pop().unwrap()
+}
+
+pub(crate) async fn release(backend: &ZooKeeperBackend, claim: &Claim) -> Release {
+    answered(backend.release(claim, Duration::ZERO)).await.unwrap()
+}
+
+/// Asks until the answer is as wanted: for what becomes true soon, and must not be taken for granted before.
+pub(crate) async fn eventually<T>(mut question: impl AsyncFnMut() -> Option<T>) -> T {
+    answered(async {
+        loop {
+            if let Some(answer) = question().await {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+}
+
+/// What a person sees who looks with `zkCli.sh`: a session that has nothing to do with the backend's.
+pub(crate) struct Look(pub(crate) Client);
+
+impl Look {
+    pub(crate) async fn at(server: &ZooKeeperServer) -> Self {
+        Self::with_user(server, None).await
+    }
+
+    pub(crate) async fn with_user(server: &ZooKeeperServer, user: Option<&str>) -> Self {
+        let mut connector = Client::connector().with_session_timeout(Duration::from_secs(30));
+        if let Some(user) = user {
+            connector = connector.with_auth("digest", user.as_bytes());
+        }
+        Self(connector.connect(&server.address()).await.unwrap())
+    }
+
+    /// The names of the children, sorted; none if there is no such node.
+    pub(crate) async fn children(&self, path: &str) -> Vec<String> {
+        self.0.sync("/").await.unwrap();
+        let mut children = self.0.list_children(path).await.unwrap_or_default();
+        children.sort();
+        children
+    }
+
+    /// The contenders of a lock.
+    pub(crate) async fn line(&self, lock: &str) -> Vec<String> {
+        self.children(&format!("{BASE}/{lock}")).await
+    }
+
+    pub(crate) async fn only_node(&self, lock: &str) -> String {
+        let line = self.line(lock).await;
+        assert_eq!(line.len(), 1, "{line:?}");
+        format!("{BASE}/{lock}/{}", line[0])
+    }
+
+    pub(crate) async fn delete(&self, path: &str) {
+        self.0.delete(path, None).await.unwrap();
+    }
+
+    pub(crate) async fn make(&self, path: &str, mode: CreateMode) -> i64 {
+        self.0.create(path, b"", &mode.with_acls(Acls::anyone_all())).await.unwrap().0.czxid
+    }
+
+    /// Everything below and including a directory, deleted.
+    pub(crate) async fn wipe(&self, path: &str) {
+        for child in self.children(path).await {
+            let _ = self.0.delete(&format!("{path}/{child}"), None).await;
+        }
+        self.delete(path).await;
+    }
+}

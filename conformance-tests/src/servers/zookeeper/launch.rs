@@ -1,0 +1,106 @@
+use super::words::{ask_zookeeper, role};
+use crate::servers::{Launch, StartError};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Debian's `libzookeeper-java`. The manifest of the first names whatever else it needs, except a logger.
+const JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
+
+/// What the virtual machine is told, for a server that starts fast and stays small.
+const JAVA: [&str; 6] = [
+    "-Xmx192m",
+    "-XX:+UseSerialGC",
+    // The second compiler costs more than it gains in a life of seconds.
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+    // Empty container nodes are looked for every minute by default.
+    "-Dznode.container.checkIntervalMs=1000",
+];
+
+/// What every server is told. `tickTime` is the grain of session ends. `forceSync=no` leaves it to the kernel when a
+/// write reaches the disk: a killed server loses nothing, and no test takes the power away.
+const CONFIGURATION: &str = "\
+tickTime=100
+minSessionTimeout=300
+maxSessionTimeout=60000
+admin.enableServer=false
+4lw.commands.whitelist=*
+maxClientCnxns=0
+forceSync=no
+preAllocSize=64
+";
+
+/// How long a server that is there may take to say so.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Why no ZooKeeper can be started here, or `None` if one can.
+pub fn zookeeper_server_missing() -> Option<String> {
+    if java().is_none() {
+        return Some("java is not installed (Debian package default-jre-headless)".to_owned());
+    }
+    let missing = JARS.iter().find(|jar| !Path::new(jar).is_file())?;
+    Some(format!("{missing} is not there (Debian package libzookeeper-java)"))
+}
+
+/// One server: alone, or a member of an ensemble.
+pub(super) struct ZooKeeperLaunch {
+    java: PathBuf,
+    port: u16,
+    /// Beside [`CONFIGURATION`].
+    lines: Vec<String>,
+    /// Its number in the ensemble.
+    member: Option<usize>,
+}
+
+impl ZooKeeperLaunch {
+    pub(super) fn alone(port: u16, lines: Vec<String>) -> Result<Self, StartError> {
+        Ok(Self { java: installed()?, port, lines, member: None })
+    }
+
+    pub(super) fn member(number: usize, port: u16, lines: Vec<String>) -> Result<Self, StartError> {
+        Ok(Self { java: installed()?, port, lines, member: Some(number) })
+    }
+
+    fn configuration(&self, data: &Path) -> String {
+        format!("{CONFIGURATION}dataDir={}\n{}\n", data.display(), self.lines.join("\n"))
+    }
+}
+
+impl Launch for ZooKeeperLaunch {
+    fn command(&self, data: &Path) -> Command {
+        let file = data.join("zoo.cfg");
+        // Written at each start, because a server that is to lose its data loses these too. One that could not be
+        // written shows as a server that ends.
+        let _ = std::fs::write(&file, self.configuration(data));
+        if let Some(number) = self.member {
+            let _ = std::fs::write(data.join("myid"), number.to_string());
+        }
+        let mut command = Command::new(&self.java);
+        command.args(JAVA).arg("-Dzookeeper.fastleader.minNotificationInterval=50");
+        command.arg("-cp").arg(JARS.join(":"));
+        command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(file);
+        command
+    }
+
+    fn is_ready(&self) -> bool {
+        match self.member {
+            None => role(self.port, ANSWERS_WITHIN).is_some(),
+            // It cannot serve before the others are there; that it listens is all that it can do alone.
+            Some(_) => ask_zookeeper(self.port, "ruok", ANSWERS_WITHIN).is_ok(),
+        }
+    }
+}
+
+fn installed() -> Result<PathBuf, StartError> {
+    match zookeeper_server_missing() {
+        None => java().ok_or_else(|| StartError::new("java is not installed")),
+        Some(missing) => Err(StartError::new(missing)),
+    }
+}
+
+fn java() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|directory| directory.join("java")).find(|file| file.is_file())
+}

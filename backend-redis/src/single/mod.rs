@@ -58,7 +58,7 @@ impl LockBackend for RedisBackend {
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         let keys = self.keys.of(claim.name());
-        let (owner, linger) = (claim.owner().to_hex(), linger.as_millis().to_string());
+        let (owner, linger) = (claim.owner().to_hex(), whole_millis(linger).to_string());
         let released =
             self.link.run(&scripts::RELEASE, &[&keys.lock, &keys.holder], &[&owner, &linger]).await?;
         reply::release(&released)
@@ -81,5 +81,21 @@ impl LockBackend for RedisBackend {
     async fn close(&self) -> Result<()> {
         self.link.close();
         Ok(())
+    }
+}
+
+/// Rounded up: others are kept out for at least as long as was asked for, and zero means not at all.
+fn whole_millis(linger: Duration) -> u128 {
+    linger.as_nanos().div_ceil(1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_linger_is_not_cut_short() {
+        let millis = |nanos| whole_millis(Duration::from_nanos(nanos));
+        assert_eq!([millis(0), millis(1), millis(1_000_000), millis(1_000_001)], [0, 1, 1, 2]);
     }
 }

@@ -40,6 +40,8 @@ struct State {
     rule: HoldState,
     /// The length of the lease: the grant's, or what `extend` has made of it.
     ttl: Duration,
+    /// The longest lease that was asked for, confirmed or not: what the store may have.
+    asked: Duration,
     /// Renewals that were sent and not yet answered.
     unanswered: u32,
     announced: bool,
@@ -72,12 +74,19 @@ impl Held {
                 // From now, not from the send: the store granted it in between.
                 at_least => core.clock.now().plus(at_least),
             },
-            state: Mutex::new(State { rule, ttl: grant.lease, unanswered: 0, announced: false }),
+            state: Mutex::new(State {
+                rule,
+                ttl: grant.lease,
+                asked: claim.ttl(),
+                unanswered: 0,
+                announced: false,
+            }),
             claim,
             ended: Notify::new(),
             place: Mutex::new(None),
         });
         core.keeper.watch(core, &held, &held.runtime);
+        core.lose_all_if_closed();
         held
     }
 
@@ -123,14 +132,19 @@ impl Held {
     }
 
     fn withdrawal(&self) -> Withdrawal {
-        Withdrawal::new(&self.core, self.claim.clone(), self.linger_until)
+        let claim = self.claim.clone().with_ttl(lock_up(&self.state).asked);
+        Withdrawal::new(&self.core, claim, self.linger_until)
     }
 
     /// Asks for a longer lease, outside the keeper's turn.
     async fn extend_to(&self, ttl: Duration) -> Result<()> {
         let claim = self.claim.clone().with_ttl(ttl);
         let sent_at = self.core.clock.now();
-        lock_up(&self.state).unanswered += 1;
+        {
+            let mut state = lock_up(&self.state);
+            state.unanswered += 1;
+            state.asked = state.asked.max(ttl);
+        }
         let answer = self.core.backend.renew(&[claim]).await.pop().unwrap_or_else(|| Err(no_answer_yet()));
         self.answered(sent_at, ttl, answer.clone());
         if let HoldStatus::Lost(loss) = self.status() {
@@ -241,9 +255,8 @@ impl Hold for Held {
     fn lost(self: Arc<Self>) -> Later<Loss> {
         Box::pin(async move {
             loop {
-                let mut ended = std::pin::pin!(self.ended.notified());
-                // Registered before looking, so that a loss in between is not missed.
-                ended.as_mut().enable();
+                // Made before looking: it hears of every loss from here on, though it is not polled yet.
+                let ended = self.ended.notified();
                 let deadline = match self.status() {
                     HoldStatus::Lost(loss) => return loss,
                     HoldStatus::Held { remaining, .. } => self.core.clock.now().plus(remaining),

@@ -53,6 +53,7 @@ pub(super) async fn listen(
     places: Arc<Places>,
     id: i64,
 ) {
+    let _told = EndIsTold { session, places: Arc::clone(&places), id };
     let mut open = FuturesUnordered::new();
     loop {
         tokio::select! {
@@ -71,10 +72,24 @@ pub(super) async fn listen(
             }
         }
     }
-    if let Some(session) = session.upgrade() {
-        session.note_end();
+}
+
+/// Tells everybody that the session is over, however the ear ends: also when the runtime ends under it, or when the library
+/// panics because its own task has ended so.
+struct EndIsTold {
+    session: Weak<Session>,
+    places: Arc<Places>,
+    id: i64,
+}
+
+impl Drop for EndIsTold {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.upgrade() {
+            // First, so that whoever is told finds it over.
+            session.note_end();
+        }
+        self.places.session_over(self.id);
     }
-    places.session_over(id);
 }
 
 /// The place, when its watch fires; none if nobody listens any more.

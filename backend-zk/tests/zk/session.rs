@@ -207,12 +207,16 @@ fn a_session_ends_with_its_runtime_and_another_runtime_gets_another_session() {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         work(&runtime);
     };
-    let first = claim("one");
+    let (first, waiting) = (claim("one"), claim("one"));
     run(&|runtime| {
         runtime.block_on(hold(&backend, &first));
+        runtime.block_on(busy(&backend, &waiting));
     });
     run(&|runtime| {
         runtime.block_on(async {
+            // At once, and not by the next renewal.
+            assert_eq!(answered(backend.suspects()).await, [first.owner()]);
+            changed(&backend, &waiting).await;
             assert_eq!(renew(&backend, &first).await.unwrap(), Renewal::Lost(LossCause::SessionOver));
             hold(&backend, &claim("two")).await;
         });

@@ -254,8 +254,9 @@ async fn short_lease_is_renewed_in_time(cx: &Context) -> Verdict {
 async fn ten_thousand_holds_are_all_renewed(cx: &Context) -> Verdict {
     const HOLDS: usize = 10_000;
     const AT_ONCE: usize = 64;
-    let client = cx.client().await?;
-    let options = Arc::new(cx.options().with_ttl(cx.ttl() * 8));
+    let ttl = cx.ttl() * 8;
+    let client = cx.client_at(&cx.store().address_for_holds_of(ttl)).await?;
+    let options = Arc::new(cx.options().with_ttl(ttl));
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..AT_ONCE {
         let (client, options) = (client.clone(), Arc::clone(&options));

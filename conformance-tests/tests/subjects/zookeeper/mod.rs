@@ -15,8 +15,8 @@ use pool::{Pool, Pooled};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Sessions of this length are believed in for as long as the leases of the cases last.
-const SESSION: &str = "session_timeout=1200ms";
+/// Short, for the cases that wait for one to end; and longer than the pauses of a machine that runs too much at once.
+const SESSION: &str = "session_timeout=2s";
 
 /// One ZooKeeper server. A case has it to itself; it is used again for another case unless this one has harmed it,
 /// because a virtual machine costs more to start than most cases cost to run.

@@ -28,6 +28,7 @@
 //!
 //! Cases are added in minor releases: a backend may then fail a case that was not there before.
 
+mod administrator;
 pub mod case;
 mod cases;
 mod clock;
@@ -38,6 +39,7 @@ pub mod servers;
 mod subject;
 mod worker;
 
+pub use administrator::Administrator;
 pub use case::{Case, Stop, Verdict};
 pub use cases::{all, by_id};
 pub use runner::{run, run_case};

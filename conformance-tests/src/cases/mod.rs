@@ -3,6 +3,7 @@
 mod basics;
 mod cancellation;
 mod crash;
+mod databases;
 mod faults;
 mod fencing;
 mod handover;
@@ -16,11 +17,11 @@ mod waiting;
 use crate::case::Case;
 
 /// Every case, in the order of the families: A basics, B waiting, C ownership, D lease and renewal, E loss, F fencing,
-/// G cancellation, H hand-over, I crash, J faults of the machine, K names, R secrets.
+/// G cancellation, H hand-over, I crash, J faults of the machine, K names, P databases, R secrets.
 ///
 /// Not here, because no lock of this library is re-entrant: A10, D11, F05; A09 and A11 assert the opposite.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 12] = [
+    let families: [&[Case]; 13] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
@@ -32,6 +33,7 @@ pub fn all() -> impl Iterator<Item = Case> {
         crash::CASES,
         faults::CASES,
         names::CASES,
+        databases::CASES,
         secrets::CASES,
     ];
     families.into_iter().flatten().copied()

@@ -2,9 +2,10 @@
 
 use crate::by_hand::{Mistake as Hand, by_hand};
 use crate::guards::{Mistake as Guard, chatty, discreet, on_the_wall_clock, wrapped};
+use crate::locks::sql::{self, advisory, deferred, held, row};
 use crate::plain::{SOUND, lock};
 use crate::steps;
-use crate::subject::{Made, Make};
+use crate::subject::{Made, Make, Start, redis};
 use leasehold_conformance::Subject;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ pub(crate) struct Control {
     number: u8,
     mistake: &'static str,
     pub(crate) case: &'static str,
+    start: Start,
     broken: Make,
     mended: Make,
 }
@@ -24,20 +26,24 @@ impl Control {
     }
 
     pub(crate) fn broken(&self) -> Arc<dyn Subject> {
-        Arc::new(Made { name: self.name(), make: self.broken })
+        Arc::new(Made { name: self.name(), start: self.start, make: self.broken })
     }
 
     pub(crate) fn mended(&self) -> Arc<dyn Subject> {
-        Arc::new(Made { name: format!("{}_mended", self.name()), make: self.mended })
+        Arc::new(Made { name: format!("{}_mended", self.name()), start: self.start, make: self.mended })
     }
 }
 
 macro_rules! control {
     ($number:literal $mistake:ident $case:ident, $broken:expr, $mended:expr) => {
+        control!($number $mistake $case on redis, $broken, $mended)
+    };
+    ($number:literal $mistake:ident $case:ident on $start:expr, $broken:expr, $mended:expr) => {
         Control {
             number: $number,
             mistake: stringify!($mistake),
             case: stringify!($case),
+            start: $start,
             broken: |address| Ok($broken(address)),
             mended: |address| Ok($mended(address)),
         }
@@ -47,6 +53,14 @@ macro_rules! control {
     };
     ($number:literal $mistake:ident $case:ident, guard $wrong:ident) => {
         control!($number $mistake $case, |address| wrapped(Guard::$wrong, address), |address| wrapped(Guard::Nothing, address))
+    };
+    ($number:literal $mistake:ident $case:ident, row $wrong:ident) => {
+        control!($number $mistake $case on sql::mariadb,
+            |address| row::lock(row::Mistake::$wrong, address), |address| row::lock(row::Mistake::Nothing, address))
+    };
+    ($number:literal $mistake:ident $case:ident, held $wrong:ident) => {
+        control!($number $mistake $case on sql::mariadb,
+            |address| held::lock(held::Mistake::$wrong, address), |address| held::lock(held::Mistake::Nothing, address))
     };
     ($number:literal $mistake:ident $case:ident, hand $wrong:ident) => {
         control!($number $mistake $case, |address| by_hand(Hand::$wrong, address), |address| by_hand(Hand::Nothing, address))
@@ -71,6 +85,21 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(16 validity_by_the_wall_clock J14, on_the_wall_clock, |address| lock(SOUND, address)),
         control!(18 new_owner_for_each_try G09, steps NEW_OWNER_EACH_TRY),
         control!(26 token_counter_goes_with_the_record F02, steps FENCE_GOES_WITH_THE_RECORD),
+        control!(40 row_without_a_lease I01, row WithoutLease),
+        control!(41 looks_then_takes C11, row LooksThenTakes),
+        control!(42 for_update_in_autocommit A02, held InAutocommit),
+        control!(43 for_update_of_a_missing_row P04, held MissingRow),
+        control!(44 expiry_by_the_clients_clock J14, row ClientsClock),
+        control!(45 expiry_in_the_sessions_time_zone P15, row SessionsTimeZone),
+        control!(46 names_that_collate K01, row NamesThatCollate),
+        control!(47 names_cut_short K03, row NamesCutShort),
+        control!(49 lock_wait_time_out_taken_for_a_rollback P03, held TimeOutTakenForRollback),
+        control!(50 connection_goes_back_with_its_lock G03 on sql::postgres,
+            |address| advisory::lock(true, address), |address| advisory::lock(false, address)),
+        control!(51 pool_reconnects_behind_the_guard J11, held HeartbeatThroughThePool),
+        control!(52 release_deletes_the_row F01, row ReleaseDeletes),
+        control!(54 deferred_transaction P04 on sql::sqlite,
+            |address| deferred::lock("BEGIN", address), |address| deferred::lock("BEGIN IMMEDIATE", address)),
         control!(55 second_release_frees_the_next_owner A06, guard ReleasedTwice),
         control!(58 drop_blocks G06, guard DropBlocks),
         control!(59 password_in_debug R06, chatty, discreet),

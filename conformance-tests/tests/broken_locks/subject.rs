@@ -10,9 +10,13 @@ use std::time::Duration;
 /// Makes a lock on the server at an address, with the patience that it is to have for a reply.
 pub(crate) type Make = fn(address: &Address) -> Result<Arc<dyn DistributedLock>>;
 
-/// A lock of this program, broken or not, as a subject of the suite: on a real `redis-server` of its own.
+/// Starts the server that such a lock stands on.
+pub(crate) type Start = fn() -> std::result::Result<Box<dyn Store>, Cannot>;
+
+/// A lock of this program, broken or not, as a subject of the suite: on a real server of its own.
 pub(crate) struct Made {
     pub(crate) name: String,
+    pub(crate) start: Start,
     pub(crate) make: Make,
 }
 
@@ -26,6 +30,12 @@ pub(crate) struct Address {
 
 #[derive(Debug)]
 struct Server(RedisServer);
+
+/// A `redis-server` of its own.
+pub(crate) fn redis() -> std::result::Result<Box<dyn Store>, Cannot> {
+    let server = RedisServer::start().map_err(|error| Cannot::new(error.to_string()))?;
+    Ok(Box::new(Server(server)))
+}
 
 impl Address {
     fn parse(text: &str) -> Self {
@@ -43,8 +53,7 @@ impl Subject for Made {
     }
 
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        let server = RedisServer::start().map_err(|error| Cannot::new(error.to_string()))?;
-        Ok(Box::new(Server(server)))
+        (self.start)()
     }
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {

@@ -1,0 +1,3 @@
+//! Broken locks by store. Those over Redis, the oldest, are one folder up.
+
+pub(crate) mod sql;

@@ -49,19 +49,25 @@
 //! * Deleting or replacing the file, or `-wal` or `-shm`, while locks are held. It is noticed with the next use, and the
 //!   holder is told by its next renewal; meanwhile another process may have been granted the lock. Its token is larger.
 
-#[cfg(all(feature = "sqlite", target_os = "linux"))]
+#[cfg(feature = "_store")]
 mod lease;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "_server")]
+mod server;
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
 mod sqlite;
 
-#[cfg(all(feature = "sqlite", target_os = "linux"))]
+#[cfg(feature = "_store")]
 pub use lease::RowLease;
 
 use leasehold_core::{Error, ErrorKind, LockBackend, Namespace, Result, StoreUrl};
 use std::sync::Arc;
 
 /// The schemes that [`open`] knows.
-pub const SCHEMES: &[&str] = &["sqlite"];
+pub const SCHEMES: &[&str] = &["mariadb", "mysql", "postgres", "postgresql", "sqlite"];
 
 /// Opens the backend for the database at `url`. Checks what can be checked, and touches no database: the first use does.
 ///
@@ -72,6 +78,9 @@ pub const SCHEMES: &[&str] = &["sqlite"];
 /// another system than Linux.
 pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
     match url.scheme() {
+        "mariadb" => open_mysql("mariadb", url, namespace),
+        "mysql" => open_mysql("mysql", url, namespace),
+        "postgres" | "postgresql" => open_postgres(url, namespace),
         "sqlite" => open_sqlite(url, namespace),
         other => {
             Err(Error::new(ErrorKind::Misconfigured, format!("{other:?} is no scheme of a SQL database"))
@@ -80,9 +89,51 @@ pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend
     }
 }
 
+#[cfg(feature = "mysql")]
+fn open_mysql(name: &'static str, url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
+    let target = Arc::new(server::Target::of(url, name, mysql::PORT)?);
+    let dialect = Arc::new(mysql::MySqlDialect::new(Arc::clone(&target)));
+    Ok(open_server(dialect, target, namespace))
+}
+
+#[cfg(not(feature = "mysql"))]
+fn open_mysql(_: &'static str, _: &StoreUrl, _: &Namespace) -> Result<Arc<dyn LockBackend>> {
+    Err(not_compiled_in("MySQL", "mysql"))
+}
+
+#[cfg(feature = "postgres")]
+fn open_postgres(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
+    let target = Arc::new(server::Target::of(url, "postgres", postgres::PORT)?);
+    let dialect = Arc::new(postgres::PostgresDialect::new(Arc::clone(&target)));
+    Ok(open_server(dialect, target, namespace))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn open_postgres(_: &StoreUrl, _: &Namespace) -> Result<Arc<dyn LockBackend>> {
+    Err(not_compiled_in("PostgreSQL", "postgres"))
+}
+
+#[cfg(feature = "_server")]
+fn open_server(
+    dialect: Arc<dyn server::Dialect>,
+    target: Arc<server::Target>,
+    namespace: &Namespace,
+) -> Arc<dyn LockBackend> {
+    let table = server::Table { name: target.table.clone(), columns: dialect.columns() };
+    let (name, mode) = (target.name, target.mode);
+    let server = server::Server::new(dialect, target, vec![table]);
+    match mode {
+        server::Mode::Lease => {
+            let semantics = server::of_leases(name, mode.as_str());
+            Arc::new(RowLease::new(lease::ServerTable::new(server, namespace, semantics)))
+        }
+        _ => todo!(),
+    }
+}
+
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
 fn open_sqlite(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
-    Ok(Arc::new(RowLease::open(url, namespace)?))
+    Ok(Arc::new(RowLease::new(sqlite::Table::new(url, namespace)?)))
 }
 
 #[cfg(not(all(feature = "sqlite", target_os = "linux")))]
@@ -91,7 +142,12 @@ fn open_sqlite(_: &StoreUrl, _: &Namespace) -> Result<Arc<dyn LockBackend>> {
         Error::new(ErrorKind::Unsupported, "locks on SQLite need Linux, by whose clock they are counted")
             .with_help("use a store with a server")
     } else {
-        Error::new(ErrorKind::Misconfigured, "SQLite is not compiled into this program")
-            .with_help("build leasehold-sql with the feature \"sqlite\"")
+        not_compiled_in("SQLite", "sqlite")
     })
+}
+
+#[allow(dead_code, reason = "used by whichever store is left out")]
+fn not_compiled_in(store: &str, feature: &str) -> Error {
+    Error::new(ErrorKind::Misconfigured, format!("{store} is not compiled into this program"))
+        .with_help(format!("build leasehold-sql with the feature \"{feature}\""))
 }

@@ -4,4 +4,10 @@
 
 mod subjects;
 
-leasehold_conformance::main!(subjects::Memory, subjects::Sqlite, subjects::Redis);
+leasehold_conformance::main!(
+    subjects::Memory,
+    subjects::Sqlite,
+    subjects::Redis,
+    subjects::MariaDb::lease("mariadb-lease"),
+    subjects::Postgres::lease("postgres-lease"),
+);

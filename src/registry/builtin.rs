@@ -12,9 +12,11 @@ struct Scheme {
 }
 
 /// Known also where they are not compiled in: then the error can say which feature to add.
-static SCHEMES: [Scheme; 6] = {
+static SCHEMES: [Scheme; 10] = {
     const REDIS: bool = cfg!(feature = "redis");
     const TLS: bool = cfg!(feature = "tls");
+    const MYSQL: bool = cfg!(feature = "mysql");
+    const POSTGRES: bool = cfg!(feature = "postgres");
     const SQLITE: bool = cfg!(feature = "sqlite");
     [
         Scheme::new("redis", "redis", REDIS),
@@ -22,6 +24,10 @@ static SCHEMES: [Scheme; 6] = {
         Scheme::new("valkey", "redis", REDIS),
         Scheme::new("valkeys", "redis,tls", REDIS && TLS),
         Scheme::new("redis+unix", "redis", REDIS),
+        Scheme::new("mariadb", "mysql", MYSQL),
+        Scheme::new("mysql", "mysql", MYSQL),
+        Scheme::new("postgres", "postgres", POSTGRES),
+        Scheme::new("postgresql", "postgres", POSTGRES),
         Scheme::new("sqlite", "sqlite", SQLITE),
     ]
 };
@@ -52,7 +58,7 @@ pub(super) fn compiled_in() -> Registry {
     for scheme in leasehold_redis::SCHEMES {
         registry.add(scheme, leasehold_redis::DEFAULT_PREFIX, leasehold_redis::open);
     }
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     for scheme in leasehold_sql::SCHEMES {
         registry.add(scheme, "", leasehold_sql::open);
     }
@@ -78,7 +84,7 @@ impl Registry {
 mod tests {
     use super::*;
 
-    #[cfg(all(feature = "redis", feature = "tls", feature = "sqlite"))]
+    #[cfg(feature = "full")]
     #[test]
     fn every_scheme_of_a_backend_is_known_here_with_its_features() {
         let of_backends = leasehold_redis::SCHEMES.iter().chain(leasehold_sql::SCHEMES);

@@ -1,10 +1,15 @@
 //! The backends of this workspace as subjects of the suite, each made by nothing but a URL.
 
+mod mariadb;
 mod memory;
+mod postgres;
 mod redis;
+mod server;
 mod sqlite;
 
+pub(crate) use mariadb::MariaDb;
 pub(crate) use memory::Memory;
+pub(crate) use postgres::Postgres;
 pub(crate) use redis::Redis;
 pub(crate) use sqlite::Sqlite;
 

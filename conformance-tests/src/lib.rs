@@ -42,6 +42,7 @@ mod worker;
 pub use administrator::Administrator;
 pub use case::{Case, Stop, Verdict};
 pub use cases::{all, by_id};
+pub use clock::SteppedClock;
 pub use runner::{run, run_case};
 pub use subject::{Cannot, Store, Subject};
 pub use worker::serve_as_worker;

@@ -8,6 +8,6 @@ leasehold_conformance::main!(
     subjects::Memory,
     subjects::Sqlite,
     subjects::Redis,
-    subjects::MariaDb::lease("mariadb-lease"),
-    subjects::Postgres::lease("postgres-lease"),
+    subjects::MariaDb::lease("mariadb"),
+    subjects::Postgres::lease("postgres"),
 );

@@ -1,16 +1,13 @@
 //! The backends of this workspace as subjects of the suite, each made by nothing but a URL.
 
-mod mariadb;
 mod memory;
-mod postgres;
 mod redis;
-mod server;
+mod sql;
 mod sqlite;
 
-pub(crate) use mariadb::MariaDb;
 pub(crate) use memory::Memory;
-pub(crate) use postgres::Postgres;
 pub(crate) use redis::Redis;
+pub(crate) use sql::{MariaDb, Postgres};
 pub(crate) use sqlite::Sqlite;
 
 use leasehold::{Config, DistributedLock, Result};

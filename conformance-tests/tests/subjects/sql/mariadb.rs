@@ -1,0 +1,92 @@
+use super::{SqlServer, cannot};
+use async_trait::async_trait;
+use leasehold_conformance::Cannot;
+use leasehold_conformance::servers::{MariaDbServer, ServerProcess};
+use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlSslMode};
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor, query, query_scalar};
+use std::any::Any;
+use std::ops::DerefMut;
+use std::time::Duration;
+
+/// A connection of the suite's own.
+async fn connect(port: u16, user: &str, password: Option<&str>) -> Result<MySqlConnection, Cannot> {
+    let options = MySqlConnectOptions::new().host("127.0.0.1").port(port).username(user);
+    let options = password.into_iter().fold(options, MySqlConnectOptions::password);
+    let options = options.database(MariaDbServer::DATABASE).ssl_mode(MySqlSslMode::Disabled);
+    options.disable_statement_logging().connect().await.map_err(cannot)
+}
+
+async fn root(port: u16) -> Result<MySqlConnection, Cannot> {
+    connect(port, "root", None).await
+}
+
+#[async_trait]
+impl SqlServer for MariaDbServer {
+    const SCHEME: &'static str = "mariadb";
+    const ALIAS: &'static str = "mysql";
+    const DATABASE: &'static str = Self::DATABASE;
+    const ADMINISTRATOR: &'static str = "root";
+    const CONNECTIONS: &'static str =
+        "SELECT count(*) FROM information_schema.processlist WHERE user = 'locker'";
+    const TRANSACTIONS: &'static str = "SELECT count(*) FROM information_schema.innodb_trx";
+
+    async fn launch(environment: Vec<(String, String)>) -> Result<Self, Cannot> {
+        let start = move || Self::start_with(&[], &environment);
+        tokio::task::spawn_blocking(start).await.map_err(cannot)?.map_err(cannot)
+    }
+
+    fn port(&self) -> u16 {
+        Self::port(self)
+    }
+
+    fn process(&mut self) -> &mut ServerProcess {
+        self.deref_mut()
+    }
+
+    async fn run(port: u16, statement: &str) -> Result<u64, Cannot> {
+        let done = root(port).await?.execute(AssertSqlSafe(statement.to_owned())).await;
+        done.map(|done| done.rows_affected()).map_err(cannot)
+    }
+
+    async fn count(port: u16, statement: &str) -> Result<usize, Cannot> {
+        let count = query_scalar(AssertSqlSafe(statement.to_owned()));
+        let count: i64 = count.fetch_one(&mut root(port).await?).await.map_err(cannot)?;
+        usize::try_from(count).map_err(cannot)
+    }
+
+    async fn delete(port: u16, table: &str, name: &[u8]) -> Result<u64, Cannot> {
+        let delete = query(AssertSqlSafe(format!("DELETE FROM {table} WHERE name = ?"))).bind(name.to_vec());
+        delete.execute(&mut root(port).await?).await.map(|done| done.rows_affected()).map_err(cannot)
+    }
+
+    async fn kill_clients(port: u16) -> Result<(), Cannot> {
+        Self::run(port, "KILL CONNECTION USER locker").await.map(drop)
+    }
+
+    async fn stranger(port: u16) -> Result<Box<dyn Any + Send>, Cannot> {
+        Ok(Box::new(connect(port, "locker", Some("sesame")).await?))
+    }
+
+    fn grants(table: &str) -> Vec<String> {
+        vec![
+            "CREATE USER IF NOT EXISTS locker@'127.0.0.1' IDENTIFIED BY 'sesame'".to_owned(),
+            format!("GRANT SELECT, INSERT, UPDATE ON {}.{table} TO locker@'127.0.0.1'", Self::DATABASE),
+        ]
+    }
+
+    fn time_zone(offset: &str) -> String {
+        format!("SET GLOBAL time_zone = '{offset}'")
+    }
+
+    fn isolation(level: &str) -> String {
+        format!("SET GLOBAL TRANSACTION ISOLATION LEVEL {level}")
+    }
+
+    fn idle_limit(limit: Duration) -> String {
+        format!("SET GLOBAL idle_transaction_timeout = {}", limit.as_secs().max(1))
+    }
+
+    fn read_only(read_only: bool) -> String {
+        format!("SET GLOBAL read_only = {}", u8::from(read_only))
+    }
+}

@@ -113,19 +113,23 @@ impl Launch for MariaDbLaunch {
         command
     }
 
-    /// True if it greets with protocol 10; while it starts, it does not accept at all.
     fn is_ready(&self) -> bool {
-        let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else {
-            return false;
-        };
-        let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
-        let mut greeting = [0; 5];
-        stream.read_exact(&mut greeting).is_ok() && greeting[4] == 10
+        greets(self.port)
     }
 }
 
-/// mariadbd refuses to be root unless it is told to.
-fn user() -> String {
+/// True if it greets with protocol 10; while it starts, it does not accept at all.
+pub(super) fn greets(port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else {
+        return false;
+    };
+    let _ = stream.set_read_timeout(Some(Duration::from_secs(1)));
+    let mut greeting = [0; 5];
+    stream.read_exact(&mut greeting).is_ok() && greeting[4] == 10
+}
+
+/// mariadbd, and mysqld, refuse to be root unless they are told to.
+pub(super) fn user() -> String {
     match rustix::process::getuid() {
         root if root.is_root() => "root".to_owned(),
         _ => std::env::var("USER").unwrap_or_default(),

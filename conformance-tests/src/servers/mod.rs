@@ -2,6 +2,7 @@
 //! the test. No docker, no daemon, no fixed port.
 
 mod mariadb;
+mod mysql;
 mod port;
 mod postgres;
 mod process;
@@ -9,6 +10,7 @@ mod redis;
 mod template;
 
 pub use mariadb::{MariaDbServer, mariadb_server_missing};
+pub use mysql::MySqlServer;
 pub use port::free_port;
 pub use postgres::{PostgresServer, postgres_server_missing};
 pub(crate) use process::spawn_lasting;

@@ -7,7 +7,7 @@ mod sqlite;
 
 pub(crate) use memory::Memory;
 pub(crate) use redis::Redis;
-pub(crate) use sql::{MariaDb, Postgres};
+pub(crate) use sql::{MariaDb, MySql, Postgres};
 pub(crate) use sqlite::Sqlite;
 
 use leasehold::{Config, DistributedLock, Result};

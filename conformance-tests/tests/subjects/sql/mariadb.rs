@@ -1,7 +1,9 @@
+//! MariaDB, and MySQL, which differ in little.
+
 use super::{SqlServer, cannot};
 use async_trait::async_trait;
 use leasehold_conformance::Cannot;
-use leasehold_conformance::servers::{MariaDbServer, ServerProcess};
+use leasehold_conformance::servers::{MariaDbServer, MySqlServer, ServerProcess};
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, query, query_scalar};
 use std::any::Any;
@@ -20,23 +22,67 @@ async fn root(port: u16) -> Result<MySqlConnection, Cannot> {
     connect(port, "root", None).await
 }
 
-#[async_trait]
-impl SqlServer for MariaDbServer {
+/// In what they differ.
+pub(crate) trait Family:
+    std::fmt::Debug + DerefMut<Target = ServerProcess> + Send + Sync + Sized + 'static
+{
+    const SCHEME: &'static str;
+    const ALIAS: &'static str;
+    /// What ends a transaction that is idle, or the session with it.
+    const IDLE_LIMIT: &'static str;
+
+    fn launch(environment: &[(String, String)]) -> Result<Self, Cannot>;
+    fn port(&self) -> u16;
+}
+
+impl Family for MariaDbServer {
     const SCHEME: &'static str = "mariadb";
     const ALIAS: &'static str = "mysql";
-    const DATABASE: &'static str = Self::DATABASE;
+    const IDLE_LIMIT: &'static str = "idle_transaction_timeout";
+
+    fn launch(environment: &[(String, String)]) -> Result<Self, Cannot> {
+        Self::start_with(&[], environment).map_err(cannot)
+    }
+
+    fn port(&self) -> u16 {
+        Self::port(self)
+    }
+}
+
+impl Family for MySqlServer {
+    const SCHEME: &'static str = "mysql";
+    const ALIAS: &'static str = "mariadb";
+    const IDLE_LIMIT: &'static str = "wait_timeout";
+
+    fn launch(environment: &[(String, String)]) -> Result<Self, Cannot> {
+        if !environment.is_empty() {
+            return Err(Cannot::new("the server has a C library of its own, for which no clock is there"));
+        }
+        Self::start().map_err(cannot)
+    }
+
+    fn port(&self) -> u16 {
+        Self::port(self)
+    }
+}
+
+#[async_trait]
+impl<Server: Family> SqlServer for Server {
+    const SCHEME: &'static str = <Self as Family>::SCHEME;
+    const ALIAS: &'static str = <Self as Family>::ALIAS;
+    const DATABASE: &'static str = MariaDbServer::DATABASE;
     const ADMINISTRATOR: &'static str = "root";
     const CONNECTIONS: &'static str =
         "SELECT count(*) FROM information_schema.processlist WHERE user = 'locker'";
     const TRANSACTIONS: &'static str = "SELECT count(*) FROM information_schema.innodb_trx";
 
     async fn launch(environment: Vec<(String, String)>) -> Result<Self, Cannot> {
-        let start = move || Self::start_with(&[], &environment);
-        tokio::task::spawn_blocking(start).await.map_err(cannot)?.map_err(cannot)
+        let start = move || <Self as Family>::launch(&environment);
+        tokio::task::spawn_blocking(start).await.map_err(cannot)?
     }
 
     fn port(&self) -> u16 {
-        Self::port(self)
+        Family::port(self)
     }
 
     fn process(&mut self) -> &mut ServerProcess {
@@ -60,7 +106,14 @@ impl SqlServer for MariaDbServer {
     }
 
     async fn kill_clients(port: u16) -> Result<(), Cannot> {
-        Self::run(port, "KILL CONNECTION USER locker").await.map(drop)
+        let mut root = root(port).await?;
+        let clients = "SELECT CAST(id AS SIGNED) FROM information_schema.processlist WHERE user = 'locker'";
+        let clients: Vec<i64> = query_scalar(clients).fetch_all(&mut root).await.map_err(cannot)?;
+        for client in clients {
+            // It may have gone by itself.
+            let _ = root.execute(AssertSqlSafe(format!("KILL {client}"))).await;
+        }
+        Ok(())
     }
 
     async fn stranger(port: u16) -> Result<Box<dyn Any + Send>, Cannot> {
@@ -70,7 +123,10 @@ impl SqlServer for MariaDbServer {
     fn grants(table: &str) -> Vec<String> {
         vec![
             "CREATE USER IF NOT EXISTS locker@'127.0.0.1' IDENTIFIED BY 'sesame'".to_owned(),
-            format!("GRANT SELECT, INSERT, UPDATE ON {}.{table} TO locker@'127.0.0.1'", Self::DATABASE),
+            format!(
+                "GRANT SELECT, INSERT, UPDATE ON {}.{table} TO locker@'127.0.0.1'",
+                MariaDbServer::DATABASE
+            ),
         ]
     }
 
@@ -83,7 +139,7 @@ impl SqlServer for MariaDbServer {
     }
 
     fn idle_limit(limit: Duration) -> String {
-        format!("SET GLOBAL idle_transaction_timeout = {}", limit.as_secs().max(1))
+        format!("SET GLOBAL {} = {}", Self::IDLE_LIMIT, limit.as_secs().max(1))
     }
 
     fn read_only(read_only: bool) -> String {

@@ -9,7 +9,7 @@ use super::{cannot, connect};
 use async_trait::async_trait;
 use leasehold::{Config, DistributedLock, LockName, Result};
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::servers::{MariaDbServer, PostgresServer, ServerProcess};
+use leasehold_conformance::servers::{MariaDbServer, MySqlServer, PostgresServer, ServerProcess};
 use leasehold_conformance::{Administrator, Cannot, SteppedClock, Store, Subject};
 use pool::{Pool, Pooled};
 use std::any::Any;
@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub(crate) type MariaDb = Sql<MariaDbServer>;
+pub(crate) type MySql = Sql<MySqlServer>;
 pub(crate) type Postgres = Sql<PostgresServer>;
 
 /// Who uses the tables, and has no other right.

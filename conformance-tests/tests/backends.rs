@@ -16,10 +16,13 @@ fn main() -> ExitCode {
         Box::new(Sqlite),
         Box::new(Redis),
         Box::new(MariaDb::lease("mariadb")),
+        Box::new(MariaDb::for_update("mariadb-for-update")),
         Box::new(Postgres::lease("postgres")),
+        Box::new(Postgres::for_update("postgres-for-update")),
     ];
     if std::env::var_os(MySqlServer::FOLDER).is_some() {
         subjects.push(Box::new(MySql::lease("mysql")));
+        subjects.push(Box::new(MySql::for_update("mysql-for-update")));
     }
     leasehold_conformance::run(subjects)
 }

@@ -28,6 +28,7 @@ pub(crate) trait Family:
 {
     const SCHEME: &'static str;
     const ALIAS: &'static str;
+    const OPTIONS: &'static str;
     /// What ends a transaction that is idle, or the session with it.
     const IDLE_LIMIT: &'static str;
 
@@ -38,6 +39,7 @@ pub(crate) trait Family:
 impl Family for MariaDbServer {
     const SCHEME: &'static str = "mariadb";
     const ALIAS: &'static str = "mysql";
+    const OPTIONS: &'static str = "";
     const IDLE_LIMIT: &'static str = "idle_transaction_timeout";
 
     fn launch(environment: &[(String, String)]) -> Result<Self, Cannot> {
@@ -52,6 +54,8 @@ impl Family for MariaDbServer {
 impl Family for MySqlServer {
     const SCHEME: &'static str = "mysql";
     const ALIAS: &'static str = "mariadb";
+    /// The server takes passwords that it has not seen lately over TLS alone.
+    const OPTIONS: &'static str = "&sslmode=require";
     const IDLE_LIMIT: &'static str = "wait_timeout";
 
     fn launch(environment: &[(String, String)]) -> Result<Self, Cannot> {
@@ -70,6 +74,7 @@ impl Family for MySqlServer {
 impl<Server: Family> SqlServer for Server {
     const SCHEME: &'static str = <Self as Family>::SCHEME;
     const ALIAS: &'static str = <Self as Family>::ALIAS;
+    const OPTIONS: &'static str = <Self as Family>::OPTIONS;
     const DATABASE: &'static str = MariaDbServer::DATABASE;
     const ADMINISTRATOR: &'static str = "root";
     const CONNECTIONS: &'static str =

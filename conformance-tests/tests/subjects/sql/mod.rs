@@ -32,6 +32,8 @@ pub(crate) trait SqlServer: Debug + Send + Sync + Sized + 'static {
     const ALIAS: &'static str;
     const DATABASE: &'static str;
     const ADMINISTRATOR: &'static str;
+    /// What else stands in its URLs.
+    const OPTIONS: &'static str = "";
     /// Counts the connections of clients.
     const CONNECTIONS: &'static str;
     /// Counts the transactions that clients have open.
@@ -82,6 +84,11 @@ struct Running<Server> {
 impl<Server> Sql<Server> {
     pub(crate) fn lease(name: &'static str) -> Self {
         Self { name, mode: "lease", tables: &["leasehold"], pool: Arc::default() }
+    }
+
+    pub(crate) fn for_update(name: &'static str) -> Self {
+        const TABLES: &[&str] = &["leasehold_held", "leasehold_held_rows"];
+        Self { name, mode: "for-update", tables: TABLES, pool: Arc::default() }
     }
 }
 
@@ -139,7 +146,8 @@ impl<Server: SqlServer> Running<Server> {
     }
 
     fn url(&self, login: &str, place: &str, more: &str) -> String {
-        format!("{}://{login}@{place}/{}?mode={}{more}", Server::SCHEME, Server::DATABASE, self.mode)
+        let (scheme, database, options) = (Server::SCHEME, Server::DATABASE, Server::OPTIONS);
+        format!("{scheme}://{login}@{place}/{database}?mode={}{options}{more}", self.mode)
     }
 
     /// The tables, made by `leasehold init` as an administrator runs it, and the rights of who uses them.
@@ -192,6 +200,9 @@ impl<Server: SqlServer> Store for Running<Server> {
     }
 
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
+        if self.tables.len() > 1 {
+            return Err(Cannot::new("the row of a held lock is locked: nobody can delete it"));
+        }
         match Server::delete(self.port(), self.tables[0], name.as_str().as_bytes()).await? {
             1 => Ok(()),
             _ => Err(Cannot::new(format!("there is no row {name:?}"))),

@@ -33,6 +33,7 @@ async fn status(client: &Client, name: &LockName) -> Result<Option<LockStatus>, 
 async fn loser_that_gives_up_frees_nobodys_lock(cx: &Context) -> Verdict {
     let (holder, loser, name) = (cx.client().await?, cx.client().await?, cx.name());
     let guard = holder.take(&name, &cx.options()).await?;
+    cx.warm_up(&loser).await?;
     let short = AcquireOptions::new().with_wait(Duration::from_millis(150));
     ensure_kind(loser.acquire_with(&name, &short).await, ErrorKind::TimedOut, "the loser")?;
     drop(tokio::time::timeout(Duration::from_millis(150), loser.acquire_with(&name, &cx.options())).await);

@@ -49,6 +49,8 @@
 //! * Deleting or replacing the file, or `-wal` or `-shm`, while locks are held. It is noticed with the next use, and the
 //!   holder is told by its next renewal; meanwhile another process may have been granted the lock. Its token is larger.
 
+#[cfg(feature = "_server")]
+mod for_update;
 #[cfg(feature = "_store")]
 mod lease;
 #[cfg(feature = "mysql")]
@@ -119,15 +121,19 @@ fn open_server(
     target: Arc<server::Target>,
     namespace: &Namespace,
 ) -> Arc<dyn LockBackend> {
-    let table = server::Table { name: target.table.clone(), columns: dialect.columns() };
     let (name, mode) = (target.name, target.mode);
-    let server = server::Server::new(dialect, target, vec![table]);
+    let tables = match mode {
+        server::Mode::Lease | server::Mode::Optimistic => vec![dialect.lease_table(target.table.clone())],
+        server::Mode::ForUpdate => for_update::HeldRow::tables(&*dialect, &target),
+    };
+    let server = server::Server::new(dialect, target, tables);
     match mode {
         server::Mode::Lease => {
             let semantics = server::of_leases(name, mode.as_str());
             Arc::new(RowLease::new(lease::ServerTable::new(server, namespace, semantics)))
         }
-        _ => todo!(),
+        server::Mode::ForUpdate => Arc::new(for_update::HeldRow::new(server, namespace)),
+        server::Mode::Optimistic => todo!(),
     }
 }
 

@@ -5,7 +5,8 @@ use crate::proxy::Proxy;
 use crate::subject::{Cannot, Store, Subject};
 use crate::worker::Worker;
 use leasehold_core::{
-    AcquireOptions, DistributedLock, Error, ErrorKind, LockAdmin, LockGuard, LockName, Reach, Semantics, Wait,
+    AcquireOptions, DistributedLock, Error, ErrorKind, HoldKind, LockAdmin, LockGuard, LockName, Reach,
+    Semantics, Wait,
 };
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -81,6 +82,27 @@ impl Context {
 
     pub(crate) async fn semantics(&self) -> Result<Semantics, Stop> {
         Ok(self.client().await?.semantics().clone())
+    }
+
+    /// Waits until a hold that nobody renews is over in the store as well. Stores whose holds are connections end those
+    /// that are silent, and may count that in whole seconds.
+    pub(crate) async fn until_over(&self) -> Verdict {
+        let more = match self.semantics().await?.hold {
+            HoldKind::Connection => Duration::from_secs(1) + self.slack() / 5,
+            _ => Duration::from_millis(20),
+        };
+        tokio::time::sleep(self.ttl() + more).await;
+        Ok(())
+    }
+
+    /// Skips a case that cuts connections under a holder, where a hold is a connection.
+    pub(crate) async fn outlives_its_connection(&self) -> Verdict {
+        match self.semantics().await?.hold {
+            HoldKind::Connection => {
+                Err(Stop::Skipped("a hold here is a connection, and ends with it".to_owned()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A lock name that nobody else uses.

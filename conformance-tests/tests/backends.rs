@@ -9,5 +9,7 @@ leasehold_conformance::main!(
     subjects::Sqlite,
     subjects::Redis,
     subjects::MariaDb::lease("mariadb-lease"),
+    subjects::MariaDb::for_update("mariadb-for-update"),
     subjects::Postgres::lease("postgres-lease"),
+    subjects::Postgres::for_update("postgres-for-update"),
 );

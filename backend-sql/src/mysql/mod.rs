@@ -5,7 +5,8 @@ mod check;
 mod codes;
 
 use crate::server::{
-    Answer, Column, Dialect, Encryption, Found, Kind, Link, Meaning, Statement, TableName, Target, Value,
+    Answer, Column, Dialect, Encryption, ForUpdate, Found, Kind, Link, Meaning, Statement, Table, TableName,
+    Target, Value,
 };
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
@@ -16,12 +17,32 @@ use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, Executor, MySql, Row};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) const PORT: u16 = 3306;
 
 /// The rows of information_schema have upper-case names in MySQL and what was asked for in MariaDB: all are by place.
 const COLUMNS_OF: &str = include_str!("columns.sql");
 const TABLE_OF: &str = include_str!("table.sql");
+
+/// The columns of the tables, as `columns.sql` finds them.
+const LEASE: &[(&str, &str)] = &[
+    ("name", "varbinary(640) not null"),
+    ("owner", "binary(16)"),
+    ("token", "bigint not null"),
+    ("ends_at", "bigint not null"),
+    ("acquired_at", "bigint not null"),
+    ("version", "bigint not null"),
+    ("holder", "varchar(1024) utf8mb4_bin not null"),
+];
+const HOLDERS: &[(&str, &str)] = &[
+    ("name", "varbinary(640) not null"),
+    ("owner", "binary(16)"),
+    ("token", "bigint not null"),
+    ("acquired_at", "bigint not null"),
+    ("connection", "bigint not null"),
+    ("holder", "varchar(1024) utf8mb4_bin not null"),
+];
 
 /// MySQL from 8.0, MariaDB from 10.6 on.
 #[derive(Debug)]
@@ -117,20 +138,37 @@ impl Dialect for MySqlDialect {
         include_str!("acquire.sql")
     }
 
-    fn schema(&self) -> &'static str {
-        include_str!("schema.sql")
+    fn lease_table(&self, name: TableName) -> Table {
+        Table { name, schema: include_str!("schema.sql"), columns: LEASE }
     }
 
-    fn columns(&self) -> &'static [(&'static str, &'static str)] {
-        &[
-            ("name", "varbinary(640) not null"),
-            ("owner", "binary(16)"),
-            ("token", "bigint not null"),
-            ("ends_at", "bigint not null"),
-            ("acquired_at", "bigint not null"),
-            ("version", "bigint not null"),
-            ("holder", "varchar(1024) utf8mb4_bin not null"),
+    fn for_update(&self) -> ForUpdate {
+        ForUpdate {
+            make_row: include_str!("make_row.sql"),
+            lock_now: include_str!("lock_now.sql"),
+            lock: include_str!("lock.sql"),
+            enter: include_str!("enter.sql"),
+        }
+    }
+
+    fn for_update_tables(&self, holders: TableName, rows: TableName) -> [Table; 2] {
+        [
+            Table { name: holders, schema: include_str!("schema_holders.sql"), columns: HOLDERS },
+            Table { name: rows, schema: include_str!("schema_rows.sql"), columns: &LEASE[..1] },
         ]
+    }
+
+    /// Whole seconds, rounded up: the holder must know that it is over before the server ends it. MariaDB counts what is
+    /// idle in a transaction. MySQL, whose comment begins with its version, knows only connections that are idle.
+    fn begin(&self, idle: Duration) -> String {
+        let seconds = idle.as_millis().div_ceil(1000);
+        format!(
+            "SET SESSION autocommit = 0 /*M! , idle_transaction_timeout = {seconds} */ /*!80000 , wait_timeout = {seconds} */"
+        )
+    }
+
+    fn end_connection(&self, number: i64) -> String {
+        format!("KILL CONNECTION {number}")
     }
 
     async fn look_at(&self, link: &mut dyn Link, table: &TableName) -> sqlx::Result<Option<Found>> {

@@ -4,7 +4,8 @@ mod check;
 mod codes;
 
 use crate::server::{
-    Answer, Column, Dialect, Encryption, Found, Kind, Link, Meaning, Statement, TableName, Target, Value,
+    Answer, Column, Dialect, Encryption, ForUpdate, Found, Kind, Link, Meaning, Statement, Table, TableName,
+    Target, Value,
 };
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
@@ -15,11 +16,31 @@ use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, Executor, Postgres, Row};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) const PORT: u16 = 5432;
 
 const COLUMNS_OF: &str = include_str!("columns.sql");
 const TABLE_OF: &str = include_str!("table.sql");
+
+/// The columns of the tables, as `columns.sql` finds them.
+const LEASE: &[(&str, &str)] = &[
+    ("name", "bytea not null"),
+    ("owner", "bytea"),
+    ("token", "bigint not null"),
+    ("ends_at", "bigint not null"),
+    ("acquired_at", "bigint not null"),
+    ("version", "bigint not null"),
+    ("holder", "text not null"),
+];
+const HOLDERS: &[(&str, &str)] = &[
+    ("name", "bytea not null"),
+    ("owner", "bytea"),
+    ("token", "bigint not null"),
+    ("acquired_at", "bigint not null"),
+    ("connection", "bigint not null"),
+    ("holder", "text not null"),
+];
 
 /// PostgreSQL from 12 on.
 #[derive(Debug)]
@@ -113,20 +134,35 @@ impl Dialect for PostgresDialect {
         include_str!("acquire.sql")
     }
 
-    fn schema(&self) -> &'static str {
-        include_str!("schema.sql")
+    fn lease_table(&self, name: TableName) -> Table {
+        Table { name, schema: include_str!("schema.sql"), columns: LEASE }
     }
 
-    fn columns(&self) -> &'static [(&'static str, &'static str)] {
-        &[
-            ("name", "bytea not null"),
-            ("owner", "bytea"),
-            ("token", "bigint not null"),
-            ("ends_at", "bigint not null"),
-            ("acquired_at", "bigint not null"),
-            ("version", "bigint not null"),
-            ("holder", "text not null"),
+    fn for_update(&self) -> ForUpdate {
+        ForUpdate {
+            make_row: include_str!("make_row.sql"),
+            lock_now: include_str!("lock_now.sql"),
+            lock: include_str!("lock.sql"),
+            enter: include_str!("enter.sql"),
+        }
+    }
+
+    fn for_update_tables(&self, holders: TableName, rows: TableName) -> [Table; 2] {
+        [
+            Table { name: holders, schema: include_str!("schema_holders.sql"), columns: HOLDERS },
+            Table { name: rows, schema: include_str!("schema_rows.sql"), columns: &LEASE[..1] },
         ]
+    }
+
+    fn begin(&self, idle: Duration) -> String {
+        format!("BEGIN; SET LOCAL idle_in_transaction_session_timeout = {}", idle.as_millis())
+    }
+
+    fn end_connection(&self, number: i64) -> String {
+        format!(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+             WHERE pid = {number} AND application_name = 'leasehold' AND usename = current_user"
+        )
     }
 
     async fn look_at(&self, link: &mut dyn Link, table: &TableName) -> sqlx::Result<Option<Found>> {

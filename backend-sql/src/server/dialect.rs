@@ -4,6 +4,7 @@ use super::{Answer, Statement, TableName, Value};
 use async_trait::async_trait;
 use leasehold_core::{Error, ErrorKind, Finding, Result};
 use std::fmt;
+use std::time::Duration;
 
 /// A database system: how it is connected to, and how it speaks.
 #[async_trait]
@@ -30,17 +31,39 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// Grants a row: see `acquire.sql`.
     fn acquire(&self) -> &'static str;
 
-    /// The statement that makes the table.
-    fn schema(&self) -> &'static str;
+    /// The table of leases: one row per name that says who holds it.
+    fn lease_table(&self, name: TableName) -> Table;
 
-    /// The columns that [`schema`](Self::schema) makes, as [`look_at`](Self::look_at) finds them.
-    fn columns(&self) -> &'static [(&'static str, &'static str)];
+    /// How locks are held by transactions.
+    fn for_update(&self) -> ForUpdate;
+
+    /// The tables of locks that are held by transactions: who holds them, and the rows that are locked.
+    fn for_update_tables(&self, holders: TableName, rows: TableName) -> [Table; 2];
+
+    /// What begins a transaction that the server ends when nothing was said in it for `idle`.
+    fn begin(&self, idle: Duration) -> String;
+
+    /// What ends the connection of this number, if it is ours.
+    fn end_connection(&self, number: i64) -> String;
 
     /// What is there under this name; `None` if nothing, or nothing that we may see.
     async fn look_at(&self, link: &mut dyn Link, table: &TableName) -> sqlx::Result<Option<Found>>;
 
     /// Looks for settings that weaken what is promised.
     async fn check(&self, link: &mut dyn Link) -> sqlx::Result<Vec<Finding>>;
+}
+
+/// The statements by which transactions hold locks, each in a file of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ForUpdate {
+    /// Makes the row of a name if there is none.
+    pub(crate) make_row: &'static str,
+    /// Locks the row, or fails at once.
+    pub(crate) lock_now: &'static str,
+    /// Locks the row, and waits for it for a while.
+    pub(crate) lock: &'static str,
+    /// Enters the holder, and answers a new token.
+    pub(crate) enter: &'static str,
 }
 
 /// One connection.
@@ -102,6 +125,9 @@ impl Meaning {
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub(crate) name: TableName,
+    /// The statement that makes it.
+    pub(crate) schema: &'static str,
+    /// What [`look_at`](Dialect::look_at) is to find then.
     pub(crate) columns: &'static [(&'static str, &'static str)],
 }
 
@@ -186,7 +212,7 @@ mod tests {
     }
 
     fn difference(found: &Found) -> String {
-        let table = Table { name: TableName::default(), columns: COLUMNS };
+        let table = Table { name: TableName::default(), schema: "", columns: COLUMNS };
         table.compare(Some(found)).map_or_else(|error| error.to_string(), |()| "none".to_owned())
     }
 
@@ -211,7 +237,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_says_how_to_make_it() {
-        let table = Table { name: TableName::default(), columns: COLUMNS };
+        let table = Table { name: TableName::default(), schema: "", columns: COLUMNS };
         let error = table.compare(None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
         assert!(error.help().is_some_and(|help| help.contains("leasehold init")));

@@ -55,11 +55,6 @@ impl Failure<'_> {
                 format!("{address} ended a statement that took longer than {:?}", self.target.timeout),
                 "find out what the server is busy with; or lengthen timeout",
             ),
-            Meaning::Duplicate => (
-                ErrorKind::Unavailable,
-                format!("somebody else has just made the same row of {table}"),
-                "try again",
-            ),
             Meaning::Denied => (
                 ErrorKind::Denied,
                 format!("{address} refuses these credentials, or they may not use {table}"),
@@ -81,7 +76,7 @@ impl Failure<'_> {
                 format!("there is no such database on {address}"),
                 "name one that is there: scheme://user@host/DATABASE",
             ),
-            Meaning::Refused => (
+            Meaning::Refused | Meaning::Duplicate => (
                 ErrorKind::Misconfigured,
                 format!("{address} refused a statement"),
                 "look at the cause; is it a MySQL from 8.0, a MariaDB from 10.6, a PostgreSQL from 12 on?",

@@ -21,7 +21,7 @@ mod semantics;
 mod statement;
 mod target;
 
-pub(crate) use dialect::{Column, Dialect, Found, Link, Meaning, Table};
+pub(crate) use dialect::{Column, Dialect, ForUpdate, Found, Link, Meaning, Table};
 pub(crate) use failure::Doing;
 pub(crate) use pool::{Connection, Lane};
 pub(crate) use semantics::of_leases;
@@ -47,6 +47,8 @@ struct Shared {
     dialect: Arc<dyn Dialect>,
     target: Arc<Target>,
     pool: Arc<Pool>,
+    /// The connections that are kept for as long as a lock is held.
+    holding: Arc<Pool>,
     /// Set once the tables were found to be ours.
     checked: OnceCell<()>,
     tables: Vec<Table>,
@@ -59,8 +61,10 @@ const DEADLOCKS: u32 = 8;
 impl Server {
     /// The database at this target. `tables` are looked at before the first use.
     pub(crate) fn new(dialect: Arc<dyn Dialect>, target: Arc<Target>, tables: Vec<Table>) -> Self {
-        let pool = Arc::new(Pool::new(Arc::clone(&dialect), Arc::clone(&target)));
-        Self { shared: Arc::new(Shared { dialect, target, pool, checked: OnceCell::new(), tables }) }
+        let pool =
+            |most, parameter| Arc::new(Pool::new(Arc::clone(&dialect), Arc::clone(&target), most, parameter));
+        let (pool, holding) = (pool(target.connections, "connections"), pool(target.holds, "holds"));
+        Self { shared: Arc::new(Shared { dialect, target, pool, holding, checked: OnceCell::new(), tables }) }
     }
 
     pub(crate) fn dialect(&self) -> &dyn Dialect {
@@ -106,6 +110,11 @@ impl Server {
                     self.shared.pool.forget_idle();
                     repeated = true;
                 }
+                // Somebody else has just made the row that was to be made: so it is there.
+                Meaning::Duplicate => {
+                    connection.give_back();
+                    return Ok(Answer::default());
+                }
                 meaning => {
                     if meaning.leaves_the_connection_well() {
                         connection.give_back();
@@ -114,6 +123,24 @@ impl Server {
                 }
             }
         }
+    }
+
+    /// Runs a statement without parameters.
+    pub(crate) async fn tell(&self, text: &str) -> Result<()> {
+        let mut connection = self.connection(Lane::Asking).await?;
+        match tokio::time::timeout(self.shared.target.timeout, connection.link().tell(text)).await {
+            Ok(Ok(())) => {
+                connection.give_back();
+                Ok(())
+            }
+            Ok(Err(error)) => Err(self.failure(error, Doing::Ending)),
+            Err(_) => Err(no_answer(Doing::Ending, &self.shared.target)),
+        }
+    }
+
+    /// True once the tables were found to be ours.
+    pub(crate) fn is_checked(&self) -> bool {
+        self.shared.checked.get().is_some()
     }
 
     /// A connection, on which the tables have been looked at.
@@ -131,19 +158,22 @@ impl Server {
         self.shared.pool.take(Lane::Asking).await
     }
 
-    /// Runs one statement on a connection that is held for longer.
-    pub(crate) async fn ask_on(
-        &self,
-        link: &mut dyn Link,
-        doing: Doing,
-        statement: &Statement,
-        values: &[Value],
-    ) -> Result<Answer> {
-        let asked = tokio::time::timeout(self.shared.target.timeout, link.ask(statement, values)).await;
-        match asked {
-            Ok(answer) => answer.map_err(|error| self.failure(error, doing)),
-            Err(_) => Err(no_answer(doing, &self.shared.target)),
-        }
+    /// A connection to be kept for as long as a lock is held.
+    pub(crate) async fn connection_to_hold(&self) -> Result<Connection> {
+        self.shared.holding.take(Lane::Keeping).await
+    }
+
+    /// Those that are idle are as old as one that was found dead.
+    pub(crate) fn forget_idle_to_hold(&self) {
+        self.shared.holding.forget_idle();
+    }
+
+    pub(crate) fn meaning(&self, error: &sqlx::Error) -> Meaning {
+        self.shared.dialect.meaning(error)
+    }
+
+    pub(crate) fn no_answer(&self, doing: Doing) -> Error {
+        no_answer(doing, &self.shared.target)
     }
 
     /// Makes the tables that are missing, and looks at those that are there.
@@ -162,13 +192,8 @@ impl Server {
 
     /// The statements that make the tables.
     pub(crate) fn schema(&self) -> String {
-        let schema = self.shared.dialect.schema();
-        let statements = self
-            .shared
-            .tables
-            .iter()
-            .map(|table| schema.replace("{table}", &self.shared.dialect.quoted(&table.name)));
-        statements.collect::<Vec<_>>().join("\n")
+        let make = |table: &Table| table.schema.replace("{table}", &self.shared.dialect.quoted(&table.name));
+        self.shared.tables.iter().map(make).collect::<Vec<_>>().join("\n")
     }
 
     /// Looks at the tables, and at the settings of the server.
@@ -213,7 +238,7 @@ impl Server {
     }
 
     pub(crate) async fn close(&self) {
-        self.shared.pool.close().await;
+        tokio::join!(self.shared.pool.close(), self.shared.holding.close());
     }
 }
 

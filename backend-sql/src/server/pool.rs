@@ -29,6 +29,8 @@ pub(crate) enum Lane {
 pub(super) struct Pool {
     dialect: Arc<dyn Dialect>,
     target: Arc<Target>,
+    /// The most connections there may be, and the parameter of the URL that says so.
+    most: (usize, &'static str),
     idle: Mutex<Vec<Idle>>,
     all: Arc<Semaphore>,
     asking: Arc<Semaphore>,
@@ -52,14 +54,19 @@ pub(crate) struct Connection {
 }
 
 impl Pool {
-    pub(super) fn new(dialect: Arc<dyn Dialect>, target: Arc<Target>) -> Self {
-        let all = target.connections;
+    pub(super) fn new(
+        dialect: Arc<dyn Dialect>,
+        target: Arc<Target>,
+        most: usize,
+        parameter: &'static str,
+    ) -> Self {
         Self {
             dialect,
             target,
+            most: (most, parameter),
             idle: Mutex::default(),
-            all: Arc::new(Semaphore::new(all)),
-            asking: Arc::new(Semaphore::new(all.saturating_sub(1).max(1))),
+            all: Arc::new(Semaphore::new(most)),
+            asking: Arc::new(Semaphore::new(most.saturating_sub(1).max(1))),
             closed: AtomicBool::new(false),
         }
     }
@@ -94,7 +101,7 @@ impl Pool {
 
     pub(super) async fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        let (all, idle) = (self.target.connections, std::mem::take(&mut *self.idle()));
+        let (all, idle) = (self.most.0, std::mem::take(&mut *self.idle()));
         let goodbyes = async {
             for idle in idle {
                 idle.link.close().await;

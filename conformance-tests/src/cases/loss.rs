@@ -126,6 +126,7 @@ async fn guard_ends_cleanly_while_it_is_being_renewed(cx: &Context) -> Verdict {
 }
 
 async fn steady_holder_under_connection_resets_loses_nothing(cx: &Context) -> Verdict {
+    cx.outlives_its_connection().await?;
     let (name, ttl) = (cx.name(), cx.ttl() * 2);
     let (proxy, client) = cx.client_behind_proxy(ttl / 10).await?;
     let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;

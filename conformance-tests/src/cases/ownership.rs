@@ -5,7 +5,9 @@ use crate::context::{
     Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, free_within, loss_within,
 };
 use crate::proxy::{Proxy, Traffic};
-use leasehold_core::{AcquireOptions, ErrorKind, Fairness, HolderInfo, LockGuard, LockName, LockStatus};
+use leasehold_core::{
+    AcquireOptions, ErrorKind, Fairness, HoldKind, HolderInfo, LockGuard, LockName, LockStatus,
+};
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -134,7 +136,9 @@ async fn looking_shows_the_holder_and_changes_nothing(cx: &Context) -> Verdict {
             return Err(Stop::Failed("a held lock is not shown".to_owned()));
         };
         ensure!(seen.token == Some(guard.token()?), "token {:?} is shown", seen.token);
-        let ends_in = seen.ends_in.unwrap_or_default();
+        let lease = other.semantics().hold == HoldKind::Lease;
+        ensure!(lease == seen.ends_in.is_some(), "a hold that is no lease ends in {:?}", seen.ends_in);
+        let ends_in = seen.ends_in.unwrap_or(last / 2);
         ensure!(
             ends_in <= last && !ends_in.is_zero(),
             "{ends_in:?} are left after {last:?}: looking changed the lease"
@@ -146,7 +150,7 @@ async fn looking_shows_the_holder_and_changes_nothing(cx: &Context) -> Verdict {
     let fifo = other.semantics().fairness == Fairness::Fifo;
     ensure!(waiters.is_empty() || fifo, "waiters of a store without a queue: {waiters:?}");
     ensure!(guard.is_held(), "looking at a lock lost it");
-    tokio::time::sleep(cx.ttl()).await;
+    cx.until_over().await?;
     ensure!(status(&other, &name).await?.is_none(), "a lock whose lease is over is shown as held");
     Ok(())
 }
@@ -206,7 +210,7 @@ async fn interleaved_attempts_leave_one_holder_that_can_release(cx: &Context) ->
     let _over = direct.take(&name, &cx.fixed()).await?;
     let (proxy, slow) = cx.client_behind_proxy(cx.patience()).await?;
     cx.warm_up(&slow).await?;
-    tokio::time::sleep(cx.ttl() + Duration::from_millis(20)).await;
+    cx.until_over().await?;
 
     proxy.set(Traffic::HoldReplies);
     let before = proxy.reply_bytes();

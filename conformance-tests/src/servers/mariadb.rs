@@ -101,6 +101,8 @@ impl Launch for MariaDbLaunch {
         let place = |what: &str, file: &str| format!("--{what}={}", data.join(file).display());
         command.arg("--no-defaults").arg(format!("--user={}", user()));
         command.args([place("datadir", "db"), place("socket", "socket"), place("pid-file", "pid")]);
+        // Names of temporary tables are made of process numbers, which in two containers on one /tmp are the same.
+        command.arg(place("tmpdir", ""));
         command.args([&format!("--port={}", self.port), "--bind-address=127.0.0.1", "--skip-name-resolve"]);
         // Small and quick. Not flush-log-at-trx-commit=0: that loses what was committed when the process is killed,
         // where 2 has at least given it to the kernel.

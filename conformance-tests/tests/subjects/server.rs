@@ -54,6 +54,11 @@ impl<Server> Sql<Server> {
     pub(crate) const fn lease(name: &'static str) -> Self {
         Self { name, query: "mode=lease", tables: &["leasehold"], server: PhantomData }
     }
+
+    pub(crate) const fn for_update(name: &'static str) -> Self {
+        const TABLES: &[&str] = &["leasehold_held", "leasehold_held_rows"];
+        Self { name, query: "mode=for-update", tables: TABLES, server: PhantomData }
+    }
 }
 
 #[async_trait]
@@ -138,6 +143,9 @@ impl<Server: SqlServer> Store for Running<Server> {
     }
 
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
+        if self.tables.len() > 1 {
+            return Err(Cannot::new("the row of a held lock is locked: nobody can delete it"));
+        }
         match Server::delete(self.port, self.tables[0], name.as_str().as_bytes()).await? {
             1 => Ok(()),
             _ => Err(Cannot::new(format!("there is no row {name:?}"))),

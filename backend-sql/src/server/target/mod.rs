@@ -17,7 +17,7 @@ const TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Dura
 const CONNECTIONS: usize = 8;
 const CONNECTIONS_RANGE: RangeInclusive<usize> = 1..=1000;
 /// Each is a connection. Less than what servers take by default: 100 in all for PostgreSQL, 151 for MySQL.
-const HOLDS: usize = 32;
+const HOLDS: usize = 48;
 
 /// One database, and how to talk to it.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Mode {
     fn default_table(self) -> &'static str {
         match self {
             Self::Lease | Self::Optimistic => TableName::DEFAULT,
-            Self::ForUpdate => "leasehold_rows",
+            Self::ForUpdate => "leasehold_held",
         }
     }
 }

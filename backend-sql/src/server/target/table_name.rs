@@ -7,8 +7,8 @@ pub(crate) struct TableName(String);
 
 impl TableName {
     pub(crate) const DEFAULT: &str = "leasehold";
-    /// PostgreSQL cuts longer ones short, without an error.
-    const MAX_BYTES: usize = 63;
+    /// PostgreSQL cuts those longer than 63 short, without an error; `_rows` must fit behind.
+    const MAX_BYTES: usize = 58;
 
     pub(super) fn parse(name: Option<String>, default: &str) -> Result<Self> {
         let Some(name) = name else {
@@ -23,8 +23,13 @@ impl TableName {
         Err(Error::invalid(
             "table",
             format_args!("{name:?}"),
-            "begin it with a letter or _, go on with letters, digits and _, 63 in all at most",
+            "begin it with a letter or _, go on with letters, digits and _, 58 in all at most",
         ))
+    }
+
+    /// The name of a table beside this one.
+    pub(crate) fn with_suffix(&self, suffix: &str) -> Self {
+        Self(format!("{self}{suffix}"))
     }
 
     pub(crate) fn as_str(&self) -> &str {

@@ -22,7 +22,7 @@ fn a_short_url_is_enough() {
 fn the_mode_is_chosen_in_the_url_and_brings_its_table() {
     let with = |mode| target(&format!("postgres://ada@localhost/shop?mode={mode}")).unwrap();
     assert_eq!(with("for-update").mode, Mode::ForUpdate);
-    assert_eq!(with("for-update").table.as_str(), "leasehold_rows");
+    assert_eq!(with("for-update").table.as_str(), "leasehold_held");
     assert_eq!(with("optimistic").table.as_str(), "leasehold");
     assert!(target("postgres://ada@localhost/shop?mode=advisory").is_err());
 }
@@ -41,7 +41,7 @@ fn what_cannot_be_is_refused_with_the_way_out() {
     assert_eq!(problem("postgres://a@localhost/b?table=x;y"), "invalid table: \"x;y\"");
     assert_eq!(problem("postgres://a@localhost/b?socket=x"), "invalid socket: \"x\" is not absolute");
     assert!(problem("postgres://a@localhost/b?tabel=x").contains("unknown parameter \"tabel\""));
-    let long = format!("postgres://a@localhost/b?table={}", "x".repeat(64));
+    let long = format!("postgres://a@localhost/b?table={}", "x".repeat(59));
     assert!(problem(&long).starts_with("invalid table"));
 }
 

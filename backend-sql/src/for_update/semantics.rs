@@ -1,0 +1,45 @@
+use leasehold_core::{CrashBound, Fault, HoldKind, LossSignal, Outcome, Promises, Semantics, WakeUp};
+use std::time::Duration;
+
+/// How often one asks who has no place in the server's own queue.
+const ASK_EVERY: Duration = Duration::from_millis(250);
+
+/// What locked rows promise. The hold is the connection's.
+pub(super) fn semantics(backend: &'static str) -> Semantics {
+    let mut semantics = Semantics::lease(backend, "for-update", Promises::new(promise));
+    semantics.hold = HoldKind::Connection;
+    semantics.crash_bound = CrashBound::Connection;
+    semantics.loss_signal = LossSignal::Renewal;
+    semantics.wake_up = WakeUp::Push { fallback: ASK_EVERY };
+    semantics
+}
+
+fn promise(fault: Fault) -> Outcome {
+    match fault {
+        Fault::None
+        | Fault::HolderKilled
+        | Fault::HolderPaused
+        | Fault::ExecutorStarved
+        | Fault::HolderPartitioned
+        | Fault::AcquireReplyLost
+        | Fault::StorePaused
+        // No wall clock ends a hold; the token grows by the last one.
+        | Fault::StoreClockForward
+        | Fault::StoreClockBack
+        | Fault::ClientClockJumps
+        | Fault::ClientSuspended => Outcome::Holds,
+        // The lock is gone with the connection, and the holder hears of it by its next renewal. The token is on the disk.
+        Fault::StoreRestarted
+        | Fault::PowerLost
+        | Fault::ConnectionKilled
+        | Fault::RecordDeleted
+        | Fault::DataLost
+        | Fault::FailOver => Outcome::FencedOnly,
+        // Found out by the statement that locks, and refused.
+        Fault::DiskFull | Fault::Pooler => Outcome::Unavailable,
+        Fault::SplitBrain => Outcome::MayBreak,
+        Fault::MinorityDown | Fault::QuorumLost | Fault::MemoryFull | Fault::NetworkFileSystem => {
+            Outcome::NotApplicable
+        }
+    }
+}

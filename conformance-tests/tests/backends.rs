@@ -10,6 +10,8 @@ leasehold_conformance::main!(
     subjects::Redis,
     subjects::MariaDb::lease("mariadb-lease"),
     subjects::MariaDb::for_update("mariadb-for-update"),
+    subjects::MariaDb::optimistic("mariadb-optimistic"),
     subjects::Postgres::lease("postgres-lease"),
     subjects::Postgres::for_update("postgres-for-update"),
+    subjects::Postgres::optimistic("postgres-optimistic"),
 );

@@ -55,6 +55,10 @@ impl<Server> Sql<Server> {
         Self { name, query: "mode=lease", tables: &["leasehold"], server: PhantomData }
     }
 
+    pub(crate) const fn optimistic(name: &'static str) -> Self {
+        Self { name, query: "mode=optimistic", tables: &["leasehold"], server: PhantomData }
+    }
+
     pub(crate) const fn for_update(name: &'static str) -> Self {
         const TABLES: &[&str] = &["leasehold_held", "leasehold_held_rows"];
         Self { name, query: "mode=for-update", tables: TABLES, server: PhantomData }

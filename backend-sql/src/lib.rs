@@ -55,6 +55,8 @@ mod for_update;
 mod lease;
 #[cfg(feature = "mysql")]
 mod mysql;
+#[cfg(feature = "_server")]
+mod optimistic;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "_server")]
@@ -127,13 +129,13 @@ fn open_server(
         server::Mode::ForUpdate => for_update::HeldRow::tables(&*dialect, &target),
     };
     let server = server::Server::new(dialect, target, tables);
+    let semantics = server::of_leases(name, mode.as_str());
     match mode {
-        server::Mode::Lease => {
-            let semantics = server::of_leases(name, mode.as_str());
-            Arc::new(RowLease::new(lease::ServerTable::new(server, namespace, semantics)))
-        }
+        server::Mode::Lease => Arc::new(RowLease::new(lease::ServerTable::new(server, namespace, semantics))),
         server::Mode::ForUpdate => Arc::new(for_update::HeldRow::new(server, namespace)),
-        server::Mode::Optimistic => todo!(),
+        server::Mode::Optimistic => {
+            Arc::new(RowLease::new(optimistic::OptimisticTable::new(server, namespace, semantics)))
+        }
     }
 }
 

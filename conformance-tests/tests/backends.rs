@@ -17,12 +17,15 @@ fn main() -> ExitCode {
         Box::new(Redis),
         Box::new(MariaDb::lease("mariadb")),
         Box::new(MariaDb::for_update("mariadb-for-update")),
+        Box::new(MariaDb::optimistic("mariadb-optimistic")),
         Box::new(Postgres::lease("postgres")),
         Box::new(Postgres::for_update("postgres-for-update")),
+        Box::new(Postgres::optimistic("postgres-optimistic")),
     ];
     if std::env::var_os(MySqlServer::FOLDER).is_some() {
         subjects.push(Box::new(MySql::lease("mysql")));
         subjects.push(Box::new(MySql::for_update("mysql-for-update")));
+        subjects.push(Box::new(MySql::optimistic("mysql-optimistic")));
     }
     leasehold_conformance::run(subjects)
 }

@@ -12,7 +12,7 @@ mod table;
 
 pub(crate) use row::{Row, Standing};
 #[cfg(feature = "_server")]
-pub(crate) use server_table::ServerTable;
+pub(crate) use server_table::{ServerTable, read_row};
 pub(crate) use table::{Granting, LeaseTable};
 
 use async_trait::async_trait;

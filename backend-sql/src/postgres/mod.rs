@@ -134,6 +134,10 @@ impl Dialect for PostgresDialect {
         include_str!("acquire.sql")
     }
 
+    fn make_lease_row(&self) -> &'static str {
+        include_str!("make_lease_row.sql")
+    }
+
     fn lease_table(&self, name: TableName) -> Table {
         Table { name, schema: include_str!("schema.sql"), columns: LEASE }
     }

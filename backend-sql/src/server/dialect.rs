@@ -31,6 +31,9 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// Grants a row: see `acquire.sql`.
     fn acquire(&self) -> &'static str;
 
+    /// Makes a row of the table of leases that nobody holds.
+    fn make_lease_row(&self) -> &'static str;
+
     /// The table of leases: one row per name that says who holds it.
     fn lease_table(&self, name: TableName) -> Table;
 

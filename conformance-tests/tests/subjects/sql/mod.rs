@@ -86,6 +86,10 @@ impl<Server> Sql<Server> {
         Self { name, mode: "lease", tables: &["leasehold"], pool: Arc::default() }
     }
 
+    pub(crate) fn optimistic(name: &'static str) -> Self {
+        Self { name, mode: "optimistic", tables: &["leasehold"], pool: Arc::default() }
+    }
+
     pub(crate) fn for_update(name: &'static str) -> Self {
         const TABLES: &[&str] = &["leasehold_held", "leasehold_held_rows"];
         Self { name, mode: "for-update", tables: TABLES, pool: Arc::default() }

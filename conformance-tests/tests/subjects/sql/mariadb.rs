@@ -115,8 +115,10 @@ impl<Server: Family> SqlServer for Server {
         let clients = "SELECT CAST(id AS SIGNED) FROM information_schema.processlist WHERE user = 'locker'";
         let clients: Vec<i64> = query_scalar(clients).fetch_all(&mut root).await.map_err(cannot)?;
         for client in clients {
-            // It may have gone by itself.
-            let _ = root.execute(AssertSqlSafe(format!("KILL {client}"))).await;
+            // Until it is gone, or has gone by itself: it would go on with what it was asked before.
+            while root.execute(AssertSqlSafe(format!("KILL {client}"))).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
         }
         Ok(())
     }

@@ -56,7 +56,8 @@ impl SqlServer for PostgresServer {
     }
 
     async fn kill_clients(port: u16) -> Result<(), Cannot> {
-        let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'locker'";
+        // Waits until they are gone, for 5 s at most each: they would go on with what they were asked before.
+        let kill = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = 'locker'";
         Self::run(port, kill).await.map(drop)
     }
 

@@ -70,4 +70,10 @@ pub trait Administrator: fmt::Debug + Send + Sync + 'static {
         let _ = seconds;
         Err(Cannot::new("the clock of the store cannot be set"))
     }
+
+    /// Leaves no room for what the store wants to write; or makes room again, and starts the store anew if it died of it.
+    async fn fill_disk(&self, full: bool) -> Done {
+        let _ = full;
+        Err(Cannot::new("the store's disk cannot be filled"))
+    }
 }

@@ -15,6 +15,7 @@ pub(super) const CASES: &[Case] = cases![
     P06 isolation_level_of_the_server_decides_nothing,
     P15 time_zone_of_a_session_decides_nothing,
     P16 no_connection_left_is_said_in_time,
+    P17 full_disk_grants_nothing_twice,
 ];
 
 /// Beyond one for each statement under way, a client may have one to listen and one on its way out.
@@ -225,4 +226,23 @@ async fn no_connection_left_is_said_in_time(cx: &Context) -> Verdict {
     tokio::time::sleep(Duration::from_millis(100)).await;
     ensure_held(&late, &name, "once there are connections again").await?;
     Ok(guard.release().await?)
+}
+
+/// Whoever holds goes on, or hears in time that it lost; nobody is let in beside him; and once there is room, all is well.
+async fn full_disk_grants_nothing_twice(cx: &Context) -> Verdict {
+    let administrator = cx.store().administrator()?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    let token = guard.token()?;
+    cx.warm_up(&other).await?;
+    administrator.fill_disk(true).await?;
+    let (start, wait) = (Instant::now(), cx.ttl() * 2);
+    let outcome = other.acquire_with(&name, &cx.options().with_wait(wait)).await;
+    ensure!(start.elapsed() <= wait + cx.slack(), "it gave up only after {:?}", start.elapsed());
+    ensure!(outcome.is_err() || !guard.is_held(), "two holders, for want of room on a disk");
+    drop((outcome, guard));
+    administrator.fill_disk(false).await?;
+    let next = client.take(&name, &cx.options()).await?;
+    ensure!(next.token()? > token, "token {} after {token}, over a full disk", next.token()?);
+    Ok(next.release().await?)
 }

@@ -1,5 +1,6 @@
 use super::StartError;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::io::Errno;
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, kill_process_group, prlimit};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -81,6 +82,26 @@ impl ServerProcess {
     /// Lets it go on.
     pub fn resume(&self) {
         self.signal(Signal::CONT);
+    }
+
+    /// Leaves no room for anything that it wants to write to a file, as a full disk does. Some servers die of it; a restart
+    /// makes room again.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not let this process limit the server.
+    pub fn fill_disk(&self) -> Result<(), StartError> {
+        let parent = self.child.as_ref().and_then(|child| Pid::from_raw(i32::try_from(child.id()).ok()?));
+        let children = self.child.as_ref().map(children).unwrap_or_default();
+        for pid in parent.into_iter().chain(children) {
+            let nothing = Rlimit { current: Some(0), maximum: None };
+            match prlimit(Some(pid), Resource::Fsize, nothing) {
+                // A child may have ended meanwhile.
+                Ok(_) | Err(Errno::SRCH) => {}
+                Err(error) => return Err(StartError::new(format!("cannot limit process {pid:?}: {error}"))),
+            }
+        }
+        Ok(())
     }
 
     /// Starts it again, with the data it has written or with none.

@@ -53,6 +53,12 @@ impl<Server: SqlServer> Administrator for Running<Server> {
         Server::kill_clients(self.port()).await
     }
 
+    async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
+        let mut server = self.harmed();
+        let process = server.process();
+        if full { process.fill_disk() } else { process.restart(true) }.map_err(cannot)
+    }
+
     async fn step_clock(&self, seconds: i64) -> Result<(), Cannot> {
         let running_on_it = {
             let clock = self.clock();

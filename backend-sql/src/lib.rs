@@ -49,6 +49,7 @@
 //! * Deleting or replacing the file, or `-wal` or `-shm`, while locks are held. It is noticed with the next use, and the
 //!   holder is told by its next renewal; meanwhile another process may have been granted the lock. Its token is larger.
 
+mod fenced;
 #[cfg(feature = "_server")]
 mod for_update;
 #[cfg(feature = "_store")]
@@ -64,6 +65,7 @@ mod server;
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
 mod sqlite;
 
+pub use fenced::{FencedWrite, Parameters};
 #[cfg(feature = "_store")]
 pub use lease::RowLease;
 
@@ -128,8 +130,8 @@ fn open_server(
         server::Mode::Lease | server::Mode::Optimistic => vec![dialect.lease_table(target.table.clone())],
         server::Mode::ForUpdate => for_update::HeldRow::tables(&*dialect, &target),
     };
+    let semantics = server::of_leases(name, mode.as_str(), dialect.leases().want.is_some());
     let server = server::Server::new(dialect, target, tables);
-    let semantics = server::of_leases(name, mode.as_str());
     match mode {
         server::Mode::Lease => Arc::new(RowLease::new(lease::ServerTable::new(server, namespace, semantics))),
         server::Mode::ForUpdate => Arc::new(for_update::HeldRow::new(server, namespace)),

@@ -5,8 +5,8 @@ mod check;
 mod codes;
 
 use crate::server::{
-    Answer, Column, Dialect, Encryption, ForUpdate, Found, Kind, Link, Meaning, Statement, Table, TableName,
-    Target, Value,
+    Answer, Bell, Column, Dialect, Encryption, ForUpdate, Found, Kind, Leases, Link, Meaning, Statement,
+    Table, TableName, Target, Value,
 };
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
@@ -134,12 +134,19 @@ impl Dialect for MySqlDialect {
         format!("`{table}`")
     }
 
-    fn acquire(&self) -> &'static str {
-        include_str!("acquire.sql")
+    fn leases(&self) -> Leases {
+        Leases {
+            acquire: include_str!("acquire.sql"),
+            release: include_str!("release.sql"),
+            end_grant: include_str!("end_grant.sql"),
+            make_row: include_str!("make_lease_row.sql"),
+            want: None,
+        }
     }
 
-    fn make_lease_row(&self) -> &'static str {
-        include_str!("make_lease_row.sql")
+    /// Nothing here tells anybody anything without a connection that does nothing else.
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        None
     }
 
     fn lease_table(&self, name: TableName) -> Table {

@@ -35,7 +35,7 @@ impl OptimisticTable {
     pub(crate) fn new(server: Server, namespace: &Namespace, semantics: Semantics) -> Self {
         let (dialect, table) = (server.dialect(), &server.target().table);
         Self {
-            make_row: Statement::new(dialect.make_lease_row(), dialect, table),
+            make_row: Statement::new(dialect.leases().make_row, dialect, table),
             read: Statement::new(include_str!("read.sql"), dialect, table),
             take: Statement::new(include_str!("take.sql"), dialect, table),
             leases: ServerTable::new(server.clone(), namespace, semantics),

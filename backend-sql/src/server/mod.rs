@@ -14,6 +14,7 @@
 //! server's own time limits; and statements are few, fixed and never closed, because it is a message without an answer,
 //! such as the closing of a statement, that makes the next one wait for the peer's delayed acknowledgement.
 
+mod bell;
 mod dialect;
 mod failure;
 mod pool;
@@ -21,7 +22,8 @@ mod semantics;
 mod statement;
 mod target;
 
-pub(crate) use dialect::{Column, Dialect, ForUpdate, Found, Link, Meaning, Table};
+pub(crate) use bell::{Bell, Ear};
+pub(crate) use dialect::{Column, Dialect, ForUpdate, Found, Leases, Link, Meaning, Table};
 pub(crate) use failure::Doing;
 pub(crate) use pool::{Connection, Lane};
 pub(crate) use semantics::of_leases;

@@ -21,7 +21,6 @@ use std::time::Duration;
 
 pub(crate) const PORT: u16 = 3306;
 
-/// The rows of information_schema have upper-case names in MySQL and what was asked for in MariaDB: all are by place.
 const COLUMNS_OF: &str = include_str!("columns.sql");
 const TABLE_OF: &str = include_str!("table.sql");
 
@@ -169,12 +168,15 @@ impl Dialect for MySqlDialect {
         ]
     }
 
+    /// In READ COMMITTED, where looking for a row that is not there locks nothing: else all who meet at a new name would lock
+    /// the gap, and nobody could make the row.
+    ///
     /// Whole seconds, rounded up: the holder must know that it is over before the server ends it. MariaDB counts what is
     /// idle in a transaction. MySQL, whose comment begins with its version, knows only connections that are idle.
     fn begin(&self, idle: Duration) -> String {
         let seconds = idle.as_millis().div_ceil(1000);
         format!(
-            "SET SESSION autocommit = 0 /*M! , idle_transaction_timeout = {seconds} */ /*!80000 , wait_timeout = {seconds} */"
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION autocommit = 0 /*M! , idle_transaction_timeout = {seconds} */ /*!80000 , wait_timeout = {seconds} */"
         )
     }
 

@@ -78,7 +78,7 @@ impl LeaseTable for OptimisticTable {
         let name = self.namespace().stored(claim.name().as_str()).into_bytes();
         let Some(read) = self.read(&name).await? else {
             // Made free, so that there is a version to compare with. If somebody else makes it first, so much the better.
-            self.server.ask(Lane::Asking, Doing::Keeping, &self.make_row, &[Value::bytes(name)]).await?;
+            self.server.ask(Lane::Asking, Doing::Making, &self.make_row, &[Value::bytes(name)]).await?;
             return Ok(Granting::Refused(None));
         };
         let token = match read.row.standing {

@@ -13,6 +13,7 @@ pub(crate) trait Bell: fmt::Debug + Send + Sync {
 pub(crate) struct Ear(tokio::sync::watch::Receiver<u64>);
 
 impl Ear {
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only PostgreSQL can ring"))]
     pub(crate) fn new(rings: tokio::sync::watch::Receiver<u64>) -> Self {
         Self(rings)
     }

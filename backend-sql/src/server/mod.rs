@@ -22,7 +22,9 @@ mod semantics;
 mod statement;
 mod target;
 
-pub(crate) use bell::{Bell, Ear};
+pub(crate) use bell::Bell;
+#[cfg(feature = "postgres")]
+pub(crate) use bell::Ear;
 pub(crate) use dialect::{Column, Dialect, ForUpdate, Found, Leases, Link, Meaning, Table};
 pub(crate) use failure::Doing;
 pub(crate) use pool::{Connection, Lane};
@@ -107,13 +109,15 @@ impl Server {
                     connection.give_back();
                     tokio::time::sleep(jitter(deadlocks)).await;
                 }
-                Meaning::Broken if connection.was_idle() && !repeated && doing != Doing::Ending => {
+                Meaning::Broken | Meaning::Ended
+                    if connection.was_idle() && !repeated && doing != Doing::Ending =>
+                {
                     // The others have been idle for as long.
                     self.shared.pool.forget_idle();
                     repeated = true;
                 }
-                // Somebody else has just made the row that was to be made: so it is there.
-                Meaning::Duplicate => {
+                // Somebody else has just made the row that was to be made, and may even have locked it: so it is there.
+                Meaning::Duplicate | Meaning::Locked if doing == Doing::Making => {
                     connection.give_back();
                     return Ok(Answer::default());
                 }

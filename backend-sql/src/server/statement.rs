@@ -182,6 +182,7 @@ mod tests {
     use crate::server::Target;
     use leasehold_core::StoreUrl;
 
+    #[expect(clippy::unwrap_used, reason = "a URL that is written here")]
     fn dialects() -> [Box<dyn Dialect>; 2] {
         let url = StoreUrl::parse("any://ada@localhost/shop").unwrap();
         let target = || Arc::new(Target::of(&url, "any", 1).unwrap());

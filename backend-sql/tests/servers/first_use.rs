@@ -15,7 +15,6 @@ async fn twenty_clients_that_meet_at_a_new_name_make_one_holder() {
                     let backend =
                         server.backend(&format!("mode={mode}&connections=2&timeout=20s&connect_timeout=20s"));
                     clients.spawn(async move {
-                        // For update, the attempts of others may look like a holder for a moment, but not for ever.
                         let granted = ask(&backend, &claim(&format!("new-{round}"))).await;
                         (backend, granted)
                     });
@@ -23,7 +22,9 @@ async fn twenty_clients_that_meet_at_a_new_name_make_one_holder() {
                 let all = clients.join_all().await;
                 let holders = all.iter().filter(|(_, granted)| granted.is_some()).count();
                 assert!(holders <= 1, "{holders} holders in {mode}");
-                assert!(holders == 1 || mode == "for-update", "nobody got a free lock in {mode}");
+                // An optimistic attempt may lose to another that loses as well, and one for update is refused by a row
+                // that another has locked for a moment only. A lease is decided by one statement.
+                assert!(holders == 1 || mode != "lease", "nobody got a free lock in {mode}");
                 for (backend, _) in all {
                     backend.close().await.unwrap();
                 }

@@ -34,7 +34,7 @@ async fn one_connection_and_two_do_for_a_hundred_tasks() {
 #[tokio::test]
 async fn a_lock_that_is_a_connection_says_when_there_are_none_left() {
     for server in both().await {
-        let backend = server.backend("mode=for-update&holds=2&timeout=200ms");
+        let backend = server.backend("mode=for-update&holds=2&timeout=200ms&connections=5");
         let (one, two) = (claim("one"), claim("two"));
         granted(&backend, &one).await;
         granted(&backend, &two).await;

@@ -10,7 +10,7 @@ async fn a_release_wakes_who_waits_and_nobody_else() {
     for mode in ["lease", "optimistic"] {
         let (holder, waiter) =
             (server.backend(&format!("mode={mode}")), server.backend(&format!("mode={mode}")));
-        let (held, wanted) = (claim("a"), claim("a"));
+        let (held, wanted) = (claim(mode), claim(mode));
         granted(&holder, &held).await;
         assert!(ask(&waiter, &wanted).await.is_none());
         let waiting = tokio::spawn({
@@ -24,7 +24,11 @@ async fn a_release_wakes_who_waits_and_nobody_else() {
             }
         });
         // Until it has said that it waits, and some more.
-        while server.number("SELECT count(*) FROM leasehold WHERE wanted_until > 0").await == 0 {
+        while server
+            .number("SELECT count(*) FROM leasehold WHERE wanted_until > 0 AND owner IS NOT NULL")
+            .await
+            == 0
+        {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         tokio::time::sleep(Duration::from_millis(300)).await;

@@ -51,6 +51,8 @@
 //! |---|---|---|---|
 //! | Redis 7, Valkey | `redis://host:6379/0`, `redis+unix:///run/redis.sock` | `redis` | hosts |
 //! | … over TLS | `rediss://host:6380/0` | `redis`, `tls` | hosts |
+//! | MySQL, MariaDB | `mysql://user@host/database`, `mariadb://…` | `mysql` | hosts |
+//! | PostgreSQL | `postgres://user@host/database` | `postgres` | hosts |
 //! | SQLite | `sqlite:/var/lib/shop/locks.db` | `sqlite` | processes of one host |
 //! | memory | `memory:`, `memory:NAME` | none | tasks of one process |
 //!

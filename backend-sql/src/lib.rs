@@ -1,16 +1,30 @@
-//! Leasehold on SQL databases: one row per name, a lease with a fencing token in it.
+//! Leasehold on SQL databases: locks in rows, with fencing tokens.
 //!
-//! [`open`] makes a backend of a store URL; wrap it in a [`LockClient`](leasehold_core::LockClient). So far there is
-//! SQLite, for the processes of one host:
+//! [`open`] makes a backend of a store URL; wrap it in a [`LockClient`](leasehold_core::LockClient).
 //!
 //! ```no_run
 //! # fn main() -> leasehold_core::Result<()> {
 //! use leasehold_core::{LockClient, Namespace, StoreUrl};
 //!
-//! let url = StoreUrl::parse("sqlite:/var/lib/shop/locks.db")?;
+//! let url = StoreUrl::parse("postgres://locker@localhost/shop?mode=lease")?;
 //! let locks = LockClient::new(leasehold_sql::open(&url, &Namespace::default())?);
 //! # drop(locks); Ok(()) }
 //! ```
+//!
+//! | scheme | feature | modes |
+//! |---|---|---|
+//! | `mysql`, `mariadb` | `mysql` | `lease`, `for-update`, `optimistic` |
+//! | `postgres`, `postgresql` | `postgres` | `lease`, `for-update`, `optimistic` |
+//! | `sqlite` | `sqlite` | leases |
+//!
+//! The features bring no TLS; `tls` does. A table of yours is fenced by [`FencedWrite`].
+//!
+//! # Servers
+//!
+//! A row per name, granted by one statement (`lease`), by a row lock that an open transaction holds (`for-update`), or by
+//! comparing a version (`optimistic`). The parameters of the URL, the rights and what is not promised are in the guide
+//! `docs/sql.md` of the repository. The tables are made by [`init`](leasehold_core::LockAdmin::init), not by the first
+//! use: the rights that are needed for locking are `SELECT`, `INSERT` and `UPDATE`, and nothing is ever deleted.
 //!
 //! # SQLite
 //!
@@ -49,6 +63,7 @@
 //! * Deleting or replacing the file, or `-wal` or `-shm`, while locks are held. It is noticed with the next use, and the
 //!   holder is told by its next renewal; meanwhile another process may have been granted the lock. Its token is larger.
 
+mod fenced;
 #[cfg(feature = "_server")]
 mod for_update;
 #[cfg(feature = "_store")]
@@ -64,6 +79,7 @@ mod server;
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
 mod sqlite;
 
+pub use fenced::{FencedWrite, Parameters};
 #[cfg(feature = "_store")]
 pub use lease::RowLease;
 
@@ -128,8 +144,8 @@ fn open_server(
         server::Mode::Lease | server::Mode::Optimistic => vec![dialect.lease_table(target.table.clone())],
         server::Mode::ForUpdate => for_update::HeldRow::tables(&*dialect, &target),
     };
+    let semantics = server::of_leases(name, mode.as_str(), dialect.leases().want.is_some());
     let server = server::Server::new(dialect, target, tables);
-    let semantics = server::of_leases(name, mode.as_str());
     match mode {
         server::Mode::Lease => Arc::new(RowLease::new(lease::ServerTable::new(server, namespace, semantics))),
         server::Mode::ForUpdate => Arc::new(for_update::HeldRow::new(server, namespace)),

@@ -17,7 +17,9 @@ const LENGTH: Duration = Duration::from_secs(4);
 const HELD_FOR: Duration = Duration::from_micros(500);
 
 pub(super) async fn measure(servers: &Servers) {
-    println!("\nhand-over: release to next grant, all waiters in one process; held for {HELD_FOR:?}\n");
+    println!(
+        "\nhand-over: release to next grant; each waiter a process of its own, if not said otherwise; held for {HELD_FOR:?}\n"
+    );
     println!("| server | how | waiters | hand-overs/s | median, ms | p99, ms |");
     println!("|---|---|---|---|---|---|");
     for kind in Kind::BOTH {
@@ -33,18 +35,20 @@ pub(super) async fn measure(servers: &Servers) {
             }
             report(kind, how, waiters, play(raw).await);
             for mode in MODES {
-                let url = format!("{}{}", servers.url(kind, mode), holds(mode, waiters));
-                let client = LockClient::new(backend(&url));
-                let contenders = (0..waiters).map(|_| Contender::Client(client.clone(), None)).collect();
+                let contenders = processes(&servers.url(kind, mode), waiters, waiters);
                 report(kind, mode, waiters, play(contenders).await);
             }
+            let one = processes(&servers.url(kind, "lease"), waiters, 1);
+            report(kind, "lease, in one process", waiters, play(one).await);
         }
     }
 }
 
-/// A connection for each who waits, as the raw locks have.
-fn holds(mode: &str, waiters: usize) -> String {
-    if mode == "for-update" { format!("&holds={waiters}") } else { String::new() }
+/// So many waiters in so many processes, as far as the server can tell: clients with connections of their own.
+fn processes(url: &str, waiters: usize, processes: usize) -> Vec<Contender> {
+    let url = if processes == 1 { url.to_owned() } else { format!("{url}&connections=2&holds=2") };
+    let clients: Vec<LockClient> = (0..processes).map(|_| LockClient::new(backend(&url))).collect();
+    (0..waiters).map(|n| Contender::Client(clients[n % processes].clone(), None)).collect()
 }
 
 fn report(kind: Kind, how: &str, waiters: usize, mut gaps: Vec<f64>) {

@@ -7,8 +7,8 @@ use leasehold_core::{DistributedLockExt, LockClient, LockName};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-const WINDOW: Duration = Duration::from_millis(300);
-const ROUNDS: usize = 25;
+const WINDOW: Duration = Duration::from_millis(150);
+const ROUNDS: usize = 41;
 const TASKS: [usize; 2] = [1, 64];
 
 pub(super) async fn measure(servers: &Servers) {

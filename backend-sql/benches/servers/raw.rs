@@ -47,15 +47,20 @@ impl Raw {
                 Kind::Postgres => Link::Postgres(postgres(port).await),
             });
         }
-        let acquire = match kind {
-            Kind::MariaDb => include_str!("../../src/mysql/acquire.sql"),
-            Kind::Postgres => include_str!("../../src/postgres/acquire.sql"),
+        let (acquire, release) = match kind {
+            Kind::MariaDb => {
+                (include_str!("../../src/mysql/acquire.sql"), include_str!("../../src/mysql/release.sql"))
+            }
+            Kind::Postgres => (
+                include_str!("../../src/postgres/acquire.sql"),
+                include_str!("../../src/postgres/release.sql"),
+            ),
         };
         Self(Arc::new(Inner {
             idle: Mutex::new(idle),
             free: Semaphore::new(CONNECTIONS),
             acquire: Template::new(kind, acquire),
-            release: Template::new(kind, include_str!("../../src/lease/release.sql")),
+            release: Template::new(kind, release),
         }))
     }
 
@@ -124,6 +129,7 @@ impl Template {
     fn new(kind: Kind, template: &str) -> Self {
         let lines = template.lines().filter(|line| !line.starts_with("--"));
         let template = lines.collect::<Vec<_>>().join("\n").replace("{table}", "leasehold");
+        let template = template.replace("{channel}", "leasehold");
         let template = template.replace("{now}", match kind {
             Kind::MariaDb => "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))",
             Kind::Postgres => "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",

@@ -152,7 +152,7 @@ impl Rows {
 
     async fn make_row(&self, name: &LockName) -> Result<()> {
         let values = [self.stored(name)];
-        self.server.ask(Lane::Asking, Doing::Keeping, &self.make_row, &values).await.map(drop)
+        self.server.ask(Lane::Asking, Doing::Making, &self.make_row, &values).await.map(drop)
     }
 
     /// Enters a holder, and answers its token.

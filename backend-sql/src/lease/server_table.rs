@@ -2,10 +2,11 @@
 //! must answer a token, and there the databases differ.
 
 use super::{Granting, LeaseTable, Row, Standing};
-use crate::server::{Answer, Batch, Doing, Lane, MOST, Server, Statement, Value};
+use crate::server::{Answer, Batch, Bell, Doing, Lane, MOST, Server, Statement, Value};
 use async_trait::async_trait;
 use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, OwnerId, Result, Semantics};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// One row per name, on a server.
@@ -15,6 +16,7 @@ pub(crate) struct ServerTable {
     namespace: Namespace,
     statements: Statements,
     semantics: Semantics,
+    bell: Option<Arc<dyn Bell>>,
 }
 
 #[derive(Debug)]
@@ -25,21 +27,25 @@ struct Statements {
     end_grant: Statement,
     look: Statement,
     list: Statement,
+    want: Option<Statement>,
 }
 
 impl ServerTable {
     pub(crate) fn new(server: Server, namespace: &Namespace, semantics: Semantics) -> Self {
         let (dialect, table) = (server.dialect(), &server.target().table);
+        let leases = dialect.leases();
         let statement = |template| Statement::new(template, dialect, table);
         let statements = Statements {
-            acquire: statement(dialect.acquire()),
+            acquire: statement(leases.acquire),
             renew: Batch::new(include_str!("renew.sql"), dialect, table),
-            release: statement(include_str!("release.sql")),
-            end_grant: statement(include_str!("end_grant.sql")),
+            release: statement(leases.release),
+            end_grant: statement(leases.end_grant),
             look: statement(include_str!("look.sql")),
             list: statement(include_str!("list.sql")),
+            want: leases.want.map(statement),
         };
-        Self { server, namespace: namespace.clone(), statements, semantics }
+        let bell = dialect.bell();
+        Self { server, namespace: namespace.clone(), statements, semantics, bell }
     }
 
     fn stored(&self, name: &LockName) -> Vec<u8> {
@@ -126,14 +132,14 @@ impl LeaseTable for ServerTable {
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
         let values = [micros(linger), Value::bytes(self.stored(claim.name())), owner(claim.owner())];
         let answer = self.server.ask(Lane::Keeping, Doing::Ending, &self.statements.release, &values).await?;
-        Ok(answer.changed == 1)
+        Ok(has_ended(&answer))
     }
 
     async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
         let values = [Value::bytes(self.stored(name)), Value::int(token.get())];
         let answer =
             self.server.ask(Lane::Asking, Doing::Ending, &self.statements.end_grant, &values).await?;
-        Ok(answer.changed == 1)
+        Ok(has_ended(&answer))
     }
 
     async fn look(&self, name: &LockName) -> Result<Option<Row>> {
@@ -151,9 +157,19 @@ impl LeaseTable for ServerTable {
         answer.rows.iter().map(|values| self.row(values)).collect()
     }
 
-    /// Nobody tells: a waiter asks again at its own pace.
-    async fn changed(&self, _claim: &Claim) {
-        std::future::pending::<()>().await;
+    /// Listens first, then says that it waits: whoever gives the lock up after that is heard. Where there is no bell, a
+    /// waiter asks again at its own pace.
+    async fn changed(&self, claim: &Claim) {
+        let (Some(bell), Some(want)) = (&self.bell, &self.statements.want) else {
+            return std::future::pending().await;
+        };
+        let name = self.stored(claim.name());
+        let mut ear = bell.listen(&name).await;
+        let said = self.server.ask(Lane::Asking, Doing::Keeping, want, &[Value::bytes(name)]).await;
+        match said.map(|answer| answer.rows.first().and_then(|row| row.first()?.as_int())) {
+            Ok(Some(0)) => {}
+            _ => ear.rung().await,
+        }
     }
 
     async fn init(&self) -> Result<()> {
@@ -179,6 +195,11 @@ impl LeaseTable for ServerTable {
     fn namespace(&self) -> &Namespace {
         &self.namespace
     }
+}
+
+/// By a row, where the statement also wakes somebody; else by the number of changed rows.
+fn has_ended(answer: &Answer) -> bool {
+    !answer.rows.is_empty() || answer.changed == 1
 }
 
 fn owner(owner: OwnerId) -> Value {

@@ -19,7 +19,7 @@ pub(super) async fn check(
     let is_on = |wanted: &str| matches!(&*setting(wanted), "ON" | "1");
     let mut findings = Vec::new();
     let mut find = |severity, code, message: String, help: &str| {
-        findings.push(Finding::new(severity, code, message, help))
+        findings.push(Finding::new(severity, code, message, help));
     };
     if is_on("READ_ONLY") || is_on("INNODB_READ_ONLY") {
         find(

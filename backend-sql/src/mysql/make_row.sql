@@ -1,5 +1,6 @@
--- Makes the row of a name, in a transaction of its own. Only for a name whose row was not found: the row of a held lock
--- would have to be waited for. If somebody else makes it at the same time, it is there as well.
+-- Makes the row of a name, in a transaction of its own. Only for a name whose row was not found. If somebody else makes it
+-- at the same time, it is there as well; and if he has locked it by then, MariaDB is told not to wait for him. MySQL waits
+-- as long as the session's lock time-out allows.
 --
 -- :1 name
-INSERT INTO {table} (name) VALUES (:1);
+/*M! SET STATEMENT innodb_lock_wait_timeout = 0 FOR */ INSERT INTO {table} (name) VALUES (:1);

@@ -5,8 +5,8 @@ mod check;
 mod codes;
 
 use crate::server::{
-    Answer, Column, Dialect, Encryption, ForUpdate, Found, Kind, Link, Meaning, Statement, Table, TableName,
-    Target, Value,
+    Answer, Bell, Column, Dialect, Encryption, ForUpdate, Found, Kind, Leases, Link, Meaning, Statement,
+    Table, TableName, Target, Value,
 };
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
@@ -21,7 +21,6 @@ use std::time::Duration;
 
 pub(crate) const PORT: u16 = 3306;
 
-/// The rows of information_schema have upper-case names in MySQL and what was asked for in MariaDB: all are by place.
 const COLUMNS_OF: &str = include_str!("columns.sql");
 const TABLE_OF: &str = include_str!("table.sql");
 
@@ -134,12 +133,19 @@ impl Dialect for MySqlDialect {
         format!("`{table}`")
     }
 
-    fn acquire(&self) -> &'static str {
-        include_str!("acquire.sql")
+    fn leases(&self) -> Leases {
+        Leases {
+            acquire: include_str!("acquire.sql"),
+            release: include_str!("release.sql"),
+            end_grant: include_str!("end_grant.sql"),
+            make_row: include_str!("make_lease_row.sql"),
+            want: None,
+        }
     }
 
-    fn make_lease_row(&self) -> &'static str {
-        include_str!("make_lease_row.sql")
+    /// Nothing here tells anybody anything without a connection that does nothing else.
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        None
     }
 
     fn lease_table(&self, name: TableName) -> Table {
@@ -162,12 +168,15 @@ impl Dialect for MySqlDialect {
         ]
     }
 
+    /// In READ COMMITTED, where looking for a row that is not there locks nothing: else all who meet at a new name would lock
+    /// the gap, and nobody could make the row.
+    ///
     /// Whole seconds, rounded up: the holder must know that it is over before the server ends it. MariaDB counts what is
     /// idle in a transaction. MySQL, whose comment begins with its version, knows only connections that are idle.
     fn begin(&self, idle: Duration) -> String {
         let seconds = idle.as_millis().div_ceil(1000);
         format!(
-            "SET SESSION autocommit = 0 /*M! , idle_transaction_timeout = {seconds} */ /*!80000 , wait_timeout = {seconds} */"
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION autocommit = 0 /*M! , idle_transaction_timeout = {seconds} */ /*!80000 , wait_timeout = {seconds} */"
         )
     }
 

@@ -35,7 +35,7 @@ impl OptimisticTable {
     pub(crate) fn new(server: Server, namespace: &Namespace, semantics: Semantics) -> Self {
         let (dialect, table) = (server.dialect(), &server.target().table);
         Self {
-            make_row: Statement::new(dialect.make_lease_row(), dialect, table),
+            make_row: Statement::new(dialect.leases().make_row, dialect, table),
             read: Statement::new(include_str!("read.sql"), dialect, table),
             take: Statement::new(include_str!("take.sql"), dialect, table),
             leases: ServerTable::new(server.clone(), namespace, semantics),
@@ -78,7 +78,7 @@ impl LeaseTable for OptimisticTable {
         let name = self.namespace().stored(claim.name().as_str()).into_bytes();
         let Some(read) = self.read(&name).await? else {
             // Made free, so that there is a version to compare with. If somebody else makes it first, so much the better.
-            self.server.ask(Lane::Asking, Doing::Keeping, &self.make_row, &[Value::bytes(name)]).await?;
+            self.server.ask(Lane::Asking, Doing::Making, &self.make_row, &[Value::bytes(name)]).await?;
             return Ok(Granting::Refused(None));
         };
         let token = match read.row.standing {

@@ -18,7 +18,7 @@ pub(super) async fn check(
     };
     let mut findings = Vec::new();
     let mut find = |severity, code, message: &str, help: &str| {
-        findings.push(Finding::new(severity, code, message, help))
+        findings.push(Finding::new(severity, code, message, help));
     };
     if setting("in_recovery") == "true" {
         find(

@@ -1,11 +1,12 @@
 //! PostgreSQL.
 
+mod bell;
 mod check;
 mod codes;
 
 use crate::server::{
-    Answer, Column, Dialect, Encryption, ForUpdate, Found, Kind, Link, Meaning, Statement, Table, TableName,
-    Target, Value,
+    Answer, Bell, Column, Dialect, Encryption, ForUpdate, Found, Kind, Leases, Link, Meaning, Statement,
+    Table, TableName, Target, Value,
 };
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
@@ -31,6 +32,7 @@ const LEASE: &[(&str, &str)] = &[
     ("ends_at", "bigint not null"),
     ("acquired_at", "bigint not null"),
     ("version", "bigint not null"),
+    ("wanted_until", "bigint not null"),
     ("holder", "text not null"),
 ];
 const HOLDERS: &[(&str, &str)] = &[
@@ -130,12 +132,18 @@ impl Dialect for PostgresDialect {
         format!("\"{table}\"")
     }
 
-    fn acquire(&self) -> &'static str {
-        include_str!("acquire.sql")
+    fn leases(&self) -> Leases {
+        Leases {
+            acquire: include_str!("acquire.sql"),
+            release: include_str!("release.sql"),
+            end_grant: include_str!("end_grant.sql"),
+            make_row: include_str!("make_lease_row.sql"),
+            want: Some(include_str!("want.sql")),
+        }
     }
 
-    fn make_lease_row(&self) -> &'static str {
-        include_str!("make_lease_row.sql")
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        Some(Arc::new(bell::PgBell::new(Arc::clone(&self.target))))
     }
 
     fn lease_table(&self, name: TableName) -> Table {

@@ -1,9 +1,10 @@
 //! What the databases say differently.
 
-use super::{Answer, Statement, TableName, Value};
+use super::{Answer, Bell, Statement, TableName, Value};
 use async_trait::async_trait;
 use leasehold_core::{Error, ErrorKind, Finding, Result};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A database system: how it is connected to, and how it speaks.
@@ -28,11 +29,11 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// A name as it stands in a statement.
     fn quoted(&self, table: &TableName) -> String;
 
-    /// Grants a row: see `acquire.sql`.
-    fn acquire(&self) -> &'static str;
+    /// The statements of leases in which the databases differ.
+    fn leases(&self) -> Leases;
 
-    /// Makes a row of the table of leases that nobody holds.
-    fn make_lease_row(&self) -> &'static str;
+    /// What tells waiters that a lease was given up, if the database can.
+    fn bell(&self) -> Option<Arc<dyn Bell>>;
 
     /// The table of leases: one row per name that says who holds it.
     fn lease_table(&self, name: TableName) -> Table;
@@ -54,6 +55,21 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
 
     /// Looks for settings that weaken what is promised.
     async fn check(&self, link: &mut dyn Link) -> sqlx::Result<Vec<Finding>>;
+}
+
+/// The statements of leases, each in a file of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leases {
+    /// Grants a row, and answers its token.
+    pub(crate) acquire: &'static str,
+    /// Ends the lease of an owner.
+    pub(crate) release: &'static str,
+    /// Ends one grant, whoever holds it.
+    pub(crate) end_grant: &'static str,
+    /// Makes a row that nobody holds.
+    pub(crate) make_row: &'static str,
+    /// Says that somebody waits; where there is a bell.
+    pub(crate) want: Option<&'static str>,
 }
 
 /// The statements by which transactions hold locks, each in a file of its own.

@@ -11,6 +11,8 @@ pub(crate) enum Doing {
     Looking,
     /// Writes what may be written again: a grant, a renewal.
     Keeping,
+    /// Makes a row, if nobody else has.
+    Making,
     /// Ends something, which cannot be ended again.
     Ending,
 }
@@ -105,6 +107,6 @@ pub(super) fn no_answer(doing: Doing, target: &Target) -> Error {
 fn unknown_if(doing: Doing) -> ErrorKind {
     match doing {
         Doing::Looking => ErrorKind::Unavailable,
-        Doing::Keeping | Doing::Ending => ErrorKind::Indeterminate,
+        Doing::Keeping | Doing::Making | Doing::Ending => ErrorKind::Indeterminate,
     }
 }

@@ -14,6 +14,7 @@
 //! server's own time limits; and statements are few, fixed and never closed, because it is a message without an answer,
 //! such as the closing of a statement, that makes the next one wait for the peer's delayed acknowledgement.
 
+mod bell;
 mod dialect;
 mod failure;
 mod pool;
@@ -21,7 +22,10 @@ mod semantics;
 mod statement;
 mod target;
 
-pub(crate) use dialect::{Column, Dialect, ForUpdate, Found, Link, Meaning, Table};
+pub(crate) use bell::Bell;
+#[cfg(feature = "postgres")]
+pub(crate) use bell::Ear;
+pub(crate) use dialect::{Column, Dialect, ForUpdate, Found, Leases, Link, Meaning, Table};
 pub(crate) use failure::Doing;
 pub(crate) use pool::{Connection, Lane};
 pub(crate) use semantics::of_leases;
@@ -105,13 +109,15 @@ impl Server {
                     connection.give_back();
                     tokio::time::sleep(jitter(deadlocks)).await;
                 }
-                Meaning::Broken if connection.was_idle() && !repeated && doing != Doing::Ending => {
+                Meaning::Broken | Meaning::Ended
+                    if connection.was_idle() && !repeated && doing != Doing::Ending =>
+                {
                     // The others have been idle for as long.
                     self.shared.pool.forget_idle();
                     repeated = true;
                 }
-                // Somebody else has just made the row that was to be made: so it is there.
-                Meaning::Duplicate => {
+                // Somebody else has just made the row that was to be made, and may even have locked it: so it is there.
+                Meaning::Duplicate | Meaning::Locked if doing == Doing::Making => {
                     connection.give_back();
                     return Ok(Answer::default());
                 }

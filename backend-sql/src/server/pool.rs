@@ -149,11 +149,11 @@ impl Pool {
     }
 
     fn all_in_use(&self) -> Error {
-        let (all, within) = (self.target.connections, self.target.timeout);
+        let ((all, parameter), within) = (self.most, self.target.timeout);
         let message =
             format!("all {all} connections to {} were in use for {within:?}", self.target.address());
         Error::new(ErrorKind::Unavailable, message)
-            .with_help("let connections=N allow more, or find out why the server is slow")
+            .with_help(format!("let {parameter}=N allow more, or find out what uses them"))
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {

@@ -4,10 +4,16 @@ use std::time::Duration;
 /// How long a waiter sleeps at most before it looks again, where nobody tells it. A look is one read by the primary key.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
+/// How long a waiter sleeps at most where it is told, and every message is lost.
+const LOOK_ANYWAY: Duration = Duration::from_millis(500);
+
 /// What leases in rows of a server promise, by its own clock.
-pub(crate) fn of_leases(backend: &'static str, mode: &'static str) -> Semantics {
+pub(crate) fn of_leases(backend: &'static str, mode: &'static str, has_bell: bool) -> Semantics {
     let mut semantics = Semantics::lease(backend, mode, Promises::new(promise));
-    semantics.wake_up = WakeUp::Poll { at_most: LOOK_EVERY };
+    semantics.wake_up = match has_bell {
+        true => WakeUp::Push { fallback: LOOK_ANYWAY },
+        false => WakeUp::Poll { at_most: LOOK_EVERY },
+    };
     semantics
 }
 

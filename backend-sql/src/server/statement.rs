@@ -52,7 +52,7 @@ pub(crate) struct Batch {
 }
 
 impl Statement {
-    /// Of a template: comments are taken out; `{table}` and `{now}` are put in; `:1` is the first value, and may stand
+    /// Of a template: comments are taken out; `{table}`, `{now}` and `{channel}` are put in; `:1` is the first value, and may stand
     /// at several places. A line `-- answers: bytes int text` says what comes back.
     pub(crate) fn new(template: &str, dialect: &dyn Dialect, table: &TableName) -> Self {
         Self::of_size(template, dialect, table, 1)
@@ -64,6 +64,7 @@ impl Statement {
         let columns = template.lines().find_map(|line| line.strip_prefix("-- answers:"));
         let text: Vec<&str> = template.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
         let text = text.join("\n").replace("{table}", &dialect.quoted(table)).replace("{now}", dialect.now());
+        let text = text.replace("{channel}", table.as_str());
         let (text, places) = place(&with_lists(&text, size), dialect);
         let text = text.trim().trim_end_matches(';').to_owned();
         Self {
@@ -181,6 +182,7 @@ mod tests {
     use crate::server::Target;
     use leasehold_core::StoreUrl;
 
+    #[expect(clippy::unwrap_used, reason = "a URL that is written here")]
     fn dialects() -> [Box<dyn Dialect>; 2] {
         let url = StoreUrl::parse("any://ada@localhost/shop").unwrap();
         let target = || Arc::new(Target::of(&url, "any", 1).unwrap());

@@ -86,7 +86,7 @@ impl Launch for PostgresLaunch {
         let version = run(Command::new(&self.postgres).arg("--version"))?.stdout;
         let version = String::from_utf8_lossy(&version);
         let version = version.split_whitespace().nth(2).unwrap_or("unknown");
-        copy_of(&format!("postgres-{version}"), data, |template| {
+        copy_of(&format!("postgres-small-{version}"), data, |template| {
             let data = template.join("db");
             if rustix::process::getuid().is_root() {
                 run(Command::new("install").args(["-d", "-m", "700", "-o", "postgres"]).arg(&data))?;
@@ -94,7 +94,18 @@ impl Launch for PostgresLaunch {
                     .map_err(|error| StartError::new(error.to_string()))?;
             }
             let mut initdb = not_as_root(&self.initdb);
-            initdb.args(["-A", "trust", "-U", "postgres", "-N", "-E", "UTF8", "--locale=C", "-D"]).arg(&data);
+            initdb.args([
+                "-A",
+                "trust",
+                "-U",
+                "postgres",
+                "-N",
+                "-E",
+                "UTF8",
+                "--locale=C",
+                "--wal-segsize=1",
+            ]);
+            initdb.arg("-D").arg(&data);
             run(initdb.current_dir("/")).map(drop)
         })
     }

@@ -42,6 +42,7 @@ pub(crate) struct Target {
     /// The most connections that hold or await a lock; in the mode where a hold is a connection.
     pub(crate) holds: usize,
     /// What the user knows better than `check`: that all clients write to one node of a Galera cluster.
+    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "Galera is MySQL's"))]
     pub(crate) galera_single_writer: bool,
 }
 

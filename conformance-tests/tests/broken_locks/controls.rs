@@ -3,8 +3,9 @@
 use crate::by_hand::{Mistake as Hand, by_hand};
 use crate::guards::{Mistake as Guard, chatty, discreet, on_the_wall_clock, wrapped};
 use crate::plain::{SOUND, lock};
+use crate::sql;
 use crate::steps;
-use crate::subject::{Made, Make};
+use crate::subject::{Made, Make, On};
 use leasehold_conformance::Subject;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ pub(crate) struct Control {
     pub(crate) case: &'static str,
     broken: Make,
     mended: Make,
+    on: On,
 }
 
 impl Control {
@@ -24,22 +26,34 @@ impl Control {
     }
 
     pub(crate) fn broken(&self) -> Arc<dyn Subject> {
-        Arc::new(Made { name: self.name(), make: self.broken })
+        Arc::new(Made { name: self.name(), make: self.broken, on: self.on })
     }
 
     pub(crate) fn mended(&self) -> Arc<dyn Subject> {
-        Arc::new(Made { name: format!("{}_mended", self.name()), make: self.mended })
+        Arc::new(Made { name: format!("{}_mended", self.name()), make: self.mended, on: self.on })
     }
 }
 
 macro_rules! control {
     ($number:literal $mistake:ident $case:ident, $broken:expr, $mended:expr) => {
+        control!($number $mistake $case, $broken, $mended, On::Redis)
+    };
+    ($number:literal $mistake:ident $case:ident, sql $steps:ident) => {
+        control!(
+            $number $mistake $case,
+            |address| sql::lock(sql::$steps, address),
+            |address| sql::lock(sql::SOUND, address),
+            On::MariaDb
+        )
+    };
+    ($number:literal $mistake:ident $case:ident, $broken:expr, $mended:expr, $on:expr) => {
         Control {
             number: $number,
             mistake: stringify!($mistake),
             case: stringify!($case),
             broken: |address| Ok($broken(address)),
             mended: |address| Ok($mended(address)),
+            on: $on,
         }
     };
     ($number:literal $mistake:ident $case:ident, steps $steps:ident) => {
@@ -71,6 +85,11 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(16 validity_by_the_wall_clock J14, on_the_wall_clock, |address| lock(SOUND, address)),
         control!(18 new_owner_for_each_try G09, steps NEW_OWNER_EACH_TRY),
         control!(26 token_counter_goes_with_the_record F02, steps FENCE_GOES_WITH_THE_RECORD),
+        control!(40 unique_row_without_lease I01, sql UNIQUE_ROW),
+        control!(41 select_then_update C11, sql SELECT_THEN_UPDATE),
+        control!(46 names_in_a_collation K01, sql COLLATED),
+        control!(47 names_cut_short K03, sql TRUNCATED),
+        control!(52 release_deletes_the_row F01, sql ROW_DELETED),
         control!(55 second_release_frees_the_next_owner A06, guard ReleasedTwice),
         control!(58 drop_blocks G06, guard DropBlocks),
         control!(59 password_in_debug R06, chatty, discreet),

@@ -10,6 +10,7 @@ mod by_hand;
 mod controls;
 mod guards;
 mod plain;
+mod sql;
 mod steps;
 mod subject;
 

@@ -10,10 +10,18 @@ use std::time::Duration;
 /// Makes a lock on the server at an address, with the patience that it is to have for a reply.
 pub(crate) type Make = fn(address: &Address) -> Result<Arc<dyn DistributedLock>>;
 
-/// A lock of this program, broken or not, as a subject of the suite: on a real `redis-server` of its own.
+/// A lock of this program, broken or not, as a subject of the suite: on a real server of its own.
 pub(crate) struct Made {
     pub(crate) name: String,
     pub(crate) make: Make,
+    pub(crate) on: On,
+}
+
+/// The server that a lock is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum On {
+    Redis,
+    MariaDb,
 }
 
 /// `host:port patience_ms [password]`, in one word for worker processes.
@@ -43,6 +51,9 @@ impl Subject for Made {
     }
 
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+        if self.on == On::MariaDb {
+            return crate::sql::plain_store();
+        }
         let server = RedisServer::start().map_err(|error| Cannot::new(error.to_string()))?;
         Ok(Box::new(Server(server)))
     }

@@ -6,7 +6,8 @@ const ASK_EVERY: Duration = Duration::from_millis(250);
 
 /// What locked rows promise. The hold is the connection's.
 pub(super) fn semantics(backend: &'static str) -> Semantics {
-    let mut semantics = Semantics::lease(backend, "for-update", Promises::new(promise));
+    let mut semantics =
+        Semantics::lease(backend, "for-update", Promises::new(|fault| promise(backend, fault)));
     semantics.hold = HoldKind::Connection;
     semantics.crash_bound = CrashBound::Connection;
     semantics.loss_signal = LossSignal::Renewal;
@@ -14,8 +15,11 @@ pub(super) fn semantics(backend: &'static str) -> Semantics {
     semantics
 }
 
-fn promise(fault: Fault) -> Outcome {
+fn promise(backend: &str, fault: Fault) -> Outcome {
     match fault {
+        // PostgreSQL counts its time-outs by the wall clock, and ends transactions that lived a moment ago when it is set
+        // back (timeout.c; seen with version 15).
+        Fault::StoreClockForward | Fault::StoreClockBack if backend == "postgres" => Outcome::FencedOnly,
         Fault::None
         | Fault::HolderKilled
         | Fault::HolderPaused

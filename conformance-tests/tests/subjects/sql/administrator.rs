@@ -49,7 +49,8 @@ impl<Server: SqlServer> Administrator for Running<Server> {
     }
 
     async fn set_read_only(&self, read_only: bool) -> Result<(), Cannot> {
-        self.set(&Server::read_only(read_only)).await?;
+        let statement = self.harmed().read_only(read_only)?;
+        Server::run(self.port(), &statement).await?;
         Server::kill_clients(self.port()).await
     }
 

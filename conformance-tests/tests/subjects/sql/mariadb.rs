@@ -149,7 +149,7 @@ impl<Server: Family> SqlServer for Server {
         format!("SET GLOBAL {} = {}", Self::IDLE_LIMIT, limit.as_secs().max(1))
     }
 
-    fn read_only(read_only: bool) -> String {
-        format!("SET GLOBAL read_only = {}", u8::from(read_only))
+    fn read_only(&mut self, read_only: bool) -> Result<String, Cannot> {
+        Ok(format!("SET GLOBAL read_only = {}", u8::from(read_only)))
     }
 }

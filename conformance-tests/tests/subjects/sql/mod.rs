@@ -56,11 +56,13 @@ pub(crate) trait SqlServer: Debug + Send + Sync + Sized + 'static {
     /// The statements that let `locker` use a table and nothing else.
     fn grants(table: &str) -> Vec<String>;
 
+    /// Makes the server one that changes nothing, or one that does again; then this statement makes it so.
+    fn read_only(&mut self, read_only: bool) -> std::result::Result<String, Cannot>;
+
     // The statements that change a setting for the sessions that come, if they do not choose their own.
     fn time_zone(offset: &str) -> String;
     fn isolation(level: &str) -> String;
     fn idle_limit(limit: Duration) -> String;
-    fn read_only(read_only: bool) -> String;
 }
 
 /// A server in one mode. A case has it to itself; it is used again for another case unless this one has harmed it.

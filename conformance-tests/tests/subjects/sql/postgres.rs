@@ -86,7 +86,13 @@ impl SqlServer for PostgresServer {
         format!("ALTER ROLE locker SET idle_in_transaction_session_timeout = {}", limit.as_millis())
     }
 
-    fn read_only(read_only: bool) -> String {
-        format!("ALTER ROLE locker SET default_transaction_read_only = {read_only}")
+    /// As a hot standby, which has forgotten whom it follows, until it is promoted.
+    fn read_only(&mut self, read_only: bool) -> Result<String, Cannot> {
+        if !read_only {
+            return Ok("SELECT pg_promote()".to_owned());
+        }
+        std::fs::write(self.data().join("db/standby.signal"), "").map_err(cannot)?;
+        self.restart(true).map_err(cannot)?;
+        Ok("SELECT pg_is_in_recovery()".to_owned())
     }
 }

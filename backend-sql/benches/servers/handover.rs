@@ -124,6 +124,5 @@ async fn play(contenders: Vec<Contender>) -> Vec<f64> {
         });
     }
     while players.join_next().await.is_some() {}
-    let gaps = gaps.lock().unwrap().clone();
-    gaps
+    Arc::try_unwrap(gaps).unwrap().into_inner().unwrap()
 }

@@ -53,6 +53,8 @@
 //! | … over TLS | `rediss://host:6380/0` | `redis`, `tls` | hosts |
 //! | ZooKeeper | `zk://z1:2181,z2:2181,z3:2181/app` | `zookeeper` | hosts |
 //! | … over TLS | `zk+tls://z1:2281/app` | `zookeeper-tls` | hosts |
+//! | MySQL, MariaDB | `mysql://user@host/database`, `mariadb://…` | `mysql` | hosts |
+//! | PostgreSQL | `postgres://user@host/database` | `postgres` | hosts |
 //! | SQLite | `sqlite:/var/lib/shop/locks.db` | `sqlite` | processes of one host |
 //! | memory | `memory:`, `memory:NAME` | none | tasks of one process |
 //!

@@ -84,6 +84,16 @@ impl Context {
         Ok(self.client().await?.semantics().clone())
     }
 
+    /// Skips a case that cuts connections under a holder, where a hold is a connection.
+    pub(crate) async fn outlives_its_connection(&self) -> Verdict {
+        match self.semantics().await?.hold {
+            HoldKind::Connection => {
+                Err(Stop::Skipped("a hold here is a connection, and ends with it".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A lock name that nobody else uses.
     pub(crate) fn name(&self) -> LockName {
         self.named("lock")

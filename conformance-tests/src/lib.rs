@@ -50,6 +50,7 @@
 //!
 //! Cases are added in minor releases: a backend may then fail a case that was not there before.
 
+mod administrator;
 pub mod case;
 mod cases;
 mod clock;
@@ -60,8 +61,10 @@ pub mod servers;
 mod subject;
 mod worker;
 
+pub use administrator::Administrator;
 pub use case::{Case, Stop, Verdict};
 pub use cases::{all, by_id};
+pub use clock::SteppedClock;
 pub use runner::{run, run_case};
 pub use subject::{Cannot, Counters, Members, Store, Subject};
 pub use worker::serve_as_worker;

@@ -1,5 +1,6 @@
 //! What is put to the test: a backend in a mode, and how to get at its store.
 
+use crate::administrator::Administrator;
 use crate::case::Case;
 use crate::proxy::Proxy;
 use async_trait::async_trait;
@@ -101,6 +102,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// How many records the store has, of whatever kind: keys, rows, nodes.
     async fn records(&self) -> std::result::Result<usize, Cannot> {
         Err(Cannot::new("no way to count what is in the store"))
+    }
+
+    /// Who looks after it, where it is a database.
+    fn administrator(&self) -> std::result::Result<&dyn Administrator, Cannot> {
+        Err(Cannot::new("the store is no database"))
     }
 
     /// What the store itself has counted. Exact only where nobody but the case uses it.

@@ -123,6 +123,7 @@ async fn one_failed_renewal_is_survived(cx: &Context) -> Verdict {
 }
 
 async fn lost_reply_to_a_renewal_is_survived(cx: &Context) -> Verdict {
+    cx.outlives_its_connection().await?;
     let (name, ttl) = (cx.name(), cx.ttl() * 3);
     let (proxy, client) = cx.client_behind_proxy(ttl / 10).await?;
     let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
@@ -162,6 +163,7 @@ async fn loss_comes_before_the_store_lets_another_in(cx: &Context) -> Verdict {
 }
 
 async fn restart_keeps_what_was_written_and_loses_what_was_not(cx: &Context) -> Verdict {
+    cx.outlives_its_connection().await?;
     let (name, ttl) = (cx.name(), cx.ttl() * 4);
     let client = cx.client_at(&cx.store().address_for_holds_of(ttl)).await?;
     let guard = client.take(&name, &cx.options().with_ttl(ttl)).await?;
@@ -254,6 +256,7 @@ async fn short_lease_is_renewed_in_time(cx: &Context) -> Verdict {
 async fn ten_thousand_holds_are_all_renewed(cx: &Context) -> Verdict {
     const HOLDS: usize = 10_000;
     const AT_ONCE: usize = 64;
+    cx.outlives_its_connection().await?;
     let ttl = cx.ttl() * 8;
     let client = cx.client_at(&cx.store().address_for_holds_of(ttl)).await?;
     let options = Arc::new(cx.options().with_ttl(ttl));

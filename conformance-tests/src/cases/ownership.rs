@@ -33,6 +33,7 @@ async fn status(client: &Client, name: &LockName) -> Result<Option<LockStatus>, 
 async fn loser_that_gives_up_frees_nobodys_lock(cx: &Context) -> Verdict {
     let (holder, loser, name) = (cx.client().await?, cx.client().await?, cx.name());
     let guard = holder.take(&name, &cx.options()).await?;
+    cx.warm_up(&loser).await?;
     let short = AcquireOptions::new().with_wait(Duration::from_millis(150));
     ensure_kind(loser.acquire_with(&name, &short).await, ErrorKind::TimedOut, "the loser")?;
     drop(tokio::time::timeout(Duration::from_millis(150), loser.acquire_with(&name, &cx.options())).await);
@@ -138,11 +139,9 @@ async fn looking_shows_the_holder_and_changes_nothing(cx: &Context) -> Verdict {
             return Err(Stop::Failed("a held lock is not shown".to_owned()));
         };
         ensure!(seen.token == Some(guard.token()?), "token {:?} is shown", seen.token);
-        // Only a lease has an end in the store; a session or connection goes on.
-        let ends_in = match other.semantics().hold {
-            HoldKind::Lease => seen.ends_in.unwrap_or_default(),
-            _ => guard.remaining(),
-        };
+        let lease = other.semantics().hold == HoldKind::Lease;
+        ensure!(lease == seen.ends_in.is_some(), "a hold that is no lease ends in {:?}", seen.ends_in);
+        let ends_in = seen.ends_in.unwrap_or(last / 2);
         ensure!(
             ends_in <= last && !ends_in.is_zero(),
             "{ends_in:?} are left after {last:?}: looking changed the lease"

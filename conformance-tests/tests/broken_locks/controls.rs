@@ -2,6 +2,7 @@
 
 use crate::by_hand::{Mistake as Hand, by_hand};
 use crate::guards::{Mistake as Guard, chatty, discreet, on_the_wall_clock, wrapped};
+use crate::locks::sql::{self, advisory, deferred, held, row};
 use crate::locks::zookeeper::{self, Mistake as Zk};
 use crate::plain::{SOUND, lock};
 use crate::steps;
@@ -54,6 +55,14 @@ macro_rules! control {
     ($number:literal $mistake:ident $case:ident, guard $wrong:ident) => {
         control!($number $mistake $case, |address| wrapped(Guard::$wrong, address), |address| wrapped(Guard::Nothing, address))
     };
+    ($number:literal $mistake:ident $case:ident, row $wrong:ident) => {
+        control!($number $mistake $case on sql::mariadb,
+            |address| row::lock(row::Mistake::$wrong, address), |address| row::lock(row::Mistake::Nothing, address))
+    };
+    ($number:literal $mistake:ident $case:ident, held $wrong:ident) => {
+        control!($number $mistake $case on sql::mariadb,
+            |address| held::lock(held::Mistake::$wrong, address), |address| held::lock(held::Mistake::Nothing, address))
+    };
     ($number:literal $mistake:ident $case:ident, hand $wrong:ident) => {
         control!($number $mistake $case, |address| by_hand(Hand::$wrong, address), |address| by_hand(Hand::Nothing, address))
     };
@@ -88,6 +97,21 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(36 persistent_nodes I01, zookeeper PersistentNodes),
         control!(37 waits_for_the_word_expired E02, zookeeper WaitsForExpired),
         control!(39 woken_is_taken_for_granted H10, zookeeper TrustsTheWatch),
+        control!(40 row_without_a_lease I01, row WithoutLease),
+        control!(41 looks_then_takes C11, row LooksThenTakes),
+        control!(42 for_update_in_autocommit A02, held InAutocommit),
+        control!(43 for_update_of_a_missing_row P04, held MissingRow),
+        control!(44 expiry_by_the_clients_clock J14, row ClientsClock),
+        control!(45 expiry_in_the_sessions_time_zone P15, row SessionsTimeZone),
+        control!(46 names_that_collate K01, row NamesThatCollate),
+        control!(47 names_cut_short K03, row NamesCutShort),
+        control!(49 lock_wait_time_out_taken_for_a_rollback P03, held TimeOutTakenForRollback),
+        control!(50 connection_goes_back_with_its_lock G03 on sql::postgres,
+            |address| advisory::lock(true, address), |address| advisory::lock(false, address)),
+        control!(51 pool_reconnects_behind_the_guard J11, held HeartbeatThroughThePool),
+        control!(52 release_deletes_the_row F01, row ReleaseDeletes),
+        control!(54 deferred_transaction P04 on sql::sqlite,
+            |address| deferred::lock("BEGIN", address), |address| deferred::lock("BEGIN IMMEDIATE", address)),
         control!(55 second_release_frees_the_next_owner A06, guard ReleasedTwice),
         control!(58 drop_blocks G06, guard DropBlocks),
         control!(59 password_in_debug R06, chatty, discreet),

@@ -2,11 +2,13 @@
 
 mod memory;
 mod redis;
+mod sql;
 mod sqlite;
 mod zookeeper;
 
 pub(crate) use memory::Memory;
 pub(crate) use redis::Redis;
+pub(crate) use sql::{MariaDb, MySql, Postgres};
 pub(crate) use sqlite::Sqlite;
 pub(crate) use zookeeper::{ZooKeeper, ZooKeeperEnsemble};
 

@@ -273,6 +273,9 @@ impl Hold for Held {
     fn extend(self: Arc<Self>, ttl: Duration) -> Later<Result<()>> {
         let (core, runtime) = (Arc::clone(&self.core), self.runtime.clone());
         Box::pin(Carried::new(core, runtime, async move {
+            if let HoldStatus::Lost(loss) = self.status() {
+                return Err(loss.into());
+            }
             if self.core.semantics.hold != HoldKind::Lease {
                 let message = "a hold of this store is not a lease, and cannot be extended";
                 return Err(Error::new(ErrorKind::Unsupported, message));

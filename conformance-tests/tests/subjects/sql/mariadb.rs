@@ -114,6 +114,10 @@ impl<Server: Family> SqlServer for Server {
         let mut root = root(port).await?;
         let clients = "SELECT CAST(id AS SIGNED) FROM information_schema.processlist WHERE user = 'locker'";
         let clients: Vec<i64> = query_scalar(clients).fetch_all(&mut root).await.map_err(cannot)?;
+        // All at once: whoever waited is not to inherit a lock in between.
+        for client in &clients {
+            let _ = root.execute(AssertSqlSafe(format!("KILL {client}"))).await;
+        }
         for client in clients {
             // Until it is gone, or has gone by itself: it would go on with what it was asked before.
             while root.execute(AssertSqlSafe(format!("KILL {client}"))).await.is_ok() {

@@ -3,7 +3,7 @@ use async_trait::async_trait;
 use leasehold_conformance::Cannot;
 use leasehold_conformance::servers::{PostgresServer, ServerProcess};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
-use sqlx::{AssertSqlSafe, ConnectOptions, Executor, query, query_scalar};
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor, query, query_as, query_scalar};
 use std::any::Any;
 use std::ops::DerefMut;
 use std::time::Duration;
@@ -56,9 +56,23 @@ impl SqlServer for PostgresServer {
     }
 
     async fn kill_clients(port: u16) -> Result<(), Cannot> {
-        // Waits until they are gone, for 5 s at most each: they would go on with what they were asked before.
-        let kill = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = 'locker'";
-        Self::run(port, kill).await.map(drop)
+        let mut administrator = connect(port, "postgres").await?;
+        // All at once: whoever waited is not to inherit a lock in between.
+        let kill = "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'locker'";
+        let killed: Vec<(i32, bool)> = query_as(kill).fetch_all(&mut administrator).await.map_err(cannot)?;
+        let killed: Vec<i32> = killed.into_iter().map(|(pid, _)| pid).collect();
+        // Until they are gone: they would go on with what they were asked before.
+        let left = "SELECT count(*) FROM pg_stat_activity WHERE pid = ANY($1)";
+        while query_scalar::<_, i64>(left)
+            .bind(&killed)
+            .fetch_one(&mut administrator)
+            .await
+            .map_err(cannot)?
+            > 0
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
     }
 
     async fn stranger(port: u16) -> Result<Box<dyn Any + Send>, Cannot> {

@@ -3,7 +3,7 @@
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{ClientExt, Context, ensure_kind, loss_within};
 use crate::proxy::Traffic;
-use leasehold_core::{ErrorKind, Health, HoldKind, LossCause, LossSignal};
+use leasehold_core::{ErrorKind, Health, LossCause, LossSignal};
 use std::time::{Duration, Instant};
 
 pub(super) const CASES: &[Case] = cases![
@@ -144,12 +144,7 @@ async fn lost_guard_gives_no_token_and_says_so_at_release(cx: &Context) -> Verdi
     guard.token()?;
     loss_within(&guard, cx.ttl() + cx.slack()).await?;
     ensure_kind(guard.token(), ErrorKind::Lost, "the token of a lost lock")?;
-    let extended = match client.semantics().hold {
-        HoldKind::Lease => ErrorKind::Lost,
-        // Nothing of the kind can be extended, lost or not.
-        _ => ErrorKind::Unsupported,
-    };
-    ensure_kind(guard.extend(cx.ttl()).await, extended, "extending a lost lock")?;
+    ensure_kind(guard.extend(cx.ttl()).await, ErrorKind::Lost, "extending a lost lock")?;
     ensure_kind(guard.protect(async {}).await, ErrorKind::Lost, "work under a lost lock")?;
     ensure_kind(guard.release().await, ErrorKind::Lost, "releasing a lost lock")
 }

@@ -1,7 +1,7 @@
 //! Getting a session.
 
 use super::trouble::auth_failed;
-use crate::target::Target;
+use crate::target::{Proof, Target};
 use futures_util::future::join_all;
 use leasehold_core::{Error, ErrorKind, Result};
 use std::fmt::Write;
@@ -54,7 +54,10 @@ async fn connect_once(target: &Target) -> Result<std::result::Result<Client, Ans
         .with_connection_timeout(session / CONNECTIONS)
         .with_fail_eagerly();
     if let Some(login) = &target.login {
-        connector = connector.with_auth("digest", &login.to_bytes());
+        connector = match login.proof {
+            Proof::Digest => connector.with_auth("digest", &login.to_bytes()),
+            Proof::Sasl => connector.with_sasl(login.to_sasl()),
+        };
     }
     let servers = target.servers.to_string();
     match &target.tls {

@@ -42,6 +42,8 @@ fn nodes_may_be_left_to_anyone_on_request() {
 #[test]
 fn what_is_wrong_is_named_with_the_way_out() {
     for (url, message) in [
+        ("zk://h?login=sasl", "invalid login: the URL names no user"),
+        ("zk://a:b@h?login=kerberos", "invalid login: \"kerberos\""),
         ("zk://h/a//b", "invalid path of the store URL: it has an empty segment"),
         ("zk://h/a/../b", "invalid path of the store URL: it is a relative one"),
         ("zk://h/.", "invalid path of the store URL: it is a relative one"),

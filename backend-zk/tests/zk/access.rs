@@ -137,3 +137,40 @@ async fn no_password_and_no_owner_is_in_any_text() {
     assert!(!texts.contains("canary"), "{texts}");
     assert!(!texts.contains(&claim.owner().to_hex()), "{texts}");
 }
+
+/// A server that knows one user, by SASL.
+fn server_with_users(files: &tempfile::TempDir) -> leasehold_conformance::servers::ZooKeeperServer {
+    let users = files.path().join("jaas.conf");
+    let module = "org.apache.zookeeper.server.auth.DigestLoginModule required";
+    std::fs::write(&users, format!("Server {{ {module} user_app=\"canary\"; }};")).unwrap();
+    let users = format!("-Djava.security.auth.login.config={}", users.display());
+    let provider = "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
+    leasehold_conformance::servers::ZooKeeperServer::start_with(&[&users, provider]).unwrap()
+}
+
+#[tokio::test]
+async fn a_user_that_the_servers_know_owns_its_nodes() {
+    let files = tempfile::tempdir().unwrap();
+    let server = server_with_users(&files);
+    let backend = backend(&format!("{}/?login=sasl", url_with(&server, "app:canary")));
+    let claim = claim("job");
+    hold(&backend, &claim).await;
+    assert_eq!(backend.renew(std::slice::from_ref(&claim)).await[0].as_ref().unwrap(), &Renewal::Renewed);
+
+    let stranger = Look::with_user(&server, Some("app:canary")).await.0;
+    assert_eq!(stranger.list_children("/leasehold/job").await.unwrap_err(), Error::NoAuth);
+    let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+    assert_eq!(stranger.create("/leasehold/job/x", b"", &options).await.unwrap_err(), Error::NoAuth);
+}
+
+#[tokio::test]
+async fn a_user_that_the_servers_do_not_know_is_denied() {
+    let files = tempfile::tempdir().unwrap();
+    let server = server_with_users(&files);
+    for login in ["app:wrong", "other:wrong"] {
+        let backend = backend(&format!("{}/?login=sasl&connect_timeout=2s", url_with(&server, login)));
+        let error = answered(backend.try_acquire(&claim("job"))).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error:?}");
+        assert!(!format!("{error:?}").contains("wrong"));
+    }
+}

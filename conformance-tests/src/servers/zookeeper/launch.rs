@@ -67,7 +67,9 @@ impl ZooKeeperLaunch {
     }
 
     fn configuration(&self, data: &Path) -> String {
-        format!("{CONFIGURATION}dataDir={}\n{}\n", data.display(), self.lines.join("\n"))
+        let lines: Vec<&str> =
+            self.lines.iter().map(String::as_str).filter(|line| !is_for_java(line)).collect();
+        format!("{CONFIGURATION}dataDir={}\n{}\n", data.display(), lines.join("\n"))
     }
 }
 
@@ -82,6 +84,7 @@ impl Launch for ZooKeeperLaunch {
         }
         let mut command = Command::new(&self.java);
         command.args(JAVA).arg("-Dzookeeper.fastleader.minNotificationInterval=50");
+        command.args(self.lines.iter().filter(|line| is_for_java(line)));
         command.arg("-cp").arg([JARS, JARS_FOR_TLS].concat().join(":"));
         command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(file);
         command
@@ -94,6 +97,11 @@ impl Launch for ZooKeeperLaunch {
             Some(_) => ask_zookeeper(self.port, "ruok", ANSWERS_WITHIN).is_ok(),
         }
     }
+}
+
+/// A property of the virtual machine, not of the server.
+fn is_for_java(line: &str) -> bool {
+    line.starts_with("-D")
 }
 
 fn installed() -> Result<PathBuf, StartError> {

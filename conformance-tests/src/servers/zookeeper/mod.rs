@@ -42,7 +42,8 @@ impl ZooKeeperServer {
         Self::start_with(&[])
     }
 
-    /// Starts one with more lines of configuration, such as `["maxClientCnxns=2"]`.
+    /// Starts one with more lines of configuration, such as `["maxClientCnxns=2"]`. Those that begin with `-D` are for
+    /// the virtual machine.
     ///
     /// # Errors
     ///

@@ -52,11 +52,13 @@
 //! | Redis 7, Valkey | `redis://host:6379/0`, `redis+unix:///run/redis.sock` | `redis` | hosts |
 //! | … over TLS | `rediss://host:6380/0` | `redis`, `tls` | hosts |
 //! | ZooKeeper | `zk://z1:2181,z2:2181,z3:2181/app` | `zookeeper` | hosts |
-//! | … over TLS | `zk+tls://z1:2281/app` | `zookeeper`, `tls` | hosts |
+//! | … over TLS | `zk+tls://z1:2281/app` | `zookeeper-tls` | hosts |
+//! | MySQL, MariaDB | `mysql://user@host/database`, `mariadb://…` | `mysql` | hosts |
+//! | PostgreSQL | `postgres://user@host/database` | `postgres` | hosts |
 //! | SQLite | `sqlite:/var/lib/shop/locks.db` | `sqlite` | processes of one host |
 //! | memory | `memory:`, `memory:NAME` | none | tasks of one process |
 //!
-//! `full` is all of them. A store of your own is a [scheme more](Registry). There is no default feature: an application
+//! `full` is all of them but `zookeeper-tls`, which links a second provider of cryptography, written in C. A store of your own is a [scheme more](Registry). There is no default feature: an application
 //! names what it runs. Everything needs a Tokio runtime with time enabled.
 //!
 //! # Where to go

@@ -1,7 +1,7 @@
 //! The table of stores in the README is what the code declares. `LEASEHOLD_WRITE_README=1` writes it anew.
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
-#![cfg(all(feature = "redis", feature = "sqlite", feature = "zookeeper"))]
+#![cfg(feature = "full")]
 
 use leasehold::semantics::{CrashBound, Fairness, Fault, Outcome, Reach, Semantics, TokenClass, WakeUp};
 use std::fmt::Debug;
@@ -29,6 +29,9 @@ async fn table() -> String {
         ("SQLite", "sqlite:/tmp/locks.db"),
         ("Redis", "redis://h"),
         ("ZooKeeper", "zk://h"),
+        ("PostgreSQL", "postgres://u@h/d"),
+        ("MariaDB", "mariadb://u@h/d"),
+        ("MariaDB, for update", "mariadb://u@h/d?mode=for-update"),
         ("memory", "memory:"),
     ];
     for (title, url) in urls {

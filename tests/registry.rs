@@ -77,7 +77,7 @@ async fn an_unknown_scheme_is_told_with_the_nearest() {
         ("redis+unx:///s", "no backend for \"redis+unx://\"; did you mean \"redis+unix\"?"),
         ("sqllite:/l.db", "no backend for \"sqllite://\"; did you mean \"sqlite\"?"),
         ("mem:", "no backend for \"mem://\";"),
-        ("mysq://h", "no backend for \"mysq://\";"),
+        ("mongo://h", "no backend for \"mongo://\";"),
     ] {
         assert_eq!(refused(url).await, format!("Misconfigured: {problem} compiled in: {compiled_in}"));
     }

@@ -1,16 +1,30 @@
-//! Leasehold on SQL databases: one row per name, a lease with a fencing token in it.
+//! Leasehold on SQL databases: locks in rows, with fencing tokens.
 //!
-//! [`open`] makes a backend of a store URL; wrap it in a [`LockClient`](leasehold_core::LockClient). So far there is
-//! SQLite, for the processes of one host:
+//! [`open`] makes a backend of a store URL; wrap it in a [`LockClient`](leasehold_core::LockClient).
 //!
 //! ```no_run
 //! # fn main() -> leasehold_core::Result<()> {
 //! use leasehold_core::{LockClient, Namespace, StoreUrl};
 //!
-//! let url = StoreUrl::parse("sqlite:/var/lib/shop/locks.db")?;
+//! let url = StoreUrl::parse("postgres://locker@localhost/shop?mode=lease")?;
 //! let locks = LockClient::new(leasehold_sql::open(&url, &Namespace::default())?);
 //! # drop(locks); Ok(()) }
 //! ```
+//!
+//! | scheme | feature | modes |
+//! |---|---|---|
+//! | `mysql`, `mariadb` | `mysql` | `lease`, `for-update`, `optimistic` |
+//! | `postgres`, `postgresql` | `postgres` | `lease`, `for-update`, `optimistic` |
+//! | `sqlite` | `sqlite` | leases |
+//!
+//! The features bring no TLS; `tls` does. A table of yours is fenced by [`FencedWrite`].
+//!
+//! # Servers
+//!
+//! A row per name, granted by one statement (`lease`), by a row lock that an open transaction holds (`for-update`), or by
+//! comparing a version (`optimistic`). The parameters of the URL, the rights and what is not promised are in the guide
+//! `docs/sql.md` of the repository. The tables are made by [`init`](leasehold_core::LockAdmin::init), not by the first
+//! use: the rights that are needed for locking are `SELECT`, `INSERT` and `UPDATE`, and nothing is ever deleted.
 //!
 //! # SQLite
 //!
@@ -49,19 +63,31 @@
 //! * Deleting or replacing the file, or `-wal` or `-shm`, while locks are held. It is noticed with the next use, and the
 //!   holder is told by its next renewal; meanwhile another process may have been granted the lock. Its token is larger.
 
-#[cfg(all(feature = "sqlite", target_os = "linux"))]
+mod fenced;
+#[cfg(feature = "_server")]
+mod for_update;
+#[cfg(feature = "_store")]
 mod lease;
+#[cfg(feature = "mysql")]
+mod mysql;
+#[cfg(feature = "_server")]
+mod optimistic;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "_server")]
+mod server;
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
 mod sqlite;
 
-#[cfg(all(feature = "sqlite", target_os = "linux"))]
+pub use fenced::{FencedWrite, Parameters};
+#[cfg(feature = "_store")]
 pub use lease::RowLease;
 
 use leasehold_core::{Error, ErrorKind, LockBackend, Namespace, Result, StoreUrl};
 use std::sync::Arc;
 
 /// The schemes that [`open`] knows.
-pub const SCHEMES: &[&str] = &["sqlite"];
+pub const SCHEMES: &[&str] = &["mariadb", "mysql", "postgres", "postgresql", "sqlite"];
 
 /// Opens the backend for the database at `url`. Checks what can be checked, and touches no database: the first use does.
 ///
@@ -72,6 +98,9 @@ pub const SCHEMES: &[&str] = &["sqlite"];
 /// another system than Linux.
 pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
     match url.scheme() {
+        "mariadb" => open_mysql("mariadb", url, namespace),
+        "mysql" => open_mysql("mysql", url, namespace),
+        "postgres" | "postgresql" => open_postgres(url, namespace),
         "sqlite" => open_sqlite(url, namespace),
         other => {
             Err(Error::new(ErrorKind::Misconfigured, format!("{other:?} is no scheme of a SQL database"))
@@ -80,9 +109,55 @@ pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend
     }
 }
 
+#[cfg(feature = "mysql")]
+fn open_mysql(name: &'static str, url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
+    let target = Arc::new(server::Target::of(url, name, mysql::PORT)?);
+    let dialect = Arc::new(mysql::MySqlDialect::new(Arc::clone(&target)));
+    Ok(open_server(dialect, target, namespace))
+}
+
+#[cfg(not(feature = "mysql"))]
+fn open_mysql(_: &'static str, _: &StoreUrl, _: &Namespace) -> Result<Arc<dyn LockBackend>> {
+    Err(not_compiled_in("MySQL", "mysql"))
+}
+
+#[cfg(feature = "postgres")]
+fn open_postgres(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
+    let target = Arc::new(server::Target::of(url, "postgres", postgres::PORT)?);
+    let dialect = Arc::new(postgres::PostgresDialect::new(Arc::clone(&target)));
+    Ok(open_server(dialect, target, namespace))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn open_postgres(_: &StoreUrl, _: &Namespace) -> Result<Arc<dyn LockBackend>> {
+    Err(not_compiled_in("PostgreSQL", "postgres"))
+}
+
+#[cfg(feature = "_server")]
+fn open_server(
+    dialect: Arc<dyn server::Dialect>,
+    target: Arc<server::Target>,
+    namespace: &Namespace,
+) -> Arc<dyn LockBackend> {
+    let (name, mode) = (target.name, target.mode);
+    let tables = match mode {
+        server::Mode::Lease | server::Mode::Optimistic => vec![dialect.lease_table(target.table.clone())],
+        server::Mode::ForUpdate => for_update::HeldRow::tables(&*dialect, &target),
+    };
+    let semantics = server::of_leases(name, mode.as_str(), dialect.leases().want.is_some());
+    let server = server::Server::new(dialect, target, tables);
+    match mode {
+        server::Mode::Lease => Arc::new(RowLease::new(lease::ServerTable::new(server, namespace, semantics))),
+        server::Mode::ForUpdate => Arc::new(for_update::HeldRow::new(server, namespace)),
+        server::Mode::Optimistic => {
+            Arc::new(RowLease::new(optimistic::OptimisticTable::new(server, namespace, semantics)))
+        }
+    }
+}
+
 #[cfg(all(feature = "sqlite", target_os = "linux"))]
 fn open_sqlite(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
-    Ok(Arc::new(RowLease::open(url, namespace)?))
+    Ok(Arc::new(RowLease::new(sqlite::Table::new(url, namespace)?)))
 }
 
 #[cfg(not(all(feature = "sqlite", target_os = "linux")))]
@@ -91,7 +166,12 @@ fn open_sqlite(_: &StoreUrl, _: &Namespace) -> Result<Arc<dyn LockBackend>> {
         Error::new(ErrorKind::Unsupported, "locks on SQLite need Linux, by whose clock they are counted")
             .with_help("use a store with a server")
     } else {
-        Error::new(ErrorKind::Misconfigured, "SQLite is not compiled into this program")
-            .with_help("build leasehold-sql with the feature \"sqlite\"")
+        not_compiled_in("SQLite", "sqlite")
     })
+}
+
+#[allow(dead_code, reason = "used by whichever store is left out")]
+fn not_compiled_in(store: &str, feature: &str) -> Error {
+    Error::new(ErrorKind::Misconfigured, format!("{store} is not compiled into this program"))
+        .with_help(format!("build leasehold-sql with the feature \"{feature}\""))
 }

@@ -6,7 +6,8 @@ use crate::session::{Trouble, Turn};
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use leasehold_core::{
-    Error, ErrorKind, FencingToken, Finding, HolderInfo, LockAdmin, LockName, LockStatus, Result, Waiter,
+    Error, ErrorKind, FencingToken, Finding, HoldKind, HolderInfo, LockAdmin, LockName, LockStatus, Result,
+    Waiter,
 };
 use std::time::{Duration, SystemTime};
 use zookeeper_client::Stat;
@@ -146,6 +147,7 @@ async fn look(turn: &Turn, directory: &str, contender: &Contender) -> Result<Opt
 
 fn status(name: &LockName, contender: &Contender, (holder, stat): (HolderInfo, Stat)) -> LockStatus {
     let mut status = LockStatus::new(name.clone());
+    status.hold = HoldKind::Session;
     status.owner = contender.owner;
     status.token = Some(FencingToken::new(stat.czxid.unsigned_abs()));
     status.holder = holder;

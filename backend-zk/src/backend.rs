@@ -12,10 +12,15 @@ use leasehold_core::{
 };
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 /// The most that a holder's description may have, in bytes. Far below the megabyte above which the server drops the
 /// connection, and with it every lock of the session, instead of answering.
 const MAX_HOLDER_BYTES: usize = 64 * 1024;
+/// How many attempts are under way at once. Each may list a line of thousands, which is hundreds of kilobytes on the one
+/// connection: more at once would all be late together, and list again.
+const ATTEMPTS_AT_ONCE: usize = 32;
 /// How long a waiter that has no place waits before it asks again, in milliseconds: with jitter, because all waiters of a
 /// process that lose their store lose it together.
 const ASK_AGAIN_MILLIS: std::ops::Range<u64> = 100..400;
@@ -29,6 +34,7 @@ pub struct ZooKeeperBackend {
     pub(crate) names: Names,
     pub(crate) parents: Parents,
     places: Arc<Places>,
+    attempts: Semaphore,
 }
 
 impl ZooKeeperBackend {
@@ -46,12 +52,19 @@ impl ZooKeeperBackend {
             parents: Parents::new(target.access),
             sessions: Sessions::new(target, Arc::clone(&places)),
             places,
+            attempts: Semaphore::new(ATTEMPTS_AT_ONCE),
         })
     }
 
     async fn attempt(&self, claim: &Claim, place: &Arc<Place>, standing: &mut Standing) -> Result<Attempt> {
         // Without a session nothing is asked; what an earlier attempt has left stays as it is.
-        let turn = self.sessions.turn().await.map_err(|error| as_far_as_known(error, standing))?;
+        let known = |error| as_far_as_known(error, standing);
+        let session = Arc::clone(self.sessions.turn().await.map_err(known)?.session());
+        let patience = self.sessions.target().timeouts.request;
+        let Ok(Ok(_permit)) = timeout(patience, self.attempts.acquire()).await else {
+            return Err(known(too_many(patience)));
+        };
+        let turn = self.sessions.turn_of(&session).map_err(known)?;
         let directory = self.names.lock(claim.name());
         let recipe = Recipe {
             turn: &turn,
@@ -165,6 +178,13 @@ fn as_far_as_known(error: Error, standing: &Standing) -> Error {
 
 fn is_outage(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Indeterminate | ErrorKind::Unavailable)
+}
+
+fn too_many(patience: Duration) -> Error {
+    let message =
+        format!("{ATTEMPTS_AT_ONCE} other attempts of this process were under way for {patience:?}");
+    Error::new(ErrorKind::Unavailable, message)
+        .with_help("look at how slow the ensemble is, or wait longer: timeout")
 }
 
 fn check_size(claim: &Claim) -> Result<()> {

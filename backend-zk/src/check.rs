@@ -25,13 +25,17 @@ pub(crate) async fn check(backend: &ZooKeeperBackend) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     of_session(backend.sessions.target().timeouts.session, turn.session().timeout(), &mut findings);
     of_access(turn.access(backend.names.base()).await, backend, &mut findings)?;
-    if backend.sessions.target().login.is_some() {
+    if backend.sessions.target().login.is_some() && backend.sessions.target().tls.is_none() {
         findings.push(Finding::new(
             Severity::Warning,
             "W_CLEAR_TEXT",
             "the password goes over the network as it is",
             "let nobody else read that network",
         ));
+    }
+    if backend.sessions.target().tls.is_some() {
+        // A port with TLS answers no word.
+        return Ok(findings);
     }
     for server in backend.sessions.target().servers.each() {
         of_server(server, turn.session().timeout(), &mut findings).await;

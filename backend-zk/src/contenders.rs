@@ -65,6 +65,11 @@ impl Queue {
         self.0.iter().enumerate().filter(mine).map(|(place, _)| place).collect()
     }
 
+    /// The place of a node, past the end if it has none.
+    pub(crate) fn place_of(&self, node: &str) -> usize {
+        self.0.iter().position(|contender| contender.node == node).unwrap_or(self.0.len())
+    }
+
     /// The node at a place.
     pub(crate) fn node(&self, place: usize) -> &str {
         self.0.get(place).map_or("", |contender| &contender.node)

@@ -32,7 +32,7 @@
 //!
 //! # URLs
 //!
-//! `zk://[user:password@]host[:port][,host[:port]…][/directory]`. The directory is that of the locks, `/leasehold` if
+//! `zk://[user:password@]host[:port][,host[:port]…][/directory]`; `zk+tls://` with TLS (feature `tls`). The directory is that of the locks, `/leasehold` if
 //! there is none. Parameters:
 //!
 //! | parameter | meaning | default |
@@ -40,10 +40,20 @@
 //! | `session_timeout` | what the servers are asked for, 200 ms to 1 h; they have bounds of their own, by default 2 and 20 ticks of 2 s | `10s` |
 //! | `timeout` | how long the requests of one call may take together, 10 ms to 60 s | `2s` |
 //! | `connect_timeout` | how long getting a session may take, 10 ms to 60 s | `5s` |
-//! | `acl` | `creator`: only the user of the URL may do anything with the nodes; `anyone`: everybody may take and free locks | `creator` if there is a user |
+//! | `login` | `digest`: the password is sent, and is the key to the nodes that were made with it; `sasl`: the servers know the user, and it proves to be one by DIGEST-MD5 | `digest` |
+//! | `acl` | `creator`: only whom the servers know us as may do anything with the nodes; `anyone`: everybody may take and free locks | `creator` if there is a user or a certificate |
+//! | `tls_ca` | a PEM file of authorities to trust | those that the host trusts |
+//! | `tls_cert`, `tls_key` | PEM files: who we are | nobody |
 //!
-//! Without a user there is nobody to whom a node could belong, so everybody who reaches the servers can take and free
+//! Without either there is nobody to whom a node could belong, so everybody who reaches the servers can take and free
 //! locks. Nobody can overwrite a node or its access list.
+//!
+//! With `login=digest` a user's password goes over the network as it is, and with `login=sasl` it could be guessed from what
+//! goes over it: use `zk+tls`. SASL by Kerberos is not supported: it needs libraries in C.
+//!
+//! The feature `tls` links a second provider of cryptography, aws-lc, beside ring, and the C code that it is: the client
+//! library asks for it. It is not used unless the application has made it the default of the process. If there is none,
+//! the first store that is opened with `zk+tls` makes ring the default.
 //!
 //! # Nodes
 //!
@@ -82,6 +92,7 @@ mod renewal;
 mod semantics;
 mod session;
 mod target;
+mod tls;
 mod words;
 
 pub use backend::ZooKeeperBackend;

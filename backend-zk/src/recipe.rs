@@ -19,9 +19,10 @@ use crate::acl::Access;
 use crate::contenders::{Queue, prefix_of};
 use crate::parents::Parents;
 use crate::place::{Place, Standing};
-use crate::session::{Outcome, Trouble, Turn};
+use crate::session::{Listening, Outcome, Trouble, Turn};
 use leasehold_core::{Attempt, Busy, Claim, FencingToken, Grant, OwnerId};
 use std::sync::Arc;
+use zookeeper_client::Stat;
 
 /// How often a line that changes while it is looked at is looked at again. A line that changes faster moves.
 const ROUNDS: usize = 16;
@@ -40,6 +41,24 @@ pub(crate) struct Recipe<'a> {
     pub(crate) place: &'a Arc<Place>,
 }
 
+/// The claim's own node, as far as it is known. One of another name may be that of an earlier session.
+#[derive(Debug)]
+struct Own {
+    node: String,
+    how: Known,
+}
+
+/// How a node is known.
+#[derive(Debug)]
+enum Known {
+    /// It is of this session.
+    Sure,
+    /// It was made just now, by the transaction of this number.
+    Made(FencingToken),
+    /// It was read just now, and is listened to.
+    Read(Stat, Listening),
+}
+
 impl Recipe<'_> {
     /// Looks where the claim stands, and makes it stand in line if it does not. `standing` is always at least as much as
     /// the store may have.
@@ -50,35 +69,35 @@ impl Recipe<'_> {
         if self.is_still_behind(standing).await? {
             return Ok(busy());
         }
-        // True while the node is known to be of this session.
-        let mut sure = self.has_node(standing);
-        let mut children =
-            if sure { self.list().await? } else { self.find_or_stand(standing, &mut sure).await? };
+        let (mut children, mut own) = self.first_look(standing).await?;
         for _ in 0..ROUNDS {
             let queue = Queue::of(children);
-            match *queue.places_of(self.claim.owner()) {
+            let places = queue.places_of(self.claim.owner());
+            own = own.filter(|own| *places == [queue.place_of(&own.node)]);
+            match *places {
                 [] => {
-                    children = self.stand(standing, &mut sure).await?;
+                    (children, own) = self.stand(standing).await?;
                     continue;
                 }
                 [0] => {
-                    if let Some(grant) = self.believe(standing, queue.node(0)).await? {
+                    if let Some(grant) = self.believe(standing, queue.node(0), own).await? {
                         return Ok(Attempt::Granted(grant));
                     }
-                    sure = false;
+                    own = None;
                 }
                 [mine] => {
                     let node = queue.node(mine);
-                    sure = sure || self.is_of_this_session(node).await?;
-                    if !sure {
+                    if own.is_none() && !self.is_of_this_session(node).await? {
                         self.delete(node).await?;
                     } else if self.watch(standing, node, queue.node(mine - 1)).await? {
                         return Ok(busy());
+                    } else {
+                        own = Some(Own { node: node.to_owned(), how: Known::Sure });
                     }
                 }
                 // A second one, made by a request of an earlier session: it is ours, and would stand in our own way.
                 [.., last] => {
-                    sure = false;
+                    own = None;
                     self.delete(queue.node(last)).await?;
                 }
             }
@@ -88,18 +107,32 @@ impl Recipe<'_> {
         Ok(busy())
     }
 
+    /// The line, with the claim in it unless somebody has taken it out.
+    async fn first_look(&self, standing: &mut Standing) -> Outcome<(Vec<String>, Option<Own>)> {
+        match &*standing {
+            Standing::Nowhere => self.stand(standing).await,
+            Standing::Behind { session, node, .. } if session.id() == self.turn.session().id() => {
+                // Its turn has probably come: what it will want to know is asked for in the same breath.
+                let path = self.path(node);
+                let (children, read) = tokio::join!(self.list(), self.turn.read_and_watch(&path, self.place));
+                let known = |(stat, listening)| Own { node: node.clone(), how: Known::Read(stat, listening) };
+                Ok((children?, read.ok().map(known)))
+            }
+            _ => Ok((self.list().await?, None)),
+        }
+    }
+
     /// Step 1 and 2, in one go.
-    async fn stand(&self, standing: &mut Standing, sure: &mut bool) -> Outcome<Vec<String>> {
+    async fn stand(&self, standing: &mut Standing) -> Outcome<(Vec<String>, Option<Own>)> {
         let (prefix, data) = (prefix_of(self.claim.owner()), self.claim.holder().as_bytes());
         for _ in 0..MAKINGS {
             // Before the request: whatever happens to it, and to us, it may have been applied.
             self.stands(standing, Standing::Unsure { session: Arc::clone(self.turn.session()) });
             let acls = self.access.of_contenders();
-            let (created, listed) = self.turn.stand_and_list(self.directory, &prefix, data, acls).await;
-            match created {
-                Ok(()) => {
-                    *sure = true;
-                    return listed;
+            let (made, listed) = self.turn.stand_and_list(self.directory, &prefix, data, acls).await;
+            match made {
+                Ok((node, stat)) => {
+                    return Ok((listed?, Some(Own { node, how: Known::Made(token(&stat)) })));
                 }
                 Err(Trouble::NoNode) => {
                     self.stands(standing, Standing::Nowhere);
@@ -108,7 +141,8 @@ impl Recipe<'_> {
                 // Applied or not: the list will tell, as soon as there is a connection again.
                 Err(unknown @ Trouble::Unknown(_)) => {
                     self.place.doubts();
-                    return self.turn.list(self.directory).await.map_err(|_| unknown);
+                    let listed = self.turn.list(self.directory).await;
+                    return listed.map(|children| (children, None)).map_err(|_| unknown);
                 }
                 Err(refused) => {
                     self.stands(standing, Standing::Nowhere);
@@ -119,14 +153,6 @@ impl Recipe<'_> {
         Err(Trouble::NoNode)
     }
 
-    /// Stands in line, unless an earlier attempt may have done so.
-    async fn find_or_stand(&self, standing: &mut Standing, sure: &mut bool) -> Outcome<Vec<String>> {
-        match standing {
-            Standing::Nowhere => self.stand(standing, sure).await,
-            _ => self.list().await,
-        }
-    }
-
     /// Step 2. Where there is no directory, nobody stands.
     async fn list(&self) -> Outcome<Vec<String>> {
         match self.turn.list(self.directory).await {
@@ -135,23 +161,32 @@ impl Recipe<'_> {
         }
     }
 
-    /// The claim's node has the lowest number: it holds, if the node is of this session. The read that tells keeps
-    /// listening, so that a deletion is heard of at once.
-    async fn believe(&self, standing: &mut Standing, node: &str) -> Outcome<Option<Grant>> {
-        let (stat, listening) = match self.turn.read_and_watch(&self.path(node), self.place).await {
-            Err(Trouble::NoNode) => return Ok(None),
-            read => read?,
-        };
+    /// The claim's node has the lowest number: it holds, if the node is of this session. From now on it listens to its node,
+    /// so that a deletion is heard of at once.
+    async fn believe(&self, standing: &mut Standing, node: &str, own: Option<Own>) -> Outcome<Option<Grant>> {
         let session = self.turn.session();
-        if stat.ephemeral_owner != session.id() {
-            self.delete(node).await?;
-            return Ok(None);
-        }
+        let (token, listening) = match own.map(|own| own.how) {
+            // The ear asks: nothing that it could hear would be older than this grant.
+            Some(Known::Made(token)) => (token, self.turn.watch_later(&self.path(node), self.place)),
+            known => {
+                let read = match known {
+                    Some(Known::Read(stat, listening)) => Ok((stat, listening)),
+                    _ => self.turn.read_and_watch(&self.path(node), self.place).await,
+                };
+                let (stat, listening) = match read {
+                    Err(Trouble::NoNode) => return Ok(None),
+                    read => read?,
+                };
+                if stat.ephemeral_owner != session.id() {
+                    self.delete(node).await?;
+                    return Ok(None);
+                }
+                (token(&stat), listening)
+            }
+        };
         let first =
             Standing::First { session: Arc::clone(session), node: node.to_owned(), _listening: listening };
         self.stands(standing, first);
-        // Its number begins anew when the directory is made anew; the transaction that made the node does not.
-        let token = FencingToken::new(stat.czxid.unsigned_abs());
         Ok(Some(Grant::new(token).with_lease(session.lease())))
     }
 
@@ -188,10 +223,6 @@ impl Recipe<'_> {
         }
     }
 
-    fn has_node(&self, standing: &Standing) -> bool {
-        standing.node().is_some_and(|(session, _)| session.id() == self.turn.session().id())
-    }
-
     async fn delete(&self, node: &str) -> Outcome<()> {
         delete(self.turn, &self.path(node)).await.map(drop)
     }
@@ -204,6 +235,12 @@ impl Recipe<'_> {
         *standing = now;
         self.place.note(standing);
     }
+}
+
+/// The token of a grant by this node. Its number begins anew when the directory is made anew; the transaction that made it
+/// does not.
+fn token(stat: &Stat) -> FencingToken {
+    FencingToken::new(stat.czxid.unsigned_abs())
 }
 
 /// Step 5, for whoever does not know its node: deletes every node of this owner. True if one of them held the lock.

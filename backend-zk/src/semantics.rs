@@ -29,7 +29,6 @@ fn promise(fault: Fault) -> Outcome {
         | Fault::HolderPartitioned
         | Fault::AcquireReplyLost
         | Fault::ConnectionKilled
-        | Fault::Pooler
         | Fault::ClientClockJumps
         | Fault::ClientSuspended => Outcome::Holds,
         // Sessions are counted by a clock that stands still in no pause and jumps with no date.
@@ -46,6 +45,6 @@ fn promise(fault: Fault) -> Outcome {
         Fault::DataLost => Outcome::MayBreak,
         // No session ends while there is nobody to end it.
         Fault::QuorumLost | Fault::MemoryFull | Fault::DiskFull => Outcome::Unavailable,
-        Fault::NetworkFileSystem => Outcome::NotApplicable,
+        Fault::Pooler | Fault::NetworkFileSystem => Outcome::NotApplicable,
     }
 }

@@ -1,9 +1,11 @@
 //! Waiting for a lock, in a process that may be told to stop waiting.
 
 use crate::args::AcquireArgs;
+use crate::give_back::PARTING;
 use crate::report::{Console, Failure, brief, sentence};
 use crate::run::signals::{Signals, ends};
 use crate::store::Store;
+use leasehold::admin::LockStatus;
 use leasehold::{AcquireOptions, DistributedLock, ErrorKind, HolderInfo, LockGuard, LockName};
 use rustix::process::Signal;
 use std::pin::pin;
@@ -50,7 +52,8 @@ pub(crate) async fn acquire(
     let since = Instant::now();
     let outcome = {
         let mut acquiring = pin!(store.locks.acquire_with(name, options));
-        let mut impatience = tokio::time::interval_at((since + PATIENCE).into(), PATIENCE);
+        // Beside the acquisition, never before it: the store may be slow to say who holds the lock.
+        let mut telling = pin!(tell_who_holds(store, name, console));
         let mut told = !console.is_watched();
         loop {
             tokio::select! {
@@ -61,24 +64,19 @@ pub(crate) async fn acquire(
                     signal if ends(signal) => break Err(signal),
                     _ => {}
                 },
-                _ = impatience.tick(), if !told => told = tell_who_holds(store, name, console).await,
+                () = &mut telling, if !told => told = true,
             }
         }
     };
+    let waited = since.elapsed();
     match outcome {
         Ok(Ok(guard)) => {
             store.introduce(console);
             Ok(Acquired::Lock(guard))
         }
         Ok(Err(error)) if error.is_contended() => {
-            let holder = match store.admin() {
-                Ok(admin) => admin.inspect(name).await.ok().flatten(),
-                Err(_) => None,
-            };
-            let waited = match error.kind() {
-                ErrorKind::TimedOut => Some(("waited", brief(since.elapsed()))),
-                _ => None,
-            };
+            let waited = (error.kind() == ErrorKind::TimedOut).then(|| ("waited", brief(waited)));
+            let holder = tokio::time::timeout(PARTING, who_holds(store, name)).await.unwrap_or_default();
             Err(Failure::from(error).with_lines(waited).with_holder(holder))
         }
         Ok(Err(error)) => Err(error.into()),
@@ -99,14 +97,17 @@ async fn take_back(store: &Store, signals: &mut Signals) {
     }
 }
 
-/// Tells it, if it can be told.
-async fn tell_who_holds(store: &Store, name: &LockName, console: Console) -> bool {
-    let Ok(admin) = store.admin() else {
-        return true;
-    };
-    let Ok(Some(lock)) = admin.inspect(name).await else {
-        return false;
-    };
-    console.note(format_args!("waiting: {}", sentence(&lock)));
-    true
+/// Tells it, as soon as it can be told.
+async fn tell_who_holds(store: &Store, name: &LockName, console: Console) {
+    loop {
+        tokio::time::sleep(PATIENCE).await;
+        if let Some(lock) = who_holds(store, name).await {
+            return console.note(format_args!("waiting: {}", sentence(&lock)));
+        }
+    }
+}
+
+/// Who holds it, if somebody does and the store tells.
+async fn who_holds(store: &Store, name: &LockName) -> Option<LockStatus> {
+    store.admin().ok()?.inspect(name).await.ok().flatten()
 }

@@ -18,6 +18,7 @@ mod acquire;
 mod args;
 mod commands;
 mod exit;
+mod give_back;
 mod inherited;
 mod report;
 mod run;

@@ -1,32 +1,45 @@
-//! Wall clocks for worker processes that can be stepped while they run. Not the machine's: that is shared.
+//! Wall clocks for processes that can be stepped while they run. Not the machine's: that is shared.
 
 use crate::case::Stop;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use tempfile::NamedTempFile;
 
-/// The wall clock of a worker process, by a preloaded library (Debian package libfaketime). Its monotonic clocks go on
+/// The wall clock of a process, by a preloaded library (Debian package libfaketime). Its monotonic clocks go on
 /// as they are, as they do when an administrator sets a clock.
-pub(crate) struct SteppedClock {
+#[derive(Debug)]
+pub struct SteppedClock {
     library: PathBuf,
     offset: NamedTempFile,
 }
 
 impl SteppedClock {
     /// A clock that is so many seconds ahead.
-    pub(crate) fn ahead(seconds: i64) -> Result<Self, Stop> {
+    ///
+    /// # Errors
+    ///
+    /// If the library is not there.
+    pub fn ahead(seconds: i64) -> Result<Self, Stop> {
         let library = find().ok_or_else(|| crate::runner::missing("libfaketime is not installed"))?;
-        let clock = Self { library, offset: NamedTempFile::new()? };
+        let offset = NamedTempFile::new()?;
+        // A server that runs as another user reads it as well.
+        std::fs::set_permissions(offset.path(), std::fs::Permissions::from_mode(0o644))?;
+        let clock = Self { library, offset };
         clock.step_to(seconds)?;
         Ok(clock)
     }
 
     /// Steps it, also under a process that runs.
-    pub(crate) fn step_to(&self, seconds: i64) -> Result<(), Stop> {
+    ///
+    /// # Errors
+    ///
+    /// If the file that says what time it is cannot be written.
+    pub fn step_to(&self, seconds: i64) -> Result<(), Stop> {
         Ok(std::fs::write(self.offset.path(), format!("{seconds:+}s\n"))?)
     }
 
     /// What a process must be started with.
-    pub(crate) fn environment(&self) -> Vec<(String, String)> {
+    pub fn environment(&self) -> Vec<(String, String)> {
         let pairs = [
             ("LD_PRELOAD", self.library.to_string_lossy().into_owned()),
             ("FAKETIME_TIMESTAMP_FILE", self.offset.path().to_string_lossy().into_owned()),

@@ -1,11 +1,12 @@
 //! What a case has at hand: a store of its own, clients, unique names, and worker processes.
 
 use crate::case::{Stop, Verdict, ensure};
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, Traffic};
 use crate::subject::{Cannot, Store, Subject};
 use crate::worker::Worker;
 use leasehold_core::{
-    AcquireOptions, DistributedLock, Error, ErrorKind, LockAdmin, LockGuard, LockName, Reach, Semantics, Wait,
+    AcquireOptions, DistributedLock, Error, ErrorKind, HoldKind, LockAdmin, LockGuard, LockName, Reach,
+    Semantics, Wait,
 };
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -83,6 +84,16 @@ impl Context {
         Ok(self.client().await?.semantics().clone())
     }
 
+    /// Skips a case that cuts connections under a holder, where a hold is a connection.
+    pub(crate) async fn outlives_its_connection(&self) -> Verdict {
+        match self.semantics().await?.hold {
+            HoldKind::Connection => {
+                Err(Stop::Skipped("a hold here is a connection, and ends with it".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A lock name that nobody else uses.
     pub(crate) fn name(&self) -> LockName {
         self.named("lock")
@@ -100,6 +111,30 @@ impl Context {
     /// Makes the client's connections and whatever else comes with a first use, so that what follows is one request.
     pub(crate) async fn warm_up(&self, client: &Client) -> Verdict {
         ensure_free(client, &self.named("warm-up"), "a name that nobody uses").await
+    }
+
+    /// A holder whose hold is over in the store, or will be in a moment, and that still has its guard.
+    pub(crate) async fn outlived(&self, name: &LockName) -> Result<Outlived, Stop> {
+        if self.semantics().await?.hold == HoldKind::Lease {
+            let client = self.client().await?;
+            let guard = client.take(name, &self.fixed()).await?;
+            tokio::time::sleep(self.ttl() + Duration::from_millis(20)).await;
+            return Ok(Outlived { client, guard, network: None });
+        }
+        let (proxy, client) = self.client_behind_proxy(self.ttl() / 4).await?;
+        let guard = client.take(name, &self.options()).await?;
+        proxy.set(Traffic::BlackHole);
+        loss_within(&guard, self.ttl() + self.slack()).await?;
+        let other = self.client().await?;
+        let bound = self.ttl() + other.semantics().wake_up.bound() + self.slack();
+        free_within(&other, name, bound, "whose holder is cut off").await?;
+        Ok(Outlived { client, guard, network: Some(proxy) })
+    }
+
+    /// Lets go of a guard that is lost by its own limit. A lease ends by itself, and the guard goes on to be looked at;
+    /// any other hold is the store's business for as long as the session or connection lives, until it is given back.
+    pub(crate) fn let_go_unless_lease(client: &Client, guard: LockGuard) -> Option<LockGuard> {
+        (client.semantics().hold == HoldKind::Lease).then_some(guard)
     }
 
     /// The lease of cases that wait for one to end.
@@ -124,6 +159,22 @@ impl Context {
 
     pub(crate) fn patience(&self) -> Duration {
         PATIENCE.mul_f64(self.scale)
+    }
+}
+
+/// See [`Context::outlived`].
+pub(crate) struct Outlived {
+    pub(crate) client: Client,
+    pub(crate) guard: LockGuard,
+    network: Option<Proxy>,
+}
+
+impl Outlived {
+    /// Whatever has kept the holder from the store is over.
+    pub(crate) fn reaches_the_store(&self) {
+        if let Some(network) = &self.network {
+            network.set(Traffic::Pass);
+        }
     }
 }
 

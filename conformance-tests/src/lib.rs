@@ -13,14 +13,36 @@
 //! harness = false
 //! ```
 //!
-//! ```ignore
+//! ```no_run
+//! use async_trait::async_trait;
+//! use leasehold_conformance::{Cannot, Store, Subject};
+//! use leasehold_core::memory::MemoryBackend;
+//! use leasehold_core::{DistributedLock, LockClient, Result};
+//! use std::sync::Arc;
+//!
+//! #[derive(Debug)]
 //! struct Mine;
 //!
 //! #[async_trait]
 //! impl Subject for Mine {
-//!     fn name(&self) -> &'static str { "mine" }
-//!     async fn start(&self) -> Result<Box<dyn Store>, Cannot> { Ok(Box::new(MyStore::start()?)) }
-//!     async fn connect(&self, address: &str) -> leasehold_core::Result<Arc<dyn DistributedLock>> { … }
+//!     fn name(&self) -> &str {
+//!         "mine"
+//!     }
+//!     async fn start(&self) -> Result<Box<dyn Store>, Cannot> {
+//!         Ok(Box::new(RunningServer))
+//!     }
+//!     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
+//!         Ok(Arc::new(LockClient::new(Arc::new(MemoryBackend::new()))))
+//!     }
+//! }
+//!
+//! #[derive(Debug)]
+//! struct RunningServer;
+//!
+//! impl Store for RunningServer {
+//!     fn address(&self) -> String {
+//!         "127.0.0.1:4711".to_owned()
+//!     }
 //! }
 //!
 //! leasehold_conformance::main!(Mine);
@@ -28,6 +50,7 @@
 //!
 //! Cases are added in minor releases: a backend may then fail a case that was not there before.
 
+mod administrator;
 pub mod case;
 mod cases;
 mod clock;
@@ -38,10 +61,12 @@ pub mod servers;
 mod subject;
 mod worker;
 
+pub use administrator::Administrator;
 pub use case::{Case, Stop, Verdict};
 pub use cases::{all, by_id};
+pub use clock::SteppedClock;
 pub use runner::{run, run_case};
-pub use subject::{Cannot, Store, Subject};
+pub use subject::{Cannot, Counters, Members, Store, Subject};
 pub use worker::serve_as_worker;
 
 /// The `main` of a test target with `harness = false`: runs the suite against these subjects.

@@ -40,6 +40,7 @@ pub fn run(subjects: Vec<Box<dyn Subject>>) -> ExitCode {
 ///
 /// [`Stop`]: failed or skipped, and why.
 pub fn run_case(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
+    subject.covers(&case)?;
     let (done, outcome) = sync_channel(1);
     let subject = Arc::clone(subject);
     std::thread::spawn(move || {

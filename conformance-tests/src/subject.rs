@@ -1,5 +1,7 @@
 //! What is put to the test: a backend in a mode, and how to get at its store.
 
+use crate::administrator::Administrator;
+use crate::case::Case;
 use crate::proxy::Proxy;
 use async_trait::async_trait;
 use leasehold_core::{DistributedLock, LockName, Result};
@@ -31,6 +33,17 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
     ///
     /// The backend's own.
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>>;
+
+    /// Whether this case is put to it at all: a subject that differs from another one only in its servers need not be
+    /// asked everything twice. Default: yes.
+    ///
+    /// # Errors
+    ///
+    /// Why not. The case is skipped with this reason.
+    fn covers(&self, case: &Case) -> std::result::Result<(), Cannot> {
+        let _ = case;
+        Ok(())
+    }
 }
 
 /// A running store, and what the suite may do to it. A hook that is not there skips the cases that need it, by name
@@ -39,6 +52,13 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// What [`Subject::connect`] takes, in any process of this host.
     fn address(&self) -> String;
+
+    /// The same store, for clients whose holds may last as long as this without a word from it. Leases do by
+    /// themselves; a session must be asked for.
+    fn address_for_holds_of(&self, time: Duration) -> String {
+        let _ = time;
+        self.address()
+    }
 
     /// Puts a proxy in front of the store, and answers it and the address through it, for a client that takes a
     /// request for lost after `patience`.
@@ -84,6 +104,27 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Err(Cannot::new("no way to count what is in the store"))
     }
 
+    /// Who looks after it, where it is a database.
+    fn administrator(&self) -> std::result::Result<&dyn Administrator, Cannot> {
+        Err(Cannot::new("the store is no database"))
+    }
+
+    /// What the store itself has counted. Exact only where nobody but the case uses it.
+    async fn counters(&self) -> std::result::Result<Counters, Cannot> {
+        Err(Cannot::new("the store does not count its messages"))
+    }
+
+    /// Deletes everything that the store keeps of one name, the places of its waiters included.
+    async fn delete_queue(&self, name: &LockName) -> std::result::Result<(), Cannot> {
+        let _ = name;
+        Err(Cannot::new("the store keeps no queue that could be deleted"))
+    }
+
+    /// Its servers one by one, where several are one store.
+    fn members(&self) -> std::result::Result<&dyn Members, Cannot> {
+        Err(Cannot::new("the store is one server"))
+    }
+
     /// The same store under a prefix for lock names.
     async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {
         let _ = prefix;
@@ -98,6 +139,50 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// An address with a secret in it, and the secret. It need not let anybody in.
     async fn secret(&self) -> std::result::Result<(String, String), Cannot> {
         Err(Cannot::new("the backend takes no secret"))
+    }
+}
+
+/// The servers of a store that has several, known by their places from zero.
+#[async_trait]
+pub trait Members: fmt::Debug + Send + Sync + 'static {
+    /// How many there are when all is well.
+    fn count(&self) -> usize;
+
+    /// Waits until so many of them serve, and answers which one leads.
+    async fn leader_of(&self, serving: usize) -> std::result::Result<usize, Cannot>;
+
+    /// Kills one as a crash would.
+    async fn kill(&self, member: usize) -> std::result::Result<(), Cannot>;
+
+    /// Starts it again with what it had written. It joins the others a moment later.
+    async fn restart(&self, member: usize) -> std::result::Result<(), Cannot>;
+
+    /// Stops one without closing a connection.
+    async fn pause(&self, member: usize) -> std::result::Result<(), Cannot>;
+
+    /// Lets it go on.
+    async fn resume(&self, member: usize) -> std::result::Result<(), Cannot>;
+
+    /// A proxy in front of each, in their order, and the address of the store through them.
+    async fn proxied(&self) -> std::result::Result<(Vec<Proxy>, String), Cannot>;
+}
+
+/// What a store has counted since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Messages received and sent, of whatever kind.
+    pub messages: u64,
+    /// Clients told that something they wait for has changed.
+    pub wake_ups: u64,
+    /// Clients that wait to be told, at this moment.
+    pub waiting: u64,
+}
+
+impl Counters {
+    /// These counts.
+    pub fn new(messages: u64, wake_ups: u64, waiting: u64) -> Self {
+        Self { messages, wake_ups, waiting }
     }
 }
 

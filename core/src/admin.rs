@@ -1,6 +1,6 @@
 //! Looking at locks and freeing them by hand: the operator's side of a backend.
 
-use crate::{FencingToken, HolderInfo, LockName, OwnerId, Result};
+use crate::{FencingToken, HoldKind, HolderInfo, LockName, OwnerId, Result};
 use async_trait::async_trait;
 use serde::{Serialize, Serializer};
 use std::fmt::Debug;
@@ -65,10 +65,12 @@ pub struct LockStatus {
     /// When the lease ends if nobody renews it; `None` if it never does by itself.
     #[serde(rename = "ends_in_ms", serialize_with = "millis")]
     pub ends_in: Option<Duration>,
+    /// What the hold is a part of, and so what ends it where no lease does: its holder's session or connection.
+    pub hold: HoldKind,
 }
 
 impl LockStatus {
-    /// A lock of which nothing but its name is known.
+    /// A lock of which nothing but its name is known, and that it is held on a lease.
     pub fn new(name: LockName) -> Self {
         Self {
             name,
@@ -77,6 +79,7 @@ impl LockStatus {
             holder: HolderInfo::default(),
             acquired_at: None,
             ends_in: None,
+            hold: HoldKind::Lease,
         }
     }
 }

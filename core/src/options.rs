@@ -104,6 +104,11 @@ impl AcquireOptions {
         self.wait
     }
 
+    /// The longest hold; [`Duration::MAX`] if there is no limit.
+    pub fn max_hold(&self) -> Duration {
+        self.max_hold
+    }
+
     /// The options in their normal form, as an acquisition checks them before any I/O.
     ///
     /// # Errors

@@ -12,9 +12,11 @@ struct Scheme {
 }
 
 /// Known also where they are not compiled in: then the error can say which feature to add.
-static SCHEMES: [Scheme; 8] = {
+static SCHEMES: [Scheme; 12] = {
     const REDIS: bool = cfg!(feature = "redis");
     const TLS: bool = cfg!(feature = "tls");
+    const MYSQL: bool = cfg!(feature = "mysql");
+    const POSTGRES: bool = cfg!(feature = "postgres");
     const SQLITE: bool = cfg!(feature = "sqlite");
     const ZOOKEEPER: bool = cfg!(feature = "zookeeper");
     [
@@ -23,9 +25,13 @@ static SCHEMES: [Scheme; 8] = {
         Scheme::new("valkey", "redis", REDIS),
         Scheme::new("valkeys", "redis,tls", REDIS && TLS),
         Scheme::new("redis+unix", "redis", REDIS),
+        Scheme::new("mariadb", "mysql", MYSQL),
+        Scheme::new("mysql", "mysql", MYSQL),
+        Scheme::new("postgres", "postgres", POSTGRES),
+        Scheme::new("postgresql", "postgres", POSTGRES),
         Scheme::new("sqlite", "sqlite", SQLITE),
         Scheme::new("zk", "zookeeper", ZOOKEEPER),
-        Scheme::new("zk+tls", "zookeeper,tls", ZOOKEEPER && TLS),
+        Scheme::new("zk+tls", "zookeeper-tls", cfg!(feature = "zookeeper-tls")),
     ]
 };
 
@@ -55,7 +61,7 @@ pub(super) fn compiled_in() -> Registry {
     for scheme in leasehold_redis::SCHEMES {
         registry.add(scheme, leasehold_redis::DEFAULT_PREFIX, leasehold_redis::open);
     }
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     for scheme in leasehold_sql::SCHEMES {
         registry.add(scheme, "", leasehold_sql::open);
     }
@@ -85,7 +91,7 @@ impl Registry {
 mod tests {
     use super::*;
 
-    #[cfg(all(feature = "redis", feature = "tls", feature = "sqlite", feature = "zookeeper"))]
+    #[cfg(feature = "full")]
     #[test]
     fn every_scheme_of_a_backend_is_known_here_with_its_features() {
         let of_backends = leasehold_redis::SCHEMES.iter().chain(leasehold_sql::SCHEMES);

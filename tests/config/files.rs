@@ -61,7 +61,7 @@ fn a_place_without_a_directory_has_no_file() {
 #[test]
 fn a_file_that_is_no_text_says_where() {
     let scene = Scene::new();
-    scene.write("etc.toml", b"default = 'p'\n# caf\xe9\n");
+    scene.write("etc.toml", b"default = 'p'\n# naive \xe9\n");
     assert_eq!(scene.problem(), "Misconfigured: ~/etc.toml:2: it is not UTF-8; save the file as UTF-8");
     scene.write("etc.toml", vec![b'#'; 1024 * 1024 + 1]);
     assert_eq!(

@@ -96,10 +96,17 @@ impl Connection {
 
     /// Subscribes to the channel, if that was never tried. However many ask, one command is sent; true to all of them
     /// if messages arrive from now on.
-    pub(super) async fn subscribe(&self, channel: &str) -> bool {
+    ///
+    /// By a task of its own: a caller may keep its future and not poll it, and would hold up all others.
+    pub(super) async fn subscribe(self: &Arc<Self>, channel: &str) -> bool {
         if self.subscribed.initialized() || !self.takes_messages.load(Ordering::SeqCst) {
             return false;
         }
+        let (connection, channel) = (Arc::clone(self), channel.to_owned());
+        tokio::spawn(async move { connection.subscribe_once(&channel).await }).await.unwrap_or(false)
+    }
+
+    async fn subscribe_once(&self, channel: &str) -> bool {
         let subscribe = async || {
             let reply = self.request(redis::cmd("SUBSCRIBE").arg(channel)).await;
             matches!(reply, Ok(Value::Push { kind: PushKind::Subscribe, .. }))

@@ -8,6 +8,7 @@ mod connection;
 mod dial;
 mod driver;
 mod greeting;
+mod line;
 mod stream;
 mod tls;
 mod watchdog;
@@ -22,62 +23,34 @@ use crate::refusal::{foreign_data, is_wrong_type, refusal};
 use crate::scripts::Script;
 use crate::target::Target;
 use connection::Connection;
-use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_core::{Error, Result};
+use line::Line;
 use redis::{Cmd, ServerErrorKind, Value};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-use tokio::time::Instant;
-
-/// The pause between a failed attempt to connect and the next one: a server that is down, or comes up, is not hammered
-/// by all who wait for it.
-const PAUSE: Duration = Duration::from_millis(100);
+use std::sync::Arc;
 
 /// Instead of a channel: nothing is heard.
 const UNHEARD: &str = "-";
 
 /// The link to one server.
 pub(crate) struct Link {
-    target: Target,
-    /// Who is told what the server says of its own accord.
-    mailbox: Arc<Mailbox>,
-    current: Mutex<Option<Arc<Connection>>>,
-    /// Whoever has it connects; the others wait for it.
-    dialing: tokio::sync::Mutex<LastAttempt>,
-    /// Attempts to connect that have ended.
-    attempts: AtomicU64,
-    closed: AtomicBool,
-}
-
-/// The last attempt to connect, if it failed.
-#[derive(Default)]
-struct LastAttempt {
-    failure: Option<Error>,
-    pause_until: Option<Instant>,
+    line: Arc<Line>,
 }
 
 impl Link {
-    /// A link that connects when it is first needed.
+    /// A link that connects when it is first needed. The mailbox is told what the server says of its own accord.
     pub(crate) fn new(target: Target, mailbox: Arc<Mailbox>) -> Self {
-        Self {
-            target,
-            mailbox,
-            current: Mutex::default(),
-            dialing: tokio::sync::Mutex::default(),
-            attempts: AtomicU64::new(0),
-            closed: AtomicBool::new(false),
-        }
+        Self { line: Arc::new(Line::new(target, mailbox)) }
     }
 
     /// Runs a script and gives its reply.
     ///
     /// # Errors
     ///
-    /// The [refusal] of the server; [`Indeterminate`](ErrorKind::Indeterminate) if its answer did not come,
-    /// [`Unavailable`](ErrorKind::Unavailable) and others if nothing was sent.
+    /// The [refusal] of the server; [`Indeterminate`](leasehold_core::ErrorKind::Indeterminate) if its answer did not come,
+    /// [`Unavailable`](leasehold_core::ErrorKind::Unavailable) and others if nothing was sent.
     pub(crate) async fn run(&self, script: &Script, keys: &[&str], args: &[&str]) -> Result<Value> {
-        let connection = self.connection().await?;
+        let connection = self.line.connection().await?;
         self.run_on(&connection, script, keys, args).await
     }
 
@@ -90,7 +63,7 @@ impl Link {
         args: &[&str],
         channel: &str,
     ) -> Result<Value> {
-        let connection = self.connection().await?;
+        let connection = self.line.connection().await?;
         let channel = if connection.is_subscribed() { channel } else { UNHEARD };
         self.run_on(&connection, script, keys, &[args, &[channel]].concat()).await
     }
@@ -100,7 +73,7 @@ impl Link {
     /// Never an error. Messages make waiting shorter, and where there are none, because the server or its administrator
     /// allows for none, heartbeats do.
     pub(crate) async fn listen(&self, channel: &str) -> bool {
-        match self.connection().await {
+        match self.line.connection().await {
             Ok(connection) => connection.subscribe(channel).await,
             Err(_) => false,
         }
@@ -136,10 +109,7 @@ impl Link {
 
     /// Ends the connection. What is under way gets no answer.
     pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
-        if let Some(connection) = self.current_slot().take() {
-            connection.end();
-        }
+        self.line.close();
     }
 
     /// Finds out which key holds what no lock of ours holds. Looked at afterwards, so that the scripts need not.
@@ -147,102 +117,30 @@ impl Link {
         for key in keys {
             match self.command(redis::cmd("TYPE").arg(key)).await {
                 Ok(Value::SimpleString(kind)) if kind != kind_of(key) && kind != "none" => {
-                    return self.here(foreign_data(key, Some(&kind)));
+                    return self.line.here(foreign_data(key, Some(&kind)));
                 }
                 Ok(_) => {}
                 Err(_) => break,
             }
         }
-        self.here(foreign_data(keys.first().unwrap_or(&""), None))
+        self.line.here(foreign_data(keys.first().unwrap_or(&""), None))
     }
 
     async fn request(&self, command: &Cmd) -> Result<Value> {
-        let connection = self.connection().await?;
+        let connection = self.line.connection().await?;
         self.request_on(&connection, command).await
     }
 
     async fn request_on(&self, connection: &Connection, command: &Cmd) -> Result<Value> {
         let answer = connection.request(command).await;
-        answer.map_err(|why| self.here(why.unknown_outcome()))
+        answer.map_err(|why| self.line.here(why.unknown_outcome()))
     }
 
     fn checked(&self, reply: Value, script: Option<&Script>) -> Result<Value> {
         match reply {
-            Value::ServerError(error) => Err(self.here(refusal(&error, script))),
+            Value::ServerError(error) => Err(self.line.here(refusal(&error, script))),
             reply => Ok(reply),
         }
-    }
-
-    fn here(&self, error: Error) -> Error {
-        error.context(format_args!("Redis at {}", self.target.address))
-    }
-}
-
-/// Getting a connection.
-impl Link {
-    async fn connection(&self) -> Result<Arc<Connection>> {
-        match self.open_connection()? {
-            Some(connection) => Ok(connection),
-            None => self.reconnect().await,
-        }
-    }
-
-    fn open_connection(&self) -> Result<Option<Arc<Connection>>> {
-        if self.closed.load(Ordering::SeqCst) {
-            return Err(Error::new(ErrorKind::Closed, "the client was closed").with_help("make a new one"));
-        }
-        let connection = self.current_slot().clone();
-        Ok(connection.filter(|connection| connection.is_open()))
-    }
-
-    /// Connects, or waits for another task that is at it. However many wait, one connects.
-    async fn reconnect(&self) -> Result<Arc<Connection>> {
-        let ended_before = self.attempts.load(Ordering::SeqCst);
-        let mut last = self.dialing.lock().await;
-        if let Some(connection) = self.open_connection()? {
-            return Ok(connection);
-        }
-        if let Some(failure) = &last.failure
-            && self.attempts.load(Ordering::SeqCst) > ended_before
-        {
-            // It failed while this call waited for it.
-            return Err(failure.clone());
-        }
-        if let Some(moment) = last.pause_until {
-            tokio::time::sleep_until(moment).await;
-        }
-        let dialed = dial::dial(&self.target, &self.mailbox).await;
-        self.attempts.fetch_add(1, Ordering::SeqCst);
-        match dialed {
-            Ok(connection) => {
-                tracing::debug!(target: "leasehold", server = %self.target.address, "connected");
-                *last = LastAttempt::default();
-                self.install(connection)
-            }
-            Err(error) => {
-                let error = self.here(error);
-                *last =
-                    LastAttempt { failure: Some(error.clone()), pause_until: Some(Instant::now() + PAUSE) };
-                Err(error)
-            }
-        }
-    }
-
-    fn install(&self, connection: Connection) -> Result<Arc<Connection>> {
-        let connection = Arc::new(connection);
-        *self.current_slot() = Some(Arc::clone(&connection));
-        // Looked at after the connection was left there: of this and `close`, one sees the other.
-        match self.open_connection() {
-            Ok(_) => Ok(connection),
-            Err(closed) => {
-                self.current_slot().take();
-                Err(closed)
-            }
-        }
-    }
-
-    fn current_slot(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -252,6 +150,6 @@ fn is_unknown_script(reply: &Value) -> bool {
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("target", &self.target).finish_non_exhaustive()
+        f.debug_struct("Link").field("target", &self.line.target).finish_non_exhaustive()
     }
 }

@@ -61,7 +61,8 @@ impl LockAdmin for RedisBackend {
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
-        check::check(&self.link).await
+        let any = LockName::new("leasehold/check")?;
+        check::check(&self.link, &self.keys.of(&any)).await
     }
 }
 

@@ -1,7 +1,8 @@
 //! What about a server would weaken the promises.
 
+use crate::keys::LockKeys;
 use crate::link::{Link, ServerFacts};
-use crate::reply;
+use crate::{reply, scripts};
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::collections::HashMap;
 
@@ -10,12 +11,12 @@ const EVICTION: &str = "maxmemory-policy";
 const APPEND_ONLY: &str = "appendonly";
 const SYNC: &str = "appendfsync";
 
-/// Looks at the server. What it does not let us see is said, and is no failure.
+/// Looks at the server. What it does not let us see is said, and is no failure. `keys` are those of any name.
 ///
 /// # Errors
 ///
 /// As of any request, if the server cannot be asked at all.
-pub(super) async fn check(link: &Link) -> Result<Vec<Finding>> {
+pub(super) async fn check(link: &Link, keys: &LockKeys) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     match seen(link.facts().await)? {
         Ok(facts) => of_server(&facts, &mut findings),
@@ -28,7 +29,17 @@ pub(super) async fn check(link: &Link) -> Result<Vec<Finding>> {
         Ok(settings) => of_settings(&settings, &mut findings),
         Err(why) => findings.push(unseen("the settings of the server", &why)),
     }
+    let looked = link.run(&scripts::INSPECT, &[&keys.lock, &keys.holder], &[]).await;
+    findings.extend(looked.err().and_then(|why| denied(&why)));
     Ok(findings)
+}
+
+/// A user who may not even look at a lock can take none. One who may look may still be denied the rest: no command that
+/// changes nothing tells that.
+fn denied(why: &Error) -> Option<Finding> {
+    let help = why.help().unwrap_or_default();
+    (why.kind() == ErrorKind::Denied)
+        .then(|| Finding::new(Severity::Error, "E_DENIED", why.to_string(), help))
 }
 
 fn of_server(facts: &ServerFacts, findings: &mut Vec<Finding>) {

@@ -86,7 +86,7 @@ impl RedisBackend {
     }
 
     async fn release_by(&self, keys: &[&str], claim: &Claim, linger: Duration) -> Result<Released> {
-        let (owner, linger) = (claim.owner().to_hex(), linger.as_millis().to_string());
+        let (owner, linger) = (claim.owner().to_hex(), whole_millis(linger).to_string());
         let reply = self.link.run(&scripts::RELEASE, keys, &[&owner, &linger]).await?;
         reply::release(&reply)
     }
@@ -113,5 +113,21 @@ impl Args {
 
     fn words<'a>(&'a self, claim: &'a Claim) -> [&'a str; 3] {
         [&self.owner, &self.ttl, claim.holder()]
+    }
+}
+
+/// Rounded up: others are kept out for at least as long as was asked for, and zero means not at all.
+fn whole_millis(linger: Duration) -> u128 {
+    linger.as_nanos().div_ceil(1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_linger_is_not_cut_short() {
+        let millis = |nanos| whole_millis(Duration::from_nanos(nanos));
+        assert_eq!([millis(0), millis(1), millis(1_000_000), millis(1_000_001)], [0, 1, 1, 2]);
     }
 }

@@ -47,6 +47,19 @@ fn the_documented_line_is_the_one_that_is_tested() {
 }
 
 #[tokio::test]
+async fn a_check_finds_a_user_who_can_take_no_lock() {
+    let denied = |findings: &[leasehold_core::Finding]| {
+        let found = findings.iter().find(|finding| finding.code == "E_DENIED");
+        found.map(|found| (found.severity, found.help.clone()))
+    };
+    let (_server, restricted) = restricted_without("evalsha");
+    let expected = (Severity::Error, "grant it with ACL SETUSER: +evalsha".to_owned());
+    assert_eq!(denied(&restricted.check().await.unwrap()), Some(expected));
+    let server = server_with(&[LINE]);
+    assert_eq!(denied(&backend(&login(&server)).check().await.unwrap()), None);
+}
+
+#[tokio::test]
 async fn everything_works_with_the_documented_rights() {
     let server = server_with(&[LINE]);
     let backend = backend(&login(&server));

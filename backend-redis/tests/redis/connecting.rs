@@ -1,7 +1,8 @@
 //! Connecting: late, once for all, not too often; and giving the connection back.
 
 use crate::fake::{Fake, WELCOME};
-use crate::kit::{Look, attempt_fails, backend, claim, hold, server};
+use crate::kit::{Look, answered, attempt_fails, backend, claim, hold, server};
+use futures_util::FutureExt;
 use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{ErrorKind, LockAdmin, LockBackend};
 use std::sync::Arc;
@@ -154,4 +155,25 @@ async fn the_older_protocol_will_do_too() {
     assert_eq!(status.token, Some(token));
     assert_eq!(backend.list("").await.unwrap().len(), 1);
     assert!(!backend.check().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_connection_that_is_made_while_the_backend_closes_is_not_kept() {
+    let server = server();
+    let backend = backend(&server.url());
+    let claim = claim("job");
+    server.pause();
+    let mut asking = backend.try_acquire(&claim);
+    assert!((&mut asking).now_or_never().is_none());
+    // The task that connects runs now, and waits for the server.
+    tokio::task::yield_now().await;
+    backend.close().await.unwrap();
+    server.resume();
+    assert_eq!(answered(asking).await.unwrap_err().kind(), ErrorKind::Closed);
+    let gone = async {
+        while server.command(&["CLIENT", "LIST"]).unwrap().contains("name=leasehold") {
+            tokio::task::yield_now().await;
+        }
+    };
+    answered(gone).await;
 }

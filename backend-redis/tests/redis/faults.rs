@@ -268,3 +268,17 @@ async fn a_server_that_forgot_the_scripts_is_given_them_again() {
     assert_eq!(server.calls("eval"), 3, "each script once");
     assert_eq!(server.calls("script|load"), 0);
 }
+
+/// Such as the branch of a `select!` while another one runs.
+#[tokio::test]
+async fn a_call_that_nobody_polls_holds_up_no_other() {
+    let server = server();
+    let backend = backend(&quick(&server));
+    let first = claim("first");
+    server.pause();
+    let mut parked = backend.try_acquire(&first);
+    assert!((&mut parked).now_or_never().is_none());
+    server.resume();
+    hold(&backend, &claim("second")).await;
+    assert!(matches!(parked.await, Ok(Attempt::Granted(_))));
+}

@@ -4,6 +4,7 @@ use crate::kit::{
     Look, answered, backend, claim, client, handed_over, hold, keys, name, proxy_to, queue, release, server,
     url_of, waiter,
 };
+use futures_util::FutureExt;
 use leasehold_conformance::proxy::Traffic;
 use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
@@ -186,6 +187,22 @@ async fn a_new_connection_is_subscribed_before_it_is_relied_on() {
     assert_eq!(server.queue("job").len(), 1, "it kept its place");
     release(&holding, &holder).await;
     handed_over(&waits, &next).await;
+}
+
+/// Such as the branch of a `select!` while another one runs.
+#[tokio::test]
+async fn a_waiter_that_nobody_polls_keeps_no_other_from_listening() {
+    let server = server();
+    let backend = backend(&server.url());
+    hold(&backend, &claim("job")).await;
+    let (first, second) = (waiter("job"), waiter("job"));
+    let mut parked = backend.try_acquire(&first);
+    while server.calls("subscribe") == 0 {
+        assert!((&mut parked).now_or_never().is_none());
+        tokio::task::yield_now().await;
+    }
+    queue(&backend, &second).await;
+    assert!(matches!(parked.await, Ok(Attempt::Busy(_))));
 }
 
 #[tokio::test]

@@ -127,3 +127,21 @@ async fn a_lock_of_another_owner_survives_every_call_of_a_stranger() {
     assert_eq!(server.get(&keys("job").lock), Some(holder.owner().to_hex()));
     assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);
 }
+
+/// Asked again by the very owner, it is a new grant, and the record must not tell of the old one: the token in it is what
+/// a later attempt with a lost reply would be given.
+#[tokio::test]
+async fn a_deleted_lock_is_granted_anew_to_its_own_holder_with_a_new_record() {
+    let server = server();
+    let backend = backend(&server.url());
+    let ours = claim("job");
+    let first = hold(&backend, &ours).await;
+    let keys = keys("job");
+    server.del(&keys.lock);
+    let second = hold(&backend, &ours).await;
+    assert!(second > first);
+    let record = server.get(&keys.holder).unwrap();
+    assert!(record.starts_with(&format!("{} {second} ", ours.owner().to_hex())), "{record}");
+    assert!(server.end_together(&keys.lock, &keys.holder));
+    assert_eq!(hold(&backend, &ours).await, second);
+}

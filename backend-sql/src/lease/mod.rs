@@ -6,15 +6,20 @@
 mod admin;
 mod contended;
 mod row;
+#[cfg(feature = "_server")]
+mod server_table;
+mod table;
 
 pub(crate) use row::{Row, Standing};
+#[cfg(feature = "_server")]
+pub(crate) use server_table::{ServerTable, read_row};
+pub(crate) use table::{Granting, LeaseTable};
 
-use crate::sqlite::Table;
 use async_trait::async_trait;
 use contended::Contended;
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
-    Namespace, OwnerId, Release, Renewal, Result, Semantics, StoreUrl,
+    OwnerId, Release, Renewal, Result, Semantics,
 };
 use std::time::Duration;
 
@@ -25,25 +30,13 @@ const ATTEMPTS: usize = 3;
 /// Locks as leases, one row per name. Rows are never deleted: the next token is made from the last.
 #[derive(Debug)]
 pub struct RowLease {
-    table: Table,
+    table: Box<dyn LeaseTable>,
     contended: Contended,
 }
 
-/// What became of a claim that asked for a row.
-pub(crate) enum Granting {
-    Granted(FencingToken),
-    /// Refused, and the row as it was then or soon after; `None` if there was none by then.
-    Refused(Option<Row>),
-}
-
 impl RowLease {
-    /// The backend for the database at `url`. Touches no database: the first use does.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](ErrorKind::Invalid), naming the part of the URL and the way out.
-    pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Self> {
-        Ok(Self { table: Table::new(url, namespace)?, contended: Contended::default() })
+    pub(crate) fn new(table: impl LeaseTable + 'static) -> Self {
+        Self { table: Box::new(table), contended: Contended::default() }
     }
 }
 
@@ -62,6 +55,10 @@ impl LockBackend for RowLease {
         for _ in 0..ATTEMPTS {
             let row = match self.table.grant(claim).await? {
                 Granting::Granted(token) => return Ok(self.granted(claim.name(), token)),
+                Granting::Held => {
+                    self.contended.add(claim.name());
+                    return Ok(Attempt::Busy(Busy::new()));
+                }
                 Granting::Refused(row) => row,
             };
             let Some(row) = row else { continue };
@@ -71,21 +68,21 @@ impl LockBackend for RowLease {
             }
             if matches!(row.standing, Standing::Free) {
                 tokens_left(&row)?;
-            } else if let Some(token) = self.renewed(claim).await? {
+            } else if self.renewed(claim).await? {
                 // Held by this very claim: the reply to an earlier attempt was lost.
-                return Ok(self.granted(claim.name(), token));
+                return Ok(self.granted(claim.name(), row.token));
             }
         }
         Ok(Attempt::Busy(Busy::new()))
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let tokens = self.table.renew(claims).await;
+        let renewed = self.table.renew(claims).await;
         let mut answers = Vec::with_capacity(claims.len());
-        for (claim, token) in claims.iter().zip(tokens) {
-            answers.push(match token {
-                Ok(Some(_)) => Ok(Renewal::Renewed),
-                Ok(None) => Ok(Renewal::Lost(self.why_lost(claim).await)),
+        for (claim, renewed) in claims.iter().zip(renewed) {
+            answers.push(match renewed {
+                Ok(true) => Ok(Renewal::Renewed),
+                Ok(false) => Ok(Renewal::Lost(self.why_lost(claim).await)),
                 Err(error) => Err(error),
             });
         }
@@ -99,9 +96,8 @@ impl LockBackend for RowLease {
         }
     }
 
-    /// Nobody tells: a waiter asks again at its own pace.
-    async fn changed(&self, _claim: &Claim) {
-        std::future::pending::<()>().await;
+    async fn changed(&self, claim: &Claim) {
+        self.table.changed(claim).await;
     }
 
     /// Never: a holder hears of a loss from its next renewal.
@@ -120,11 +116,16 @@ impl LockBackend for RowLease {
 }
 
 impl RowLease {
-    /// A lock that was busy a moment ago is read before it is asked for. A write takes the lock of the whole database,
-    /// even where it then changes nothing, and the holder's release would have to wait for it.
+    /// A lock that was busy a moment ago is read before it is asked for. A write takes the lock of the row, or in SQLite
+    /// of the whole database, even where it then changes nothing, and the holder's release would have to wait for it.
     async fn still_busy(&self, claim: &Claim) -> Result<Option<Busy>> {
-        let row = self.table.look(claim.name()).await?;
-        Ok(row.and_then(|row| row.busy_for(claim.owner())))
+        let Some(row) = self.table.look(claim.name()).await? else {
+            return Ok(None);
+        };
+        if matches!(row.standing, Standing::Free) {
+            tokens_left(&row)?;
+        }
+        Ok(row.busy_for(claim.owner()))
     }
 
     fn granted(&self, name: &LockName, token: FencingToken) -> Attempt {
@@ -132,9 +133,8 @@ impl RowLease {
         Attempt::Granted(Grant::new(token))
     }
 
-    async fn renewed(&self, claim: &Claim) -> Result<Option<FencingToken>> {
-        let mut tokens = self.table.renew(std::slice::from_ref(claim)).await;
-        tokens.pop().unwrap_or(Ok(None))
+    async fn renewed(&self, claim: &Claim) -> Result<bool> {
+        self.table.renew(std::slice::from_ref(claim)).await.pop().unwrap_or(Ok(false))
     }
 
     /// That it is lost is certain; to say why, the row is read. If it cannot be, nobody is accused.

@@ -11,7 +11,7 @@ const EVERYONE_MAY_WRITE: u32 = 0o002;
 
 impl Table {
     /// Looks for what weakens the promises. What breaks them is an error, here as in every other use of the file.
-    pub(crate) async fn check(&self) -> Result<Vec<Finding>> {
+    pub(super) async fn findings(&self) -> Result<Vec<Finding>> {
         self.check_open()?;
         let mut findings = Vec::new();
         if self.shared.place.find()?.is_none() {

@@ -24,13 +24,14 @@ mod code {
     pub(super) const CORRUPT: i32 = 11;
     pub(super) const FULL: i32 = 13;
     pub(super) const CANTOPEN: i32 = 14;
+    pub(super) const PROTOCOL: i32 = 15;
     pub(super) const AUTH: i32 = 23;
     pub(super) const NOTADB: i32 = 26;
 }
 
 /// True if another connection has the file locked; this one is as good as before.
 pub(super) fn is_busy(error: &sqlx::Error) -> bool {
-    matches!(primary_code(error), Some(code::BUSY | code::LOCKED))
+    matches!(primary_code(error), Some(code::BUSY | code::LOCKED | code::PROTOCOL))
 }
 
 /// True if the statement does not fit the file any more, as when somebody has dropped the table.
@@ -46,6 +47,12 @@ pub(super) fn failure(error: sqlx::Error, doing: Doing, file: &Path, busy_timeou
             ErrorKind::Unavailable,
             format!("another process had {file} locked for all of {busy_timeout:?}"),
             "find who keeps a transaction open in it, for instance with fuser; or lengthen busy_timeout",
+        ),
+        // So many begin a transaction at once that this connection lost every race for it.
+        Some(code::PROTOCOL) => (
+            ErrorKind::Unavailable,
+            format!("too many processes use {file} at once"),
+            "try again; use a store with a server for so many",
         ),
         // Met while the change is written to the log: without its whole last frame it is not in the log.
         Some(code::FULL) => {
@@ -188,6 +195,7 @@ mod tests {
             (1032, (Unavailable, Unavailable)),
             (13, (Unavailable, Unavailable)),
             (14, (Unavailable, Unavailable)),
+            (15, (Unavailable, Unavailable)),
             (10, (Unavailable, Indeterminate)),
             (1034, (Unavailable, Indeterminate)),
             (3, (Denied, Denied)),
@@ -211,7 +219,7 @@ mod tests {
     #[test]
     fn only_a_locked_file_leaves_the_connection_as_good_as_before() {
         let busy = |code| is_busy(&sqlx::Error::Database(Box::new(Reported(code))));
-        assert!(busy(5) && busy(6) && busy(261) && busy(517));
+        assert!(busy(5) && busy(6) && busy(15) && busy(261) && busy(517));
         assert!(!busy(10) && !busy(1) && !busy(13));
     }
 }

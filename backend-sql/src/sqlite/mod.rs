@@ -37,12 +37,13 @@ mod time_limit;
 mod writer;
 mod writes;
 
-use crate::lease::{Granting, Row};
+use crate::lease::{Granting, LeaseTable, Row};
+use async_trait::async_trait;
 use batch::{Batch, plain};
 use failure::{Doing, failure};
 use host_clock::HostClock;
 use leasehold_core::{
-    Claim, Error, ErrorKind, FencingToken, LockName, Namespace, Result, Semantics, StoreUrl,
+    Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, Result, Semantics, StoreUrl,
 };
 use options::{Options, TableName};
 use place::Place;
@@ -115,9 +116,19 @@ impl Table {
         Self { writer: Writer::new(&shared, &reader), reader, shared, closed: AtomicBool::new(false) }
     }
 
+    fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Closed, "the store was closed").with_help("open it again"));
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl LeaseTable for Table {
     /// Asks for the row of a claim's name. If it is refused because of a lease of an earlier boot, that lease is ended, and
     /// the row is free for the next attempt.
-    pub(crate) async fn grant(&self, claim: &Claim) -> Result<Granting> {
+    async fn grant(&self, claim: &Claim) -> Result<Granting> {
         self.check_open()?;
         if let Some(token) = self.writer.grant(claim).await? {
             return Ok(Granting::Granted(token));
@@ -131,68 +142,67 @@ impl Table {
         Ok(Granting::Refused(Some(seen.row)))
     }
 
-    /// Extends leases; for each claim, in their order, its token if it still had one.
-    pub(crate) async fn renew(&self, claims: &[Claim]) -> Vec<Result<Option<FencingToken>>> {
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<bool>> {
         let renewed = match self.check_open() {
             Ok(()) => self.writer.renew(claims).await,
             Err(error) => Err(error),
         };
-        renewed.unwrap_or_else(|error| claims.iter().map(|_| Err(error.clone())).collect())
+        match renewed {
+            Ok(tokens) => tokens.into_iter().map(|token| token.map(|token| token.is_some())).collect(),
+            Err(error) => claims.iter().map(|_| Err(error.clone())).collect(),
+        }
     }
 
-    /// Ends a claim's lease; false if it had none.
-    pub(crate) async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
+    async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
         self.check_open()?;
         self.writer.release(claim, linger).await
     }
 
-    /// Ends the grant with this token, and any linger after it; false if there was nothing to end.
-    pub(crate) async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
+    async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
         self.check_open()?;
         self.writer.end_grant(name, token).await
     }
 
-    pub(crate) async fn look(&self, name: &LockName) -> Result<Option<Row>> {
+    async fn look(&self, name: &LockName) -> Result<Option<Row>> {
         Ok(self.see(name).await?.map(|seen| seen.row))
     }
 
-    /// The rows whose names begin so, in the order of their bytes.
-    pub(crate) async fn list(&self, prefix: &str) -> Result<Vec<Row>> {
+    async fn list(&self, prefix: &str) -> Result<Vec<Row>> {
         let seen = self.see_all(self.namespace().stored(prefix).as_bytes()).await?;
         Ok(seen.into_iter().map(|seen| seen.row).collect())
     }
 
-    /// Makes the file and the table if they are missing.
-    pub(crate) async fn init(&self) -> Result<()> {
+    async fn init(&self) -> Result<()> {
         self.check_open()?;
         self.writer.open().await
     }
 
-    pub(crate) fn init_script(&self) -> String {
+    fn init_script(&self) -> String {
         let create = schema::create_statement(&self.shared.options.table);
         format!("PRAGMA journal_mode = WAL;\n\n{create}")
     }
 
-    /// Gives the connections back. What was asked for before is done.
-    pub(crate) async fn close(&self) {
+    async fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.writer.close().await;
         self.reader.close().await;
     }
 
-    pub(crate) fn semantics(&self) -> Semantics {
+    /// Nobody tells: a waiter asks again at its own pace.
+    async fn changed(&self, _claim: &Claim) {
+        std::future::pending::<()>().await;
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>> {
+        self.findings().await
+    }
+
+    fn semantics(&self) -> Semantics {
         semantics::semantics(self.shared.options.allow_network_fs)
     }
 
-    pub(crate) fn namespace(&self) -> &Namespace {
+    fn namespace(&self) -> &Namespace {
         &self.shared.namespace
-    }
-
-    fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(Error::new(ErrorKind::Closed, "the store was closed").with_help("open it again"));
-        }
-        Ok(())
     }
 }
 

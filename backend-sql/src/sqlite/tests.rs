@@ -64,6 +64,7 @@ async fn granted(table: &Table, claim: &Claim) -> u64 {
     match table.grant(claim).await.unwrap() {
         Granting::Granted(token) => token.get(),
         Granting::Refused(row) => panic!("refused: {row:?}"),
+        Granting::Held => panic!("refused without a look"),
     }
 }
 
@@ -72,6 +73,7 @@ async fn refused(table: &Table, claim: &Claim) -> Standing {
     match table.grant(claim).await.unwrap() {
         Granting::Granted(token) => panic!("granted: {token}"),
         Granting::Refused(row) => row.unwrap().standing,
+        Granting::Held => panic!("refused without a look"),
     }
 }
 
@@ -264,19 +266,19 @@ async fn a_caller_who_asks_and_does_not_listen_holds_up_nobody() {
 #[test]
 fn a_runtime_that_ends_leaves_its_callers_uncertain_and_the_store_usable() {
     let store = Store::new();
-    let table = Arc::new(store.table_now());
+    let table = store.table_now();
     let runtime =
         || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (one, other) = (runtime(), runtime());
     one.block_on(granted(&table, &claim("first")));
     let mut raw = other.block_on(store.lock_file());
-    // The task is on the one runtime, and waits for the file; the caller is on the other.
-    let asking = {
-        let table = Arc::clone(&table);
-        other.spawn(async move { table.grant(&claim("a")).await.map(|_| ()) })
-    };
+    // The task is on the one runtime, and waits for the file; the caller is on the other. Its first poll hands the job in.
+    let asked = claim("a");
+    let mut asking = pin!(table.grant(&asked));
+    let first_poll = poll_fn(|cx| Poll::Ready(asking.as_mut().poll(cx).is_pending()));
+    assert!(other.block_on(first_poll));
     one.shutdown_timeout(Duration::from_secs(5));
-    let error = other.block_on(asking).unwrap().unwrap_err();
+    let error = other.block_on(asking).map(|_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Indeterminate);
     other.block_on(store.unlock_file(&mut raw));
     other.block_on(granted(&table, &claim("b")));

@@ -94,3 +94,20 @@ async fn no_renewals_are_no_question() {
     let store = Store::new();
     assert!(store.open().renew(&[]).await.is_empty());
 }
+
+/// The keeper's turn and an extension by the holder may share one statement.
+#[tokio::test]
+async fn a_claim_that_comes_twice_in_one_call_gets_the_longer_lease() {
+    let store = Store::new();
+    let backend = store.open();
+    let long = Duration::from_secs(600);
+    for [first, second] in [[TTL, long], [long, TTL]] {
+        let owner = OwnerId::random().unwrap();
+        let lock = format!("{first:?}");
+        granted(&backend, &claim_of(&lock, owner, TTL)).await;
+        let answers = backend.renew(&[claim_of(&lock, owner, first), claim_of(&lock, owner, second)]).await;
+        assert!(answers.iter().all(|answer| *answer.as_ref().unwrap() == Renewal::Renewed), "{answers:?}");
+        let left = busy_for(&backend, &claim(&lock)).await;
+        assert!(is_about(left, long), "told that it has {long:?}, and has {left:?}");
+    }
+}

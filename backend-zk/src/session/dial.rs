@@ -1,7 +1,8 @@
 //! Getting a session.
 
 use super::trouble::auth_failed;
-use crate::target::Target;
+use crate::target::{Proof, Target};
+use futures_util::future::join_all;
 use leasehold_core::{Error, ErrorKind, Result};
 use std::fmt::Write;
 use std::time::Duration;
@@ -9,10 +10,16 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 use zookeeper_client::{Client, Error as Answer};
 
+/// How many silent connections, one after the other, fit into a session. A connection is given up after so much of it, and
+/// so is every server that is tried next; a holder whose server has died, and who meets another dead one, is still to
+/// prove its session within three quarters of it. The library's own choice, two fifths, is too long for that.
+const CONNECTIONS: u32 = 5;
 /// The pause between two rounds through the servers.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long a server may take to accept a connection when it is asked why there is no session.
 const PROBE: Duration = Duration::from_millis(500);
+/// How long it may take then to say that it will not agree on TLS.
+const PROBE_TLS: Duration = Duration::from_secs(1);
 
 /// A new session, whichever server answers first.
 ///
@@ -24,13 +31,14 @@ pub(super) async fn dial(target: &Target) -> Result<Client> {
     let until = Instant::now() + target.timeouts.connect;
     loop {
         match timeout_at(until, connect_once(target)).await {
-            Ok(Ok(client)) => return Ok(client),
-            Ok(Err(Answer::AuthFailed)) => return Err(auth_failed()),
-            Ok(Err(_)) | Err(_) => {}
+            Ok(Ok(Ok(client))) => return Ok(client),
+            Ok(Ok(Err(Answer::AuthFailed))) => return Err(auth_failed()),
+            Ok(Err(unusable)) => return Err(unusable),
+            Ok(Ok(Err(_))) | Err(_) => {}
         }
         let out_of_time = Instant::now() + PAUSE >= until;
         // Only now: a good connection is not to cost two.
-        let seen = probe(target).await;
+        let seen = probe(target).await?;
         if out_of_time || seen.all_refused {
             return Err(no_session(target, &seen));
         }
@@ -39,12 +47,23 @@ pub(super) async fn dial(target: &Target) -> Result<Client> {
 }
 
 /// One round through the servers. The client library would go on for a whole session, and tell nothing meanwhile.
-async fn connect_once(target: &Target) -> std::result::Result<Client, Answer> {
-    let mut connector = Client::connector().with_session_timeout(target.timeouts.session).with_fail_eagerly();
+async fn connect_once(target: &Target) -> Result<std::result::Result<Client, Answer>> {
+    let session = target.timeouts.session;
+    let mut connector = Client::connector()
+        .with_session_timeout(session)
+        .with_connection_timeout(session / CONNECTIONS)
+        .with_fail_eagerly();
     if let Some(login) = &target.login {
-        connector = connector.with_auth("digest", &login.to_bytes());
+        connector = match login.proof {
+            Proof::Digest => connector.with_auth("digest", &login.to_bytes()),
+            Proof::Sasl => connector.with_sasl(login.to_sasl()),
+        };
     }
-    connector.connect(&target.servers.to_string()).await
+    let servers = target.servers.to_string();
+    match &target.tls {
+        None => Ok(connector.connect(&servers).await),
+        Some(tls) => tls.connect(connector, &servers).await,
+    }
 }
 
 /// What a plain connection to each server has shown. The library keeps it to itself.
@@ -53,24 +72,31 @@ struct Seen {
     all_refused: bool,
 }
 
-async fn probe(target: &Target) -> Seen {
+/// All servers at once, so that this takes no longer for three than for one.
+async fn probe(target: &Target) -> Result<Seen> {
+    let looks = join_all(target.servers.each().map(|server| probe_one(target, server))).await;
     let mut seen = Seen { what: String::new(), all_refused: true };
-    for server in target.servers.each() {
-        let answer = match timeout(PROBE, TcpStream::connect(server)).await {
-            Ok(Ok(_)) => {
-                seen.all_refused = false;
-                "accepts connections, and gives no session".to_owned()
-            }
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => {
-                seen.all_refused = false;
-                "does not answer".to_owned()
-            }
-        };
+    for (server, look) in target.servers.each().zip(looks) {
+        let (answer, refused) = look?;
+        seen.all_refused &= refused;
         let comma = if seen.what.is_empty() { "" } else { "; " };
         let _ = write!(seen.what, "{comma}{}:{}: {answer}", server.0, server.1);
     }
-    seen
+    Ok(seen)
+}
+
+/// What one server does, and whether it refuses the connection.
+async fn probe_one(target: &Target, server: (&str, u16)) -> Result<(String, bool)> {
+    let stream = match timeout(PROBE, TcpStream::connect(server)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return Ok((error.to_string(), true)),
+        Err(_) => return Ok(("does not answer".to_owned(), false)),
+    };
+    let refusal = async { target.tls.as_ref()?.refusal(server.0, stream).await };
+    match timeout(PROBE_TLS, refusal).await {
+        Ok(Some(refusal)) => Err(refusal),
+        _ => Ok(("accepts connections, and gives no session".to_owned(), false)),
+    }
 }
 
 fn no_session(target: &Target, seen: &Seen) -> Error {

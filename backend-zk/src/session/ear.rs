@@ -5,6 +5,8 @@ use crate::place::{Place, Places};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use tokio::sync::{mpsc, oneshot};
 use zookeeper_client::{OneshotWatcher, SessionState, StateWatcher};
@@ -17,17 +19,29 @@ pub(crate) struct Listening {
 }
 
 /// A watch on its way to the ear.
-#[derive(Debug)]
 pub(super) struct Heard {
-    watcher: OneshotWatcher,
+    fired: Pin<Box<dyn Future<Output = ()> + Send>>,
     place: Arc<Place>,
     dropped: oneshot::Receiver<Infallible>,
 }
 
 /// Makes a watch to be listened to, for a place that is told when it fires.
 pub(super) fn listening(watcher: OneshotWatcher, place: &Arc<Place>) -> (Listening, Heard) {
+    listening_from(std::future::ready(Some(watcher)), place)
+}
+
+/// The same, of a watch that is still to be set. One that cannot be set counts as fired.
+pub(super) fn listening_from(
+    watcher: impl Future<Output = Option<OneshotWatcher>> + Send + 'static,
+    place: &Arc<Place>,
+) -> (Listening, Heard) {
     let (until_dropped, dropped) = oneshot::channel();
-    let heard = Heard { watcher, place: Arc::clone(place), dropped };
+    let fired = Box::pin(async move {
+        if let Some(watcher) = watcher.await {
+            watcher.changed().await;
+        }
+    });
+    let heard = Heard { fired, place: Arc::clone(place), dropped };
     (Listening { _until_dropped: until_dropped }, heard)
 }
 
@@ -39,6 +53,7 @@ pub(super) async fn listen(
     places: Arc<Places>,
     id: i64,
 ) {
+    let _told = EndIsTold { session, places: Arc::clone(&places), id };
     let mut open = FuturesUnordered::new();
     loop {
         tokio::select! {
@@ -57,17 +72,31 @@ pub(super) async fn listen(
             }
         }
     }
-    if let Some(session) = session.upgrade() {
-        session.note_end();
+}
+
+/// Tells everybody that the session is over, however the ear ends: also when the runtime ends under it, or when the library
+/// panics because its own task has ended so.
+struct EndIsTold {
+    session: Weak<Session>,
+    places: Arc<Places>,
+    id: i64,
+}
+
+impl Drop for EndIsTold {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.upgrade() {
+            // First, so that whoever is told finds it over.
+            session.note_end();
+        }
+        self.places.session_over(self.id);
     }
-    places.session_over(id);
 }
 
 /// The place, when its watch fires; none if nobody listens any more.
 async fn fired(heard: Heard) -> Option<Arc<Place>> {
-    let Heard { watcher, place, dropped } = heard;
+    let Heard { fired, place, dropped } = heard;
     tokio::select! {
-        _ = watcher.changed() => Some(place),
+        () = fired => Some(place),
         _ = dropped => None,
     }
 }

@@ -181,9 +181,11 @@ impl Session {
     }
 
     /// True once it cannot be used any more. The library says so later than the server, so it decides nothing but that
-    /// another session is needed. The ear is gone early if the runtime is on which the session was made.
+    /// another session is needed. The ear ends early with the runtime on which the session was made.
     pub(crate) fn is_over(&self) -> bool {
-        self.watches.is_closed() || self.states.peek_state().is_terminated()
+        self.over_since.get().is_some()
+            || self.watches.is_closed()
+            || self.states.peek_state().is_terminated()
     }
 
     /// True while there is a connection.

@@ -1,6 +1,6 @@
 //! The requests of one call of the backend, with the one deadline that they share.
 
-use super::ear::{Listening, listening};
+use super::ear::{Listening, listening, listening_from};
 use super::trouble::{Outcome, Trouble};
 use super::{Session, over};
 use crate::place::Place;
@@ -30,7 +30,7 @@ impl Turn {
         &self.session
     }
 
-    /// Creates a node of the queue, and lists the directory as it is after that. Both are sent at once; the server keeps
+    /// Creates a node of the queue, whose name it answers, and lists the directory as it is after that. Both are sent at once; the server keeps
     /// the order of a session's requests.
     pub(crate) async fn stand_and_list(
         &self,
@@ -38,14 +38,14 @@ impl Turn {
         prefix: &str,
         data: &[u8],
         acls: Acls<'_>,
-    ) -> (Outcome<()>, Outcome<Vec<String>>) {
+    ) -> (Outcome<(String, Stat)>, Outcome<Vec<String>>) {
         let path = format!("{directory}/{prefix}");
         let options = CreateMode::EphemeralSequential.with_acls(acls);
         let created = self.client.create(&path, data, &options);
         let listed = self.client.list_children(directory);
         let (created, listed) = tokio::join!(self.in_time(created), self.in_time(listed));
-        // The name in the reply is not used: it is in the list, and the library cannot read one whose number is below 0.
-        (created.map(drop), listed)
+        // Below zero, the library cannot read the number in the reply: then the node is found as after a lost one.
+        (created.map(|(stat, sequence)| (format!("{prefix}{sequence}"), stat)), listed)
     }
 
     /// Creates a directory.
@@ -79,6 +79,20 @@ impl Turn {
         let (listening, heard) = listening(watcher, place);
         self.session.hear(heard);
         Ok((stat, listening))
+    }
+
+    /// Listens to a node that is known, without waiting for the read that begins it. If the node is gone by then, or the read
+    /// fails, `place` is told as of a change.
+    pub(crate) fn watch_later(&self, path: &str, place: &Arc<Place>) -> Listening {
+        place.listen();
+        let (client, path, until) = (Arc::clone(&self.client), path.to_owned(), self.until);
+        let watcher = async move {
+            let read = timeout_at(until, client.get_and_watch_data(&path)).await;
+            read.ok()?.ok().map(|(_, _, watcher)| watcher)
+        };
+        let (listening, heard) = listening_from(watcher, place);
+        self.session.hear(heard);
+        listening
     }
 
     /// Deletes a node.

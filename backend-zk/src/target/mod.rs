@@ -3,12 +3,14 @@
 mod base;
 
 use crate::acl::Access;
+use crate::tls::{self, Tls};
 use base::base_path;
 use leasehold_core::{Authority, Endpoint, Error, Query, Result, StoreUrl};
 use secrecy::{ExposeSecret, SecretString};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
+use zookeeper_client::SaslOptions;
 
 /// The schemes of the URLs that [`open`](crate::open) understands.
 pub const SCHEMES: [&str; 2] = ["zk", "zk+tls"];
@@ -26,6 +28,7 @@ pub(crate) struct Target {
     pub(crate) servers: Servers,
     /// The directory of the locks.
     pub(crate) base: String,
+    pub(crate) tls: Option<Tls>,
     pub(crate) login: Option<Login>,
     pub(crate) access: Access,
     pub(crate) timeouts: Timeouts,
@@ -35,10 +38,20 @@ pub(crate) struct Target {
 #[derive(Clone, Debug)]
 pub(crate) struct Servers(Vec<Endpoint>);
 
-/// Who we are to the servers: a user of the scheme `digest`.
+/// Who we are to the servers.
 pub(crate) struct Login {
     user: String,
     password: SecretString,
+    pub(crate) proof: Proof,
+}
+
+/// How a user proves to be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// By saying the password. Any user will do: it is the key to the nodes that were made with it.
+    Digest,
+    /// By SASL, as DIGEST-MD5: the servers know their users, and the password is not sent.
+    Sasl,
 }
 
 /// How long to wait.
@@ -55,18 +68,19 @@ pub(crate) struct Timeouts {
 impl Target {
     /// Reads a URL of one of the [`SCHEMES`].
     pub(crate) fn of(url: &StoreUrl) -> Result<Self> {
-        match url.scheme() {
-            "zk" => {}
-            "zk+tls" => return Err(no_tls()),
-            other => return Err(unknown_scheme(other)),
-        }
         let authority = url.authority()?;
         let mut query = url.query();
-        let login = Login::of(&authority)?;
+        let tls = match url.scheme() {
+            "zk" => tls::refuse(&mut query).map(|()| None)?,
+            "zk+tls" => Some(Tls::from_query(&authority.endpoints, &mut query)?),
+            other => return Err(unknown_scheme(other)),
+        };
+        let login = Login::of(&authority, &mut query)?;
         let target = Self {
             base: base_path(&authority.path)?,
-            access: access(&mut query, login.is_some())?,
+            access: access(&mut query, login.is_some() || tls.as_ref().is_some_and(Tls::has_identity))?,
             login,
+            tls,
             servers: Servers(authority.endpoints),
             timeouts: Timeouts::from_query(&mut query)?,
         };
@@ -97,11 +111,18 @@ impl fmt::Display for Servers {
 }
 
 impl Login {
-    fn of(authority: &Authority) -> Result<Option<Self>> {
+    fn of(authority: &Authority, query: &mut Query) -> Result<Option<Self>> {
+        let proof = query.take_choice("login", &[("digest", Proof::Digest), ("sasl", Proof::Sasl)])?;
         match (&authority.user, &authority.password) {
+            (None, None) if proof.is_some() => Err(Error::invalid(
+                "login",
+                "the URL names no user",
+                "write it as zk://user:password@host, or leave login out",
+            )),
             (None, None) => Ok(None),
             (Some(user), Some(password)) if !user.contains(':') => {
-                Ok(Some(Self { user: user.clone(), password: password.clone() }))
+                let proof = proof.unwrap_or(Proof::Digest);
+                Ok(Some(Self { user: user.clone(), password: password.clone(), proof }))
             }
             (Some(_), Some(_)) => Err(Error::invalid(
                 "user",
@@ -121,15 +142,20 @@ impl Login {
         }
     }
 
-    /// The form in which it is sent.
+    /// The form in which [`Proof::Digest`] sends it.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         [self.user.as_bytes(), b":", self.password.expose_secret().as_bytes()].concat()
+    }
+
+    /// What [`Proof::Sasl`] answers the servers' challenge with.
+    pub(crate) fn to_sasl(&self) -> SaslOptions {
+        SaslOptions::digest_md5(self.user.clone(), self.password.expose_secret().to_owned()).into()
     }
 }
 
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+        f.debug_struct("Login").field("user", &self.user).field("proof", &self.proof).finish_non_exhaustive()
     }
 }
 
@@ -175,13 +201,6 @@ fn time(
         }
         time => Ok(time),
     }
-}
-
-fn no_tls() -> Error {
-    Error::new(
-        leasehold_core::ErrorKind::Misconfigured,
-        "the URL asks for TLS, which this build was made without",
-    )
 }
 
 fn unknown_scheme(scheme: &str) -> Error {

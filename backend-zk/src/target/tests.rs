@@ -42,6 +42,8 @@ fn nodes_may_be_left_to_anyone_on_request() {
 #[test]
 fn what_is_wrong_is_named_with_the_way_out() {
     for (url, message) in [
+        ("zk://h?login=sasl", "invalid login: the URL names no user"),
+        ("zk://a:b@h?login=kerberos", "invalid login: \"kerberos\""),
         ("zk://h/a//b", "invalid path of the store URL: it has an empty segment"),
         ("zk://h/a/../b", "invalid path of the store URL: it is a relative one"),
         ("zk://h/.", "invalid path of the store URL: it is a relative one"),
@@ -55,7 +57,7 @@ fn what_is_wrong_is_named_with_the_way_out() {
         ("zk://user@h", "invalid store URL: it has a user and no password"),
         ("zk://:secret@h", "invalid store URL: it has a password and no user"),
         ("zk://a%3Ab:c@h", "invalid user: it has a colon, which ends a user of ZooKeeper"),
-        ("zk://h?sesion_timeout=4s", "invalid store URL: unknown parameter \"sesion_timeout\""),
+        ("zk://h?sessiontimeout=4s", "invalid store URL: unknown parameter \"sessiontimeout\""),
         ("zookeeper://h", "invalid store URL: its scheme \"zookeeper\" is none of ZooKeeper"),
     ] {
         assert_eq!(refused(url), message, "{url}");

@@ -43,7 +43,15 @@ pub(crate) async fn proxy_to(server: &ZooKeeperServer) -> Proxy {
 
 /// The URL of a proxy, with a short session.
 pub(crate) fn url_of(proxy: &Proxy) -> String {
-    format!("zk://{}?session_timeout={}ms&timeout=700ms", proxy.address(), SHORT.as_millis())
+    format!("zk://{}?session_timeout={}ms", proxy.address(), SHORT.as_millis())
+}
+
+/// Makes the server do once what it is to do quickly from then on.
+pub(crate) async fn warm_up(server: &ZooKeeperServer) {
+    let (backend, claim) = (backend(&server.url()), claim("warm-up"));
+    eventually(async || matches!(backend.try_acquire(&claim).await, Ok(Attempt::Granted(_))).then_some(()))
+        .await;
+    backend.close().await.unwrap();
 }
 
 /// The URL of a server, with a short session.

@@ -2,5 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
 
+mod access;
+mod admin;
+mod bad_input;
 mod basics;
+mod cancellation;
+mod check;
+mod ensemble;
+mod ghosts;
 mod kit;
+mod line;
+mod lost_replies;
+mod names;
+mod session;
+#[cfg(feature = "tls")]
+mod tls;

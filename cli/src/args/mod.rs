@@ -38,7 +38,8 @@ pub(crate) struct Cli {
 const AFTER_HELP: &str = "\
 Examples:
   leasehold run nightly -- ./report.sh          wait for the lock, then run
-  leasehold run -n -E 0 nightly -- ./report.sh  in a crontab on several hosts: one of them runs it
+  leasehold run -n -E 0 --hold-at-least 1m nightly -- ./report.sh
+                                                in a crontab on several hosts: one of them runs it
   leasehold ls                                  who holds what
   leasehold release --force nightly             free what is stuck
 

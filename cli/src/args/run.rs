@@ -30,7 +30,7 @@ pub(crate) struct RunArgs {
     pub(crate) acquire: AcquireArgs,
 
     /// Exit with this code if the lock is not acquired: 0 in a crontab
-    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::exit::Code::HELD.number())]
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = crate::exit::Code::HELD.number(), allow_negative_numbers = true)]
     pub(crate) conflict_exit_code: u8,
 
     /// What to do with the command when the lock is lost. With "warn" it may run beside the next holder's
@@ -38,7 +38,7 @@ pub(crate) struct RunArgs {
     pub(crate) on_lost: OnLost,
 
     /// From TERM to KILL. It ends with the lease, so it is shortened to about a third of that
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) grace: Duration,
 
     /// Exit with 81 if the release is not confirmed, even if the command succeeded
@@ -50,11 +50,11 @@ pub(crate) struct RunArgs {
     pub(crate) pass_env: bool,
 
     /// Write the fencing token to this file descriptor when the lock is acquired
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(RawFd).range(0..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(RawFd).range(0..), allow_negative_numbers = true)]
     pub(crate) token_fd: Option<RawFd>,
 
     /// Write how it ended to this file descriptor, as one line of JSON
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(RawFd).range(0..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(RawFd).range(0..), allow_negative_numbers = true)]
     pub(crate) status_fd: Option<RawFd>,
 }
 
@@ -75,11 +75,11 @@ pub(crate) struct AcquireArgs {
 
     /// Keep others out for so long at least, even if the command ends earlier: for jobs that are shorter than the
     /// difference between the clocks that start them
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) hold_at_least: Option<Duration>,
 
     /// Hold the lock for so long at most
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) max_hold: Option<Duration>,
 
     /// Tell others something about this holder. May be given several times

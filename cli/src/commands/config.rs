@@ -43,7 +43,9 @@ fn print(findings: &[Finding], store: &Store) -> io::Result<()> {
             _ => "error",
         };
         writeln!(out, "{severity}[{}]: {}", finding.code, finding.message)?;
-        writeln!(out, "  help     {}", finding.help)?;
+        if !finding.help.is_empty() {
+            writeln!(out, "  help     {}", finding.help)?;
+        }
     }
     Ok(())
 }

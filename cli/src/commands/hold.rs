@@ -2,6 +2,7 @@ use super::unprinted;
 use crate::acquire::{Acquired, acquire, options};
 use crate::args::{Common, HoldArgs, lock_name};
 use crate::exit::Code;
+use crate::give_back::{Released, give_back};
 use crate::report::{Console, Failure, brief, print_json};
 use crate::run::Stack;
 use crate::run::signals::{Signals, ends};
@@ -12,7 +13,7 @@ use rustix::process::Signal;
 use serde::Serialize;
 use std::io;
 use std::pin::Pin;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::oneshot;
 
 /// What is printed when the lock is held.
@@ -53,9 +54,10 @@ pub(super) async fn hold(args: &HoldArgs, common: &Common, console: Console) -> 
     if printed.is_ok() {
         until_the_end(&guard, &mut signals).await;
     }
-    let end = release(guard, &name, since, console).await;
+    let held_for = since.elapsed();
+    let released = give_back(&store, guard, false, console).await;
     printed.map_err(unprinted)?;
-    end
+    verdict(&released, &name, held_for, console)
 }
 
 /// Until the lock is lost, a signal says so, or the pipe on standard input ends.
@@ -92,25 +94,17 @@ fn input_end() -> Pin<Box<dyn Future<Output = ()> + Send>> {
     })
 }
 
-/// Gives the lock back. One that was lost by then was not held to the end.
-async fn release(
-    guard: LockGuard,
+/// What is said at the end. A lock that was lost by then was not held to the end.
+fn verdict(
+    released: &Released,
     name: &LockName,
-    since: Instant,
+    held_for: Duration,
     console: Console,
 ) -> Result<Code, Failure> {
-    let held_for = brief(since.elapsed());
-    match guard.release().await {
-        Ok(()) => Ok(Code::SUCCESS),
-        Err(error) if error.kind() == ErrorKind::Lost => {
-            let why = error.loss().map(ToString::to_string).unwrap_or_default();
-            let message = format!("lock {name:?} was lost after {held_for}: {why}");
-            Err(Error::new(ErrorKind::Lost, message).with_help("stop what relies on it").into())
-        }
-        Err(error) => {
-            let message = format!("the release of {name:?} was not confirmed: {error}");
-            console.warn(message, Some("it is free when its lease ends at the latest"));
-            Ok(Code::SUCCESS)
-        }
-    }
+    released.warn(name, console);
+    let Some(loss) = released.loss() else {
+        return Ok(Code::SUCCESS);
+    };
+    let message = format!("lock {name:?} was lost after {}: {loss}", brief(held_for));
+    Err(Error::new(ErrorKind::Lost, message).with_help("stop what relies on it").into())
 }

@@ -1,6 +1,7 @@
 use super::{ago, brief, safe, timestamp};
 use crate::args::shell_word;
 use leasehold::admin::LockStatus;
+use leasehold::semantics::HoldKind;
 use std::time::SystemTime;
 
 /// Who holds it, in one line: `"demo" is held by ada@laptop:48211 (sleep 30) for 4.0s; its lease ends in 26s`.
@@ -11,7 +12,7 @@ pub(crate) fn sentence(lock: &LockStatus) -> String {
     }
     match lock.ends_in {
         Some(ends_in) => sentence + &format!("; its lease ends in {}", brief(ends_in)),
-        None => sentence + "; it never ends by itself",
+        None => format!("{sentence}; it {}", end(lock.hold)),
     }
 }
 
@@ -29,7 +30,7 @@ pub(crate) fn block(lock: &LockStatus) -> Vec<(&'static str, String)> {
                 let until = timestamp(SystemTime::now() + ends_in);
                 format!("{until} (in {}), unless it is renewed", brief(ends_in))
             }
-            None => "for ever, unless it is released".to_owned(),
+            None => format!("it {}, or is released", end(lock.hold)),
         },
     ));
     let labels = &lock.holder.labels;
@@ -51,6 +52,15 @@ pub(super) fn help(lock: &LockStatus) -> Vec<(&'static str, String)> {
         ("help", format!("wait for it with -w 60, or look at it: leasehold inspect -- {name}")),
         ("help", format!("if its holder is gone for good: leasehold release --force{token} -- {name}")),
     ]
+}
+
+/// What ends a hold that is on no lease.
+fn end(hold: HoldKind) -> &'static str {
+    match hold {
+        HoldKind::Session => "ends with its holder's session",
+        HoldKind::Connection => "ends with its holder's connection",
+        _ => "never ends by itself",
+    }
 }
 
 fn holder(lock: &LockStatus) -> String {
@@ -93,6 +103,20 @@ mod tests {
         assert_eq!(
             sentence(&lock),
             "\"demo\" is held by an unnamed holder (by \\u{1b}[2J hand); it never ends by itself"
+        );
+    }
+
+    #[test]
+    fn what_ends_a_hold_without_a_lease_is_told() {
+        let mut lock = LockStatus::new(LockName::new("demo").unwrap());
+        lock.hold = HoldKind::Session;
+        assert_eq!(
+            sentence(&lock),
+            "\"demo\" is held by an unnamed holder; it ends with its holder's session"
+        );
+        assert_eq!(
+            block(&lock)[1],
+            ("until", "it ends with its holder's session, or is released".to_owned())
         );
     }
 

@@ -4,10 +4,11 @@ use super::verdict::{Verdict, still_there};
 use super::watch::End;
 use crate::args::RunArgs;
 use crate::exit::{self, Code};
+use crate::give_back::Released;
 use crate::report::{Console, Failure};
 use crate::watchdog::plan::OnLost;
 use crate::watchdog::protocol::{Ended, Exit};
-use leasehold::{Error, Loss};
+use leasehold::Loss;
 use rustix::process::Signal;
 use serde::Serialize;
 use std::fs::File;
@@ -51,14 +52,6 @@ enum Interrupt {
     Us,
     /// The terminal has interrupted the command's group only, because that had the terminal.
     Command,
-}
-
-/// What the store said when the lock was given back.
-#[derive(Debug)]
-pub(super) enum Released {
-    Confirmed,
-    Lost(Loss),
-    Unconfirmed(Error),
 }
 
 impl Ending {
@@ -165,15 +158,6 @@ impl Ending {
             self.failure = Some(Failure::new(error));
         }
         self
-    }
-}
-
-impl Released {
-    fn loss(&self) -> Option<Loss> {
-        match self {
-            Self::Lost(loss) => Some(loss.clone()),
-            Self::Confirmed | Self::Unconfirmed(_) => None,
-        }
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) use nesting::Stack;
 use crate::acquire::{Acquired, acquire, options};
 use crate::args::{Common, RunArgs, lock_name};
 use crate::exit::Code;
+use crate::give_back::{PARTING, Released, give_back};
 use crate::inherited;
 use crate::report::{Console, Failure};
 use crate::store::{Store, sources};
@@ -30,21 +31,20 @@ use crate::terminal;
 use crate::watchdog::Program;
 use crate::watchdog::plan::Terms;
 use crate::watchdog::protocol::{Order, Report, Start};
-use ending::{Ending, Released, StatusFd};
+use ending::{Ending, StatusFd};
 use environment::HeldLock;
 use leasehold::client::Moment;
-use leasehold::{AcquireOptions, DistributedLock, Error, ErrorKind, LockGuard, LockName};
+use leasehold::{
+    AcquireOptions, DistributedLock, Error, ErrorKind, Health, LockGuard, LockName, Loss, LossCause,
+};
 use signals::Signals;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::RawFd;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 use supervisor::Supervisor;
 use verdict::Verdict;
 use watch::{Watch, end_of};
-
-/// The longest time that is spent on a store which gave no answer, when nobody waits for it any more.
-const PARTING: Duration = Duration::from_millis(500);
 
 /// Runs a command under a lock.
 pub(crate) async fn run(args: &RunArgs, common: &Common, console: Console) -> Result<Code, Failure> {
@@ -117,7 +117,7 @@ impl<'a> Run<'a> {
             Err(failure) => {
                 // Whatever it was, it is not to be started any more.
                 self.supervisor.kill(PARTING).await;
-                self.release(guard, false).await;
+                give_back(&self.store, guard, false, self.console).await.warn(&self.name, self.console);
                 Err(failure)
             }
         }
@@ -163,7 +163,9 @@ impl<'a> Run<'a> {
             Some(Report::NotStarted { errno }) => Err(program::not_started(&self.program.name, errno)),
             Some(Report::TooLate) => {
                 let message = format!("lock {:?} was acquired, but its lease is nearly over", self.name);
-                Err(Error::new(ErrorKind::Lost, message).with_help("lengthen the ttl").into())
+                let limited = self.options.max_hold() < self.options.ttl();
+                let help = if limited { "lengthen --max-hold" } else { "lengthen the ttl" };
+                Err(Error::new(ErrorKind::Lost, message).with_help(help).into())
             }
             _ => Err(Failure::internal(
                 "the watchdog did not start the command",
@@ -183,47 +185,35 @@ impl<'a> Run<'a> {
         };
         let end = watch.until_the_end().await;
         let verdict = Verdict { name: &self.name, pid: command.pid, held_for: command.at.elapsed() };
-        let loss = guard.loss();
+        let stopped = end.was_stopped();
+        let loss = guard.loss().or_else(|| (stopped && self.hold_is_over(&guard, &command)).then(at_limit));
         let released = if end.has_survivors() {
             // They work on: the lock is left to its lease.
             std::mem::forget(guard);
             Released::Confirmed
         } else {
-            self.release(guard, end.was_stopped()).await
+            // Signals that come meanwhile are heard by nobody.
+            give_back(&self.store, guard, stopped, self.console).await
         };
+        // Otherwise it is the error, or a matter of course.
+        if !self.args.strict_release && !stopped {
+            released.warn(&self.name, self.console);
+        }
         self.supervisor.dismiss();
         Ending::of_command(&verdict, self.args, end, loss, released)
     }
 
-    /// Gives the lock back. Signals that come meanwhile are heard by nobody.
-    ///
-    /// In a `hurry` it is not waited for: the command was stopped, most likely because the store does not answer.
-    async fn release(&self, guard: LockGuard, hurry: bool) -> Released {
-        let patience = if hurry { PARTING } else { Duration::MAX };
-        let released = match tokio::time::timeout(patience, guard.release()).await {
-            Ok(Ok(())) => {
-                self.console.detail(format_args!("released {:?}", self.name));
-                return Released::Confirmed;
-            }
-            Ok(Err(error)) => match error.loss() {
-                Some(loss) => Released::Lost(loss.clone()),
-                None => Released::Unconfirmed(error),
-            },
-            Err(_) => {
-                return Released::Unconfirmed(Error::new(
-                    ErrorKind::Indeterminate,
-                    "the store did not answer",
-                ));
-            }
-        };
-        if let (Released::Unconfirmed(error), false) = (&released, hurry) {
-            let message = format!("the release of {:?} was not confirmed: {error}", self.name);
-            self.console.warn(message, Some("it is free when its lease ends at the latest"));
-        }
-        // It is tried again in the background, for a moment that costs nobody anything.
-        let _ = tokio::time::timeout(PARTING, self.store.locks.close()).await;
-        released
+    /// True if it was not a renewal that was missing, but `max_hold` that was near: the lease ends with it. Otherwise a
+    /// lease whose renewals are confirmed has more than a third of its length left.
+    fn hold_is_over(&self, guard: &LockGuard, command: &Started) -> bool {
+        let lease_end = command.at.elapsed().saturating_add(guard.remaining());
+        let limit = self.options.max_hold().saturating_sub(self.options.ttl() / 3);
+        guard.health() == Health::Held && lease_end >= limit
     }
+}
+
+fn at_limit() -> Loss {
+    Loss::new(LossCause::MaxHold)
 }
 
 /// A command that runs.

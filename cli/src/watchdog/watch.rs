@@ -4,7 +4,7 @@ use super::command::{self, Program};
 use super::family::{self, Family};
 use super::link::Link;
 use super::plan::{Plan, Step};
-use super::protocol::{Ended, Order, Report, Start, Stopped};
+use super::protocol::{Ended, Exit, Order, Report, Start, Stopped};
 use super::wake::Wake;
 use crate::inherited;
 use crate::terminal::{self, Terminal};
@@ -34,7 +34,9 @@ pub(super) fn serve(mut link: Link, program: &Program) -> io::Result<()> {
     };
     inherited::release_stdout();
     let mut ended = watch.until_the_end();
-    ended.had_terminal = watch.take_terminal_back(ended.stopped.is_some());
+    // One that a signal ended had no time to tidy up; shells see to that too.
+    let untidy = ended.stopped.is_some() || matches!(ended.exit, Some(Exit::Signal(_)));
+    ended.had_terminal = watch.take_terminal_back(untidy);
     watch.link.report(&Report::Ended(ended));
     Ok(())
 }
@@ -220,15 +222,16 @@ impl Watch {
         ours
     }
 
-    /// Takes the terminal back from the command, if that has it.
-    fn take_terminal_back(&self, stopped: bool) -> bool {
+    /// Takes the terminal back from the command, if that has it; in the modes in which it was found, if that could not
+    /// see to it.
+    fn take_terminal_back(&self, untidy: bool) -> bool {
         let (Some(terminal), Some(leasehold)) = (&self.terminal, self.leasehold.group) else {
             return false;
         };
         let theirs = terminal.is_with(self.command);
         if theirs {
             terminal.give_to(leasehold);
-            if stopped {
+            if untidy {
                 terminal.restore_modes();
             }
         }

@@ -92,7 +92,8 @@ fn a_check_connects_and_says_what_it_found() {
     assert!(said.code(0).out.starts_with(&format!("{} answers", server.url())), "{said:?}");
     server.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).unwrap();
     let said = place.say(["config", "check"]);
-    assert!(said.out.contains("W_EVICT") || said.out.contains("EVICT"), "{said:?}");
+    assert!(said.out.contains("\nwarning[W_EVICT]: maxmemory-policy is \"allkeys-lru\""), "{said:?}");
+    assert!(said.out.lines().all(|line| line == line.trim_end()), "a label without a word: {said:?}");
     let json: serde_json::Value =
         serde_json::from_str(&place.say(["config", "check", "--json"]).out).unwrap();
     assert!(

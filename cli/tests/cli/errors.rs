@@ -13,7 +13,23 @@ fn said(place: &Place, words: &[&str]) -> String {
 fn what_is_wrong_with_a_value_is_said_in_its_own_words() {
     let place = Place::with_store("sqlite:locks.db");
     let long = "x".repeat(513);
-    let cases: [(&[&str], &str); 18] = [
+    let cases: [(&[&str], &str); 22] = [
+        (
+            &["run", "--grace", "-1s", "x", "--", "true"],
+            "error: invalid value '-1s' for '--grace <TIME>': \"-1s\": expected number at 0; write it like 30s",
+        ),
+        (
+            &["run", "-E", "-1", "x", "--", "true"],
+            "error: invalid value '-1' for '--conflict-exit-code <CODE>': -1 is not in 0..=255",
+        ),
+        (
+            &["run", "--token-fd", "-1", "x", "--", "true"],
+            "error: invalid value '-1' for '--token-fd <N>': -1 is not in 0..=2147483647",
+        ),
+        (
+            &["man", "/nowhere"],
+            "error[E_INVALID]: invalid directory: cannot write to /nowhere\n  cause    No such file or directory (os error 2)\n  help     name one that exists and is yours\n",
+        ),
         (
             &["run", "", "--", "true"],
             "error[E_INVALID]: invalid lock name: it is empty\n  help     give it at least one character\n",

@@ -32,9 +32,9 @@ fn it_is_75_if_the_lock_is_held_or_what_the_caller_wants_it_to_be() {
     let _holder = place.hold("x");
     assert_eq!(code_of(&place, &["run", "-n", "x", "--", "true"]), 75);
     assert_eq!(code_of(&place, &["run", "-w", "0", "x", "--", "true"]), 75);
-    assert_eq!(code_of(&place, &["run", "-w", "0.05", "x", "--", "true"]), 75);
+    assert_eq!(code_of(&place, &["run", "-w", "1.5", "x", "--", "true"]), 75);
     assert_eq!(code_of(&place, &["run", "-n", "-E", "0", "x", "--", "true"]), 0);
-    assert_eq!(code_of(&place, &["run", "-w", "50ms", "-E", "3", "x", "--", "true"]), 3);
+    assert_eq!(code_of(&place, &["run", "-w", "1500ms", "-E", "3", "x", "--", "true"]), 3);
     assert_eq!(code_of(&place, &["hold", "-n", "x"]), 75);
 }
 
@@ -78,6 +78,28 @@ fn it_is_69_if_the_store_does_not_answer() {
     server.pause();
     let place = Place::with_store(format!("{}?timeout=50ms&connect_timeout=50ms", server.url()));
     assert_eq!(code_of(&place, &["run", "-n", "x", "--", "true"]), 69);
+}
+
+/// Whom one waits for is only told if the store tells it in time.
+#[test]
+fn a_store_that_does_not_say_who_holds_the_lock_does_not_prolong_the_wait() {
+    let (place, server) = patient_place();
+    server.pause();
+    let said = place.say(["-v", "run", "-w", "1500ms", "x", "--", "true"]);
+    said.code(69);
+    server.resume();
+
+    let _holder = place.hold("x");
+    let waiter = place.start(["-v", "run", "-w", "3s", "x", "--", "true"]);
+    waiter.warned("waiting: \"x\" is held by ");
+    server.pause();
+    waiter.wait().code(75);
+}
+
+/// One that waits for its store for longer than any test does.
+fn patient_place() -> (Place, RedisServer) {
+    let server = RedisServer::start().unwrap();
+    (Place::with_store(format!("{}?timeout=60s&connect_timeout=60s", server.url())), server)
 }
 
 #[test]

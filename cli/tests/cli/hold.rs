@@ -47,6 +47,15 @@ fn it_ends_with_80_when_the_lock_is_lost() {
     assert!(said.err.ends_with(": the store no longer has it\n"), "{}", said.err);
 }
 
+/// The lease outlasts the hold: left alone, it would keep others out for the rest of it.
+#[test]
+fn at_its_own_limit_it_ends_with_80_and_the_lock_is_free() {
+    let place = Place::new();
+    let said = place.say(["-q", "hold", "--max-hold", "100ms", "x"]);
+    assert!(said.code(80).err.ends_with(": it was held for as long as its holder allowed\n"), "{}", said.err);
+    assert!(!place.is_held("x"));
+}
+
 #[test]
 fn a_reader_that_is_gone_gets_no_lock_held_for_it() {
     let place = Place::new();

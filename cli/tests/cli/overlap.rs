@@ -13,7 +13,7 @@ const SCRIPT: &str = "exec 9>>witness; flock -n 9 || echo overlap >>log; trap ''
 
 fn survive(place: &Place, mut fault: impl FnMut(usize, &Running)) {
     const ROUNDS: usize = 6;
-    let run = || place.start(["-v", "run", "--ttl", "600ms", "x", "--", "sh", "-c", SCRIPT]);
+    let run = || place.start(["-v", "run", "--ttl", "1500ms", "x", "--", "sh", "-c", SCRIPT]);
     let mut runs = vec![run()];
     for round in 0..ROUNDS {
         runs[round].line("pid ");

@@ -25,7 +25,9 @@ fn a_process_that_left_the_group_on_purpose_is_nobodys_business() {
     let place = Place::new();
     place.say(["try", "x"]);
     place.say(["run", "warm", "--", "true"]);
-    let script = "setsid sh -c 'echo pid $$; exec sleep 1000 >&- 2>&-' & wait_for=$!; sleep 0";
+    // The command waits until the process has left, which it does before it says its number.
+    let script =
+        "exec 3< <(setsid sh -c 'echo pid $$; exec sleep 1000 >&- 2>&-'); read -r line <&3; echo \"$line\"";
     let mut run = place.start(["run", "x", "--", "bash", "-c", script]);
     let daemon = run.process_line("pid ");
     assert_eq!(run.wait().code(0).err, "");

@@ -47,6 +47,7 @@ fn a_store_that_does_not_answer_does_not_hold_up_a_signal() {
     let place = Place::with_store(format!("{}?timeout=60s&connect_timeout=60s", server.url()));
     let waiter = place.start(["run", "x", "--", "true"]);
     let watchdog = waiter.watchdog();
+    until("it listens", || waiter.process().listens_to(Signal::TERM));
     waiter.signal(Signal::TERM);
     // What the store may have granted is asked back, and it does not answer that either: the second word ends it.
     until("the second signal ends it", || {

@@ -151,6 +151,20 @@ fn a_terminal_that_a_stopped_command_had_changed_is_put_right() {
     assert_eq!(shell.runs("echo rc=$?"), "rc=80\n");
 }
 
+/// As a shell does for a command that it runs itself.
+#[test]
+fn one_that_was_killed_leaves_the_terminal_as_it_found_it() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.runs("$LH -q run x -- sh -c 'stty -echo; kill -KILL $$'");
+    let echo = shell.runs("stty -a | grep -o '[ -]echo '");
+    assert!(echo.contains(" echo ") && !echo.contains("-echo "), "{echo:?}");
+    // One that ends by itself may mean it.
+    shell.runs("$LH -q run x -- stty -echo");
+    shell.presses("stty -a | grep -o '[ -]echo '\n");
+    shell.sees("-echo ");
+}
+
 #[test]
 fn whoever_waits_at_a_terminal_is_told_for_whom() {
     let place = Place::new();

@@ -174,7 +174,7 @@ async fn panic_in_the_critical_section_frees_the_lock(cx: &Context) -> Verdict {
 async fn grant_whose_reply_is_lost_is_recognised(cx: &Context) -> Verdict {
     let name = cx.name();
     let (proxy, client) = cx.client_behind_proxy(Duration::from_millis(300)).await?;
-    cx.warm_up(&client).await?;
+    ensure_free(&client, &name, "before anybody wanted it").await?;
     proxy.set(Traffic::HoldReplies);
     let before = proxy.reply_bytes();
     let wanted = name.clone();

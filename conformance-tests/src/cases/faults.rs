@@ -1,16 +1,84 @@
-//! J: faults of the machine around.
+//! J: faults of the machine around, and of those who look after it.
 
-use crate::case::{Case, Verdict, cases, ensure};
+use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::clock::SteppedClock;
-use crate::context::{ClientExt, Context, ensure_held, free_within};
-use leasehold_core::AcquireOptions;
-use std::time::Duration;
+use crate::context::{Client, ClientExt, Context, ensure_free, ensure_held, free_within, loss_within};
+use leasehold_core::{AcquireOptions, ErrorKind, Fault, HoldKind, LockGuard, Outcome, Wait};
+use std::time::{Duration, Instant};
 
 pub(super) const CASES: &[Case] = cases![
+    J11 killed_connections_are_survived_or_told,
+    J12 client_closes_in_time_although_the_store_is_silent,
+    J13 idle_killer_spares_who_still_lives,
     J14 wall_clock_of_a_client_decides_nothing,
+    J15 wall_clock_of_the_store_ends_leases_and_turns_no_token_back,
+    J16 read_only_store_grants_nothing_and_says_so,
 ];
 
 const HOUR: i64 = 3600;
+
+/// An administrator ends every connection. A lease is of the store and goes on; a hold that is a connection is gone, and
+/// its holder hears of it. Waiters wait on, and the client makes itself new connections.
+async fn killed_connections_are_survived_or_told(cx: &Context) -> Verdict {
+    let administrator = cx.store().administrator()?;
+    let (client, waiting, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    let (wanted, options) = (name.clone(), cx.options());
+    let waiter = tokio::spawn(async move { waiting.take(&wanted, &options).await });
+    tokio::time::sleep(cx.ttl() / 2).await;
+    administrator.kill_connections().await?;
+    if client.semantics().hold == HoldKind::Connection {
+        loss_within(&guard, cx.ttl() / 3 + cx.slack()).await?;
+        drop(guard);
+    } else {
+        tokio::time::sleep(cx.ttl() * 3 / 2).await;
+        ensure!(guard.is_held(), "lost with its connection, which a lease is not: {:?}", guard.loss());
+        ensure!(!waiter.is_finished(), "a lease that is renewed was given to another");
+        guard.release().await?;
+    }
+    let bound = client.semantics().wake_up.bound() + cx.ttl() + cx.slack();
+    let Ok(guard) = tokio::time::timeout(bound, waiter).await else {
+        return Err(Stop::Failed(format!("a waiter whose connection was killed got nothing in {bound:?}")));
+    };
+    guard??.release().await?;
+    for _ in 0..5 {
+        ensure_free(&client, &name, "through the client whose connections were killed").await?;
+    }
+    Ok(())
+}
+
+/// Five seconds are promised for the end of what runs in the background.
+async fn client_closes_in_time_although_the_store_is_silent(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let dropped = client.take(&name, &cx.options()).await?;
+    let kept = client.take(&cx.named("kept"), &cx.options()).await?;
+    cx.store().pause().await?;
+    drop(dropped);
+    let start = Instant::now();
+    let _ = client.close().await;
+    let took = start.elapsed();
+    let bound = Duration::from_secs(5) + cx.slack() * 2;
+    ensure!(took <= bound, "closing took {took:?}, bound {bound:?}");
+    ensure!(!kept.is_held(), "a guard is held although its client was closed");
+    cx.store().resume().await?;
+    let free = cx.ttl() + cx.client().await?.semantics().wake_up.bound() + cx.slack();
+    free_within(&cx.client().await?, &name, free, "dropped while the store was silent").await?;
+    Ok(())
+}
+
+async fn idle_killer_spares_who_still_lives(cx: &Context) -> Verdict {
+    let after = Duration::from_secs(1);
+    cx.store().administrator()?.end_idle_transactions(after).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    let end = Instant::now() + after * 3;
+    while Instant::now() < end {
+        tokio::time::sleep(cx.ttl() / 3).await;
+        ensure!(guard.is_held(), "a living holder was ended as idle: {:?}", guard.loss());
+        ensure_held(&other, &name, "under a server that ends what is idle").await?;
+    }
+    Ok(guard.release().await?)
+}
 
 async fn wall_clock_of_a_client_decides_nothing(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
@@ -49,4 +117,72 @@ async fn wall_clock_of_a_client_decides_nothing(cx: &Context) -> Verdict {
         "with its clock an hour behind, a holder whose lease is over is {status:?}"
     );
     Ok(())
+}
+
+/// Whoever holds goes on, or hears that it lost, as declared; and the next token is larger all the same.
+async fn wall_clock_of_the_store_ends_leases_and_turns_no_token_back(cx: &Context) -> Verdict {
+    let administrator = cx.store().administrator()?;
+    administrator.step_clock(0).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    let first = guard.token()?;
+    administrator.step_clock(HOUR).await?;
+    let ended = after_the_step(cx, &client, &guard, Fault::StoreClockForward).await?;
+    let guard = if ended {
+        drop(guard);
+        other.take(&name, &cx.options()).await?
+    } else {
+        guard
+    };
+    let second = guard.token()?;
+    ensure!(second > first || !ended, "token {second} after {first}, when the clock had gone forward");
+    administrator.step_clock(-HOUR).await?;
+    if after_the_step(cx, &other, &guard, Fault::StoreClockBack).await? {
+        drop(guard);
+    } else {
+        ensure_held(&client, &name, "after the clock of the store went back").await?;
+        guard.release().await?;
+    }
+    let next = client.take(&name, &cx.options()).await?;
+    ensure!(next.token()? > second, "token {} after {second}, when the clock had gone back", next.token()?);
+    Ok(next.release().await?)
+}
+
+/// Waits for longer than a lease. True if the hold was ended, which must then have been declared.
+async fn after_the_step(
+    cx: &Context,
+    client: &Client,
+    guard: &LockGuard,
+    fault: Fault,
+) -> Result<bool, Stop> {
+    tokio::time::sleep(cx.ttl() * 3 / 2).await;
+    let declared = client.semantics().promises.under(fault);
+    ensure!(
+        guard.is_held() || declared != Outcome::Holds,
+        "under {fault:?} {declared:?} is declared, and the lock was lost: {:?}",
+        guard.loss()
+    );
+    Ok(!guard.is_held())
+}
+
+/// As a replica is, or a primary that was told to stop. What it answers is an error, in time, and no `Busy`.
+async fn read_only_store_grants_nothing_and_says_so(cx: &Context) -> Verdict {
+    let administrator = cx.store().administrator()?;
+    let (client, name) = (cx.client().await?, cx.name());
+    cx.warm_up(&client).await?;
+    administrator.set_read_only(true).await?;
+    for (client, wait) in [(client.clone(), Wait::No), (cx.client().await?, Wait::UpTo(cx.ttl()))] {
+        let start = Instant::now();
+        let outcome = client.acquire_with(&name, &AcquireOptions::new().with_wait(wait)).await;
+        ensure!(start.elapsed() <= cx.ttl() + cx.slack(), "it gave up only after {:?}", start.elapsed());
+        match outcome.map_err(|error| error.kind()) {
+            Err(ErrorKind::Unavailable | ErrorKind::Misconfigured) => {}
+            Err(kind) => {
+                return Err(Stop::Failed(format!("a store that is read-only was reported as {kind:?}")));
+            }
+            Ok(_) => return Err(Stop::Failed("a store that is read-only granted a lock".to_owned())),
+        }
+    }
+    administrator.set_read_only(false).await?;
+    ensure_free(&client, &name, "after the store could be written to again").await
 }

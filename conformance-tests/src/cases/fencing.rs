@@ -53,6 +53,7 @@ async fn tokens_grow_over_expiry_force_deletion_and_restart(cx: &Context) -> Ver
     let expiring = client.take(&name, &cx.fixed()).await?;
     growing.ensure(expiring.token()?, "after a release")?;
     tokio::time::sleep(cx.ttl() + Duration::from_millis(20)).await;
+    let _expired = Context::let_go_unless_lease(&client, expiring);
     growing.ensure(next_token(&client, &name).await?, "after a lease that ended")?;
 
     if let Some(admin) = client.admin() {

@@ -1,8 +1,8 @@
 //! H: from one holder to the next.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::cases::crash::crash_bound;
-use crate::context::{Client, ClientExt, Context};
+use crate::cases::crash::{crash_bound, silent_bound};
+use crate::context::{Client, ClientExt, Context, eventually};
 use crate::proxy::Traffic;
 use leasehold_core::{AcquireOptions, Fairness, LockName};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +15,7 @@ pub(super) const CASES: &[Case] = cases![
     H04 waiter_that_died_delays_others_within_the_declared_bound,
     H07 idle_waiter_costs_what_is_declared,
     H09 nobody_starves,
+    H10 waiter_that_was_cut_off_holds_nothing_beside_another,
 ];
 
 async fn no_hand_over_is_missed(cx: &Context) -> Verdict {
@@ -106,15 +107,17 @@ async fn waiter_that_died_delays_others_within_the_declared_bound(cx: &Context) 
         let (other, wanted, options) = (cx.client().await?, name.clone(), cx.options());
         let second = tokio::spawn(async move { other.take(&wanted, &options).await });
         until_waiting(&client, cx, &name, 2).await?;
-        if kill {
+        let bound = if kill {
             first.kill();
+            crash_bound(cx).await?
         } else {
             first.pause();
-        }
+            silent_bound(cx).await?
+        };
         guard.release().await?;
         let freed = Instant::now();
         let guard = second.await??;
-        let (took, bound) = (freed.elapsed(), crash_bound(cx).await?);
+        let took = freed.elapsed();
         ensure!(took <= bound, "the one behind a waiter that died got the lock after {took:?}");
         guard.release().await?;
     }
@@ -135,18 +138,21 @@ async fn until_waiting(client: &Client, cx: &Context, name: &LockName, count: us
     Ok(())
 }
 
-/// Counted by the proxy. A waiter may ask four times as often as its longest interval, because pauses are jittered
-/// down to a quarter of it, and a few times more at first.
+/// Counted by the proxy, less what keeps its connection alive. A waiter may ask four times as often as its longest
+/// interval, because pauses are jittered down to a quarter of it, and a few times more at first.
 async fn idle_waiter_costs_what_is_declared(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let _guard = client.take(&name, &AcquireOptions::new()).await?;
     let (proxy, waiter) = cx.client_behind_proxy(cx.patience()).await?;
     cx.warm_up(&waiter).await?;
-    let before = proxy.requests();
     let wait = Duration::from_secs(2);
+    let before = proxy.requests();
+    tokio::time::sleep(wait).await;
+    let kept_alive = proxy.requests() - before;
+    let before = proxy.requests();
     let options = AcquireOptions::new().with_wait(wait);
     ensure!(waiter.acquire_with(&name, &options).await.is_err(), "a second holder");
-    let asked = proxy.requests() - before;
+    let asked = (proxy.requests() - before).saturating_sub(kept_alive);
     let bound = 4 * wait.as_millis() / client.semantics().wake_up.bound().as_millis().max(1) + 12;
     ensure!(
         u128::from(asked) <= bound,
@@ -174,4 +180,39 @@ async fn nobody_starves(cx: &Context) -> Verdict {
         player??;
     }
     Ok(())
+}
+
+/// Its place in the queue ends with its lease or session while it hears nothing. Woken by the first word that gets
+/// through, it must look again before it believes that it is its turn.
+async fn waiter_that_was_cut_off_holds_nothing_beside_another(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let guard = client.take(&name, &cx.options()).await?;
+    let (proxy, cut_off) = cx.client_behind_proxy(cx.ttl() / 4).await?;
+    cx.warm_up(&cut_off).await?;
+    let (before, waiting) = (proxy.requests(), cx.store().counters().await.ok());
+    let (wanted, options) = (name.clone(), cx.options());
+    let waiter = tokio::spawn(async move { cut_off.take(&wanted, &options).await });
+    ensure!(eventually(cx.patience(), || proxy.requests() > before).await, "the waiter asked nothing");
+    match waiting {
+        Some(counters) => crate::cases::queue::until_all_wait(cx, counters.waiting + 1).await?,
+        None => tokio::time::sleep(cx.slack()).await,
+    }
+    proxy.set(Traffic::BlackHole);
+    tokio::time::sleep(cx.ttl() * 2).await;
+    guard.release().await?;
+    let successor = client.take(&name, &cx.options()).await?;
+    proxy.set(Traffic::Pass);
+    let end = Instant::now() + cx.ttl() * 5;
+    while Instant::now() < end && !waiter.is_finished() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    if waiter.is_finished() {
+        // Its own keeper may have found out by now; that it was told so at all is the mistake.
+        let second = waiter.await?.is_ok();
+        ensure!(!(second && successor.is_held()), "a waiter that was cut off got a lock that another holds");
+        return Ok(successor.release().await?);
+    }
+    ensure!(successor.is_held(), "the holder lost its lock: {:?}", successor.loss());
+    successor.release().await?;
+    Ok(waiter.await??.release().await?)
 }

@@ -3,24 +3,28 @@
 mod basics;
 mod cancellation;
 mod crash;
+mod databases;
 mod faults;
 mod fencing;
 mod handover;
 mod lease;
 mod loss;
+mod members;
 mod names;
 mod ownership;
+mod queue;
 mod secrets;
 mod waiting;
 
 use crate::case::Case;
 
 /// Every case, in the order of the families: A basics, B waiting, C ownership, D lease and renewal, E loss, F fencing,
-/// G cancellation, H hand-over, I crash, J faults of the machine, K names, R secrets.
+/// G cancellation, H hand-over, I crash, J faults of the machine and of single servers, K names, P databases,
+/// Q queues, R secrets.
 ///
 /// Not here, because no lock of this library is re-entrant: A10, D11, F05; A09 and A11 assert the opposite.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 12] = [
+    let families: [&[Case]; 15] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
@@ -31,7 +35,10 @@ pub fn all() -> impl Iterator<Item = Case> {
         handover::CASES,
         crash::CASES,
         faults::CASES,
+        members::CASES,
         names::CASES,
+        databases::CASES,
+        queue::CASES,
         secrets::CASES,
     ];
     families.into_iter().flatten().copied()

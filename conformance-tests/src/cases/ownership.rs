@@ -5,9 +5,11 @@ use crate::context::{
     Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, free_within, loss_within,
 };
 use crate::proxy::{Proxy, Traffic};
-use leasehold_core::{AcquireOptions, ErrorKind, Fairness, HolderInfo, LockGuard, LockName, LockStatus};
+use leasehold_core::{
+    AcquireOptions, ErrorKind, Fairness, HoldKind, HolderInfo, LockGuard, LockName, LockStatus,
+};
 use std::collections::HashSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(super) const CASES: &[Case] = cases![
     C01 loser_that_gives_up_frees_nobodys_lock,
@@ -31,6 +33,7 @@ async fn status(client: &Client, name: &LockName) -> Result<Option<LockStatus>, 
 async fn loser_that_gives_up_frees_nobodys_lock(cx: &Context) -> Verdict {
     let (holder, loser, name) = (cx.client().await?, cx.client().await?, cx.name());
     let guard = holder.take(&name, &cx.options()).await?;
+    cx.warm_up(&loser).await?;
     let short = AcquireOptions::new().with_wait(Duration::from_millis(150));
     ensure_kind(loser.acquire_with(&name, &short).await, ErrorKind::TimedOut, "the loser")?;
     drop(tokio::time::timeout(Duration::from_millis(150), loser.acquire_with(&name, &cx.options())).await);
@@ -40,23 +43,25 @@ async fn loser_that_gives_up_frees_nobodys_lock(cx: &Context) -> Verdict {
 }
 
 async fn late_release_frees_no_successor(cx: &Context) -> Verdict {
-    let (first, second) = (cx.client().await?, cx.client().await?);
-    release_late(cx, &first, &second).await
+    let (name, second) = (cx.name(), cx.client().await?);
+    let late = cx.outlived(&name).await?;
+    let successor = second.take(&name, &cx.options()).await?;
+    late.reaches_the_store();
+    release_late(late.guard, successor, &second).await
 }
 
 async fn late_release_through_the_same_client_frees_no_successor(cx: &Context) -> Verdict {
-    let client = cx.client().await?;
-    release_late(cx, &client, &client).await
+    let name = cx.name();
+    let late = cx.outlived(&name).await?;
+    late.reaches_the_store();
+    let successor = late.client.take(&name, &cx.options()).await?;
+    release_late(late.guard, successor, &late.client).await
 }
 
-async fn release_late(cx: &Context, first: &Client, second: &Client) -> Verdict {
-    let name = cx.name();
-    let late = first.take(&name, &cx.fixed()).await?;
-    tokio::time::sleep(cx.ttl() + Duration::from_millis(20)).await;
-    let successor = second.take(&name, &cx.options()).await?;
+async fn release_late(late: LockGuard, successor: LockGuard, other: &Client) -> Verdict {
     ensure_kind(late.release().await, ErrorKind::Lost, "the late release")?;
     tokio::time::sleep(Duration::from_millis(100)).await;
-    ensure_held(first, &name, "after the late release").await?;
+    ensure_held(other, successor.name(), "after the late release").await?;
     Ok(successor.release().await?)
 }
 
@@ -134,7 +139,9 @@ async fn looking_shows_the_holder_and_changes_nothing(cx: &Context) -> Verdict {
             return Err(Stop::Failed("a held lock is not shown".to_owned()));
         };
         ensure!(seen.token == Some(guard.token()?), "token {:?} is shown", seen.token);
-        let ends_in = seen.ends_in.unwrap_or_default();
+        let lease = other.semantics().hold == HoldKind::Lease;
+        ensure!(lease == seen.ends_in.is_some(), "a hold that is no lease ends in {:?}", seen.ends_in);
+        let ends_in = seen.ends_in.unwrap_or(last / 2);
         ensure!(
             ends_in <= last && !ends_in.is_zero(),
             "{ends_in:?} are left after {last:?}: looking changed the lease"
@@ -147,7 +154,13 @@ async fn looking_shows_the_holder_and_changes_nothing(cx: &Context) -> Verdict {
     ensure!(waiters.is_empty() || fifo, "waiters of a store without a queue: {waiters:?}");
     ensure!(guard.is_held(), "looking at a lock lost it");
     tokio::time::sleep(cx.ttl()).await;
-    ensure!(status(&other, &name).await?.is_none(), "a lock whose lease is over is shown as held");
+    let ended = Context::let_go_unless_lease(&client, guard);
+    let bound = if ended.is_some() { Duration::ZERO } else { cx.slack() };
+    let start = Instant::now();
+    while status(&other, &name).await?.is_some() {
+        ensure!(start.elapsed() < bound, "a lock whose hold is over is shown as held");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     Ok(())
 }
 
@@ -199,14 +212,15 @@ async fn listing_shows_exactly_the_held_names(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// Two attempts at a lock whose lease has just ended, one of them slow: its first reply is held while the other
+/// Two attempts at a lock whose lease has just ended, or that was just given back, one of them slow: its first reply is held while the other
 /// finishes. Whoever comes out as the holder must really be it.
 async fn interleaved_attempts_leave_one_holder_that_can_release(cx: &Context) -> Verdict {
     let (name, direct) = (cx.name(), cx.client().await?);
-    let _over = direct.take(&name, &cx.fixed()).await?;
+    let over = direct.take(&name, &cx.fixed()).await?;
     let (proxy, slow) = cx.client_behind_proxy(cx.patience()).await?;
     cx.warm_up(&slow).await?;
     tokio::time::sleep(cx.ttl() + Duration::from_millis(20)).await;
+    let _over = Context::let_go_unless_lease(&direct, over);
 
     proxy.set(Traffic::HoldReplies);
     let before = proxy.reply_bytes();

@@ -143,7 +143,7 @@ async fn kinds_tell_the_outcomes_apart(cx: &Context) -> Verdict {
     let guard = client.take(&name, &cx.fixed()).await?;
     let wait = |wait| AcquireOptions::new().with_wait(wait);
     ensure_kind(client.acquire_with(&name, &wait(Wait::No)).await, ErrorKind::Busy, "one attempt")?;
-    let short = Wait::UpTo(Duration::from_millis(50));
+    let short = Wait::UpTo(cx.slack() / 2);
     ensure_kind(client.acquire_with(&name, &wait(short)).await, ErrorKind::TimedOut, "a short wait")?;
     tokio::time::sleep(cx.ttl()).await;
     ensure_kind(guard.token(), ErrorKind::Lost, "the token of a lease that is over")?;

@@ -1,12 +1,19 @@
 //! Real servers for tests: child processes on free loopback ports, with data directories of their own, that end with
 //! the test. No docker, no daemon, no fixed port.
 
+mod mariadb;
+mod mysql;
 mod port;
+mod postgres;
 mod process;
 mod redis;
+mod template;
 mod zookeeper;
 
+pub use mariadb::{MariaDbServer, mariadb_server_missing};
+pub use mysql::MySqlServer;
 pub use port::free_port;
+pub use postgres::{PostgresServer, postgres_server_missing};
 pub(crate) use process::spawn_lasting;
 pub use process::{Launch, ServerProcess};
 pub use redis::{RedisServer, redis_server_missing};
@@ -15,6 +22,7 @@ pub use zookeeper::{
 };
 
 use std::fmt;
+use std::path::PathBuf;
 
 /// A server could not be started, and why.
 #[derive(Debug)]
@@ -37,3 +45,9 @@ impl fmt::Display for StartError {
 }
 
 impl std::error::Error for StartError {}
+
+/// The program of this name, as a shell would find it.
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file())
+}

@@ -1,5 +1,6 @@
 use super::StartError;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::io::Errno;
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, kill_process_group, prlimit};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -18,6 +19,16 @@ pub trait Launch: Send + Sync + 'static {
 
     /// True if it answers.
     fn is_ready(&self) -> bool;
+
+    /// Fills an empty data directory, if the server does not do so itself.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong.
+    fn prepare(&self, data: &Path) -> Result<(), StartError> {
+        let _ = data;
+        Ok(())
+    }
 }
 
 /// A server that runs for as long as this value lives, in a process group of its own.
@@ -36,6 +47,7 @@ impl ServerProcess {
     pub fn start(launch: impl Launch) -> Result<Self, StartError> {
         let data =
             tempfile::tempdir().map_err(|error| StartError::new(format!("no data directory: {error}")))?;
+        launch.prepare(data.path())?;
         let mut server = Self { launch: Box::new(launch), data, child: None };
         server.spawn()?;
         Ok(server)
@@ -49,10 +61,16 @@ impl ServerProcess {
     /// Kills it and its children at once, as a crash would.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
+            let children = children(&child);
             // A stopped process is killed too, but its wait needs no luck if it is continued first.
             signal(&child, Signal::CONT);
             signal(&child, Signal::KILL);
             let _ = child.wait();
+            // A server that finds its predecessor's children still there refuses to start.
+            let start = Instant::now();
+            while children.iter().any(|pid| is_running(*pid)) && start.elapsed() < READY_WITHIN {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
     }
 
@@ -66,6 +84,26 @@ impl ServerProcess {
         self.signal(Signal::CONT);
     }
 
+    /// Leaves no room for anything that it wants to write to a file, as a full disk does. Some servers die of it; a restart
+    /// makes room again.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not let this process limit the server.
+    pub fn fill_disk(&self) -> Result<(), StartError> {
+        let parent = self.child.as_ref().and_then(|child| Pid::from_raw(i32::try_from(child.id()).ok()?));
+        let children = self.child.as_ref().map(children).unwrap_or_default();
+        for pid in parent.into_iter().chain(children) {
+            let nothing = Rlimit { current: Some(0), maximum: None };
+            match prlimit(Some(pid), Resource::Fsize, nothing) {
+                // A child may have ended meanwhile.
+                Ok(_) | Err(Errno::SRCH) => {}
+                Err(error) => return Err(StartError::new(format!("cannot limit process {pid:?}: {error}"))),
+            }
+        }
+        Ok(())
+    }
+
     /// Starts it again, with the data it has written or with none.
     ///
     /// # Errors
@@ -76,6 +114,7 @@ impl ServerProcess {
         if !keep_data {
             empty(self.data.path())
                 .map_err(|error| StartError::new(format!("cannot empty its data: {error}")))?;
+            self.launch.prepare(self.data.path())?;
         }
         self.spawn()
     }
@@ -135,11 +174,29 @@ impl std::fmt::Debug for ServerProcess {
     }
 }
 
+/// Tells the group and, because PostgreSQL makes each of its children a session of its own, the children.
 fn signal(child: &Child, signal: Signal) {
+    // Before the parent: once it is dead, nobody knows whose they were.
+    let children = children(child);
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         // It may have ended by itself; then there is nobody to tell.
         let _ = kill_process_group(group, signal);
     }
+    for child in children {
+        let _ = kill_process(child, signal);
+    }
+}
+
+fn children(parent: &Child) -> Vec<Pid> {
+    let pid = parent.id();
+    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    list.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+}
+
+/// A process that has ended and that nobody has waited for yet runs no longer.
+fn is_running(pid: Pid) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    status.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
 
 fn empty(directory: &Path) -> std::io::Result<()> {

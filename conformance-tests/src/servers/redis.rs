@@ -102,10 +102,7 @@ impl Launch for RedisLaunch {
 }
 
 fn find_binary() -> Option<PathBuf> {
-    ["redis-server", "redis-check-rdb"].into_iter().find_map(|name| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file())
-    })
+    ["redis-server", "redis-check-rdb"].into_iter().find_map(super::on_path)
 }
 
 /// One command on a connection of its own; the reply as it comes.

@@ -2,9 +2,11 @@
 
 use crate::by_hand::{Mistake as Hand, by_hand};
 use crate::guards::{Mistake as Guard, chatty, discreet, on_the_wall_clock, wrapped};
+use crate::locks::sql::{self, advisory, deferred, held, row};
+use crate::locks::zookeeper::{self, Mistake as Zk};
 use crate::plain::{SOUND, lock};
 use crate::steps;
-use crate::subject::{Made, Make};
+use crate::subject::{Made, Make, Start, redis};
 use leasehold_conformance::Subject;
 use std::sync::Arc;
 
@@ -14,6 +16,7 @@ pub(crate) struct Control {
     number: u8,
     mistake: &'static str,
     pub(crate) case: &'static str,
+    start: Start,
     broken: Make,
     mended: Make,
 }
@@ -24,20 +27,24 @@ impl Control {
     }
 
     pub(crate) fn broken(&self) -> Arc<dyn Subject> {
-        Arc::new(Made { name: self.name(), make: self.broken })
+        Arc::new(Made { name: self.name(), start: self.start, make: self.broken })
     }
 
     pub(crate) fn mended(&self) -> Arc<dyn Subject> {
-        Arc::new(Made { name: format!("{}_mended", self.name()), make: self.mended })
+        Arc::new(Made { name: format!("{}_mended", self.name()), start: self.start, make: self.mended })
     }
 }
 
 macro_rules! control {
     ($number:literal $mistake:ident $case:ident, $broken:expr, $mended:expr) => {
+        control!($number $mistake $case on redis, $broken, $mended)
+    };
+    ($number:literal $mistake:ident $case:ident on $start:expr, $broken:expr, $mended:expr) => {
         Control {
             number: $number,
             mistake: stringify!($mistake),
             case: stringify!($case),
+            start: $start,
             broken: |address| Ok($broken(address)),
             mended: |address| Ok($mended(address)),
         }
@@ -48,8 +55,20 @@ macro_rules! control {
     ($number:literal $mistake:ident $case:ident, guard $wrong:ident) => {
         control!($number $mistake $case, |address| wrapped(Guard::$wrong, address), |address| wrapped(Guard::Nothing, address))
     };
+    ($number:literal $mistake:ident $case:ident, row $wrong:ident) => {
+        control!($number $mistake $case on sql::mariadb,
+            |address| row::lock(row::Mistake::$wrong, address), |address| row::lock(row::Mistake::Nothing, address))
+    };
+    ($number:literal $mistake:ident $case:ident, held $wrong:ident) => {
+        control!($number $mistake $case on sql::mariadb,
+            |address| held::lock(held::Mistake::$wrong, address), |address| held::lock(held::Mistake::Nothing, address))
+    };
     ($number:literal $mistake:ident $case:ident, hand $wrong:ident) => {
         control!($number $mistake $case, |address| by_hand(Hand::$wrong, address), |address| by_hand(Hand::Nothing, address))
+    };
+    ($number:literal $mistake:ident $case:ident, zookeeper $wrong:ident) => {
+        control!($number $mistake $case on zookeeper::start,
+            |address| zookeeper::lock(Zk::$wrong, address), |address| zookeeper::lock(Zk::Nothing, address))
     };
 }
 
@@ -72,6 +91,28 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(18 new_owner_for_each_try G09, steps NEW_OWNER_EACH_TRY),
         control!(26 token_counter_goes_with_the_record F02, steps FENCE_GOES_WITH_THE_RECORD),
         control!(28 asks_only_when_told H02, |address| by_hand(Hand::AsksWhenToldOnly, address), |address| lock(SOUND, address)),
+        control!(31 one_node_that_all_watch Q01, zookeeper OneNodeThatAllWatch),
+        control!(32 all_watch_the_queue Q01, zookeeper AllWatchTheQueue),
+        control!(33 sorted_by_name Q09, zookeeper SortedByName),
+        control!(35 no_owner_in_the_name G09, zookeeper NoOwnerInTheName),
+        control!(36 persistent_nodes I01, zookeeper PersistentNodes),
+        control!(37 waits_for_the_word_expired E02, zookeeper WaitsForExpired),
+        control!(39 woken_is_taken_for_granted H10, zookeeper TrustsTheWatch),
+        control!(40 row_without_a_lease I01, row WithoutLease),
+        control!(41 looks_then_takes C11, row LooksThenTakes),
+        control!(42 for_update_in_autocommit A02, held InAutocommit),
+        control!(43 for_update_of_a_missing_row P04, held MissingRow),
+        control!(44 expiry_by_the_clients_clock J14, row ClientsClock),
+        control!(45 expiry_in_the_sessions_time_zone P15, row SessionsTimeZone),
+        control!(46 names_that_collate K01, row NamesThatCollate),
+        control!(47 names_cut_short K03, row NamesCutShort),
+        control!(49 lock_wait_time_out_taken_for_a_rollback P03, held TimeOutTakenForRollback),
+        control!(50 connection_goes_back_with_its_lock G03 on sql::postgres,
+            |address| advisory::lock(true, address), |address| advisory::lock(false, address)),
+        control!(51 pool_reconnects_behind_the_guard J11, held HeartbeatThroughThePool),
+        control!(52 release_deletes_the_row F01, row ReleaseDeletes),
+        control!(54 deferred_transaction P04 on sql::sqlite,
+            |address| deferred::lock("BEGIN", address), |address| deferred::lock("BEGIN IMMEDIATE", address)),
         control!(55 second_release_frees_the_next_owner A06, guard ReleasedTwice),
         control!(58 drop_blocks G06, guard DropBlocks),
         control!(59 password_in_debug R06, chatty, discreet),

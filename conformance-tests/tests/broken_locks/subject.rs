@@ -10,29 +10,43 @@ use std::time::Duration;
 /// Makes a lock on the server at an address, with the patience that it is to have for a reply.
 pub(crate) type Make = fn(address: &Address) -> Result<Arc<dyn DistributedLock>>;
 
-/// A lock of this program, broken or not, as a subject of the suite: on a real `redis-server` of its own.
+/// Starts the server that such a lock stands on.
+pub(crate) type Start = fn() -> std::result::Result<Box<dyn Store>, Cannot>;
+
+/// A lock of this program, broken or not, as a subject of the suite: on a real server of its own.
 pub(crate) struct Made {
     pub(crate) name: String,
+    pub(crate) start: Start,
     pub(crate) make: Make,
 }
 
-/// `host:port patience_ms [password]`, in one word for worker processes.
+/// `host:port patience_ms [password [hold_ms]]`, in one line for worker processes.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     pub(crate) server: String,
     pub(crate) patience: Duration,
     pub(crate) password: String,
+    /// How long a hold lasts without a word, where that is not for the lease to say.
+    pub(crate) hold: Option<Duration>,
 }
 
 #[derive(Debug)]
 struct Server(RedisServer);
 
+/// A `redis-server` of its own, which tells whoever listens of keys that are deleted or expire.
+pub(crate) fn redis() -> std::result::Result<Box<dyn Store>, Cannot> {
+    let told = ["--notify-keyspace-events", "Kgx"];
+    let server = RedisServer::start_with(&told).map_err(|error| Cannot::new(error.to_string()))?;
+    Ok(Box::new(Server(server)))
+}
+
 impl Address {
     fn parse(text: &str) -> Self {
         let mut words = text.split(' ');
         let mut word = || words.next().unwrap_or_default().to_owned();
-        let (server, patience, password) = (word(), word(), word());
-        Self { server, patience: Duration::from_millis(patience.parse().unwrap()), password }
+        let (server, patience, password, hold) = (word(), word(), word(), word());
+        let patience = Duration::from_millis(patience.parse().unwrap());
+        Self { server, patience, password, hold: hold.parse().ok().map(Duration::from_millis) }
     }
 }
 
@@ -43,9 +57,7 @@ impl Subject for Made {
     }
 
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        let server = RedisServer::start_with(&["--notify-keyspace-events", "Kgx"])
-            .map_err(|error| Cannot::new(error.to_string()))?;
-        Ok(Box::new(Server(server)))
+        (self.start)()
     }
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {

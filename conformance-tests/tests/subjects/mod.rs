@@ -2,11 +2,15 @@
 
 mod memory;
 mod redis;
+mod sql;
 mod sqlite;
+mod zookeeper;
 
 pub(crate) use memory::Memory;
 pub(crate) use redis::Redis;
+pub(crate) use sql::{MariaDb, MySql, Postgres};
 pub(crate) use sqlite::Sqlite;
+pub(crate) use zookeeper::{ZooKeeper, ZooKeeperEnsemble};
 
 use leasehold::{Config, DistributedLock, Result};
 use leasehold_conformance::Cannot;

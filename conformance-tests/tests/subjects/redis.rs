@@ -11,6 +11,22 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Redis;
 
+/// Counts the keys, and of a queue its places, with what may be left of a waiter that has none.
+const RECORDS: &str = "
+    local records = 0
+    for _, key in ipairs(redis.call('KEYS', '*')) do
+        local name = string.match(key, '^(.*):waiters$')
+        if name then
+            local places = redis.call('ZCARD', name .. ':queue')
+            records = records + math.max(0, redis.call('HLEN', key) - places)
+        elseif string.match(key, ':queue$') then
+            records = records + redis.call('ZCARD', key)
+        else
+            records = records + 1
+        end
+    end
+    return records";
+
 #[derive(Debug)]
 struct Node {
     server: Mutex<RedisServer>,
@@ -88,7 +104,14 @@ impl Store for Node {
     }
 
     async fn records(&self) -> std::result::Result<usize, Cannot> {
-        self.command(&["DBSIZE"])?.trim_start_matches(':').parse().map_err(cannot)
+        self.command(&["EVAL", RECORDS, "0"])?.trim_start_matches(':').parse().map_err(cannot)
+    }
+
+    async fn delete_queue(&self, name: &LockName) -> std::result::Result<(), Cannot> {
+        let (lock, companion) = (format!("leasehold:{name}"), format!("{{leasehold:{name}}}:"));
+        let [holder, token, queue, waiters] =
+            ["holder", "token", "queue", "waiters"].map(|what| [&companion, what].concat());
+        self.command(&["DEL", &lock, &holder, &token, &queue, &waiters]).map(drop)
     }
 
     async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {

@@ -60,7 +60,8 @@ struct Acquisition {
     attempts: u32,
     /// True once the store has said that somebody else holds the lock.
     was_busy: bool,
-    /// What the last attempt failed with, if it failed.
+    /// What went wrong since the store last answered. An unknown outcome stays in front of later failures: that the last
+    /// request was not applied says nothing of the one before.
     trouble: Option<Error>,
 }
 
@@ -88,8 +89,11 @@ impl Acquisition {
                 return Err(self.out_of_time());
             };
             let ends_in = match asked {
-                Ok(Asked::Granted(grant)) if self.is_old(&grant) => continue,
                 Ok(Asked::Granted(grant)) => {
+                    self.core.check_open()?;
+                    if self.is_old(&grant) {
+                        continue;
+                    }
                     if self.core.clock.now() < self.valid_until(&grant) {
                         return Ok(grant);
                     }
@@ -106,6 +110,7 @@ impl Acquisition {
                 }
             };
             self.pause(ends_in).await;
+            self.core.check_open()?;
         }
     }
 
@@ -148,7 +153,8 @@ impl Acquisition {
     /// The store gave no usable answer: go on asking, unless that is no outage, or the caller wanted one attempt, or
     /// an endless wait would begin on a store that was never reached.
     fn go_on_after(&mut self, error: Error) -> Result<()> {
-        let never_reached = !self.was_busy && error.kind() == ErrorKind::Unavailable;
+        let never_reached =
+            !self.was_busy && self.trouble.is_none() && error.kind() == ErrorKind::Unavailable;
         let give_up = !error.is_outage()
             || match self.options.wait {
                 Wait::No => true,
@@ -159,15 +165,15 @@ impl Acquisition {
             return Err(error);
         }
         self.core.observer.event(&Event::WaitTrouble { name: self.pending.claim().name(), error: &error });
-        self.trouble = Some(error);
+        self.trouble = self.trouble.take().filter(Error::is_indeterminate).or(Some(error));
         Ok(())
     }
 
     /// Until it is worth asking again: the backend's hint, or the pace, or the deadline.
     async fn pause(&mut self, ends_in: Option<Duration>) {
         let clock = &self.core.clock;
-        let pause =
-            clock.sleep_until(clock.now().plus(self.pace.pause(ends_in)).min(self.deadline_or_never()));
+        let deadline = self.deadline.unwrap_or(Moment::NEVER);
+        let pause = clock.sleep_until(clock.now().plus(self.pace.pause(ends_in)).min(deadline));
         let woken = tokio::select! {
             () = self.core.backend.changed(self.pending.claim()) => true,
             () = pause => false,
@@ -175,15 +181,11 @@ impl Acquisition {
         if woken {
             let least = self.pace.after_wake_up();
             if !least.is_zero() {
-                clock.sleep_until(clock.now().plus(least)).await;
+                clock.sleep_until(clock.now().plus(least).min(deadline)).await;
             }
         } else {
             self.pace.nobody_woke();
         }
-    }
-
-    fn deadline_or_never(&self) -> Moment {
-        self.deadline.unwrap_or(Moment::NEVER)
     }
 
     /// What the deadline found: a lock that stayed held, a store that failed, or a store that said nothing.

@@ -3,7 +3,7 @@ use super::carried::Carried;
 use super::pending::Granted;
 use super::withdrawal::Withdrawal;
 use crate::guard::{Hold, HoldStatus};
-use crate::keeper::loss_rule::{End, HoldState};
+use crate::keeper::loss_rule::{End, HoldState, Limit};
 use crate::keeper::{Key, Step, renewal_due};
 use crate::observer::Event;
 use crate::options::check_ttl;
@@ -41,6 +41,8 @@ struct State {
     rule: HoldState,
     /// The length of the lease: the grant's, or what `extend` has made of it.
     ttl: Duration,
+    /// The longest lease that was asked for, confirmed or not: what the store may have.
+    asked: Duration,
     /// Renewals that were sent and not yet answered.
     unanswered: u32,
     announced: bool,
@@ -54,25 +56,38 @@ impl Held {
         options: &AcquireOptions,
         grant: &Granted,
     ) -> Arc<Self> {
-        let valid_until = core.drift.valid_until(grant.since, grant.lease);
-        let rule = HoldState::granted(valid_until, grant.sent_at.plus(options.max_hold));
+        let limit = Limit::max_hold(grant.sent_at.plus(options.max_hold));
+        // A fixed lease that the store does not keep for so long is kept up, to its end and no further.
+        let kept_up = !options.renewed && grant.lease < claim.ttl();
+        let limit = match kept_up {
+            true => limit.and_fixed_lease(core.drift.valid_until(grant.since, claim.ttl())),
+            false => limit,
+        };
+        let rule = HoldState::granted(core.drift.valid_until(grant.since, grant.lease), limit);
         let held = Arc::new(Self {
             core: Arc::clone(core),
             runtime,
             token: grant.token,
             since: grant.since,
-            renewed: options.renewed,
+            renewed: options.renewed || kept_up,
             linger_until: match options.hold_at_least {
                 Duration::ZERO => Moment::ORIGIN,
                 // From now, not from the send: the store granted it in between.
                 at_least => core.clock.now().plus(at_least),
             },
-            state: Mutex::new(State { rule, ttl: grant.lease, unanswered: 0, announced: false }),
+            state: Mutex::new(State {
+                rule,
+                ttl: grant.lease,
+                asked: claim.ttl(),
+                unanswered: 0,
+                announced: false,
+            }),
             claim,
             ended: Notify::new(),
             place: Mutex::new(None),
         });
         core.keeper.watch(core, &held, &held.runtime);
+        core.lose_all_if_closed();
         held
     }
 
@@ -118,14 +133,19 @@ impl Held {
     }
 
     fn withdrawal(&self) -> Withdrawal {
-        Withdrawal::new(&self.core, self.claim.clone(), self.linger_until)
+        let claim = self.claim.clone().with_ttl(lock_up(&self.state).asked);
+        Withdrawal::new(&self.core, claim, self.linger_until)
     }
 
     /// Asks for a longer lease, outside the keeper's turn.
     async fn extend_to(&self, ttl: Duration) -> Result<()> {
         let claim = self.claim.clone().with_ttl(ttl);
         let sent_at = self.core.clock.now();
-        lock_up(&self.state).unanswered += 1;
+        {
+            let mut state = lock_up(&self.state);
+            state.unanswered += 1;
+            state.asked = state.asked.max(ttl);
+        }
         let answer = self.core.backend.renew(&[claim]).await.pop().unwrap_or_else(|| Err(no_answer_yet()));
         self.answered(sent_at, ttl, answer.clone());
         if let HoldStatus::Lost(loss) = self.status() {
@@ -236,9 +256,8 @@ impl Hold for Held {
     fn lost(self: Arc<Self>) -> Later<Loss> {
         Box::pin(async move {
             loop {
-                let mut ended = std::pin::pin!(self.ended.notified());
-                // Registered before looking, so that a loss in between is not missed.
-                ended.as_mut().enable();
+                // Made before looking: it hears of every loss from here on, though it is not polled yet.
+                let ended = self.ended.notified();
                 let deadline = match self.status() {
                     HoldStatus::Lost(loss) => return loss,
                     HoldStatus::Held { remaining, .. } => self.core.clock.now().plus(remaining),
@@ -255,6 +274,9 @@ impl Hold for Held {
     fn extend(self: Arc<Self>, ttl: Duration) -> Later<Result<()>> {
         let (core, runtime) = (Arc::clone(&self.core), self.runtime.clone());
         Box::pin(Carried::new(core, runtime, async move {
+            if let HoldStatus::Lost(loss) = self.status() {
+                return Err(loss.into());
+            }
             if self.core.semantics.hold != HoldKind::Lease {
                 let message = "a hold of this store is not a lease, and cannot be extended";
                 return Err(Error::new(ErrorKind::Unsupported, message));

@@ -28,7 +28,12 @@ const CLOSE_AT_MOST: Duration = Duration::from_secs(5);
 /// A [`DistributedLock`] over a [`LockBackend`].
 ///
 /// Cheap to clone; the clones are one client with one keeper. Guards keep it alive. It needs a Tokio runtime with time
-/// enabled.
+/// and I/O enabled.
+///
+/// Renewals, and a backend's connection, run on the runtime that needed them first. If that one ends, the next
+/// acquisition makes new ones on its own. If it only stands still, such as a current-thread runtime outside `block_on`,
+/// they stand still with it: guards are lost at their deadlines, and calls from other runtimes get no answer before
+/// theirs.
 #[derive(Clone, Debug)]
 pub struct LockClient {
     core: Arc<Core>,
@@ -145,8 +150,22 @@ impl DistributedLock for LockClient {
 }
 
 impl Core {
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Ends the holds that the keeper has, if the client was closed. Called after each time that a hold is entered: of
+    /// this and [`close`](Self::close), one sees the other.
+    pub(crate) fn lose_all_if_closed(&self) {
+        if self.is_closed() {
+            for held in self.keeper.forget_all() {
+                held.lose(LossCause::Closed);
+            }
+        }
+    }
+
     fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.is_closed() {
             return Err(Error::new(ErrorKind::Closed, "the client was closed").with_help("make a new one"));
         }
         Ok(())
@@ -154,9 +173,7 @@ impl Core {
 
     async fn close(&self) -> Result<()> {
         self.closed.store(true, Ordering::Release);
-        for held in self.keeper.forget_all() {
-            held.lose(LossCause::Closed);
-        }
+        self.lose_all_if_closed();
         self.background.close();
         let in_time = tokio::time::timeout(CLOSE_AT_MOST, self.background.wait()).await.is_ok();
         self.backend.close().await?;

@@ -1,7 +1,7 @@
 use super::Core;
 use super::withdrawal::withdraw_in_background;
 use crate::observer::Event;
-use crate::{Attempt, Busy, Claim, ErrorKind, FencingToken, Moment, Result};
+use crate::{Attempt, Busy, Claim, FencingToken, Moment, Result};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl PendingClaim {
             Err(error) => {
                 // An error that is not an outage is the store's own word that nothing was done, and so is
                 // "unavailable"; only an unknown outcome may have left something.
-                self.left_something |= error.kind() == ErrorKind::Indeterminate;
+                self.left_something |= error.is_indeterminate();
                 Err(error)
             }
         }

@@ -1,6 +1,6 @@
 use super::Core;
 use crate::observer::Event;
-use crate::{Claim, Error, ErrorKind, HoldKind, Moment, Release, Result};
+use crate::{Claim, Error, HoldKind, Moment, Release, Result};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -18,13 +18,14 @@ pub(super) struct Withdrawal {
     claim: Claim,
     /// Until when others are to be kept out nevertheless.
     linger_until: Moment,
-    /// True once a release may have been applied: "nothing to end" is then what a success looks like.
-    may_be_done: bool,
+    /// The failure of a release that may have been applied: "nothing to end" is what a success looks like then, and that
+    /// a later try was certainly not applied says nothing of the first.
+    unknown: Option<Error>,
 }
 
 impl Withdrawal {
     pub(super) fn new(core: &Arc<Core>, claim: Claim, linger_until: Moment) -> Self {
-        Self { core: Arc::clone(core), claim, linger_until, may_be_done: false }
+        Self { core: Arc::clone(core), claim, linger_until, unknown: None }
     }
 
     /// Tries, for as long as a caller can be expected to wait; then goes on in the background and answers the error.
@@ -71,11 +72,12 @@ impl Withdrawal {
         let linger = self.linger().await;
         let answer = self.core.backend.release(&self.claim, linger).await;
         match answer {
-            Ok(Release::NotHeld) if self.may_be_done => Ok(Release::Released),
-            Err(error) => {
-                self.may_be_done |= error.kind() == ErrorKind::Indeterminate;
+            Ok(Release::NotHeld) if self.unknown.is_some() => Ok(Release::Released),
+            Err(error) if error.is_indeterminate() => {
+                self.unknown = Some(error.clone());
                 Err(error)
             }
+            Err(error) if error.is_outage() => Err(self.unknown.clone().unwrap_or(error)),
             answer => answer,
         }
     }

@@ -103,6 +103,11 @@ impl Error {
         matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate)
     }
 
+    /// True if the operation may have been applied.
+    pub(crate) fn is_indeterminate(&self) -> bool {
+        self.kind() == ErrorKind::Indeterminate
+    }
+
     fn inner_mut(&mut self) -> &mut Inner {
         Arc::make_mut(&mut self.0)
     }

@@ -15,11 +15,30 @@ use crate::{Error, ErrorKind, Loss, LossCause, Moment, Renewal, Result};
 #[derive(Debug)]
 pub(crate) struct HoldState {
     valid_until: Moment,
-    /// The holder's own limit; the deadline never moves past it.
-    limit: Moment,
+    limit: Limit,
     /// The last renewal's failure, if it failed.
     trouble: Option<Error>,
     end: Option<End>,
+}
+
+/// The holder's own limit; the deadline never moves past it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limit {
+    at: Moment,
+    cause: LossCause,
+}
+
+impl Limit {
+    /// The hold is to last so long at most.
+    pub(crate) fn max_hold(at: Moment) -> Self {
+        Self { at, cause: LossCause::MaxHold }
+    }
+
+    /// It is also to last no longer than a fixed lease.
+    #[must_use]
+    pub(crate) fn and_fixed_lease(self, ends_at: Moment) -> Self {
+        if ends_at < self.at { Self { at: ends_at, cause: LossCause::Expired } } else { self }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -30,8 +49,8 @@ pub(crate) enum End {
 
 impl HoldState {
     /// A hold that was granted until `valid_until`, to be held until `limit` at most.
-    pub(crate) fn granted(valid_until: Moment, limit: Moment) -> Self {
-        Self { valid_until: valid_until.min(limit), limit, trouble: None, end: None }
+    pub(crate) fn granted(valid_until: Moment, limit: Limit) -> Self {
+        Self { valid_until: valid_until.min(limit.at), limit, trouble: None, end: None }
     }
 
     /// How it ended, if it has by now. Everything else here looks first.
@@ -50,7 +69,7 @@ impl HoldState {
         match answer {
             Ok(Renewal::Renewed) => {
                 // Answers may come out of order: a later one must not take back what an earlier one gave.
-                self.valid_until = self.valid_until.max(renewed_until.min(self.limit));
+                self.valid_until = self.valid_until.max(renewed_until.min(self.limit.at));
                 self.trouble = None;
             }
             Ok(Renewal::Held) => self.trouble = Some(not_extended()),
@@ -77,12 +96,12 @@ impl HoldState {
 
     /// True once no renewal can move the deadline any more.
     pub(crate) fn at_limit(&self) -> bool {
-        self.valid_until >= self.limit
+        self.valid_until >= self.limit.at
     }
 
     fn loss_by_deadline(&mut self) -> Loss {
         match self.trouble.take() {
-            _ if self.at_limit() => Loss::new(LossCause::MaxHold),
+            _ if self.at_limit() => Loss::new(self.limit.cause),
             Some(error) => Loss::unreachable(error),
             None => Loss::new(LossCause::Expired),
         }
@@ -102,6 +121,10 @@ mod tests {
         Moment::since_origin(Duration::from_secs(seconds))
     }
 
+    fn no_limit() -> Limit {
+        Limit::max_hold(Moment::NEVER)
+    }
+
     fn cause(state: &mut HoldState, now: Moment) -> Option<LossCause> {
         match state.ended(now) {
             Some(End::Lost(loss)) => Some(loss.cause()),
@@ -115,21 +138,21 @@ mod tests {
 
     #[test]
     fn the_deadline_alone_ends_a_hold() {
-        let mut state = HoldState::granted(at(10), Moment::NEVER);
+        let mut state = HoldState::granted(at(10), no_limit());
         assert_eq!(cause(&mut state, at(9)), None);
         assert_eq!(cause(&mut state, at(10)), Some(LossCause::Expired));
     }
 
     #[test]
     fn a_late_confirmation_revives_nothing() {
-        let mut state = HoldState::granted(at(10), Moment::NEVER);
+        let mut state = HoldState::granted(at(10), no_limit());
         state.answered(at(10), at(20), Ok(Renewal::Renewed));
         assert_eq!(cause(&mut state, at(10)), Some(LossCause::Expired));
     }
 
     #[test]
     fn a_confirmed_renewal_moves_the_deadline_and_never_back() {
-        let mut state = HoldState::granted(at(10), Moment::NEVER);
+        let mut state = HoldState::granted(at(10), no_limit());
         state.answered(at(5), at(15), Ok(Renewal::Renewed));
         state.answered(at(6), at(13), Ok(Renewal::Renewed));
         assert_eq!(state.valid_until(), at(15));
@@ -137,7 +160,7 @@ mod tests {
 
     #[test]
     fn unknown_puts_at_risk_and_a_confirmation_takes_the_risk_back() {
-        let mut state = HoldState::granted(at(10), Moment::NEVER);
+        let mut state = HoldState::granted(at(10), no_limit());
         state.answered(at(3), at(13), unknown());
         assert!(state.trouble().is_some());
         assert_eq!(state.valid_until(), at(10));
@@ -147,7 +170,7 @@ mod tests {
 
     #[test]
     fn held_but_not_extended_moves_no_deadline() {
-        let mut state = HoldState::granted(at(10), Moment::NEVER);
+        let mut state = HoldState::granted(at(10), no_limit());
         state.answered(at(3), at(13), Ok(Renewal::Held));
         assert!(state.trouble().is_some());
         assert_eq!(state.valid_until(), at(10));
@@ -155,21 +178,21 @@ mod tests {
 
     #[test]
     fn unknown_until_the_deadline_is_unreachable() {
-        let mut state = HoldState::granted(at(10), Moment::NEVER);
+        let mut state = HoldState::granted(at(10), no_limit());
         state.answered(at(3), at(13), unknown());
         assert_eq!(cause(&mut state, at(10)), Some(LossCause::Unreachable));
     }
 
     #[test]
     fn the_stores_word_ends_a_hold_before_its_deadline() {
-        let mut state = HoldState::granted(at(10), Moment::NEVER);
+        let mut state = HoldState::granted(at(10), no_limit());
         state.answered(at(3), at(13), Ok(Renewal::Lost(LossCause::Taken)));
         assert_eq!(cause(&mut state, at(3)), Some(LossCause::Taken));
     }
 
     #[test]
     fn the_first_cause_stays() {
-        let mut state = HoldState::granted(at(10), Moment::NEVER);
+        let mut state = HoldState::granted(at(10), no_limit());
         state.answered(at(3), at(13), Ok(Renewal::Lost(LossCause::Gone)));
         state.answered(at(4), at(14), Ok(Renewal::Renewed));
         state.end(at(5), End::Released);
@@ -178,7 +201,7 @@ mod tests {
 
     #[test]
     fn no_renewal_moves_the_deadline_past_the_holders_limit() {
-        let mut state = HoldState::granted(at(10), at(12));
+        let mut state = HoldState::granted(at(10), Limit::max_hold(at(12)));
         assert!(!state.at_limit());
         state.answered(at(5), at(15), Ok(Renewal::Renewed));
         assert!(state.at_limit());
@@ -186,8 +209,17 @@ mod tests {
     }
 
     #[test]
+    fn a_fixed_lease_that_is_kept_up_ends_as_a_lease_does() {
+        let mut state = HoldState::granted(at(10), no_limit().and_fixed_lease(at(15)));
+        state.answered(at(8), at(18), Ok(Renewal::Renewed));
+        assert!(state.at_limit());
+        assert_eq!(cause(&mut state, at(14)), None);
+        assert_eq!(cause(&mut state, at(15)), Some(LossCause::Expired));
+    }
+
+    #[test]
     fn what_was_released_is_not_lost_later() {
-        let mut state = HoldState::granted(at(10), Moment::NEVER);
+        let mut state = HoldState::granted(at(10), no_limit());
         state.end(at(5), End::Released);
         assert_eq!(cause(&mut state, at(99)), None);
         assert!(matches!(state.ended(at(99)), Some(End::Released)));

@@ -163,6 +163,7 @@ fn place(schedule: &mut Schedule<Arc<Held>>, held: &Arc<Held>, due: Moment) -> b
 async fn keep(this: Weak<Core>, wake: Arc<Notify>) {
     while let Some(core) = this.upgrade() {
         let due = core.keeper.due(core.clock.now());
+        core.lose_all_if_closed();
         for batch in due.chunks(BATCH) {
             // A task of its own: a batch that hangs, or a backend that panics, holds up no other.
             tokio::spawn(renew(Arc::clone(&core), batch.to_vec()));

@@ -1,6 +1,6 @@
 //! C1: every outcome is one of a few, and *indeterminate* is never folded into another.
 
-use crate::scripted::{Events, Fate, Scripted, TTL, acquire, options};
+use crate::scripted::{Events, Fate, Scripted, TTL, acquire, options, settle};
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, LockClient, LockName};
 use std::sync::Arc;
@@ -131,4 +131,80 @@ async fn close_is_bounded_and_says_what_it_left() {
     let error = client.close().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Indeterminate);
     assert_eq!(error.to_string(), "1 releases were still under way after 5s");
+}
+
+/// The first request may have been applied; that the second was not says nothing of it.
+#[tokio::test(start_paused = true)]
+async fn an_unknown_outcome_stays_unknown_when_the_store_then_cannot_be_reached() {
+    let store = Scripted::new();
+    store.acquires.then(Fate::RequestLost);
+    store.acquires.ever_after(Some(Fate::Refused));
+    let error = acquire(&store.client(), "job", options().with_wait(TTL)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outcome_that_the_store_has_told_is_unknown_no_more() {
+    let store = Scripted::new();
+    let _holder = store.client().acquire("job").await.unwrap();
+    let client = store.client();
+    store.acquires.then(Fate::RequestLost);
+    let waiter =
+        tokio::spawn(async move { acquire(&client, "job", options().with_wait(TTL)).await.map(drop) });
+    sleep(TTL / 2).await;
+    store.acquires.ever_after(Some(Fate::Refused));
+    assert_eq!(waiter.await.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+/// It was reached: the request may be on its way yet.
+#[tokio::test(start_paused = true)]
+async fn an_endless_wait_goes_on_if_only_the_first_reply_was_lost() {
+    let store = Scripted::new();
+    store.acquires.then(Fate::RequestLost);
+    store.acquires.then(Fate::Refused);
+    assert!(store.client().acquire("job").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_may_have_been_applied_is_not_called_unavailable() {
+    let store = Scripted::new();
+    let guard = store.client().acquire("job").await.unwrap();
+    store.releases.then(Fate::ReplyLost);
+    store.releases.then(Fate::Refused);
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Indeterminate);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_ends_when_its_client_is_closed() {
+    let store = Scripted::new();
+    let _holder = store.client().acquire("job").await.unwrap();
+    let client = store.client();
+    let waiting = client.clone();
+    let waiter = tokio::spawn(async move { waiting.acquire("job").await.map(drop) });
+    sleep(TTL).await;
+    client.close().await.unwrap();
+    assert_eq!(waiter.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_arrives_after_the_client_was_closed_is_not_held() {
+    let store = Scripted::new();
+    store.acquires.then(Fate::ReplyLate(TTL / 10));
+    let client = store.client();
+    let asking = client.clone();
+    let asked = tokio::spawn(async move { asking.acquire("job").await });
+    sleep(TTL / 20).await;
+    client.close().await.unwrap();
+    assert_eq!(asked.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    settle().await;
+    assert!(store.is_clean("job").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_outcome_is_told_also_if_the_store_could_not_be_reached_before() {
+    let store = Scripted::new();
+    store.acquires.then(Fate::Refused);
+    store.acquires.ever_after(Some(Fate::RequestLost));
+    let error = acquire(&store.client(), "job", options().with_wait(TTL)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate);
 }

@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
     AcquireOptions, Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend,
-    LockClient, OwnerId, Release, Renewal, Result, RuntimeClock, Semantics, WakeUp, renew_each,
+    LockClient, LockGuard, LossCause, OwnerId, Release, Renewal, Result, RuntimeClock, Semantics, WakeUp,
+    renew_each,
 };
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -29,6 +30,8 @@ struct State {
     told: bool,
     /// The next answers are lost, so many.
     lost: u32,
+    /// How long it keeps a lock, if not for the ttl.
+    lease: Option<Duration>,
     asks: u32,
 }
 
@@ -64,7 +67,7 @@ impl LockBackend for Queue {
             state.lost -= 1;
             return Err(Error::new(ErrorKind::Indeterminate, "no reply"));
         }
-        let grant = Grant::new(FencingToken::new(7));
+        let grant = Grant::new(FencingToken::new(7)).with_lease(state.lease.unwrap_or(claim.ttl()));
         let (handed_over, told) = (state.handed_over, state.told);
         state.told = handed_over;
         Ok(match (handed_over, told) {
@@ -105,16 +108,18 @@ fn left(age: Duration) -> Duration {
 }
 
 /// Acquires with these options from a store that hands over after so long.
-async fn handed_over_after(
-    age: Duration,
-    options: AcquireOptions,
-) -> (Arc<Queue>, leasehold_core::LockGuard) {
+async fn handed_over_after(age: Duration, options: AcquireOptions) -> (Arc<Queue>, LockGuard) {
     let store = Arc::<Queue>::default();
+    let guard = handed_over_by(&store, age, options).await;
+    (store, guard)
+}
+
+async fn handed_over_by(store: &Arc<Queue>, age: Duration, options: AcquireOptions) -> LockGuard {
     let client = store.client();
     let waiter = tokio::spawn(async move { acquire(&client, "job", options).await });
     tokio::time::sleep(age).await;
     store.hand_over();
-    (store, waiter.await.unwrap().unwrap())
+    waiter.await.unwrap().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,6 +159,19 @@ async fn one_that_is_over_when_it_is_heard_of_is_never_believed() {
     let (store, guard) = handed_over_after(TTL * 2, options()).await;
     assert_eq!(store.asks(), 3);
     assert!(guard.is_held() && guard.remaining() > left(SECOND));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_that_is_kept_up_ends_one_ttl_after_that_answer() {
+    let store = Arc::<Queue>::default();
+    store.state.lock().unwrap().lease = Some(TTL.mul_f64(0.8));
+    let guard = handed_over_by(&store, 2 * SECOND, options().with_fixed_lease()).await;
+    let start = tokio::time::Instant::now();
+
+    assert_eq!(guard.lost().await.cause(), LossCause::Expired);
+
+    let took = start.elapsed();
+    assert!(took <= left(2 * SECOND) && took > left(3 * SECOND), "over after {took:?}");
 }
 
 #[tokio::test(start_paused = true)]

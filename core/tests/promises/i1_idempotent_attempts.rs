@@ -134,3 +134,43 @@ async fn every_acquisition_has_an_owner_of_its_own() {
         guard.release().await.unwrap();
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_release_of_an_extended_lease_is_tried_for_as_long_as_that_lasts() {
+    let store = Scripted::new();
+    let guard = acquire(&store.client(), "job", options().with_fixed_lease()).await.unwrap();
+    guard.extend(TTL * 10).await.unwrap();
+    store.releases.ever_after(Some(Fate::Refused));
+    drop(guard);
+
+    sleep(TTL * 5).await;
+    store.releases.ever_after(None);
+    sleep(Duration::from_secs(2)).await;
+    assert!(store.is_clean("job").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extension_that_was_never_confirmed_may_have_been_made_all_the_same() {
+    let store = Scripted::new();
+    let guard = acquire(&store.client(), "job", options().with_fixed_lease()).await.unwrap();
+    store.renewals.then(Fate::ReplyLost);
+    guard.extend(TTL * 10).await.unwrap_err();
+    store.releases.ever_after(Some(Fate::Refused));
+    drop(guard);
+
+    sleep(TTL * 5).await;
+    store.releases.ever_after(None);
+    sleep(Duration::from_secs(2)).await;
+    assert!(store.is_clean("job").await);
+}
+
+/// "Certainly not applied" does not turn "nothing to end" into a success.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_gone_before_a_refused_release_was_tried_again_is_said_to_be_gone() {
+    let store = Scripted::new();
+    let guard = store.client().acquire("job").await.unwrap();
+    store.releases.then(Fate::Refused);
+    store.delete("job").await;
+    let error = guard.release().await.unwrap_err();
+    assert_eq!(error.loss().unwrap().cause(), LossCause::Gone);
+}

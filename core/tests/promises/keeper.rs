@@ -1,8 +1,11 @@
 //! The keeper: renewals at a third of the lease, together, for as long as the guard lives and no longer.
 
 use crate::scripted::{Fate, Scripted, TTL, acquire, options, settle};
-use leasehold_core::{DistributedLockExt, ErrorKind, LossCause};
-use std::sync::Arc;
+use futures_util::FutureExt;
+use leasehold_core::{
+    DistributedLock, DistributedLockExt, ErrorKind, Event, LockClient, LossCause, Observer, RuntimeClock,
+};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -156,7 +159,7 @@ async fn hold_at_least_may_be_longer_than_the_lease_and_costs_a_long_hold_nothin
     assert!(client.try_acquire("long job").await.unwrap().is_some());
 }
 
-/// Guards outlive the runtime that their client's keeper ran on; the next one on a new runtime gets a new keeper.
+/// Guards outlive the runtime that their client's keeper ran on; the next one on a new runtime brings a new keeper.
 #[test]
 fn the_keeper_follows_its_client_to_another_runtime() {
     let runtime =
@@ -167,8 +170,6 @@ fn the_keeper_follows_its_client_to_another_runtime() {
     drop(first);
 
     runtime().block_on(async {
-        let store = Scripted::new();
-        let client = store.client();
         let guard = client.acquire("second").await.unwrap();
         sleep(TTL * 3).await;
         assert!(guard.is_held());
@@ -186,4 +187,46 @@ async fn the_keepers_task_ends_with_the_last_handle() {
     settle().await;
     assert!(Arc::strong_count(&store) < strong, "the client's share of the backend was given back");
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+}
+
+/// The guard says how long its store keeps others out after the *grant*, which may be much later than the request.
+#[tokio::test(start_paused = true)]
+async fn hold_at_least_counts_from_the_grant_however_slow_the_request() {
+    let store = Scripted::new();
+    let (slow, at_least) = (Duration::from_secs(2), Duration::from_secs(3));
+    store.acquires.then(Fate::RequestLate(slow));
+    let guard = acquire(&store.client(), "job", options().with_hold_at_least(at_least)).await.unwrap();
+    guard.release().await.unwrap();
+    sleep(at_least - Duration::from_millis(10)).await;
+    assert!(store.client().try_acquire("job").await.unwrap().is_none());
+}
+
+/// Closes the client at the first event, in the midst of what announces it.
+#[derive(Debug, Default)]
+struct ClosesAtOnce(OnceLock<LockClient>);
+
+impl Observer for ClosesAtOnce {
+    fn event(&self, _event: &Event<'_>) {
+        if let Some(client) = self.0.get() {
+            assert!(client.close().now_or_never().is_some());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_reaches_what_the_keeper_has_in_its_hands() {
+    let observer = Arc::new(ClosesAtOnce::default());
+    let clock = Arc::new(RuntimeClock::new());
+    let client = LockClient::builder(Scripted::new())
+        .with_clock(clock)
+        .with_observer(Arc::clone(&observer) as Arc<dyn Observer>)
+        .build();
+    let fixed = options().with_fixed_lease();
+    let _first = acquire(&client, "first", fixed.clone()).await.unwrap();
+    // It falls due a little later, so that the keeper looks at both together.
+    let second = acquire(&client, "second", fixed.with_ttl(TTL + TTL / 100)).await.unwrap();
+    observer.0.set(client).unwrap();
+    sleep(TTL * 99 / 100).await;
+    settle().await;
+    assert_eq!(second.loss().unwrap().cause(), LossCause::Closed);
 }

@@ -1,7 +1,13 @@
 //! L2: an acquire with a deadline returns by it, whatever the store does.
 
 use crate::scripted::{Fate, Scripted, TTL, acquire, options, settle};
-use leasehold_core::{DistributedLock, DistributedLockExt, ErrorKind, LockClient, Result, Wait};
+use leasehold_core::memory::MemoryBackend;
+use leasehold_core::{
+    Clock, DistributedLock, DistributedLockExt, ErrorKind, LockClient, Moment, Result, RuntimeClock, Sleep,
+    Wait,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -116,6 +122,33 @@ async fn the_shortest_wait_still_asks_once_and_leaves_nothing() {
     assert_eq!(store.acquires.calls(), 1);
 }
 
+/// Time that goes on at every look at it, as it does.
+#[derive(Debug, Default)]
+struct GoesOn(AtomicU64);
+
+impl Clock for GoesOn {
+    fn now(&self) -> Moment {
+        Moment::since_origin(Duration::from_micros(self.0.fetch_add(1, Ordering::SeqCst)))
+    }
+
+    fn sleep_until(&self, moment: Moment) -> Sleep {
+        Box::pin(sleep(moment.since(self.now())))
+    }
+}
+
+/// The deadline has passed before the first question can be asked, and a free lock is granted all the same. Often: of two
+/// things that are ready at once, the right one may be lucky.
+#[tokio::test(start_paused = true)]
+async fn a_free_lock_is_granted_however_short_the_wait() {
+    let clock = Arc::new(GoesOn::default());
+    let store = MemoryBackend::with_clock(Arc::clone(&clock) as Arc<dyn Clock>);
+    let client = LockClient::builder(Arc::new(store)).with_clock(clock).build();
+    let short = options().with_wait(Wait::UpTo(Duration::from_nanos(1)));
+    for number in 0..20 {
+        assert!(acquire(&client, &format!("job/{number}"), short.clone()).await.is_ok());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn no_wait_is_exactly_one_attempt() {
     let store = Scripted::new();
@@ -136,4 +169,17 @@ async fn the_longest_wait_overflows_nothing() {
     sleep(Duration::from_secs(3600)).await;
     holder.release().await.unwrap();
     waiter.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_hints_all_the_time_delays_no_deadline() {
+    let mut store = Scripted::on(Arc::new(RuntimeClock::new()));
+    store.chatters = true;
+    let store = Arc::new(store);
+    let _holder = store.client().acquire("job").await.unwrap();
+    for wait in (1..50).map(Duration::from_millis) {
+        let start = Instant::now();
+        let error = acquire(&store.client(), "job", options().with_wait(wait)).await.unwrap_err();
+        assert_eq!((error.kind(), start.elapsed()), (ErrorKind::TimedOut, wait));
+    }
 }

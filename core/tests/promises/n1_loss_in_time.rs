@@ -236,6 +236,19 @@ async fn validity_counts_from_before_the_send() {
     assert_eq!(guard.remaining(), VALID - Duration::from_secs(4));
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_validity_of_a_renewal_counts_from_before_its_send_too() {
+    let store = Scripted::new();
+    let slow = TTL / 5;
+    store.renewals.then(Fate::ReplyLate(slow));
+    let guard = store.client().acquire("job").await.unwrap();
+    sleep(TTL / 3 + slow + Duration::from_millis(10)).await;
+
+    assert_eq!(store.renewals.calls(), 1);
+    assert!(guard.remaining() > VALID - TTL / 3, "it was confirmed");
+    assert!(guard.remaining() <= VALID - slow, "{:?}", guard.remaining());
+}
+
 /// … but from the attempt that succeeded, not from the first of a long wait.
 #[tokio::test(start_paused = true)]
 async fn validity_counts_from_the_attempt_that_succeeded() {
@@ -281,4 +294,47 @@ fn a_starved_executor_does_not_hide_the_deadline() {
         assert!(!guard.is_held());
         assert_eq!(guard.lost().await.cause(), LossCause::Expired);
     });
+}
+
+/// The store's lease is a little longer than the holder's.
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_arrives_between_the_holders_end_and_the_stores_is_given_back() {
+    let store = Scripted::new();
+    store.acquires.then(Fate::ReplyLate(TTL - Duration::from_millis(1)));
+    let error = acquire(&store.client(), "job", options().with_wait(Duration::ZERO)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate);
+    assert!(store.holder("job").await.is_some());
+    settle().await;
+    assert!(store.is_clean("job").await);
+}
+
+/// The renewal came too late for the holder, and not for the store.
+#[tokio::test(start_paused = true)]
+async fn what_the_store_still_has_after_a_loss_is_given_back_with_the_guard() {
+    for released in [true, false] {
+        let store = Scripted::new();
+        store.renewals.ever_after(Some(Fate::ReplyLate(TTL)));
+        let guard = store.client().acquire("job").await.unwrap();
+        guard.lost().await;
+        assert!(store.holder("job").await.is_some(), "renewed without a word");
+
+        if released {
+            assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+        } else {
+            drop(guard);
+        }
+        settle().await;
+        assert!(store.is_clean("job").await, "released: {released}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn protected_work_ends_with_a_release_by_another_hand() {
+    let store = Scripted::new();
+    let guard = store.client().acquire("job").await.unwrap();
+    let lease = guard.lease();
+    let work = tokio::spawn(async move { lease.protect(sleep(TTL / 5)).await });
+    sleep(TTL / 10).await;
+    guard.release().await.unwrap();
+    assert_eq!(work.await.unwrap().unwrap_err().kind(), ErrorKind::Lost);
 }

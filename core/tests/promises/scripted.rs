@@ -42,6 +42,8 @@ pub(crate) struct Scripted {
     pub(crate) releases: Script,
     /// Leaves a place in a queue with every busy answer, as a queueing store does.
     pub(crate) queues: bool,
+    /// Hints all the time that asking again may help, as a store with many names on one channel does.
+    pub(crate) chatters: bool,
     queue: Mutex<HashSet<u128>>,
     /// What a hold is here. A session ends no hold by itself.
     pub(crate) hold: HoldKind,
@@ -123,6 +125,7 @@ impl Scripted {
             renewals: Script::default(),
             releases: Script::default(),
             queues: false,
+            chatters: false,
             queue: Mutex::default(),
             hold: HoldKind::Lease,
             lease: None,
@@ -220,7 +223,9 @@ impl LockBackend for Scripted {
     }
 
     async fn changed(&self, claim: &Claim) {
-        self.store.changed(claim).await;
+        if !self.chatters {
+            self.store.changed(claim).await;
+        }
     }
 
     async fn suspects(&self) -> Vec<OwnerId> {

@@ -37,6 +37,29 @@ async fn a_grant_of_a_longer_lease_is_believed_for_the_ttl() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_fixed_lease_longer_than_the_session_ends_on_its_own_time() {
+    let store = store(|store| store.lease = Some(SHORT));
+    let start = Instant::now();
+    let guard = acquire(&store.client(), "job", options().with_fixed_lease()).await.unwrap();
+
+    let loss = guard.lost().await;
+
+    assert_eq!(loss.cause(), LossCause::Expired);
+    let took = start.elapsed();
+    assert!(took < TTL && took > TTL.mul_f64(0.98), "a lease of {TTL:?} was over after {took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_lease_of_a_session_that_says_nothing_ends_with_the_session() {
+    let store = store(|store| store.lease = Some(SHORT));
+    store.renewals.ever_after(Some(Fate::Silent));
+    let start = Instant::now();
+    let guard = acquire(&store.client(), "job", options().with_fixed_lease()).await.unwrap();
+    assert_eq!(guard.lost().await.cause(), LossCause::Unreachable);
+    assert!(start.elapsed() < SHORT);
+}
+
+#[tokio::test(start_paused = true)]
 async fn silence_is_a_loss_by_the_end_of_the_shorter_lease() {
     let store = store(|store| store.lease = Some(SHORT));
     store.renewals.ever_after(Some(Fate::Silent));

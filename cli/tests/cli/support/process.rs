@@ -52,6 +52,14 @@ impl Process {
         self.state() == Some('T')
     }
 
+    /// True if it has a handler for this signal (`proc_pid_status(5)`).
+    pub(crate) fn listens_to(self, signal: Signal) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0)).unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim);
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or_default();
+        mask >> (signal.as_raw() - 1) & 1 == 1
+    }
+
     /// Its first child.
     pub(crate) fn child(self) -> Option<Self> {
         let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.0)).ok()?;

@@ -7,6 +7,9 @@ use std::time::Duration;
 /// Debian's `libzookeeper-java`. The manifest of the first names whatever else it needs, except a logger.
 const JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
 
+/// What a server with TLS needs beside them: the manifest forgets them.
+const JARS_FOR_TLS: [&str; 2] = ["/usr/share/java/netty-codec.jar", "/usr/share/java/netty-resolver.jar"];
+
 /// What the virtual machine is told, for a server that starts fast and stays small.
 const JAVA: [&str; 6] = [
     "-Xmx192m",
@@ -64,7 +67,9 @@ impl ZooKeeperLaunch {
     }
 
     fn configuration(&self, data: &Path) -> String {
-        format!("{CONFIGURATION}dataDir={}\n{}\n", data.display(), self.lines.join("\n"))
+        let lines: Vec<&str> =
+            self.lines.iter().map(String::as_str).filter(|line| !is_for_java(line)).collect();
+        format!("{CONFIGURATION}dataDir={}\n{}\n", data.display(), lines.join("\n"))
     }
 }
 
@@ -79,7 +84,8 @@ impl Launch for ZooKeeperLaunch {
         }
         let mut command = Command::new(&self.java);
         command.args(JAVA).arg("-Dzookeeper.fastleader.minNotificationInterval=50");
-        command.arg("-cp").arg(JARS.join(":"));
+        command.args(self.lines.iter().filter(|line| is_for_java(line)));
+        command.arg("-cp").arg([JARS, JARS_FOR_TLS].concat().join(":"));
         command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(file);
         command
     }
@@ -91,6 +97,11 @@ impl Launch for ZooKeeperLaunch {
             Some(_) => ask_zookeeper(self.port, "ruok", ANSWERS_WITHIN).is_ok(),
         }
     }
+}
+
+/// A property of the virtual machine, not of the server.
+fn is_for_java(line: &str) -> bool {
+    line.starts_with("-D")
 }
 
 fn installed() -> Result<PathBuf, StartError> {

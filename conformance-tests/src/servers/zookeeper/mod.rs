@@ -9,10 +9,19 @@ pub use launch::zookeeper_server_missing;
 pub use words::{ZooKeeperRole, ask_zookeeper};
 
 use super::{ServerProcess, StartError, free_port};
+use crate::Counters;
 use launch::ZooKeeperLaunch;
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
+
+/// The server's sums of watches fired, by what fired them.
+const FIRED: [&str; 4] = [
+    "zk_sum_node_created_watch_count",
+    "zk_sum_node_deleted_watch_count",
+    "zk_sum_node_changed_watch_count",
+    "zk_sum_node_children_watch_count",
+];
 
 /// A standalone ZooKeeper server of its own, which keeps on disk what it has acknowledged.
 ///
@@ -33,7 +42,8 @@ impl ZooKeeperServer {
         Self::start_with(&[])
     }
 
-    /// Starts one with more lines of configuration, such as `["maxClientCnxns=2"]`.
+    /// Starts one with more lines of configuration, such as `["maxClientCnxns=2"]`. Those that begin with `-D` are for
+    /// the virtual machine.
     ///
     /// # Errors
     ///
@@ -79,6 +89,19 @@ impl ZooKeeperServer {
         let counters = self.counters()?;
         let value = counters.get(name).copied();
         value.ok_or_else(|| std::io::Error::other(format!("the server does not count {name}")))
+    }
+
+    /// Packets both ways, watches fired, and watches set.
+    ///
+    /// # Errors
+    ///
+    /// If the server does not answer.
+    pub fn traffic(&self) -> std::io::Result<Counters> {
+        let counters = self.counters()?;
+        let count = |name: &str| counters.get(name).copied().unwrap_or_default();
+        let fired: u64 = FIRED.into_iter().map(count).sum();
+        let packets = count("zk_packets_received") + count("zk_packets_sent");
+        Ok(Counters::new(packets, fired, count("zk_watch_count")))
     }
 
     /// All of them that are whole numbers.

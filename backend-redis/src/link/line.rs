@@ -1,0 +1,139 @@
+//! Getting a connection: one for all, made by one task while the others wait for it.
+
+use super::connection::Connection;
+use super::dial;
+use crate::mailbox::Mailbox;
+use crate::target::Target;
+use leasehold_core::{Error, ErrorKind, Result};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::task::JoinError;
+use tokio::time::Instant;
+
+/// The pause between a failed attempt to connect and the next one: a server that is down, or comes up, is not hammered
+/// by all who wait for it.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The present connection to one server, and the way to the next.
+pub(super) struct Line {
+    pub(super) target: Target,
+    /// Who is told what the server says of its own accord, on whichever connection.
+    mailbox: Arc<Mailbox>,
+    current: Mutex<Option<Arc<Connection>>>,
+    /// Whoever has it connects; the others wait for it.
+    dialing: tokio::sync::Mutex<LastAttempt>,
+    /// Attempts to connect that have ended.
+    attempts: AtomicU64,
+    closed: AtomicBool,
+}
+
+/// The last attempt to connect, if it failed.
+#[derive(Default)]
+struct LastAttempt {
+    failure: Option<Error>,
+    pause_until: Option<Instant>,
+}
+
+impl Line {
+    pub(super) fn new(target: Target, mailbox: Arc<Mailbox>) -> Self {
+        Self {
+            target,
+            mailbox,
+            current: Mutex::default(),
+            dialing: tokio::sync::Mutex::default(),
+            attempts: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// The connection, made if there is none.
+    ///
+    /// By a task of its own: a caller may keep its future and not poll it, and would hold up all others.
+    pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>> {
+        match self.open_connection()? {
+            Some(connection) => Ok(connection),
+            None => {
+                let made = tokio::spawn(Arc::clone(self).reconnect()).await;
+                made.unwrap_or_else(|error| Err(self.here(not_made(error))))
+            }
+        }
+    }
+
+    /// Ends the connection, and makes no other.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        if let Some(connection) = self.current_slot().take() {
+            connection.end();
+        }
+    }
+
+    /// Says of an error where it happened.
+    pub(super) fn here(&self, error: Error) -> Error {
+        error.context(format_args!("Redis at {}", self.target.address))
+    }
+
+    fn open_connection(&self) -> Result<Option<Arc<Connection>>> {
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(Error::new(ErrorKind::Closed, "the client was closed").with_help("make a new one"));
+        }
+        let connection = self.current_slot().clone();
+        Ok(connection.filter(|connection| connection.is_open()))
+    }
+
+    /// Connects, or waits for another task that is at it. However many wait, one connects.
+    async fn reconnect(self: Arc<Self>) -> Result<Arc<Connection>> {
+        let ended_before = self.attempts.load(Ordering::SeqCst);
+        let mut last = self.dialing.lock().await;
+        if let Some(connection) = self.open_connection()? {
+            return Ok(connection);
+        }
+        if let Some(failure) = &last.failure
+            && self.attempts.load(Ordering::SeqCst) > ended_before
+        {
+            // It failed while this call waited for it.
+            return Err(failure.clone());
+        }
+        if let Some(moment) = last.pause_until {
+            tokio::time::sleep_until(moment).await;
+        }
+        let dialed = dial::dial(&self.target, &self.mailbox).await;
+        self.attempts.fetch_add(1, Ordering::SeqCst);
+        match dialed {
+            Ok(connection) => {
+                tracing::debug!(target: "leasehold", server = %self.target.address, "connected");
+                *last = LastAttempt::default();
+                self.install(connection)
+            }
+            Err(error) => {
+                let error = self.here(error);
+                *last =
+                    LastAttempt { failure: Some(error.clone()), pause_until: Some(Instant::now() + PAUSE) };
+                Err(error)
+            }
+        }
+    }
+
+    fn install(&self, connection: Connection) -> Result<Arc<Connection>> {
+        let connection = Arc::new(connection);
+        *self.current_slot() = Some(Arc::clone(&connection));
+        // Looked at after the connection was left there: of this and `close`, one sees the other.
+        match self.open_connection() {
+            Ok(_) => Ok(connection),
+            Err(closed) => {
+                self.current_slot().take();
+                Err(closed)
+            }
+        }
+    }
+
+    fn current_slot(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn not_made(error: JoinError) -> Error {
+    Error::new(ErrorKind::Unavailable, "the runtime was shut down while the connection was made")
+        .with_source(error)
+        .with_help("ask again, on a runtime that lives as long as the answer takes")
+}

@@ -1,0 +1,209 @@
+//! Writes to tables of yours that carry the token of a lock, so that a holder which was paused can do no harm.
+
+use leasehold_core::{Error, ErrorKind, FencingToken, Result};
+use std::fmt;
+
+/// The text of an `UPDATE` of a table of yours that checks and keeps a fencing token, in one statement: the effect is
+/// excluded where it happens, whatever became of the lock (promise M3).
+///
+/// The table needs one more column, a `BIGINT NOT NULL DEFAULT 0`: the highest token that has written the row. A write
+/// with a lower one changes nothing. The same token may write again.
+///
+/// The text is for whatever client you use; bind the values in the order in which they were named, with the token where
+/// [`parameters`](Self::parameters) says. Then let [`judge`](Self::judge) tell from the number of changed rows whether it
+/// was let through.
+///
+/// ```
+/// # fn main() -> leasehold_core::Result<()> {
+/// use leasehold_core::FencingToken;
+/// use leasehold_sql::{FencedWrite, Parameters};
+///
+/// let write = FencedWrite::update("account", "fence", Parameters::Numbered)?.set("balance")?.key("id")?;
+/// assert_eq!(
+///     write.text(),
+///     "UPDATE account SET balance = $1, fence = $2 WHERE id = $3 AND fence <= $2"
+/// );
+/// // client.execute(&write.text(), &[&balance, &token, &id])
+/// let changed_rows = 0;
+/// let error = write.judge(FencingToken::new(7), changed_rows).unwrap_err();
+/// assert_eq!(error.kind(), leasehold_core::ErrorKind::Lost);
+/// # Ok(()) }
+/// ```
+///
+/// # What the number of changed rows must count
+///
+/// The rows that were found, not those whose values are different now: in MySQL that is `CLIENT_FOUND_ROWS`, which sqlx
+/// sets. Without it, a write that changes nothing at all, with a token that is there already, is taken for a refused one.
+///
+/// # Not promised
+///
+/// A row that is not there is not written either, and is judged as refused. Effects beside this statement are not
+/// excluded: put them into its transaction, and roll back if it was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FencedWrite {
+    table: String,
+    fence: String,
+    parameters: Parameters,
+    set: Vec<String>,
+    key: Vec<String>,
+}
+
+/// How a client writes the parameters of a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Parameters {
+    /// `?`, as in MySQL, MariaDB and SQLite. The token is bound twice: behind the values that are set, and at the end.
+    Question,
+    /// `$1`, as in PostgreSQL. The token is bound once, behind the values that are set.
+    Numbered,
+}
+
+impl FencedWrite {
+    /// A write to `table`, whose column `fence` keeps the highest token.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for a name that is none: letters, digits and `_`, not beginning with a digit, 63 in
+    /// all at most; a table may have a schema and a dot in front.
+    pub fn update(table: &str, fence: &str, parameters: Parameters) -> Result<Self> {
+        for part in table.split('.') {
+            check_name("table", part)?;
+        }
+        let fence = check_name("fence column", fence)?;
+        Ok(Self { table: table.to_owned(), fence, parameters, set: Vec::new(), key: Vec::new() })
+    }
+
+    /// Sets a column to a value.
+    ///
+    /// # Errors
+    ///
+    /// As of [`update`](Self::update).
+    pub fn set(mut self, column: &str) -> Result<Self> {
+        self.set.push(check_name("column", column)?);
+        Ok(self)
+    }
+
+    /// Writes only the row with a value in this column; all of them, if there are several.
+    ///
+    /// # Errors
+    ///
+    /// As of [`update`](Self::update).
+    pub fn key(mut self, column: &str) -> Result<Self> {
+        self.key.push(check_name("key column", column)?);
+        Ok(self)
+    }
+
+    /// The statement.
+    pub fn text(&self) -> String {
+        let mut number = 0;
+        let mut next = || {
+            number += 1;
+            self.parameters.write(number)
+        };
+        let set: Vec<String> = self.set.iter().map(|column| format!("{column} = {}, ", next())).collect();
+        let token = next();
+        let key: Vec<String> = self.key.iter().map(|column| format!("{column} = {} AND ", next())).collect();
+        let again = match self.parameters {
+            Parameters::Question => "?",
+            Parameters::Numbered => &token,
+        };
+        let (table, fence) = (&self.table, &self.fence);
+        format!(
+            "UPDATE {table} SET {}{fence} = {token} WHERE {}{fence} <= {again}",
+            set.concat(),
+            key.concat()
+        )
+    }
+
+    /// What is to be bound, in this order: the columns by their names, and the token as `None`.
+    pub fn parameters(&self) -> Vec<Option<&str>> {
+        let mut all: Vec<Option<&str>> = self.set.iter().map(|column| Some(&**column)).collect();
+        all.push(None);
+        all.extend(self.key.iter().map(|column| Some(&**column)));
+        if self.parameters == Parameters::Question {
+            all.push(None);
+        }
+        all
+    }
+
+    /// Whether a write with this token, which has changed so many rows, was let through.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](ErrorKind::Lost) if it has changed none: a later holder was here. Stop, and roll back what belongs to it.
+    pub fn judge(&self, token: FencingToken, changed_rows: u64) -> Result<()> {
+        if changed_rows > 0 {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Lost,
+            format!(
+                "a write to {} with token {token} was refused: a later holder was there, or no such row is",
+                self.table
+            ),
+        )
+        .with_help("stop touching what the lock protects, and roll back what belongs to this write"))
+    }
+}
+
+impl Parameters {
+    fn write(self, number: usize) -> String {
+        match self {
+            Self::Question => "?".to_owned(),
+            Self::Numbered => format!("${number}"),
+        }
+    }
+}
+
+/// A name as it may stand in a statement without quotes. Nothing else can, so nothing can be smuggled in.
+fn check_name(field: &str, name: &str) -> Result<String> {
+    const MAX_BYTES: usize = 63;
+    let good = name.len() <= MAX_BYTES
+        && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if good {
+        return Ok(name.to_owned());
+    }
+    Err(Error::invalid(
+        field,
+        format_args!("{name:?}"),
+        "begin it with a letter or _, go on with letters, digits and _, 63 in all at most",
+    ))
+}
+
+impl fmt::Display for FencedWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_is_compared_and_kept_in_one_statement() {
+        let write = FencedWrite::update("shop.account", "fence", Parameters::Question).unwrap();
+        let write = write.set("balance").unwrap().set("note").unwrap().key("id").unwrap();
+        assert_eq!(
+            write.text(),
+            "UPDATE shop.account SET balance = ?, note = ?, fence = ? WHERE id = ? AND fence <= ?"
+        );
+        assert_eq!(write.parameters(), [Some("balance"), Some("note"), None, Some("id"), None]);
+    }
+
+    #[test]
+    fn nothing_but_names_gets_in() {
+        for odd in ["", "1st", "a b", "a;b", "a\"", "é", &"x".repeat(64)] {
+            assert!(FencedWrite::update("t", odd, Parameters::Question).is_err(), "{odd}");
+        }
+        assert!(FencedWrite::update("a..b", "fence", Parameters::Question).is_err());
+    }
+
+    #[test]
+    fn no_changed_row_is_a_loss() {
+        let write = FencedWrite::update("t", "fence", Parameters::Numbered).unwrap();
+        assert!(write.judge(FencingToken::new(1), 1).is_ok());
+        assert_eq!(write.judge(FencingToken::new(1), 0).unwrap_err().kind(), ErrorKind::Lost);
+    }
+}

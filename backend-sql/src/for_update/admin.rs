@@ -1,0 +1,96 @@
+use super::HeldRow;
+use super::rows::Holder;
+use async_trait::async_trait;
+use leasehold_core::{
+    Error, ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Result, Waiter,
+};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often a lock that was broken is looked at until it is free.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+#[async_trait]
+impl LockAdmin for HeldRow {
+    async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>> {
+        Ok(self.holder(name).await?.and_then(|holder| holder.status(self.rows.namespace())))
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
+        let mut held = Vec::new();
+        for holder in self.rows.list(prefix).await? {
+            // What is entered is only what was; the row says what is.
+            let Some(status) = holder.status(self.rows.namespace()) else { continue };
+            if self.is_locked(&status.name).await? {
+                held.push(status);
+            }
+        }
+        Ok(held)
+    }
+
+    async fn waiters(&self, _name: &LockName) -> Result<Vec<Waiter>> {
+        Ok(Vec::new())
+    }
+
+    async fn force_release(
+        &self,
+        name: &LockName,
+        only_if: Option<FencingToken>,
+    ) -> Result<Option<LockStatus>> {
+        let Some(holder) = self.holder(name).await? else {
+            return Ok(None);
+        };
+        if only_if.is_some_and(|token| token != holder.token) {
+            return Ok(None);
+        }
+        self.end_hold(name, &holder).await?;
+        Ok(holder.status(self.rows.namespace()))
+    }
+
+    async fn init(&self) -> Result<()> {
+        self.rows.server().init(&self.rows.server().schema()).await
+    }
+
+    fn init_script(&self) -> Option<String> {
+        Some(self.rows.server().schema())
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>> {
+        self.rows.server().check().await
+    }
+}
+
+impl HeldRow {
+    /// Who has the row locked now.
+    async fn holder(&self, name: &LockName) -> Result<Option<Holder>> {
+        let holder = self.rows.look(name).await?;
+        Ok(if holder.is_some() && self.is_locked(name).await? { holder } else { None })
+    }
+
+    async fn is_locked(&self, name: &LockName) -> Result<bool> {
+        Ok(self.is_held_here(name) || self.rows.is_locked(name).await?)
+    }
+
+    /// Ends the connection that has the row locked, and waits until it is seen that this has ended the hold.
+    async fn end_hold(&self, name: &LockName, holder: &Holder) -> Result<()> {
+        let server = self.rows.server();
+        server.tell(&server.dialect().end_connection(holder.connection)).await?;
+        let deadline = Instant::now() + server.target().timeout;
+        while self.rows.is_locked(name).await? {
+            let now = self.rows.look(name).await?;
+            if now.is_some_and(|now| now.token != holder.token) {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(Error::new(
+                    ErrorKind::Denied,
+                    format!("lock {name:?} is still held by connection {}", holder.connection),
+                )
+                .with_help("end that connection as its own user, or as an administrator"));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        self.rows.leave(name, holder.owner).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,278 @@
+//! The strategy of held transactions: a lock is held exactly as long as one row is locked by an open transaction, which
+//! has a connection of its own.
+//!
+//! | looking for | it is in |
+//! |---|---|
+//! | what is said to the server | `rows.rs`, and the `.sql` files of each database |
+//! | a lock in hand, and how it is known to be | `hold.rs` |
+//! | waiting in the server | `wait.rs` |
+//! | looking at locks, and breaking them | `admin.rs` |
+//!
+//! The database frees the lock when the connection ends, so a process that dies frees it at once. One that only falls
+//! silent must not hold for ever: the server ends a transaction in which nothing was said for one ttl. The holder says
+//! something every third of it, and believes by its own deadline, which is the earlier of the two.
+//!
+//! The token is not written by the transaction that holds the lock: what that one writes is gone when the holder dies,
+//! and the next token would be the same. It is taken after the lock, by a statement of its own; and after that the
+//! transaction is heard to be alive still. So the holds have the order of their tokens.
+
+mod admin;
+mod hold;
+mod rows;
+mod semantics;
+mod wait;
+
+use crate::server::{Dialect, Mode, Server, Table, TableName, Target};
+use async_trait::async_trait;
+use hold::{Beat, Hold};
+use leasehold_core::{
+    Attempt, Busy, Claim, Error, ErrorKind, Grant, LockAdmin, LockBackend, LockName, LossCause, Namespace,
+    OwnerId, Release, Renewal, Result, Semantics, renew_each,
+};
+use rows::{Locked, Rows};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, Semaphore};
+use wait::{Heard, Waiting};
+
+/// One connection in so many may wait in the server for a row; all others are for holding.
+const WAITING_PART: usize = 4;
+
+/// Locks as rows that open transactions have locked, with one connection per held lock.
+#[derive(Debug)]
+pub(crate) struct HeldRow {
+    rows: Arc<Rows>,
+    semantics: Semantics,
+    entries: Mutex<HashMap<OwnerId, Entry>>,
+    /// How many may wait in the server.
+    waiting: Arc<Semaphore>,
+    /// Told when a lock that this client held has ended: the next holder may be in this process.
+    ended: Notify,
+}
+
+/// What there is of a claim.
+#[derive(Clone, Debug)]
+enum Entry {
+    Held(Arc<Hold>),
+    Waiting(Arc<Waiting>),
+}
+
+impl HeldRow {
+    pub(crate) fn new(server: Server, namespace: &Namespace) -> Self {
+        let semantics = semantics::semantics(server.target().name);
+        let waiting = (server.target().holds / WAITING_PART).max(1);
+        Self {
+            rows: Arc::new(Rows::new(server, namespace)),
+            semantics,
+            entries: Mutex::default(),
+            waiting: Arc::new(Semaphore::new(waiting)),
+            ended: Notify::new(),
+        }
+    }
+
+    /// The tables: who holds what, and the rows that are locked.
+    pub(crate) fn tables(dialect: &dyn Dialect, target: &Target) -> Vec<Table> {
+        debug_assert_eq!(target.mode, Mode::ForUpdate);
+        dialect.for_update_tables(target.table.clone(), rows_table(&target.table)).into()
+    }
+}
+
+/// The table whose rows are locked stands beside the one that says who did.
+fn rows_table(holders: &TableName) -> TableName {
+    holders.with_suffix("_rows")
+}
+
+#[async_trait]
+impl LockBackend for HeldRow {
+    fn semantics(&self) -> Semantics {
+        self.semantics.clone()
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        match self.entry(claim.owner()) {
+            Some(Entry::Held(hold)) => {
+                if hold.beat(&self.rows).await? == Beat::Alive {
+                    return Ok(Attempt::Granted(Grant::new(hold.token())));
+                }
+                self.forget(claim.owner());
+            }
+            Some(Entry::Waiting(waiting)) => match waiting.heard().await {
+                Heard::Nothing => return Ok(busy()),
+                Heard::Locked(locked) => {
+                    self.forget(claim.owner());
+                    return self.enter(claim, locked).await;
+                }
+                Heard::InVain => self.forget(claim.owner()),
+            },
+            None => {}
+        }
+        // Nobody need be asked about a lock that is held here; and the connection for asking may be the one that holds it.
+        if self.is_held_here(claim.name()) {
+            return Ok(busy());
+        }
+        match self.rows.lock_now(claim).await? {
+            Some(locked) => self.enter(claim, locked).await,
+            None => Ok(busy()),
+        }
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        renew_each(claims, |claim| self.renew_one(claim)).await
+    }
+
+    async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
+        match self.forget_entry(claim.owner()) {
+            Some(Entry::Held(hold)) => {
+                let ended = hold.end(&self.rows).await;
+                self.ended.notify_waiters();
+                // For people, and later than it could be: the next holder need not wait for it.
+                self.rows.leave(claim.name(), claim.owner()).await;
+                ended.map(|()| Release::Released)
+            }
+            Some(Entry::Waiting(waiting)) => {
+                waiting.leave(&self.rows).await;
+                Ok(Release::NotHeld)
+            }
+            None => Ok(Release::NotHeld),
+        }
+    }
+
+    /// Waits in the server, as long as there are connections for it; and for what ends in this process.
+    async fn changed(&self, claim: &Claim) {
+        let ended = self.ended.notified();
+        match self.wait_in_the_server(claim) {
+            Some(waiting) => {
+                tokio::select! {
+                    () = waiting.until_heard() => {}
+                    () = ended => {}
+                }
+            }
+            None => ended.await,
+        }
+    }
+
+    /// Never: that a connection has ended is heard when it is used, and every hold uses its own for each renewal.
+    async fn suspects(&self) -> Vec<OwnerId> {
+        std::future::pending().await
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        Some(self)
+    }
+
+    async fn close(&self) -> Result<()> {
+        let entries = std::mem::take(&mut *self.entries());
+        drop(entries);
+        self.rows.server().close().await;
+        Ok(())
+    }
+}
+
+impl HeldRow {
+    /// A row that was locked becomes a hold: with a token, and with proof that the lock was still held after that was
+    /// taken. Whatever goes wrong, nothing is held in the end.
+    async fn enter(&self, claim: &Claim, locked: Locked) -> Result<Attempt> {
+        let token = match self.rows.enter(claim, locked.number).await {
+            Ok(token) => token,
+            Err(error) => {
+                self.rows.roll_back(locked.connection).await;
+                return Err(nothing_is_held(error));
+            }
+        };
+        let hold = Arc::new(Hold::new(claim, token, locked.connection));
+        match hold.beat(&self.rows).await {
+            Ok(Beat::Alive) => {
+                self.entries().insert(claim.owner(), Entry::Held(hold));
+                Ok(Attempt::Granted(Grant::new(token)))
+            }
+            Ok(Beat::Dead) => Err(lost_at_once()),
+            Err(error) => Err(nothing_is_held(error)),
+        }
+    }
+
+    async fn renew_one(&self, claim: &Claim) -> Result<Renewal> {
+        let Some(Entry::Held(hold)) = self.entry(claim.owner()) else {
+            return Ok(Renewal::Lost(self.why_lost(claim).await));
+        };
+        match hold.beat(&self.rows).await? {
+            Beat::Alive => Ok(Renewal::Renewed),
+            Beat::Dead => {
+                self.forget(claim.owner());
+                self.ended.notify_waiters();
+                Ok(Renewal::Lost(self.why_lost(claim).await))
+            }
+        }
+    }
+
+    /// That it is lost is certain; to say why, the entry of the last holder is read.
+    async fn why_lost(&self, claim: &Claim) -> LossCause {
+        match self.rows.look(claim.name()).await {
+            Ok(Some(holder)) if holder.owner != claim.owner() => LossCause::Taken,
+            _ => LossCause::Gone,
+        }
+    }
+
+    /// The wait of this claim in the server; a new one, if there is a connection for it and nobody else of this process
+    /// stands there for the same name.
+    fn wait_in_the_server(&self, claim: &Claim) -> Option<Arc<Waiting>> {
+        let mut entries = self.entries();
+        match entries.get(&claim.owner()) {
+            Some(Entry::Waiting(waiting)) => return Some(Arc::clone(waiting)),
+            Some(Entry::Held(_)) => return None,
+            None => {}
+        }
+        let concerns = |entry: &Entry| match entry {
+            Entry::Held(hold) => hold.name() == claim.name() && hold.is_fresh(),
+            Entry::Waiting(waiting) => waiting.name() == claim.name(),
+        };
+        if entries.values().any(concerns) {
+            return None;
+        }
+        let place = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
+        let waiting = Arc::new(Waiting::begin(Arc::clone(&self.rows), claim.clone(), place));
+        entries.insert(claim.owner(), Entry::Waiting(Arc::clone(&waiting)));
+        Some(waiting)
+    }
+
+    fn is_held_here(&self, name: &LockName) -> bool {
+        let entries = self.entries();
+        entries
+            .values()
+            .any(|entry| matches!(entry, Entry::Held(hold) if hold.name() == name && hold.is_fresh()))
+    }
+
+    fn entry(&self, owner: OwnerId) -> Option<Entry> {
+        self.entries().get(&owner).cloned()
+    }
+
+    fn forget(&self, owner: OwnerId) {
+        self.forget_entry(owner);
+    }
+
+    fn forget_entry(&self, owner: OwnerId) -> Option<Entry> {
+        self.entries().remove(&owner)
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<OwnerId, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Every claim may have a place in the server's queue.
+fn busy() -> Attempt {
+    Attempt::Busy(Busy::new().with_place_in_queue())
+}
+
+/// The token may have been taken; the lock was given back, and a token alone is nothing.
+fn nothing_is_held(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Indeterminate => error.with_kind(ErrorKind::Unavailable),
+        _ => error,
+    }
+}
+
+fn lost_at_once() -> Error {
+    Error::new(ErrorKind::Unavailable, "the connection that had the row locked ended before it could be held")
+        .with_help("look at who restarts the server, or kills connections in it")
+}

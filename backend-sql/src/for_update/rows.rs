@@ -1,0 +1,259 @@
+//! What is said to the server.
+
+use super::rows_table;
+use crate::server::{Answer, Connection, Doing, Lane, Meaning, Server, Statement, Value};
+use leasehold_core::{
+    Claim, Error, ErrorKind, FencingToken, HolderInfo, LockName, LockStatus, Namespace, OwnerId, Result,
+};
+use std::time::{Duration, SystemTime};
+use tokio::time::timeout;
+
+/// How often a lock is asked for anew, because its row had to be made first or an idle connection was dead.
+const TRIES: usize = 4;
+
+/// The tables of one server.
+#[derive(Debug)]
+pub(super) struct Rows {
+    server: Server,
+    namespace: Namespace,
+    make_row: Statement,
+    lock_now: Statement,
+    lock: Statement,
+    enter: Statement,
+    leave: Statement,
+    look: Statement,
+    list: Statement,
+}
+
+/// A row that a transaction has locked.
+#[derive(Debug)]
+pub(super) struct Locked {
+    pub(super) connection: Connection,
+    /// The server's number of the connection.
+    pub(super) number: i64,
+}
+
+/// Who has locked a row, by what was entered.
+#[derive(Debug)]
+pub(super) struct Holder {
+    pub(super) stored_name: String,
+    pub(super) owner: OwnerId,
+    pub(super) token: FencingToken,
+    pub(super) connection: i64,
+    acquired_at: Option<SystemTime>,
+    holder: String,
+}
+
+impl Rows {
+    pub(super) fn new(server: Server, namespace: &Namespace) -> Self {
+        let (dialect, holders) = (server.dialect(), &server.target().table);
+        let (texts, rows) = (dialect.for_update(), rows_table(holders));
+        Self {
+            namespace: namespace.clone(),
+            make_row: Statement::new(texts.make_row, dialect, &rows),
+            lock_now: Statement::new(texts.lock_now, dialect, &rows),
+            lock: Statement::new(texts.lock, dialect, &rows),
+            enter: Statement::new(texts.enter, dialect, holders),
+            leave: Statement::new(include_str!("leave.sql"), dialect, holders),
+            look: Statement::new(include_str!("look.sql"), dialect, holders),
+            list: Statement::new(include_str!("list.sql"), dialect, holders),
+            server,
+        }
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    pub(super) fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
+    /// Locks the row of a claim's name, for a transaction that may be silent for its ttl. `None` if somebody else has.
+    pub(super) async fn lock_now(&self, claim: &Claim) -> Result<Option<Locked>> {
+        self.locked(claim.name(), claim.ttl(), &self.lock_now, self.server.target().timeout).await
+    }
+
+    /// Locks the row, and waits for it in the server. `None` if that took too long.
+    pub(super) async fn lock_in_time(&self, claim: &Claim) -> Result<Option<Locked>> {
+        // The server gives up first: it counts in whole seconds.
+        let patience = self.server.target().timeout * 2 + Duration::from_secs(1);
+        self.locked(claim.name(), claim.ttl(), &self.lock, patience).await
+    }
+
+    /// True if a transaction has the row locked. Asked by locking it, which may refuse it to another for a moment.
+    pub(super) async fn is_locked(&self, name: &LockName) -> Result<bool> {
+        let within = self.server.target().timeout;
+        match self.locked(name, within, &self.lock_now, within).await? {
+            None => Ok(true),
+            Some(locked) => {
+                self.roll_back(locked.connection).await;
+                Ok(false)
+            }
+        }
+    }
+
+    async fn locked(
+        &self,
+        name: &LockName,
+        idle: Duration,
+        lock: &Statement,
+        patience: Duration,
+    ) -> Result<Option<Locked>> {
+        // The tables are looked at on the other connections, once.
+        if !self.server.is_checked() {
+            self.server.connection(Lane::Asking).await?.give_back();
+        }
+        for _ in 0..TRIES {
+            let mut connection = self.server.connection_to_hold().await?;
+            let begin = self.server.dialect().begin(idle);
+            let asked = timeout(patience, async {
+                connection.link().tell(&begin).await?;
+                connection.link().ask(lock, &[self.stored(name)]).await
+            });
+            match asked.await {
+                // The connection is closed. What it may have locked is let go when the server notices, and not before.
+                Err(_) => return Err(self.server.no_answer(Doing::Keeping)),
+                Ok(Ok(answer)) => match self.read_locked(&answer)? {
+                    Some(number) => return Ok(Some(Locked { connection, number })),
+                    None => {
+                        self.roll_back(connection).await;
+                        self.make_row(name).await?;
+                    }
+                },
+                Ok(Err(error)) => match self.server.meaning(&error) {
+                    // Not over by itself: after error 1205 the transaction would go on.
+                    Meaning::Locked | Meaning::Deadlock | Meaning::TooSlow => {
+                        self.roll_back(connection).await;
+                        return Ok(None);
+                    }
+                    Meaning::Broken | Meaning::Ended if connection.was_idle() => {
+                        self.server.forget_idle_to_hold();
+                    }
+                    _ => return Err(self.server.failure(error, Doing::Keeping)),
+                },
+            }
+        }
+        Err(Error::new(ErrorKind::Unavailable, format!("the row of {name:?} could not be made"))
+            .with_help("look at who deletes from the table; nobody but this library should touch it"))
+    }
+
+    /// The number of the connection that has the row locked; `None` if there is no such row.
+    fn read_locked(&self, answer: &Answer) -> Result<Option<i64>> {
+        let Some(row) = answer.rows.first() else {
+            return Ok(None);
+        };
+        match row.as_slice() {
+            [Value::Int(Some(1)), Value::Int(Some(number))] => Ok(Some(*number)),
+            [Value::Int(Some(0)), _] => Err(not_in_a_transaction()),
+            _ => Err(self.server.unreadable()),
+        }
+    }
+
+    async fn make_row(&self, name: &LockName) -> Result<()> {
+        let values = [self.stored(name)];
+        self.server.ask(Lane::Asking, Doing::Making, &self.make_row, &values).await.map(drop)
+    }
+
+    /// Enters a holder, and answers its token.
+    pub(super) async fn enter(&self, claim: &Claim, number: i64) -> Result<FencingToken> {
+        let values = [
+            self.stored(claim.name()),
+            owner(claim.owner()),
+            Value::int(number),
+            Value::text(claim.holder()),
+        ];
+        let answer = self.server.ask(Lane::Keeping, Doing::Keeping, &self.enter, &values).await?;
+        let token = match answer.rows.first() {
+            Some(row) => row.first().and_then(Value::as_int).and_then(|token| u64::try_from(token).ok()),
+            None => Some(answer.last_id),
+        };
+        match token {
+            Some(token @ 1..=FencingToken::MAX_COUNTED) => Ok(FencingToken::new(token)),
+            Some(_) => Err(tokens_used_up()),
+            None => Err(self.server.unreadable()),
+        }
+    }
+
+    /// Notes that a holder has left. It does not matter whether this succeeds.
+    pub(super) async fn leave(&self, name: &LockName, who: OwnerId) {
+        let values = [self.stored(name), owner(who)];
+        if let Err(error) = self.server.ask(Lane::Keeping, Doing::Keeping, &self.leave, &values).await {
+            tracing::debug!(target: "leasehold", %name, %error, "the entry of a holder stays");
+        }
+    }
+
+    /// Ends the transaction of a connection, and gives it back. False if it did not answer, and was closed.
+    pub(super) async fn roll_back(&self, mut connection: Connection) -> bool {
+        let told = timeout(self.server.target().timeout, connection.link().tell("ROLLBACK")).await;
+        let well = matches!(told, Ok(Ok(())));
+        if well {
+            connection.give_back();
+        }
+        well
+    }
+
+    pub(super) async fn look(&self, name: &LockName) -> Result<Option<Holder>> {
+        let values = [self.stored(name)];
+        let answer = self.server.ask(Lane::Asking, Doing::Looking, &self.look, &values).await?;
+        answer.rows.first().map(|row| self.read_holder(row)).transpose()
+    }
+
+    /// Those whose names begin so.
+    pub(super) async fn list(&self, prefix: &str) -> Result<Vec<Holder>> {
+        let first = self.namespace.stored(prefix).into_bytes();
+        let behind = [first.as_slice(), &[0xff]].concat();
+        let values = [Value::bytes(first), Value::bytes(behind)];
+        let answer = self.server.ask(Lane::Asking, Doing::Looking, &self.list, &values).await?;
+        answer.rows.iter().map(|row| self.read_holder(row)).collect()
+    }
+
+    fn read_holder(&self, row: &[Value]) -> Result<Holder> {
+        read_holder(row).ok_or_else(|| self.server.unreadable())
+    }
+
+    fn stored(&self, name: &LockName) -> Value {
+        Value::bytes(self.namespace.stored(name.as_str()))
+    }
+}
+
+impl Holder {
+    /// The lock as people see it; `None` if it is of another namespace.
+    pub(super) fn status(&self, namespace: &Namespace) -> Option<LockStatus> {
+        let mut status = LockStatus::new(namespace.name(&self.stored_name)?);
+        status.owner = Some(self.owner);
+        status.token = Some(self.token);
+        status.holder = HolderInfo::from_json(&self.holder);
+        status.acquired_at = self.acquired_at;
+        Some(status)
+    }
+}
+
+fn read_holder(row: &[Value]) -> Option<Holder> {
+    let [name, owner, token, acquired_at, connection, holder] = row else {
+        return None;
+    };
+    let acquired_at = u64::try_from(acquired_at.as_int()?).ok()?;
+    Some(Holder {
+        stored_name: String::from_utf8(name.as_bytes()?.to_vec()).ok()?,
+        owner: OwnerId::from_u128(u128::from_be_bytes(owner.as_bytes()?.try_into().ok()?)),
+        token: FencingToken::new(u64::try_from(token.as_int()?).ok()?),
+        connection: connection.as_int()?,
+        acquired_at: SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(acquired_at)),
+        holder: holder.as_text()?.to_owned(),
+    })
+}
+
+fn owner(owner: OwnerId) -> Value {
+    Value::bytes(owner.as_u128().to_be_bytes())
+}
+
+fn not_in_a_transaction() -> Error {
+    Error::new(ErrorKind::Misconfigured, "a row was to be locked in a transaction, and there was none")
+        .with_help("something in between gives each statement another connection: go around that pooler, or use mode=lease")
+}
+
+fn tokens_used_up() -> Error {
+    Error::new(ErrorKind::Misconfigured, "the fencing tokens of this name are used up")
+        .with_help("use another name; a clock far in the future may have used them up")
+}

@@ -1,0 +1,239 @@
+//! The table of leases on a server. The statements are the same for all of them but the one that grants: that one
+//! must answer a token, and there the databases differ.
+
+use super::{Granting, LeaseTable, Row, Standing};
+use crate::server::{Answer, Batch, Bell, Doing, Lane, MOST, Server, Statement, Value};
+use async_trait::async_trait;
+use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, OwnerId, Result, Semantics};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// One row per name, on a server.
+#[derive(Debug)]
+pub(crate) struct ServerTable {
+    server: Server,
+    namespace: Namespace,
+    statements: Statements,
+    semantics: Semantics,
+    bell: Option<Arc<dyn Bell>>,
+}
+
+#[derive(Debug)]
+struct Statements {
+    acquire: Statement,
+    renew: Batch,
+    release: Statement,
+    end_grant: Statement,
+    look: Statement,
+    list: Statement,
+    want: Option<Statement>,
+}
+
+impl ServerTable {
+    pub(crate) fn new(server: Server, namespace: &Namespace, semantics: Semantics) -> Self {
+        let (dialect, table) = (server.dialect(), &server.target().table);
+        let leases = dialect.leases();
+        let statement = |template| Statement::new(template, dialect, table);
+        let statements = Statements {
+            acquire: statement(leases.acquire),
+            renew: Batch::new(include_str!("renew.sql"), dialect, table),
+            release: statement(leases.release),
+            end_grant: statement(leases.end_grant),
+            look: statement(include_str!("look.sql")),
+            list: statement(include_str!("list.sql")),
+            want: leases.want.map(statement),
+        };
+        let bell = dialect.bell();
+        Self { server, namespace: namespace.clone(), statements, semantics, bell }
+    }
+
+    fn stored(&self, name: &LockName) -> Vec<u8> {
+        self.namespace.stored(name.as_str()).into_bytes()
+    }
+
+    /// The token in the answer to `acquire.sql`: a row, or what it gave to `LAST_INSERT_ID()`.
+    fn token(&self, answer: &Answer) -> Result<Option<FencingToken>> {
+        match answer.rows.first() {
+            Some(row) => {
+                let token = row.first().and_then(Value::as_int).and_then(|token| u64::try_from(token).ok());
+                token.map(|token| Some(FencingToken::new(token))).ok_or_else(|| self.server.unreadable())
+            }
+            None => Ok(Some(answer.last_id).filter(|id| *id > 0).map(FencingToken::new)),
+        }
+    }
+
+    /// Renews claims of one ttl in one statement. Which of them were renewed is not answered, only how many; if not all
+    /// were, each is asked for by itself, which is as good the second time.
+    async fn renew_alike(&self, ttl: Duration, claims: &[&Claim]) -> Vec<Result<bool>> {
+        match self.renew_some(ttl, claims).await {
+            Ok(renewed) if renewed == claims.len() => claims.iter().map(|_| Ok(true)).collect(),
+            Ok(0) => claims.iter().map(|_| Ok(false)).collect(),
+            Ok(_) => {
+                let mut answers = Vec::with_capacity(claims.len());
+                for claim in claims {
+                    answers.push(self.renew_some(ttl, &[claim]).await.map(|renewed| renewed == 1));
+                }
+                answers
+            }
+            Err(error) => claims.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    async fn renew_some(&self, ttl: Duration, claims: &[&Claim]) -> Result<usize> {
+        let (statement, size) = self.statements.renew.of(claims.len());
+        // Filled up with the first one again, which a list may name as often as it likes.
+        let places = || claims.iter().chain(std::iter::repeat(&claims[0])).take(size);
+        let names = places().map(|claim| Value::bytes(self.stored(claim.name())));
+        let owners = places().map(|claim| owner(claim.owner()));
+        let values: Vec<Value> = std::iter::once(micros(ttl)).chain(names).chain(owners).collect();
+        let answer = self.server.ask(Lane::Keeping, Doing::Keeping, statement, &values).await?;
+        usize::try_from(answer.changed).map_err(|_| self.server.unreadable())
+    }
+
+    fn row(&self, values: &[Value]) -> Result<Row> {
+        read_row(values).ok_or_else(|| self.server.unreadable())
+    }
+}
+
+#[async_trait]
+impl LeaseTable for ServerTable {
+    async fn grant(&self, claim: &Claim) -> Result<Granting> {
+        let values = [
+            Value::bytes(self.stored(claim.name())),
+            owner(claim.owner()),
+            micros(claim.ttl()),
+            Value::text(claim.holder()),
+        ];
+        let answer = self.server.ask(Lane::Asking, Doing::Keeping, &self.statements.acquire, &values).await?;
+        Ok(self.token(&answer)?.map_or(Granting::Held, Granting::Granted))
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<bool>> {
+        // Nearly always one ttl, and one statement. In the order of names: two programs that lock the same rows do so in
+        // the same order.
+        let mut by_ttl: BTreeMap<Duration, Vec<(&Claim, usize)>> = BTreeMap::new();
+        for (at, claim) in claims.iter().enumerate() {
+            by_ttl.entry(claim.ttl()).or_default().push((claim, at));
+        }
+        let mut answers: Vec<Result<bool>> = claims.iter().map(|_| Ok(false)).collect();
+        for (ttl, mut alike) in by_ttl {
+            alike.sort_by(|(one, _), (other, _)| one.name().cmp(other.name()));
+            for some in alike.chunks(MOST) {
+                let claims: Vec<&Claim> = some.iter().map(|(claim, _)| *claim).collect();
+                for ((_, at), answer) in some.iter().zip(self.renew_alike(ttl, &claims).await) {
+                    answers[*at] = answer;
+                }
+            }
+        }
+        answers
+    }
+
+    async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
+        let values = [micros(linger), Value::bytes(self.stored(claim.name())), owner(claim.owner())];
+        let answer = self.server.ask(Lane::Keeping, Doing::Ending, &self.statements.release, &values).await?;
+        Ok(has_ended(&answer))
+    }
+
+    async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
+        let values = [Value::bytes(self.stored(name)), Value::int(token.get())];
+        let answer =
+            self.server.ask(Lane::Asking, Doing::Ending, &self.statements.end_grant, &values).await?;
+        Ok(has_ended(&answer))
+    }
+
+    async fn look(&self, name: &LockName) -> Result<Option<Row>> {
+        let values = [Value::bytes(self.stored(name))];
+        let answer = self.server.ask(Lane::Asking, Doing::Looking, &self.statements.look, &values).await?;
+        answer.rows.first().map(|values| self.row(values)).transpose()
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<Row>> {
+        let first = self.namespace.stored(prefix).into_bytes();
+        let mut behind = first.clone();
+        behind.push(0xff);
+        let values = [Value::bytes(first), Value::bytes(behind)];
+        let answer = self.server.ask(Lane::Asking, Doing::Looking, &self.statements.list, &values).await?;
+        answer.rows.iter().map(|values| self.row(values)).collect()
+    }
+
+    /// Listens first, then says that it waits: whoever gives the lock up after that is heard. Where there is no bell, a
+    /// waiter asks again at its own pace.
+    async fn changed(&self, claim: &Claim) {
+        let (Some(bell), Some(want)) = (&self.bell, &self.statements.want) else {
+            return std::future::pending().await;
+        };
+        let name = self.stored(claim.name());
+        let mut ear = bell.listen(&name).await;
+        let said = self.server.ask(Lane::Asking, Doing::Keeping, want, &[Value::bytes(name)]).await;
+        match said.map(|answer| answer.rows.first().and_then(|row| row.first()?.as_int())) {
+            Ok(Some(0)) => {}
+            _ => ear.rung().await,
+        }
+    }
+
+    async fn init(&self) -> Result<()> {
+        self.server.init(&self.init_script()).await
+    }
+
+    fn init_script(&self) -> String {
+        self.server.schema()
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>> {
+        self.server.check().await
+    }
+
+    async fn close(&self) {
+        self.server.close().await;
+    }
+
+    fn semantics(&self) -> Semantics {
+        self.semantics.clone()
+    }
+
+    fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+}
+
+/// By a row, where the statement also wakes somebody; else by the number of changed rows.
+fn has_ended(answer: &Answer) -> bool {
+    !answer.rows.is_empty() || answer.changed == 1
+}
+
+fn owner(owner: OwnerId) -> Value {
+    Value::bytes(owner.as_u128().to_be_bytes())
+}
+
+fn micros(time: Duration) -> Value {
+    Value::int(time.as_micros())
+}
+
+/// A row as `look.sql` and `list.sql` answer it; `None` if it is none of ours.
+pub(crate) fn read_row(values: &[Value]) -> Option<Row> {
+    let [name, owner, token, ends_in, acquired_at, _version, holder] = values else {
+        return None;
+    };
+    let owner = match owner.as_bytes() {
+        Some(bytes) => Some(OwnerId::from_u128(u128::from_be_bytes(bytes.try_into().ok()?))),
+        None => None,
+    };
+    let ends_in = u64::try_from(ends_in.as_int()?).map(Duration::from_micros).unwrap_or_default();
+    Some(Row {
+        stored_name: String::from_utf8(name.as_bytes()?.to_vec()).ok()?,
+        standing: match owner {
+            _ if ends_in.is_zero() => Standing::Free,
+            Some(_) => Standing::Held { ends_in },
+            None => Standing::Lingering { ends_in },
+        },
+        owner: owner.unwrap_or(OwnerId::from_u128(0)),
+        token: FencingToken::new(u64::try_from(token.as_int()?).ok()?),
+        holder: holder.as_text()?.to_owned(),
+        acquired_at: unix_time(acquired_at.as_int()?),
+    })
+}
+
+fn unix_time(micros: i64) -> Option<SystemTime> {
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(u64::try_from(micros).ok()?))
+}

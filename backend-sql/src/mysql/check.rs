@@ -1,0 +1,74 @@
+//! Settings of MySQL and MariaDB that weaken what is promised.
+
+use super::MySqlDialect;
+use crate::server::{Link, Mode, Statement, Target, Value};
+use leasehold_core::{Finding, Severity};
+
+const SETTINGS: &str = include_str!("settings.sql");
+
+pub(super) async fn check(
+    target: &Target,
+    link: &mut dyn Link,
+    dialect: &MySqlDialect,
+) -> sqlx::Result<Vec<Finding>> {
+    let answer = link.ask(&Statement::new(SETTINGS, dialect, &target.table), &[]).await?;
+    let setting = |wanted: &str| {
+        let row = answer.rows.iter().find(|row| row.first().and_then(Value::as_text) == Some(wanted));
+        row.and_then(|row| row.get(1)).and_then(Value::as_text).unwrap_or_default().to_ascii_uppercase()
+    };
+    let is_on = |wanted: &str| matches!(&*setting(wanted), "ON" | "1");
+    let mut findings = Vec::new();
+    let mut find = |severity, code, message: String, help: &str| {
+        findings.push(Finding::new(severity, code, message, help));
+    };
+    if is_on("READ_ONLY") || is_on("INNODB_READ_ONLY") {
+        find(
+            Severity::Error,
+            "W_READ_ONLY",
+            "the server takes no writes".to_owned(),
+            "name the primary, not a replica",
+        );
+    }
+    if is_on("WSREP_ON") && !target.galera_single_writer {
+        find(
+            Severity::Error,
+            "W_GALERA",
+            "the server is a node of a Galera cluster: two of its nodes may grant one lock at the same time"
+                .to_owned(),
+            "let all clients use one node, and say so with galera=single-writer",
+        );
+    }
+    let flush = setting("INNODB_FLUSH_LOG_AT_TRX_COMMIT");
+    if flush != "1" {
+        find(
+            Severity::Warning,
+            "W_FLUSH",
+            format!(
+                "innodb_flush_log_at_trx_commit is {flush}: a crash of the machine may forget the last grants"
+            ),
+            "set it to 1",
+        );
+    }
+    if is_on("LOG_BIN") && setting("BINLOG_FORMAT") == "STATEMENT" {
+        find(
+            Severity::Warning,
+            "W_BINLOG",
+            "binlog_format is STATEMENT: a replica would work out other times and tokens".to_owned(),
+            "set it to ROW or MIXED",
+        );
+    }
+    if target.mode == Mode::ForUpdate && !is_mariadb(&setting("VERSION")) {
+        find(
+            Severity::Info,
+            "I_IDLE",
+            "MySQL has no time limit for idle transactions; wait_timeout of the session is used in its place"
+                .to_owned(),
+            "nothing to do",
+        );
+    }
+    Ok(findings)
+}
+
+fn is_mariadb(version: &str) -> bool {
+    version.contains("MARIADB")
+}

@@ -1,0 +1,62 @@
+//! What the errors of MySQL and MariaDB mean (MySQL "Server Error Message Reference", MariaDB "Error Codes").
+
+use crate::server::Meaning;
+use sqlx::mysql::MySqlDatabaseError;
+
+pub(super) fn meaning(error: &sqlx::Error) -> Meaning {
+    match error {
+        sqlx::Error::Database(error) => error
+            .try_downcast_ref::<MySqlDatabaseError>()
+            .map_or(Meaning::Refused, |error| of(error.number())),
+        sqlx::Error::Tls(_) => Meaning::Unproven,
+        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => Meaning::Broken,
+        sqlx::Error::Configuration(_) => Meaning::Unproven,
+        sqlx::Error::ColumnDecode { .. }
+        | sqlx::Error::Decode(_)
+        | sqlx::Error::ColumnIndexOutOfBounds { .. } => Meaning::Unreadable,
+        _ => Meaning::Refused,
+    }
+}
+
+fn of(number: u16) -> Meaning {
+    match number {
+        // ER_LOCK_DEADLOCK; ER_CHECKREAD: the row has changed since the snapshot (MariaDB 11, Galera).
+        1213 | 1020 => Meaning::Deadlock,
+        // ER_LOCK_WAIT_TIMEOUT, which MariaDB also says for NOWAIT; ER_LOCK_NOWAIT of MySQL.
+        1205 | 3572 => Meaning::Locked,
+        // ER_STATEMENT_TIMEOUT of MariaDB, ER_QUERY_TIMEOUT of MySQL, ER_QUERY_INTERRUPTED.
+        1969 | 3024 | 1317 => Meaning::TooSlow,
+        1062 => Meaning::Duplicate,
+        // Access denied: to the database, for the password, for the table, for a column, by a plugin.
+        1044 | 1045 | 1142 | 1143 | 1227 | 1698 => Meaning::Denied,
+        // --read-only, a read-only transaction, --super-read-only, InnoDB's own read-only mode.
+        1290 | 1792 | 1836 | 1874 => Meaning::ReadOnly,
+        1040 | 1203 | 1226 => Meaning::Exhausted("connections"),
+        // Disk full: while sorting, the table, error in writing, the temporary file.
+        1021 | 1114 | 1026 | 3 => Meaning::Exhausted("room on its disk"),
+        1037 | 1038 | 1041 => Meaning::Exhausted("memory"),
+        1146 => Meaning::NoTable,
+        1049 => Meaning::NoDatabase,
+        // Shutdown in progress; killed; ended by an idle time-out: idle_transaction_timeout, wait_timeout.
+        1053 | 1927 | 4031 | 1152 | 1159 | 1161 => Meaning::Ended,
+        // WSREP has not yet prepared the node for application use.
+        1047 => Meaning::Unreachable,
+        _ => Meaning::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_that_decide_between_unknown_and_not_applied() {
+        assert_eq!(of(1213), Meaning::Deadlock);
+        assert_eq!(of(1205), Meaning::Locked);
+        assert_eq!(of(1927), Meaning::Ended);
+        assert_eq!(of(1290), Meaning::ReadOnly);
+        assert_eq!(of(1064), Meaning::Refused);
+        let io = sqlx::Error::Io(std::io::ErrorKind::UnexpectedEof.into());
+        assert_eq!(meaning(&io), Meaning::Broken);
+    }
+}

@@ -1,0 +1,14 @@
+-- Enters who has locked the row of a name, and answers a new token in LAST_INSERT_ID(): larger by one at least than the
+-- last, and no less than the time in microseconds.
+--
+-- Run outside the transaction that holds the lock, so that it stays when that one is rolled back: no token is given twice.
+--
+-- :1 name   :2 owner   :3 number of the connection   :4 holder
+INSERT INTO {table} (name, owner, token, acquired_at, connection, holder)
+VALUES (:1, :2, LAST_INSERT_ID({now}), {now}, :3, :4)
+ON DUPLICATE KEY UPDATE
+    token       = LAST_INSERT_ID(GREATEST(token + 1, {now})),
+    owner       = VALUES(owner),
+    acquired_at = VALUES(acquired_at),
+    connection  = VALUES(connection),
+    holder      = VALUES(holder);

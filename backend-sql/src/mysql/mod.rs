@@ -1,0 +1,270 @@
+//! MySQL and MariaDB: one dialect, for what differs between the two is not used, or asked for in a comment that only
+//! one of them executes.
+
+mod check;
+mod codes;
+
+use crate::server::{
+    Answer, Bell, Column, Dialect, Encryption, ForUpdate, Found, Kind, Leases, Link, Meaning, Statement,
+    Table, TableName, Target, Value,
+};
+use async_trait::async_trait;
+use futures_util::TryStreamExt;
+use leasehold_core::Finding;
+use secrecy::ExposeSecret;
+use sqlx::mysql::{MySqlArguments, MySqlConnectOptions, MySqlConnection, MySqlRow, MySqlSslMode};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Either, Executor, MySql, Row};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) const PORT: u16 = 3306;
+
+const COLUMNS_OF: &str = include_str!("columns.sql");
+const TABLE_OF: &str = include_str!("table.sql");
+
+/// The columns of the tables, as `columns.sql` finds them.
+const LEASE: &[(&str, &str)] = &[
+    ("name", "varbinary(640) not null"),
+    ("owner", "binary(16)"),
+    ("token", "bigint not null"),
+    ("ends_at", "bigint not null"),
+    ("acquired_at", "bigint not null"),
+    ("version", "bigint not null"),
+    ("holder", "varchar(1024) utf8mb4_bin not null"),
+];
+const HOLDERS: &[(&str, &str)] = &[
+    ("name", "varbinary(640) not null"),
+    ("owner", "binary(16)"),
+    ("token", "bigint not null"),
+    ("acquired_at", "bigint not null"),
+    ("connection", "bigint not null"),
+    ("holder", "varchar(1024) utf8mb4_bin not null"),
+];
+
+/// MySQL from 8.0, MariaDB from 10.6 on.
+#[derive(Debug)]
+pub(crate) struct MySqlDialect {
+    target: Arc<Target>,
+}
+
+struct MySqlLink(MySqlConnection);
+
+impl MySqlDialect {
+    pub(crate) fn new(target: Arc<Target>) -> Self {
+        Self { target }
+    }
+
+    /// The driver's own settings of a session are left out, so that one statement does for all.
+    fn options(&self) -> MySqlConnectOptions {
+        let target = &self.target;
+        let options = MySqlConnectOptions::new()
+            .host(&target.host)
+            .port(target.port)
+            .username(&target.user)
+            .database(&target.database)
+            .pipes_as_concat(false)
+            .no_engine_substitution(false)
+            .timezone(None)
+            .set_names(false)
+            .disable_statement_logging();
+        let options = target
+            .password
+            .iter()
+            .fold(options, |options, password| options.password(password.expose_secret()));
+        let options = target.socket.iter().fold(options, MySqlConnectOptions::socket);
+        let (mode, files) = match &target.encryption {
+            Encryption::None => (MySqlSslMode::Disabled, None),
+            Encryption::Anybody => (MySqlSslMode::Required, None),
+            Encryption::Authority(files) => (MySqlSslMode::VerifyCa, Some(files)),
+            Encryption::Full(files) => (MySqlSslMode::VerifyIdentity, Some(files)),
+        };
+        let options = options.ssl_mode(mode);
+        let Some(files) = files else {
+            return options;
+        };
+        let options = files.root.iter().fold(options, MySqlConnectOptions::ssl_ca);
+        match &files.identity {
+            Some((certificate, key)) => options.ssl_client_cert(certificate).ssl_client_key(key),
+            None => options,
+        }
+    }
+
+    /// What a session of ours is like. Strict, so that nothing is ever cut short in silence; in UTC; and with the server's
+    /// own limits, for a statement that we no longer wait for still runs. MariaDB alone executes `/*M! */`.
+    fn session(&self) -> String {
+        let seconds = self.target.timeout.as_secs_f64();
+        let whole = self.target.timeout.as_secs().max(1);
+        format!(
+            "SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES'), time_zone = '+00:00', \
+             innodb_lock_wait_timeout = {whole}, autocommit = 1 /*M! , max_statement_time = {seconds:.3} */"
+        )
+    }
+}
+
+#[async_trait]
+impl Dialect for MySqlDialect {
+    async fn connect(&self) -> sqlx::Result<Box<dyn Link>> {
+        let mut link = MySqlLink(self.options().connect().await?);
+        link.tell(&self.session()).await?;
+        Ok(Box::new(link))
+    }
+
+    fn meaning(&self, error: &sqlx::Error) -> Meaning {
+        codes::meaning(error)
+    }
+
+    /// `UTC_TIMESTAMP` knows no time zone and is frozen when the statement begins; what has passed since is added, as
+    /// the difference of two times of the same zone.
+    fn now(&self) -> &'static str {
+        "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))"
+    }
+
+    fn parameter(&self, _number: usize) -> String {
+        "?".to_owned()
+    }
+
+    fn parameters_have_numbers(&self) -> bool {
+        false
+    }
+
+    fn quoted(&self, table: &TableName) -> String {
+        format!("`{table}`")
+    }
+
+    fn leases(&self) -> Leases {
+        Leases {
+            acquire: include_str!("acquire.sql"),
+            release: include_str!("release.sql"),
+            end_grant: include_str!("end_grant.sql"),
+            make_row: include_str!("make_lease_row.sql"),
+            want: None,
+        }
+    }
+
+    /// Nothing here tells anybody anything without a connection that does nothing else.
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        None
+    }
+
+    fn lease_table(&self, name: TableName) -> Table {
+        Table { name, schema: include_str!("schema.sql"), columns: LEASE }
+    }
+
+    fn for_update(&self) -> ForUpdate {
+        ForUpdate {
+            make_row: include_str!("make_row.sql"),
+            lock_now: include_str!("lock_now.sql"),
+            lock: include_str!("lock.sql"),
+            enter: include_str!("enter.sql"),
+        }
+    }
+
+    fn for_update_tables(&self, holders: TableName, rows: TableName) -> [Table; 2] {
+        [
+            Table { name: holders, schema: include_str!("schema_holders.sql"), columns: HOLDERS },
+            Table { name: rows, schema: include_str!("schema_rows.sql"), columns: &LEASE[..1] },
+        ]
+    }
+
+    /// In READ COMMITTED, where looking for a row that is not there locks nothing: else all who meet at a new name would lock
+    /// the gap, and nobody could make the row.
+    ///
+    /// Whole seconds, rounded up: the holder must know that it is over before the server ends it. MariaDB counts what is
+    /// idle in a transaction. MySQL, whose comment begins with its version, knows only connections that are idle.
+    fn begin(&self, idle: Duration) -> String {
+        let seconds = idle.as_millis().div_ceil(1000);
+        format!(
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION autocommit = 0 /*M! , idle_transaction_timeout = {seconds} */ /*!80000 , wait_timeout = {seconds} */"
+        )
+    }
+
+    fn end_connection(&self, number: i64) -> String {
+        format!("KILL CONNECTION {number}")
+    }
+
+    async fn look_at(&self, link: &mut dyn Link, table: &TableName) -> sqlx::Result<Option<Found>> {
+        let name = [Value::text(table.as_str())];
+        let of_table = link.ask(&Statement::new(TABLE_OF, self, table), &name).await?;
+        let Some([Value::Text(engine), Value::Text(kind)]) = of_table.rows.first().map(Vec::as_slice) else {
+            return Ok(None);
+        };
+        let (engine, kind) = (engine.as_deref().unwrap_or("none"), kind.as_deref().unwrap_or_default());
+        let mut found = Found { fault: fault(engine, kind), ..Found::default() };
+        for row in link.ask(&Statement::new(COLUMNS_OF, self, table), &name).await?.rows {
+            let [name, kind, key] = row.as_slice() else { continue };
+            let name = name.as_text().unwrap_or_default().to_owned();
+            if key.as_text() == Some("PRI") {
+                found.primary_key.push(name.clone());
+            }
+            found.columns.push(Column { name, kind: kind.as_text().unwrap_or_default().to_owned() });
+        }
+        Ok(Some(found))
+    }
+
+    async fn check(&self, link: &mut dyn Link) -> sqlx::Result<Vec<Finding>> {
+        check::check(&self.target, link, self).await
+    }
+}
+
+fn fault(engine: &str, kind: &str) -> Option<String> {
+    if kind != "BASE TABLE" {
+        return Some(format!("it is a {}", kind.to_ascii_lowercase()));
+    }
+    (!engine.eq_ignore_ascii_case("InnoDB")).then(|| format!("its engine is {engine} and should be InnoDB"))
+}
+
+#[async_trait]
+impl Link for MySqlLink {
+    async fn ask(&mut self, statement: &Statement, values: &[Value]) -> sqlx::Result<Answer> {
+        let query = sqlx::query(AssertSqlSafe(Arc::clone(&statement.text)));
+        let query = statement.places.iter().fold(query, |query, place| bind(query, &values[*place]));
+        let mut answer = Answer::default();
+        let mut results = self.0.fetch_many(query);
+        while let Some(result) = results.try_next().await? {
+            match result {
+                Either::Left(done) => {
+                    answer.changed = done.rows_affected();
+                    answer.last_id = done.last_insert_id();
+                }
+                Either::Right(row) => answer.rows.push(read(&row, &statement.columns)?),
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn tell(&mut self, text: &str) -> sqlx::Result<()> {
+        self.0.execute(AssertSqlSafe(text.to_owned())).await.map(drop)
+    }
+
+    async fn close(self: Box<Self>) {
+        let _ = self.0.close().await;
+    }
+}
+
+fn bind<'q>(query: Query<'q, MySql, MySqlArguments>, value: &Value) -> Query<'q, MySql, MySqlArguments> {
+    match value {
+        Value::Bytes(bytes) => query.bind(bytes.clone()),
+        Value::Int(number) => query.bind(*number),
+        Value::Text(text) => query.bind(text.clone()),
+    }
+}
+
+/// Unchecked as to the type: integers have many here, and are read alike.
+fn read(row: &MySqlRow, columns: &[Kind]) -> sqlx::Result<Vec<Value>> {
+    let read = |(at, kind): (usize, &Kind)| {
+        Ok(match kind {
+            Kind::Bytes => Value::Bytes(row.try_get_unchecked(at)?),
+            Kind::Int => Value::Int(row.try_get_unchecked(at)?),
+            Kind::Text => Value::Text(row.try_get_unchecked(at)?),
+        })
+    };
+    columns.iter().enumerate().map(read).collect()
+}
+
+impl fmt::Debug for MySqlLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MySqlLink")
+    }
+}

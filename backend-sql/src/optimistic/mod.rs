@@ -1,0 +1,144 @@
+//! The strategy of optimistic versions: read the row, then change it if nobody has since.
+//!
+//! For those whose rule is that nothing in the database may wait for anything: no statement here waits for another's
+//! decision. Every change of a row makes its version one larger, so "nobody has since" is one comparison, in the very
+//! statement that changes. Who loses it has lost nothing but the race, and reads again.
+//!
+//! Only the grant is made so. A renewal and a release compare too: with the owner, who is of one grant as its token is.
+//! The rows are those of the leases, and both modes may be used side by side.
+
+use crate::lease::{Granting, LeaseTable, Row, ServerTable, Standing};
+use crate::server::{Doing, Lane, Server, Statement, Value};
+use async_trait::async_trait;
+use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, Result, Semantics};
+use std::time::Duration;
+
+/// The table of leases, granted by compare-and-set.
+#[derive(Debug)]
+pub(crate) struct OptimisticTable {
+    leases: ServerTable,
+    server: Server,
+    make_row: Statement,
+    read: Statement,
+    take: Statement,
+}
+
+/// A row as it was read, and what is needed to take it.
+struct Read {
+    row: Row,
+    version: i64,
+    /// The server's clock at that time.
+    now: u64,
+}
+
+impl OptimisticTable {
+    pub(crate) fn new(server: Server, namespace: &Namespace, semantics: Semantics) -> Self {
+        let (dialect, table) = (server.dialect(), &server.target().table);
+        Self {
+            make_row: Statement::new(dialect.leases().make_row, dialect, table),
+            read: Statement::new(include_str!("read.sql"), dialect, table),
+            take: Statement::new(include_str!("take.sql"), dialect, table),
+            leases: ServerTable::new(server.clone(), namespace, semantics),
+            server,
+        }
+    }
+
+    async fn read(&self, name: &[u8]) -> Result<Option<Read>> {
+        let values = [Value::bytes(name)];
+        let answer = self.server.ask(Lane::Asking, Doing::Looking, &self.read, &values).await?;
+        let Some(row) = answer.rows.first() else {
+            return Ok(None);
+        };
+        let read = || {
+            let (now, row) = row.split_last()?;
+            let version = row.get(5)?.as_int()?;
+            Some(Read { row: crate::lease::read_row(row)?, version, now: u64::try_from(now.as_int()?).ok()? })
+        };
+        read().map(Some).ok_or_else(|| self.server.unreadable())
+    }
+
+    /// Takes the row as it was read; false if somebody has changed it since.
+    async fn take(&self, claim: &Claim, name: &[u8], version: i64, token: FencingToken) -> Result<bool> {
+        let values = [
+            Value::bytes(name),
+            Value::int(version),
+            Value::bytes(claim.owner().as_u128().to_be_bytes()),
+            Value::int(token.get()),
+            Value::int(claim.ttl().as_micros()),
+            Value::text(claim.holder()),
+        ];
+        let answer = self.server.ask(Lane::Asking, Doing::Keeping, &self.take, &values).await?;
+        Ok(answer.changed == 1)
+    }
+}
+
+#[async_trait]
+impl LeaseTable for OptimisticTable {
+    async fn grant(&self, claim: &Claim) -> Result<Granting> {
+        let name = self.namespace().stored(claim.name().as_str()).into_bytes();
+        let Some(read) = self.read(&name).await? else {
+            // Made free, so that there is a version to compare with. If somebody else makes it first, so much the better.
+            self.server.ask(Lane::Asking, Doing::Making, &self.make_row, &[Value::bytes(name)]).await?;
+            return Ok(Granting::Refused(None));
+        };
+        let token = match read.row.standing {
+            Standing::Free => FencingToken::after(Some(read.row.token), read.now),
+            _ => None,
+        };
+        let Some(token) = token else {
+            return Ok(Granting::Refused(Some(read.row)));
+        };
+        if self.take(claim, &name, read.version, token).await? {
+            return Ok(Granting::Granted(token));
+        }
+        Ok(Granting::Refused(None))
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<bool>> {
+        self.leases.renew(claims).await
+    }
+
+    async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
+        self.leases.release(claim, linger).await
+    }
+
+    async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
+        self.leases.end_grant(name, token).await
+    }
+
+    async fn look(&self, name: &LockName) -> Result<Option<Row>> {
+        self.leases.look(name).await
+    }
+
+    async fn list(&self, prefix: &str) -> Result<Vec<Row>> {
+        self.leases.list(prefix).await
+    }
+
+    async fn changed(&self, claim: &Claim) {
+        self.leases.changed(claim).await;
+    }
+
+    async fn init(&self) -> Result<()> {
+        self.leases.init().await
+    }
+
+    fn init_script(&self) -> String {
+        self.leases.init_script()
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>> {
+        self.leases.check().await
+    }
+
+    async fn close(&self) {
+        self.leases.close().await;
+    }
+
+    fn semantics(&self) -> Semantics {
+        self.leases.semantics()
+    }
+
+    fn namespace(&self) -> &Namespace {
+        self.leases.namespace()
+    }
+}

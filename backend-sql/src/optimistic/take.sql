@@ -1,0 +1,14 @@
+-- Takes the row of a name for an owner, if it is still as it was read: the number of changed rows says whether it was.
+--
+-- Of all that have read one version, one finds it again: this makes it another. Whether the lease was over was decided by
+-- who read it; a renewal since then would have changed the version.
+--
+-- :1 name   :2 version that was read   :3 owner   :4 token   :5 ttl in microseconds   :6 holder
+UPDATE {table} SET
+    owner       = :3,
+    token       = :4,
+    ends_at     = {now} + :5,
+    acquired_at = {now},
+    version     = version + 1,
+    holder      = :6
+WHERE name = :1 AND version = :2;

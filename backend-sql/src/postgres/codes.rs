@@ -1,0 +1,52 @@
+//! What the errors of PostgreSQL mean (PostgreSQL manual, appendix A, "PostgreSQL Error Codes").
+
+use crate::server::Meaning;
+
+pub(super) fn meaning(error: &sqlx::Error) -> Meaning {
+    match error {
+        sqlx::Error::Database(error) => error.code().map_or(Meaning::Refused, |code| of(&code)),
+        sqlx::Error::Tls(_) | sqlx::Error::Configuration(_) => Meaning::Unproven,
+        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => Meaning::Broken,
+        sqlx::Error::ColumnDecode { .. }
+        | sqlx::Error::Decode(_)
+        | sqlx::Error::ColumnIndexOutOfBounds { .. } => Meaning::Unreadable,
+        _ => Meaning::Refused,
+    }
+}
+
+fn of(code: &str) -> Meaning {
+    match code {
+        "40001" | "40P01" => Meaning::Deadlock,
+        "55P03" => Meaning::Locked,
+        // Cancelled: by statement_timeout, or by a hand.
+        "57014" => Meaning::TooSlow,
+        "23505" => Meaning::Duplicate,
+        "42501" | "28000" | "28P01" => Meaning::Denied,
+        "25006" => Meaning::ReadOnly,
+        "53300" => Meaning::Exhausted("connections"),
+        "53100" => Meaning::Exhausted("room on its disk"),
+        "53200" => Meaning::Exhausted("memory"),
+        "42P01" => Meaning::NoTable,
+        "3D000" => Meaning::NoDatabase,
+        // Shut down, crashed, cannot take connections now; idle for too long, in a transaction or out of one. The
+        // message may come after the commit and before the answer.
+        "57P01" | "57P02" | "57P03" | "57P05" | "25P03" => Meaning::Ended,
+        code if code.starts_with("08") => Meaning::Broken,
+        _ => Meaning::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_that_decide_between_unknown_and_not_applied() {
+        assert_eq!(of("40P01"), Meaning::Deadlock);
+        assert_eq!(of("55P03"), Meaning::Locked);
+        assert_eq!(of("57P01"), Meaning::Ended);
+        assert_eq!(of("08006"), Meaning::Broken);
+        assert_eq!(of("25006"), Meaning::ReadOnly);
+        assert_eq!(of("42601"), Meaning::Refused);
+    }
+}

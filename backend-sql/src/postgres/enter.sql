@@ -1,0 +1,16 @@
+-- Enters who has locked the row of a name, and answers a new token: larger by one at least than the last, and no less
+-- than the time in microseconds.
+--
+-- Run outside the transaction that holds the lock, so that it stays when that one is rolled back: no token is given twice.
+--
+-- :1 name   :2 owner   :3 number of the connection   :4 holder
+-- answers: int
+INSERT INTO {table} AS last (name, owner, token, acquired_at, connection, holder)
+VALUES (:1, :2, {now}, {now}, :3, :4)
+ON CONFLICT (name) DO UPDATE SET
+    token       = greatest(last.token + 1, {now}),
+    owner       = excluded.owner,
+    acquired_at = excluded.acquired_at,
+    connection  = excluded.connection,
+    holder      = excluded.holder
+RETURNING token;

@@ -1,0 +1,5 @@
+-- Makes the row of a name, free. If somebody else makes it at the same time, it is there as well.
+--
+-- :1 name
+INSERT INTO {table} (name, owner, token, ends_at, acquired_at, version, holder) VALUES (:1, NULL, 0, 0, 0, 0, '')
+ON CONFLICT (name) DO NOTHING;

@@ -1,0 +1,112 @@
+//! What a failed statement means for who asked for it.
+
+use super::dialect::missing_table;
+use super::{Meaning, Target};
+use leasehold_core::{Error, ErrorKind};
+
+/// What the statement was to do. A failure leaves open whether a write was applied, never whether a read was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// Reads.
+    Looking,
+    /// Writes what may be written again: a grant, a renewal.
+    Keeping,
+    /// Makes a row, if nobody else has.
+    Making,
+    /// Ends something, which cannot be ended again.
+    Ending,
+}
+
+pub(super) struct Failure<'a> {
+    pub(super) meaning: Meaning,
+    pub(super) doing: Doing,
+    pub(super) target: &'a Target,
+}
+
+impl Failure<'_> {
+    pub(super) fn of(&self, error: sqlx::Error) -> Error {
+        let (address, table) = (self.target.address(), &self.target.table);
+        let (kind, message, help) = match self.meaning {
+            Meaning::Broken => (
+                self.unknown(),
+                format!("the connection to {address} broke while an answer was awaited"),
+                "look at the network and at the server's log",
+            ),
+            Meaning::Ended => (
+                self.unknown(),
+                format!("{address} ended the connection"),
+                "look at who restarts the server, or kills connections in it",
+            ),
+            Meaning::Unreachable => (
+                ErrorKind::Unavailable,
+                format!("cannot connect to {address}"),
+                "look whether the server runs there and takes connections",
+            ),
+            Meaning::Unproven => (
+                ErrorKind::Misconfigured,
+                format!("{address} and this program do not agree on encryption"),
+                "look at the server's certificate, at sslrootcert, and at sslmode",
+            ),
+            Meaning::Deadlock | Meaning::Locked => (
+                ErrorKind::Unavailable,
+                format!("another transaction has a row of {table} locked"),
+                "find who keeps a transaction open that touches the table: nobody but this library should",
+            ),
+            Meaning::TooSlow => (
+                ErrorKind::Unavailable,
+                format!("{address} ended a statement that took longer than {:?}", self.target.timeout),
+                "find out what the server is busy with; or lengthen timeout",
+            ),
+            Meaning::Denied => (
+                ErrorKind::Denied,
+                format!("{address} refuses these credentials, or they may not use {table}"),
+                "look at user and password; the rights that are needed are SELECT, INSERT and UPDATE on the table",
+            ),
+            Meaning::ReadOnly => (
+                ErrorKind::Unavailable,
+                format!("{address} takes no writes"),
+                "name the primary, not a replica; or switch its read-only mode off",
+            ),
+            Meaning::Exhausted(what) => (
+                ErrorKind::Unavailable,
+                format!("{address} has no {what} left"),
+                "give it more, or use less of it; connections=N says how many connections this client may have",
+            ),
+            Meaning::NoTable => return missing_table(table).with_source(error),
+            Meaning::NoDatabase => (
+                ErrorKind::Misconfigured,
+                format!("there is no such database on {address}"),
+                "name one that is there: scheme://user@host/DATABASE",
+            ),
+            Meaning::Refused | Meaning::Duplicate => (
+                ErrorKind::Misconfigured,
+                format!("{address} refused a statement"),
+                "look at the cause; is it a MySQL from 8.0, a MariaDB from 10.6, a PostgreSQL from 12 on?",
+            ),
+            Meaning::Unreadable => (
+                ErrorKind::Misconfigured,
+                format!("an answer of {address} does not read as one about {table}"),
+                "look at who else writes to the table, and at what is in between",
+            ),
+        };
+        Error::new(kind, message).with_source(error).with_help(help)
+    }
+
+    fn unknown(&self) -> ErrorKind {
+        unknown_if(self.doing)
+    }
+}
+
+/// The server said nothing in time. The connection is closed; the server may still finish what it was asked.
+pub(super) fn no_answer(doing: Doing, target: &Target) -> Error {
+    let message = format!("{} did not answer within {:?}", target.address(), target.timeout);
+    Error::new(unknown_if(doing), message)
+        .with_help("look at the server's load and at the network; or lengthen timeout")
+}
+
+fn unknown_if(doing: Doing) -> ErrorKind {
+    match doing {
+        Doing::Looking => ErrorKind::Unavailable,
+        Doing::Keeping | Doing::Making | Doing::Ending => ErrorKind::Indeterminate,
+    }
+}

@@ -1,0 +1,202 @@
+//! Connections: a few, used by many in turn.
+//!
+//! Not the driver's own pool: that one asks the server whether a connection lives each time it is given back, in a task
+//! of its own, and knows no difference between who asks for a lock and who must keep one.
+
+use super::{Dialect, Link, Meaning, Target};
+use leasehold_core::{Error, ErrorKind, Result};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::runtime::{Handle, Id};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+/// How long closing waits for the goodbyes.
+const GOODBYE_WITHIN: Duration = Duration::from_millis(500);
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// To get a lock, or to look at one. All connections but one: who renews or releases must never stand behind those
+    /// who wait.
+    Asking,
+    /// To keep a lock, or to give it back.
+    Keeping,
+}
+
+pub(super) struct Pool {
+    dialect: Arc<dyn Dialect>,
+    target: Arc<Target>,
+    /// The most connections there may be, and the parameter of the URL that says so.
+    most: (usize, &'static str),
+    idle: Mutex<Vec<Idle>>,
+    all: Arc<Semaphore>,
+    asking: Arc<Semaphore>,
+    closed: AtomicBool,
+}
+
+/// A connection that nobody uses.
+struct Idle {
+    link: Box<dyn Link>,
+    /// The runtime that drives it. In another one it would hang once that one has ended.
+    runtime: Id,
+}
+
+/// A connection in use. Closed when dropped, for then nobody knows in what state it is.
+pub(crate) struct Connection {
+    link: Option<Box<dyn Link>>,
+    pool: Arc<Pool>,
+    runtime: Id,
+    was_idle: bool,
+    _permits: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
+}
+
+impl Pool {
+    pub(super) fn new(
+        dialect: Arc<dyn Dialect>,
+        target: Arc<Target>,
+        most: usize,
+        parameter: &'static str,
+    ) -> Self {
+        Self {
+            dialect,
+            target,
+            most: (most, parameter),
+            idle: Mutex::default(),
+            all: Arc::new(Semaphore::new(most)),
+            asking: Arc::new(Semaphore::new(most.saturating_sub(1).max(1))),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// A connection: an idle one, the newest first, or a new one.
+    pub(super) async fn take(self: &Arc<Self>, lane: Lane) -> Result<Connection> {
+        let permits =
+            timeout(self.target.timeout, self.permits(lane)).await.map_err(|_| self.all_in_use())??;
+        let runtime = Handle::current().id();
+        let idle = {
+            let mut idle = self.idle();
+            let found = idle.iter().rposition(|idle| idle.runtime == runtime).map(|at| idle.remove(at).link);
+            if found.is_none() {
+                // Those of other runtimes count too: there are never more than `connections` open.
+                idle.clear();
+            }
+            found
+        };
+        let was_idle = idle.is_some();
+        let link = match idle {
+            Some(link) => link,
+            None => self.connect().await?,
+        };
+        Ok(Connection { link: Some(link), pool: Arc::clone(self), runtime, was_idle, _permits: permits })
+    }
+
+    /// Drops the idle connections: they are as old as one that was dead.
+    pub(super) fn forget_idle(&self) {
+        let idle = std::mem::take(&mut *self.idle());
+        drop(idle);
+    }
+
+    pub(super) async fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        let (all, idle) = (self.most.0, std::mem::take(&mut *self.idle()));
+        let goodbyes = async {
+            for idle in idle {
+                idle.link.close().await;
+            }
+            // Those in use are closed by who uses them.
+            let _ = self.all.acquire_many(u32::try_from(all).unwrap_or(u32::MAX)).await;
+        };
+        let _ = timeout(GOODBYE_WITHIN, goodbyes).await;
+        self.all.close();
+    }
+
+    /// The one for asking first: whoever waits for it does not stand in the way of those who keep.
+    async fn permits(&self, lane: Lane) -> Result<(OwnedSemaphorePermit, Option<OwnedSemaphorePermit>)> {
+        let asking = match lane {
+            Lane::Asking => Some(Arc::clone(&self.asking).acquire_owned().await.map_err(|_| closed())?),
+            Lane::Keeping => None,
+        };
+        let any = Arc::clone(&self.all).acquire_owned().await.map_err(|_| closed())?;
+        if self.closed.load(Ordering::Acquire) {
+            return Err(closed());
+        }
+        Ok((any, asking))
+    }
+
+    async fn connect(&self) -> Result<Box<dyn Link>> {
+        match timeout(self.target.connect_timeout, self.dialect.connect()).await {
+            Ok(Ok(link)) => Ok(link),
+            Ok(Err(error)) => Err(self.not_connected(error)),
+            Err(_) => {
+                let within = self.target.connect_timeout;
+                let message = format!("{} did not let us in within {within:?}", self.target.address());
+                Err(Error::new(ErrorKind::Unavailable, message)
+                    .with_help("look whether the server runs there and takes connections"))
+            }
+        }
+    }
+
+    /// Nothing was asked yet, so whatever went wrong, nothing was done.
+    fn not_connected(&self, error: sqlx::Error) -> Error {
+        let meaning = match self.dialect.meaning(&error) {
+            Meaning::Broken | Meaning::Ended => Meaning::Unreachable,
+            meaning => meaning,
+        };
+        super::Failure { meaning, doing: super::Doing::Looking, target: &self.target }.of(error)
+    }
+
+    fn all_in_use(&self) -> Error {
+        let ((all, parameter), within) = (self.most, self.target.timeout);
+        let message =
+            format!("all {all} connections to {} were in use for {within:?}", self.target.address());
+        Error::new(ErrorKind::Unavailable, message)
+            .with_help(format!("let {parameter}=N allow more, or find out what uses them"))
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Idle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Connection {
+    pub(crate) fn link(&mut self) -> &mut dyn Link {
+        match &mut self.link {
+            Some(link) => &mut **link,
+            None => unreachable!("taken only by who consumes it"),
+        }
+    }
+
+    /// True if it may have died since its last use.
+    pub(crate) fn was_idle(&self) -> bool {
+        self.was_idle
+    }
+
+    /// Nothing is under way on it, and no transaction is open.
+    pub(crate) fn give_back(mut self) {
+        if let Some(link) = self.link.take()
+            && !self.pool.closed.load(Ordering::Acquire)
+        {
+            let runtime = self.runtime;
+            self.pool.idle().push(Idle { link, runtime });
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("target", &self.target).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connection")
+    }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "the store was closed").with_help("open it again")
+}

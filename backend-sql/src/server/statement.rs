@@ -1,0 +1,231 @@
+//! Statements: made of `.sql` files once, when the store is opened.
+
+use super::{Dialect, TableName};
+use std::sync::Arc;
+
+/// The most claims that go into one statement: what the keeper renews in one call.
+pub(crate) const MOST: usize = 128;
+
+/// For how many claims a statement is written. Each size is prepared once per connection; a statement for fewer claims is
+/// filled up by naming one of them again, which changes nothing.
+const SIZES: [usize; 4] = [1, 8, 32, MOST];
+
+/// A value that goes to the server, or comes from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Bytes(Option<Vec<u8>>),
+    Int(Option<i64>),
+    Text(Option<String>),
+}
+
+/// What the server answered.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) rows: Vec<Vec<Value>>,
+    /// How many rows were changed.
+    pub(crate) changed: u64,
+    /// What the statement gave to `LAST_INSERT_ID()`.
+    pub(crate) last_id: u64,
+}
+
+/// What a column of an answer is to be read as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Bytes,
+    Int,
+    Text,
+}
+
+/// A statement for one dialect and one table.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub(crate) text: Arc<str>,
+    /// Which of the values stands at each place.
+    pub(crate) places: Vec<usize>,
+    pub(crate) columns: Vec<Kind>,
+}
+
+/// A statement for any number of claims.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    statements: [Statement; SIZES.len()],
+}
+
+impl Statement {
+    /// Of a template: comments are taken out; `{table}`, `{now}` and `{channel}` are put in; `:1` is the first value, and may stand
+    /// at several places. A line `-- answers: bytes int text` says what comes back.
+    pub(crate) fn new(template: &str, dialect: &dyn Dialect, table: &TableName) -> Self {
+        Self::of_size(template, dialect, table, 1)
+    }
+
+    /// In a template for several claims, `[:1]` is a list: the first value of each claim. The values that are not lists
+    /// have the first numbers.
+    fn of_size(template: &str, dialect: &dyn Dialect, table: &TableName, size: usize) -> Self {
+        let columns = template.lines().find_map(|line| line.strip_prefix("-- answers:"));
+        let text: Vec<&str> = template.lines().filter(|line| !line.trim_start().starts_with("--")).collect();
+        let text = text.join("\n").replace("{table}", &dialect.quoted(table)).replace("{now}", dialect.now());
+        let text = text.replace("{channel}", table.as_str());
+        let (text, places) = place(&with_lists(&text, size), dialect);
+        let text = text.trim().trim_end_matches(';').to_owned();
+        Self {
+            text: text.into(),
+            places,
+            columns: columns.into_iter().flat_map(str::split_whitespace).map(Kind::of).collect(),
+        }
+    }
+}
+
+impl Batch {
+    pub(crate) fn new(template: &str, dialect: &dyn Dialect, table: &TableName) -> Self {
+        Self { statements: SIZES.map(|size| Statement::of_size(template, dialect, table, size)) }
+    }
+
+    /// The statement for so many claims, and for how many it is written.
+    pub(crate) fn of(&self, claims: usize) -> (&Statement, usize) {
+        let at = SIZES.iter().position(|size| *size >= claims).unwrap_or(SIZES.len() - 1);
+        (&self.statements[at], SIZES[at])
+    }
+}
+
+impl Kind {
+    fn of(word: &str) -> Self {
+        match word {
+            "bytes" => Self::Bytes,
+            "int" => Self::Int,
+            _ => Self::Text,
+        }
+    }
+}
+
+impl Value {
+    pub(crate) fn bytes(bytes: impl Into<Vec<u8>>) -> Self {
+        Self::Bytes(Some(bytes.into()))
+    }
+
+    /// A number that a `BIGINT` can hold; the largest, if it cannot.
+    pub(crate) fn int(number: impl TryInto<i64>) -> Self {
+        Self::Int(Some(number.try_into().unwrap_or(i64::MAX)))
+    }
+
+    pub(crate) fn text(text: &str) -> Self {
+        Self::Text(Some(text.to_owned()))
+    }
+
+    pub(crate) fn as_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(number) => *number,
+            _ => None,
+        }
+    }
+
+    pub(crate) fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Bytes(bytes) => bytes.as_deref(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => text.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+/// `[:2]` becomes `:2, :3, :4` for three claims; a second list goes on where the first has ended.
+fn with_lists(text: &str, size: usize) -> String {
+    let mut parts = text.split("[:");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for (list, part) in parts.enumerate() {
+        let (first, rest) = part.split_once(']').unwrap_or((part, ""));
+        let first: usize = first.parse().unwrap_or(1);
+        // The lists of a template are numbered one after the other; each is as long as the claims are many.
+        let first = first + list * (size - 1);
+        let values: Vec<String> = (first..first + size).map(|number| format!(":{number}")).collect();
+        out += &values.join(", ");
+        out += rest;
+    }
+    out
+}
+
+/// Writes each `:1` as the dialect does. A second colon is PostgreSQL's cast, not a parameter.
+fn place(text: &str, dialect: &dyn Dialect) -> (String, Vec<usize>) {
+    let (mut out, mut places, mut rest) = (String::new(), Vec::new(), text);
+    while let Some(at) = rest.find(':') {
+        let (before, behind) = rest.split_at(at);
+        out += before;
+        let digits = behind[1..].bytes().take_while(u8::is_ascii_digit).count();
+        let Ok(number) = behind[1..=digits].parse::<usize>() else {
+            let colons = behind.bytes().take_while(|byte| *byte == b':').count();
+            out += &behind[..colons];
+            rest = &behind[colons..];
+            continue;
+        };
+        rest = &behind[1 + digits..];
+        if dialect.parameters_have_numbers() {
+            out += &dialect.parameter(number);
+            places.resize(places.len().max(number), 0);
+            places[number - 1] = number - 1;
+        } else {
+            places.push(number - 1);
+            out += &dialect.parameter(places.len());
+        }
+    }
+    out += rest;
+    (out, places)
+}
+
+#[cfg(all(test, feature = "mysql", feature = "postgres"))]
+mod tests {
+    use super::*;
+    use crate::server::Target;
+    use leasehold_core::StoreUrl;
+
+    #[expect(clippy::unwrap_used, reason = "a URL that is written here")]
+    fn dialects() -> [Box<dyn Dialect>; 2] {
+        let url = StoreUrl::parse("any://ada@localhost/shop").unwrap();
+        let target = || Arc::new(Target::of(&url, "any", 1).unwrap());
+        [
+            Box::new(crate::mysql::MySqlDialect::new(target())),
+            Box::new(crate::postgres::PostgresDialect::new(target())),
+        ]
+    }
+
+    #[test]
+    fn a_value_stands_wherever_it_is_named() {
+        let [mysql, postgres] = dialects();
+        let template = "-- why\n-- answers: int bytes\nSELECT :2, CAST(:1 AS int2[]), :2 FROM {table};\n";
+        let statement = Statement::new(template, &*mysql, &TableName::default());
+        assert_eq!(&*statement.text, "SELECT ?, CAST(? AS int2[]), ? FROM `leasehold`");
+        assert_eq!(statement.places, [1, 0, 1]);
+        assert_eq!(statement.columns, [Kind::Int, Kind::Bytes]);
+        let statement = Statement::new(template, &*postgres, &TableName::default());
+        assert_eq!(&*statement.text, "SELECT $2, CAST($1 AS int2[]), $2 FROM \"leasehold\"");
+        assert_eq!(statement.places, [0, 1]);
+    }
+
+    #[test]
+    fn lists_are_as_long_as_the_claims_are_many() {
+        let [_, postgres] = dialects();
+        let batch = Batch::new("UPDATE {table} :1 IN ([:2]) AND ([:3])", &*postgres, &TableName::default());
+        let (one, size) = batch.of(1);
+        assert_eq!((&*one.text, size), ("UPDATE \"leasehold\" $1 IN ($2) AND ($3)", 1));
+        let (eight, size) = batch.of(2);
+        assert_eq!(size, 8);
+        assert!(
+            eight.text.ends_with(
+                "IN ($2, $3, $4, $5, $6, $7, $8, $9) AND ($10, $11, $12, $13, $14, $15, $16, $17)"
+            )
+        );
+        assert_eq!(eight.places.len(), 17);
+        assert_eq!(batch.of(MOST).1, MOST);
+    }
+
+    #[test]
+    fn a_cast_is_no_parameter() {
+        let [mysql, _] = dialects();
+        let statement = Statement::new("SELECT a::text, :1", &*mysql, &TableName::default());
+        assert_eq!(&*statement.text, "SELECT a::text, ?");
+    }
+}

@@ -1,0 +1,169 @@
+//! Where the database is and how to talk to it: what a store URL says, checked before anything is opened.
+
+mod encryption;
+mod table_name;
+
+pub(crate) use encryption::Encryption;
+pub(crate) use table_name::TableName;
+
+use leasehold_core::{Error, Query, Result, StoreUrl};
+use secrecy::SecretString;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const TIMEOUT: Duration = Duration::from_secs(2);
+const TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+const CONNECTIONS: usize = 8;
+const CONNECTIONS_RANGE: RangeInclusive<usize> = 1..=1000;
+/// Each is a connection. Less than what servers take by default: 100 in all for PostgreSQL, 151 for MySQL.
+const HOLDS: usize = 48;
+
+/// One database, and how to talk to it.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// What the store is called: its scheme, spelled in one way.
+    pub(crate) name: &'static str,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) socket: Option<PathBuf>,
+    pub(crate) user: String,
+    pub(crate) password: Option<SecretString>,
+    pub(crate) database: String,
+    pub(crate) encryption: Encryption,
+    pub(crate) mode: Mode,
+    pub(crate) table: TableName,
+    /// How long one statement may take, and how long it may wait for a connection.
+    pub(crate) timeout: Duration,
+    /// How long connecting may take, all steps together.
+    pub(crate) connect_timeout: Duration,
+    /// The most connections for statements.
+    pub(crate) connections: usize,
+    /// The most connections that hold or await a lock; in the mode where a hold is a connection.
+    pub(crate) holds: usize,
+    /// What the user knows better than `check`: that all clients write to one node of a Galera cluster.
+    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "Galera is MySQL's"))]
+    pub(crate) galera_single_writer: bool,
+}
+
+/// How a lock is made of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Lease,
+    ForUpdate,
+    Optimistic,
+}
+
+impl Mode {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Lease => "lease",
+            Self::ForUpdate => "for-update",
+            Self::Optimistic => "optimistic",
+        }
+    }
+
+    /// The table, if the URL names none. One of its own where the rows mean something else.
+    fn default_table(self) -> &'static str {
+        match self {
+            Self::Lease | Self::Optimistic => TableName::DEFAULT,
+            Self::ForUpdate => "leasehold_held",
+        }
+    }
+}
+
+impl Target {
+    pub(crate) fn of(url: &StoreUrl, name: &'static str, default_port: u16) -> Result<Self> {
+        let authority = url.authority()?;
+        let endpoint = authority.only_endpoint()?;
+        let mut query = url.query();
+        let socket = query.take("socket").map(PathBuf::from);
+        let modes = [Mode::Lease, Mode::ForUpdate, Mode::Optimistic].map(|mode| (mode.as_str(), mode));
+        let mode = query.take_choice("mode", &modes)?.unwrap_or(Mode::Lease);
+        let target = Self {
+            name,
+            host: endpoint.host.clone(),
+            port: endpoint.port.unwrap_or(default_port),
+            encryption: Encryption::from_query(&endpoint.host, socket.is_some(), &mut query)?,
+            socket: check_socket(socket)?,
+            user: authority.user.clone().ok_or_else(|| no_user(name))?,
+            password: authority.password.clone(),
+            database: check_database(&authority.path, name)?,
+            mode,
+            table: TableName::parse(query.take("table"), mode.default_table())?,
+            timeout: timeout(&mut query, "timeout")?,
+            connect_timeout: timeout(&mut query, "connect_timeout")?,
+            connections: count(&mut query, "connections", CONNECTIONS)?,
+            holds: count(&mut query, "holds", HOLDS)?,
+            galera_single_writer: query
+                .take_choice("galera", &[("refuse", false), ("single-writer", true)])?
+                .unwrap_or(false),
+        };
+        query.finish()?;
+        Ok(target)
+    }
+
+    /// Where it is, for messages.
+    pub(crate) fn address(&self) -> String {
+        let name = self.name;
+        match &self.socket {
+            Some(socket) => format!("{name} at {}", socket.display()),
+            None if self.host.contains(':') => format!("{name} at [{}]:{}", self.host, self.port),
+            None => format!("{name} at {}:{}", self.host, self.port),
+        }
+    }
+}
+
+fn check_socket(socket: Option<PathBuf>) -> Result<Option<PathBuf>> {
+    match socket {
+        Some(path) if !path.is_absolute() => Err(Error::invalid(
+            "socket",
+            format_args!("{:?} is not absolute", path.display().to_string()),
+            "name its whole path",
+        )),
+        socket => Ok(socket),
+    }
+}
+
+fn check_database(path: &str, name: &str) -> Result<String> {
+    let fix = format!("write it as {name}://user@host/DATABASE");
+    match path {
+        "" => Err(Error::invalid("store URL", "it names no database", fix)),
+        path if path.contains('/') => {
+            Err(Error::invalid("store URL", format_args!("its database {path:?} has a slash"), fix))
+        }
+        path => Ok(path.to_owned()),
+    }
+}
+
+fn no_user(name: &str) -> Error {
+    Error::invalid("store URL", "it names no user", format!("write it as {name}://USER@host/database"))
+}
+
+fn timeout(query: &mut Query, key: &'static str) -> Result<Duration> {
+    let timeout = query.take_duration(key)?.unwrap_or(TIMEOUT);
+    let (least, most) = (TIMEOUT_RANGE.start(), TIMEOUT_RANGE.end());
+    match timeout {
+        short if short < *least => {
+            Err(Error::invalid(key, format_args!("{short:?}, at least {least:?}"), "lengthen it"))
+        }
+        long if long > *most => {
+            Err(Error::invalid(key, format_args!("{long:?}, at most {most:?}"), "shorten it"))
+        }
+        timeout => Ok(timeout),
+    }
+}
+
+fn count(query: &mut Query, key: &'static str, default: usize) -> Result<usize> {
+    let Some(text) = query.take(key) else {
+        return Ok(default);
+    };
+    let number = text.parse().ok().filter(|number| CONNECTIONS_RANGE.contains(number));
+    number.ok_or_else(|| {
+        let (least, most) = (CONNECTIONS_RANGE.start(), CONNECTIONS_RANGE.end());
+        Error::invalid(key, format_args!("{text:?}"), format!("write a number from {least} to {most}"))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+use super::*;
+use leasehold_core::ErrorKind;
+
+fn target(url: &str) -> Result<Target> {
+    Target::of(&StoreUrl::parse(url).unwrap(), "postgres", 5432)
+}
+
+fn problem(url: &str) -> String {
+    target(url).unwrap_err().to_string()
+}
+
+#[test]
+fn a_short_url_is_enough() {
+    let target = target("postgres://ada@localhost/shop").unwrap();
+    assert_eq!((target.port, target.mode, target.connections), (5432, Mode::Lease, CONNECTIONS));
+    assert_eq!(target.encryption, Encryption::None);
+    assert_eq!(target.table.as_str(), "leasehold");
+    assert_eq!(target.address(), "postgres at localhost:5432");
+}
+
+#[test]
+fn the_mode_is_chosen_in_the_url_and_brings_its_table() {
+    let with = |mode| target(&format!("postgres://ada@localhost/shop?mode={mode}")).unwrap();
+    assert_eq!(with("for-update").mode, Mode::ForUpdate);
+    assert_eq!(with("for-update").table.as_str(), "leasehold_held");
+    assert_eq!(with("optimistic").table.as_str(), "leasehold");
+    assert!(target("postgres://ada@localhost/shop?mode=advisory").is_err());
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_the_way_out() {
+    assert_eq!(problem("postgres://localhost/shop"), "invalid store URL: it names no user");
+    assert_eq!(problem("postgres://ada@localhost"), "invalid store URL: it names no database");
+    assert_eq!(
+        problem("postgres://ada@localhost/a/b"),
+        "invalid store URL: its database \"a/b\" has a slash"
+    );
+    assert_eq!(problem("postgres://a@localhost/b?timeout=1ms"), "invalid timeout: 1ms, at least 10ms");
+    assert_eq!(problem("postgres://a@localhost/b?timeout=1h"), "invalid timeout: 3600s, at most 60s");
+    assert_eq!(problem("postgres://a@localhost/b?connections=0"), "invalid connections: \"0\"");
+    assert_eq!(problem("postgres://a@localhost/b?table=x;y"), "invalid table: \"x;y\"");
+    assert_eq!(problem("postgres://a@localhost/b?socket=x"), "invalid socket: \"x\" is not absolute");
+    assert!(problem("postgres://a@localhost/b?tabel=x").contains("unknown parameter \"tabel\""));
+    let long = format!("postgres://a@localhost/b?table={}", "x".repeat(59));
+    assert!(problem(&long).starts_with("invalid table"));
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn another_host_is_verified_unless_the_user_says_otherwise() {
+    let of = |url: &str| target(url).unwrap().encryption;
+    assert_eq!(of("postgres://a@db.int/b"), Encryption::Full(encryption::Files::default()));
+    assert_eq!(of("postgres://a@db.int/b?sslmode=disable"), Encryption::None);
+    assert_eq!(of("postgres://a@db.int/b?sslmode=require"), Encryption::Anybody);
+    assert!(matches!(
+        of("postgres://a@127.0.0.1/b?sslmode=verify-ca&sslrootcert=/x"),
+        Encryption::Authority(_)
+    ));
+    assert!(problem("postgres://a@db.int/b?sslmode=require&sslrootcert=/x").contains("sslmode"));
+    assert!(problem("postgres://a@db.int/b?sslmode=prefer").contains("prefer"));
+    assert!(problem("postgres://a@db.int/b?sslcert=/x").starts_with("invalid sslkey"));
+}
+
+#[cfg(not(feature = "tls"))]
+#[test]
+fn another_host_is_not_talked_to_in_the_clear_by_default() {
+    let error = target("postgres://a@db.int/b").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured);
+    assert!(error.help().is_some_and(|help| help.contains("sslmode=disable")));
+    assert!(target("postgres://a@db.int/b?sslmode=disable").is_ok());
+}
+
+#[test]
+fn no_secret_is_shown() {
+    let target = target("postgres://ada:S3CR3T@localhost/shop").unwrap();
+    assert!(!format!("{target:?} {}", target.address()).contains("S3CR3T"));
+    assert_eq!(problem("postgres://:S3CR3T@localhost/shop"), "invalid store URL: it names no user");
+    let _ = ErrorKind::Invalid;
+}

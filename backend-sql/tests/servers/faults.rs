@@ -1,0 +1,72 @@
+//! Connections that are killed, servers that stop.
+
+use crate::kit::{ask, both, claim, claim_for, granted};
+use leasehold_core::{ErrorKind, LossCause, Renewal};
+use std::time::{Duration, Instant};
+
+#[tokio::test]
+async fn a_lease_outlives_its_connection_and_the_next_call_makes_another() {
+    for server in both().await {
+        for mode in ["lease", "optimistic"] {
+            let backend = server.backend(&format!("mode={mode}"));
+            let held = claim(mode);
+            let token = granted(&backend, &held).await;
+            server.kill_connections().await;
+            assert_eq!(backend.renew(std::slice::from_ref(&held)).await.remove(0).unwrap(), Renewal::Renewed);
+            server.kill_connections().await;
+            assert_eq!(granted(&backend, &held).await, token, "recognised over a dead connection");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_is_a_connection_is_lost_with_it_and_free_at_once() {
+    for server in both().await {
+        let (backend, other) = (server.backend("mode=for-update"), server.backend("mode=for-update"));
+        let held = claim("a");
+        let token = granted(&backend, &held).await;
+        assert!(ask(&other, &claim("a")).await.is_none());
+        server.kill_connections().await;
+        let lost = backend.renew(std::slice::from_ref(&held)).await.remove(0).unwrap();
+        assert_eq!(lost, Renewal::Lost(LossCause::Gone));
+        let next = claim("a");
+        assert!(granted(&other, &next).await > token, "the token was on the disk, outside the transaction");
+        let again = backend.renew(std::slice::from_ref(&held)).await.remove(0).unwrap();
+        assert_eq!(again, Renewal::Lost(LossCause::Taken));
+    }
+}
+
+/// A client that only falls silent, with its connection open, must not hold for ever.
+#[tokio::test]
+async fn a_silent_holder_is_ended_by_the_server() {
+    for server in both().await {
+        let (backend, other) = (server.backend("mode=for-update"), server.backend("mode=for-update"));
+        granted(&backend, &claim_for("a", Duration::from_millis(1_000))).await;
+        let start = Instant::now();
+        while ask(&other, &claim("a")).await.is_none() {
+            assert!(start.elapsed() < Duration::from_secs(10), "a silent holder holds for ever");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(start.elapsed() >= Duration::from_millis(900), "ended after {:?} of 1 s", start.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_stopped_server_is_an_unknown_outcome_in_time() {
+    for mut server in both().await {
+        for mode in ["lease", "optimistic"] {
+            let backend = server.backend(&format!("mode={mode}&timeout=200ms&connect_timeout=200ms"));
+            let held = claim(mode);
+            granted(&backend, &held).await;
+            server.process().pause();
+            let start = Instant::now();
+            let renewed = backend.renew(std::slice::from_ref(&held)).await.remove(0).unwrap_err();
+            let released = backend.release(&held, Duration::ZERO).await.unwrap_err();
+            let took = start.elapsed();
+            server.process().resume();
+            assert_eq!(renewed.kind(), ErrorKind::Indeterminate);
+            assert_eq!(released.kind(), ErrorKind::Unavailable, "nothing was sent: {released}");
+            assert!(took < Duration::from_secs(3), "took {took:?}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The servers, with the table made by `init` and a user who has exactly the rights that the manual asks for.
+
+use leasehold_conformance::servers::{MariaDbServer, PostgresServer, ServerProcess};
+use leasehold_core::{
+    Attempt, Claim, FencingToken, LockBackend, LockName, Namespace, OwnerId, Result, StoreUrl,
+};
+use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlSslMode};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row};
+use std::ops::DerefMut;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) enum Server {
+    MariaDb(MariaDbServer),
+    Postgres(PostgresServer),
+}
+
+pub(crate) const MODES: [&str; 3] = ["lease", "for-update", "optimistic"];
+
+/// One of each, with the tables of every mode.
+pub(crate) async fn both() -> [Server; 2] {
+    let both = [Server::mariadb(&[]), Server::postgres(&[])];
+    for server in &both {
+        server.furnish().await;
+    }
+    both
+}
+
+impl Server {
+    pub(crate) fn mariadb(arguments: &[&str]) -> Self {
+        Self::MariaDb(MariaDbServer::start_with(arguments, &[]).unwrap())
+    }
+
+    pub(crate) fn postgres(arguments: &[&str]) -> Self {
+        Self::Postgres(PostgresServer::start_with(arguments, &[]).unwrap())
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        match self {
+            Self::MariaDb(server) => server.port(),
+            Self::Postgres(server) => server.port(),
+        }
+    }
+
+    pub(crate) fn process(&mut self) -> &mut ServerProcess {
+        match self {
+            Self::MariaDb(server) => server.deref_mut(),
+            Self::Postgres(server) => server.deref_mut(),
+        }
+    }
+
+    pub(crate) fn is_postgres(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+
+    /// As the user with few rights.
+    pub(crate) fn url(&self, query: &str) -> String {
+        self.url_at(self.port(), "locker:sesame", query)
+    }
+
+    pub(crate) fn url_at(&self, port: u16, login: &str, query: &str) -> String {
+        match self {
+            Self::MariaDb(_) => format!("mariadb://{login}@127.0.0.1:{port}/locks?{query}"),
+            Self::Postgres(_) => format!("postgres://{login}@127.0.0.1:{port}/postgres?{query}"),
+        }
+    }
+
+    pub(crate) fn administrator(&self, query: &str) -> Arc<dyn LockBackend> {
+        let login = if self.is_postgres() { "postgres" } else { "root" };
+        open(&self.url_at(self.port(), login, query)).unwrap()
+    }
+
+    pub(crate) fn backend(&self, query: &str) -> Arc<dyn LockBackend> {
+        open(&self.url(query)).unwrap()
+    }
+
+    /// The tables of every mode, and the rights.
+    pub(crate) async fn furnish(&self) {
+        for mode in ["lease", "for-update"] {
+            let backend = self.administrator(&format!("mode={mode}"));
+            backend.admin().unwrap().init().await.unwrap();
+            backend.close().await.unwrap();
+        }
+        match self {
+            Self::MariaDb(_) => {
+                self.run("CREATE USER locker@'127.0.0.1' IDENTIFIED BY 'sesame'").await;
+            }
+            Self::Postgres(_) => {
+                self.run("CREATE ROLE locker LOGIN PASSWORD 'sesame'").await;
+            }
+        }
+        for table in ["leasehold", "leasehold_held", "leasehold_held_rows"] {
+            match self {
+                Self::MariaDb(_) => {
+                    let grant =
+                        format!("GRANT SELECT, INSERT, UPDATE ON locks.{table} TO locker@'127.0.0.1'");
+                    self.run(&grant).await;
+                }
+                Self::Postgres(_) => {
+                    self.run(&format!("GRANT SELECT, INSERT, UPDATE ON {table} TO locker")).await;
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn mysql(&self) -> MySqlConnection {
+        let options = MySqlConnectOptions::new().host("127.0.0.1").port(self.port()).username("root");
+        let options = options.database("locks").ssl_mode(MySqlSslMode::Disabled);
+        options.disable_statement_logging().connect().await.unwrap()
+    }
+
+    pub(crate) async fn pg(&self) -> PgConnection {
+        let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(self.port());
+        let options = options.username("postgres").database("postgres").ssl_mode(PgSslMode::Disable);
+        options.disable_statement_logging().connect().await.unwrap()
+    }
+
+    /// Runs a statement as the administrator; how many rows it changed.
+    pub(crate) async fn run(&self, statement: &str) -> u64 {
+        let statement = AssertSqlSafe(statement.to_owned());
+        match self {
+            Self::MariaDb(_) => self.mysql().await.execute(statement).await.unwrap().rows_affected(),
+            Self::Postgres(_) => self.pg().await.execute(statement).await.unwrap().rows_affected(),
+        }
+    }
+
+    /// The number that a query answers.
+    pub(crate) async fn number(&self, query: &str) -> i64 {
+        let query = AssertSqlSafe(query.to_owned());
+        match self {
+            Self::MariaDb(_) => self.mysql().await.fetch_one(query).await.unwrap().get_unchecked(0),
+            Self::Postgres(_) => self.pg().await.fetch_one(query).await.unwrap().get(0),
+        }
+    }
+
+    /// Ends every connection of `locker`, as an administrator does.
+    pub(crate) async fn kill_connections(&self) {
+        match self {
+            Self::MariaDb(_) => {
+                self.run("KILL USER locker").await;
+            }
+            Self::Postgres(_) => {
+                self.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'locker'")
+                    .await;
+            }
+        }
+    }
+}
+
+pub(crate) fn open(url: &str) -> Result<Arc<dyn LockBackend>> {
+    leasehold_sql::open(&StoreUrl::parse(url)?, &Namespace::default())
+}
+
+pub(crate) fn claim(name: &str) -> Claim {
+    claim_for(name, Duration::from_secs(30))
+}
+
+pub(crate) fn claim_for(name: &str, ttl: Duration) -> Claim {
+    Claim::new(LockName::new(name).unwrap(), OwnerId::random().unwrap(), ttl, "{}".into())
+}
+
+/// The token of a grant; `None` if it was busy.
+pub(crate) async fn ask(backend: &Arc<dyn LockBackend>, claim: &Claim) -> Option<FencingToken> {
+    match backend.try_acquire(claim).await.unwrap() {
+        Attempt::Granted(grant) => Some(grant.token),
+        Attempt::Busy(_) => None,
+    }
+}
+
+/// As [`ask`], of a lock that must be had.
+pub(crate) async fn granted(backend: &Arc<dyn LockBackend>, claim: &Claim) -> FencingToken {
+    ask(backend, claim).await.expect("the lock is free")
+}

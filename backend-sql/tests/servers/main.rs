@@ -1,0 +1,20 @@
+//! MySQL's dialect and PostgreSQL's on real servers of their own: what the conformance suite does not know of.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test that unwraps fails, which is what it is for"
+)]
+
+mod faults;
+mod fenced;
+mod first_use;
+mod for_update;
+mod kit;
+mod pools;
+mod refusals;
+mod round_trips;
+mod time;
+mod waking;

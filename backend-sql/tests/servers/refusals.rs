@@ -1,0 +1,123 @@
+//! What is refused, and what `check` finds.
+
+use crate::kit::{Server, both, claim, open};
+use leasehold_core::{ErrorKind, LockBackend};
+use std::sync::Arc;
+
+async fn refusal(backend: &Arc<dyn LockBackend>) -> String {
+    let error = backend.try_acquire(&claim("a")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    error.to_string()
+}
+
+#[tokio::test]
+async fn a_table_that_would_merge_names_or_forget_rows_is_refused_with_the_difference() {
+    let [mariadb, postgres] = both().await;
+    let cases = [
+        (
+            &mariadb,
+            "engine",
+            "ALTER TABLE leasehold ENGINE = MyISAM",
+            "its engine is MyISAM and should be InnoDB",
+        ),
+        (
+            &mariadb,
+            "length",
+            "ALTER TABLE leasehold MODIFY name VARBINARY(64) NOT NULL",
+            "its column name is varbinary(64) not null and should be varbinary(640) not null",
+        ),
+        (
+            &mariadb,
+            "collation",
+            "ALTER TABLE leasehold MODIFY name VARCHAR(640) CHARACTER SET latin1 NOT NULL",
+            "its column name is varchar(640) latin1_swedish_ci not null and should be varbinary(640) not null",
+        ),
+        (
+            &mariadb,
+            "key",
+            "ALTER TABLE leasehold DROP PRIMARY KEY",
+            "its primary key is () and should be (name)",
+        ),
+        (&postgres, "unlogged", "ALTER TABLE leasehold SET UNLOGGED", "it is UNLOGGED"),
+        (
+            &postgres,
+            "type",
+            "ALTER TABLE leasehold ALTER token TYPE integer",
+            "its column token is integer not null and should be bigint not null",
+        ),
+        (&postgres, "column", "ALTER TABLE leasehold DROP holder", "it has no column holder"),
+    ];
+    for (server, what, change, expected) in cases {
+        server.run("DROP TABLE leasehold").await;
+        server.administrator("").admin().unwrap().init().await.unwrap();
+        server.run(change).await;
+        let said = refusal(&server.administrator("")).await;
+        assert!(said.contains(expected), "{what}: {said}");
+        let by_check = server.administrator("").admin().unwrap().check().await.unwrap_err();
+        assert!(by_check.to_string().contains(expected), "{what} in check: {by_check}");
+    }
+}
+
+#[tokio::test]
+async fn rights_that_are_missing_are_denied_and_not_called_an_outage() {
+    for server in both().await {
+        let revoke = match &server {
+            Server::MariaDb(_) => "REVOKE UPDATE ON locks.leasehold FROM locker@'127.0.0.1'",
+            Server::Postgres(_) => "REVOKE UPDATE ON leasehold FROM locker",
+        };
+        server.run(revoke).await;
+        let error = server.backend("").try_acquire(&claim("a")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        let url = server.url_at(server.port(), "locker:S3CR3T", "");
+        let error = open(&url).unwrap().try_acquire(&claim("a")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        assert!(!format!("{error:?}").contains("S3CR3T"));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_writes_is_unavailable_and_found_by_check() {
+    for server in both().await {
+        match &server {
+            Server::MariaDb(_) => server.run("SET GLOBAL read_only = 1").await,
+            // Even a role whose default it is may write if it asks to: a replica cannot. So the check alone is tried.
+            Server::Postgres(_) => continue,
+        };
+        let backend = server.backend("");
+        let error = backend.try_acquire(&claim("a")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        let findings = backend.admin().unwrap().check().await.unwrap();
+        assert!(findings.iter().any(|finding| finding.code == "W_READ_ONLY"), "{findings:?}");
+    }
+}
+
+#[tokio::test]
+async fn settings_that_forget_commits_are_found() {
+    let [mariadb, postgres] = both().await;
+    let codes = |findings: Vec<leasehold_core::Finding>| {
+        findings.into_iter().map(|finding| finding.code).collect::<Vec<_>>()
+    };
+    // Both run as tests do: fast, and forgetful if the machine were to fail.
+    assert_eq!(codes(mariadb.backend("").admin().unwrap().check().await.unwrap()), ["W_FLUSH"]);
+    assert_eq!(codes(postgres.backend("").admin().unwrap().check().await.unwrap()), ["W_FSYNC"]);
+    mariadb.run("SET GLOBAL innodb_flush_log_at_trx_commit = 1").await;
+    assert!(mariadb.backend("").admin().unwrap().check().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn commits_are_asked_to_be_durable_where_the_server_would_not() {
+    let server = Server::postgres(&["-c", "synchronous_commit=off"]);
+    server.furnish().await;
+    let backend = server.backend("mode=for-update");
+    let held = claim("a");
+    backend.try_acquire(&held).await.unwrap();
+    // The session that waits in its transaction is one of ours, and can be asked for its setting only by itself; that it
+    // survives a crash is what counts.
+    drop(backend);
+    let mut server = server;
+    let lease = server.backend("");
+    lease.try_acquire(&claim("kept")).await.unwrap();
+    server.process().kill();
+    server.process().restart(true).unwrap();
+    assert_eq!(server.number("SELECT count(*) FROM leasehold WHERE owner IS NOT NULL").await, 1);
+}

@@ -1,0 +1,81 @@
+//! How often a call crosses the network, counted on the way.
+
+use crate::kit::{MODES, Server, ask, both, claim, granted, open};
+use leasehold_conformance::proxy::Proxy;
+use leasehold_core::{Claim, LockBackend};
+use std::sync::Arc;
+use std::time::Duration;
+
+struct Counts {
+    acquire: u64,
+    refused: u64,
+    renew: u64,
+    renew_many: u64,
+    release: u64,
+}
+
+async fn count(server: &Server, mode: &str) -> Counts {
+    let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+    let backend =
+        open(&server.url_at(proxy.address().port(), "locker:sesame", &format!("mode={mode}"))).unwrap();
+    // Everything once, and more than once: connections are made and statements prepared.
+    for _ in 0..4 {
+        let warm = [claim(&format!("{mode} 1")), claim(&format!("{mode} 2"))];
+        for claim in &warm {
+            granted(&backend, claim).await;
+        }
+        backend.renew(&warm).await;
+        backend.renew(&warm[..1]).await;
+        for claim in &warm {
+            backend.release(claim, Duration::ZERO).await.unwrap();
+        }
+    }
+    let held: Vec<Claim> = [1, 2].map(|number| claim(&format!("{mode} {number}"))).into();
+    let acquire = trips(&proxy, async { granted(&backend, &held[0]).await }).await;
+    granted(&backend, &held[1]).await;
+    let other = server.backend(&format!("mode={mode}"));
+    let elsewhere = ["elsewhere", "elsewhere too"].map(|name| claim(&format!("{mode} {name}")));
+    for claim in &elsewhere {
+        granted(&other, claim).await;
+    }
+    ask(&backend, &claim(elsewhere[1].name().as_str())).await;
+    let refused = trips(&proxy, async { ask(&backend, &claim(elsewhere[0].name().as_str())).await }).await;
+    let renew = trips(&proxy, renew_all(&backend, &held[..1])).await;
+    let renew_many = trips(&proxy, renew_all(&backend, &held)).await;
+    let release = trips(&proxy, async { backend.release(&held[0], Duration::ZERO).await.unwrap() }).await;
+    Counts { acquire, refused, renew, renew_many, release }
+}
+
+async fn renew_all(backend: &Arc<dyn LockBackend>, claims: &[Claim]) {
+    for renewed in backend.renew(claims).await {
+        renewed.unwrap();
+    }
+}
+
+async fn trips<T>(proxy: &Proxy, call: impl Future<Output = T>) -> u64 {
+    let before = proxy.requests();
+    call.await;
+    proxy.requests() - before
+}
+
+#[tokio::test]
+async fn a_call_of_a_lease_is_one_round_trip_and_the_others_are_counted() {
+    for server in both().await {
+        for mode in MODES {
+            let counts = count(&server, mode).await;
+            let store = if server.is_postgres() { "postgres" } else { "mariadb" };
+            let Counts { acquire, refused, renew, renew_many, release } = counts;
+            println!(
+                "{store} {mode}: acquire {acquire}, refused {refused}, renew {renew}, two renewed {renew_many}, release {release}"
+            );
+            let expected = match mode {
+                "lease" => [1, 1, 1, 1, 1],
+                // Read, and change; a row that is held is only read.
+                "optimistic" => [2, 1, 1, 1, 1],
+                // Begin, lock, enter, beat; begin, lock, roll back; a beat each; roll back, leave.
+                _ => [4, 3, 1, 2, 2],
+            };
+            assert_eq!([acquire, refused, renew, renew_many, release], expected, "{store} {mode}");
+        }
+    }
+}

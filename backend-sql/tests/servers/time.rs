@@ -1,0 +1,70 @@
+//! Whose clock, in which time zone.
+
+use crate::kit::{Server, ask, both, claim, claim_for, granted};
+use std::time::Duration;
+
+#[tokio::test]
+async fn no_time_zone_of_a_session_shifts_a_lease() {
+    let mariadb = Server::mariadb(&["--init-connect=SET time_zone = '+02:00'", "--default-time-zone=-11:00"]);
+    let postgres = Server::postgres(&["-c", "timezone=Pacific/Kiritimati"]);
+    for server in [mariadb, postgres] {
+        server.furnish().await;
+        let (here, there) = (server.backend(""), server.backend(""));
+        let held = claim("a");
+        let before = micros_since_1970();
+        let token = granted(&here, &held).await.get();
+        assert!(token.abs_diff(before) < 60_000_000, "token {token}, and it is {before} since 1970");
+        assert!(ask(&there, &claim("a")).await.is_none(), "a fresh lease is over in another session");
+        let status = there.admin().unwrap().inspect(held.name()).await.unwrap().unwrap();
+        assert!(status.ends_in.is_some_and(|left| left > Duration::from_secs(20)), "{status:?}");
+        let row = server.number("SELECT ends_at FROM leasehold").await;
+        assert!(u64::try_from(row).unwrap().abs_diff(before + 30_000_000) < 60_000_000, "ends at {row}");
+    }
+}
+
+/// A statement that waited for the row looks at the clock when it has it, not when it began.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_time_is_not_that_of_before_the_wait() {
+    let wait = Duration::from_millis(1_000);
+    for server in both().await {
+        let backend = server.backend("timeout=10s");
+        let held = claim_for("a", Duration::from_secs(5));
+        granted(&backend, &held).await;
+        backend.release(&held, Duration::ZERO).await.unwrap();
+        let again = claim_for("a", Duration::from_secs(5));
+        let (lock, unlock) = ("SELECT name FROM leasehold FOR UPDATE", "COMMIT");
+        let waited = tokio::spawn({
+            let (backend, again) = (backend.clone(), again.clone());
+            async move { granted(&backend, &again).await }
+        });
+        // In either order the row is locked for a while by a third party, or the grant came first and nothing is shown.
+        match &server {
+            Server::MariaDb(_) => hold(server.mysql().await, lock, unlock, wait).await,
+            Server::Postgres(_) => hold(server.pg().await, lock, unlock, wait).await,
+        }
+        waited.await.unwrap();
+        let status = backend.admin().unwrap().inspect(again.name()).await.unwrap().unwrap();
+        let left = status.ends_in.unwrap();
+        assert!(left <= Duration::from_secs(5), "{left:?} are left of 5 s");
+    }
+}
+
+async fn hold<C: sqlx::Connection>(
+    mut connection: C,
+    lock: &'static str,
+    unlock: &'static str,
+    time: Duration,
+) where
+    for<'c> &'c mut C: sqlx::Executor<'c>,
+{
+    use sqlx::Executor;
+    (&mut connection).execute(sqlx::AssertSqlSafe("BEGIN".to_owned())).await.map(drop).unwrap();
+    (&mut connection).execute(sqlx::AssertSqlSafe(lock.to_owned())).await.map(drop).unwrap();
+    tokio::time::sleep(time).await;
+    (&mut connection).execute(sqlx::AssertSqlSafe(unlock.to_owned())).await.map(drop).unwrap();
+}
+
+fn micros_since_1970() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    u64::try_from(now.as_micros()).unwrap()
+}

@@ -1,0 +1,157 @@
+use leasehold_core::{Endpoint, Error, ErrorKind, Query, Result};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use zookeeper_client::{Client, Connector, Error as Answer, TlsOptions};
+
+/// How to encrypt.
+///
+/// The client library takes the provider of cryptography that the process has, and brings one of its own beside ours: with
+/// two, there is no default, and rustls panics when asked for it. So where the application has chosen none, ring is made
+/// the default of the process, before the first connection by TLS.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    authority: Option<PathBuf>,
+    identity: Option<Identity>,
+}
+
+/// Who we are to the servers.
+#[derive(Debug)]
+struct Identity {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Tls {
+    /// Reads the parameters of a URL, and once the files that they name, so that a mistake is found when the store is
+    /// opened. They are read again for every session: certificates are renewed under running processes.
+    pub(crate) fn from_query(servers: &[Endpoint], query: &mut Query) -> Result<Self> {
+        for server in servers {
+            ServerName::try_from(server.host.as_str()).map_err(|_| {
+                let problem = format_args!("{:?} is no name that a certificate can have", server.host);
+                Error::invalid("store URL", problem, "write a DNS name or an address")
+            })?;
+        }
+        let identity = match (query.take("tls_cert"), query.take("tls_key")) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => {
+                Some(Identity { certificate: certificate.into(), key: key.into() })
+            }
+            (Some(_), None) => return Err(missing("tls_key", "tls_cert")),
+            (None, Some(_)) => return Err(missing("tls_cert", "tls_key")),
+        };
+        let tls = Self { authority: query.take("tls_ca").map(PathBuf::from), identity };
+        tls.options()?;
+        Ok(tls)
+    }
+
+    /// True if the servers can know us by a certificate.
+    pub(crate) fn has_identity(&self) -> bool {
+        self.identity.is_some()
+    }
+
+    /// A session over TLS.
+    pub(crate) async fn connect(
+        &self,
+        connector: Connector,
+        servers: &str,
+    ) -> Result<std::result::Result<Client, Answer>> {
+        Ok(connector.with_tls(self.options()?).secure_connect(servers).await)
+    }
+
+    /// Why TLS is not agreed on with this server, if that is what fails. The library keeps it to itself.
+    pub(crate) async fn refusal(&self, host: &str, stream: TcpStream) -> Option<Error> {
+        let server = ServerName::try_from(host.to_owned()).ok()?;
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let builder = builder.with_safe_default_protocol_versions().ok()?;
+        let config = builder.with_root_certificates(self.roots().ok()?).with_no_client_auth();
+        let refused = TlsConnector::from(Arc::new(config)).connect(server, stream).await.err()?;
+        let why = refused.get_ref().and_then(|within| within.downcast_ref::<rustls::Error>())?;
+        let (message, help) = match why {
+            rustls::Error::InvalidCertificate(why) => (
+                format!("the server's certificate is not trusted: {why}"),
+                "name the authority that signed it: tls_ca=/path/to/ca.pem",
+            ),
+            rustls::Error::InvalidMessage(_) => {
+                ("what answers there does not speak TLS".to_owned(), "for a port without TLS, write zk://")
+            }
+            _ => return None,
+        };
+        Some(Error::new(ErrorKind::Misconfigured, message).with_help(help))
+    }
+
+    fn options(&self) -> Result<TlsOptions> {
+        if CryptoProvider::get_default().is_none() {
+            // Somebody else's being quicker is as good.
+            let _ = ring::default_provider().install_default();
+        }
+        let authorities = match &self.authority {
+            Some(file) => read("tls_ca", file)?,
+            None => system_authorities()?.to_owned(),
+        };
+        let unusable = |error: Answer| {
+            Error::new(ErrorKind::Invalid, "TLS cannot be set up with these files").with_source(error)
+        };
+        let options = TlsOptions::new().with_pem_ca(&authorities).map_err(unusable)?;
+        match &self.identity {
+            None => Ok(options),
+            Some(identity) => {
+                let certificate = read("tls_cert", &identity.certificate)?;
+                options.with_pem_identity(&certificate, &read("tls_key", &identity.key)?).map_err(unusable)
+            }
+        }
+    }
+
+    fn roots(&self) -> Result<RootCertStore> {
+        let mut roots = RootCertStore::empty();
+        let pem = match &self.authority {
+            Some(file) => read("tls_ca", file)?,
+            None => system_authorities()?.to_owned(),
+        };
+        roots.add_parsable_certificates(CertificateDer::pem_slice_iter(pem.as_bytes()).flatten());
+        Ok(roots)
+    }
+}
+
+/// The authorities that this host trusts, in the form that the library reads. Found once in a process: it may take as long
+/// as reading a few hundred files.
+fn system_authorities() -> Result<&'static str> {
+    static AUTHORITIES: OnceLock<String> = OnceLock::new();
+    let found = AUTHORITIES.get_or_init(|| {
+        let certificates = rustls_native_certs::load_native_certs().certs;
+        // One that cannot be read would make the library refuse them all.
+        let usable = certificates.into_iter().filter(|one| RootCertStore::empty().add(one.clone()).is_ok());
+        let blocks: Vec<pem::Pem> = usable.map(|one| pem::Pem::new("CERTIFICATE", one.to_vec())).collect();
+        pem::encode_many(&blocks)
+    });
+    if found.is_empty() {
+        let message = "this host has no list of certificate authorities to trust";
+        let help = "install ca-certificates, or name the servers' authority: tls_ca=/path/to/ca.pem";
+        return Err(Error::new(ErrorKind::Misconfigured, message).with_help(help));
+    }
+    Ok(found)
+}
+
+fn read(field: &'static str, file: &Path) -> Result<String> {
+    let unreadable = |problem: &dyn Display| {
+        let problem = format_args!("{}: {problem}", file.display());
+        Error::invalid(field, problem, "name a readable file in PEM form")
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| unreadable(&error))?;
+    if text.contains("-----BEGIN ") {
+        Ok(text)
+    } else {
+        Err(unreadable(&"there is nothing in PEM form in it"))
+    }
+}
+
+fn missing(key: &'static str, other: &str) -> Error {
+    Error::invalid(key, format_args!("{other} is given without it"), "give both, or none")
+}

@@ -1,0 +1,26 @@
+//! TLS, in builds that have it.
+
+#[cfg(not(feature = "tls"))]
+mod absent;
+#[cfg(feature = "tls")]
+mod client;
+
+#[cfg(not(feature = "tls"))]
+pub(crate) use absent::Tls;
+#[cfg(feature = "tls")]
+pub(crate) use client::Tls;
+
+use leasehold_core::{Error, Query, Result};
+
+/// The parameters of a URL that say how to encrypt.
+const PARAMETERS: [&str; 3] = ["tls_ca", "tls_cert", "tls_key"];
+
+/// Parameters of TLS on a connection without it would be a false sense of security.
+pub(crate) fn refuse(query: &mut Query) -> Result<()> {
+    for key in PARAMETERS {
+        if query.take(key).is_some() {
+            return Err(Error::invalid(key, "zk:// is not encrypted", "write zk+tls://, or leave it out"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,176 @@
+//! Who may do what, and that nobody learns a password.
+
+use crate::kit::*;
+use leasehold_conformance::proxy::Traffic;
+use leasehold_core::{ErrorKind, LockAdmin, LockBackend, Renewal};
+use zookeeper_client::{Acls, CreateMode, Error};
+
+fn url_with(server: &leasehold_conformance::servers::ZooKeeperServer, login: &str) -> String {
+    format!("zk://{login}@{}", server.address())
+}
+
+#[tokio::test]
+async fn the_nodes_of_a_user_are_closed_to_everybody_else() {
+    let server = server();
+    let backend = backend(&url_with(&server, "app:canary"));
+    hold(&backend, &claim("job")).await;
+    let mine = Look::with_user(&server, Some("app:canary")).await;
+    let node = mine.only_node("job").await;
+
+    for user in [None, Some("app:other"), Some("other:canary")] {
+        let look = Look::with_user(&server, user).await.0;
+        let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        assert_eq!(look.get_data(&node).await.unwrap_err(), Error::NoAuth);
+        assert_eq!(look.set_data(&node, b"x", None).await.unwrap_err(), Error::NoAuth);
+        assert_eq!(look.delete(&node, None).await.unwrap_err(), Error::NoAuth);
+        assert_eq!(look.list_children(BASE).await.unwrap_err(), Error::NoAuth);
+        assert_eq!(look.create(&format!("{BASE}/job/x"), b"", &options).await.unwrap_err(), Error::NoAuth);
+        assert_eq!(look.delete(&format!("{BASE}/job"), None).await.unwrap_err(), Error::NoAuth);
+    }
+}
+
+#[tokio::test]
+async fn another_user_is_denied_and_leaves_nothing() {
+    let server = server();
+    let ours = backend(&url_with(&server, "app:canary"));
+    let first = claim("job");
+    hold(&ours, &first).await;
+
+    let other = backend(&url_with(&server, "other:secret"));
+    for lock in ["job", "new"] {
+        let error = answered(other.try_acquire(&claim(lock))).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        assert!(error.help().is_some());
+    }
+    assert_eq!(other.inspect(first.name()).await.unwrap_err().kind(), ErrorKind::Denied);
+    assert_eq!(other.force_release(first.name(), None).await.unwrap_err().kind(), ErrorKind::Denied);
+
+    let look = Look::with_user(&server, Some("app:canary")).await;
+    look.only_node("job").await;
+    assert_eq!(look.children(BASE).await, ["job"]);
+}
+
+/// The right to stand in line without the right to see it: the node must not stay.
+#[tokio::test]
+async fn whoever_may_stand_but_not_look_is_denied_and_leaves_nothing() {
+    let server = server();
+    let look = Look::at(&server).await;
+    look.make(BASE, CreateMode::Persistent).await;
+    let path = format!("{BASE}/job");
+    look.make(&path, CreateMode::Persistent).await;
+    let create_only =
+        zookeeper_client::Acl::new(zookeeper_client::Permission::CREATE, zookeeper_client::AuthId::anyone());
+    let all = zookeeper_client::Acl::new(
+        zookeeper_client::Permission::ALL,
+        zookeeper_client::AuthId::new("digest", &digest_of_admin(&server).await),
+    );
+    look.0.set_acl(&path, &[create_only, all], None).await.unwrap();
+
+    let backend = backend(&server.url());
+    let claim = claim("job");
+    let error = answered(backend.try_acquire(&claim)).await.unwrap_err();
+    // It cannot be taken back either, and that is said: it ends with the session.
+    assert!(matches!(error.kind(), ErrorKind::Denied), "{error}");
+    backend.close().await.unwrap();
+    let admin = Look::with_user(&server, Some("admin:admin")).await;
+    assert_eq!(admin.line("job").await, [""; 0]);
+}
+
+/// How the server writes this user down.
+async fn digest_of_admin(server: &leasehold_conformance::servers::ZooKeeperServer) -> String {
+    let admin = Look::with_user(server, Some("admin:admin")).await.0;
+    admin.create("/whoami", b"", &CreateMode::Ephemeral.with_acls(Acls::creator_all())).await.unwrap();
+    admin.get_acl("/whoami").await.unwrap().0[0].id().to_owned()
+}
+
+#[tokio::test]
+async fn who_we_are_is_said_again_after_a_reconnect() {
+    let server = server();
+    let proxy = proxy_to(&server).await;
+    let backend = backend(&format!("zk://app:canary@{}?session_timeout=3s", proxy.address()));
+    let first = claim("job");
+    hold(&backend, &first).await;
+
+    for _ in 0..3 {
+        proxy.set(Traffic::BlackHole);
+        proxy.cut();
+        proxy.set(Traffic::Pass);
+        eventually(async || matches!(renew(&backend, &first).await, Ok(Renewal::Renewed)).then_some(()))
+            .await;
+        let next = claim("next");
+        hold(&backend, &next).await;
+        release(&backend, &next).await;
+    }
+    release(&backend, &first).await;
+}
+
+#[tokio::test]
+async fn without_a_user_nodes_can_be_taken_and_freed_by_anyone_and_overwritten_by_nobody() {
+    let server = server();
+    let backend = backend(&server.url());
+    hold(&backend, &claim("job")).await;
+    let look = Look::at(&server).await;
+    let node = look.only_node("job").await;
+    assert_eq!(look.0.set_data(&node, b"x", None).await.unwrap_err(), Error::NoAuth);
+    for path in [&node, BASE] {
+        let error = look.0.set_acl(path, &Acls::anyone_all(), None).await.unwrap_err();
+        assert_eq!(error, Error::NoAuth);
+    }
+    look.delete(&node).await;
+}
+
+#[tokio::test]
+async fn no_password_and_no_owner_is_in_any_text() {
+    let server = server();
+    let backend = backend(&url_with(&server, "app:canary"));
+    let claim = claim("job");
+    hold(&backend, &claim).await;
+    let other = self::backend(&url_with(&server, "other:canary"));
+    let error = answered(other.try_acquire(&claim)).await.unwrap_err();
+    let error_of_outage = {
+        let port = leasehold_conformance::servers::free_port().unwrap();
+        let dead = self::backend(&format!("zk://app:canary@127.0.0.1:{port}?connect_timeout=100ms"));
+        answered(dead.try_acquire(&claim)).await.unwrap_err()
+    };
+    let checked = backend.check().await.unwrap();
+    let texts = format!("{backend:?} {error:?} {error} {error_of_outage:?} {checked:?}");
+    assert!(!texts.contains("canary"), "{texts}");
+    assert!(!texts.contains(&claim.owner().to_hex()), "{texts}");
+}
+
+/// A server that knows one user, by SASL.
+fn server_with_users(files: &tempfile::TempDir) -> leasehold_conformance::servers::ZooKeeperServer {
+    let users = files.path().join("jaas.conf");
+    let module = "org.apache.zookeeper.server.auth.DigestLoginModule required";
+    std::fs::write(&users, format!("Server {{ {module} user_app=\"canary\"; }};")).unwrap();
+    let users = format!("-Djava.security.auth.login.config={}", users.display());
+    let provider = "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
+    leasehold_conformance::servers::ZooKeeperServer::start_with(&[&users, provider]).unwrap()
+}
+
+#[tokio::test]
+async fn a_user_that_the_servers_know_owns_its_nodes() {
+    let files = tempfile::tempdir().unwrap();
+    let server = server_with_users(&files);
+    let backend = backend(&format!("{}/?login=sasl", url_with(&server, "app:canary")));
+    let claim = claim("job");
+    hold(&backend, &claim).await;
+    assert_eq!(backend.renew(std::slice::from_ref(&claim)).await[0].as_ref().unwrap(), &Renewal::Renewed);
+
+    let stranger = Look::with_user(&server, Some("app:canary")).await.0;
+    assert_eq!(stranger.list_children("/leasehold/job").await.unwrap_err(), Error::NoAuth);
+    let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+    assert_eq!(stranger.create("/leasehold/job/x", b"", &options).await.unwrap_err(), Error::NoAuth);
+}
+
+#[tokio::test]
+async fn a_user_that_the_servers_do_not_know_is_denied() {
+    let files = tempfile::tempdir().unwrap();
+    let server = server_with_users(&files);
+    for login in ["app:wrong", "other:wrong"] {
+        let backend = backend(&format!("{}/?login=sasl&connect_timeout=2s", url_with(&server, login)));
+        let error = answered(backend.try_acquire(&claim("job"))).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error:?}");
+        assert!(!format!("{error:?}").contains("wrong"));
+    }
+}

@@ -1,0 +1,27 @@
+//! What is refused before anything is sent.
+
+use crate::kit::*;
+use leasehold_core::{Claim, ErrorKind, LockBackend, OwnerId};
+
+#[tokio::test]
+async fn a_description_of_nearly_a_megabyte_is_refused_and_costs_no_connection() {
+    let server = server();
+    let backend = backend(&server.url());
+    let holder = claim("other");
+    hold(&backend, &holder).await;
+    let large = Claim::new(name("job"), OwnerId::random().unwrap(), TTL, "x".repeat(65 * 1024).into());
+
+    let error = backend.try_acquire(&large).await.unwrap_err();
+
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(error.to_string(), "invalid holder: 66560 bytes, limit 65536");
+    assert_eq!(renew(&backend, &holder).await.unwrap(), leasehold_core::Renewal::Renewed);
+    assert_eq!(Look::at(&server).await.children(BASE).await, ["other"]);
+}
+
+#[tokio::test]
+async fn a_bad_url_is_refused_before_any_connection() {
+    for url in ["zk://", "zk://h:0", "zk://h?sessiontimeout=4s", "zk://h/zookeeper"] {
+        assert_eq!(open(url).unwrap_err().kind(), ErrorKind::Invalid, "{url}");
+    }
+}

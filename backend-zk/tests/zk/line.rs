@@ -1,0 +1,164 @@
+//! The line under everything that others do to it.
+
+use crate::kit::*;
+use futures_util::future::join_all;
+use leasehold_core::{LockBackend, LossCause, Renewal};
+use zookeeper_client::{Acls, CreateMode};
+
+#[tokio::test]
+async fn a_waiter_in_front_that_dies_grants_nothing() {
+    let server = server();
+    let (one, dying, other) = (backend(&server.url()), backend(&server.url()), backend(&server.url()));
+    let (holder, front, back) = (claim("job"), claim("job"), claim("job"));
+    hold(&one, &holder).await;
+    busy(&dying, &front).await;
+    busy(&other, &back).await;
+
+    dying.close().await.unwrap();
+    changed(&other, &back).await;
+
+    busy(&other, &back).await;
+    assert_eq!(renew(&one, &holder).await.unwrap(), Renewal::Renewed);
+}
+
+#[tokio::test]
+async fn a_directory_that_is_deleted_under_its_waiters_is_made_again() {
+    let server = server();
+    let look = Look::at(&server).await;
+    let (one, other) = (backend(&server.url()), backend(&server.url()));
+    let (holder, waiter) = (claim("job"), claim("job"));
+    let first = hold(&one, &holder).await;
+    busy(&other, &waiter).await;
+
+    look.wipe(&format!("{BASE}/job")).await;
+
+    changed(&other, &waiter).await;
+    assert!(hold(&other, &waiter).await > first);
+    eventually(async || {
+        (renew(&one, &holder).await.unwrap() == Renewal::Lost(LossCause::Taken)).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_waiter_whose_own_node_is_deleted_stands_at_the_back_again() {
+    let server = server();
+    let look = Look::at(&server).await;
+    let backend = backend(&server.url());
+    let line: Vec<_> = (0..3).map(|_| claim("job")).collect();
+    hold(&backend, &line[0]).await;
+    busy(&backend, &line[1]).await;
+    let node = look.line("job").await.into_iter().find(|node| node.ends_with("1")).unwrap();
+    busy(&backend, &line[2]).await;
+
+    look.delete(&format!("{BASE}/job/{node}")).await;
+    release(&backend, &line[0]).await;
+
+    // Both are told: one that its turn has come, the other to look where it stands.
+    changed(&backend, &line[2]).await;
+    hold(&backend, &line[2]).await;
+    changed(&backend, &line[1]).await;
+    busy(&backend, &line[1]).await;
+    release(&backend, &line[2]).await;
+    changed(&backend, &line[1]).await;
+    hold(&backend, &line[1]).await;
+}
+
+#[tokio::test]
+async fn children_of_others_are_passed_over_and_never_deleted() {
+    let server = server();
+    let look = Look::at(&server).await;
+    look.make(BASE, CreateMode::Persistent).await;
+    look.make(&format!("{BASE}/job"), CreateMode::Persistent).await;
+    let foreign = ["leases", "lock-abc", "x", "_c_01234567-89ab-cdef-0123-456789abcdef-__WRIT__0000000000"];
+    for child in foreign {
+        look.make(&format!("{BASE}/job/{child}"), CreateMode::Persistent).await;
+    }
+    let (backend, claim) = (backend(&server.url()), claim("job"));
+
+    hold(&backend, &claim).await;
+    release(&backend, &claim).await;
+
+    let mut foreign = foreign.map(str::to_owned).to_vec();
+    foreign.sort();
+    assert_eq!(look.line("job").await, foreign);
+}
+
+#[tokio::test]
+async fn contenders_of_other_programs_are_respected() {
+    let server = server();
+    let look = Look::at(&server).await;
+    look.make(BASE, CreateMode::Persistent).await;
+    look.make(&format!("{BASE}/job"), CreateMode::Persistent).await;
+    for form in ["_c_01234567-89ab-cdef-0123-456789abcdef-lock-", "lock-", "0123456789abcdef__lock__"] {
+        let (backend, claim) = (backend(&server.url()), claim("job"));
+        let path = format!("{BASE}/job/{form}");
+        let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+        let (_, sequence) = look.0.create(&path, b"10.0.0.7", &options).await.unwrap();
+        busy(&backend, &claim).await;
+        look.delete(&format!("{path}{sequence}")).await;
+        changed(&backend, &claim).await;
+        hold(&backend, &claim).await;
+        release(&backend, &claim).await;
+    }
+}
+
+#[tokio::test]
+async fn a_list_of_more_than_a_megabyte_is_read() {
+    let server = server();
+    let look = Look::at(&server).await;
+    look.make(BASE, CreateMode::Persistent).await;
+    look.make(&format!("{BASE}/job"), CreateMode::Persistent).await;
+    let filler = "x".repeat(240);
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    for some in (0..5000).collect::<Vec<u32>>().chunks(500) {
+        let paths: Vec<_> = some.iter().map(|number| format!("{BASE}/job/{filler}{number}")).collect();
+        for made in join_all(paths.iter().map(|path| look.0.create(path, b"", &options))).await {
+            made.unwrap();
+        }
+    }
+    let (backend, claim) = (backend(&server.url()), claim("job"));
+    hold(&backend, &claim).await;
+    assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Renewed);
+}
+
+#[tokio::test]
+async fn many_waiters_are_served_in_their_order_and_one_is_told_at_a_time() {
+    const WAITERS: usize = 60;
+    let server = server();
+    let backends = [backend(&server.url()), backend(&server.url())];
+    let line: Vec<_> = (0..WAITERS).map(|_| claim("job")).collect();
+    let of = |place: usize| &*backends[place % 2];
+    hold(of(0), &line[0]).await;
+    for (place, waiter) in line.iter().enumerate().skip(1) {
+        busy(of(place), waiter).await;
+    }
+    let mut last = None;
+    for place in 0..WAITERS {
+        let token = hold(of(place), &line[place]).await;
+        assert!(Some(token) > last);
+        last = Some(token);
+        if place + 1 < WAITERS {
+            let before = server.counter("zk_sum_node_deleted_watch_count").unwrap();
+            release(of(place), &line[place]).await;
+            changed(of(place + 1), &line[place + 1]).await;
+            let fired = server.counter("zk_sum_node_deleted_watch_count").unwrap() - before;
+            // The next in line's, and the holder's own.
+            assert!(fired <= 2, "{fired} watches at place {place}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn attempts_that_do_not_wait_leave_no_watch_behind() {
+    let server = server();
+    let (one, other) = (backend(&server.url()), backend(&server.url()));
+    hold(&one, &claim("job")).await;
+    for _ in 0..50 {
+        let attempt = claim("job");
+        busy(&other, &attempt).await;
+        other.release(&attempt, std::time::Duration::ZERO).await.unwrap();
+    }
+    // The holder's own, for as long as it holds.
+    eventually(async || (server.counter("zk_watch_count").unwrap() <= 1).then_some(())).await;
+}

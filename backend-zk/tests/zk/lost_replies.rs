@@ -1,0 +1,177 @@
+//! Requests that were applied and whose replies were lost: found again, never doubled, and never taken for a refusal.
+
+use crate::kit::*;
+use leasehold_conformance::proxy::{Proxy, Traffic};
+use leasehold_conformance::servers::{ZooKeeperServer, free_port};
+use leasehold_core::{
+    Attempt, Claim, DistributedLockExt, ErrorKind, LockAdmin, LockBackend, LockClient, Release, Renewal,
+};
+use leasehold_zk::ZooKeeperBackend;
+use std::sync::Arc;
+use std::time::Duration;
+use zookeeper_client::CreateMode;
+
+/// A backend that has its session, behind a proxy, and the directory of the lock `job`, so that the next request is the one
+/// that makes a node.
+async fn behind_proxy(server: &ZooKeeperServer) -> (Proxy, Arc<ZooKeeperBackend>) {
+    warm_up(server).await;
+    let proxy = proxy_to(server).await;
+    // Less than the session, so that silence is noticed before the end of the session is.
+    let backend = backend(&format!("{}&timeout=700ms", url_of(&proxy)));
+    backend.init().await.unwrap();
+    Look::at(server).await.make(&format!("{BASE}/job"), CreateMode::Persistent).await;
+    (proxy, backend)
+}
+
+/// Loses the replies that were held back, and lets everything pass from now on.
+fn lose_replies(proxy: &Proxy) {
+    proxy.cut();
+    proxy.set(Traffic::Pass);
+}
+
+#[tokio::test]
+async fn a_lost_create_is_found_and_not_doubled() {
+    let server = server();
+    let look = Look::at(&server).await;
+    let (proxy, backend) = behind_proxy(&server).await;
+    let (claim, next) = (claim("job"), claim("job"));
+
+    proxy.set(Traffic::HoldReplies);
+    let error = answered(backend.try_acquire(&claim)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
+    let made = look.only_node("job").await;
+    lose_replies(&proxy);
+
+    // As soon as there is a connection again, it is worth asking again.
+    changed(&backend, &claim).await;
+    let token = hold(&backend, &claim).await;
+    assert_eq!(look.only_node("job").await, made);
+    // No second one was made and taken back: the next in line has the next number.
+
+    busy(&backend, &next).await;
+    assert!(look.line("job").await.iter().any(|node| node.ends_with("0000000001")));
+    release(&backend, &next).await;
+    let (_, stat) = look.0.get_data(&made).await.unwrap();
+    assert_eq!(token.get(), stat.czxid.unsigned_abs());
+    assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Renewed);
+    assert_eq!(release(&backend, &claim).await, Release::Released);
+    assert_eq!(look.line("job").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_create_that_breaks_with_its_connection_is_found_within_the_same_attempt() {
+    let server = server();
+    let look = Look::at(&server).await;
+    let (proxy, backend) = behind_proxy(&server).await;
+    let claim = claim("job");
+
+    proxy.set(Traffic::HoldReplies);
+    let attempt = async { backend.try_acquire(&claim).await };
+    let meanwhile = async {
+        eventually(async || (!look.line("job").await.is_empty()).then_some(())).await;
+        lose_replies(&proxy);
+    };
+    let (attempt, ()) = answered(async { tokio::join!(attempt, meanwhile) }).await;
+
+    assert!(matches!(attempt.unwrap(), Attempt::Granted(_)));
+    look.only_node("job").await;
+    release(&backend, &claim).await;
+    assert_eq!(look.line("job").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_lost_create_can_be_taken_back_without_being_found_first() {
+    let server = server();
+    let look = Look::at(&server).await;
+    let (proxy, backend) = behind_proxy(&server).await;
+    let claim = claim("job");
+
+    proxy.set(Traffic::HoldReplies);
+    answered(backend.try_acquire(&claim)).await.unwrap_err();
+    look.only_node("job").await;
+    lose_replies(&proxy);
+
+    let released = eventually(async || backend.release(&claim, Duration::ZERO).await.ok()).await;
+    assert_eq!(released, Release::Released, "it was first in line");
+    assert_eq!(look.line("job").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_create_that_never_arrived_is_made_again() {
+    let server = server();
+    let look = Look::at(&server).await;
+    let (proxy, backend) = behind_proxy(&server).await;
+    let claim = claim("job");
+
+    proxy.set(Traffic::BlackHole);
+    let error = answered(backend.try_acquire(&claim)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
+    lose_replies(&proxy);
+
+    changed(&backend, &claim).await;
+    hold(&backend, &claim).await;
+    look.only_node("job").await;
+}
+
+#[tokio::test]
+async fn a_lost_delete_is_recognised_as_done() {
+    let server = server();
+    let look = Look::at(&server).await;
+    let (proxy, backend) = behind_proxy(&server).await;
+    let claim = claim("job");
+    hold(&backend, &claim).await;
+
+    proxy.set(Traffic::HoldReplies);
+    let error = answered(backend.release(&claim, Duration::ZERO)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
+    assert_eq!(look.line("job").await, [""; 0], "the request was applied");
+    lose_replies(&proxy);
+
+    let again = eventually(async || backend.release(&claim, Duration::ZERO).await.ok()).await;
+    assert_eq!(again, Release::NotHeld);
+}
+
+#[tokio::test]
+async fn a_user_whose_release_was_answered_late_hears_that_it_was_released() {
+    let server = server();
+    let (proxy, backend) = behind_proxy(&server).await;
+    let client = LockClient::new(backend);
+    let guard = client.acquire("job").await.unwrap();
+
+    proxy.set(Traffic::HoldReplies);
+    let look = Look::at(&server).await;
+    let meanwhile = async {
+        eventually(async || look.line("job").await.is_empty().then_some(())).await;
+        lose_replies(&proxy);
+    };
+    let (released, ()) = answered(async { tokio::join!(guard.release(), meanwhile) }).await;
+    released.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_that_was_never_reached_is_unavailable_and_not_unknown() {
+    let port = free_port().unwrap();
+    let backend = backend(&format!("zk://127.0.0.1:{port}?connect_timeout=1s"));
+    let error = answered(backend.try_acquire(&claim("job"))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("Connection refused"), "{error}");
+    let error = answered(backend.release(&claim("job"), Duration::ZERO)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn a_silent_store_is_left_in_time() {
+    let server = server();
+    let proxy = proxy_to(&server).await;
+    proxy.set(Traffic::BlackHole);
+    let url = format!("zk://{}?connect_timeout=500ms", proxy.address());
+    let backend = backend(&url);
+    let start = std::time::Instant::now();
+    // All at once: none of them waits for the others' attempts.
+    let claims: Vec<Claim> = (0..10).map(|_| claim("job")).collect();
+    let attempts = claims.iter().map(|claim| backend.try_acquire(claim));
+    for attempt in answered(futures_util::future::join_all(attempts)).await {
+        assert_eq!(attempt.unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+}

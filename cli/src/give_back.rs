@@ -1,0 +1,57 @@
+//! Giving a lock back, at the end of `run` and of `hold`.
+
+use crate::report::Console;
+use crate::store::Store;
+use leasehold::{DistributedLock, Error, ErrorKind, LockGuard, Loss};
+use std::time::Duration;
+
+/// The longest time that is spent on a store which may give no answer, when nobody waits for it any more.
+pub(crate) const PARTING: Duration = Duration::from_millis(500);
+
+/// What the store said when the lock was given back.
+#[derive(Debug)]
+pub(crate) enum Released {
+    Confirmed,
+    Lost(Loss),
+    Unconfirmed(Error),
+}
+
+/// Gives the lock back.
+///
+/// In a `hurry` it is not waited for: the command was stopped, most likely because the store does not answer.
+pub(crate) async fn give_back(store: &Store, guard: LockGuard, hurry: bool, console: Console) -> Released {
+    let name = guard.name().clone();
+    let patience = if hurry { PARTING } else { Duration::MAX };
+    let released = match tokio::time::timeout(patience, guard.release()).await {
+        Ok(Ok(())) => {
+            console.detail(format_args!("released {name:?}"));
+            return Released::Confirmed;
+        }
+        Ok(Err(error)) => match error.loss() {
+            Some(loss) => Released::Lost(loss.clone()),
+            None => Released::Unconfirmed(error),
+        },
+        Err(_) => Released::Unconfirmed(Error::new(ErrorKind::Indeterminate, "the store did not answer")),
+    };
+    // What is left in the store, of a lock that was lost too, is taken back in the background: a moment for that costs
+    // nobody anything.
+    let _ = tokio::time::timeout(PARTING, store.locks.close()).await;
+    released
+}
+
+impl Released {
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        match self {
+            Self::Lost(loss) => Some(loss.clone()),
+            Self::Confirmed | Self::Unconfirmed(_) => None,
+        }
+    }
+
+    /// Says that it was not confirmed, if it was not.
+    pub(crate) fn warn(&self, name: &impl std::fmt::Debug, console: Console) {
+        if let Self::Unconfirmed(error) = self {
+            let message = format!("the release of {name:?} was not confirmed: {error}");
+            console.warn(message, Some("it is free when its lease ends at the latest"));
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What the administrator of a database does while locks are held: mostly with good reasons, never with a warning.
+
+use crate::subject::Cannot;
+use async_trait::async_trait;
+use std::any::Any;
+use std::fmt;
+use std::time::Duration;
+
+type Done = Result<(), Cannot>;
+
+/// The administrator of a store whose clients have sessions: connections with settings, transactions and an end.
+///
+/// A hook that is not there skips the cases that need it, as those of [`Store`](crate::Store) do.
+#[async_trait]
+pub trait Administrator: fmt::Debug + Send + Sync + 'static {
+    /// The store's address for a client that may have so many connections for its statements.
+    fn address_with(&self, connections: usize) -> Result<String, Cannot> {
+        let _ = connections;
+        Err(Cannot::new("the number of a client's connections cannot be chosen"))
+    }
+
+    /// Ends the connections of all clients; the clients themselves live on.
+    async fn kill_connections(&self) -> Done {
+        Err(Cannot::new("connections cannot be ended one by one"))
+    }
+
+    /// How many connections the clients have.
+    async fn connections(&self) -> Result<usize, Cannot> {
+        Err(Cannot::new("the store does not count its connections"))
+    }
+
+    /// How many transactions the clients have open.
+    async fn open_transactions(&self) -> Result<usize, Cannot> {
+        Err(Cannot::new("the store does not count its transactions"))
+    }
+
+    /// Opens connections until the store takes no more, and keeps them until the answer is dropped.
+    async fn take_all_connections(&self) -> Result<Box<dyn Any + Send>, Cannot> {
+        Err(Cannot::new("the store takes any number of connections"))
+    }
+
+    /// Sets the time zone of sessions that begin from now on and do not choose their own: `+02:00`.
+    async fn set_time_zone(&self, offset: &str) -> Done {
+        let _ = offset;
+        Err(Cannot::new("sessions have no time zone"))
+    }
+
+    /// Sets the isolation level of sessions that begin from now on and do not choose their own: `SERIALIZABLE`.
+    async fn set_isolation(&self, level: &str) -> Done {
+        let _ = level;
+        Err(Cannot::new("sessions have no isolation level"))
+    }
+
+    /// Ends transactions in which nothing has been asked for this long, in sessions that begin from now on and do not
+    /// choose their own; and whole sessions, where the store knows no other way.
+    async fn end_idle_transactions(&self, after: Duration) -> Done {
+        let _ = after;
+        Err(Cannot::new("the store ends nothing that is idle"))
+    }
+
+    /// Lets the store change nothing any more, or change things again. What is under way is finished or ended.
+    async fn set_read_only(&self, read_only: bool) -> Done {
+        let _ = read_only;
+        Err(Cannot::new("the store cannot be made read-only"))
+    }
+
+    /// Sets the store's wall clock this far ahead of the true time, or behind it, while it runs. The first step, which should be none, may
+    /// be a new start with nothing.
+    async fn step_clock(&self, seconds: i64) -> Done {
+        let _ = seconds;
+        Err(Cannot::new("the clock of the store cannot be set"))
+    }
+
+    /// Leaves no room for what the store wants to write; or makes room again, and starts the store anew if it died of it.
+    async fn fill_disk(&self, full: bool) -> Done {
+        let _ = full;
+        Err(Cannot::new("the store's disk cannot be filled"))
+    }
+}

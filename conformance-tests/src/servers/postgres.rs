@@ -1,0 +1,168 @@
+use super::template::{copy_of, run};
+use super::{Launch, ServerProcess, StartError, free_port};
+use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::ops::{Deref, DerefMut};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// A `postgres` of its own, ready in about thirty milliseconds. Its administrator is `postgres`, without a password;
+/// the database is `postgres` too.
+#[derive(Debug)]
+pub struct PostgresServer {
+    process: ServerProcess,
+    port: u16,
+}
+
+/// Why no PostgreSQL can be started here, or `None` if one can.
+pub fn postgres_server_missing() -> Option<String> {
+    binary("postgres").is_none().then(|| "postgres is not installed (Debian package postgresql)".to_owned())
+}
+
+impl PostgresServer {
+    /// Starts one that has on disk what it has committed, as far as a crash of the process goes.
+    ///
+    /// # Errors
+    ///
+    /// If it is not installed or does not start.
+    pub fn start() -> Result<Self, StartError> {
+        Self::start_with(&[], &[])
+    }
+
+    /// Starts one with more arguments, such as `["-c", "max_connections=10"]`, and with this environment.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_with(arguments: &[&str], environment: &[(String, String)]) -> Result<Self, StartError> {
+        let missing = || StartError::new(postgres_server_missing().unwrap_or_default());
+        let launch = PostgresLaunch {
+            postgres: binary("postgres").ok_or_else(missing)?,
+            initdb: binary("initdb").ok_or_else(missing)?,
+            port: free_port()?,
+            arguments: arguments.iter().map(ToString::to_string).collect(),
+            environment: environment.to_vec(),
+        };
+        let port = launch.port;
+        Ok(Self { process: ServerProcess::start(launch)?, port })
+    }
+
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl Deref for PostgresServer {
+    type Target = ServerProcess;
+
+    fn deref(&self) -> &ServerProcess {
+        &self.process
+    }
+}
+
+impl DerefMut for PostgresServer {
+    fn deref_mut(&mut self) -> &mut ServerProcess {
+        &mut self.process
+    }
+}
+
+struct PostgresLaunch {
+    postgres: PathBuf,
+    initdb: PathBuf,
+    port: u16,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+}
+
+impl Launch for PostgresLaunch {
+    fn prepare(&self, data: &Path) -> Result<(), StartError> {
+        // The server runs as another user, and must be able to get to its own directory in here.
+        std::fs::set_permissions(data, std::fs::Permissions::from_mode(0o711))
+            .map_err(|error| StartError::new(format!("cannot open its directory: {error}")))?;
+        let version = run(Command::new(&self.postgres).arg("--version"))?.stdout;
+        let version = String::from_utf8_lossy(&version);
+        let version = version.split_whitespace().nth(2).unwrap_or("unknown");
+        copy_of(&format!("postgres-small-{version}"), data, |template| {
+            let data = template.join("db");
+            if rustix::process::getuid().is_root() {
+                run(Command::new("install").args(["-d", "-m", "700", "-o", "postgres"]).arg(&data))?;
+                std::fs::set_permissions(template, std::fs::Permissions::from_mode(0o711))
+                    .map_err(|error| StartError::new(error.to_string()))?;
+            }
+            let mut initdb = not_as_root(&self.initdb);
+            initdb.args([
+                "-A",
+                "trust",
+                "-U",
+                "postgres",
+                "-N",
+                "-E",
+                "UTF8",
+                "--locale=C",
+                "--wal-segsize=1",
+            ]);
+            initdb.arg("-D").arg(&data);
+            run(initdb.current_dir("/")).map(drop)
+        })
+    }
+
+    fn command(&self, data: &Path) -> Command {
+        let mut command = not_as_root(Path::new("env"));
+        // For the server alone: what a preloaded library makes for whoever changes the user is not the server's.
+        command
+            .args(self.environment.iter().map(|(key, value)| format!("{key}={value}")))
+            .arg(&self.postgres);
+        // -F: no fsync. What was committed has been given to the kernel, which survives the process.
+        command.arg("-D").arg(data.join("db")).args(["-p", &self.port.to_string(), "-h", "127.0.0.1", "-F"]);
+        command.args(["-c", "unix_socket_directories=", "-c", "shared_buffers=16MB"]);
+        command.args(&self.arguments).current_dir("/");
+        command
+    }
+
+    /// True if it lets somebody in; while it starts, it answers with an error.
+    fn is_ready(&self) -> bool {
+        greeting(self.port).is_ok_and(|first| first == b'R')
+    }
+}
+
+/// The first byte of the answer to a start-up message.
+fn greeting(port: u16) -> std::io::Result<u8> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    let parameters = b"\0\x03\0\0user\0postgres\0database\0postgres\0\0";
+    let length = u32::try_from(parameters.len() + 4).unwrap_or_default();
+    stream.write_all(&length.to_be_bytes())?;
+    stream.write_all(parameters)?;
+    let mut first = [0];
+    stream.read_exact(&mut first)?;
+    // A polite end; else the server's log is full of complaints.
+    let _ = stream.write_all(b"X\0\0\0\x04");
+    Ok(first[0])
+}
+
+/// PostgreSQL refuses to be root. The parent-death signal is asked for here as well, because a change of user clears
+/// the one that was set before (`prctl(2)`).
+fn not_as_root(program: &Path) -> Command {
+    if !rustix::process::getuid().is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--pdeathsig=KILL"]);
+    command.arg(program);
+    command
+}
+
+/// Debian keeps the programs of each version in a directory of their own; the newest will do.
+fn binary(name: &str) -> Option<PathBuf> {
+    super::on_path(name).or_else(|| {
+        let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?.flatten();
+        let number =
+            |path: &Path| path.file_name().and_then(OsStr::to_str).and_then(|name| name.parse().ok());
+        let version = versions.map(|entry| entry.path()).max_by_key(|path| number(path).unwrap_or(0_u32))?;
+        Some(version.join("bin").join(name)).filter(|file| file.is_file())
+    })
+}

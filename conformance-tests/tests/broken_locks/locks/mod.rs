@@ -1,0 +1,4 @@
+//! Broken locks by store. Those over Redis, the oldest, are one folder up.
+
+pub(crate) mod sql;
+pub(crate) mod zookeeper;

@@ -1,0 +1,91 @@
+//! A small lock over ZooKeeper, and what people get wrong in it.
+
+mod recipe;
+mod server;
+mod session;
+
+pub(crate) use server::start;
+
+use crate::subject::Address;
+use async_trait::async_trait;
+use leasehold_core::{
+    Attempt, Claim, CrashBound, DistributedLock, Fairness, HoldKind, LockAdmin, LockBackend, LockClient,
+    Outcome, OwnerId, Promises, Release, Renewal, Result, Semantics, WakeUp,
+};
+use recipe::Recipe;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What it does wrong.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Mistake {
+    Nothing,
+    /// #31: the lock is one ephemeral node, and everybody watches it.
+    OneNodeThatAllWatch,
+    /// #32: waiters stand in a queue, and everybody watches all of it.
+    AllWatchTheQueue,
+    /// #33: the queue is sorted by the whole name of a place, which begins with something random.
+    SortedByName,
+    /// #35: nothing in the name of a place says whose it is, so a place whose reply was lost is not found again.
+    NoOwnerInTheName,
+    /// #36: places are persistent nodes, and outlive whoever stood there.
+    PersistentNodes,
+    /// #37: only the server's word *expired* is a loss, and it comes when the connection is back.
+    WaitsForExpired,
+    /// #39: whoever is woken holds the lock, whatever has become of its own place meanwhile.
+    TrustsTheWatch,
+}
+
+/// A lock with this mistake, and with the core's guard and keeper.
+pub(crate) fn lock(mistake: Mistake, address: &Address) -> Arc<dyn DistributedLock> {
+    Arc::new(LockClient::new(Arc::new(ByRecipe(Recipe::new(mistake, address)))))
+}
+
+struct ByRecipe(Recipe);
+
+#[async_trait]
+impl LockBackend for ByRecipe {
+    fn semantics(&self) -> Semantics {
+        let mut semantics = Semantics::lease("zookeeper", "plain", Promises::new(|_| Outcome::MayBreak));
+        semantics.hold = HoldKind::Session;
+        semantics.crash_bound = CrashBound::Session;
+        semantics.fairness = Fairness::Fifo;
+        semantics.wake_up = WakeUp::Push { fallback: Duration::from_secs(2) };
+        semantics
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        self.0.try_acquire(claim).await
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        leasehold_core::renew_each(claims, |claim| self.0.renew(claim)).await
+    }
+
+    async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
+        self.0.release(claim).await
+    }
+
+    async fn changed(&self, claim: &Claim) {
+        self.0.changed(claim).await;
+    }
+
+    async fn suspects(&self) -> Vec<OwnerId> {
+        std::future::pending().await
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        None
+    }
+
+    async fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ByRecipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ByRecipe")
+    }
+}

@@ -1,0 +1,48 @@
+//! Our locks beside those of other libraries, on the same servers and names: each excludes the other, wakes the other,
+//! and takes over from the other when it dies.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
+
+mod peer;
+mod zookeeper;
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use peer::Library;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(2);
+    let each = |library: Library| {
+        trial(&format!("{library:?}::excludes_and_wakes_both_ways"), vec![library], move || {
+            zookeeper::excludes_and_wakes_both_ways(library);
+        })
+    };
+    let trials = vec![
+        each(Library::Curator),
+        each(Library::Kazoo),
+        trial(
+            "all_of_them_count_together",
+            vec![Library::Curator, Library::Kazoo],
+            zookeeper::count_together,
+        ),
+    ];
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// A test that needs these libraries: without them it fails, or says that it has not run if that was asked for.
+fn trial(name: &str, libraries: Vec<Library>, test: impl FnOnce() + Send + 'static) -> Trial {
+    Trial::ignorable_test(name, move || {
+        let missing = libraries.iter().find_map(|library| library.missing());
+        match missing.map(str::to_owned).or_else(leasehold_conformance::servers::zookeeper_server_missing) {
+            None => {
+                test();
+                Ok(Completion::Completed)
+            }
+            Some(reason) if std::env::var_os("LEASEHOLD_SKIP_MISSING").is_some() => {
+                Ok(Completion::ignored_with(format!("NOT RUN: {reason}")))
+            }
+            Some(reason) => Err(Failed::from(format!("{reason}; scripts/test installs it"))),
+        }
+    })
+}

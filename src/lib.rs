@@ -58,8 +58,9 @@
 //! | SQLite | `sqlite:/var/lib/shop/locks.db` | `sqlite` | processes of one host |
 //! | memory | `memory:`, `memory:NAME` | none | tasks of one process |
 //!
-//! `full` is all of them but `zookeeper-tls`, which links a second provider of cryptography, written in C. A store of your own is a [scheme more](Registry). There is no default feature: an application
-//! names what it runs. Everything needs a Tokio runtime with time enabled.
+//! `full` is all of them but `zookeeper-tls`, which links a second provider of cryptography, written in C. A store of
+//! your own is a [scheme more](Registry). There is no default feature: an application names what it runs. Everything
+//! needs a Tokio runtime with I/O and time enabled.
 //!
 //! # Where to go
 //!

@@ -154,6 +154,13 @@ impl Grant {
         self.tokens = tokens.max(1);
         self
     }
+
+    /// Says from when its lease is counted.
+    #[must_use]
+    pub(crate) fn counted_from(mut self, since: Moment) -> Self {
+        self.since = Some(since);
+        self
+    }
 }
 
 /// What is known of a lock that somebody else holds.

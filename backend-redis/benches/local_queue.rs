@@ -38,7 +38,9 @@ fn main() {
     }
     let server = RedisServer::start().unwrap();
     let redis = |grants| client(redis_backend(&server.url()), grants);
-    println!("{TASKS} tasks of one process, one name: hand-overs/s, median of 3; every token larger than the last");
+    println!(
+        "{TASKS} tasks of one process, one name: hand-overs/s, median of 3; every token larger than the last"
+    );
     for grants in GRANTS {
         let memory = (0..3).map(|_| in_one_process(client(Arc::new(MemoryBackend::new()), grants)));
         let memory = median(memory.collect());
@@ -209,8 +211,9 @@ fn memory_of_a_waiter(locks: LockClient) -> f64 {
 
 /// Bytes of this process in memory.
 fn resident() -> f64 {
-    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
-    pages.split(' ').nth(1).unwrap().parse::<f64>().unwrap() * rustix::param::page_size() as f64
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

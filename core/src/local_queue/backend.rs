@@ -66,7 +66,29 @@ impl TakingTurns {
     async fn give_back(&self, claim: &Claim, asked: &Claim) {
         let answer = self.backend.release(asked, Duration::ZERO).await;
         let now = self.clock.now();
-        self.line(claim.name(), |line| line.released(claim.owner(), asked, now, &answer));
+        self.line(claim.name(), |line| line.released(claim.owner(), asked, &answer, now));
+    }
+
+    /// Enters what the store said of the questions among these, and answers for all.
+    fn renewed(
+        &self,
+        claims: &[Claim],
+        standings: &[Standing],
+        answers: Vec<Result<Renewal>>,
+    ) -> Vec<Result<Renewal>> {
+        let (now, mut answers, mut suspects) = (self.clock.now(), answers.into_iter(), Vec::new());
+        let answer = |(claim, standing): (&Claim, &Standing)| match standing {
+            Standing::Known(renewal) => Ok(*renewal),
+            Standing::Ask(asked) => {
+                let answer = answers.next().unwrap_or_else(|| Err(unanswered()));
+                let renewed = |line: &mut Line| line.renewed(claim.owner(), asked, &answer, now);
+                suspects.extend(self.line(claim.name(), renewed));
+                answer
+            }
+        };
+        let answers = claims.iter().zip(standings).map(answer).collect();
+        self.suspect(suspects);
+        answers
     }
 
     fn suspect(&self, owners: Vec<OwnerId>) {
@@ -95,59 +117,44 @@ impl LockBackend for TakingTurns {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        let sent_at = self.clock.now();
-        let asked = match self.line(claim.name(), |line| line.next(claim, sent_at, &self.rules)) {
-            Next::Answer(attempt) => return Ok(attempt),
-            Next::Ask(asked) => asked,
-        };
-        let answer = self.backend.try_acquire(&asked).await;
         let now = self.clock.now();
-        let heard =
-            self.line(claim.name(), |line| line.heard(claim, &asked, sent_at, now, answer, &self.rules));
+        let asked = match self.line(claim.name(), |line| line.next(claim, now, &self.rules)) {
+            Next::Answer(attempt) => return Ok(attempt),
+            Next::Ask(question) => question,
+        };
+        let answer = self.backend.try_acquire(&asked.claim).await;
+        let now = self.clock.now();
+        let heard = self.line(claim.name(), |line| line.heard(claim, &asked, answer, now, &self.rules));
         if let Some(attempt) = heard? {
             return Ok(attempt);
         }
-        self.give_back(claim, &asked).await;
+        self.give_back(claim, &asked.claim).await;
         Ok(Attempt::Busy(Busy::new().with_place_in_queue()))
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let standing = |claim: &Claim| self.line(claim.name(), |line| line.standing(claim));
-        let standings: Vec<Standing> = claims.iter().map(standing).collect();
-        let asked: Vec<Claim> = standings.iter().filter_map(Standing::asked).cloned().collect();
-        let sent_at = self.clock.now();
-        let mut answers = match asked.is_empty() {
-            true => Vec::new(),
-            false => self.backend.renew(&asked).await,
-        }
-        .into_iter();
         let now = self.clock.now();
-        let mut suspects = Vec::new();
-        let answer = |(claim, standing): (&Claim, Standing)| match standing {
-            Standing::Known(renewal) => Ok(renewal),
-            Standing::Ask(asked, first) => {
-                let answer = answers.next().unwrap_or_else(|| Err(unanswered()));
-                if let Some(first) = first {
-                    let renewed = |line: &mut Line| line.renewed(claim, &asked, first, sent_at, now, &answer);
-                    suspects.extend(self.line(claim.name(), renewed));
-                }
-                answer
-            }
-        };
-        let answers = claims.iter().zip(standings).map(answer).collect();
-        self.suspect(suspects);
-        answers
+        let standing = |claim: &Claim| self.line(claim.name(), |line| line.standing(claim, now));
+        let standings: Vec<Standing> = claims.iter().map(standing).collect();
+        let asked = standings.iter().filter_map(Standing::question);
+        let asked: Vec<Claim> = asked.map(|question| question.claim.clone()).collect();
+        let answers = if asked.is_empty() { Vec::new() } else { self.backend.renew(&asked).await };
+        self.renewed(claims, &standings, answers)
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         let now = self.clock.now();
-        let asked = match self.line(claim.name(), |line| line.leave(claim, linger, now)) {
+        let (way, left) = self.line(claim.name(), |line| line.leave(claim, linger, now));
+        for left in &left {
+            self.give_back(claim, left).await;
+        }
+        let asked = match way {
             Way::Done(release) => return Ok(release),
             Way::Release(asked) => asked,
         };
         let answer = self.backend.release(&asked, linger).await;
         let now = self.clock.now();
-        self.line(claim.name(), |line| line.released(claim.owner(), &asked, now, &answer));
+        self.line(claim.name(), |line| line.released(claim.owner(), &asked, &answer, now));
         answer
     }
 

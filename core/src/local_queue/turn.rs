@@ -58,6 +58,10 @@ impl Turn {
         self.first
     }
 
+    pub(super) fn since(&self) -> Moment {
+        self.since
+    }
+
     /// What its holder is told.
     pub(super) fn grant(&self) -> Grant {
         Grant::new(self.token).with_lease(self.lease).counted_from(self.since)

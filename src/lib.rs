@@ -76,7 +76,7 @@ mod registry;
 pub use config::{Config, ConfigEntry, ConfigSource, ConfigSources};
 pub use leasehold_core::{
     AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken, Health, HolderInfo,
-    Lease, LockGuard, LockName, Loss, LossCause, Result, Wait, parse_duration,
+    Lease, LocalQueue, LockGuard, LockName, Loss, LossCause, Result, Wait, parse_duration,
 };
 pub use registry::Registry;
 
@@ -102,8 +102,8 @@ pub mod backend {
 /// observer, its drift allowance.
 pub mod client {
     pub use leasehold_core::{
-        Clock, Drift, Event, LockClient, LockClientBuilder, Moment, Observer, RuntimeClock, Sleep,
-        SystemClock, TracingObserver,
+        Clock, Drift, Event, LocalQueue, LockClient, LockClientBuilder, Moment, Observer, RuntimeClock,
+        Sleep, SystemClock, TracingObserver,
     };
 }
 

@@ -6,6 +6,8 @@
 mod acquiring;
 mod leaving;
 mod renewing;
+#[cfg(test)]
+mod tests;
 
 use super::LocalQueue;
 use super::turn::Turn;

@@ -99,12 +99,13 @@ async fn a_store_that_reserves_no_tokens_is_asked_for_each_of_them() {
     let store = Scripted::new();
     let client = client_of(Arc::clone(&store) as Arc<dyn LockBackend>, 1, Arc::default());
     let (mut holder, others) = turn(&client, 3).await;
-    let asked = store.acquires.calls();
+    let (asked, start) = (store.acquires.calls(), Instant::now());
     for waiting in others {
         holder.release().await.unwrap();
         holder = guard(waiting).await;
     }
     assert_eq!(store.acquires.calls(), asked + 3);
+    assert_eq!(start.elapsed(), Duration::ZERO, "the next asks as soon as it is free");
 }
 
 #[tokio::test(start_paused = true)]
@@ -173,10 +174,11 @@ async fn who_was_given_the_hold_is_renewed_as_everybody_is() {
 async fn who_wants_another_lease_begins_a_turn_of_its_own() {
     let store = Scripted::new();
     let client = client(&store);
-    let (holder, _) = turn(&client, 0).await;
+    let (holder, mut others) = turn(&client, 1).await;
     let asked = store.acquires.calls();
     let longer = waiting_with(&client, options().with_ttl(TTL * 2)).await;
     holder.release().await.unwrap();
+    guard(others.remove(0)).await.release().await.unwrap();
     let longer = guard(longer).await;
     assert_eq!(store.acquires.calls(), asked + 1);
     assert!(longer.remaining() > TTL);
@@ -186,10 +188,11 @@ async fn who_wants_another_lease_begins_a_turn_of_its_own() {
 async fn what_the_store_shows_is_true_of_whoever_holds() {
     let store = Scripted::new();
     let client = client(&store);
-    let (holder, _) = turn(&client, 0).await;
+    let (holder, mut others) = turn(&client, 1).await;
     let other = HolderInfo::default().with_doing("the other job");
     let other = waiting_with(&client, options().with_holder(&other)).await;
     holder.release().await.unwrap();
+    guard(others.remove(0)).await.release().await.unwrap();
     let _holder = guard(other).await;
     let status = store.admin().unwrap().inspect(&lock_name("job")).await.unwrap().unwrap();
     assert_eq!(status.holder.doing, "the other job");

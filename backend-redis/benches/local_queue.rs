@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 
 const TASKS: u64 = 64;
 const PROCESSES: u64 = 4;
-const GRANTS: [u32; 5] = [0, 1, 16, 64, 256];
+const GRANTS: [u32; 6] = [0, 1, 16, 32, 64, 256];
 const ROUNDS: usize = 9;
 const WARM_UP: Duration = Duration::from_millis(300);
 const WINDOW: Duration = Duration::from_millis(1000);
@@ -33,8 +33,10 @@ const NAME: &str = "bench/local";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    if arguments.get(1).is_some_and(|word| word == "worker") {
-        return worker(&arguments[2..]);
+    match arguments.get(1).map(String::as_str) {
+        Some("worker") => return worker(&arguments[2..]),
+        Some("waiters") => return waiters(&arguments[2..]),
+        _ => {}
     }
     let server = RedisServer::start().unwrap();
     let redis = |grants| client(redis_backend(&server.url()), grants);
@@ -51,20 +53,25 @@ fn main() {
     for grants in GRANTS {
         in_processes(&server.url(), grants);
     }
+    println!("memory of a waiter, its task and timer included:");
+    for grants in [0, 64] {
+        println!("local_queue={grants:<4} {:>6} bytes", memory_of_a_waiter(&server.url(), grants));
+    }
+    println!("server and this process on a core each: {}", if pin(&server) { "yes" } else { "no" });
     println!("acquire + release, uncontended, with the queue ÷ without; medians of {ROUNDS} windows each");
     for tasks in [1, TASKS] {
         let windows = |grants| uncontended(redis(grants), tasks);
         let (mut with, mut without) = (Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            without.push(windows(0));
-            with.push(windows(256));
+        for round in 0..ROUNDS {
+            // First the one, then the other: who comes second finds a warmer machine.
+            let (first, second) = if round % 2 == 0 { (0, 64) } else { (64, 0) };
+            for grants in [first, second] {
+                let windows_of = if grants == 0 { &mut without } else { &mut with };
+                windows_of.push(windows(grants));
+            }
         }
         let (with, without) = (median(with), median(without));
         println!("{tasks:>3} tasks: {with:>7.0} ÷ {without:>7.0} pairs/s = {:.3}", with / without);
-    }
-    println!("memory of a waiter, its task and timer included:");
-    for grants in [0, 256] {
-        println!("local_queue={grants:<4} {:>6.0} bytes", memory_of_a_waiter(redis(grants)));
     }
 }
 
@@ -189,8 +196,18 @@ fn uncontended(locks: LockClient, tasks: u64) -> f64 {
     })
 }
 
-fn memory_of_a_waiter(locks: LockClient) -> f64 {
+/// In a process of its own: what others have freed would hide it.
+fn memory_of_a_waiter(url: &str, grants: u32) -> String {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["waiters", url, &grants.to_string()])
+        .output()
+        .unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn waiters(arguments: &[String]) {
     const WAITERS: u64 = 5000;
+    let locks = client(redis_backend(&arguments[0]), arguments[1].parse().unwrap());
     runtime().block_on(async {
         let name = LockName::new("bench/memory").unwrap();
         let guard = locks.acquire(name.clone()).await.unwrap();
@@ -201,12 +218,11 @@ fn memory_of_a_waiter(locks: LockClient) -> f64 {
             waiters.spawn(async move { drop(locks.acquire(name).await) });
         }
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let after = resident();
+        println!("{:.0}", (resident() - before) / WAITERS as f64);
         waiters.shutdown().await;
         guard.release().await.unwrap();
         locks.close().await.unwrap();
-        (after - before) / WAITERS as f64
-    })
+    });
 }
 
 /// Bytes of this process in memory.
@@ -219,4 +235,16 @@ fn resident() -> f64 {
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
+}
+
+/// Gives the server the first core and this process the second: where the scheduler puts them decides more about a
+/// round trip than any code does. False if that cannot be had here.
+fn pin(server: &RedisServer) -> bool {
+    let info = server.command(&["INFO", "server"]).unwrap();
+    let server_id = info.lines().find_map(|line| line.strip_prefix("process_id:")).unwrap().trim().to_owned();
+    let set = |core: &str, process: &str| {
+        let command = Command::new("taskset").args(["-apc", core, process]).output();
+        command.is_ok_and(|output| output.status.success())
+    };
+    set("0", &server_id) && set("1", &std::process::id().to_string())
 }

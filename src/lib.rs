@@ -44,6 +44,7 @@
 //! saves work, and the work must be safe to be done twice.
 //!
 //! Locks here are not re-entrant. On ZooKeeper and Redis they are fair; on the other stores waiters get them in no order.
+//! Where many tasks of one process want one name, they can [take turns](Config::local_queue) without asking the store.
 //!
 //! # Which store, which feature
 //!

@@ -44,9 +44,9 @@ fn main() {
         "{TASKS} tasks of one process, one name: hand-overs/s, median of 3; every token larger than the last"
     );
     for grants in GRANTS {
-        let memory = (0..3).map(|_| in_one_process(client(Arc::new(MemoryBackend::new()), grants)));
+        let memory = (0..3).map(|_| in_one_process(&client(Arc::new(MemoryBackend::new()), grants)));
         let memory = median(memory.collect());
-        let on_redis = median((0..3).map(|_| in_one_process(redis(grants))).collect());
+        let on_redis = median((0..3).map(|_| in_one_process(&redis(grants))).collect());
         println!("local_queue={grants:<4} memory {memory:>8.0}   redis {on_redis:>8.0}");
     }
     println!("{PROCESSES} processes of {} tasks, one name on Redis", TASKS / PROCESSES);
@@ -60,7 +60,7 @@ fn main() {
     println!("server and this process on a core each: {}", if pin(&server) { "yes" } else { "no" });
     println!("acquire + release, uncontended, with the queue ÷ without; medians of {ROUNDS} windows each");
     for tasks in [1, TASKS] {
-        let windows = |grants| uncontended(redis(grants), tasks);
+        let windows = |grants| uncontended(&redis(grants), tasks);
         let (mut with, mut without) = (Vec::new(), Vec::new());
         for round in 0..ROUNDS {
             // First the one, then the other: who comes second finds a warmer machine.
@@ -95,7 +95,7 @@ fn client(backend: Arc<dyn LockBackend>, grants: u32) -> LockClient {
 }
 
 /// Hand-overs a second.
-fn in_one_process(locks: LockClient) -> f64 {
+fn in_one_process(locks: &LockClient) -> f64 {
     runtime().block_on(async {
         let start = Instant::now() + WARM_UP;
         let mut tasks = JoinSet::new();
@@ -176,7 +176,7 @@ fn worker(arguments: &[String]) {
 }
 
 /// Pairs a second, each task with a name of its own.
-fn uncontended(locks: LockClient, tasks: u64) -> f64 {
+fn uncontended(locks: &LockClient, tasks: u64) -> f64 {
     runtime().block_on(async {
         let start = Instant::now() + WARM_UP;
         let mut running = JoinSet::new();

@@ -56,6 +56,7 @@ use store::Store;
 /// url = "rediss://locker@redis.int:6380/0"
 /// password_file = "/run/secrets/redis"  # or password_env = "REDIS_PW"
 /// ttl = "10s"                           # whatever [defaults] may have
+/// local_queue = 64                      # tasks of one process take turns, as a parameter of the URL too
 /// timeout = "1s"                        # anything else is a parameter of the URL
 /// tls = { ca = "/etc/ssl/int-ca.pem" }  # tls_ca
 ///

@@ -79,7 +79,9 @@
 //! find out by asking, every half second at the latest. [`check`](leasehold_core::LockAdmin::check) names each right that is
 //! missing. `+select` for a database other than 0; `+config|get` lets `check` see the settings; without `+scan` there is no list,
 //! without `+type` a worse message if a key holds foreign data. Everybody who may run these commands on these keys can
-//! break these locks: give users of different trust prefixes of their own.
+//! break these locks: give users of different trust prefixes of their own. A message on the channel is believed only if it
+//! names a waiter and its present place, which stand in the keys of the lock alone; so one who may publish, and not read
+//! these keys, can forge none.
 
 mod contention;
 mod keys;

@@ -76,5 +76,6 @@ if waiting and not held and not record then
   end
   waiting = first ~= nil
 end
+leave()
 grant(owner, ttl, description, token, now, waiting)
 return token

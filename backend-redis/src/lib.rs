@@ -21,6 +21,9 @@
 //! lock until the first is told by its next renewal. The tokens go on growing even then, so a resource that checks them is
 //! safe. [`check`](leasehold_core::LockAdmin::check) looks for settings that make it forget.
 //!
+//! Every change is a script, also where the server can compare and delete by itself (`DELEX` of Redis 8.4, `DELIFEQ` of
+//! Valkey 9): a release ends two keys and hands the lock over in one step, and such a command ends one.
+//!
 //! # URLs
 //!
 //! `redis://[user:password@]host[:port][/database]`; `rediss://` with TLS (feature `tls`); `valkey://` and `valkeys://`
@@ -73,9 +76,12 @@
 //! ```
 //!
 //! `&leasehold:*`, `+publish` and `+subscribe` let waiters hear at once that the lock is theirs; without one of them they
-//! find out by asking, every half second at the latest. `+select` for a database other than 0; `+config|get` lets `check` see the settings; without `+scan` there is no list,
+//! find out by asking, every half second at the latest. [`check`](leasehold_core::LockAdmin::check) names each right that is
+//! missing. `+select` for a database other than 0; `+config|get` lets `check` see the settings; without `+scan` there is no list,
 //! without `+type` a worse message if a key holds foreign data. Everybody who may run these commands on these keys can
-//! break these locks: give users of different trust prefixes of their own.
+//! break these locks: give users of different trust prefixes of their own. A message on the channel is believed only if it
+//! names a waiter and its present place, which stand in the keys of the lock alone; so one who may publish, and not read
+//! these keys, can forge none.
 
 mod contention;
 mod keys;

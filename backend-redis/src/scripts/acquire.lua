@@ -36,6 +36,15 @@ if mine then
   end
 end
 
+-- A place in the queue of one who is granted the lock in passing: the mark of the queue was lost, or the queue itself. It
+-- would be handed the lock once more when it is gone. Who never waited has not named the keys.
+local function leave()
+  if queue then
+    redis.pcall('ZREM', queue, owner)
+    redis.pcall('HDEL', entries, owner)
+  end
+end
+
 -- From here on the lock key is set, unless somebody else holds it: what ends without a grant gives it up, and a command
 -- that may fail is asked so that it does not end the script.
 local taken = mine or not held
@@ -66,6 +75,7 @@ if taken then
     local record = owner .. ' ' .. now .. ' ' .. now .. ' ' .. description
     local earlier = redis.pcall('SET', holder, record, 'NX', 'GET', 'PX', ttl)
     if not earlier then
+      leave()
       return reply
     end
     if type(earlier) == 'table' then
@@ -74,6 +84,7 @@ if taken then
     end
     if string.sub(earlier, 1, 32) == owner then
       redis.call('SET', holder, record, 'PX', ttl)
+      leave()
       return reply
     end
   end

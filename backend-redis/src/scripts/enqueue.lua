@@ -77,6 +77,7 @@ if waiting and not held and not record then
   end
   waiting = first ~= nil
 end
+leave()
 local tokens = in_a_row(token, now, wanted)
 grant(owner, ttl, description, token, tokens, now, waiting)
 return told(token, tokens)

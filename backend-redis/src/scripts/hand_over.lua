@@ -63,7 +63,7 @@ local function take_first(token, now, asking)
   for _ = 1, 64 do
     local head = redis.pcall('ZPOPMIN', queue)
     if head.err then
-      return nil, head
+      return nil, redis.error_reply(head.err .. " 'zpopmin'")
     end
     local who, place = head[1], head[2]
     if not who then

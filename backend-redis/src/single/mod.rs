@@ -4,6 +4,7 @@ mod admin;
 mod check;
 mod holding;
 mod renewal;
+mod rights;
 mod semantics;
 
 use crate::contention::Contention;

@@ -13,6 +13,7 @@ mod connecting;
 mod fake;
 mod faults;
 mod handover;
+mod hostile;
 mod interop;
 mod kit;
 mod older_protocol;

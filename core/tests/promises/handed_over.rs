@@ -13,8 +13,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The interval at which a waiter asks though it was not told anything.
-const FALLBACK: Duration = Duration::from_secs(60);
+/// The interval at which a waiter asks though it was not told anything: jittered down to a quarter of it, which no test here
+/// waits for.
+const FALLBACK: Duration = Duration::from_secs(120);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A store that says "wait" until the test hands the lock over.

@@ -47,7 +47,7 @@
 //! | `{leasehold:NAME}:holder` | owner, token, time of the grant, description of the holder | as long as the lease |
 //! | `{leasehold:NAME}:token` | the last token of the name, with ` queue` behind it while somebody waits | until the server's clock is a day past it |
 //! | `{leasehold:NAME}:queue` | the owners who wait, in their order | until nobody waits, or for a minute without a heartbeat |
-//! | `{leasehold:NAME}:waiters` | until when each of them keeps its place, and what it asks for | likewise |
+//! | `{leasehold:NAME}:waiters` | until when each of them keeps its place, and what it asks for: lease, and tokens in a row | likewise |
 //!
 //! The first is what every lock has that is made with `SET key value NX PX`: redis-py, redsync, node-redlock, rslock and
 //! we exclude each other if key and database agree. An empty prefix makes the key the name itself. Their grants have no

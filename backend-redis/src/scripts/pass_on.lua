@@ -7,9 +7,9 @@ if type(previous) ~= 'table' and not time.err then
   local now = string.format('%s%06d', time[1], time[2])
   local token = token_after(number, now)
   if token then
-    local first, lease, words = take_first(token, now)
+    local first, lease, words, tokens = take_first(token, now)
     if first then
-      grant(first, lease, words, token, now, true)
+      grant(first, lease, words, token, tokens, now, true)
       return handed_over
     end
   end

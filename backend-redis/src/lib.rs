@@ -82,12 +82,14 @@ mod keys;
 mod link;
 mod mailbox;
 mod record;
+mod redlock;
 mod refusal;
 mod reply;
 mod scripts;
 mod single;
 mod target;
 
+pub use redlock::RedlockBackend;
 pub use single::RedisBackend;
 pub use target::SCHEMES;
 
@@ -97,11 +99,15 @@ use std::sync::Arc;
 /// What stands in front of every name, unless the user says otherwise.
 pub const DEFAULT_PREFIX: &str = "leasehold:";
 
-/// Opens the backend for the server at `url`. Checks what can be checked, and connects to nothing: the first use does.
+/// Opens the backend for the server, or the servers, at `url`. Checks what can be checked, and connects to nothing: the
+/// first use does.
 ///
 /// # Errors
 ///
-/// As of [`RedisBackend::open`].
+/// As of [`RedisBackend::open`] and [`RedlockBackend::open`].
 pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
-    Ok(Arc::new(RedisBackend::open(url, namespace)?))
+    Ok(match url.scheme() {
+        "redlock" | "redlock+tls" => Arc::new(RedlockBackend::open(url, namespace)?),
+        _ => Arc::new(RedisBackend::open(url, namespace)?),
+    })
 }

@@ -22,10 +22,10 @@ pub enum Traffic {
     HoldReplies,
 }
 
-/// A proxy in front of one server. Connections end with it.
+/// A proxy in front of one server, or of several that fail together. Connections end with it.
 #[derive(Debug)]
 pub struct Proxy {
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     traffic: watch::Sender<Traffic>,
     shared: Arc<Shared>,
     _tasks: JoinSet<()>,
@@ -52,18 +52,37 @@ impl Proxy {
     ///
     /// If it cannot listen.
     pub async fn to(target: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let address = listener.local_addr()?;
-        let (traffic, watch) = watch::channel(Traffic::Pass);
-        let shared = Arc::new(Shared::default());
-        let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, target, watch, Arc::clone(&shared)));
-        Ok(Self { address, traffic, shared, _tasks: tasks })
+        Self::to_all([target]).await
     }
 
-    /// Where clients connect.
+    /// Listens on a free loopback port for each of these servers.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot listen, or there is none.
+    pub async fn to_all(targets: impl IntoIterator<Item = SocketAddr>) -> io::Result<Self> {
+        let (traffic, watch) = watch::channel(Traffic::Pass);
+        let shared = Arc::new(Shared::default());
+        let (mut addresses, mut tasks) = (Vec::new(), JoinSet::new());
+        for target in targets {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+            addresses.push(listener.local_addr()?);
+            tasks.spawn(accept(listener, target, watch.clone(), Arc::clone(&shared)));
+        }
+        match addresses.is_empty() {
+            true => Err(io::Error::other("a proxy in front of nothing")),
+            false => Ok(Self { addresses, traffic, shared, _tasks: tasks }),
+        }
+    }
+
+    /// Where clients connect, to the first server if there are several.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.addresses[0]
+    }
+
+    /// Where clients connect, for each server.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
     }
 
     /// Changes what happens to everything that passes from now on, and to what is held back.

@@ -16,7 +16,7 @@ const SYNC: &str = "appendfsync";
 /// # Errors
 ///
 /// As of any request, if the server cannot be asked at all.
-pub(super) async fn check(link: &Link, keys: &LockKeys) -> Result<Vec<Finding>> {
+pub(crate) async fn check(link: &Link, keys: &LockKeys) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     match seen(link.facts().await)? {
         Ok(facts) => of_server(&facts, &mut findings),

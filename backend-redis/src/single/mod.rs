@@ -6,6 +6,9 @@ mod holding;
 mod renewal;
 mod semantics;
 
+pub(crate) use admin::held_names;
+pub(crate) use check::check;
+
 use crate::contention::Contention;
 use crate::keys::Keys;
 use crate::link::Link;

@@ -2,12 +2,14 @@
 
 mod memory;
 mod redis;
+mod redlock;
 mod sql;
 mod sqlite;
 mod zookeeper;
 
 pub(crate) use memory::Memory;
 pub(crate) use redis::Redis;
+pub(crate) use redlock::Redlock;
 pub(crate) use sql::{MariaDb, MySql, Postgres};
 pub(crate) use sqlite::Sqlite;
 pub(crate) use zookeeper::{ZooKeeper, ZooKeeperEnsemble};

@@ -11,6 +11,7 @@ mod lease;
 mod loss;
 mod members;
 mod names;
+mod nodes;
 mod ownership;
 mod queue;
 mod secrets;
@@ -24,7 +25,7 @@ use crate::case::Case;
 ///
 /// Not here, because no lock of this library is re-entrant: A10, D11, F05; A09 and A11 assert the opposite.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 15] = [
+    let families: [&[Case]; 16] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
@@ -36,6 +37,7 @@ pub fn all() -> impl Iterator<Item = Case> {
         crash::CASES,
         faults::CASES,
         members::CASES,
+        nodes::CASES,
         names::CASES,
         databases::CASES,
         queue::CASES,

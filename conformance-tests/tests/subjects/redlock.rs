@@ -119,13 +119,21 @@ impl Store for Nodes {
         (0..NODES).try_for_each(|node| self.command(node, &["FLUSHALL"]).map(drop))
     }
 
-    /// Of the node that has most.
+    /// Of the node that has most. A node that answered after a lock was granted, or released, without it follows the
+    /// others a moment later, so it is looked at until nothing changes.
     async fn records(&self) -> std::result::Result<usize, Cannot> {
-        let mut most = 0;
-        for node in 0..NODES {
-            most = most.max(self.records_of(node).await?);
+        let mut before = None;
+        loop {
+            let mut now = Vec::new();
+            for node in 0..NODES {
+                now.push(self.records_of(node).await?);
+            }
+            if before.as_ref() == Some(&now) {
+                return Ok(now.into_iter().max().unwrap_or_default());
+            }
+            before = Some(now);
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        Ok(most)
     }
 
     fn members(&self) -> std::result::Result<&dyn Members, Cannot> {

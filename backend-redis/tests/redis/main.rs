@@ -15,6 +15,8 @@ mod faults;
 mod handover;
 mod interop;
 mod kit;
+mod redlock;
+mod redlock_scripts;
 mod refusals;
 mod script_acquire;
 mod script_queue;

@@ -102,7 +102,7 @@ impl RedlockBackend {
     /// The answers of all nodes that give one; an error if these are no majority.
     async fn ask_all<T: Send + 'static>(
         &self,
-        question: impl Fn(Arc<Node>) -> BoxFuture<'static, Result<T>>,
+        question: impl Fn(Arc<Node>) -> BoxFuture<'static, Result<T>> + Send,
     ) -> Result<Vec<T>> {
         let (mut answers, mut failed) = (Vec::new(), Vec::new());
         let take = |_, answer| {
@@ -115,7 +115,7 @@ impl RedlockBackend {
         self.nodes.ask(None, |node| Some(question(node)), take).await.detach();
         match answers.len() >= self.nodes.quorum().majority() {
             true => Ok(answers),
-            false => Err(not_answered(self.nodes.quorum(), answers.len(), failed)),
+            false => Err(not_answered(self.nodes.quorum(), answers.len(), &failed)),
         }
     }
 

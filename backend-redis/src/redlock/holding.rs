@@ -140,7 +140,7 @@ impl RedlockBackend {
             // Taken from under us, on enough nodes: by hand, or because the leases have ended meanwhile.
             true => Err(NotGranted::Busy(None)),
             false => {
-                let error = not_answered(self.nodes.quorum(), written + refused, failed);
+                let error = not_answered(self.nodes.quorum(), written + refused, &failed);
                 Err(NotGranted::Failed(error))
             }
         }
@@ -223,7 +223,7 @@ impl RedlockBackend {
         if ended + nothing >= quorum.majority() {
             return Ok(Release::Released);
         }
-        let error = not_answered(quorum, ended + nothing, failed);
+        let error = not_answered(quorum, ended + nothing, &failed);
         let applied = ended > 0 && error.kind() == ErrorKind::Unavailable;
         Err(if applied { error.with_kind(ErrorKind::Indeterminate) } else { error })
     }

@@ -83,7 +83,7 @@ impl LockBackend for RedlockBackend {
 
     /// Never: no node knows when a majority is free.
     async fn changed(&self, _claim: &Claim) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Never: a holder hears of a loss from its next renewal.

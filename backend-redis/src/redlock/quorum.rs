@@ -105,7 +105,7 @@ impl<A> Ballot<A> {
     /// Why too few have answered.
     pub(super) fn to_error(&self) -> Error {
         let answered = self.agreed.len() + self.refused.len();
-        not_answered(self.quorum, answered, self.failed.clone())
+        not_answered(self.quorum, answered, &self.failed)
     }
 }
 
@@ -133,7 +133,7 @@ impl Ballot<Bid> {
 
 /// The error of a round that too few nodes have answered. An outcome that is not known outweighs those that are;
 /// failures that waiting does not heal outweigh outages if the others cannot make a majority without them.
-pub(super) fn not_answered(quorum: Quorum, answered: usize, failed: Vec<Error>) -> Error {
+pub(super) fn not_answered(quorum: Quorum, answered: usize, failed: &[Error]) -> Error {
     let is_outage = |error: &Error| matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate);
     let lasting = failed.iter().filter(|error| !is_outage(error)).count();
     let rank = |error: &&Error| match error.kind() {

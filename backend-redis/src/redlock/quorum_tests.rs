@@ -81,7 +81,7 @@ fn a_token_counts_as_granted_only_on_a_majority() {
 
 #[test]
 fn the_error_says_the_worst_that_decides() {
-    let kind = |failed: Vec<Error>| not_answered(Quorum::of(5), 5 - failed.len(), failed).kind();
+    let kind = |failed: Vec<Error>| not_answered(Quorum::of(5), 5 - failed.len(), &failed).kind();
     let unknown = || Error::new(ErrorKind::Indeterminate, "no answer");
     let denied = || Error::new(ErrorKind::Denied, "no right");
     assert_eq!(kind(vec![down(), down(), down()]), ErrorKind::Unavailable);

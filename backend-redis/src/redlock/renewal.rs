@@ -7,7 +7,7 @@ use super::reply::{self, Renewed};
 use super::scripts;
 use crate::keys::{Keys, LockKeys};
 use futures_util::future::join_all;
-use leasehold_core::{Claim, Error, LossCause, Renewal, Result};
+use leasehold_core::{Claim, LossCause, Renewal, Result};
 use std::sync::Arc;
 
 /// How many leases one call of the script extends: more gain nothing, and keep a node longer from answering others.
@@ -71,7 +71,8 @@ impl RedlockBackend {
             if renewal == Some(Renewal::Renewed) && !votes.gone.is_empty() {
                 self.repair(claim, votes.witness, votes.gone);
             }
-            renewal.ok_or_else(|| undecided(quorum, answered, &failed))
+            // Neither held nor lost, by those that have answered.
+            renewal.ok_or_else(|| not_answered(quorum, answered, &failed))
         };
         claims.iter().zip(votes).map(conclude).collect()
     }
@@ -119,11 +120,6 @@ impl Votes {
         let cause = if self.taken >= quorum.majority() { LossCause::Taken } else { LossCause::Gone };
         quorum.blocked_by(self.gone.len() + self.taken).then_some(Renewal::Lost(cause))
     }
-}
-
-/// Neither held nor lost, by those that have answered.
-fn undecided(quorum: Quorum, answered: usize, failed: &[Error]) -> Error {
-    not_answered(quorum, answered, failed.to_vec())
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use super::attempt::named_twice;
 use super::nodes::{Node, Nodes};
-use crate::keys::Keys;
-use crate::single;
+use crate::keys::{Keys, LockKeys};
+use crate::{scripts, single};
 use futures_util::future::join_all;
-use leasehold_core::{Error, Finding, LockName, Result, Severity};
+use leasehold_core::{Error, ErrorKind, Finding, LockName, Result, Severity};
 use redis::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Looks at every node, and at all of them together. A node that does not answer is a finding, and no failure.
 pub(super) async fn check(nodes: &Nodes, keys: &Keys) -> Result<Vec<Finding>> {
     let any = keys.of(&LockName::new("leasehold/check")?);
-    let looked = join_all(nodes.iter().map(|node| single::check(&node.link, &any))).await;
+    let looked = join_all(nodes.iter().map(|node| look_at(node, &any))).await;
     let mut findings = Vec::new();
     of_number(nodes, &mut findings);
     let mut down = Vec::new();
@@ -25,6 +25,18 @@ pub(super) async fn check(nodes: &Nodes, keys: &Keys) -> Result<Vec<Finding>> {
     }
     of_outages(nodes, &down, &mut findings);
     of_identities(nodes, &mut findings).await;
+    Ok(findings)
+}
+
+async fn look_at(node: &Node, keys: &LockKeys) -> Result<Vec<Finding>> {
+    let mut findings = single::look_at(&node.link).await?;
+    // A user who may not even look at a lock can take none. What else is missing, the first attempt names.
+    if let Err(why) = node.link.run(&scripts::INSPECT, &keys.of_hold(), &[]).await
+        && why.kind() == ErrorKind::Denied
+    {
+        let help = why.help().unwrap_or_default();
+        findings.push(Finding::new(Severity::Error, "E_DENIED", why.to_string(), help));
+    }
     Ok(findings)
 }
 

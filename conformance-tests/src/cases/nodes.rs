@@ -14,8 +14,8 @@ pub(super) const CASES: &[Case] = cases![
     J07 what_a_failed_attempt_took_is_given_back_on_every_node,
     J08 node_that_forgets_is_given_its_locks_again,
     J09 grant_that_came_late_is_held_no_longer_than_its_lease,
-    J21 lease_that_ended_on_most_nodes_is_never_brought_back,
-    J22 halves_of_a_split_do_not_both_grant,
+    J31 lease_that_ended_on_most_nodes_is_never_brought_back,
+    J32 halves_of_a_split_do_not_both_grant,
 ];
 
 /// The history with which a model checker refutes tokens that are the largest of the nodes' counters: a slow attempt that

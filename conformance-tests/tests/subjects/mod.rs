@@ -1,5 +1,6 @@
 //! The backends of this workspace as subjects of the suite, each made by nothing but a URL.
 
+mod local_queue;
 mod memory;
 mod redis;
 mod redlock;
@@ -7,6 +8,7 @@ mod sql;
 mod sqlite;
 mod zookeeper;
 
+pub(crate) use local_queue::WithLocalQueue;
 pub(crate) use memory::Memory;
 pub(crate) use redis::Redis;
 pub(crate) use redlock::Redlock;

@@ -77,7 +77,7 @@ async fn window(tasks: usize, way: Way) -> f64 {
             while start.elapsed() < WINDOW {
                 match &way {
                     Way::Library(locks) => {
-                        locks.acquire(name.clone()).await.unwrap().release().await.unwrap()
+                        locks.acquire(name.clone()).await.unwrap().release().await.unwrap();
                     }
                     Way::Raw(raw, fenced) => raw.pair(name.as_str(), *fenced).await,
                 }

@@ -102,7 +102,7 @@ impl RedlockBackend {
     /// The answers of all nodes that give one; an error if these are no majority.
     async fn ask_all<T: Send + 'static>(
         &self,
-        question: impl Fn(Arc<Node>) -> BoxFuture<'static, Result<T>> + Send,
+        question: impl Fn(Arc<Node>) -> BoxFuture<'static, Result<T>> + Send + Sync,
     ) -> Result<Vec<T>> {
         let (mut answers, mut failed) = (Vec::new(), Vec::new());
         let take = |_, answer| {

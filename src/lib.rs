@@ -43,7 +43,7 @@
 //! the [fencing token](FencingToken), and let it accept none lower than the highest it has seen. Where it cannot, a lock
 //! saves work, and the work must be safe to be done twice.
 //!
-//! Locks here are not re-entrant. On ZooKeeper and Redis they are fair; on the other stores waiters get them in no order.
+//! Locks here are not re-entrant. On ZooKeeper and one Redis they are fair; on the other stores waiters get them in no order.
 //! Where many tasks of one process want one name, they can [take turns](Config::local_queue) without asking the store.
 //!
 //! # Which store, which feature
@@ -52,6 +52,7 @@
 //! |---|---|---|---|
 //! | Redis 7, Valkey | `redis://host:6379/0`, `redis+unix:///run/redis.sock` | `redis` | hosts |
 //! | … over TLS | `rediss://host:6380/0` | `redis`, `tls` | hosts |
+//! | … a majority of nodes | `redlock://r1:6379,r2:6379,r3:6379`, `redlock+tls://…` | `redis`, `tls` | hosts |
 //! | ZooKeeper | `zk://z1:2181,z2:2181,z3:2181/app` | `zookeeper` | hosts |
 //! | … over TLS | `zk+tls://z1:2281/app` | `zookeeper-tls` | hosts |
 //! | MySQL, MariaDB | `mysql://user@host/database`, `mariadb://…` | `mysql` | hosts |

@@ -9,7 +9,7 @@ use leasehold_conformance::Subject;
 use leasehold_conformance::servers::MySqlServer;
 use std::process::ExitCode;
 use subjects::{
-    MariaDb, Memory, MySql, Postgres, Redis, Sqlite, WithLocalQueue, ZooKeeper, ZooKeeperEnsemble,
+    MariaDb, Memory, MySql, Postgres, Redis, Redlock, Sqlite, WithLocalQueue, ZooKeeper, ZooKeeperEnsemble,
 };
 
 fn main() -> ExitCode {
@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         Box::new(Memory),
         Box::new(Sqlite),
         Box::new(Redis),
+        Box::new(Redlock),
         Box::new(WithLocalQueue::new("memory-local-queue", Memory)),
         Box::new(WithLocalQueue::new("redis-local-queue", Redis)),
         Box::new(MariaDb::lease("mariadb")),

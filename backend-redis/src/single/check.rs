@@ -22,6 +22,13 @@ pub(super) async fn check(link: &Link, keys: &LockKeys, channel: &str) -> Result
     if let Err(why) = seen(link.connect().await)? {
         return Ok(vec![unusable(&why)]);
     }
+    let mut findings = look_at(link).await?;
+    findings.extend(rights::missing(link, keys, channel).await);
+    Ok(findings)
+}
+
+/// Who the server says it is, and how it is set up. Errors as of [`check`].
+pub(crate) async fn look_at(link: &Link) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     match seen(link.facts().await)? {
         Ok(facts) => of_server(&facts, &mut findings),
@@ -34,7 +41,6 @@ pub(super) async fn check(link: &Link, keys: &LockKeys, channel: &str) -> Result
         Ok(settings) => of_settings(&settings, &mut findings),
         Err(why) => findings.push(unseen("the settings of the server", &why)),
     }
-    findings.extend(rights::missing(link, keys, channel).await);
     Ok(findings)
 }
 

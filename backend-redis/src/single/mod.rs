@@ -7,6 +7,9 @@ mod renewal;
 mod rights;
 mod semantics;
 
+pub(crate) use admin::held_names;
+pub(crate) use check::look_at;
+
 use crate::contention::Contention;
 use crate::keys::Keys;
 use crate::link::Link;

@@ -17,6 +17,8 @@ mod hostile;
 mod interop;
 mod kit;
 mod older_protocol;
+mod redlock;
+mod redlock_scripts;
 mod refusals;
 mod script_acquire;
 mod script_queue;

@@ -3,6 +3,7 @@
 mod local_queue;
 mod memory;
 mod redis;
+mod redlock;
 mod sql;
 mod sqlite;
 mod zookeeper;
@@ -10,6 +11,7 @@ mod zookeeper;
 pub(crate) use local_queue::WithLocalQueue;
 pub(crate) use memory::Memory;
 pub(crate) use redis::Redis;
+pub(crate) use redlock::Redlock;
 pub(crate) use sql::{MariaDb, MySql, Postgres};
 pub(crate) use sqlite::Sqlite;
 pub(crate) use zookeeper::{ZooKeeper, ZooKeeperEnsemble};

@@ -21,7 +21,8 @@ fn of(code: &str) -> Meaning {
         // Cancelled: by statement_timeout, or by a hand.
         "57014" => Meaning::TooSlow,
         "23505" => Meaning::Duplicate,
-        "42501" | "28000" | "28P01" => Meaning::Denied,
+        "28000" | "28P01" => Meaning::NotLetIn,
+        "42501" => Meaning::Denied,
         "25006" => Meaning::ReadOnly,
         "53300" => Meaning::Exhausted("connections"),
         "53100" => Meaning::Exhausted("room on its disk"),

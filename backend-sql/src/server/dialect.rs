@@ -109,6 +109,12 @@ pub(crate) enum Meaning {
     Unreachable,
     /// The server could not show that it is the server, or will not encrypt.
     Unproven,
+    /// The password may not be sent as the connection is.
+    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "a matter of MySQL's passwords"))]
+    PasswordInTheClear,
+    /// The server talks by TLS, and this connection does not.
+    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "PostgreSQL says no more than that it refuses"))]
+    TlsOnly,
     /// Two waited for each other, and this one was rolled back.
     Deadlock,
     /// Somebody else has the row locked.
@@ -117,7 +123,9 @@ pub(crate) enum Meaning {
     TooSlow,
     /// There is such a row already.
     Duplicate,
-    /// These credentials do not do, or not for this.
+    /// These credentials do not open a session.
+    NotLetIn,
+    /// These credentials do not do for this.
     Denied,
     /// The server takes no writes.
     ReadOnly,

@@ -6,7 +6,7 @@
 //! | what a URL may say | `target/` |
 //! | connections, and who may have the last one | `pool.rs` |
 //! | how `.sql` files become statements | `statement.rs` |
-//! | what an error means for who asked | `failure.rs` |
+//! | what an error means for who asked | `failure.rs`, and for TLS `tls.rs` |
 //! | what MySQL and PostgreSQL say differently | `dialect.rs`, and their folders beside this one |
 //!
 //! The driver cancels nothing on the server, knows no time limit of a statement, and does not set `TCP_NODELAY`. So a call
@@ -21,6 +21,8 @@ mod pool;
 mod semantics;
 mod statement;
 mod target;
+#[cfg(feature = "tls")]
+mod tls;
 
 pub(crate) use bell::Bell;
 #[cfg(feature = "postgres")]

@@ -1,6 +1,7 @@
 //! Real servers for tests: child processes on free loopback ports, with data directories of their own, that end with
 //! the test. No docker, no daemon, no fixed port.
 
+mod authority;
 mod mariadb;
 mod mysql;
 mod port;
@@ -10,6 +11,7 @@ mod redis;
 mod template;
 mod zookeeper;
 
+pub use authority::CertificateAuthority;
 pub use mariadb::{MariaDbServer, mariadb_server_missing};
 pub use mysql::MySqlServer;
 pub use port::free_port;

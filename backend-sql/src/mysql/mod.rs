@@ -210,6 +210,11 @@ impl Dialect for MySqlDialect {
         Ok(Some(found))
     }
 
+    /// ProxySQL and MaxScale answer `CONNECTION_ID()` themselves, with numbers of their own.
+    fn session_number(&self) -> Option<[&'static str; 2]> {
+        None
+    }
+
     async fn check(&self, link: &mut dyn Link) -> sqlx::Result<Vec<Finding>> {
         check::check(&self.target, link, self).await
     }

@@ -29,6 +29,8 @@ fn of(code: &str) -> Meaning {
         "53200" => Meaning::Exhausted("memory"),
         "42P01" => Meaning::NoTable,
         "3D000" => Meaning::NoDatabase,
+        // A prepared statement that is there already, or is not there: the driver never does that by itself.
+        "42P05" | "26000" => Meaning::Pooled,
         // Shut down, crashed, cannot take connections now; idle for too long, in a transaction or out of one. The
         // message may come after the commit and before the answer.
         "57P01" | "57P02" | "57P03" | "57P05" | "25P03" => Meaning::Ended,

@@ -53,6 +53,10 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// What is there under this name; `None` if nothing, or nothing that we may see.
     async fn look_at(&self, link: &mut dyn Link, table: &TableName) -> sqlx::Result<Option<Found>>;
 
+    /// Two statements, of different texts and one meaning, that answer the server's number of a session; `None` where
+    /// what is in between may answer in the server's place.
+    fn session_number(&self) -> Option<[&'static str; 2]>;
+
     /// Looks for settings that weaken what is promised.
     async fn check(&self, link: &mut dyn Link) -> sqlx::Result<Vec<Finding>>;
 }
@@ -133,6 +137,9 @@ pub(crate) enum Meaning {
     Exhausted(&'static str),
     /// The table is not there.
     NoTable,
+    /// A statement was prepared in another session than the one it was sent to.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "a matter of PostgreSQL's poolers"))]
+    Pooled,
     /// The database is not there.
     NoDatabase,
     /// The server does not know the statement, or anything else.

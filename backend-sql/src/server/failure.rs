@@ -94,6 +94,7 @@ impl Failure<'_> {
                 "give it more, or use less of it; connections=N says how many connections this client may have",
             ),
             Meaning::NoTable => return missing_table(table).with_source(error),
+            Meaning::Pooled => return super::sessions::no_prepared_statements(self.target).with_source(error),
             Meaning::NoDatabase => (
                 ErrorKind::Misconfigured,
                 format!("there is no such database on {address}"),

@@ -13,6 +13,7 @@ mod fenced;
 mod first_use;
 mod for_update;
 mod kit;
+mod poolers;
 mod pools;
 mod refusals;
 mod round_trips;

@@ -4,6 +4,7 @@
 mod authority;
 mod mariadb;
 mod mysql;
+mod pgbouncer;
 mod port;
 mod postgres;
 mod process;
@@ -14,6 +15,7 @@ mod zookeeper;
 pub use authority::CertificateAuthority;
 pub use mariadb::{MariaDbServer, mariadb_server_missing};
 pub use mysql::MySqlServer;
+pub use pgbouncer::{PgBouncer, pgbouncer_missing};
 pub use port::free_port;
 pub use postgres::{PostgresServer, postgres_server_missing};
 pub(crate) use process::spawn_lasting;

@@ -15,6 +15,7 @@ mod for_update;
 mod kit;
 mod poolers;
 mod pools;
+mod purge;
 mod refusals;
 mod round_trips;
 mod time;

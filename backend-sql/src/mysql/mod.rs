@@ -91,13 +91,15 @@ impl MySqlDialect {
         }
     }
 
-    /// What a session of ours is like. Strict, so that nothing is ever cut short in silence; in UTC; and with the server's
+    /// What a session of ours is like. Its SQL mode is ours and not the server's: strict, so that nothing is ever cut short
+    /// in silence, and without `SIMULTANEOUS_ASSIGNMENT`, which is part of `ORACLE`: `acquire.sql` lives by the order of its
+    /// assignments, and would grant a lock without entering its owner. In UTC; and with the server's
     /// own limits, for a statement that we no longer wait for still runs. MariaDB alone executes `/*M! */`.
     fn session(&self) -> String {
         let seconds = self.target.timeout.as_secs_f64();
         let whole = self.target.timeout.as_secs().max(1);
         format!(
-            "SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES'), time_zone = '+00:00', \
+            "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615, time_zone = '+00:00', \
              innodb_lock_wait_timeout = {whole}, autocommit = 1 /*M! , max_statement_time = {seconds:.3} */"
         )
     }

@@ -18,5 +18,6 @@ mod pools;
 mod purge;
 mod refusals;
 mod round_trips;
+mod settings;
 mod time;
 mod waking;

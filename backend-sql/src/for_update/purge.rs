@@ -14,7 +14,8 @@ impl HeldRow {
         let mut forgotten = 0;
         loop {
             let values = [Value::bytes(from.clone()), Value::bytes(behind.clone()), idle.clone()];
-            let names = self.rows.server().ask(Lane::Asking, Doing::Looking, &statements.idle, &values).await?;
+            let names =
+                self.rows.server().ask(Lane::Asking, Doing::Looking, &statements.idle, &values).await?;
             let names: Vec<&[u8]> = names.rows.iter().filter_map(|row| row.first()?.as_bytes()).collect();
             let Some(last) = names.last() else {
                 return Ok(forgotten);
@@ -47,24 +48,20 @@ impl Statements {
 
 impl Rows {
     /// Forgets one name, while its row is locked by nobody but us; false if somebody has it.
-    async fn forget(
-        &self,
-        statements: &Statements,
-        name: &[u8],
-        idle: &Value,
-        purge: Purge,
-    ) -> Result<bool> {
+    async fn forget(&self, statements: &Statements, name: &[u8], idle: &Value, purge: Purge) -> Result<bool> {
         let Some(mut locked) = self.lock_stored(Value::bytes(name)).await? else {
             return Ok(false);
         };
         let values = [Value::bytes(name), idle.clone()];
         let deleted = match purge {
             Purge::Delete => {
-                let entry = self.server().ask(Lane::Keeping, Doing::Keeping, &statements.purge, &values).await;
+                let entry =
+                    self.server().ask(Lane::Keeping, Doing::Keeping, &statements.purge, &values).await;
                 match entry {
-                    Ok(entry) if entry.changed > 0 => {
-                        self.delete_locked(&mut locked.connection, &statements.purge_row, Value::bytes(name)).await.map(|()| true)
-                    }
+                    Ok(entry) if entry.changed > 0 => self
+                        .delete_locked(&mut locked.connection, &statements.purge_row, Value::bytes(name))
+                        .await
+                        .map(|()| true),
                     Ok(_) => Ok(false),
                     Err(error) => Err(error),
                 }

@@ -100,7 +100,12 @@ impl Rows {
     }
 
     /// Deletes a row that this connection has locked, and with that the lock.
-    pub(super) async fn delete_locked(&self, connection: &mut Connection, delete: &Statement, name: Value) -> Result<()> {
+    pub(super) async fn delete_locked(
+        &self,
+        connection: &mut Connection,
+        delete: &Statement,
+        name: Value,
+    ) -> Result<()> {
         let asked = timeout(self.server.target().timeout, async {
             connection.link().ask(delete, &[name]).await?;
             connection.link().tell("COMMIT").await
@@ -170,7 +175,10 @@ impl Rows {
     }
 
     async fn make_row(&self, name: &Value) -> Result<()> {
-        self.server.ask(Lane::Asking, Doing::Making, &self.make_row, std::slice::from_ref(name)).await.map(drop)
+        self.server
+            .ask(Lane::Asking, Doing::Making, &self.make_row, std::slice::from_ref(name))
+            .await
+            .map(drop)
     }
 
     /// Enters a holder, and answers its token.

@@ -189,7 +189,8 @@ impl LeaseTable for ServerTable {
     /// A few names at a time, each few by a read and a statement that finds them by their key: nothing that is held is
     /// locked, and nobody waits for long.
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
-        let (mut from, mut behind) = (self.namespace.stored("").into_bytes(), self.namespace.stored("").into_bytes());
+        let (mut from, mut behind) =
+            (self.namespace.stored("").into_bytes(), self.namespace.stored("").into_bytes());
         behind.push(0xff);
         let mut forgotten = 0;
         loop {

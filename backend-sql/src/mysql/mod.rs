@@ -212,7 +212,7 @@ impl Dialect for MySqlDialect {
         Ok(Some(found))
     }
 
-    /// ProxySQL and MaxScale answer `CONNECTION_ID()` themselves, with numbers of their own.
+    /// `ProxySQL` and `MaxScale` answer `CONNECTION_ID()` themselves, with numbers of their own.
     fn session_number(&self) -> Option<[&'static str; 2]> {
         None
     }

@@ -117,7 +117,10 @@ pub(crate) enum Meaning {
     #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "a matter of MySQL's passwords"))]
     PasswordInTheClear,
     /// The server talks by TLS, and this connection does not.
-    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "PostgreSQL says no more than that it refuses"))]
+    #[cfg_attr(
+        not(feature = "mysql"),
+        expect(dead_code, reason = "PostgreSQL says no more than that it refuses")
+    )]
     TlsOnly,
     /// Two waited for each other, and this one was rolled back.
     Deadlock,

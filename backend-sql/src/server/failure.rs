@@ -73,11 +73,9 @@ impl Failure<'_> {
                 format!("{address} ended a statement that took longer than {:?}", self.target.timeout),
                 "find out what the server is busy with; or lengthen timeout",
             ),
-            Meaning::NotLetIn => (
-                ErrorKind::Denied,
-                format!("{address} refuses these credentials"),
-                self.how_to_be_let_in(),
-            ),
+            Meaning::NotLetIn => {
+                (ErrorKind::Denied, format!("{address} refuses these credentials"), self.how_to_be_let_in())
+            }
             Meaning::Denied => (
                 ErrorKind::Denied,
                 format!("{address} lets these credentials in, and they may not use {table}"),
@@ -94,7 +92,9 @@ impl Failure<'_> {
                 "give it more, or use less of it; connections=N says how many connections this client may have",
             ),
             Meaning::NoTable => return missing_table(table).with_source(error),
-            Meaning::Pooled => return super::sessions::no_prepared_statements(self.target).with_source(error),
+            Meaning::Pooled => {
+                return super::sessions::no_prepared_statements(self.target).with_source(error);
+            }
             Meaning::NoDatabase => (
                 ErrorKind::Misconfigured,
                 format!("there is no such database on {address}"),

@@ -8,6 +8,7 @@
     reason = "a test that unwraps fails, which is what it is for"
 )]
 
+mod deadlocks;
 mod faults;
 mod fenced;
 mod first_use;

@@ -35,7 +35,8 @@ const OF_POSTGRES: [&str; 11] = [
 
 async fn one_holds_and_the_others_do_not(server: &Server, setting: &str) {
     for mode in MODES {
-        let (backend, other) = (server.backend(&format!("mode={mode}")), server.backend(&format!("mode={mode}")));
+        let (backend, other) =
+            (server.backend(&format!("mode={mode}")), server.backend(&format!("mode={mode}")));
         let (name, mut last) = (format!("{mode} of {setting}"), None);
         for _ in 0..2 {
             let held = claim(&name);

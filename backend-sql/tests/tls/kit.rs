@@ -1,9 +1,7 @@
 //! Servers that have a certificate, and one user for everything.
 
 use leasehold_conformance::servers::{CertificateAuthority, MariaDbServer, PostgresServer};
-use leasehold_core::{
-    Attempt, Claim, Error, LockBackend, LockName, Namespace, OwnerId, Result, StoreUrl,
-};
+use leasehold_core::{Attempt, Claim, Error, LockBackend, LockName, Namespace, OwnerId, Result, StoreUrl};
 use sqlx::mysql::{MySqlConnectOptions, MySqlSslMode};
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
@@ -23,8 +21,7 @@ pub(crate) async fn both(authority: &CertificateAuthority, names: &[&str]) -> [S
     let place = |file: &str| authority.path(file).display().to_string();
     let (certificate, key, ca) = (place("server.pem"), place("server.key"), place("ca.pem"));
     for_the_server(&authority.path("server.key"));
-    let mariadb =
-        [format!("--ssl-cert={certificate}"), format!("--ssl-key={key}"), format!("--ssl-ca={ca}")];
+    let mariadb = [format!("--ssl-cert={certificate}"), format!("--ssl-key={key}"), format!("--ssl-ca={ca}")];
     let postgres = [
         "-cssl=on".to_owned(),
         format!("-cssl_cert_file={certificate}"),
@@ -78,10 +75,9 @@ impl Server {
                 "CREATE USER locker@'127.0.0.1' IDENTIFIED BY 'sesame'",
                 "GRANT SELECT, INSERT, UPDATE, CREATE ON locks.* TO locker@'127.0.0.1'",
             ],
-            Self::Postgres(_) => [
-                "CREATE ROLE locker LOGIN PASSWORD 'sesame'",
-                "GRANT CREATE ON SCHEMA public TO locker",
-            ],
+            Self::Postgres(_) => {
+                ["CREATE ROLE locker LOGIN PASSWORD 'sesame'", "GRANT CREATE ON SCHEMA public TO locker"]
+            }
         };
         for statement in statements {
             self.run(statement).await;

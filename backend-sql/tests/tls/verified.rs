@@ -21,7 +21,8 @@ async fn a_server_with_a_trusted_certificate_is_talked_to_encrypted() {
     let authority = authority();
     for server in both(&authority, &["localhost", "127.0.0.1"]).await {
         for host in ["localhost", "127.0.0.1"] {
-            let backend = hold(&server.url(host, &format!("&sslmode=verify-full{}", trusting(&authority)))).await;
+            let backend =
+                hold(&server.url(host, &format!("&sslmode=verify-full{}", trusting(&authority)))).await;
             assert!(server.is_encrypted().await);
             backend.close().await.unwrap();
         }

@@ -71,9 +71,9 @@ impl Store {
     fn take_away(&self) {
         match (&self.server, self.mode) {
             (Server::MariaDb(_), "for-update") => self.sql("KILL USER locker"),
-            (Server::Postgres(_), "for-update") => self.sql(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'locker'",
-            ),
+            (Server::Postgres(_), "for-update") => {
+                self.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'locker'");
+            }
             _ => self.sql("DELETE FROM leasehold"),
         }
     }

@@ -13,7 +13,7 @@ pub struct PgBouncer {
     port: u16,
 }
 
-/// Why no PgBouncer can be started here, or `None` if one can.
+/// Why no `pgbouncer` can be started here, or `None` if one can.
 pub fn pgbouncer_missing() -> Option<String> {
     binary().is_none().then(|| "pgbouncer is not installed (Debian package pgbouncer)".to_owned())
 }

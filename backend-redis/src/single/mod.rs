@@ -4,6 +4,7 @@ mod admin;
 mod check;
 mod holding;
 mod renewal;
+mod rights;
 mod semantics;
 
 use crate::contention::Contention;
@@ -21,7 +22,8 @@ use std::time::Duration;
 /// Locks on one Redis or Valkey server.
 ///
 /// One connection serves all locks; it is made when it is first needed, and made again when it breaks. Those who wait
-/// hear on it, by one subscription for all of them, that the lock was handed over to them.
+/// hear on it, by one subscription for all of them, that the lock was handed over to them; in the older protocol, on a
+/// second connection.
 #[derive(Debug)]
 pub struct RedisBackend {
     link: Link,

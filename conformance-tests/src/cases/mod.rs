@@ -12,6 +12,7 @@ mod loss;
 mod members;
 mod names;
 mod ownership;
+mod programs;
 mod queue;
 mod secrets;
 mod waiting;
@@ -24,7 +25,7 @@ use crate::case::Case;
 ///
 /// Not here, because no lock of this library is re-entrant: A10, D11, F05; A09 and A11 assert the opposite.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 15] = [
+    let families: [&[Case]; 16] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
@@ -36,6 +37,7 @@ pub fn all() -> impl Iterator<Item = Case> {
         crash::CASES,
         faults::CASES,
         members::CASES,
+        programs::CASES,
         names::CASES,
         databases::CASES,
         queue::CASES,

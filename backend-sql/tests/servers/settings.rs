@@ -23,7 +23,8 @@ const OF_POSTGRES: [&str; 11] = [
     "ALTER ROLE locker SET default_transaction_read_only = on",
     "ALTER ROLE locker SET default_transaction_isolation = serializable",
     "ALTER ROLE locker SET default_transaction_deferrable = on",
-    "ALTER ROLE locker SET statement_timeout = 1",
+    // Not less: the session must get as far as setting its own.
+    "ALTER ROLE locker SET statement_timeout = 50",
     "ALTER ROLE locker SET lock_timeout = 1",
     "ALTER ROLE locker SET idle_in_transaction_session_timeout = 50",
     "ALTER ROLE locker SET client_min_messages = error",

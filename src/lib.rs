@@ -86,7 +86,7 @@ use std::sync::Arc;
 
 /// For operators: looking at locks, and freeing them by hand. Begin at [`DistributedLock::admin`].
 pub mod admin {
-    pub use leasehold_core::{Finding, LockAdmin, LockStatus, Severity, Waiter};
+    pub use leasehold_core::{Finding, LockAdmin, LockStatus, Purge, Severity, Waiter};
 }
 
 /// For authors of backends: what a store must be able to do, in [`LockBackend`](backend::LockBackend), and the words of

@@ -19,6 +19,12 @@ pub trait Administrator: fmt::Debug + Send + Sync + 'static {
         Err(Cannot::new("the number of a client's connections cannot be chosen"))
     }
 
+    /// The store's address behind a pooler that lends sessions for one transaction at a time, and the pooler, which ends when
+    /// it is dropped.
+    async fn behind_pooler(&self) -> Result<(Box<dyn Any + Send>, String), Cannot> {
+        Err(Cannot::new("there is no pooler for it here"))
+    }
+
     /// Ends the connections of all clients; the clients themselves live on.
     async fn kill_connections(&self) -> Done {
         Err(Cannot::new("connections cannot be ended one by one"))

@@ -53,7 +53,7 @@ mod semantics;
 mod token;
 mod url;
 
-pub use admin::{Finding, LockAdmin, LockStatus, Severity, Waiter};
+pub use admin::{Finding, LockAdmin, LockStatus, Purge, Severity, Waiter};
 pub use backend::{Attempt, Busy, Grant, LockBackend, Release, Renewal, renew_each};
 pub use claim::{Claim, LockMode};
 pub use client::{LockClient, LockClientBuilder};

@@ -2,9 +2,10 @@
 //! must answer a token, and there the databases differ.
 
 use super::{Granting, LeaseTable, Row, Standing};
+use crate::purge::name_the_right;
 use crate::server::{Answer, Batch, Bell, Doing, Lane, MOST, Server, Statement, Value};
 use async_trait::async_trait;
-use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, OwnerId, Result, Semantics};
+use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, OwnerId, Purge, Result, Semantics};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -28,6 +29,8 @@ struct Statements {
     look: Statement,
     list: Statement,
     want: Option<Statement>,
+    idle: Statement,
+    purge: Batch,
 }
 
 impl ServerTable {
@@ -43,6 +46,8 @@ impl ServerTable {
             look: statement(include_str!("look.sql")),
             list: statement(include_str!("list.sql")),
             want: leases.want.map(statement),
+            idle: statement(include_str!("idle.sql")),
+            purge: Batch::new(include_str!("purge.sql"), dialect, table),
         };
         let bell = dialect.bell();
         Self { server, namespace: namespace.clone(), statements, semantics, bell }
@@ -89,6 +94,15 @@ impl ServerTable {
         let values: Vec<Value> = std::iter::once(micros(ttl)).chain(names).chain(owners).collect();
         let answer = self.server.ask(Lane::Keeping, Doing::Keeping, statement, &values).await?;
         usize::try_from(answer.changed).map_err(|_| self.server.unreadable())
+    }
+
+    /// Deletes the rows of these names, if they still are idle; how many were.
+    async fn forget(&self, names: &[&Value], idle: Duration) -> Result<u64> {
+        let (statement, size) = self.statements.purge.of(names.len());
+        let places = names.iter().chain(std::iter::repeat(&names[0])).take(size);
+        let values: Vec<Value> =
+            std::iter::once(micros(idle)).chain(places.map(|name| (*name).clone())).collect();
+        Ok(self.server.ask(Lane::Asking, Doing::Keeping, statement, &values).await?.changed)
     }
 
     fn row(&self, values: &[Value]) -> Result<Row> {
@@ -169,6 +183,28 @@ impl LeaseTable for ServerTable {
         match said.map(|answer| answer.rows.first().and_then(|row| row.first()?.as_int())) {
             Ok(Some(0)) => {}
             _ => ear.rung().await,
+        }
+    }
+
+    /// A few names at a time, each few by a read and a statement that finds them by their key: nothing that is held is
+    /// locked, and nobody waits for long.
+    async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
+        let (mut from, mut behind) =
+            (self.namespace.stored("").into_bytes(), self.namespace.stored("").into_bytes());
+        behind.push(0xff);
+        let mut forgotten = 0;
+        loop {
+            let values = [Value::bytes(from.clone()), Value::bytes(behind.clone()), micros(idle)];
+            let found = self.server.ask(Lane::Asking, Doing::Looking, &self.statements.idle, &values).await?;
+            let names: Vec<&Value> = found.rows.iter().filter_map(|row| row.first()).collect();
+            let Some(last) = names.last().and_then(|name| name.as_bytes()) else {
+                return Ok(forgotten);
+            };
+            from = [last, [0].as_slice()].concat();
+            forgotten += match purge {
+                Purge::Delete => self.forget(&names, idle).await.map_err(name_the_right)?,
+                _ => names.len() as u64,
+            };
         }
     }
 

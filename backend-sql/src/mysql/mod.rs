@@ -91,13 +91,15 @@ impl MySqlDialect {
         }
     }
 
-    /// What a session of ours is like. Strict, so that nothing is ever cut short in silence; in UTC; and with the server's
+    /// What a session of ours is like. Its SQL mode is ours and not the server's: strict, so that nothing is ever cut short
+    /// in silence, and without `SIMULTANEOUS_ASSIGNMENT`, which is part of `ORACLE`: `acquire.sql` lives by the order of its
+    /// assignments, and would grant a lock without entering its owner. In UTC; and with the server's
     /// own limits, for a statement that we no longer wait for still runs. MariaDB alone executes `/*M! */`.
     fn session(&self) -> String {
         let seconds = self.target.timeout.as_secs_f64();
         let whole = self.target.timeout.as_secs().max(1);
         format!(
-            "SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES'), time_zone = '+00:00', \
+            "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615, time_zone = '+00:00', \
              innodb_lock_wait_timeout = {whole}, autocommit = 1 /*M! , max_statement_time = {seconds:.3} */"
         )
     }
@@ -112,7 +114,14 @@ impl Dialect for MySqlDialect {
     }
 
     fn meaning(&self, error: &sqlx::Error) -> Meaning {
-        codes::meaning(error)
+        match error {
+            // Of `caching_sha2_password` and its like, which without TLS want the password encrypted with RSA: by code
+            // that leaks the key by its timing (RUSTSEC-2023-0071), which is why the driver has none here.
+            sqlx::Error::Configuration(_) if self.target.encryption == Encryption::None => {
+                Meaning::PasswordInTheClear
+            }
+            error => codes::meaning(error),
+        }
     }
 
     /// `UTC_TIMESTAMP` knows no time zone and is frozen when the statement begins; what has passed since is added, as
@@ -201,6 +210,11 @@ impl Dialect for MySqlDialect {
             found.columns.push(Column { name, kind: kind.as_text().unwrap_or_default().to_owned() });
         }
         Ok(Some(found))
+    }
+
+    /// `ProxySQL` and `MaxScale` answer `CONNECTION_ID()` themselves, with numbers of their own.
+    fn session_number(&self) -> Option<[&'static str; 2]> {
+        None
     }
 
     async fn check(&self, link: &mut dyn Link) -> sqlx::Result<Vec<Finding>> {

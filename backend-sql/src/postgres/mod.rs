@@ -195,6 +195,10 @@ impl Dialect for PostgresDialect {
         Ok(Some(found))
     }
 
+    fn session_number(&self) -> Option<[&'static str; 2]> {
+        Some([include_str!("session.sql"), include_str!("session_of_other.sql")])
+    }
+
     async fn check(&self, link: &mut dyn Link) -> sqlx::Result<Vec<Finding>> {
         check::check(&self.target, link, self).await
     }

@@ -38,12 +38,13 @@ mod writer;
 mod writes;
 
 use crate::lease::{Granting, LeaseTable, Row};
+use crate::purge::AT_ONCE;
 use async_trait::async_trait;
 use batch::{Batch, plain};
 use failure::{Doing, failure};
 use host_clock::HostClock;
 use leasehold_core::{
-    Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, Result, Semantics, StoreUrl,
+    Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics, StoreUrl,
 };
 use options::{Options, TableName};
 use place::Place;
@@ -84,6 +85,8 @@ struct Statements {
     end_grant: Arc<str>,
     look: Arc<str>,
     list: Arc<str>,
+    idle: Arc<str>,
+    purge: Arc<str>,
 }
 
 impl Statements {
@@ -95,6 +98,8 @@ impl Statements {
             end_grant: plain(include_str!("end_grant.sql"), table).into(),
             look: plain(include_str!("look.sql"), table).into(),
             list: plain(include_str!("list.sql"), table).into(),
+            idle: plain(include_str!("idle.sql"), table).into(),
+            purge: plain(include_str!("purge.sql"), table).into(),
         }
     }
 }
@@ -170,6 +175,23 @@ impl LeaseTable for Table {
     async fn list(&self, prefix: &str) -> Result<Vec<Row>> {
         let seen = self.see_all(self.namespace().stored(prefix).as_bytes()).await?;
         Ok(seen.into_iter().map(|seen| seen.row).collect())
+    }
+
+    /// A few names at a time, so that nobody waits for long.
+    async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
+        self.check_open()?;
+        // Nothing is made for who only looks.
+        if !self.shared.place.file().exists() {
+            return Ok(0);
+        }
+        let mut forgotten = 0;
+        loop {
+            let some = self.writer.purge(idle, purge).await?;
+            forgotten += some;
+            if purge != Purge::Delete || some < AT_ONCE as u64 {
+                return Ok(forgotten);
+            }
+        }
     }
 
     async fn init(&self) -> Result<()> {

@@ -39,6 +39,9 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
     /// Returns when asking again for a claim may give another answer; where nobody tells, never.
     async fn changed(&self, claim: &Claim);
 
+    /// True if a lock is known to be held by another than a claim that waits for it, which is told when that changes.
+    fn know_held(&self, claim: &Claim) -> bool;
+
     /// Makes what is missing.
     async fn init(&self) -> Result<()>;
 

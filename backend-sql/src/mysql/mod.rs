@@ -154,11 +154,12 @@ impl Dialect for MySqlDialect {
             release: include_str!("release.sql"),
             end_grant: include_str!("end_grant.sql"),
             make_row: include_str!("make_lease_row.sql"),
+            watch: include_str!("watch.sql"),
             want: None,
         }
     }
 
-    /// Nothing here tells anybody anything without a connection that does nothing else.
+    /// Nothing here tells anybody anything but who has a connection that does nothing else; see `docs/sql.md`.
     fn bell(&self) -> Option<Arc<dyn Bell>> {
         None
     }

@@ -118,6 +118,10 @@ impl LeaseTable for OptimisticTable {
         self.leases.changed(claim).await;
     }
 
+    fn know_held(&self, claim: &Claim) -> bool {
+        self.leases.know_held(claim)
+    }
+
     async fn init(&self) -> Result<()> {
         self.leases.init().await
     }

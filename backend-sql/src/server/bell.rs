@@ -8,6 +8,7 @@ pub(crate) trait Bell: fmt::Debug + Send + Sync {
 }
 
 /// Who is told.
+#[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only PostgreSQL can ring"))]
 pub(crate) trait Ring: fmt::Debug + Send + Sync {
     /// A lease was given up.
     fn ring(&self, name: &[u8]);

@@ -285,7 +285,6 @@ fn jittered(spread: Duration) -> Duration {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "what is made here is there")]
 mod tests {
     use super::*;
     use futures_util::FutureExt;

@@ -1,13 +1,13 @@
 //! The table of leases on a server. The statements are the same for all of them but the one that grants: that one
 //! must answer a token, and there the databases differ.
 
+use super::watch::Watch;
 use super::{Granting, LeaseTable, Row, Standing};
 use crate::purge::name_the_right;
-use crate::server::{Answer, Batch, Bell, Doing, Lane, MOST, Server, Statement, Value};
+use crate::server::{Answer, Batch, Doing, Lane, MOST, Server, Statement, Value};
 use async_trait::async_trait;
 use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, OwnerId, Purge, Result, Semantics};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// One row per name, on a server.
@@ -17,7 +17,7 @@ pub(crate) struct ServerTable {
     namespace: Namespace,
     statements: Statements,
     semantics: Semantics,
-    bell: Option<Arc<dyn Bell>>,
+    watch: Watch,
 }
 
 #[derive(Debug)]
@@ -28,7 +28,6 @@ struct Statements {
     end_grant: Statement,
     look: Statement,
     list: Statement,
-    want: Option<Statement>,
     idle: Statement,
     purge: Batch,
 }
@@ -45,12 +44,11 @@ impl ServerTable {
             end_grant: statement(leases.end_grant),
             look: statement(include_str!("look.sql")),
             list: statement(include_str!("list.sql")),
-            want: leases.want.map(statement),
             idle: statement(include_str!("idle.sql")),
             purge: Batch::new(include_str!("purge.sql"), dialect, table),
         };
-        let bell = dialect.bell();
-        Self { server, namespace: namespace.clone(), statements, semantics, bell }
+        let watch = Watch::new(&server, semantics.wake_up.bound());
+        Self { server, namespace: namespace.clone(), statements, semantics, watch }
     }
 
     fn stored(&self, name: &LockName) -> Vec<u8> {
@@ -144,15 +142,19 @@ impl LeaseTable for ServerTable {
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
-        let values = [micros(linger), Value::bytes(self.stored(claim.name())), owner(claim.owner())];
-        let answer = self.server.ask(Lane::Keeping, Doing::Ending, &self.statements.release, &values).await?;
+        let name = self.stored(claim.name());
+        let values = [micros(linger), Value::bytes(name.clone()), owner(claim.owner())];
+        let answer = self.server.ask(Lane::Keeping, Doing::Ending, &self.statements.release, &values).await;
+        self.watch.forget(&name);
+        let answer = answer?;
         Ok(has_ended(&answer))
     }
 
     async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
         let values = [Value::bytes(self.stored(name)), Value::int(token.get())];
-        let answer =
-            self.server.ask(Lane::Asking, Doing::Ending, &self.statements.end_grant, &values).await?;
+        let answer = self.server.ask(Lane::Asking, Doing::Ending, &self.statements.end_grant, &values).await;
+        self.watch.forget(&self.stored(name));
+        let answer = answer?;
         Ok(has_ended(&answer))
     }
 
@@ -171,19 +173,12 @@ impl LeaseTable for ServerTable {
         answer.rows.iter().map(|values| self.row(values)).collect()
     }
 
-    /// Listens first, then says that it waits: whoever gives the lock up after that is heard. Where there is no bell, a
-    /// waiter asks again at its own pace.
     async fn changed(&self, claim: &Claim) {
-        let (Some(bell), Some(want)) = (&self.bell, &self.statements.want) else {
-            return std::future::pending().await;
-        };
-        let name = self.stored(claim.name());
-        let mut ear = bell.listen(&name).await;
-        let said = self.server.ask(Lane::Asking, Doing::Keeping, want, &[Value::bytes(name)]).await;
-        match said.map(|answer| answer.rows.first().and_then(|row| row.first()?.as_int())) {
-            Ok(Some(0)) => {}
-            _ => ear.rung().await,
-        }
+        self.watch.changed(self.stored(claim.name()), claim.owner()).await;
+    }
+
+    fn know_held(&self, claim: &Claim) -> bool {
+        self.watch.know_held(&self.stored(claim.name()), claim.owner())
     }
 
     /// A few names at a time, each few by a read and a statement that finds them by their key: nothing that is held is

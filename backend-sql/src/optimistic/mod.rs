@@ -122,6 +122,10 @@ impl LeaseTable for OptimisticTable {
         self.leases.purge(idle, purge).await
     }
 
+    fn know_held(&self, claim: &Claim) -> bool {
+        self.leases.know_held(claim)
+    }
+
     async fn init(&self) -> Result<()> {
         self.leases.init().await
     }

@@ -138,6 +138,7 @@ impl Dialect for PostgresDialect {
             release: include_str!("release.sql"),
             end_grant: include_str!("end_grant.sql"),
             make_row: include_str!("make_lease_row.sql"),
+            watch: include_str!("watch.sql"),
             want: Some(include_str!("want.sql")),
         }
     }

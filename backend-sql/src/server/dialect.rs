@@ -72,6 +72,8 @@ pub(crate) struct Leases {
     pub(crate) end_grant: &'static str,
     /// Makes a row that nobody holds.
     pub(crate) make_row: &'static str,
+    /// Looks at the rows of names that are waited for.
+    pub(crate) watch: &'static str,
     /// Says that somebody waits; where there is a bell.
     pub(crate) want: Option<&'static str>,
 }

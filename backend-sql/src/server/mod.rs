@@ -26,9 +26,7 @@ mod target;
 #[cfg(feature = "tls")]
 mod tls;
 
-pub(crate) use bell::Bell;
-#[cfg(feature = "postgres")]
-pub(crate) use bell::Ear;
+pub(crate) use bell::{Bell, Ring};
 pub(crate) use dialect::{Column, Dialect, ForUpdate, Found, Leases, Link, Meaning, Table};
 pub(crate) use failure::Doing;
 pub(crate) use pool::{Connection, Lane};

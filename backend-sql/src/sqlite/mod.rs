@@ -215,6 +215,10 @@ impl LeaseTable for Table {
         std::future::pending::<()>().await;
     }
 
+    fn know_held(&self, _claim: &Claim) -> bool {
+        false
+    }
+
     async fn check(&self) -> Result<Vec<Finding>> {
         self.findings().await
     }

@@ -53,8 +53,10 @@
 mod administrator;
 pub mod case;
 mod cases;
+pub mod checker;
 mod clock;
 pub mod context;
+pub mod history;
 pub mod proxy;
 mod runner;
 pub mod servers;

@@ -37,3 +37,5 @@ pub use recorder::Recorder;
 pub use resource::{FencedCounter, PlainCounter};
 
 pub(crate) use operation::{Acquisition, Answer, Call, Hold, Outcome, Span, Write};
+#[cfg(test)]
+pub(crate) use operation::Renewal;

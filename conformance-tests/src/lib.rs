@@ -62,6 +62,7 @@ mod runner;
 pub mod servers;
 mod subject;
 mod worker;
+mod workload;
 
 pub use administrator::Administrator;
 pub use case::{Case, Stop, Verdict};

@@ -9,7 +9,8 @@ use crate::history::{Acquisition, Outcome};
 pub(super) fn check(timeline: &Timeline<'_>, all: &[&Acquisition], model: &Model, report: &mut Report) {
     let mut refused: Vec<&Acquisition> =
         all.iter().copied().filter(|one| matches!(one.outcome, Outcome::Contended)).collect();
-    refused.sort_unstable_by_key(|refused| refused.asked_at);
+    // In a gap between two holds, the first answer is the one that wants a holder first.
+    refused.sort_unstable_by_key(|refused| refused.answered_by());
     let held = possible_holds(timeline);
     let contenders = Contenders::new(all);
     let mut ghosts = Ghosts::new(all);

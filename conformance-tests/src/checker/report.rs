@@ -119,6 +119,11 @@ impl Report {
         }
     }
 
+    /// True if the verdict is [`Accepted`](Verdict::Accepted).
+    pub fn is_accepted(&self) -> bool {
+        self.verdict() == Verdict::Accepted
+    }
+
     /// How often a rule is broken.
     pub fn count(&self, rule: Rule) -> usize {
         self.counts.iter().find(|(other, _)| *other == rule).map_or(0, |(_, count)| *count)

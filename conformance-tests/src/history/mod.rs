@@ -36,6 +36,6 @@ pub use reader::read;
 pub use recorder::Recorder;
 pub use resource::{FencedCounter, PlainCounter};
 
-pub(crate) use operation::{Acquisition, Answer, Call, Hold, Outcome, Span, Write};
 #[cfg(test)]
 pub(crate) use operation::Renewal;
+pub(crate) use operation::{Acquisition, Answer, Call, Hold, Outcome, Span, Write};

@@ -21,7 +21,7 @@ fn the_checker_and_a_general_search_never_disagree() {
     for seed in 0..HISTORIES {
         let mut rng = Rng::with_seed(seed);
         let mut history = history(short(&mut rng), &mut rng);
-        for _ in 0..rng.u32(0..4) {
+        for _ in 0..[0, 2, 5, 9][rng.usize(0..4)] {
             disturb(&mut history, &mut rng);
         }
         let report = check(&history, &model());

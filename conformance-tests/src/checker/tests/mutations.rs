@@ -178,13 +178,13 @@ fn renew_when_over(history: &mut History, rng: &mut Rng) -> bool {
     let confirmed = hold(history, last).renewals.iter().filter_map(|renewal| renewal.call.answered_at).max();
     let confirmed = confirmed.unwrap_or(history.acquisitions[last].answered_by());
     renew(hold(history, last), confirmed + 1013 * MILLI);
+    hold(history, last).release = None;
     known
 }
 
 fn renew(hold: &mut Hold, at: u64) {
     let call = Call { op: 0, asked_at: at, answered_at: Some(at + 1), answer: Answer::Ok };
     hold.renewals.push(Renewal { ttl: 1000 * MILLI, call, until: Some(at) });
-    hold.release = None;
 }
 
 /// In a history without unknown outcomes, of which each excuses some refusal.

@@ -68,13 +68,14 @@ fn a_lease_does_not_end_before_its_time() {
 fn a_lease_begins_no_earlier_than_the_one_before_has_ended() {
     oracle(&[], |h| {
         h.grant((10, 12), 1);
-        h.grant((20, 1000), 2);
-        h.grant((990, 1990), 3);
+        let second = h.grant_until((20, 1000), 2, 1986);
+        h.is_told_of_its_loss(second, 1001);
+        h.grant((990, 1986), 3);
     });
     // The second one waited. It cannot have had the lock before 998, nor the third before 1986.
     oracle(&[Rule::Exclusion], |h| {
         h.grant((10, 12), 1);
-        let second = h.grant((20, 1000), 2);
+        let second = h.grant_until((20, 1000), 2, 1986);
         h.is_told_of_its_loss(second, 1001);
         h.grant((990, 1985), 3);
     });

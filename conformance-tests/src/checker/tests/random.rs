@@ -240,7 +240,7 @@ impl World<'_> {
             _ if self.chance(self.shape.lost_answers) => Phase::Info(why("Indeterminate")),
             true => {
                 // From before it was sent, which was two legs of at most two milliseconds ago.
-                grip.until = grip.until.max(self.now - 40 + BELIEF);
+                grip.until = grip.until.max(self.now + BELIEF - 40);
                 Phase::Ok(Until { until: grip.until * TICK })
             }
             false => Phase::Fail(why("Lost")),

@@ -29,22 +29,34 @@ impl Script {
 
     /// A fixed lease, granted.
     pub(super) fn grant(&mut self, took: Took, token: u64) -> u64 {
-        self.grant_for(took, token, None, false)
+        self.grant_for(took, token, None, false, took.0 + 988)
+    }
+
+    /// The same, for somebody who asked again and again: its lease counts from the last time.
+    pub(super) fn grant_until(&mut self, took: Took, token: u64, until: u64) -> u64 {
+        self.grant_for(took, token, None, false, until)
     }
 
     /// The same, for somebody who was ready to wait so long.
     pub(super) fn waited(&mut self, took: Took, wait: u64, token: u64) -> u64 {
-        self.grant_for(took, token, Some(wait), false)
+        self.grant_for(took, token, Some(wait), false, took.0 + 988)
     }
 
     /// The same, but kept up by a keeper.
     pub(super) fn kept_up(&mut self, took: Took, token: u64) -> u64 {
-        self.grant_for(took, token, None, true)
+        self.grant_for(took, token, None, true, took.0 + 988)
     }
 
-    fn grant_for(&mut self, (asked, answered): Took, token: u64, wait: Option<u64>, renewed: bool) -> u64 {
+    fn grant_for(
+        &mut self,
+        (asked, answered): Took,
+        token: u64,
+        wait: Option<u64>,
+        renewed: bool,
+        until: u64,
+    ) -> u64 {
         let op = self.asks(asked, wait, renewed);
-        let until = (asked + 988) * MILLI;
+        let until = until * MILLI;
         self.push(answered, op, op, Step::Acquire(Phase::Ok(Granted { token, until })));
         op
     }

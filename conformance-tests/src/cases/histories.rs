@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::checker::{Model, Report, Rule, check};
-use crate::context::Context;
+use crate::context::{Context, free_within};
 use crate::history::{History, Recorder, read};
 use crate::worker::Worker;
 use crate::workload::Workload;
@@ -110,6 +110,9 @@ async fn random_history_of_processes_that_stop_and_die_is_that_of_one_lock(cx: &
     };
     let (tasks, accidents): (Verdict, Verdict) = tokio::join!(tasks, accidents);
     tasks.and(accidents)?;
+    // As if nothing had been, as soon as the dead one's hold is over.
+    free_within(&cx.client().await?, &cx.name(), cx.patience(), "after a holder was killed").await?;
+    scene.run_tasks(3, cx.ttl()).await?;
     scene.judge().await
 }
 

@@ -41,22 +41,29 @@ impl Workload {
         let mut rng = Rng::with_seed(self.seed);
         let end = Instant::now() + self.lasts;
         while Instant::now() < end {
-            if let Some(guard) = self.acquire(&lock, &mut rng).await? {
-                self.hold(guard, &mut counters, &mut rng).await?;
+            let fixed = rng.u32(0..4) == 0;
+            if let Some(guard) = self.acquire(&lock, fixed, &mut rng).await? {
+                let too_long = fixed && rng.u32(0..3) == 0;
+                self.hold(guard, too_long, &mut counters, &mut rng).await?;
             }
             pause(&mut rng, 8).await;
         }
         Ok(())
     }
 
-    async fn acquire(&self, lock: &RecordedLock, rng: &mut Rng) -> Result<Option<RecordedGuard>, Stop> {
+    async fn acquire(
+        &self,
+        lock: &RecordedLock,
+        fixed: bool,
+        rng: &mut Rng,
+    ) -> Result<Option<RecordedGuard>, Stop> {
         let wait = match rng.u32(0..10) {
             0..3 => Wait::No,
             3..6 => Wait::UpTo(Duration::from_millis(rng.u64(5..100))),
             _ => Wait::UpTo(self.lasts * 10),
         };
         let options = AcquireOptions::new().with_ttl(self.ttl).with_wait(wait);
-        let options = if rng.bool() { options.with_fixed_lease() } else { options };
+        let options = if fixed { options.with_fixed_lease() } else { options };
         let acquiring = lock.acquire(&self.name, &options);
         let patience =
             if rng.u32(0..12) == 0 { Duration::from_millis(rng.u64(0..20)) } else { Duration::MAX };
@@ -68,15 +75,20 @@ impl Workload {
         }
     }
 
-    async fn hold(&self, guard: RecordedGuard, counters: &mut Counters, rng: &mut Rng) -> Result<(), Stop> {
+    async fn hold(
+        &self,
+        guard: RecordedGuard,
+        too_long: bool,
+        counters: &mut Counters,
+        rng: &mut Rng,
+    ) -> Result<(), Stop> {
         let read = counters.read(&guard)?;
         pause(rng, 12).await;
         if rng.u32(0..8) == 0 {
             guard.extend(self.ttl).await.or_else(expected)?;
         }
-        if rng.u32(0..40) == 0 {
-            // Until it is lost, if it is a fixed one, and for as long if it is not.
-            let _ = tokio::time::timeout(self.ttl, guard.lost()).await;
+        if too_long {
+            guard.lost().await?;
             pause(rng, 30).await;
         }
         // Whether or not it still holds: what looks after that is the counter.

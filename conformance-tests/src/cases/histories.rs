@@ -21,15 +21,16 @@ struct Scene<'a> {
     cx: &'a Context,
     directory: TempDir,
     seed: u64,
+    ttl: Duration,
     recorder: Recorder,
 }
 
 impl<'a> Scene<'a> {
-    fn new(cx: &'a Context) -> Result<Self, Stop> {
+    fn new(cx: &'a Context, ttl: Duration) -> Result<Self, Stop> {
         let seed = std::env::var("LEASEHOLD_SEED").ok().and_then(|seed| seed.parse().ok());
         let directory = tempfile::tempdir()?;
         let recorder = Recorder::create(directory.path())?;
-        Ok(Self { cx, directory, seed: seed.unwrap_or_else(|| fastrand::u64(..)), recorder })
+        Ok(Self { cx, directory, seed: seed.unwrap_or_else(|| fastrand::u64(..)), ttl, recorder })
     }
 
     fn workload(&self, client: u64, lasts: Duration) -> Workload {
@@ -37,7 +38,7 @@ impl<'a> Scene<'a> {
             directory: self.directory.path().to_owned(),
             name: self.cx.name(),
             seed: self.seed.wrapping_add(client),
-            ttl: self.cx.ttl(),
+            ttl: self.ttl,
             lasts,
         }
     }
@@ -58,7 +59,7 @@ impl<'a> Scene<'a> {
     /// What the checker says, with room for a machine that runs many cases at once: other cases measure times.
     async fn report(&self) -> Result<Report, Stop> {
         let semantics = self.cx.semantics().await?;
-        let model = Model::of(&semantics, self.cx.ttl(), self.cx.slack() * 4);
+        let model = Model::of(&semantics, self.ttl, self.cx.slack() * 4);
         let history = History::from_events(read(self.directory.path())?)
             .map_err(|error| Stop::Failed(format!("the history is none: {error}")))?;
         Ok(check(&history, &model))
@@ -82,14 +83,15 @@ impl<'a> Scene<'a> {
 }
 
 async fn random_history_of_many_tasks_is_that_of_one_lock(cx: &Context) -> Verdict {
-    let scene = Scene::new(cx)?;
+    // Short leases: many of them end before their holders let go.
+    let scene = Scene::new(cx, cx.ttl() / 4)?;
     scene.run_tasks(4, cx.ttl() * 2).await?;
     scene.judge().await
 }
 
 /// Three processes and a task. One process is stopped for longer than its lease, another one dies, each while it holds.
 async fn random_history_of_processes_that_stop_and_die_is_that_of_one_lock(cx: &Context) -> Verdict {
-    let scene = Scene::new(cx)?;
+    let scene = Scene::new(cx, cx.ttl())?;
     let (mut stopped, mut killed, mut busy) = (cx.worker().await?, cx.worker().await?, cx.worker().await?);
     let lasts = cx.ttl() * 4;
     let tasks = async {
@@ -127,7 +129,7 @@ async fn stop(scene: &Scene<'_>, worker: &Worker, time: Duration) -> Verdict {
 /// Both holders have read before the first one is stopped or after the second one has it; both write. What a lock alone
 /// cannot do is shown beside what it can with a token.
 async fn counter_that_checks_tokens_loses_nothing_where_another_one_does(cx: &Context) -> Verdict {
-    let scene = Scene::new(cx)?;
+    let scene = Scene::new(cx, cx.ttl())?;
     let (mut first, mut second) = (cx.worker().await?, cx.worker().await?);
     let (name, lasts) = (scene.workload(0, Duration::ZERO), Duration::ZERO);
     first.begin_effect(&name).await?;

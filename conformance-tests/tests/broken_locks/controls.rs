@@ -118,8 +118,7 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(59 password_in_debug R06, chatty, discreet),
         // Once more, by nothing but the history of clients that know nothing of the mistake.
         control!(5 del_without_owner_check S01, steps DEL_WITHOUT_OWNER_CHECK),
-        control!(26 token_counter_goes_with_the_record S01, steps FENCE_GOES_WITH_THE_RECORD),
-        control!(42 for_update_in_autocommit S01 on sql::mariadb,
-            |address| held::lock(held::Mistake::InAutocommit, address), |address| held::lock(held::Mistake::Nothing, address)),
+        control!(42 for_update_in_autocommit S01, held InAutocommit),
+        control!(52 release_deletes_the_row S01, row ReleaseDeletes),
     ]
 }

@@ -105,7 +105,7 @@ impl LockBackend for Toy {
 
     /// Never: the core asks again at the interval of the semantics.
     async fn changed(&self, _: &Claim) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     async fn suspects(&self) -> Vec<OwnerId> {

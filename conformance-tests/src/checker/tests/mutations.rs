@@ -248,7 +248,11 @@ fn believe_too_long(history: &mut History, rng: &mut Rng) -> bool {
 }
 
 fn wake_late(history: &mut History, rng: &mut Rng) -> bool {
-    let in_the_way = |one: &Acquisition| one.hold().is_none() && one.wait != Some(0);
+    let in_the_way = |one: &Acquisition| match one.outcome {
+        Outcome::Unknown => true,
+        Outcome::Contended => one.wait != Some(0),
+        _ => false,
+    };
     if history.acquisitions.iter().any(in_the_way) {
         return false;
     }

@@ -53,13 +53,16 @@
 mod administrator;
 pub mod case;
 mod cases;
+pub mod checker;
 mod clock;
 pub mod context;
+pub mod history;
 pub mod proxy;
 mod runner;
 pub mod servers;
 mod subject;
 mod worker;
+mod workload;
 
 pub use administrator::Administrator;
 pub use case::{Case, Stop, Verdict};

@@ -77,6 +77,9 @@
 //! without `+type` a worse message if a key holds foreign data. Everybody who may run these commands on these keys can
 //! break these locks: give users of different trust prefixes of their own.
 
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 mod contention;
 mod keys;
 mod link;

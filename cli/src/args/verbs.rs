@@ -1,3 +1,4 @@
+use super::bench::BenchArgs;
 use super::run::{AcquireArgs, RunArgs};
 use clap::{Args, Subcommand, ValueHint};
 use clap_complete::Shell;
@@ -15,6 +16,10 @@ pub(crate) enum Verb {
     Release(ReleaseArgs),
     Init(InitArgs),
     Config(ConfigArgs),
+    Bench(BenchArgs),
+    /// What `bench` starts its processes with
+    #[command(hide = true)]
+    BenchWorker,
     Completions(CompletionsArgs),
     Man(ManArgs),
 }

@@ -72,6 +72,9 @@
 //! * to choose a store: [`semantics`]
 //! * to write a backend: [`backend`]; to measure or observe one: [`client`]
 
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 mod config;
 mod registry;
 

@@ -126,6 +126,9 @@
 //!
 //! `+info` lets `check` recognise a server that is named twice before a lock is taken.
 
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 mod contention;
 mod keys;
 mod link;

@@ -31,6 +31,9 @@
 
 mod admin;
 mod backend;
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 mod claim;
 mod client;
 mod clock;

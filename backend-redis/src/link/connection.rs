@@ -125,6 +125,12 @@ impl Connection {
         try_join_all(commands.iter().map(|command| self.request(command))).await
     }
 
+    /// The connection of the client library, without what is ours.
+    #[cfg(feature = "bench")]
+    pub(super) fn bare(&self) -> MultiplexedConnection {
+        self.requests.clone()
+    }
+
     /// Ends it now. Who waits for an answer is told that none will come.
     pub(super) fn end(&self) {
         self.driver.abort();

@@ -116,6 +116,12 @@ impl Link {
         self.command(&greeting::question()).await.map(|reply| ServerFacts::read(&reply))
     }
 
+    /// The connection of the client library, without time limits and retries. Errors as of connecting.
+    #[cfg(feature = "bench")]
+    pub(crate) async fn bare(&self) -> Result<redis::aio::MultiplexedConnection> {
+        self.line.connection().await.map(|connection| connection.bare())
+    }
+
     /// Ends the connection. What is under way gets no answer.
     pub(crate) fn close(&self) {
         self.line.close();

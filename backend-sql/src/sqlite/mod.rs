@@ -16,6 +16,8 @@
 //! leave open.
 
 mod batch;
+#[cfg(feature = "bench")]
+pub(crate) mod bench;
 mod check;
 mod connection;
 mod failure;

@@ -1,3 +1,4 @@
+use super::bench::BenchArgs;
 use super::run::{AcquireArgs, RunArgs};
 use super::values::duration;
 use clap::{Args, Subcommand, ValueHint};
@@ -18,6 +19,10 @@ pub(crate) enum Verb {
     Purge(PurgeArgs),
     Init(InitArgs),
     Config(ConfigArgs),
+    Bench(BenchArgs),
+    /// What `bench` starts its processes with
+    #[command(hide = true)]
+    BenchWorker,
     Completions(CompletionsArgs),
     Man(ManArgs),
 }

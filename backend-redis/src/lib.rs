@@ -77,6 +77,7 @@
 //! without `+type` a worse message if a key holds foreign data. Everybody who may run these commands on these keys can
 //! break these locks: give users of different trust prefixes of their own.
 
+mod cluster;
 mod contention;
 mod keys;
 mod link;
@@ -85,6 +86,8 @@ mod record;
 mod refusal;
 mod reply;
 mod scripts;
+mod sentinel;
+mod servers;
 mod single;
 mod target;
 

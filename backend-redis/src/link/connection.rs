@@ -127,6 +127,18 @@ impl Connection {
         try_join_all(commands.iter().map(|command| self.request(command))).await
     }
 
+    /// Sends several commands as one piece, with nobody else's between them; one reply for each, in order.
+    pub(super) async fn request_together(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, NoAnswer> {
+        let _ticket = self.health.in_flight.enter();
+        let mut together = redis::Pipeline::with_capacity(commands.len());
+        let count = commands.len();
+        for command in commands {
+            together.add_command(command);
+        }
+        let replies = self.requests.clone().send_packed_commands(&together, 0, count).await;
+        replies.map_err(|error| self.no_answer(error))
+    }
+
     /// Ends it now. Who waits for an answer is told that none will come.
     pub(super) fn end(&self) {
         self.driver.abort();

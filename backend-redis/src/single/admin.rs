@@ -1,4 +1,5 @@
 use super::{RedisBackend, check};
+use crate::link::Link;
 use crate::{reply, scripts};
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
@@ -16,11 +17,11 @@ impl LockAdmin for RedisBackend {
     /// for as long as it is kept for its holder.
     async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>> {
         let keys = self.keys.of(name);
-        let known = self.link.run(&scripts::INSPECT, &[&keys.lock, &keys.holder], &[]).await?;
+        let known = self.servers.run(&scripts::INSPECT, &[&keys.lock, &keys.holder], &[]).await?;
         reply::status(name, &known)
     }
 
-    /// Reads the names of all keys of the database. Locks that other programs hold are not found: nothing but the name
+    /// Reads the names of all keys of the database, on every server that has some. Locks that other programs hold are not found: nothing but the name
     /// of its key tells such a lock from any other value.
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
         let names: Vec<LockName> = self.held_names(prefix).await?.into_iter().collect();
@@ -36,7 +37,7 @@ impl LockAdmin for RedisBackend {
     /// that know the lock key only wait unseen.
     async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>> {
         let keys = self.keys.of(name);
-        let known = self.link.run(&scripts::WAITERS, &[&keys.queue, &keys.waiters], &[]).await?;
+        let known = self.servers.run(&scripts::WAITERS, &[&keys.queue, &keys.waiters], &[]).await?;
         reply::waiters(&known)
     }
 
@@ -47,13 +48,16 @@ impl LockAdmin for RedisBackend {
     ) -> Result<Option<LockStatus>> {
         let keys = self.keys.of(name);
         let only_if = only_if.map(|token| token.to_string()).unwrap_or_default();
-        let before = self.link.run(&scripts::FORCE_RELEASE, &keys.all(), &[&only_if]).await?;
+        let before = self.servers.run(&scripts::FORCE_RELEASE, &keys.all(), &[&only_if]).await?;
         reply::status(name, &before)
     }
 
-    /// There is nothing to create. Makes sure that the server answers.
+    /// There is nothing to create. Makes sure that the servers answer.
     async fn init(&self) -> Result<()> {
-        self.link.command(&redis::cmd("PING")).await.map(drop)
+        for node in self.servers.each().await? {
+            node.link.command(&redis::cmd("PING")).await?;
+        }
+        Ok(())
     }
 
     fn init_script(&self) -> Option<String> {
@@ -62,26 +66,33 @@ impl LockAdmin for RedisBackend {
 
     async fn check(&self) -> Result<Vec<Finding>> {
         let any = LockName::new("leasehold/check")?;
-        check::check(&self.link, &self.keys.of(&any)).await
+        check::check(&self.servers, self.mode, self.replicas, &self.keys.of(&any)).await
     }
 }
 
 impl RedisBackend {
     /// The names that have a holder record. `SCAN` may give a key twice, and a name that comes or goes meanwhile or not.
     async fn held_names(&self, prefix: &str) -> Result<BTreeSet<LockName>> {
-        let pattern = self.keys.holder_pattern(prefix);
         let mut names = BTreeSet::new();
+        for node in self.servers.each().await? {
+            self.add_held_names(&node.link, prefix, &mut names).await?;
+        }
+        Ok(names)
+    }
+
+    async fn add_held_names(&self, link: &Link, prefix: &str, names: &mut BTreeSet<LockName>) -> Result<()> {
+        let pattern = self.keys.holder_pattern(prefix);
         let mut cursor = "0".to_owned();
         loop {
             let mut scan = redis::cmd("SCAN");
             scan.arg(&cursor).arg("MATCH").arg(&pattern);
             scan.arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg("string");
-            let page = self.link.command(&scan).await?;
+            let page = link.command(&scan).await?;
             let (next, keys) = reply::page(page)?;
             names.extend(keys.iter().filter_map(|key| self.keys.name_of(key)));
             cursor = next;
             if cursor == "0" {
-                return Ok(names);
+                return Ok(());
             }
         }
     }

@@ -1,7 +1,10 @@
-//! What about a server would weaken the promises.
+//! What about the servers would weaken the promises.
 
+use super::Mode;
 use crate::keys::LockKeys;
-use crate::link::{Link, ServerFacts};
+use crate::link::{Confirmed, Link, ServerFacts};
+use crate::servers::Servers;
+use crate::target::Replicas;
 use crate::{reply, scripts};
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::collections::HashMap;
@@ -11,15 +14,37 @@ const EVICTION: &str = "maxmemory-policy";
 const APPEND_ONLY: &str = "appendonly";
 const SYNC: &str = "appendfsync";
 
-/// Looks at the server. What it does not let us see is said, and is no failure. `keys` are those of any name.
+/// Looks at the servers. What they do not let us see is said, and is no failure. `keys` are those of any name.
 ///
 /// # Errors
 ///
-/// As of any request, if the server cannot be asked at all.
-pub(super) async fn check(link: &Link, keys: &LockKeys) -> Result<Vec<Finding>> {
+/// As of any request, if one cannot be asked at all.
+pub(super) async fn check(
+    servers: &Servers,
+    mode: Mode,
+    replicas: Option<Replicas>,
+    keys: &LockKeys,
+) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for node in servers.each().await? {
+        let of_node = check_server(&node.link, mode, replicas).await?;
+        match mode {
+            Mode::Single => findings.extend(of_node),
+            Mode::Sentinel | Mode::Cluster => findings.extend(of_node.into_iter().map(|finding| {
+                let message = format!("{}: {}", node.link.place(), finding.message);
+                Finding::new(finding.severity, finding.code, message, finding.help)
+            })),
+        }
+    }
+    let looked = servers.run(&scripts::INSPECT, &[&keys.lock, &keys.holder], &[]).await;
+    findings.extend(looked.err().and_then(|why| denied(&why)));
+    Ok(findings)
+}
+
+async fn check_server(link: &Link, mode: Mode, replicas: Option<Replicas>) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     match seen(link.facts().await)? {
-        Ok(facts) => of_server(&facts, &mut findings),
+        Ok(facts) => of_server(&facts, mode, &mut findings),
         Err(why) => findings.push(unseen("who the server is", &why)),
     }
     let mut question = redis::cmd("CONFIG");
@@ -29,9 +54,24 @@ pub(super) async fn check(link: &Link, keys: &LockKeys) -> Result<Vec<Finding>> 
         Ok(settings) => of_settings(&settings, &mut findings),
         Err(why) => findings.push(unseen("the settings of the server", &why)),
     }
-    let looked = link.run(&scripts::INSPECT, &[&keys.lock, &keys.holder], &[]).await;
-    findings.extend(looked.err().and_then(|why| denied(&why)));
+    if let Some(replicas) = replicas {
+        findings.extend(of_replicas(link, replicas).await?);
+    }
     Ok(findings)
+}
+
+/// Whether there are as many replicas as are waited for.
+async fn of_replicas(link: &Link, replicas: Replicas) -> Result<Option<Finding>> {
+    let what = match link.count_replicas(replicas).await? {
+        Confirmed::Yes => return Ok(None),
+        Confirmed::By(count) => format!(
+            "{count} replicas follow the server, and wait_replicas asks for {}: no lock is granted",
+            replicas.count
+        ),
+        Confirmed::Unasked(why) => return Ok(denied(&why)),
+    };
+    let help = "look at the replicas: INFO replication; or lower wait_replicas in the URL";
+    Ok(Some(Finding::new(Severity::Error, "E_REPLICAS", what, help)))
 }
 
 /// A user who may not even look at a lock can take none. One who may look may still be denied the rest: no command that
@@ -42,7 +82,7 @@ fn denied(why: &Error) -> Option<Finding> {
         .then(|| Finding::new(Severity::Error, "E_DENIED", why.to_string(), help))
 }
 
-fn of_server(facts: &ServerFacts, findings: &mut Vec<Finding>) {
+fn of_server(facts: &ServerFacts, mode: Mode, findings: &mut Vec<Finding>) {
     let what = format!("the server is {} {}, {}, {}", facts.flavour, facts.version, facts.mode, facts.role);
     findings.push(Finding::new(Severity::Info, "I_SERVER", what, ""));
     if facts.role == "replica" || facts.role == "slave" {
@@ -50,10 +90,10 @@ fn of_server(facts: &ServerFacts, findings: &mut Vec<Finding>) {
             Severity::Error,
             "E_REPLICA",
             "the server is a replica, and takes no writes",
-            "connect to the primary",
+            "connect to the primary, or use the URL of its Sentinels, redis+sentinel://host:26379/name",
         ));
     }
-    if facts.mode == "cluster" {
+    if facts.mode == "cluster" && mode != Mode::Cluster {
         findings.push(Finding::new(
             Severity::Error,
             "E_CLUSTER",

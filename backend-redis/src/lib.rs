@@ -56,7 +56,7 @@
 //!
 //! The last two are the queue of those who wait. A release hands the lock over to the first of them in the same step, and
 //! tells its process on the channel `leasehold:grants:` and a number, to which a process subscribes once, when it first
-//! has to wait. While somebody waits, the value of the lock key has a `+` behind it; programs that know that key only do
+//! has to wait; with `protocol=resp2` on a second connection. While somebody waits, the value of the lock key has a `+` behind it; programs that know that key only do
 //! not care, because they look for their own value. They do not stand in the queue either, and may take a lock in the moment
 //! in which it is free.
 //!

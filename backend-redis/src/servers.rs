@@ -26,6 +26,16 @@ pub(crate) struct Node {
     pub(crate) channel: String,
 }
 
+/// What came of a call.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) reply: Value,
+    /// Whether whoever listens will hear.
+    pub(crate) hears: bool,
+    /// Whether the replicas have what it wrote, if they were asked.
+    pub(crate) confirmed: Confirmed,
+}
+
 /// What is expected of a call beside its reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Manner {
@@ -57,20 +67,21 @@ impl Servers {
         match self {
             Self::One(node) => node.link.run(script, keys, args).await,
             Self::Cluster(cluster) => {
-                let answer = cluster.call(Call::new(script, keys, args), Manner::Plain).await;
-                answer.map(|(reply, _)| reply)
+                let answer = cluster.call(Call::new(script, keys, args), Manner::Plain).await?;
+                Ok(answer.reply)
             }
         }
     }
 
-    /// As [`run`](Self::run), for somebody who will wait for a message.
+    /// As [`run`](Self::run), for somebody who will wait for a message. Also says whether it will be heard.
     pub(crate) async fn run_listening(
         &self,
         script: &'static Script,
         keys: &[&str],
         args: &[&str],
-    ) -> Result<Value> {
-        self.call(Call::new(script, keys, args), Manner::Listening).await.map(|(reply, _)| reply)
+    ) -> Result<(Value, bool)> {
+        let answer = self.call(Call::new(script, keys, args), Manner::Listening).await?;
+        Ok((answer.reply, answer.hears))
     }
 
     /// As [`run`](Self::run); afterwards waits for replicas to have what it wrote, and says whether they have.
@@ -81,11 +92,11 @@ impl Servers {
         args: &[&str],
         replicas: Replicas,
     ) -> Result<(Value, Confirmed)> {
-        self.call(Call::new(script, keys, args), Manner::Confirmed(replicas)).await
+        let answer = self.call(Call::new(script, keys, args), Manner::Confirmed(replicas)).await?;
+        Ok((answer.reply, answer.confirmed))
     }
 
-    /// Sees to it that messages on this key's name are heard. True if they were not before: who waits unheard had better
-    /// ask again.
+    /// Sees to it that messages on this key's name are heard. True if they are.
     pub(crate) async fn listen(&self, key: &str) -> bool {
         let node = match self {
             Self::One(node) => Ok(Arc::clone(node)),
@@ -118,11 +129,11 @@ impl Servers {
         }
     }
 
-    async fn call(&self, call: Call<'_>, manner: Manner) -> Result<(Value, Confirmed)> {
+    async fn call(&self, call: Call<'_>, manner: Manner) -> Result<Answer> {
         match self {
             Self::One(node) => {
-                let (reply, confirmed) = node.ask(call, manner).await?;
-                Ok((node.link.understood(call, reply).await?, confirmed))
+                let answer = node.ask(call, manner).await?;
+                Ok(Answer { reply: node.link.understood(call, answer.reply).await?, ..answer })
             }
             Self::Cluster(cluster) => cluster.call(call, manner).await,
         }
@@ -131,12 +142,21 @@ impl Servers {
 
 impl Node {
     /// Calls a script and gives the very reply, which may be an error of the server.
-    pub(crate) async fn ask(&self, call: Call<'_>, manner: Manner) -> Result<(Value, Confirmed)> {
+    pub(crate) async fn ask(&self, call: Call<'_>, manner: Manner) -> Result<Answer> {
+        let (mut hears, mut confirmed) = (false, Confirmed::Yes);
         let reply = match manner {
             Manner::Plain => self.link.ask(call).await?,
-            Manner::Listening => self.link.ask_listening(call, &self.channel).await?,
-            Manner::Confirmed(replicas) => return self.link.ask_confirmed(call, replicas).await,
+            Manner::Listening => {
+                let reply;
+                (reply, hears) = self.link.ask_listening(call, &self.channel).await?;
+                reply
+            }
+            Manner::Confirmed(replicas) => {
+                let reply;
+                (reply, confirmed) = self.link.ask_confirmed(call, replicas).await?;
+                reply
+            }
         };
-        Ok((reply, Confirmed::Yes))
+        Ok(Answer { reply, hears, confirmed })
     }
 }

@@ -11,14 +11,13 @@ mod slot;
 
 pub(crate) use slot::Slot;
 
-use crate::link::{Call, Confirmed};
+use crate::link::Call;
 use crate::mailbox::Mailbox;
-use crate::servers::{Manner, Node};
+use crate::servers::{Answer, Manner, Node};
 use crate::target::{Address, Target};
 use leasehold_core::{Error, ErrorKind, Result};
 use nodes::Nodes;
 use redirect::{Redirect, is_in_doubt};
-use redis::Value;
 use std::sync::Arc;
 
 /// How often one request is sent on. Twice is ordinary while a slot moves; more is a cluster whose nodes do not agree.
@@ -37,12 +36,12 @@ impl Cluster {
     }
 
     /// Calls a script where its keys lie.
-    pub(crate) async fn call(&self, call: Call<'_>, manner: Manner) -> Result<(Value, Confirmed)> {
+    pub(crate) async fn call(&self, call: Call<'_>, manner: Manner) -> Result<Answer> {
         let slot = Slot::of(call.keys.first().unwrap_or(&""));
         let (mut address, mut node) = self.nodes.owner(slot).await?;
         let mut call = call;
         for _ in 0..=MOST_REDIRECTS {
-            let (reply, confirmed) = match node.ask(call, manner).await {
+            let answer = match node.ask(call, manner).await {
                 Ok(answer) => answer,
                 Err(error) => match self.instead_of(&address, slot, &error).await {
                     Some(other) => {
@@ -53,17 +52,17 @@ impl Cluster {
                     None => return Err(error),
                 },
             };
-            match Redirect::of(&reply, &address) {
+            match Redirect::of(&answer.reply, &address) {
                 Some(Redirect::Moved(to)) => {
                     self.nodes.move_slot(slot, to.clone());
                     (address, call.asking) = (to, false);
                 }
                 Some(Redirect::Ask(to)) => (address, call.asking) = (to, true),
                 None => {
-                    if is_in_doubt(&reply) {
+                    if is_in_doubt(&answer.reply) {
                         self.nodes.doubt();
                     }
-                    return Ok((node.link.understood(call, reply).await?, confirmed));
+                    return Ok(Answer { reply: node.link.understood(call, answer.reply).await?, ..answer });
                 }
             }
             node = self.nodes.node(&address)?;

@@ -44,7 +44,7 @@ async fn connect(
     deadline: Instant,
 ) -> Result<(Connection, ServerFacts)> {
     let stream = stream::open(target, deadline).await?;
-    let connection = Connection::over(stream, target.timeouts.request, Arc::clone(mailbox));
+    let connection = Connection::over(stream, target, Arc::clone(mailbox));
     let connection = connection.await.map_err(not_greeted)?;
     let greeted = timeout_at(deadline, greet(&connection, target)).await;
     let facts = greeted.unwrap_or_else(|_| Err(not_greeted(NoAnswer::Overdue(target.timeouts.connect))))?;

@@ -11,6 +11,7 @@ mod driver;
 mod greeting;
 mod line;
 mod route;
+mod side_line;
 mod stream;
 mod tls;
 mod watchdog;
@@ -105,12 +106,14 @@ impl Link {
     }
 
     /// As [`ask`](Self::ask), for somebody who will wait for a message on this channel. The script has one argument more:
-    /// the channel, if the connection is subscribed to it, else [`UNHEARD`].
-    pub(crate) async fn ask_listening(&self, call: Call<'_>, channel: &str) -> Result<Value> {
+    /// the channel, if messages arrive, else [`UNHEARD`]. Also says whether they do.
+    pub(crate) async fn ask_listening(&self, call: Call<'_>, channel: &str) -> Result<(Value, bool)> {
         let connection = self.line.connection().await?;
-        let channel = if connection.is_subscribed() { channel } else { UNHEARD };
+        let hears = connection.hears();
+        let channel = if hears { channel } else { UNHEARD };
         let args = [call.args, &[channel]].concat();
-        self.ask_on(&connection, Call { args: &args, ..call }).await
+        let reply = self.ask_on(&connection, Call { args: &args, ..call }).await?;
+        Ok((reply, hears))
     }
 
     /// As [`ask`](Self::ask); afterwards waits for replicas to have what it wrote, and says whether they have.
@@ -132,15 +135,12 @@ impl Link {
         }
     }
 
-    /// Subscribes to the channel, unless that was done. True if it was now: who waits unheard had better ask again.
+    /// Subscribes to the channel, unless that was done. True if messages on it arrive.
     ///
     /// Never an error. Messages make waiting shorter, and where there are none, because the server or its administrator
     /// allows for none, heartbeats do.
     pub(crate) async fn listen(&self, channel: &str) -> bool {
-        match self.line.connection().await {
-            Ok(connection) => connection.subscribe(channel).await,
-            Err(_) => false,
-        }
+        self.line.listen(channel).await
     }
 
     async fn ask_on(&self, connection: &Connection, call: Call<'_>) -> Result<Value> {

@@ -62,11 +62,12 @@ impl RedisBackend {
 
     /// Makes sure that the owner stands in the queue, if it is not granted the lock, and can be told when it is.
     async fn join_queue(&self, claim: &Claim) -> Result<Asked> {
-        let asked = self.ask_listening(claim).await?;
-        if matches!(asked, Asked::Queued(..)) && self.servers.listen(&self.keys.of(claim.name()).lock).await {
+        let (asked, hears) = self.ask_listening(claim).await?;
+        let unheard = !hears && matches!(asked, Asked::Queued(..));
+        if unheard && self.servers.listen(&self.keys.of(claim.name()).lock).await {
             // Once for each connection: the queue has it that this owner hears nothing. If this gets no answer, the first
             // one stands.
-            return self.ask_listening(claim).await.or(Ok(asked));
+            return Ok(self.ask_listening(claim).await.map_or(asked, |(asked, _)| asked));
         }
         Ok(asked)
     }
@@ -87,10 +88,12 @@ impl RedisBackend {
         reply::attempt(&reply)
     }
 
-    async fn ask_listening(&self, claim: &Claim) -> Result<Asked> {
+    /// Also says whether the owner will hear of its grant.
+    async fn ask_listening(&self, claim: &Claim) -> Result<(Asked, bool)> {
         let (keys, args) = (self.keys.of(claim.name()), Args::of(claim));
-        let reply = self.servers.run_listening(&scripts::ACQUIRE, &keys.all(), &args.words(claim)).await?;
-        reply::attempt(&reply)
+        let (reply, hears) =
+            self.servers.run_listening(&scripts::ACQUIRE, &keys.all(), &args.words(claim)).await?;
+        Ok((reply::attempt(&reply)?, hears))
     }
 
     async fn release_by(&self, keys: &[&str], claim: &Claim, linger: Duration) -> Result<Released> {

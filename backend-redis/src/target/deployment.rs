@@ -13,7 +13,6 @@ const MOST_REPLICAS: u32 = 64;
 
 /// The servers of one store.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one a client")]
 pub(crate) enum Deployment {
     /// One server, whose address is known.
     Single(Target),

@@ -15,6 +15,7 @@ mod faults;
 mod handover;
 mod interop;
 mod kit;
+mod older_protocol;
 mod refusals;
 mod script_acquire;
 mod script_queue;

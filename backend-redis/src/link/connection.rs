@@ -44,6 +44,8 @@ pub(super) struct Connection {
 struct Health {
     in_flight: InFlight,
     overdue: AtomicBool,
+    /// True once it was ended from here: the driver is a moment later.
+    ended: AtomicBool,
 }
 
 /// Why a request got no answer.
@@ -87,7 +89,8 @@ impl Connection {
 
     /// True if a request may still be answered. Also false when the runtime that the connection lived on has ended.
     pub(super) fn is_open(&self) -> bool {
-        !self.health.overdue.load(Ordering::SeqCst) && !self.driver.is_finished()
+        let Health { overdue, ended, .. } = &*self.health;
+        !overdue.load(Ordering::SeqCst) && !ended.load(Ordering::SeqCst) && !self.driver.is_finished()
     }
 
     /// The greeting was answered: from now on, the server may speak without being asked.
@@ -140,6 +143,7 @@ impl Connection {
 
     /// Ends it now. Who waits for an answer is told that none will come.
     pub(super) fn end(&self) {
+        self.health.ended.store(true, Ordering::SeqCst);
         self.driver.abort();
         self.side_line.end();
     }

@@ -51,6 +51,8 @@
 //! |---|---|---|---|
 //! | Redis 7, Valkey | `redis://host:6379/0`, `redis+unix:///run/redis.sock` | `redis` | hosts |
 //! | … over TLS | `rediss://host:6380/0` | `redis`, `tls` | hosts |
+//! | … watched by Sentinels | `redis+sentinel://s1:26379,s2:26379,s3:26379/mymaster` | `redis` | hosts |
+//! | … a cluster | `redis+cluster://n1:6379,n2:6379` | `redis` | hosts |
 //! | ZooKeeper | `zk://z1:2181,z2:2181,z3:2181/app` | `zookeeper` | hosts |
 //! | … over TLS | `zk+tls://z1:2281/app` | `zookeeper-tls` | hosts |
 //! | MySQL, MariaDB | `mysql://user@host/database`, `mariadb://…` | `mysql` | hosts |

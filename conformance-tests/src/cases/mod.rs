@@ -13,6 +13,7 @@ mod members;
 mod names;
 mod ownership;
 mod queue;
+mod replicas;
 mod secrets;
 mod waiting;
 
@@ -24,7 +25,7 @@ use crate::case::Case;
 ///
 /// Not here, because no lock of this library is re-entrant: A10, D11, F05; A09 and A11 assert the opposite.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 15] = [
+    let families: [&[Case]; 17] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
@@ -34,8 +35,10 @@ pub fn all() -> impl Iterator<Item = Case> {
         cancellation::CASES,
         handover::CASES,
         crash::CASES,
+        replicas::CASES,
         faults::CASES,
         members::CASES,
+        replicas::MORE_CASES,
         names::CASES,
         databases::CASES,
         queue::CASES,

@@ -2,12 +2,16 @@
 
 mod memory;
 mod redis;
+mod redis_cluster;
+mod redis_sentinel;
 mod sql;
 mod sqlite;
 mod zookeeper;
 
 pub(crate) use memory::Memory;
 pub(crate) use redis::Redis;
+pub(crate) use redis_cluster::RedisCluster;
+pub(crate) use redis_sentinel::RedisSentinel;
 pub(crate) use sql::{MariaDb, MySql, Postgres};
 pub(crate) use sqlite::Sqlite;
 pub(crate) use zookeeper::{ZooKeeper, ZooKeeperEnsemble};

@@ -136,7 +136,7 @@ async fn a_replica_that_takes_over_serves_holders_and_waiters() {
     }
     let primary = cluster.owner_of("leasehold:job").unwrap();
     assert_eq!(cluster.nodes()[primary].command(&["WAIT", "1", "5000"]).unwrap(), ":1");
-    cluster.nodes_mut()[primary].kill();
+    cluster.fail_over("leasehold:job").unwrap();
     assert_eq!(cluster.owner_of("leasehold:job").unwrap(), primary + 3);
     let start = std::time::Instant::now();
     while guard.extend(TTL).await.is_err() {

@@ -107,9 +107,7 @@ async fn a_primary_that_was_replaced_and_comes_back_grants_nothing_once_it_knows
     let group = group();
     let backend = backend(&group.url());
     hold(&backend, &claim("before")).await;
-    let old = group.primary().unwrap();
-    group.server(old).pause();
-    group.wait_for_primary(1 - old).unwrap();
+    let old = group.supplant().unwrap();
     group.server(old).resume();
     // The Sentinels tell it; then the connection that is still open to it is of no use.
     let start = std::time::Instant::now();

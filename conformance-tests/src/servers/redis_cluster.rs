@@ -9,8 +9,9 @@ const PRIMARIES: usize = 3;
 /// How many slots a cluster has.
 const SLOTS: usize = 16_384;
 
-/// How long the nodes let one of them be silent, in ms.
-const NODE_TIMEOUT: &str = "500";
+/// How long the nodes let one of them be silent, in ms: in peace, so that a busy machine makes no fail-over, and once one is
+/// wanted.
+const NODE_TIMEOUT: [&str; 2] = ["10000", "500"];
 
 /// Three Redis nodes that share the keys among them, perhaps with a replica each.
 #[derive(Debug)]
@@ -68,6 +69,64 @@ impl RedisCluster {
     pub fn slot_of(&self, key: &str) -> Result<u16, StartError> {
         let answer = self.answer(0, &["CLUSTER", "KEYSLOT", key])?;
         answer.trim_start_matches(':').parse().map_err(|_| StartError::new(answer))
+    }
+
+    /// Kills the replica of a key's primary, so that it will never have what the primary is told from now on.
+    ///
+    /// # Errors
+    ///
+    /// If the nodes do not agree on the primary.
+    pub fn cut_replica_off(&mut self, key: &str) -> Result<(), StartError> {
+        let replica = Self::partner_of(self.owner_of(key)?);
+        self.nodes[replica].kill();
+        Ok(())
+    }
+
+    /// Kills the primary of a key and waits until its replica has taken over, with what that had.
+    ///
+    /// # Errors
+    ///
+    /// If that takes longer than anything reasonable.
+    pub fn fail_over(&mut self, key: &str) -> Result<(), StartError> {
+        let primary = self.owner_of(key)?;
+        self.nodes[primary].kill();
+        let replica = &mut self.nodes[Self::partner_of(primary)];
+        if replica.command(&["PING"]).is_err() {
+            replica.restart(true)?;
+        }
+        self.until_replaced(primary, key)
+    }
+
+    /// Stops the primary of a key without closing a connection, and waits until its replica has taken over. Which it was.
+    ///
+    /// # Errors
+    ///
+    /// If that takes longer than anything reasonable.
+    pub fn supplant(&self, key: &str) -> Result<usize, StartError> {
+        let primary = self.owner_of(key)?;
+        self.nodes[primary].pause();
+        self.until_replaced(primary, key)?;
+        Ok(primary)
+    }
+
+    fn until_replaced(&self, primary: usize, key: &str) -> Result<(), StartError> {
+        let replica = Self::partner_of(primary);
+        self.make_impatient(primary, true)?;
+        wait_until("the replica has taken over", || self.serves(replica, key))?;
+        self.make_impatient(primary, false)
+    }
+
+    /// The other node that has the same slots.
+    fn partner_of(node: usize) -> usize {
+        (node + PRIMARIES) % (2 * PRIMARIES)
+    }
+
+    fn make_impatient(&self, gone: usize, impatient: bool) -> Result<(), StartError> {
+        let timeout = NODE_TIMEOUT[usize::from(impatient)];
+        let living = (0..self.nodes.len()).filter(|node| *node != gone);
+        living
+            .into_iter()
+            .try_for_each(|node| self.tell(node, &["CONFIG", "SET", "cluster-node-timeout", timeout]))
     }
 
     /// The node that is the primary of a key, as all that live agree.
@@ -171,7 +230,7 @@ fn start_node(number: usize, seats: &[Seat]) -> Result<RedisServer, StartError> 
         "--cluster-port",
         &bus,
         "--cluster-node-timeout",
-        NODE_TIMEOUT,
+        NODE_TIMEOUT[0],
         "--cluster-replica-validity-factor",
         "0",
         "--appendonly",

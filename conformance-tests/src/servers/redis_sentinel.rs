@@ -15,8 +15,9 @@ const SENTINELS: usize = 3;
 /// How long anything here may take. It takes a second on a quiet machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long a Sentinel lets the primary be silent.
-const DOWN_AFTER: Duration = Duration::from_millis(300);
+/// How long a Sentinel lets the primary be silent, in ms: in peace, so that a busy machine makes no fail-over, and once one
+/// is wanted.
+const DOWN_AFTER: [&str; 2] = ["10000", "300"];
 
 /// Everything that a Sentinel does from time to time, done more often: a fail-over in one second instead of three, and
 /// a primary that comes back is told within half a second that it is none. After each start: it is not in its file.
@@ -105,7 +106,28 @@ impl RedisSentinelGroup {
     pub fn fail_over(&mut self) -> Result<(), StartError> {
         let primary = self.known_primary()?;
         self.servers[primary].kill();
-        self.wait_for_primary(1 - primary)
+        self.make_impatient(true)?;
+        self.wait_for_primary(1 - primary)?;
+        self.make_impatient(false)
+    }
+
+    /// Stops the primary without closing a connection, and waits until the other one has taken over. Which one it was.
+    ///
+    /// # Errors
+    ///
+    /// If that takes longer than anything reasonable.
+    pub fn supplant(&self) -> Result<usize, StartError> {
+        let primary = self.known_primary()?;
+        self.servers[primary].pause();
+        self.make_impatient(true)?;
+        self.wait_for_primary(1 - primary)?;
+        self.make_impatient(false)?;
+        Ok(primary)
+    }
+
+    fn make_impatient(&self, impatient: bool) -> Result<(), StartError> {
+        let after = DOWN_AFTER[usize::from(impatient)];
+        self.tell_sentinels(&["SENTINEL", "SET", NAME, "down-after-milliseconds", after])
     }
 
     /// Waits until a server is a primary that takes writes, and all Sentinels say so.
@@ -270,7 +292,7 @@ fn lines(number: usize, ports: &[u16], primary: u16, replica: u16) -> Vec<String
         "bind 127.0.0.1".to_owned(),
         format!("sentinel myid {}", id(number)),
         format!("sentinel monitor {NAME} 127.0.0.1 {primary} 2"),
-        format!("sentinel down-after-milliseconds {NAME} {}", DOWN_AFTER.as_millis()),
+        format!("sentinel down-after-milliseconds {NAME} {}", DOWN_AFTER[0]),
         format!("sentinel failover-timeout {NAME} 1000"),
         format!("sentinel known-replica {NAME} 127.0.0.1 {replica}"),
     ];

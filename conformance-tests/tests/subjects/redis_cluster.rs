@@ -2,7 +2,7 @@ use super::{cannot, connect};
 use async_trait::async_trait;
 use leasehold::{DistributedLock, LockName, Result};
 use leasehold_conformance::servers::RedisCluster as Nodes;
-use leasehold_conformance::{Cannot, Case, Replicas, Store, Subject};
+use leasehold_conformance::{Cannot, Replicas, Store, Subject};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -84,10 +84,6 @@ impl Subject for RedisCluster {
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
         connect(address).await
-    }
-
-    fn covers(&self, _: &Case) -> std::result::Result<(), Cannot> {
-        Ok(())
     }
 }
 
@@ -199,30 +195,18 @@ impl Replicas for Cluster {
         Ok(())
     }
 
-    async fn cut_off(&self, _: &LockName) -> std::result::Result<(), Cannot> {
-        Err(Cannot::new("a node of a cluster cannot be told to follow nobody"))
+    async fn cut_off(&self, name: &LockName) -> std::result::Result<(), Cannot> {
+        self.harm(|nodes| nodes.cut_replica_off(&format!("leasehold:{name}")).map_err(cannot))
     }
 
     async fn fail_over(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        self.harm(|nodes| {
-            let primary = Self::owner(nodes, name)?;
-            nodes.nodes_mut()[primary].kill();
-            Self::owner(nodes, name).map(drop)
-        })
+        self.harm(|nodes| nodes.fail_over(&format!("leasehold:{name}")).map_err(cannot))
     }
 
     async fn supplant(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        self.harm(|nodes| {
-            let primary = Self::owner(nodes, name)?;
-            nodes.nodes()[primary].pause();
-            *lock(&self.stopped) = Some(primary);
-            let replica = &nodes.nodes()[(primary + 3) % 6];
-            let key = format!("leasehold:{name}");
-            while !replica.command(&["EVAL", "return 1", "1", &key]).is_ok_and(|answer| answer == ":1") {
-                std::thread::sleep(std::time::Duration::from_millis(10));
-            }
-            Ok(())
-        })
+        let primary = self.harm(|nodes| nodes.supplant(&format!("leasehold:{name}")).map_err(cannot))?;
+        *lock(&self.stopped) = Some(primary);
+        Ok(())
     }
 
     async fn revive(&self) -> std::result::Result<(), Cannot> {

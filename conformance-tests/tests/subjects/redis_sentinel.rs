@@ -121,11 +121,9 @@ impl Replicas for Watched {
     }
 
     async fn supplant(&self, _: &LockName) -> std::result::Result<(), Cannot> {
-        let group = self.group();
-        let primary = group.primary().ok_or_else(|| Cannot::new("no Sentinel names a primary"))?;
-        group.server(primary).pause();
+        let primary = self.group().supplant().map_err(cannot)?;
         *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = Some(primary);
-        group.wait_for_primary(1 - primary).map_err(cannot)
+        Ok(())
     }
 
     async fn revive(&self) -> std::result::Result<(), Cannot> {

@@ -44,6 +44,7 @@
 //! saves work, and the work must be safe to be done twice.
 //!
 //! Locks here are not re-entrant. On ZooKeeper and Redis they are fair; on the other stores waiters get them in no order.
+//! Where many tasks of one process want one name, they can [take turns](Config::local_queue) without asking the store.
 //!
 //! # Which store, which feature
 //!
@@ -78,7 +79,7 @@ mod registry;
 pub use config::{Config, ConfigEntry, ConfigSource, ConfigSources};
 pub use leasehold_core::{
     AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken, Health, HolderInfo,
-    Lease, LockGuard, LockName, Loss, LossCause, Result, Wait, parse_duration,
+    Lease, LocalQueue, LockGuard, LockName, Loss, LossCause, Result, Wait, parse_duration,
 };
 pub use registry::Registry;
 
@@ -104,8 +105,8 @@ pub mod backend {
 /// observer, its drift allowance.
 pub mod client {
     pub use leasehold_core::{
-        Clock, Drift, Event, LockClient, LockClientBuilder, Moment, Observer, RuntimeClock, Sleep,
-        SystemClock, TracingObserver,
+        Clock, Drift, Event, LocalQueue, LockClient, LockClientBuilder, Moment, Observer, RuntimeClock,
+        Sleep, SystemClock, TracingObserver,
     };
 }
 

@@ -22,6 +22,9 @@
 //! lock until the first is told by its next renewal. The tokens go on growing even then, so a resource that checks them is
 //! safe. [`check`](leasehold_core::LockAdmin::check) looks for settings that make it forget.
 //!
+//! Every change is a script, also where the server can compare and delete by itself (`DELEX` of Redis 8.4, `DELIFEQ` of
+//! Valkey 9): a release ends two keys and hands the lock over in one step, and such a command ends one.
+//!
 //! # Sentinel and Cluster
 //!
 //! Behind **Sentinels**, who the primary is is asked for every connection: all Sentinels at once, of whom the newest word of
@@ -79,7 +82,7 @@
 //! | `{leasehold:NAME}:holder` | owner, token, time of the grant, description of the holder | as long as the lease |
 //! | `{leasehold:NAME}:token` | the last token of the name, with ` queue` behind it while somebody waits | until the server's clock is a day past it |
 //! | `{leasehold:NAME}:queue` | the owners who wait, in their order | until nobody waits, or for a minute without a heartbeat |
-//! | `{leasehold:NAME}:waiters` | until when each of them keeps its place, and what it asks for | likewise |
+//! | `{leasehold:NAME}:waiters` | until when each of them keeps its place, and what it asks for: lease, and tokens in a row | likewise |
 //!
 //! The first is what every lock has that is made with `SET key value NX PX`: redis-py, redsync, node-redlock, rslock and
 //! we exclude each other if key and database agree. An empty prefix makes the key the name itself. Their grants have no
@@ -114,9 +117,12 @@
 //! ```
 //!
 //! `&leasehold:*`, `+publish` and `+subscribe` let waiters hear at once that the lock is theirs; without one of them they
-//! find out by asking, every half second at the latest. `+select` for a database other than 0; `+config|get` lets `check` see the settings; without `+scan` there is no list,
+//! find out by asking, every half second at the latest. [`check`](leasehold_core::LockAdmin::check) names each right that is
+//! missing. `+select` for a database other than 0; `+config|get` lets `check` see the settings; without `+scan` there is no list,
 //! without `+type` a worse message if a key holds foreign data. Everybody who may run these commands on these keys can
-//! break these locks: give users of different trust prefixes of their own.
+//! break these locks: give users of different trust prefixes of their own. A message on the channel is believed only if it
+//! names a waiter and its present place, which stand in the keys of the lock alone; so one who may publish, and not read
+//! these keys, can forge none.
 
 mod cluster;
 mod contention;

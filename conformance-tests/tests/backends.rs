@@ -9,7 +9,7 @@ use leasehold_conformance::Subject;
 use leasehold_conformance::servers::MySqlServer;
 use std::process::ExitCode;
 use subjects::{
-    MariaDb, Memory, MySql, Postgres, Redis, RedisCluster, RedisSentinel, Sqlite, ZooKeeper,
+    MariaDb, Memory, MySql, Postgres, Redis, RedisCluster, RedisSentinel, Sqlite, WithLocalQueue, ZooKeeper,
     ZooKeeperEnsemble,
 };
 
@@ -20,6 +20,8 @@ fn main() -> ExitCode {
         Box::new(Redis),
         Box::new(RedisSentinel),
         Box::new(RedisCluster::default()),
+        Box::new(WithLocalQueue::new("memory-local-queue", Memory)),
+        Box::new(WithLocalQueue::new("redis-local-queue", Redis)),
         Box::new(MariaDb::lease("mariadb")),
         Box::new(MariaDb::for_update("mariadb-for-update")),
         Box::new(MariaDb::optimistic("mariadb-optimistic")),

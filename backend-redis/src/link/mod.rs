@@ -87,6 +87,15 @@ impl Link {
         Self { line: Arc::new(Line::new(route, mailbox)), confirmations }
     }
 
+    /// Makes sure that there is a connection.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none: no server, one that lets us not in, or one that is none for locks.
+    pub(crate) async fn connect(&self) -> Result<()> {
+        self.line.connection().await.map(drop)
+    }
+
     /// Runs a script and gives its reply.
     ///
     /// # Errors

@@ -3,7 +3,9 @@ use crate::link::Link;
 use crate::{reply, scripts};
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
-use leasehold_core::{ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Result, Waiter};
+use leasehold_core::{
+    ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, OwnerId, Result, Waiter,
+};
 use std::collections::BTreeSet;
 
 /// How many keys the server looks at for one answer to `SCAN`; it answers nobody else meanwhile.
@@ -65,8 +67,8 @@ impl LockAdmin for RedisBackend {
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
-        let any = LockName::new("leasehold/check")?;
-        check::check(&self.servers, self.mode, self.replicas, &self.keys.of(&any)).await
+        let nobodys = LockName::new(format!("leasehold/check/{}", OwnerId::random()?.to_hex()))?;
+        check::check(&self.servers, self.mode, self.replicas, &self.keys.of(&nobodys)).await
     }
 }
 

@@ -1,11 +1,11 @@
 //! What about the servers would weaken the promises.
 
-use super::Mode;
+use super::{Mode, rights};
 use crate::keys::LockKeys;
-use crate::link::{Confirmed, Link, ServerFacts};
-use crate::servers::Servers;
+use crate::link::{Confirmed, ServerFacts};
+use crate::reply;
+use crate::servers::{Node, Servers};
 use crate::target::Replicas;
-use crate::{reply, scripts};
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::collections::HashMap;
 
@@ -14,7 +14,8 @@ const EVICTION: &str = "maxmemory-policy";
 const APPEND_ONLY: &str = "appendonly";
 const SYNC: &str = "appendfsync";
 
-/// Looks at the servers. What they do not let us see is said, and is no failure. `keys` are those of any name.
+/// Looks at the servers. What they do not let us see is said, and is no failure. `keys` are those of a name that nobody
+/// uses.
 ///
 /// # Errors
 ///
@@ -25,9 +26,13 @@ pub(super) async fn check(
     replicas: Option<Replicas>,
     keys: &LockKeys,
 ) -> Result<Vec<Finding>> {
+    let nodes = match seen(servers.each().await)? {
+        Ok(nodes) => nodes,
+        Err(why) => return Ok(vec![unusable(&why)]),
+    };
     let mut findings = Vec::new();
-    for node in servers.each().await? {
-        let of_node = check_server(&node.link, mode, replicas).await?;
+    for node in nodes {
+        let of_node = check_server(&node, mode, replicas, keys).await?;
         match mode {
             Mode::Single => findings.extend(of_node),
             Mode::Sentinel | Mode::Cluster => findings.extend(of_node.into_iter().map(|finding| {
@@ -36,12 +41,19 @@ pub(super) async fn check(
             })),
         }
     }
-    let looked = servers.run(&scripts::INSPECT, &[&keys.lock, &keys.holder], &[]).await;
-    findings.extend(looked.err().and_then(|why| denied(&why)));
     Ok(findings)
 }
 
-async fn check_server(link: &Link, mode: Mode, replicas: Option<Replicas>) -> Result<Vec<Finding>> {
+async fn check_server(
+    node: &Node,
+    mode: Mode,
+    replicas: Option<Replicas>,
+    keys: &LockKeys,
+) -> Result<Vec<Finding>> {
+    let Node { link, channel } = node;
+    if let Err(why) = seen(link.connect().await)? {
+        return Ok(vec![unusable(&why)]);
+    }
     let mut findings = Vec::new();
     match seen(link.facts().await)? {
         Ok(facts) => of_server(&facts, mode, &mut findings),
@@ -54,32 +66,32 @@ async fn check_server(link: &Link, mode: Mode, replicas: Option<Replicas>) -> Re
         Ok(settings) => of_settings(&settings, &mut findings),
         Err(why) => findings.push(unseen("the settings of the server", &why)),
     }
+    // The rights are looked at before the slot: those to any key can be asked of any node.
+    findings.extend(rights::missing(link, keys, channel).await);
     if let Some(replicas) = replicas {
-        findings.extend(of_replicas(link, replicas).await?);
+        findings.extend(of_replicas(node, replicas).await?);
     }
     Ok(findings)
 }
 
 /// Whether there are as many replicas as are waited for.
-async fn of_replicas(link: &Link, replicas: Replicas) -> Result<Option<Finding>> {
-    let what = match link.count_replicas(replicas).await? {
+async fn of_replicas(node: &Node, replicas: Replicas) -> Result<Option<Finding>> {
+    let what = match node.link.count_replicas(replicas).await? {
         Confirmed::Yes => return Ok(None),
         Confirmed::By(count) => format!(
             "{count} replicas follow the server, and wait_replicas asks for {}: no lock is granted",
             replicas.count
         ),
-        Confirmed::Unasked(why) => return Ok(denied(&why)),
+        Confirmed::Unasked(why) => return Ok(Some(unusable(&why))),
     };
     let help = "look at the replicas: INFO replication; or lower wait_replicas in the URL";
     Ok(Some(Finding::new(Severity::Error, "E_REPLICAS", what, help)))
 }
 
-/// A user who may not even look at a lock can take none. One who may look may still be denied the rest: no command that
-/// changes nothing tells that.
-fn denied(why: &Error) -> Option<Finding> {
-    let help = why.help().unwrap_or_default();
-    (why.kind() == ErrorKind::Denied)
-        .then(|| Finding::new(Severity::Error, "E_DENIED", why.to_string(), help))
+/// A server that lets nobody in, or that is none for locks: too old, a Sentinel, no Redis at all.
+fn unusable(why: &Error) -> Finding {
+    let code = if why.kind() == ErrorKind::Denied { "E_DENIED" } else { "E_SERVER" };
+    Finding::new(Severity::Error, code, why.to_string(), why.help().unwrap_or_default())
 }
 
 fn of_server(facts: &ServerFacts, mode: Mode, findings: &mut Vec<Finding>) {

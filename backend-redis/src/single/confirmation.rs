@@ -46,9 +46,13 @@ impl RedisBackend {
 
     /// Makes sure that enough replicas have a grant that the server has made.
     pub(super) async fn confirm(&self, claim: &Claim, asked: Asked) -> Result<Asked> {
-        match (self.replicas, &asked) {
-            (Some(replicas), Asked::Granted(_)) => self.ask_confirmed(claim, replicas).await,
-            _ => Ok(asked),
+        let (Some(replicas), Asked::Granted(grant)) = (self.replicas, &asked) else {
+            return Ok(asked);
+        };
+        match self.ask_confirmed(claim, replicas).await? {
+            // Asked for again, it tells nothing of the other tokens that were reserved with it.
+            Asked::Granted(again) if again.token == grant.token => Ok(asked),
+            other => Ok(other),
         }
     }
 

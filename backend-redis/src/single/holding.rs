@@ -3,7 +3,7 @@
 use super::RedisBackend;
 use crate::reply::{self, Asked, Released};
 use crate::scripts;
-use leasehold_core::{Attempt, Claim, ErrorKind, Grant, LockName, Release, Result};
+use leasehold_core::{Attempt, Claim, ErrorKind, LockName, Release, Result};
 use std::time::Duration;
 
 impl RedisBackend {
@@ -23,13 +23,15 @@ impl RedisBackend {
     pub(super) async fn attempt_or_queue(&self, claim: &Claim) -> Result<Attempt> {
         let (name, owner) = (claim.name(), claim.owner());
         if self.believes_messages()
-            && let Some(token) = self.mailbox.take(owner)
+            && let Some(grant) = self.mailbox.take(owner)
         {
-            return Ok(Attempt::Granted(Grant::new(token).from_hand_over()));
+            return Ok(Attempt::Granted(grant));
         }
-        if !self.contention.is_expected(name) && !self.mailbox.listens(owner) {
+        // Several tokens are wanted where others wait in this process.
+        let is_contended = claim.tokens() > 1 || self.contention.is_expected(name);
+        if !is_contended && !self.mailbox.listens(owner) {
             match self.ask_as_if_free(claim).await? {
-                Asked::Granted(token) => return Ok(Attempt::Granted(Grant::new(token))),
+                Asked::Granted(grant) => return Ok(Attempt::Granted(grant)),
                 _ => self.contention.seen(name),
             }
         }
@@ -91,8 +93,9 @@ impl RedisBackend {
     /// Also says whether the owner will hear of its grant.
     async fn ask_listening(&self, claim: &Claim) -> Result<(Asked, bool)> {
         let (keys, args) = (self.keys.of(claim.name()), Args::of(claim));
-        let (reply, hears) =
-            self.servers.run_listening(&scripts::ACQUIRE, &keys.all(), &args.words(claim)).await?;
+        let [owner, ttl, holder] = args.words(claim);
+        let words = [owner, ttl, holder, &claim.tokens().to_string()];
+        let (reply, hears) = self.servers.run_listening(&scripts::ACQUIRE, &keys.all(), &words).await?;
         Ok((reply::attempt(&reply)?, hears))
     }
 

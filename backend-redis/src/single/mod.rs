@@ -5,6 +5,7 @@ mod check;
 mod confirmation;
 mod holding;
 mod renewal;
+mod rights;
 mod semantics;
 
 use crate::contention::Contention;

@@ -13,6 +13,7 @@ mod connecting;
 mod fake;
 mod faults;
 mod handover;
+mod hostile;
 mod interop;
 mod kit;
 mod older_protocol;
@@ -21,6 +22,7 @@ mod script_acquire;
 mod script_queue;
 mod script_release;
 mod script_renew;
+mod script_tokens;
 mod secrets;
 mod sentinel;
 #[cfg(feature = "tls")]

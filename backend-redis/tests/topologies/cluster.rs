@@ -2,7 +2,7 @@
 
 use crate::kit::{
     TTL, answered, attempt_fails, backend, claim, client, hold, name, patient, queue, release, renew, told,
-    waiter,
+    until_replicated, waiter,
 };
 use leasehold_conformance::servers::{RedisCluster, RedisServer};
 use leasehold_core::{
@@ -135,7 +135,7 @@ async fn a_replica_that_takes_over_serves_holders_and_waiters() {
         tokio::task::yield_now().await;
     }
     let primary = cluster.owner_of("leasehold:job").unwrap();
-    assert_eq!(cluster.nodes()[primary].command(&["WAIT", "1", "5000"]).unwrap(), ":1");
+    until_replicated(&cluster.nodes()[primary + 3], "leasehold:job");
     cluster.fail_over("leasehold:job").unwrap();
     assert_eq!(cluster.owner_of("leasehold:job").unwrap(), primary + 3);
     let start = std::time::Instant::now();

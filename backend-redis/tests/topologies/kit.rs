@@ -89,3 +89,13 @@ pub(crate) fn get(server: &RedisServer, key: &str) -> Option<String> {
     assert!(reply.starts_with('$'), "{reply}");
     reply.split_once("\r\n").map(|(_, value)| value.to_owned())
 }
+
+/// Waits until a replica has the key. Of a cluster's, its value cannot be asked. (`WAIT` would be of no use: on a connection
+/// that has written nothing, it waits for nothing.)
+pub(crate) fn until_replicated(replica: &RedisServer, key: &str) {
+    let start = std::time::Instant::now();
+    while !replica.command(&["KEYS", key]).unwrap().contains(key) {
+        assert!(start.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::kit::{
     TTL, answered, attempt_fails, backend, claim, client, hold, name, patient, queue, release, renew, told,
-    waiter,
+    until_replicated, waiter,
 };
 use leasehold_conformance::servers::{RedisSentinelGroup, RedisServer, free_port};
 use leasehold_core::{
@@ -33,7 +33,7 @@ async fn a_hold_outlives_its_primary_and_is_renewed_on_the_next() {
     let mut group = group();
     let (holder, other) = (client(&group.url()), client(&group.url()));
     let guard = holder.acquire_with(&name("job"), &patient()).await.unwrap();
-    replicated(&group);
+    until_replicated(group.server(1), "leasehold:job");
     group.fail_over().unwrap();
     while guard.extend(TTL).await.is_err() {
         assert!(guard.is_held());
@@ -42,12 +42,6 @@ async fn a_hold_outlives_its_primary_and_is_renewed_on_the_next() {
     guard.release().await.unwrap();
     let next = other.acquire_with(&name("job"), &patient()).await.unwrap();
     assert!(next.token().unwrap() > token);
-}
-
-/// Waits until the replica has all that the primary has.
-fn replicated(group: &RedisSentinelGroup) {
-    let primary = group.server(group.primary().unwrap());
-    assert_eq!(primary.command(&["WAIT", "1", "5000"]).unwrap(), ":1");
 }
 
 #[tokio::test]

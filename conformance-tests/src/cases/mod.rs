@@ -12,6 +12,7 @@ mod loss;
 mod members;
 mod names;
 mod ownership;
+mod programs;
 mod queue;
 mod replicas;
 mod secrets;
@@ -25,7 +26,7 @@ use crate::case::Case;
 ///
 /// Not here, because no lock of this library is re-entrant: A10, D11, F05; A09 and A11 assert the opposite.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 17] = [
+    let families: [&[Case]; 18] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
@@ -38,6 +39,7 @@ pub fn all() -> impl Iterator<Item = Case> {
         replicas::CASES,
         faults::CASES,
         members::CASES,
+        programs::CASES,
         replicas::MORE_CASES,
         names::CASES,
         databases::CASES,

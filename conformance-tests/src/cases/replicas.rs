@@ -12,10 +12,10 @@ pub(super) const CASES: &[Case] = cases![
 
 /// Cases with numbers of their own.
 pub(super) const MORE_CASES: &[Case] = cases![
-    J21 confirmed_grant_is_not_made_where_the_replica_cannot_have_it(alone),
-    J22 holder_keeps_its_lock_over_a_fail_over_of_which_the_replica_knew(alone),
-    J23 release_while_failing_over_ends_the_hold(alone),
-    J24 supplanted_primary_that_comes_back_turns_no_token_back(alone),
+    J25 confirmed_grant_is_not_made_where_the_replica_cannot_have_it(alone),
+    J26 holder_keeps_its_lock_over_a_fail_over_of_which_the_replica_knew(alone),
+    J27 release_while_failing_over_ends_the_hold(alone),
+    J28 supplanted_primary_that_comes_back_turns_no_token_back(alone),
 ];
 
 /// Longer than a fail-over takes.

@@ -34,10 +34,17 @@ impl RedisServer {
     ///
     /// As [`start`](Self::start).
     pub fn start_with(arguments: &[&str]) -> Result<Self, StartError> {
-        let binary = binary()?;
-        let port = free_port()?;
-        let arguments = arguments.iter().map(ToString::to_string).collect();
-        Self::launch(RedisLaunch { binary, port, arguments, files: Vec::new() })
+        Self::start_in(arguments, &[])
+    }
+
+    /// Starts one with more arguments, and with this environment.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_in(arguments: &[&str], environment: &[(String, String)]) -> Result<Self, StartError> {
+        let launch = RedisLaunch::new(free_port()?, arguments)?;
+        Self::launch(RedisLaunch { environment: environment.to_vec(), ..launch })
     }
 
     /// Starts one on this port, with files in its data directory.
@@ -46,9 +53,7 @@ impl RedisServer {
         arguments: &[&str],
         files: Vec<(&'static str, String)>,
     ) -> Result<Self, StartError> {
-        let binary = binary()?;
-        let arguments = arguments.iter().map(ToString::to_string).collect();
-        Self::launch(RedisLaunch { binary, port, arguments, files })
+        Self::launch(RedisLaunch { files, ..RedisLaunch::new(port, arguments)? })
     }
 
     fn launch(launch: RedisLaunch) -> Result<Self, StartError> {
@@ -96,6 +101,14 @@ struct RedisLaunch {
     arguments: Vec<String>,
     /// What stands in the data directory from the start, by the names of the files.
     files: Vec<(&'static str, String)>,
+    environment: Vec<(String, String)>,
+}
+
+impl RedisLaunch {
+    fn new(port: u16, arguments: &[&str]) -> Result<Self, StartError> {
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        Ok(Self { binary: binary()?, port, arguments, files: Vec::new(), environment: Vec::new() })
+    }
 }
 
 impl Launch for RedisLaunch {
@@ -104,6 +117,7 @@ impl Launch for RedisLaunch {
         let port = self.port.to_string();
         command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--daemonize", "no"]);
         command.arg("--dir").arg(data).args(&self.arguments);
+        command.envs(self.environment.iter().map(|(key, value)| (key, value)));
         command
     }
 

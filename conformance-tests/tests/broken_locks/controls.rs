@@ -2,6 +2,7 @@
 
 use crate::by_hand::{Mistake as Hand, by_hand};
 use crate::guards::{Mistake as Guard, chatty, discreet, on_the_wall_clock, wrapped};
+use crate::locks::replica;
 use crate::locks::sql::{self, advisory, deferred, held, row};
 use crate::locks::zookeeper::{self, Mistake as Zk};
 use crate::plain::{SOUND, lock};
@@ -89,8 +90,11 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(15 validity_from_the_first_attempt B07, hand ValidFromFirstAttempt),
         control!(16 validity_by_the_wall_clock J14, on_the_wall_clock, |address| lock(SOUND, address)),
         control!(18 new_owner_for_each_try G09, steps NEW_OWNER_EACH_TRY),
+        control!(25 fence_is_the_clients_time F13, steps FENCE_IS_THE_CLIENTS_TIME),
         control!(26 token_counter_goes_with_the_record F02, steps FENCE_GOES_WITH_THE_RECORD),
         control!(28 asks_only_when_told H02, |address| by_hand(Hand::AsksWhenToldOnly, address), |address| lock(SOUND, address)),
+        control!(30 asks_a_replica J24 on replica::start,
+            |address| lock(replica::ASKS_THE_REPLICA, address), |address| lock(SOUND, address)),
         control!(31 one_node_that_all_watch Q01, zookeeper OneNodeThatAllWatch),
         control!(32 all_watch_the_queue Q01, zookeeper AllWatchTheQueue),
         control!(33 sorted_by_name Q09, zookeeper SortedByName),

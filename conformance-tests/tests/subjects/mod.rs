@@ -1,5 +1,6 @@
 //! The backends of this workspace as subjects of the suite, each made by nothing but a URL.
 
+mod local_queue;
 mod memory;
 mod redis;
 mod redis_cluster;
@@ -8,6 +9,7 @@ mod sql;
 mod sqlite;
 mod zookeeper;
 
+pub(crate) use local_queue::WithLocalQueue;
 pub(crate) use memory::Memory;
 pub(crate) use redis::Redis;
 pub(crate) use redis_cluster::RedisCluster;

@@ -19,7 +19,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// A store that says "wait" until the test hands the lock over.
 #[derive(Debug, Default)]
-struct Queue {
+pub(crate) struct Queue {
     state: Mutex<State>,
     news: Notify,
 }
@@ -41,11 +41,15 @@ impl Queue {
         LockClient::builder(backend).with_clock(Arc::new(RuntimeClock::new())).build()
     }
 
-    fn asks(&self) -> u32 {
+    pub(crate) fn asks(&self) -> u32 {
         self.state.lock().unwrap().asks
     }
 
-    fn hand_over(&self) {
+    pub(crate) fn lose_the_next_answer(&self) {
+        self.state.lock().unwrap().lost += 1;
+    }
+
+    pub(crate) fn hand_over(&self) {
         self.state.lock().unwrap().handed_over = true;
         self.news.notify_one();
     }

@@ -1,4 +1,5 @@
 //! Broken locks by store. Those over Redis, the oldest, are one folder up.
 
+pub(crate) mod replica;
 pub(crate) mod sql;
 pub(crate) mod zookeeper;

@@ -177,7 +177,7 @@ async fn a_check_looks_at_the_primary_and_for_its_replicas() {
         seen.message.starts_with(&format!("127.0.0.1:{primary}, primary of \"mm\": the server is ")),
         "{seen:?}"
     );
-    let url = format!("{}?wait_replicas=2&timeout=400ms", group.url());
+    let url = format!("{}?wait_replicas=2&timeout=8s", group.url());
     let findings = backend(&url).check().await.unwrap();
     let too_few = findings.iter().find(|finding| finding.code == "E_REPLICAS").unwrap();
     assert!(

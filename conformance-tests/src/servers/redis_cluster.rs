@@ -235,6 +235,8 @@ fn start_node(number: usize, seats: &[Seat]) -> Result<RedisServer, StartError> 
         "0",
         "--appendonly",
         "yes",
+        "--appendfsync",
+        "no",
         "--repl-diskless-sync-delay",
         "0",
         "--repl-ping-replica-period",

@@ -51,7 +51,7 @@ fn zookeeper(files: &impl Fn(&str) -> String) -> (ZooKeeperServer, u16) {
     (ZooKeeperServer::start_with(&lines).unwrap(), port)
 }
 
-async fn mariadb(files: &impl Fn(&str) -> String) -> MariaDbServer {
+async fn mariadb(files: &(impl Fn(&str) -> String + Sync)) -> MariaDbServer {
     let arguments = [
         format!("--ssl-cert={}", files("server.pem")),
         format!("--ssl-key={}", files("server.key")),

@@ -13,8 +13,9 @@
 //!
 //! # Servers
 //!
-//! One Redis from 7.0 on, or one Valkey from 7.2 on. Not a replica, not a Sentinel, not a node of a cluster: each is
-//! recognised and said.
+//! Redis from 7.0 on, or Valkey from 7.2 on: one server; or a primary and its replicas that Sentinels watch; or a
+//! cluster. A replica, a Sentinel or a node of a cluster that is taken for one server is recognised and said, with the URL
+//! to write instead.
 //!
 //! What one server promises is in [`semantics`](leasehold_core::LockBackend::semantics). In short: it excludes as long as
 //! it keeps its memory and its clock. If it forgets (a restart without `appendonly`, `FLUSHALL`, eviction), two may hold a
@@ -27,12 +28,43 @@
 //! Or **several independent ones**, three at least, of which a majority decides: [`RedlockBackend`], after the algorithm
 //! Redlock. Less than half of them may fail, hang or forget, and locks go on; see [below](#redlock).
 //!
+//! # Sentinel and Cluster
+//!
+//! Behind **Sentinels**, who the primary is is asked for every connection: all Sentinels at once, of whom the newest word of
+//! a majority counts. The server that they name is asked for its role before it is believed, and left as soon as it
+//! refuses a write.
+//!
+//! In a **cluster**, the keys of a name lie in one slot, on one node, and that node serves it; the others have their own. A
+//! request that a node sends on (`MOVED`, `ASK`) was not carried out, and is sent there for the same owner. While a slot
+//! moves, a name whose keys are torn apart is [`Unavailable`](leasehold_core::ErrorKind::Unavailable) for that moment; a hold
+//! moves along. Waiters are served in their order while a name stays where it is; one whose place was recorded on the old node
+//! may lose it.
+//!
+//! In both, a message that tells of a grant is a reason to ask and is not believed by itself, because a cluster and
+//! replication carry messages to servers that did not count their listeners: a hand-over costs one round trip more than on
+//! one server.
+//!
+//! **A fail-over can make two holders.** Replication is asynchronous: a replica that takes over may lack the last grants,
+//! renewals and releases. The old holder is told by its next renewal. Tokens go on growing, because they follow the clock:
+//! as long as the servers' clocks differ by less than the fail-over took.
+//!
+//! `wait_replicas=n` makes it rarer: a grant is believed only when *n* replicas have it (`WAIT`, in the same round trip), and is
+//! taken back if they do not say so within an eighth of `timeout`, or a quarter of the lease if that is shorter. Then the
+//! attempt is [`Unavailable`](leasehold_core::ErrorKind::Unavailable), or
+//! [`Indeterminate`](leasehold_core::ErrorKind::Indeterminate) if the taking back got no answer. A renewal that they do not
+//! confirm extends nothing: the holder goes by the lease before it. A lock that was handed over is asked for once more by its new
+//! holder, and confirmed then. What it does *not* promise: that the replica which takes over is one of the *n*, unless *n*
+//! is all of them; that a replica keeps what it has confirmed, which is in its memory and perhaps on no disk; and that the old
+//! primary, cut off with its clients and one of its replicas, grants nothing.
+//!
 //! # URLs
 //!
-//! `redis://[user:password@]host[:port][/database]`; `rediss://` with TLS (feature `tls`); `valkey://` and `valkeys://`
-//! are the same; `redis+unix:///path/to/socket` for a socket;
-//! `redlock://[user:password@]host[:port],host[:port],host[:port][/database]` for independent nodes, `redlock+tls://` for
-//! such with TLS: login, database and parameters are those of every node. Parameters:
+//! `redis://[user:password@]host[:port][/database]` for one server; `redis+unix:///path/to/socket` for a socket;
+//! `redis+sentinel://[user:password@]s1[:port],s2,s3/name[/database]` for the primary that these Sentinels watch under this
+//! name; `redis+cluster://[user:password@]n1[:port],n2` for a cluster of which these are some nodes. With TLS (feature `tls`):
+//! `rediss://`, `rediss+sentinel://`, `rediss+cluster://`, for Sentinels and servers alike. `valkey` in the place of `redis`
+//! means the same. `redlock://[user:password@]host[:port],host[:port],host[:port][/database]` for independent nodes,
+//! `redlock+tls://` for such with TLS: login, database and parameters are those of every node. Parameters:
 //!
 //! | parameter | meaning | default |
 //! |---|---|---|
@@ -41,6 +73,8 @@
 //! | `protocol` | `resp3` or `resp2` | `resp3`, or `resp2` if the server knows no other |
 //! | `db` | the database, for sockets | `0` |
 //! | for `redlock` | both, for each node; answers about a lease are waited for no longer than an eighth of it | `500ms` |
+//! | `sentinel_user`, `sentinel_password` | who we are to the Sentinels; login and password before the hosts are for the servers | nobody |
+//! | `wait_replicas` | how many replicas must have a grant before it is believed, 1 to 64 | none |
 //! | `tls_ca` | a PEM file of authorities to trust | those that the host trusts |
 //! | `tls_cert`, `tls_key` | PEM files: who we are | nobody |
 //! | `tls_insecure` | `yes`: whoever answers is believed to be the server | `no` |
@@ -109,6 +143,12 @@
 //!     +zadd +zscore +zrange +zpopmin +zrem +hset +hget +hdel +publish +subscribe
 //! ```
 //!
+//! Also `+cluster|slots` and `+asking` on a cluster, and `+wait` for `wait_replicas`. To Sentinels, the user needs
+//!
+//! ```text
+//! ACL SETUSER guard on >PASSWORD resetchannels -@all +sentinel|master
+//! ```
+//!
 //! `&leasehold:*`, `+publish` and `+subscribe` let waiters hear at once that the lock is theirs; without one of them they
 //! find out by asking, every half second at the latest. [`check`](leasehold_core::LockAdmin::check) names each right that is
 //! missing. `+select` for a database other than 0; `+config|get` lets `check` see the settings; without `+scan` there is no list,
@@ -129,6 +169,7 @@
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub mod bench;
+mod cluster;
 mod contention;
 mod keys;
 mod link;
@@ -138,6 +179,8 @@ mod redlock;
 mod refusal;
 mod reply;
 mod scripts;
+mod sentinel;
+mod servers;
 mod single;
 mod target;
 

@@ -69,7 +69,7 @@ pub use case::{Case, Stop, Verdict};
 pub use cases::{all, by_id};
 pub use clock::{ShimmedClock, SteppedClock};
 pub use runner::{run, run_case};
-pub use subject::{Cannot, Counters, Members, Store, Subject};
+pub use subject::{Cannot, Counters, Members, Replicas, Store, Subject};
 pub use worker::serve_as_worker;
 
 /// The `main` of a test target with `harness = false`: runs the suite against these subjects.

@@ -9,7 +9,8 @@ use leasehold_conformance::Subject;
 use leasehold_conformance::servers::MySqlServer;
 use std::process::ExitCode;
 use subjects::{
-    MariaDb, Memory, MySql, Postgres, Redis, Redlock, Sqlite, WithLocalQueue, ZooKeeper, ZooKeeperEnsemble,
+    MariaDb, Memory, MySql, Postgres, Redis, RedisCluster, RedisSentinel, Redlock, Sqlite, WithLocalQueue,
+    ZooKeeper, ZooKeeperEnsemble,
 };
 
 fn main() -> ExitCode {
@@ -17,6 +18,8 @@ fn main() -> ExitCode {
         Box::new(Memory),
         Box::new(Sqlite),
         Box::new(Redis),
+        Box::new(RedisSentinel),
+        Box::new(RedisCluster::default()),
         Box::new(Redlock),
         Box::new(WithLocalQueue::new("memory-local-queue", Memory)),
         Box::new(WithLocalQueue::new("redis-local-queue", Redis)),

@@ -29,7 +29,7 @@ pub(super) async fn check(nodes: &Nodes, keys: &Keys) -> Result<Vec<Finding>> {
 }
 
 async fn look_at(node: &Node, keys: &LockKeys) -> Result<Vec<Finding>> {
-    let mut findings = single::look_at(&node.link).await?;
+    let mut findings = single::look_at(&node.link, single::Mode::Single).await?;
     // A user who may not even look at a lock can take none. What else is missing, the first attempt names.
     if let Err(why) = node.link.run(&scripts::INSPECT, &keys.of_hold(), &[]).await
         && why.kind() == ErrorKind::Denied

@@ -32,6 +32,8 @@ if mine then
   redis.call('PEXPIRE', lock, ttl, 'GT')
   if record and string.sub(record, 1, 32) == owner then
     redis.call('PEXPIRE', holder, ttl, 'GT')
+    -- Written, even if it changes nothing: whoever waits for replicas waits for what its own connection wrote last.
+    redis.call('SET', holder, record, 'KEEPTTL')
     return string.match(record, '^%x+ (%d+) ')
   end
 end

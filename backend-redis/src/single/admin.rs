@@ -1,4 +1,4 @@
-use super::{RedisBackend, check::check};
+use super::{RedisBackend, check};
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::{reply, scripts};
@@ -20,15 +20,18 @@ impl LockAdmin for RedisBackend {
     /// for as long as it is kept for its holder.
     async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>> {
         let keys = self.keys.of(name);
-        let known = self.link.run(&scripts::INSPECT, &[&keys.lock, &keys.holder], &[]).await?;
+        let known = self.servers.run(&scripts::INSPECT, &[&keys.lock, &keys.holder], &[]).await?;
         reply::status(name, &known)
     }
 
-    /// Reads the names of all keys of the database. Locks that other programs hold are not found: nothing but the name
-    /// of its key tells such a lock from any other value.
+    /// Reads the names of all keys of the database, on every server that has some. Locks that other programs hold are not
+    /// found: nothing but the name of its key tells such a lock from any other value.
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
-        let names = held_names(&self.link, &self.keys, prefix).await?;
-        let names: Vec<LockName> = names.into_iter().collect();
+        let mut found = BTreeSet::new();
+        for node in self.servers.each().await? {
+            found.extend(held_names(&node.link, &self.keys, prefix).await?);
+        }
+        let names: Vec<LockName> = found.into_iter().collect();
         let mut held = Vec::with_capacity(names.len());
         for names in names.chunks(INSPECT_AT_ONCE) {
             let found = try_join_all(names.iter().map(|name| self.inspect_ours(name))).await?;
@@ -41,7 +44,7 @@ impl LockAdmin for RedisBackend {
     /// that know the lock key only wait unseen.
     async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>> {
         let keys = self.keys.of(name);
-        let known = self.link.run(&scripts::WAITERS, &[&keys.queue, &keys.waiters], &[]).await?;
+        let known = self.servers.run(&scripts::WAITERS, &[&keys.queue, &keys.waiters], &[]).await?;
         reply::waiters(&known)
     }
 
@@ -52,13 +55,16 @@ impl LockAdmin for RedisBackend {
     ) -> Result<Option<LockStatus>> {
         let keys = self.keys.of(name);
         let only_if = only_if.map(|token| token.to_string()).unwrap_or_default();
-        let before = self.link.run(&scripts::FORCE_RELEASE, &keys.all(), &[&only_if]).await?;
+        let before = self.servers.run(&scripts::FORCE_RELEASE, &keys.all(), &[&only_if]).await?;
         reply::status(name, &before)
     }
 
-    /// There is nothing to create. Makes sure that the server answers.
+    /// There is nothing to create. Makes sure that the servers answer.
     async fn init(&self) -> Result<()> {
-        self.link.command(&redis::cmd("PING")).await.map(drop)
+        for node in self.servers.each().await? {
+            node.link.command(&redis::cmd("PING")).await?;
+        }
+        Ok(())
     }
 
     fn init_script(&self) -> Option<String> {
@@ -67,7 +73,7 @@ impl LockAdmin for RedisBackend {
 
     async fn check(&self) -> Result<Vec<Finding>> {
         let nobodys = LockName::new(format!("leasehold/check/{}", OwnerId::random()?.to_hex()))?;
-        check(&self.link, &self.keys.of(&nobodys), &self.channel).await
+        check::check(&self.servers, self.mode, self.replicas, &self.keys.of(&nobodys)).await
     }
 }
 

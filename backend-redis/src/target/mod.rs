@@ -1,6 +1,9 @@
 //! Where the server is and how to talk to it: what a store URL says, checked before anything is opened.
 
+mod deployment;
 mod nodes;
+
+pub(crate) use deployment::{Deployment, Group, Replicas};
 
 use crate::link::Tls;
 use leasehold_core::{Authority, Error, Query, Result, StoreUrl};
@@ -11,15 +14,30 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The schemes of the URLs that [`open`](crate::open) understands.
-pub const SCHEMES: [&str; 7] =
-    ["redis", "rediss", "valkey", "valkeys", "redis+unix", "redlock", "redlock+tls"];
+pub const SCHEMES: [&str; 15] = [
+    "redis",
+    "rediss",
+    "valkey",
+    "valkeys",
+    "redis+unix",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "valkey+sentinel",
+    "valkeys+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+    "valkey+cluster",
+    "valkeys+cluster",
+    "redlock",
+    "redlock+tls",
+];
 
 const PORT: u16 = 6379;
 const TIMEOUT: Duration = Duration::from_secs(2);
 const TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
 /// One server, and how to talk to it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) address: Address,
     pub(crate) tls: Option<Tls>,
@@ -30,7 +48,7 @@ pub(crate) struct Target {
     pub(crate) timeouts: Timeouts,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Address {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),
@@ -60,28 +78,43 @@ pub(crate) struct Timeouts {
 }
 
 impl Target {
-    /// Reads a URL of one of the [`SCHEMES`].
-    pub(crate) fn of(url: &StoreUrl) -> Result<Self> {
-        let mut query = url.query();
-        let target = match url.scheme() {
-            "redis+unix" => Self::socket(url, &mut query),
-            "redis" | "valkey" => Self::server(url, &mut query, false),
-            "rediss" | "valkeys" => Self::server(url, &mut query, true),
-            other => Err(unknown_scheme(other)),
-        }?;
-        query.finish()?;
-        Ok(target)
+    /// The same way to talk, to another server.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](leasehold_core::ErrorKind::Invalid) for a host that no certificate can name, where one is asked for.
+    pub(crate) fn at(&self, host: &str, port: u16) -> Result<Self> {
+        let address = Address::Tcp { host: host.to_owned(), port };
+        let tls = self.tls.as_ref().map(|tls| tls.for_host(host)).transpose()?;
+        Ok(Self { address, tls, ..self.clone() })
     }
 
     fn server(url: &StoreUrl, query: &mut Query, encrypted: bool) -> Result<Self> {
         let authority = url.authority()?;
-        let endpoint = authority.only_endpoint()?;
+        authority.only_endpoint()?;
+        Self::first_server(url, authority, query, encrypted, PORT)
+    }
+
+    /// The first server that the URL names.
+    fn first_server(
+        url: &StoreUrl,
+        authority: Authority,
+        query: &mut Query,
+        encrypted: bool,
+        default_port: u16,
+    ) -> Result<Self> {
+        let [endpoint, ..] = authority.endpoints.as_slice() else {
+            return Err(Error::invalid("store URL", "it names no host", "name at least one"));
+        };
         let tls = match encrypted {
             true => Some(Tls::from_query(&endpoint.host, query)?),
             false => refuse_tls(url.scheme(), query)?,
         };
         Ok(Self {
-            address: Address::Tcp { host: endpoint.host.clone(), port: endpoint.port.unwrap_or(PORT) },
+            address: Address::Tcp {
+                host: endpoint.host.clone(),
+                port: endpoint.port.unwrap_or(default_port),
+            },
             tls,
             database: database(&authority.path)?,
             login: Login::of(authority),
@@ -104,6 +137,8 @@ impl Target {
 }
 
 impl Timeouts {
+    const DEFAULT: Self = Self { request: TIMEOUT, connect: TIMEOUT };
+
     fn from_query(query: &mut Query) -> Result<Self> {
         Self::from_query_or(query, TIMEOUT)
     }

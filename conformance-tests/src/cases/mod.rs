@@ -16,6 +16,7 @@ mod nodes;
 mod ownership;
 mod programs;
 mod queue;
+mod replicas;
 mod secrets;
 mod waiting;
 
@@ -27,7 +28,7 @@ use crate::case::Case;
 ///
 /// Not here, because no lock of this library is re-entrant: A10, D11, F05; A09 and A11 assert the opposite.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 18] = [
+    let families: [&[Case]; 20] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
@@ -37,10 +38,12 @@ pub fn all() -> impl Iterator<Item = Case> {
         cancellation::CASES,
         handover::CASES,
         crash::CASES,
+        replicas::CASES,
         faults::CASES,
         members::CASES,
         nodes::CASES,
         programs::CASES,
+        replicas::MORE_CASES,
         names::CASES,
         databases::CASES,
         queue::CASES,

@@ -9,6 +9,8 @@ mod port;
 mod postgres;
 mod process;
 mod redis;
+mod redis_cluster;
+mod redis_sentinel;
 mod template;
 mod zookeeper;
 
@@ -20,7 +22,9 @@ pub use port::free_port;
 pub use postgres::{PostgresServer, postgres_server_missing};
 pub(crate) use process::spawn_lasting;
 pub use process::{Launch, ServerProcess};
-pub use redis::{RedisServer, redis_server_missing};
+pub use redis::{RedisServer, ask_redis, redis_server_missing};
+pub use redis_cluster::RedisCluster;
+pub use redis_sentinel::RedisSentinelGroup;
 pub use zookeeper::{
     ZooKeeperEnsemble, ZooKeeperRole, ZooKeeperServer, ask_zookeeper, zookeeper_server_missing,
 };

@@ -3,6 +3,8 @@
 mod local_queue;
 mod memory;
 mod redis;
+mod redis_cluster;
+mod redis_sentinel;
 mod redlock;
 mod sql;
 mod sqlite;
@@ -11,6 +13,8 @@ mod zookeeper;
 pub(crate) use local_queue::WithLocalQueue;
 pub(crate) use memory::Memory;
 pub(crate) use redis::Redis;
+pub(crate) use redis_cluster::RedisCluster;
+pub(crate) use redis_sentinel::RedisSentinel;
 pub(crate) use redlock::Redlock;
 pub(crate) use sql::{MariaDb, MySql, Postgres};
 pub(crate) use sqlite::Sqlite;

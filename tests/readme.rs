@@ -28,6 +28,7 @@ async fn table() -> String {
     let urls = [
         ("SQLite", "sqlite:/tmp/locks.db"),
         ("Redis", "redis://h"),
+        ("Redlock", "redlock://a,b,c"),
         ("ZooKeeper", "zk://h"),
         ("PostgreSQL", "postgres://u@h/d"),
         ("MariaDB", "mariadb://u@h/d"),

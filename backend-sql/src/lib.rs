@@ -63,6 +63,9 @@
 //! * Deleting or replacing the file, or `-wal` or `-shm`, while locks are held. It is noticed with the next use, and the
 //!   holder is told by its next renewal; meanwhile another process may have been granted the lock. Its token is larger.
 
+#[cfg(all(feature = "bench", feature = "_store"))]
+#[doc(hidden)]
+pub mod bench;
 mod fenced;
 #[cfg(feature = "_server")]
 mod for_update;
@@ -74,6 +77,8 @@ mod mysql;
 mod optimistic;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "_store")]
+mod purge;
 #[cfg(feature = "_server")]
 mod server;
 #[cfg(all(feature = "sqlite", target_os = "linux"))]

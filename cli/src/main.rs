@@ -5,6 +5,7 @@
 //! | how a command is stopped when its lock is lost | `watchdog/` |
 //! | acquire, start, watch, release | `run/` |
 //! | the other verbs | `commands/` |
+//! | what locks cost | `bench/` |
 //! | options and their values | `args/` |
 //! | what people read | `report/` |
 //! | exit codes | `exit.rs` |
@@ -16,6 +17,7 @@ compile_error!(
 
 mod acquire;
 mod args;
+mod bench;
 mod commands;
 mod exit;
 mod give_back;

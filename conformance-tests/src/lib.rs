@@ -67,7 +67,7 @@ mod workload;
 pub use administrator::Administrator;
 pub use case::{Case, Stop, Verdict};
 pub use cases::{all, by_id};
-pub use clock::SteppedClock;
+pub use clock::{ShimmedClock, SteppedClock};
 pub use runner::{run, run_case};
 pub use subject::{Cannot, Counters, Members, Store, Subject};
 pub use worker::serve_as_worker;

@@ -165,7 +165,33 @@ pub trait Members: fmt::Debug + Send + Sync + 'static {
 
     /// A proxy in front of each, in their order, and the address of the store through them.
     async fn proxied(&self) -> std::result::Result<(Vec<Proxy>, String), Cannot>;
+
+    /// Starts one again with nothing, where each keeps for itself what the clients tell it.
+    async fn restart_empty(&self, member: usize) -> std::result::Result<(), Cannot> {
+        let _ = member;
+        Err(Cannot::new(REPLICATED))
+    }
+
+    /// How many records one has, of whatever kind.
+    async fn records_of(&self, member: usize) -> std::result::Result<usize, Cannot> {
+        let _ = member;
+        Err(Cannot::new(REPLICATED))
+    }
+
+    /// True if one has this lock as taken, by whomever.
+    async fn holds(&self, member: usize, name: &LockName) -> std::result::Result<bool, Cannot> {
+        let _ = (member, name);
+        Err(Cannot::new(REPLICATED))
+    }
+
+    /// Ends the lease of a lock on one of them, as its clock would.
+    async fn end_lease(&self, member: usize, name: &LockName) -> std::result::Result<(), Cannot> {
+        let _ = (member, name);
+        Err(Cannot::new(REPLICATED))
+    }
 }
+
+const REPLICATED: &str = "its servers are one store, and tell each other what they know";
 
 /// What a store has counted since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,7 +12,7 @@ struct Scheme {
 }
 
 /// Known also where they are not compiled in: then the error can say which feature to add.
-static SCHEMES: [Scheme; 12] = {
+static SCHEMES: [Scheme; 14] = {
     const REDIS: bool = cfg!(feature = "redis");
     const TLS: bool = cfg!(feature = "tls");
     const MYSQL: bool = cfg!(feature = "mysql");
@@ -25,6 +25,8 @@ static SCHEMES: [Scheme; 12] = {
         Scheme::new("valkey", "redis", REDIS),
         Scheme::new("valkeys", "redis,tls", REDIS && TLS),
         Scheme::new("redis+unix", "redis", REDIS),
+        Scheme::new("redlock", "redis", REDIS),
+        Scheme::new("redlock+tls", "redis,tls", REDIS && TLS),
         Scheme::new("mariadb", "mysql", MYSQL),
         Scheme::new("mysql", "mysql", MYSQL),
         Scheme::new("postgres", "postgres", POSTGRES),

@@ -1,8 +1,10 @@
 use super::driver::Last;
+use super::side_line::SideLine;
 use super::stream::Stream;
 use super::watchdog::InFlight;
 use super::welcome::Welcoming;
 use crate::mailbox::Mailbox;
+use crate::target::Target;
 use futures_util::future::try_join_all;
 use leasehold_core::{Error, ErrorKind};
 use redis::aio::MultiplexedConnection;
@@ -33,6 +35,8 @@ pub(super) struct Connection {
     takes_messages: AtomicBool,
     /// Whether the channel of the waiters was subscribed to, once that was tried.
     subscribed: OnceCell<bool>,
+    /// Where messages come if they cannot come here.
+    side_line: SideLine,
 }
 
 #[derive(Debug, Default)]
@@ -74,6 +78,7 @@ impl Connection {
             timeout,
             takes_messages: AtomicBool::new(false),
             subscribed: OnceCell::new(),
+            side_line: SideLine::default(),
         };
         tokio::spawn(guard(driver, Arc::clone(&connection.health), timeout));
         Ok(connection)
@@ -89,24 +94,17 @@ impl Connection {
         self.takes_messages.store(true, Ordering::SeqCst);
     }
 
-    /// True if messages on the channel arrive here.
-    pub(super) fn is_subscribed(&self) -> bool {
-        self.subscribed.get() == Some(&true)
+    /// True if messages on the channel of the waiters arrive.
+    pub(super) fn hears(&self) -> bool {
+        self.subscribed.get() == Some(&true) || self.side_line.is_open()
     }
 
-    /// Subscribes to the channel, if that was never tried. However many ask, one command is sent; true to all of them
-    /// if messages arrive from now on.
-    ///
-    /// By a task of its own: a caller may keep its future and not poll it, and would hold up all others.
-    pub(super) async fn subscribe(self: &Arc<Self>, channel: &str) -> bool {
-        if self.subscribed.initialized() || !self.takes_messages.load(Ordering::SeqCst) {
-            return false;
+    /// Subscribes to the channel of the waiters: on this connection, which is tried once; in the older protocol on one
+    /// beside it, made again when it breaks. However many ask, one command is sent. True if messages arrive from now on.
+    pub(super) async fn listen(&self, target: &Target, mailbox: &Arc<Mailbox>, channel: &str) -> bool {
+        if !self.takes_messages.load(Ordering::SeqCst) {
+            return self.side_line.open(target, mailbox, channel).await;
         }
-        let (connection, channel) = (Arc::clone(self), channel.to_owned());
-        tokio::spawn(async move { connection.subscribe_once(&channel).await }).await.unwrap_or(false)
-    }
-
-    async fn subscribe_once(&self, channel: &str) -> bool {
         let subscribe = async || {
             let reply = self.request(redis::cmd("SUBSCRIBE").arg(channel)).await;
             matches!(reply, Ok(Value::Push { kind: PushKind::Subscribe, .. }))
@@ -127,9 +125,16 @@ impl Connection {
         try_join_all(commands.iter().map(|command| self.request(command))).await
     }
 
+    /// The connection of the client library, without what is ours.
+    #[cfg(feature = "bench")]
+    pub(super) fn bare(&self) -> MultiplexedConnection {
+        self.requests.clone()
+    }
+
     /// Ends it now. Who waits for an answer is told that none will come.
     pub(super) fn end(&self) {
         self.driver.abort();
+        self.side_line.end();
     }
 
     fn no_answer(&self, error: RedisError) -> NoAnswer {

@@ -60,6 +60,17 @@ impl Line {
         }
     }
 
+    /// Makes sure that messages on the channel of the waiters arrive; false if they cannot. By a task of its own, as above.
+    pub(super) async fn listen(self: &Arc<Self>, channel: &str) -> bool {
+        let Ok(connection) = self.connection().await else {
+            return false;
+        };
+        let (line, channel) = (Arc::clone(self), channel.to_owned());
+        let listening =
+            tokio::spawn(async move { connection.listen(&line.target, &line.mailbox, &channel).await });
+        listening.await.unwrap_or(false)
+    }
+
     /// Ends the connection, and makes no other.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);

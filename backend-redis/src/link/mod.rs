@@ -9,6 +9,7 @@ mod dial;
 mod driver;
 mod greeting;
 mod line;
+mod side_line;
 mod stream;
 mod tls;
 mod watchdog;
@@ -43,6 +44,15 @@ impl Link {
         Self { line: Arc::new(Line::new(target, mailbox)) }
     }
 
+    /// Makes sure that there is a connection.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none: no server, one that lets us not in, or one that is none for locks.
+    pub(crate) async fn connect(&self) -> Result<()> {
+        self.line.connection().await.map(drop)
+    }
+
     /// Runs a script and gives its reply.
     ///
     /// # Errors
@@ -54,29 +64,28 @@ impl Link {
         self.run_on(&connection, script, keys, args).await
     }
 
-    /// Runs a script for somebody who will wait for a message on this channel. It has one argument more: the channel,
-    /// if the connection is subscribed to it, else [`UNHEARD`]. Errors as of [`run`](Self::run).
+    /// Runs a script for somebody who will wait for a message on this channel. It has one argument more: the channel, if
+    /// messages arrive, else [`UNHEARD`]. Also says whether they do. Errors as of [`run`](Self::run).
     pub(crate) async fn run_listening(
         &self,
         script: &Script,
         keys: &[&str],
         args: &[&str],
         channel: &str,
-    ) -> Result<Value> {
+    ) -> Result<(Value, bool)> {
         let connection = self.line.connection().await?;
-        let channel = if connection.is_subscribed() { channel } else { UNHEARD };
-        self.run_on(&connection, script, keys, &[args, &[channel]].concat()).await
+        let hears = connection.hears();
+        let channel = if hears { channel } else { UNHEARD };
+        let reply = self.run_on(&connection, script, keys, &[args, &[channel]].concat()).await?;
+        Ok((reply, hears))
     }
 
-    /// Subscribes to the channel, unless that was done. True if it was now: who waits unheard had better ask again.
+    /// Subscribes to the channel, unless that was done. True if messages on it arrive.
     ///
     /// Never an error. Messages make waiting shorter, and where there are none, because the server or its administrator
     /// allows for none, heartbeats do.
     pub(crate) async fn listen(&self, channel: &str) -> bool {
-        match self.line.connection().await {
-            Ok(connection) => connection.subscribe(channel).await,
-            Err(_) => false,
-        }
+        self.line.listen(channel).await
     }
 
     async fn run_on(
@@ -105,6 +114,12 @@ impl Link {
     /// What the server says of itself now. Errors as of [`run`](Self::run).
     pub(crate) async fn facts(&self) -> Result<ServerFacts> {
         self.command(&greeting::question()).await.map(|reply| ServerFacts::read(&reply))
+    }
+
+    /// The connection of the client library, without time limits and retries. Errors as of connecting.
+    #[cfg(feature = "bench")]
+    pub(crate) async fn bare(&self) -> Result<redis::aio::MultiplexedConnection> {
+        self.line.connection().await.map(|connection| connection.bare())
     }
 
     /// Ends the connection. What is under way gets no answer.

@@ -12,7 +12,7 @@ use redis::ServerError;
 use table::{BY_CODE, BY_TEXT, Row};
 
 /// All commands that are sent, and that scripts run.
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 26] = [
     "auth",
     "config|get",
     "del",
@@ -23,6 +23,7 @@ const COMMANDS: [&str; 25] = [
     "hello",
     "hget",
     "hset",
+    "info",
     "pexpire",
     "ping",
     "pttl",

@@ -31,6 +31,11 @@ pub(crate) static FORCE_RELEASE: Script = Script::new(concat!(
     include_str!("pass_on.lua"),
 ));
 
+#[cfg(feature = "bench")]
+pub(crate) static RAW_ACQUIRE: Script = Script::new(include_str!("raw_acquire.lua"));
+#[cfg(feature = "bench")]
+pub(crate) static RAW_RELEASE: Script = Script::new(include_str!("raw_release.lua"));
+
 /// A script, and the digest under which a server that has seen it keeps it.
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -39,7 +44,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    const fn new(source: &'static str) -> Self {
+    pub(crate) const fn new(source: &'static str) -> Self {
         Self { source, digest: OnceLock::new() }
     }
 

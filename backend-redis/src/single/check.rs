@@ -1,8 +1,9 @@
 //! What about a server would weaken the promises.
 
+use super::rights;
 use crate::keys::LockKeys;
 use crate::link::{Link, ServerFacts};
-use crate::{reply, scripts};
+use crate::reply;
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::collections::HashMap;
 
@@ -11,12 +12,23 @@ const EVICTION: &str = "maxmemory-policy";
 const APPEND_ONLY: &str = "appendonly";
 const SYNC: &str = "appendfsync";
 
-/// Looks at the server. What it does not let us see is said, and is no failure. `keys` are those of any name.
+/// Looks at the server. What it does not let us see is said, and is no failure. `keys` are those of a name that nobody
+/// uses, `channel` is that of this client's waiters.
 ///
 /// # Errors
 ///
 /// As of any request, if the server cannot be asked at all.
-pub(super) async fn check(link: &Link, keys: &LockKeys) -> Result<Vec<Finding>> {
+pub(super) async fn check(link: &Link, keys: &LockKeys, channel: &str) -> Result<Vec<Finding>> {
+    if let Err(why) = seen(link.connect().await)? {
+        return Ok(vec![unusable(&why)]);
+    }
+    let mut findings = look_at(link).await?;
+    findings.extend(rights::missing(link, keys, channel).await);
+    Ok(findings)
+}
+
+/// Who the server says it is, and how it is set up. Errors as of [`check`].
+pub(crate) async fn look_at(link: &Link) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     match seen(link.facts().await)? {
         Ok(facts) => of_server(&facts, &mut findings),
@@ -29,17 +41,13 @@ pub(super) async fn check(link: &Link, keys: &LockKeys) -> Result<Vec<Finding>> 
         Ok(settings) => of_settings(&settings, &mut findings),
         Err(why) => findings.push(unseen("the settings of the server", &why)),
     }
-    let looked = link.run(&scripts::INSPECT, &[&keys.lock, &keys.holder], &[]).await;
-    findings.extend(looked.err().and_then(|why| denied(&why)));
     Ok(findings)
 }
 
-/// A user who may not even look at a lock can take none. One who may look may still be denied the rest: no command that
-/// changes nothing tells that.
-fn denied(why: &Error) -> Option<Finding> {
-    let help = why.help().unwrap_or_default();
-    (why.kind() == ErrorKind::Denied)
-        .then(|| Finding::new(Severity::Error, "E_DENIED", why.to_string(), help))
+/// A server that lets nobody in, or that is none for locks: too old, a Sentinel, no Redis at all.
+fn unusable(why: &Error) -> Finding {
+    let code = if why.kind() == ErrorKind::Denied { "E_DENIED" } else { "E_SERVER" };
+    Finding::new(Severity::Error, code, why.to_string(), why.help().unwrap_or_default())
 }
 
 fn of_server(facts: &ServerFacts, findings: &mut Vec<Finding>) {

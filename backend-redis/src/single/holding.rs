@@ -3,7 +3,7 @@
 use super::RedisBackend;
 use crate::reply::{self, Asked, Released};
 use crate::scripts;
-use leasehold_core::{Attempt, Claim, ErrorKind, Grant, LockName, Release, Result};
+use leasehold_core::{Attempt, Claim, ErrorKind, LockName, Release, Result};
 use std::time::Duration;
 
 impl RedisBackend {
@@ -19,12 +19,14 @@ impl RedisBackend {
     /// that finds a grant whose message was lost.
     pub(super) async fn attempt_or_queue(&self, claim: &Claim) -> Result<Attempt> {
         let (name, owner) = (claim.name(), claim.owner());
-        if let Some(token) = self.mailbox.take(owner) {
-            return Ok(Attempt::Granted(Grant::new(token).from_hand_over()));
+        if let Some(grant) = self.mailbox.take(owner) {
+            return Ok(Attempt::Granted(grant));
         }
-        if !self.contention.is_expected(name) && !self.mailbox.listens(owner) {
+        // Several tokens are wanted where others wait in this process.
+        let is_contended = claim.tokens() > 1 || self.contention.is_expected(name);
+        if !is_contended && !self.mailbox.listens(owner) {
             match self.ask_as_if_free(claim).await? {
-                Asked::Granted(token) => return Ok(Attempt::Granted(Grant::new(token))),
+                Asked::Granted(grant) => return Ok(Attempt::Granted(grant)),
                 _ => self.contention.seen(name),
             }
         }
@@ -57,11 +59,11 @@ impl RedisBackend {
 
     /// Makes sure that the owner stands in the queue, if it is not granted the lock, and can be told when it is.
     async fn join_queue(&self, claim: &Claim) -> Result<Asked> {
-        let asked = self.ask_listening(claim).await?;
-        if matches!(asked, Asked::Queued(..)) && self.link.listen(&self.channel).await {
+        let (asked, hears) = self.ask_listening(claim).await?;
+        if !hears && matches!(asked, Asked::Queued(..)) && self.link.listen(&self.channel).await {
             // Once for each connection: the queue has it that this owner hears nothing. If this gets no answer, the first
             // one stands.
-            return self.ask_listening(claim).await.or(Ok(asked));
+            return Ok(self.ask_listening(claim).await.map_or(asked, |(asked, _)| asked));
         }
         Ok(asked)
     }
@@ -78,11 +80,14 @@ impl RedisBackend {
         reply::attempt(&reply)
     }
 
-    async fn ask_listening(&self, claim: &Claim) -> Result<Asked> {
+    /// Also says whether the owner will hear of its grant.
+    async fn ask_listening(&self, claim: &Claim) -> Result<(Asked, bool)> {
         let (keys, args) = (self.keys.of(claim.name()), Args::of(claim));
-        let words = args.words(claim);
-        let reply = self.link.run_listening(&scripts::ACQUIRE, &keys.all(), &words, &self.channel).await?;
-        reply::attempt(&reply)
+        let [owner, ttl, holder] = args.words(claim);
+        let words = [owner, ttl, holder, &claim.tokens().to_string()];
+        let (reply, hears) =
+            self.link.run_listening(&scripts::ACQUIRE, &keys.all(), &words, &self.channel).await?;
+        Ok((reply::attempt(&reply)?, hears))
     }
 
     async fn release_by(&self, keys: &[&str], claim: &Claim, linger: Duration) -> Result<Released> {

@@ -4,7 +4,11 @@ mod admin;
 mod check;
 mod holding;
 mod renewal;
+mod rights;
 mod semantics;
+
+pub(crate) use admin::held_names;
+pub(crate) use check::look_at;
 
 use crate::contention::Contention;
 use crate::keys::Keys;
@@ -21,7 +25,8 @@ use std::time::Duration;
 /// Locks on one Redis or Valkey server.
 ///
 /// One connection serves all locks; it is made when it is first needed, and made again when it breaks. Those who wait
-/// hear on it, by one subscription for all of them, that the lock was handed over to them.
+/// hear on it, by one subscription for all of them, that the lock was handed over to them; in the older protocol, on a
+/// second connection.
 #[derive(Debug)]
 pub struct RedisBackend {
     link: Link,

@@ -1,5 +1,7 @@
 //! Where the server is and how to talk to it: what a store URL says, checked before anything is opened.
 
+mod nodes;
+
 use crate::link::Tls;
 use leasehold_core::{Authority, Error, Query, Result, StoreUrl};
 use secrecy::SecretString;
@@ -9,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The schemes of the URLs that [`open`](crate::open) understands.
-pub const SCHEMES: [&str; 5] = ["redis", "rediss", "valkey", "valkeys", "redis+unix"];
+pub const SCHEMES: [&str; 7] =
+    ["redis", "rediss", "valkey", "valkeys", "redis+unix", "redlock", "redlock+tls"];
 
 const PORT: u16 = 6379;
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -34,7 +37,7 @@ pub(crate) enum Address {
 }
 
 /// Who we are to the server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Login {
     pub(crate) user: Option<String>,
     pub(crate) password: Option<SecretString>,
@@ -102,7 +105,12 @@ impl Target {
 
 impl Timeouts {
     fn from_query(query: &mut Query) -> Result<Self> {
-        Ok(Self { request: timeout(query, "timeout")?, connect: timeout(query, "connect_timeout")? })
+        Self::from_query_or(query, TIMEOUT)
+    }
+
+    fn from_query_or(query: &mut Query, default: Duration) -> Result<Self> {
+        let request = timeout(query, "timeout")?.unwrap_or(default);
+        Ok(Self { request, connect: timeout(query, "connect_timeout")?.unwrap_or(default) })
     }
 }
 
@@ -117,8 +125,8 @@ fn protocol(query: &mut Query) -> Result<Option<Protocol>> {
     query.take_choice("protocol", &[("resp2", Protocol::Resp2), ("resp3", Protocol::Resp3)])
 }
 
-fn timeout(query: &mut Query, key: &'static str) -> Result<Duration> {
-    let timeout = query.take_duration(key)?.unwrap_or(TIMEOUT);
+fn timeout(query: &mut Query, key: &'static str) -> Result<Option<Duration>> {
+    let Some(timeout) = query.take_duration(key)? else { return Ok(None) };
     let (least, most) = (TIMEOUT_RANGE.start(), TIMEOUT_RANGE.end());
     match timeout {
         short if short < *least => {
@@ -129,7 +137,7 @@ fn timeout(query: &mut Query, key: &'static str) -> Result<Duration> {
             let problem = format_args!("{long:?}, at most {most:?}");
             Err(Error::invalid(key, problem, "shorten it"))
         }
-        timeout => Ok(timeout),
+        timeout => Ok(Some(timeout)),
     }
 }
 
@@ -176,10 +184,17 @@ fn refuse_tls(scheme: &str, query: &mut Query) -> Result<Option<Tls>> {
     for key in Tls::PARAMETERS {
         if query.take(key).is_some() {
             let problem = format_args!("{scheme}:// is not encrypted");
-            return Err(Error::invalid(key, problem, "write rediss://, or leave it out"));
+            return Err(Error::invalid(key, problem, encrypted_form(scheme)));
         }
     }
     Ok(None)
+}
+
+fn encrypted_form(scheme: &str) -> &'static str {
+    match scheme {
+        "redlock" => "write redlock+tls://, or leave it out",
+        _ => "write rediss://, or leave it out",
+    }
 }
 
 fn unknown_scheme(scheme: &str) -> Error {

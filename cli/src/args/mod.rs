@@ -5,16 +5,19 @@
     reason = "the comments of options are what people read in a terminal, where a backtick is a backtick"
 )]
 
+mod bench;
 mod common;
 mod run;
 mod values;
 mod verbs;
 
+pub(crate) use bench::{BenchArgs, Format, Part};
 pub(crate) use common::Common;
 pub(crate) use run::{AcquireArgs, RunArgs};
 pub(crate) use values::{lock_name, shell_word};
 pub(crate) use verbs::{
-    CompletionsArgs, ConfigVerb, HoldArgs, InitArgs, InspectArgs, LsArgs, ManArgs, ReleaseArgs, TryArgs, Verb,
+    CompletionsArgs, ConfigVerb, HoldArgs, InitArgs, InspectArgs, LsArgs, ManArgs, PurgeArgs, ReleaseArgs,
+    TryArgs, Verb,
 };
 
 use crate::exit::Code;

@@ -7,10 +7,12 @@ mod init;
 mod inspect;
 mod ls;
 mod man;
+mod purge;
 mod release;
 mod try_lock;
 
 use crate::args::{Cli, Verb};
+use crate::bench;
 use crate::exit::Code;
 use crate::report::{Console, Failure};
 use crate::run;
@@ -26,15 +28,18 @@ pub(crate) async fn execute(cli: Cli, console: Console) -> Result<Code, Failure>
         Verb::Ls(args) => ls::ls(&args, common, console).await,
         Verb::Inspect(args) => inspect::inspect(&args, common, console).await,
         Verb::Release(args) => release::release(&args, common, console).await,
+        Verb::Purge(args) => purge::purge(&args, common, console).await,
         Verb::Init(args) => init::init(&args, common, console).await,
         Verb::Config(args) => config::config(&args.verb, common, console).await,
+        Verb::Bench(args) => bench::bench(&args, common, console).await,
+        Verb::BenchWorker => bench::work(common, console).await,
         Verb::Completions(args) => completions::completions(&args),
         Verb::Man(args) => man::man(&args),
     }
 }
 
 /// What was to be printed could not be.
-fn unprinted(error: io::Error) -> Failure {
+pub(crate) fn unprinted(error: io::Error) -> Failure {
     if error.kind() == io::ErrorKind::BrokenPipe {
         // Whoever read it has seen enough: the shell's way of saying so, and no word about it.
         return Failure::silent(Code::of_signal(signal_hook::consts::SIGPIPE));

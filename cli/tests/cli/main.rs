@@ -24,6 +24,7 @@ mod overlap;
 mod processes;
 mod quickstart;
 mod secrets;
+mod servers;
 mod signals;
 mod support;
 mod terminal;

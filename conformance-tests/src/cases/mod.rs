@@ -12,7 +12,9 @@ mod lease;
 mod loss;
 mod members;
 mod names;
+mod nodes;
 mod ownership;
+mod programs;
 mod queue;
 mod secrets;
 mod waiting;
@@ -25,7 +27,7 @@ use crate::case::Case;
 ///
 /// Not here, because no lock of this library is re-entrant: A10, D11, F05; A09 and A11 assert the opposite.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 16] = [
+    let families: [&[Case]; 18] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
@@ -37,6 +39,8 @@ pub fn all() -> impl Iterator<Item = Case> {
         crash::CASES,
         faults::CASES,
         members::CASES,
+        nodes::CASES,
+        programs::CASES,
         names::CASES,
         databases::CASES,
         queue::CASES,

@@ -1,8 +1,10 @@
 //! Real servers for tests: child processes on free loopback ports, with data directories of their own, that end with
 //! the test. No docker, no daemon, no fixed port.
 
+mod authority;
 mod mariadb;
 mod mysql;
+mod pgbouncer;
 mod port;
 mod postgres;
 mod process;
@@ -10,8 +12,10 @@ mod redis;
 mod template;
 mod zookeeper;
 
+pub use authority::CertificateAuthority;
 pub use mariadb::{MariaDbServer, mariadb_server_missing};
 pub use mysql::MySqlServer;
+pub use pgbouncer::{PgBouncer, pgbouncer_missing};
 pub use port::free_port;
 pub use postgres::{PostgresServer, postgres_server_missing};
 pub(crate) use process::spawn_lasting;

@@ -34,11 +34,21 @@ impl RedisServer {
     ///
     /// As [`start`](Self::start).
     pub fn start_with(arguments: &[&str]) -> Result<Self, StartError> {
+        Self::start_in(arguments, &[])
+    }
+
+    /// Starts one with more arguments, and with this environment.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_in(arguments: &[&str], environment: &[(String, String)]) -> Result<Self, StartError> {
         let binary =
             find_binary().ok_or_else(|| StartError::new(redis_server_missing().unwrap_or_default()))?;
         let port = free_port()?;
         let arguments = arguments.iter().map(ToString::to_string).collect();
-        let process = ServerProcess::start(RedisLaunch { binary, port, arguments })?;
+        let environment = environment.to_vec();
+        let process = ServerProcess::start(RedisLaunch { binary, port, arguments, environment })?;
         Ok(Self { process, port })
     }
 
@@ -80,6 +90,7 @@ struct RedisLaunch {
     binary: PathBuf,
     port: u16,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
 }
 
 impl Launch for RedisLaunch {
@@ -91,6 +102,7 @@ impl Launch for RedisLaunch {
         let port = self.port.to_string();
         command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--daemonize", "no"]);
         command.arg("--dir").arg(data).args(&self.arguments);
+        command.envs(self.environment.iter().map(|(key, value)| (key, value)));
         command
     }
 

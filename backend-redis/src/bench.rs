@@ -1,0 +1,135 @@
+//! The server without a library over it, for `leasehold bench`.
+
+use crate::keys::Keys;
+use crate::link::Link;
+use crate::mailbox::Mailbox;
+use crate::scripts::{RAW_ACQUIRE, RAW_RELEASE, Script};
+use crate::target::Target;
+use async_trait::async_trait;
+use leasehold_core::bench::{Counters, Yardstick};
+use leasehold_core::{Error, ErrorKind, LockName, Namespace, OwnerId, Result, StoreUrl};
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+/// As long as no measurement takes.
+const LEASE_MILLIS: &str = "30000";
+/// How many names are forgotten in one command.
+const AT_ONCE: usize = 128;
+
+#[derive(Debug)]
+struct Raw {
+    link: Link,
+    keys: Keys,
+    owner: String,
+    /// Set once the server has the scripts.
+    connection: OnceCell<MultiplexedConnection>,
+}
+
+/// The server at this URL. Connects to nothing yet. Errors as of [`open`](crate::open).
+pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn Yardstick>> {
+    Ok(Arc::new(Raw {
+        link: Link::new(Target::of(url)?, Arc::<Mailbox>::default()),
+        keys: Keys::new(namespace)?,
+        owner: OwnerId::random()?.to_hex(),
+        connection: OnceCell::new(),
+    }))
+}
+
+impl Raw {
+    async fn ready(&self) -> Result<MultiplexedConnection> {
+        let load = || async {
+            for script in [&RAW_ACQUIRE, &RAW_RELEASE] {
+                // Run once in full, on keys of nobody: then the server has it, without a right to `SCRIPT LOAD`.
+                let keys = self.keys.of(&LockName::new("bench/warm-up")?);
+                self.link.run(script, &[&keys.lock, &keys.token], &[&self.owner, "1"]).await?;
+                self.link.command(redis::cmd("DEL").arg(&keys.lock).arg(&keys.token)).await?;
+            }
+            self.link.bare().await
+        };
+        self.connection.get_or_try_init(load).await.cloned()
+    }
+
+    async fn call(
+        &self,
+        connection: &mut MultiplexedConnection,
+        script: &Script,
+        keys: &[&str],
+        args: &[&str],
+    ) -> Result<i64> {
+        let reply = connection.send_packed_command(&script.by_digest(keys, args)).await;
+        match reply {
+            Ok(Value::Int(number)) if number > 0 => Ok(number),
+            Ok(other) => Err(unexpected(format!("a script for measuring answered {other:?}"))),
+            Err(error) => Err(unexpected("the connection broke").with_source(error)),
+        }
+    }
+}
+
+#[async_trait]
+impl Yardstick for Raw {
+    async fn server(&self) -> Result<String> {
+        let facts = self.link.facts().await?;
+        Ok(format!("{} {}", facts.flavour, facts.version))
+    }
+
+    async fn raw_pair(&self, name: &LockName) -> Result<()> {
+        let keys = self.keys.of(name);
+        let mut connection = self.ready().await?;
+        let args = [self.owner.as_str(), LEASE_MILLIS];
+        self.call(&mut connection, &RAW_ACQUIRE, &[&keys.lock, &keys.token], &args).await?;
+        self.call(&mut connection, &RAW_RELEASE, &[&keys.lock], &[&self.owner]).await?;
+        Ok(())
+    }
+
+    async fn counters(&self) -> Result<Option<Counters>> {
+        let text = match self.link.command(redis::cmd("INFO").arg("stats")).await {
+            Ok(Value::BulkString(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
+            Ok(Value::VerbatimString { text, .. }) => text,
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::Denied => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        Ok(read_counters(&text))
+    }
+
+    async fn forget(&self, names: &[LockName]) -> Result<()> {
+        for some in names.chunks(AT_ONCE) {
+            let mut delete = Cmd::new();
+            delete.arg("DEL");
+            for name in some {
+                delete.arg(&self.keys.of(name).all());
+            }
+            self.link.command(&delete).await?;
+        }
+        Ok(())
+    }
+}
+
+fn read_counters(info: &str) -> Option<Counters> {
+    let field = |name: &str| -> Option<u64> {
+        let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value?.trim().parse().ok()
+    };
+    let bytes = field("total_net_input_bytes")? + field("total_net_output_bytes")?;
+    Some(Counters { commands: field("total_commands_processed")?, bytes })
+}
+
+fn unexpected(what: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Unavailable, what.into())
+        .with_help("measure again; nobody else may use these names")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_read_from_the_servers_own_words() {
+        let info = "# Stats\r\ntotal_connections_received:3\r\ntotal_commands_processed:41\r\n\
+                    total_net_input_bytes:100\r\ntotal_net_output_bytes:20\r\n";
+        assert_eq!(read_counters(info), Some(Counters { commands: 41, bytes: 120 }));
+        assert_eq!(read_counters("total_commands_processed:41"), None);
+    }
+}

@@ -1,0 +1,30 @@
+//! The database without a library over it, for `leasehold bench`.
+
+#[cfg(feature = "_server")]
+mod server;
+
+use leasehold_core::bench::Yardstick;
+use leasehold_core::{Namespace, Result, StoreUrl};
+use std::sync::Arc;
+
+/// The database at this URL; `None` where it is not compiled in. Touches nothing yet. Errors as of [`open`](crate::open).
+pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Option<Arc<dyn Yardstick>>> {
+    match url.scheme() {
+        #[cfg(feature = "mysql")]
+        name @ ("mariadb" | "mysql") => {
+            let name = if name == "mysql" { "mysql" } else { "mariadb" };
+            let target = Arc::new(crate::server::Target::of(url, name, crate::mysql::PORT)?);
+            let dialect = Arc::new(crate::mysql::MySqlDialect::new(Arc::clone(&target)));
+            Ok(Some(Arc::new(server::Raw::new(dialect, target, namespace))))
+        }
+        #[cfg(feature = "postgres")]
+        "postgres" | "postgresql" => {
+            let target = Arc::new(crate::server::Target::of(url, "postgres", crate::postgres::PORT)?);
+            let dialect = Arc::new(crate::postgres::PostgresDialect::new(Arc::clone(&target)));
+            Ok(Some(Arc::new(server::Raw::new(dialect, target, namespace))))
+        }
+        #[cfg(all(feature = "sqlite", target_os = "linux"))]
+        "sqlite" => Ok(Some(Arc::new(crate::sqlite::bench::Raw::new(url, namespace)?))),
+        _ => Ok(None),
+    }
+}

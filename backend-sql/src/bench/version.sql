@@ -1,0 +1,2 @@
+-- answers: text
+SELECT version();

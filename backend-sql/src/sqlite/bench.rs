@@ -1,0 +1,107 @@
+//! The file without a library over it, for `leasehold bench`.
+
+use super::connection::{Connection, Query, Role};
+use super::failure::{Doing, failure};
+use super::host_clock::HostClock;
+use super::options::Options;
+use super::{Shared, Table};
+use async_trait::async_trait;
+use leasehold_core::bench::{Counters, Yardstick};
+use leasehold_core::{Error, ErrorKind, HolderInfo, LockName, Namespace, OwnerId, Result, StoreUrl};
+use sqlx::{AssertSqlSafe, Row as _};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// As long as no measurement takes.
+const LEASE: Duration = Duration::from_secs(30);
+/// How many rows are deleted by one statement: SQLite takes 32 766 parameters.
+const AT_ONCE: usize = 4096;
+
+/// One connection, in turns, and the two statements of a lease for one claim each.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    shared: Arc<Shared>,
+    connection: Mutex<Option<Connection>>,
+    owner: Vec<u8>,
+    holder: String,
+}
+
+impl Raw {
+    pub(crate) fn new(url: &StoreUrl, namespace: &Namespace) -> Result<Self> {
+        let table = Table::with_clock(Options::parse(url)?, namespace, HostClock::of_this_host()?);
+        Ok(Self {
+            shared: Arc::clone(&table.shared),
+            connection: Mutex::default(),
+            owner: OwnerId::random()?.as_u128().to_be_bytes().to_vec(),
+            holder: HolderInfo::this_process().to_json(),
+        })
+    }
+
+    /// Runs a statement, and answers how many rows it has answered.
+    async fn run(&self, query: Query) -> Result<Vec<String>> {
+        let mut slot = self.connection.lock().await;
+        let Shared { place, options, .. } = &*self.shared;
+        if slot.is_none() {
+            *slot = Connection::open(place, options, Role::Writer).await?;
+        }
+        let Some(connection) = slot.as_mut() else { return Ok(Vec::new()) };
+        let rows = connection.run(query).await;
+        let rows =
+            rows.map_err(|error| failure(error, Doing::Writing, place.file(), options.busy_timeout))?;
+        Ok(rows.iter().map(|row| row.try_get::<String, _>(0).unwrap_or_default()).collect())
+    }
+
+    async fn expect_one(&self, query: Query) -> Result<()> {
+        match self.run(query).await?.len() {
+            1 => Ok(()),
+            _ => Err(Error::new(ErrorKind::Busy, "a name for measuring is in use")),
+        }
+    }
+}
+
+#[async_trait]
+impl Yardstick for Raw {
+    async fn server(&self) -> Result<String> {
+        let version = self.run(sqlx::query("SELECT sqlite_version()")).await?;
+        Ok(format!("SQLite {}", version.first().map_or("of unknown version", String::as_str)))
+    }
+
+    async fn raw_pair(&self, name: &LockName) -> Result<()> {
+        let Shared { clock, statements, .. } = &*self.shared;
+        let (now, boot) = (clock.now(), clock.boot().map(str::to_owned));
+        let acquire = sqlx::query(AssertSqlSafe(statements.acquire.of(1).0))
+            .bind(now.0)
+            .bind(clock.unix_micros())
+            .bind(boot.clone())
+            .bind(self.shared.stored_name(name))
+            .bind(self.owner.clone())
+            .bind(now.plus(LEASE).0)
+            .bind(self.holder.clone());
+        self.expect_one(acquire).await?;
+        let release = sqlx::query(AssertSqlSafe(statements.release.of(1).0))
+            .bind(clock.now().0)
+            .bind(boot)
+            .bind(self.shared.stored_name(name))
+            .bind(self.owner.clone())
+            .bind(0_i64);
+        self.expect_one(release).await
+    }
+
+    async fn counters(&self) -> Result<Option<Counters>> {
+        Ok(None)
+    }
+
+    async fn forget(&self, names: &[LockName]) -> Result<()> {
+        let table = self.shared.options.table.quoted();
+        for some in names.chunks(AT_ONCE) {
+            let places = vec!["?"; some.len()].join(", ");
+            let text: Arc<str> = format!("DELETE FROM {table} WHERE name IN ({places})").into();
+            let query = some.iter().fold(sqlx::query(AssertSqlSafe(text)), |query, name| {
+                query.bind(self.shared.stored_name(name))
+            });
+            self.run(query).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,81 @@
+//! The worker processes of one store.
+
+use super::job::{Done, Job};
+use crate::exit::Code;
+use crate::report::Failure;
+use std::ffi::OsString;
+use std::io;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+/// The name of the verb that starts a worker.
+pub(super) const VERB: &str = "bench-worker";
+/// How long a worker has to give back what it holds, once it is told to end.
+const PARTING: Duration = Duration::from_secs(15);
+
+/// One worker. Dropped, it sees the end of its input, and ends by itself.
+#[derive(Debug)]
+pub(super) struct Worker {
+    child: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Worker {
+    /// Starts one, with the options that say which store is meant.
+    pub(super) fn start(options: &[OsString]) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure::internal("cannot start a worker", error);
+        let mut child = Command::new(std::env::current_exe().map_err(failed)?)
+            .args(options)
+            .arg(VERB)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        let missing = || failed(io::ErrorKind::BrokenPipe.into());
+        let input = child.stdin.take().ok_or_else(missing)?;
+        let output = child.stdout.take().ok_or_else(missing)?;
+        Ok(Self { child, input, output: BufReader::new(output).lines() })
+    }
+
+    pub(super) async fn ask(&mut self, job: &Job) -> Result<Done, Failure> {
+        self.tell(job).await?;
+        self.answer().await
+    }
+
+    pub(super) async fn tell(&mut self, job: &Job) -> Result<(), Failure> {
+        let mut line = serde_json::to_vec(job).map_err(|error| Failure::internal("cannot write", error))?;
+        line.push(b'\n');
+        match self.input.write_all(&line).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(self.has_failed().await),
+        }
+    }
+
+    pub(super) async fn answer(&mut self) -> Result<Done, Failure> {
+        match self.output.next_line().await {
+            Ok(Some(line)) => {
+                serde_json::from_str(&line).map_err(|error| Failure::internal("cannot read", error))
+            }
+            _ => Err(self.has_failed().await),
+        }
+    }
+
+    /// Waits until it has given everything back.
+    pub(super) async fn end(self) {
+        let Self { mut child, input, output } = self;
+        drop((input, output));
+        if tokio::time::timeout(PARTING, child.wait()).await.is_err() {
+            let _ = child.kill().await;
+        }
+    }
+
+    /// It has said itself what was wrong.
+    async fn has_failed(&mut self) -> Failure {
+        let status = self.child.wait().await.ok().and_then(|status| status.code());
+        let code = status.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
+        Failure::silent(code.map_or(Code::INTERNAL, Code::new))
+    }
+}

@@ -1,0 +1,214 @@
+//! `leasehold bench`: what locks cost on a store.
+//!
+//! | looking for | it is in |
+//! |---|---|
+//! | what is measured, for how long | `plan.rs` |
+//! | how it is measured | `worker.rs`, in processes of its own |
+//! | who holds at once, fairness, passes | `stats.rs` |
+//! | the order of the passes | `measure.rs` |
+//! | the form of the result | `report.rs` |
+//!
+//! Rows at full speed are closed loops: they tell how long a pair takes when the store is as busy as its clients can make
+//! it, and how many there are a second. How long one takes at a given load is told by `half-load`, which begins pairs at
+//! fixed times: a store that stands still is charged with all that had to wait.
+
+mod crew;
+mod job;
+mod measure;
+mod plan;
+mod progress;
+mod report;
+mod show;
+mod stats;
+mod usage;
+mod worker;
+
+pub(crate) use worker::work;
+
+use crate::args::{BenchArgs, Common, Format};
+use crate::exit::{Code, as_interrupted};
+use crate::report::{Console, Failure, print_json, timestamp};
+use crate::run::signals::{Signals, ends};
+use crate::store::{Store, sources};
+use leasehold::bench::yardstick;
+use leasehold::{Error, ErrorKind};
+use measure::Measurement;
+use plan::Plan;
+use progress::Progress;
+use report::{Machine, Report, SCHEMA, StoreReport};
+use rustix::process::Signal;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// What the bench is told when it is asked for.
+pub(crate) async fn bench(args: &BenchArgs, common: &Common, console: Console) -> Result<Code, Failure> {
+    let plan = Plan::of(args);
+    let baseline = args.baseline.as_deref().map(read).transpose()?;
+    let mut signals =
+        Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
+    let mut report = begin(&plan)?;
+    let mut ended = None;
+    for common in each_store(args, common) {
+        match measure(&plan, &common, &report.seed, &mut signals, console).await? {
+            Outcome::Measured(store) => report.stores.push(store),
+            Outcome::Interrupted(signal) => {
+                ended = Some(signal);
+                break;
+            }
+        }
+    }
+    report.machine.load_after = usage::load_average();
+    report.interrupted = ended.is_some();
+    publish(&report, baseline.as_ref(), args)?;
+    if let Some(signal) = ended {
+        return Ok(if signal == Signal::INT { as_interrupted() } else { Code::of_signal(signal.as_raw()) });
+    }
+    warn_of_noise(&report, console);
+    if report.rows().any(report::RowReport::is_broken) {
+        let message = "a lock was held by two at once, or lost, or a token did not grow";
+        return Err(Failure::new(Error::new(ErrorKind::Lost, message).with_help("see the rows above")));
+    }
+    Ok(Code::SUCCESS)
+}
+
+enum Outcome {
+    Measured(StoreReport),
+    Interrupted(Signal),
+}
+
+/// Measures one store, and leaves nothing behind in it, however that ends.
+async fn measure(
+    plan: &Plan,
+    common: &Common,
+    seed: &str,
+    signals: &mut Signals,
+    console: Console,
+) -> Result<Outcome, Failure> {
+    let store = Store::open(sources(common), console).await?;
+    let progress = Progress::new(console, plan.rows.len() * plan.passes);
+    let mut measurement = Measurement {
+        plan,
+        store: &store,
+        yardstick: yardstick(&store.config)?,
+        options: worker_options(common),
+        seed,
+        progress: &progress,
+        workers: Vec::new(),
+        names: Vec::new(),
+    };
+    let outcome = {
+        let mut running = std::pin::pin!(measurement.run());
+        loop {
+            tokio::select! {
+                biased;
+                signal = signals.next() => match signal {
+                    Signal::TSTP => signals.suspend(),
+                    signal if ends(signal) => break Ok(Outcome::Interrupted(signal)),
+                    _ => {}
+                },
+                outcome = &mut running => break outcome.map(Outcome::Measured),
+            }
+        }
+    };
+    progress.end();
+    let Measurement { workers, names, yardstick, .. } = measurement;
+    for worker in workers {
+        worker.end().await;
+    }
+    // Only now: nobody holds any of them any more. One name alone was never acquired: the store could not be reached.
+    if let Some(yardstick) = yardstick.filter(|_| names.len() > 1)
+        && let Err(error) = yardstick.forget(&names).await
+    {
+        console.warn(format_args!("not deleted: what locks below {seed:?} have left: {error}"), error.help());
+    }
+    outcome
+}
+
+fn begin(plan: &Plan) -> Result<Report, Failure> {
+    let seed = leasehold::backend::OwnerId::random()?.to_hex();
+    let system = rustix::system::uname();
+    let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+    Ok(Report {
+        schema: SCHEMA,
+        leasehold: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: timestamp(SystemTime::now()),
+        machine: Machine {
+            system: format!(
+                "{} {} {}",
+                text(system.sysname()),
+                text(system.release()),
+                text(system.machine())
+            ),
+            cores: usage::cores(),
+            load_before: usage::load_average(),
+            load_after: None,
+        },
+        seed: format!("leasehold-bench-{}", &seed[..12]),
+        passes: plan.passes,
+        window_ms: u64::try_from(plan.window.as_millis()).unwrap_or(u64::MAX),
+        warm_up_ms: u64::try_from(plan.warm_up.as_millis()).unwrap_or(u64::MAX),
+        interrupted: false,
+        stores: Vec::new(),
+    })
+}
+
+/// The options of the call, for each of the stores that it names, or for the configured one.
+fn each_store(args: &BenchArgs, common: &Common) -> Vec<Common> {
+    if args.stores.is_empty() {
+        return vec![common.clone()];
+    }
+    args.stores.iter().map(|url| Common { url: Some(url.clone()), ..common.clone() }).collect()
+}
+
+/// The same store for a worker: a URL given as a word has no password, and everything else comes from where we have it.
+fn worker_options(common: &Common) -> Vec<OsString> {
+    let mut options = Vec::new();
+    let mut add = |name: &str, value: Option<OsString>| {
+        if let Some(value) = value {
+            options.extend([name.into(), value]);
+        }
+    };
+    add("--url", common.url.as_ref().map(Into::into));
+    add("--profile", common.profile.as_ref().map(Into::into));
+    add("--config", common.config.as_ref().map(Into::into));
+    options
+}
+
+fn read(file: &Path) -> Result<Report, Failure> {
+    let invalid = |problem: &dyn std::fmt::Display| {
+        let problem = format!("{}: {problem}", file.display());
+        Failure::new(Error::invalid("baseline", problem, "name a file that was written by --json"))
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| invalid(&error))?;
+    let report: Report = serde_json::from_str(&text).map_err(|error| invalid(&error))?;
+    if report.schema != SCHEMA {
+        return Err(invalid(&format_args!("its schema is {}, and this command's {SCHEMA}", report.schema)));
+    }
+    Ok(report)
+}
+
+fn publish(report: &Report, baseline: Option<&Report>, args: &BenchArgs) -> Result<(), Failure> {
+    if let Some(file) = &args.json {
+        let text = serde_json::to_vec_pretty(report);
+        let text = text.map_err(|error| Failure::internal("cannot write the result", error))?;
+        std::fs::write(file, text).map_err(|error| Failure::internal("cannot write the result", error))?;
+    }
+    let shown = match args.format {
+        Format::Table => show::show(report, baseline),
+        Format::Json => print_json(report),
+    };
+    shown.map_err(crate::commands::unprinted)
+}
+
+fn warn_of_noise(report: &Report, console: Console) {
+    let noisy = report.rows().filter(|row| row.noisy).count();
+    if noisy > 0 {
+        let help = "measure on a machine that does nothing else, or with a longer --duration";
+        console.warn(format_args!("{noisy} rows are too noisy to tell small differences"), Some(help));
+    }
+    let (load, cores) = (report.machine.load_before.unwrap_or(0.0), report.machine.cores);
+    if load > cores as f64 / 2.0 {
+        console.warn(format_args!("the machine was busy before: load {load:.1} on {cores} cores"), None);
+    }
+}

@@ -1,0 +1,290 @@
+//! A process that takes locks, as an application would: what is measured runs here, on one thread, so that its time on a
+//! processor and its memory are those of the locks alone.
+
+use super::job::{Counts, Done, Held, Job, Moment, Turn, Way, Window, histogram};
+use super::usage::{cpu_seconds, resident_bytes};
+use crate::args::Common;
+use crate::exit::Code;
+use crate::report::{Console, Failure};
+use crate::store::{Store, sources};
+use leasehold::bench::{Yardstick, yardstick};
+use leasehold::client::LockClient;
+use leasehold::{
+    AcquireOptions, DistributedLock, Error, ErrorKind, Health, LockGuard, LockName, Result, Wait,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, stdin, stdout};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+
+/// How many names are acquired and released at a time.
+const AT_ONCE: usize = 64;
+
+/// Does what it is told, until there is nobody to tell it.
+pub(crate) async fn work(common: &Common, console: Console) -> std::result::Result<Code, Failure> {
+    let heard = |error| Failure::internal("cannot listen to signals", error);
+    // Ctrl-C reaches the whole group. It is for the bench to say when this process ends: by closing its input.
+    let _ignored = (
+        signal(SignalKind::interrupt()).map_err(heard)?,
+        signal(SignalKind::quit()).map_err(heard)?,
+        signal(SignalKind::hangup()).map_err(heard)?,
+    );
+    let store = Store::open(sources(common), console).await?;
+    let subject = Subject { locks: store.locks.clone(), raw: yardstick(&store.config)? };
+    let mut lines = BufReader::new(stdin()).lines();
+    loop {
+        let next = lines.next_line().await;
+        let Some(line) = next.map_err(|error| Failure::internal("cannot read", error))? else { break };
+        let job = serde_json::from_str(&line).map_err(|error| Failure::internal("cannot read", error))?;
+        let mut input_ends = std::pin::pin!(lines.next_line());
+        let done = tokio::select! {
+            done = subject.execute(job) => done?,
+            _ = &mut input_ends => break,
+        };
+        let mut line = serde_json::to_vec(&done).map_err(|error| Failure::internal("cannot write", error))?;
+        line.push(b'\n');
+        let written = async {
+            let mut out = stdout();
+            out.write_all(&line).await?;
+            out.flush().await
+        };
+        if written.await.is_err() {
+            break;
+        }
+    }
+    // Waits until what was dropped is released.
+    let _ = store.locks.close().await;
+    Ok(Code::SUCCESS)
+}
+
+struct Subject {
+    locks: LockClient,
+    raw: Option<Arc<dyn Yardstick>>,
+}
+
+impl Subject {
+    async fn execute(&self, job: Job) -> Result<Done> {
+        match job {
+            Job::Open { name } => {
+                self.locks.acquire_with(&LockName::new(name)?, &options()).await?.release().await?;
+                Ok(Done::Opened)
+            }
+            Job::Pairs { way, tasks, names, pairs_a_second, window } => {
+                self.pairs(way, tasks, &names, pairs_a_second, window).await
+            }
+            Job::HandOver { name, contenders, first, window } => {
+                self.hand_over(&LockName::new(name)?, contenders, first, window).await
+            }
+            Job::Hold { names, count, ttl_millis, millis } => {
+                self.hold(&names, count, Duration::from_millis(ttl_millis), Duration::from_millis(millis))
+                    .await
+            }
+        }
+    }
+
+    async fn pairs(
+        &self,
+        way: Way,
+        tasks: usize,
+        names: &str,
+        pairs_a_second: Option<f64>,
+        window: Window,
+    ) -> Result<Done> {
+        let mut running = JoinSet::new();
+        for task in 0..tasks {
+            let name = LockName::new(format!("{names}/{task}"))?;
+            // Of one task: so many between two of its pairs, each task a little later than the one before.
+            let pace = pairs_a_second.map(|rate| Duration::from_secs_f64(tasks as f64 / rate));
+            let begin = Moment::now().plus(pace.unwrap_or_default().mul_f64(task as f64 / tasks as f64));
+            let taker = Taker { locks: self.locks.clone(), raw: self.raw.clone(), way, name };
+            running.spawn(take_turns(taker, Pace { next: begin, pace }, window));
+        }
+        let cpu = cpu_within(window).await;
+        let mut latencies = histogram();
+        while let Some(task) = running.join_next().await {
+            let counts = task.unwrap_or_else(|error| Err(ended_early(error)))?;
+            counts.add_to(&mut latencies);
+        }
+        Ok(Done::Pairs { latencies: Counts::of(&latencies), cpu })
+    }
+
+    /// Whoever has just released stands in line again at once.
+    async fn hand_over(
+        &self,
+        name: &LockName,
+        contenders: usize,
+        first: usize,
+        window: Window,
+    ) -> Result<Done> {
+        let mut running = JoinSet::new();
+        for who in first..first + contenders {
+            let (locks, name) = (self.locks.clone(), name.clone());
+            running.spawn(contend(locks, name, who, window));
+        }
+        let cpu = cpu_within(window).await;
+        let mut turns = Vec::new();
+        while let Some(task) = running.join_next().await {
+            turns.extend(task.unwrap_or_else(|error| Err(ended_early(error)))?);
+        }
+        Ok(Done::HandOver { turns, cpu })
+    }
+
+    async fn hold(&self, names: &str, count: usize, ttl: Duration, time: Duration) -> Result<Done> {
+        let before = resident_bytes();
+        let begin = Moment::now();
+        let guards = self.acquire_all(names, count, ttl).await?;
+        let acquiring = seconds_since(begin);
+        let after = resident_bytes();
+        let cpu = cpu_seconds();
+        tokio::time::sleep(time).await;
+        let cpu = cpu_seconds() - cpu;
+        let lost = guards.iter().filter(|guard| guard.health() != Health::Held).count();
+        let begin = Moment::now();
+        let late = release_all(guards).await;
+        let each =
+            before.zip(after).map(|(before, after)| after.saturating_sub(before) / count.max(1) as u64);
+        Ok(Done::Held(Held {
+            acquiring,
+            releasing: seconds_since(begin),
+            lost: lost.max(late),
+            cpu,
+            bytes_each: each,
+        }))
+    }
+
+    async fn acquire_all(&self, names: &str, count: usize, ttl: Duration) -> Result<Vec<LockGuard>> {
+        let mut running = JoinSet::new();
+        for part in 0..AT_ONCE.min(count) {
+            let (locks, names) = (self.locks.clone(), names.to_owned());
+            running.spawn(async move {
+                let mut guards = Vec::with_capacity(count / AT_ONCE + 1);
+                for number in (part..count).step_by(AT_ONCE) {
+                    let name = LockName::new(format!("{names}/{number}"))?;
+                    guards.push(locks.acquire_with(&name, &options().with_ttl(ttl)).await?);
+                }
+                Ok(guards)
+            });
+        }
+        let mut guards = Vec::with_capacity(count);
+        while let Some(task) = running.join_next().await {
+            guards.extend(task.unwrap_or_else(|error| Err(ended_early(error)))?);
+        }
+        Ok(guards)
+    }
+}
+
+/// A task's way to a name of its own.
+struct Taker {
+    locks: LockClient,
+    raw: Option<Arc<dyn Yardstick>>,
+    way: Way,
+    name: LockName,
+}
+
+impl Taker {
+    async fn pair(&self) -> Result<()> {
+        match (self.way, &self.raw) {
+            (Way::Raw, Some(raw)) => raw.raw_pair(&self.name).await,
+            (Way::Raw, None) => Err(Error::new(ErrorKind::Unsupported, "this store has no raw measure")
+                .with_help("leave --raw out")),
+            (Way::Leasehold, _) => self.locks.acquire_with(&self.name, &options()).await?.release().await,
+        }
+    }
+}
+
+/// When a task is to begin its next pair: at once, or at fixed times whatever the store does.
+struct Pace {
+    next: Moment,
+    pace: Option<Duration>,
+}
+
+impl Pace {
+    /// Waits until it is time, and says since when the pair's time runs. If the task was still busy when it was time,
+    /// since then: a store that stands still is charged with all that had to wait meanwhile, and not with one pair
+    /// (coordinated omission). If it was idle, since now: that a timer is late is no fault of the store.
+    async fn begin(&mut self) -> Moment {
+        let Some(pace) = self.pace else { return Moment::now() };
+        let due = self.next;
+        self.next = due.plus(pace);
+        if Moment::now() >= due {
+            return due;
+        }
+        due.wait().await;
+        Moment::now()
+    }
+}
+
+async fn take_turns(taker: Taker, mut pace: Pace, window: Window) -> Result<Counts> {
+    let mut latencies = histogram();
+    while Moment::now() < window.until {
+        let began = pace.begin().await;
+        taker.pair().await?;
+        let ended = Moment::now();
+        if window.covers(ended) {
+            // It grows with what it is given: `saturating_record` would cut off instead.
+            let _ = latencies.record(ended.nanos_since(began));
+        }
+    }
+    Ok(Counts::of(&latencies))
+}
+
+async fn contend(locks: LockClient, name: LockName, who: usize, window: Window) -> Result<Vec<Turn>> {
+    let mut turns = Vec::new();
+    loop {
+        let left = window.until.nanos_since(Moment::now());
+        if left == 0 {
+            return Ok(turns);
+        }
+        // A deadline and not a signal: who waits at the end gives up by itself, and leaves no place in a queue.
+        let options =
+            options().with_wait(Wait::UpTo(Duration::from_nanos(left).max(Duration::from_millis(1))));
+        let guard = match locks.acquire_with(&name, &options).await {
+            Ok(guard) => guard,
+            Err(error) if error.is_contended() => return Ok(turns),
+            // The time was over while the store was being asked; what it may have granted is taken back.
+            Err(_) if Moment::now() >= window.until => return Ok(turns),
+            Err(error) => return Err(error),
+        };
+        let (acquired, token) = (Moment::now(), guard.token()?.get());
+        let ends = Moment::now();
+        guard.release().await?;
+        if window.covers(acquired) {
+            turns.push(Turn { who, acquired, ends, token });
+        }
+    }
+}
+
+/// How many of them were lost already.
+async fn release_all(guards: Vec<LockGuard>) -> usize {
+    let mut guards = guards.into_iter();
+    let mut lost = 0;
+    loop {
+        let some: JoinSet<_> = guards.by_ref().take(AT_ONCE).map(LockGuard::release).collect();
+        if some.is_empty() {
+            return lost;
+        }
+        lost += some.join_all().await.iter().filter(|released| released.is_err()).count();
+    }
+}
+
+/// Seconds on a processor within the window.
+async fn cpu_within(window: Window) -> f64 {
+    window.from.wait().await;
+    let before = cpu_seconds();
+    window.until.wait().await;
+    cpu_seconds() - before
+}
+
+/// Longer than any window: nothing is renewed that is not held on purpose.
+fn options() -> AcquireOptions {
+    AcquireOptions::new().with_ttl(Duration::from_secs(30))
+}
+
+fn seconds_since(begin: Moment) -> f64 {
+    Duration::from_nanos(Moment::now().nanos_since(begin)).as_secs_f64()
+}
+
+fn ended_early(error: tokio::task::JoinError) -> Error {
+    Error::new(ErrorKind::Closed, "a task of the bench ended early").with_source(error)
+}

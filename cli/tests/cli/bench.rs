@@ -1,0 +1,159 @@
+//! `leasehold bench`: what it says, and what it leaves behind. Not how fast anything is.
+
+use crate::support::{Place, Said};
+use leasehold_conformance::servers::RedisServer;
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// A short run with these options too. The windows are long enough for every crowd to turn round in a debug build.
+fn words<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&["bench", "--quick", "--passes", "2", "--duration", "150ms"], more].concat()
+}
+
+fn json(said: &Said) -> Value {
+    serde_json::from_str(&said.code(0).out).unwrap()
+}
+
+fn rows(report: &Value) -> Vec<&Value> {
+    report["stores"][0]["rows"].as_array().unwrap().iter().collect()
+}
+
+fn row<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let rows = rows(report);
+    rows.into_iter().find(|row| row["row"] == name).unwrap_or_else(|| panic!("no {name} in {report}"))
+}
+
+fn keys(server: &RedisServer) -> String {
+    server.command(&["KEYS", "*"]).unwrap().trim().to_owned()
+}
+
+/// What every run must have shown, whatever the store: nobody shared a lock, and all figures are there.
+fn is_whole(report: &Value) {
+    assert_eq!(report["schema"], 1);
+    assert_eq!(report["interrupted"], false);
+    for row in rows(report) {
+        let name = row["row"].as_str().unwrap();
+        if name.starts_with("held@") {
+            assert_eq!(row["held"]["lost"], 0, "{name}");
+            assert!(row["held"]["bytes_each"].as_u64().unwrap() < 16 * 1024, "{row}");
+            continue;
+        }
+        let rate = &row["per_second"];
+        let of = |what: &str| rate[what].as_f64().unwrap();
+        assert!(of("min") <= of("median") && of("median") <= of("max") && of("max") > 0.0, "{row}");
+        let at = |what: &str| row["latency_us"][what].as_f64().unwrap();
+        assert!(0.0 < at("p50") && at("p50") <= at("p99") && at("p99") <= at("max"), "{row}");
+        if name.starts_with("hand-over@") {
+            assert_eq!((&row["overlaps"], &row["stale_tokens"]), (&Value::from(0), &Value::from(0)), "{name}");
+            let fairness = row["fairness"]["max"].as_f64().unwrap();
+            assert!(0.0 < fairness && fairness <= 1.0 + 1e-9, "{row}");
+        }
+    }
+}
+
+#[test]
+fn every_row_is_measured_on_redis_and_nothing_stays_there() {
+    let (place, server) = Place::with_redis();
+    let report = json(&place.say(words(&["--raw", "--processes", "2", "--format", "json"])));
+    is_whole(&report);
+    let names: Vec<&str> = rows(&report).iter().map(|row| row["row"].as_str().unwrap()).collect();
+    let expected = [
+        "pairs@1", "pairs@64", "half-load@64", "pairs@1000", "hand-over@1x1p", "hand-over@8x1p",
+        "hand-over@64x1p", "hand-over@8x2p", "hand-over@64x2p", "held@1000",
+    ];
+    assert_eq!(names, expected);
+    assert!(report["stores"][0]["server"].as_str().unwrap().starts_with("redis "), "{report}");
+    // A script, and what it calls; and the release. Not one more for the queue, and none for anything else.
+    let commands = row(&report, "pairs@64")["server_commands"].as_f64().unwrap();
+    assert!((7.0..10.0).contains(&commands), "{commands}");
+    assert!(row(&report, "pairs@1")["of_raw"]["median"].as_f64().unwrap() > 0.0);
+    assert!(row(&report, "hand-over@8x2p")["of_raw"].is_null());
+    assert_eq!(keys(&server), "");
+}
+
+#[test]
+fn sqlite_is_measured_and_keeps_no_row() {
+    let place = Place::with_store("sqlite:locks.db");
+    let said = place.say(words(&["--only", "handover", "--only", "uncontended", "--format", "json"]));
+    let report = json(&said);
+    is_whole(&report);
+    assert!(rows(&report).iter().all(|row| row["server_commands"].is_null() && row["held"].is_null()));
+    place.say(["ls"]).expect(0, "", "");
+    let stays = |file: &str| String::from_utf8_lossy(&std::fs::read(place.path().join(file)).unwrap()).into_owned();
+    assert!(!stays("locks.db").contains("leasehold-bench-"));
+    let left_out = report["stores"][0]["left_out"].as_array().unwrap();
+    assert!(left_out.iter().any(|left| left["row"] == "held@1000"), "{report}");
+}
+
+#[test]
+fn a_run_can_be_compared_with_an_earlier_one() {
+    let place = Place::with_store("memory:");
+    let only = ["--only", "uncontended"];
+    let said = place.say(words(&[&only[..], &["--json", "first.json"]].concat()));
+    assert!(said.code(0).out.contains("pairs@64"), "{said:?}");
+    let said = place.say(words(&[&only[..], &["--baseline", "first.json"]].concat()));
+    assert!(said.code(0).out.contains("pairs@1: ") && said.out.contains(" of the baseline, "), "{said:?}");
+    place.file("odd.json", "{}");
+    let said = place.say(words(&["--baseline", "odd.json"]));
+    assert!(said.code(64).err.starts_with("error[E_INVALID]: invalid baseline: odd.json: "), "{}", said.err);
+    let said = place.say(words(&["--baseline", "missing.json"]));
+    said.code(64);
+}
+
+#[test]
+fn a_store_that_is_not_there_is_said_once_with_its_code() {
+    let place = Place::with_store("redis://127.0.0.1:1");
+    let said = place.say(words(&[]));
+    assert_eq!(said.code(69).err.matches("error[").count(), 1, "{}", said.err);
+    assert_eq!(said.out, "");
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_before_anything_is() {
+    let place = Place::new();
+    for odd in [["--duration", "1ms"], ["--passes", "0"], ["--processes", "65"], ["--only", "all"]] {
+        place.say(["bench", odd[0], odd[1]]).code(64);
+    }
+    assert!(!place.default_store().exists());
+}
+
+#[test]
+fn a_store_in_memory_has_no_crowd_of_several_processes() {
+    let place = Place::with_store("memory:");
+    let report = json(&place.say(words(&["--only", "handover", "--format", "json"])));
+    let left_out = report["stores"][0]["left_out"].as_array().unwrap();
+    let why = left_out.iter().find(|left| left["row"] == "hand-over@8x4p").unwrap();
+    assert_eq!(why["why"], "this store is of one process");
+}
+
+#[test]
+fn ctrl_c_ends_it_and_nothing_stays_in_the_store() {
+    let (place, server) = Place::with_redis();
+    let long = ["-v", "bench", "--only", "handover", "--duration", "20s", "--format", "json"];
+    let running = place.start(long);
+    running.warned("pass 1: hand-over@1x1p");
+    crate::support::until("it is at it", || keys(&server).contains("hand-over"));
+    let worker = running.process().child().unwrap();
+    running.signal(Signal::INT);
+    let said = running.wait();
+    // By the signal itself, as a shell wants it.
+    assert_eq!(said.code, None, "{said:?}");
+    let report: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(report["interrupted"], true);
+    assert!(!worker.lives());
+    assert_eq!(keys(&server), "");
+}
+
+#[test]
+fn workers_give_back_what_they_hold_when_the_bench_is_killed() {
+    let (place, server) = Place::with_redis();
+    let running = place.start(["-v", "bench", "--only", "handover", "--duration", "20s"]);
+    running.warned("pass 1: hand-over@1x1p");
+    crate::support::until("it is at it", || keys(&server).contains("hand-over"));
+    let worker = running.process().child().unwrap();
+    drop(running);
+    crate::support::gone(&[worker]);
+    // Only last tokens, which end by themselves.
+    let left = keys(&server);
+    assert!(left.lines().all(|key| key.contains(":token")), "{left}");
+}

@@ -33,17 +33,19 @@ pub(super) fn check(timeline: &Timeline<'_>, all: &[&Acquisition], model: &Model
     }
 }
 
-/// When each grant can have lasted: to the answer to its release, or to the next grant.
+/// When each grant can have lasted: to the answer to its release, or to the latest moment of the next grant, which in turn
+/// was over by its own release and by the one after it.
 fn possible_holds(timeline: &Timeline<'_>) -> Vec<(u64, u64)> {
-    let grants = &timeline.grants;
-    let next = grants.iter().skip(1).map(|next| next.acquisition.answered_by()).chain([u64::MAX]);
-    let mut latest = 0;
-    let holds = grants.iter().zip(next).map(|(grant, next)| {
-        let end = grant.hold.released().map_or(next, |release| release.answered_at.unwrap_or(next));
-        latest = end.max(latest);
-        (grant.from, latest)
+    let mut next = u64::MAX;
+    let holds = timeline.grants.iter().rev().map(|grant| {
+        let released = grant.hold.released().and_then(|release| release.answered_at);
+        let end = released.unwrap_or(u64::MAX).min(next);
+        next = grant.acquisition.answered_by().min(end);
+        (grant.from, end)
     });
-    holds.collect()
+    let mut holds: Vec<_> = holds.collect();
+    holds.reverse();
+    holds
 }
 
 /// Who asked when, with or without success.

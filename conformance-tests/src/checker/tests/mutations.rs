@@ -36,7 +36,7 @@ fn every_mutation_is_rejected_by_the_rule_that_is_meant_for_it() {
 }
 
 #[test]
-#[ignore = "a hundred thousand histories: for a release build"]
+#[ignore = "a hundred thousand histories: for an optimized build"]
 fn every_mutation_is_rejected_in_a_hundred_thousand_histories() {
     run(100_000 / MUTATIONS.len() as u64 + 1);
 }

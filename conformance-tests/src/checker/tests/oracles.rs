@@ -321,6 +321,17 @@ fn a_refusal_after_the_release_was_confirmed_is_wrong() {
 }
 
 #[test]
+fn a_release_whose_answer_is_late_was_over_when_the_next_one_held() {
+    oracle(&[Rule::Refusal], |h| {
+        let first = h.grant((10, 12), 1);
+        h.release(first, (13, 30));
+        let second = h.grant((14, 16), 2);
+        h.release(second, (17, 19));
+        h.refused((21, 23));
+    });
+}
+
+#[test]
 fn a_waiter_who_has_not_got_it_yet_is_no_holder_before_the_one_in_front() {
     oracle(&[Rule::Refusal], |h| {
         let first = h.grant((10, 12), 1);

@@ -82,6 +82,10 @@ impl Yardstick for Raw {
         Ok(format!("{} {}", facts.flavour, facts.version))
     }
 
+    fn has_raw(&self) -> bool {
+        true
+    }
+
     async fn raw_pair(&self, name: &LockName) -> Result<()> {
         let keys = self.keys.of(name);
         let mut connection = self.ready().await?;

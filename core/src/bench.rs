@@ -11,6 +11,9 @@ pub trait Yardstick: Debug + Send + Sync + 'static {
     /// What the server calls itself, and its version.
     async fn server(&self) -> Result<String>;
 
+    /// False if there is no [`raw_pair`](Self::raw_pair).
+    fn has_raw(&self) -> bool;
+
     /// Takes a free name and gives it back by the least that could be right: a lease with a new token, and a release that
     /// looks whose it is. Over the same client crate and the same kind of connection as the backend's, with no time
     /// limit, no retry and no client state.

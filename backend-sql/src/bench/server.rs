@@ -83,11 +83,12 @@ impl Yardstick for Raw {
         }
     }
 
+    /// A lock that is a transaction is no two statements.
+    fn has_raw(&self) -> bool {
+        self.has_leases
+    }
+
     async fn raw_pair(&self, name: &LockName) -> Result<()> {
-        if !self.has_leases {
-            let message = "there is no raw measure of locks that are transactions";
-            return Err(Error::new(ErrorKind::Unsupported, message).with_help("leave --raw out"));
-        }
         let closed = |_| Error::new(ErrorKind::Closed, "the store was closed");
         let _permit = self.free.acquire().await.map_err(closed)?;
         let mut link = match self.take_idle() {

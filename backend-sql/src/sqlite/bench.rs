@@ -67,6 +67,10 @@ impl Yardstick for Raw {
         Ok(format!("SQLite {}", version.first().map_or("of unknown version", String::as_str)))
     }
 
+    fn has_raw(&self) -> bool {
+        true
+    }
+
     async fn raw_pair(&self, name: &LockName) -> Result<()> {
         let Shared { clock, statements, .. } = &*self.shared;
         let (now, boot) = (clock.now(), clock.boot().map(str::to_owned));

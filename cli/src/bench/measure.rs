@@ -91,7 +91,7 @@ impl Measurement<'_> {
             Row::Pairs { tasks } => {
                 // First one, then the other, so that neither always has the warmer machine.
                 let mut ways = vec![Way::Leasehold];
-                if self.plan.raw {
+                if self.has_raw() {
                     ways.insert(pass % 2, Way::Raw);
                 }
                 for way in ways {
@@ -251,9 +251,17 @@ impl Measurement<'_> {
         Ok(prefix)
     }
 
+    fn has_raw(&self) -> bool {
+        self.plan.raw && self.yardstick.as_ref().is_some_and(|yardstick| yardstick.has_raw())
+    }
+
     fn left_out(&self) -> Vec<LeftOut> {
-        let why = "left out of this profile; --full has everything";
-        self.plan.left_out.iter().map(|row| LeftOut { row: row.to_string(), why: why.to_owned() }).collect()
+        let left = |row: String, why: &str| LeftOut { row, why: why.to_owned() };
+        let raw = (self.plan.raw && !self.has_raw())
+            .then(|| left("raw".to_owned(), "this store has no such measure"));
+        let rows = self.plan.left_out.iter();
+        let rows = rows.map(|row| left(row.to_string(), "not of this choice of rows; --full alone has all"));
+        raw.into_iter().chain(rows).collect()
     }
 
     fn is_impossible(&self, row: Row) -> bool {

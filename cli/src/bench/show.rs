@@ -6,8 +6,8 @@ use crate::report::safe;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use std::io::{self, Write};
 
-const HEADER: [&str; 9] =
-    ["ROW", "PER SECOND", "OF RAW", "p50", "p90", "p99", "max", "COMMANDS", "CLIENT CPU"];
+const HEADER: [&str; 10] =
+    ["ROW", "PER SECOND", "OF RAW", "p50", "p90", "p99", "max", "COMMANDS", "BYTES", "CLIENT CPU"];
 
 pub(super) fn show(report: &Report, baseline: Option<&Report>) -> io::Result<()> {
     let mut out = anstream::stdout();
@@ -52,7 +52,7 @@ fn table(store: &StoreReport) -> String {
     table.trim_fmt()
 }
 
-fn cells(row: &RowReport) -> [String; 9] {
+fn cells(row: &RowReport) -> [String; 10] {
     let dash = || "-".to_owned();
     let rate = |passes: Passes| format!("{:.0} ({:.0}..{:.0})", passes.median, passes.min, passes.max);
     let latency = |of: fn(&super::stats::Latency) -> f64| {
@@ -67,6 +67,7 @@ fn cells(row: &RowReport) -> [String; 9] {
         latency(|latency| latency.p99),
         latency(|latency| latency.max),
         row.server_commands.map_or_else(dash, |commands| format!("{commands:.1}")),
+        row.server_bytes.map_or_else(dash, |bytes| format!("{bytes:.0}")),
         row.client_cpu_us.map_or_else(dash, |micros| format!("{micros:.1} µs")),
     ]
 }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, stdin, stdout};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 /// How many names are acquired and released at a time.
@@ -31,7 +32,8 @@ pub(crate) async fn work(common: &Common, console: Console) -> std::result::Resu
         signal(SignalKind::hangup()).map_err(heard)?,
     );
     let store = Store::open(sources(common), console).await?;
-    let subject = Subject { locks: store.locks.clone(), raw: yardstick(&store.config)? };
+    let (alive, mut all_gone) = mpsc::channel(1);
+    let subject = Subject { locks: store.locks.clone(), raw: yardstick(&store.config)?, alive };
     let mut lines = BufReader::new(stdin()).lines();
     loop {
         let next = lines.next_line().await;
@@ -53,6 +55,9 @@ pub(crate) async fn work(common: &Common, console: Console) -> std::result::Resu
             break;
         }
     }
+    // A task that was aborted drops its guard when it is next looked at, and only then is there something to wait for.
+    drop(subject);
+    let _ = all_gone.recv().await;
     // Waits until what was dropped is released.
     let _ = store.locks.close().await;
     Ok(Code::SUCCESS)
@@ -61,6 +66,8 @@ pub(crate) async fn work(common: &Common, console: Console) -> std::result::Resu
 struct Subject {
     locks: LockClient,
     raw: Option<Arc<dyn Yardstick>>,
+    /// Every task has one: the other end learns when all are gone.
+    alive: mpsc::Sender<()>,
 }
 
 impl Subject {
@@ -98,7 +105,7 @@ impl Subject {
             let pace = pairs_a_second.map(|rate| Duration::from_secs_f64(tasks as f64 / rate));
             let begin = Moment::now().plus(pace.unwrap_or_default().mul_f64(task as f64 / tasks as f64));
             let taker = Taker { locks: self.locks.clone(), raw: self.raw.clone(), way, name };
-            running.spawn(take_turns(taker, Pace { next: begin, pace }, window));
+            self.spawn(&mut running, take_turns(taker, Pace { next: begin, pace }, window));
         }
         let cpu = cpu_within(window).await;
         let mut latencies = histogram();
@@ -120,7 +127,7 @@ impl Subject {
         let mut running = JoinSet::new();
         for who in first..first + contenders {
             let (locks, name) = (self.locks.clone(), name.clone());
-            running.spawn(contend(locks, name, who, window));
+            self.spawn(&mut running, contend(locks, name, who, window));
         }
         let cpu = cpu_within(window).await;
         let mut turns = Vec::new();
@@ -153,11 +160,24 @@ impl Subject {
         }))
     }
 
+    fn spawn<T: Send + 'static>(
+        &self,
+        running: &mut JoinSet<T>,
+        task: impl Future<Output = T> + Send + 'static,
+    ) {
+        let alive = self.alive.clone();
+        running.spawn(async move {
+            let outcome = task.await;
+            drop(alive);
+            outcome
+        });
+    }
+
     async fn acquire_all(&self, names: &str, count: usize, ttl: Duration) -> Result<Vec<LockGuard>> {
         let mut running = JoinSet::new();
         for part in 0..AT_ONCE.min(count) {
             let (locks, names) = (self.locks.clone(), names.to_owned());
-            running.spawn(async move {
+            self.spawn(&mut running, async move {
                 let mut guards = Vec::with_capacity(count / AT_ONCE + 1);
                 for number in (part..count).step_by(AT_ONCE) {
                     let name = LockName::new(format!("{names}/{number}"))?;

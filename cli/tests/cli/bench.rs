@@ -1,9 +1,10 @@
 //! `leasehold bench`: what it says, and what it leaves behind. Not how fast anything is.
 
-use crate::support::{Place, Said};
+use crate::support::{Place, Said, gone, until};
 use leasehold_conformance::servers::RedisServer;
 use rustix::process::Signal;
 use serde_json::Value;
+use std::process::Command;
 
 /// A short run with these options too. The windows are long enough for every crowd to turn round in a debug build.
 fn words<'a>(more: &[&'a str]) -> Vec<&'a str> {
@@ -23,8 +24,14 @@ fn row<'a>(report: &'a Value, name: &str) -> &'a Value {
     rows.into_iter().find(|row| row["row"] == name).unwrap_or_else(|| panic!("no {name} in {report}"))
 }
 
-fn keys(server: &RedisServer) -> String {
-    server.command(&["KEYS", "*"]).unwrap().trim().to_owned()
+/// The keys of the server.
+fn keys(server: &RedisServer) -> Vec<String> {
+    let reply = server.command(&["KEYS", "*"]).unwrap();
+    reply.lines().filter(|line| !line.starts_with(['*', '$'])).map(str::to_owned).collect()
+}
+
+fn is_at_it(server: &RedisServer) {
+    until("it is at it", || keys(server).iter().any(|key| key.contains("hand-over")));
 }
 
 /// What every run must have shown, whatever the store: nobody shared a lock, and all figures are there.
@@ -44,7 +51,11 @@ fn is_whole(report: &Value) {
         let at = |what: &str| row["latency_us"][what].as_f64().unwrap();
         assert!(0.0 < at("p50") && at("p50") <= at("p99") && at("p99") <= at("max"), "{row}");
         if name.starts_with("hand-over@") {
-            assert_eq!((&row["overlaps"], &row["stale_tokens"]), (&Value::from(0), &Value::from(0)), "{name}");
+            assert_eq!(
+                (&row["overlaps"], &row["stale_tokens"]),
+                (&Value::from(0), &Value::from(0)),
+                "{name}"
+            );
             let fairness = row["fairness"]["max"].as_f64().unwrap();
             assert!(0.0 < fairness && fairness <= 1.0 + 1e-9, "{row}");
         }
@@ -58,8 +69,16 @@ fn every_row_is_measured_on_redis_and_nothing_stays_there() {
     is_whole(&report);
     let names: Vec<&str> = rows(&report).iter().map(|row| row["row"].as_str().unwrap()).collect();
     let expected = [
-        "pairs@1", "pairs@64", "half-load@64", "pairs@1000", "hand-over@1x1p", "hand-over@8x1p",
-        "hand-over@64x1p", "hand-over@8x2p", "hand-over@64x2p", "held@1000",
+        "pairs@1",
+        "pairs@64",
+        "half-load@64",
+        "pairs@1000",
+        "hand-over@1x1p",
+        "hand-over@8x1p",
+        "hand-over@64x1p",
+        "hand-over@8x2p",
+        "hand-over@64x2p",
+        "held@1000",
     ];
     assert_eq!(names, expected);
     assert!(report["stores"][0]["server"].as_str().unwrap().starts_with("redis "), "{report}");
@@ -68,7 +87,7 @@ fn every_row_is_measured_on_redis_and_nothing_stays_there() {
     assert!((7.0..10.0).contains(&commands), "{commands}");
     assert!(row(&report, "pairs@1")["of_raw"]["median"].as_f64().unwrap() > 0.0);
     assert!(row(&report, "hand-over@8x2p")["of_raw"].is_null());
-    assert_eq!(keys(&server), "");
+    assert_eq!(keys(&server), Vec::<String>::new());
 }
 
 #[test]
@@ -79,8 +98,10 @@ fn sqlite_is_measured_and_keeps_no_row() {
     is_whole(&report);
     assert!(rows(&report).iter().all(|row| row["server_commands"].is_null() && row["held"].is_null()));
     place.say(["ls"]).expect(0, "", "");
-    let stays = |file: &str| String::from_utf8_lossy(&std::fs::read(place.path().join(file)).unwrap()).into_owned();
-    assert!(!stays("locks.db").contains("leasehold-bench-"));
+    let count = "import sqlite3; print(*sqlite3.connect('locks.db').execute('SELECT count(*) FROM leasehold').fetchone())";
+    let mut python = Command::new("/usr/bin/python3");
+    let counted = python.args(["-c", count]).current_dir(place.path()).output().unwrap();
+    Said::of(&counted).expect(0, "0\n", "");
     let left_out = report["stores"][0]["left_out"].as_array().unwrap();
     assert!(left_out.iter().any(|left| left["row"] == "held@1000"), "{report}");
 }
@@ -132,7 +153,7 @@ fn ctrl_c_ends_it_and_nothing_stays_in_the_store() {
     let long = ["-v", "bench", "--only", "handover", "--duration", "20s", "--format", "json"];
     let running = place.start(long);
     running.warned("pass 1: hand-over@1x1p");
-    crate::support::until("it is at it", || keys(&server).contains("hand-over"));
+    is_at_it(&server);
     let worker = running.process().child().unwrap();
     running.signal(Signal::INT);
     let said = running.wait();
@@ -141,7 +162,7 @@ fn ctrl_c_ends_it_and_nothing_stays_in_the_store() {
     let report: Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!(report["interrupted"], true);
     assert!(!worker.lives());
-    assert_eq!(keys(&server), "");
+    assert_eq!(keys(&server), Vec::<String>::new());
 }
 
 #[test]
@@ -149,11 +170,11 @@ fn workers_give_back_what_they_hold_when_the_bench_is_killed() {
     let (place, server) = Place::with_redis();
     let running = place.start(["-v", "bench", "--only", "handover", "--duration", "20s"]);
     running.warned("pass 1: hand-over@1x1p");
-    crate::support::until("it is at it", || keys(&server).contains("hand-over"));
+    is_at_it(&server);
     let worker = running.process().child().unwrap();
     drop(running);
-    crate::support::gone(&[worker]);
+    gone(&[worker]);
     // Only last tokens, which end by themselves.
     let left = keys(&server);
-    assert!(left.lines().all(|key| key.contains(":token")), "{left}");
+    assert!(left.iter().all(|key| key.ends_with(":token")), "{left:?}");
 }

@@ -11,6 +11,7 @@
     reason = "a test that unwraps fails, which is what it is for"
 )]
 
+mod bench;
 mod config;
 mod docs;
 mod environment;

@@ -169,3 +169,43 @@ async fn wait_replicas_counts_those_of_the_names_own_primary() {
     assert!(told(&error).contains("0 of 1 replicas"), "{}", told(&error));
     assert_eq!(error.kind(), ErrorKind::Unavailable);
 }
+
+/// The lines that the documentation of the crate gives to administrators.
+const RIGHTS: &str = "ACL SETUSER locker on >PASSWORD resetkeys ~leasehold:* ~{leasehold:* resetchannels &leasehold:* -@all \
+                      +eval +evalsha +set +get +del +pexpire +pttl +time +ping +scan +type \
+                      +zadd +zscore +zrange +zpopmin +zrem +hset +hget +hdel +publish +subscribe \
+                      +cluster|slots +asking +wait";
+
+#[tokio::test]
+async fn the_documented_rights_suffice_and_those_that_are_missing_are_named() {
+    let cluster = RedisCluster::start(true).unwrap();
+    let tell = |words: &str| {
+        for node in cluster.nodes() {
+            let words: Vec<&str> = words.split_whitespace().collect();
+            assert_eq!(node.command(&words).unwrap(), "+OK");
+        }
+    };
+    tell(RIGHTS);
+    let hosts = cluster.url().replace("redis+cluster://", "");
+    let url = format!("redis+cluster://locker:PASSWORD@{hosts}?wait_replicas=1&timeout=8s");
+    let confirming = backend(&url);
+    let (holder, next) = (claim("job"), waiter("job"));
+    hold(&confirming, &holder).await;
+    queue(&confirming, &next).await;
+    let from = cluster.owner_of("leasehold:job").unwrap();
+    cluster.begin_migration("leasehold:job", (from + 1) % 3).unwrap();
+    let all = ["holder", "token", "queue", "waiters"].map(|what| format!("{{leasehold:job}}:{what}"));
+    cluster.migrate(from, (from + 1) % 3, &["leasehold:job", &all[0], &all[1], &all[2], &all[3]]).unwrap();
+    assert_eq!(renew(&confirming, &holder).await.unwrap(), Renewal::Renewed, "ASK");
+    assert_eq!(release(&confirming, &holder).await, Release::Released);
+    let findings = confirming.check().await.unwrap();
+    assert!(findings.iter().all(|finding| finding.severity != Severity::Error), "{findings:?}");
+
+    for (right, help) in [("wait", "+wait"), ("cluster|slots", "+cluster|slots")] {
+        tell(&format!("ACL SETUSER locker -{right}"));
+        let error = attempt_fails(&backend(&url), &claim("other")).await;
+        assert_eq!(error.kind(), ErrorKind::Denied, "{}", told(&error));
+        assert!(told(&error).ends_with(&format!("grant it with ACL SETUSER: {help}")), "{}", told(&error));
+        tell(&format!("ACL SETUSER locker +{right}"));
+    }
+}

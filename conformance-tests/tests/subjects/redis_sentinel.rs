@@ -4,6 +4,7 @@ use leasehold::{DistributedLock, LockName, Result};
 use leasehold_conformance::servers::RedisSentinelGroup as Group;
 use leasehold_conformance::{Cannot, Replicas, Store, Subject};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A Redis with a replica, and three Sentinels that watch them.
 #[derive(Debug)]
@@ -102,12 +103,13 @@ impl Replicas for Watched {
     }
 
     async fn catch_up(&self, _: &LockName) -> std::result::Result<(), Cannot> {
-        let mark = ["SET", "mark", "1"];
-        self.command(&mark)?;
-        while !self.group().server(0).command(&["GET", "mark"]).is_ok_and(|mark| mark.ends_with('1'))
-            || !self.group().server(1).command(&["GET", "mark"]).is_ok_and(|mark| mark.ends_with('1'))
-        {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        self.command(&["SET", "mark", "written"])?;
+        let has_it = |server: usize| {
+            let mark = self.group().server(server).command(&["GET", "mark"]);
+            mark.is_ok_and(|mark| mark.ends_with("written"))
+        };
+        while !(has_it(0) && has_it(1)) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
         Ok(())
     }

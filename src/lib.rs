@@ -43,7 +43,8 @@
 //! the [fencing token](FencingToken), and let it accept none lower than the highest it has seen. Where it cannot, a lock
 //! saves work, and the work must be safe to be done twice.
 //!
-//! Locks here are not re-entrant. On ZooKeeper and Redis they are fair; on the other stores waiters get them in no order.
+//! Locks here are not re-entrant. On ZooKeeper and one Redis they are fair; on the other stores waiters get them in no order.
+//! Where many tasks of one process want one name, they can [take turns](Config::local_queue) without asking the store.
 //!
 //! # Which store, which feature
 //!
@@ -51,6 +52,9 @@
 //! |---|---|---|---|
 //! | Redis 7, Valkey | `redis://host:6379/0`, `redis+unix:///run/redis.sock` | `redis` | hosts |
 //! | … over TLS | `rediss://host:6380/0` | `redis`, `tls` | hosts |
+//! | … watched by Sentinels | `redis+sentinel://s1:26379,s2:26379,s3:26379/mymaster` | `redis` | hosts |
+//! | … a cluster | `redis+cluster://n1:6379,n2:6379` | `redis` | hosts |
+//! | … a majority of nodes | `redlock://r1:6379,r2:6379,r3:6379`, `redlock+tls://…` | `redis`, `tls` | hosts |
 //! | ZooKeeper | `zk://z1:2181,z2:2181,z3:2181/app` | `zookeeper` | hosts |
 //! | … over TLS | `zk+tls://z1:2281/app` | `zookeeper-tls` | hosts |
 //! | MySQL, MariaDB | `mysql://user@host/database`, `mariadb://…` | `mysql` | hosts |
@@ -79,7 +83,7 @@ mod registry;
 pub use config::{Config, ConfigEntry, ConfigSource, ConfigSources};
 pub use leasehold_core::{
     AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken, Health, HolderInfo,
-    Lease, LockGuard, LockName, Loss, LossCause, Result, Wait, parse_duration,
+    Lease, LocalQueue, LockGuard, LockName, Loss, LossCause, Result, Wait, parse_duration,
 };
 pub use registry::Registry;
 
@@ -87,7 +91,7 @@ use std::sync::Arc;
 
 /// For operators: looking at locks, and freeing them by hand. Begin at [`DistributedLock::admin`].
 pub mod admin {
-    pub use leasehold_core::{Finding, LockAdmin, LockStatus, Severity, Waiter};
+    pub use leasehold_core::{Finding, LockAdmin, LockStatus, Purge, Severity, Waiter};
 }
 
 /// For authors of backends: what a store must be able to do, in [`LockBackend`](backend::LockBackend), and the words of
@@ -105,8 +109,8 @@ pub mod backend {
 /// observer, its drift allowance.
 pub mod client {
     pub use leasehold_core::{
-        Clock, Drift, Event, LockClient, LockClientBuilder, Moment, Observer, RuntimeClock, Sleep,
-        SystemClock, TracingObserver,
+        Clock, Drift, Event, LocalQueue, LockClient, LockClientBuilder, Moment, Observer, RuntimeClock,
+        Sleep, SystemClock, TracingObserver,
     };
 }
 

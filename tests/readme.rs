@@ -28,6 +28,8 @@ async fn table() -> String {
     let urls = [
         ("SQLite", "sqlite:/tmp/locks.db"),
         ("Redis", "redis://h"),
+        ("Redis Sentinel, Cluster", "redis+sentinel://h/mymaster"),
+        ("Redlock", "redlock://a,b,c"),
         ("ZooKeeper", "zk://h"),
         ("PostgreSQL", "postgres://u@h/d"),
         ("MariaDB", "mariadb://u@h/d"),

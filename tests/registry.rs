@@ -92,6 +92,8 @@ async fn a_backend_that_is_not_compiled_in_says_its_feature() {
         ("valkey", "redis"),
         ("valkeys", "redis,tls"),
         ("redis+unix", "redis"),
+        ("redis+sentinel", "redis"),
+        ("rediss+cluster", "redis,tls"),
     ] {
         assert_eq!(
             refused(&format!("{scheme}://h")).await,

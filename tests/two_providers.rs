@@ -1,10 +1,10 @@
-//! Redis and ZooKeeper over TLS in one process. The client library of ZooKeeper brings a second provider of cryptography, and
+//! Stores over TLS in one process with ZooKeeper's. The client library of ZooKeeper brings a second provider of cryptography, and
 //! rustls panics when it is asked for the provider of a process that has two and has chosen none.
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 
 use leasehold::{AcquireOptions, DistributedLock, LockName};
-use leasehold_conformance::servers::{RedisServer, ZooKeeperServer, free_port};
+use leasehold_conformance::servers::{MariaDbServer, RedisServer, ZooKeeperServer, free_port};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,6 +51,20 @@ fn zookeeper(files: &impl Fn(&str) -> String) -> (ZooKeeperServer, u16) {
     (ZooKeeperServer::start_with(&lines).unwrap(), port)
 }
 
+async fn mariadb(files: &(impl Fn(&str) -> String + Sync)) -> MariaDbServer {
+    let arguments = [
+        format!("--ssl-cert={}", files("server.pem")),
+        format!("--ssl-key={}", files("server.key")),
+        format!("--ssl-ca={}", files("ca.pem")),
+    ];
+    let server = MariaDbServer::start_with(&arguments.each_ref().map(String::as_str), &[]).unwrap();
+    let url = format!("mariadb://root@127.0.0.1:{}/{}", server.port(), MariaDbServer::DATABASE);
+    let administrator = leasehold::connect(&url).await.unwrap();
+    administrator.admin().unwrap().init().await.unwrap();
+    administrator.close().await.unwrap();
+    server
+}
+
 async fn lock_on(url: &str) -> Arc<dyn DistributedLock> {
     let locks = leasehold::connect(url).await.unwrap();
     let options = AcquireOptions::new().with_wait(Duration::from_secs(20));
@@ -60,7 +74,7 @@ async fn lock_on(url: &str) -> Arc<dyn DistributedLock> {
 }
 
 #[tokio::test]
-async fn redis_and_zookeeper_by_tls_share_a_process_in_either_order() {
+async fn stores_by_tls_share_a_process_in_any_order() {
     let directory = tempfile::tempdir().unwrap();
     certificates(directory.path());
     let file = |name: &str| -> String {
@@ -74,8 +88,15 @@ async fn redis_and_zookeeper_by_tls_share_a_process_in_either_order() {
     let first = lock_on(&redis).await;
     let second = lock_on(&zookeeper).await;
     let third = lock_on(&redis).await;
+    // Last, because the driver asks for the provider of the process in this mode.
+    let mariadb = mariadb(&file).await;
+    let place = format!("localhost:{}/{}", mariadb.port(), MariaDbServer::DATABASE);
+    let named =
+        lock_on(&format!("mariadb://root@{place}?sslmode=verify-full&sslrootcert={}", file("ca.pem"))).await;
+    let by_authority =
+        lock_on(&format!("mariadb://root@{place}?sslmode=verify-ca&sslrootcert={}", file("ca.pem"))).await;
 
-    for locks in [first, second, third] {
+    for locks in [first, second, third, named, by_authority] {
         locks.close().await.unwrap();
     }
 }

@@ -4,7 +4,7 @@ use crate::keys::Keys;
 use crate::link::Link;
 use crate::mailbox::Mailbox;
 use crate::scripts::{RAW_ACQUIRE, RAW_RELEASE, Script};
-use crate::target::Target;
+use crate::target::Deployment;
 use async_trait::async_trait;
 use leasehold_core::bench::{Counters, Yardstick};
 use leasehold_core::{Error, ErrorKind, LockName, Namespace, OwnerId, Result, StoreUrl};
@@ -27,10 +27,18 @@ struct Raw {
     connection: OnceCell<MultiplexedConnection>,
 }
 
-/// The server at this URL. Connects to nothing yet. Errors as of [`open`](crate::open).
+/// The server at this URL, which names one. Connects to nothing yet. Errors as of [`open`](crate::open).
 pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn Yardstick>> {
+    let (Deployment::Single(target), _) = Deployment::of(url)? else {
+        let problem = format_args!("{}:// is several servers", url.scheme());
+        return Err(Error::invalid(
+            "store URL",
+            problem,
+            "measure one server beside a library: redis://host",
+        ));
+    };
     Ok(Arc::new(Raw {
-        link: Link::new(Target::of(url)?, Arc::<Mailbox>::default()),
+        link: Link::new(target, Arc::<Mailbox>::default()),
         keys: Keys::new(namespace)?,
         owner: OwnerId::random()?.to_hex(),
         connection: OnceCell::new(),

@@ -1,11 +1,13 @@
 //! Where the waiters of this process hear that the lock was handed over to them.
 //!
-//! One channel for all of them. A message names an owner, its place in the queue and the token of its grant. It is good
+//! One channel for all of them. A message names an owner, its place in the queue and the token of its grant, or the first of
+//! several and their number. It is good
 //! for this place only: the last answer of the server said that the owner waits at it, so the grant came later than that
 //! answer was asked for, and the lease can be counted from there without a look at a clock. A message for another place
 //! is of an earlier time, or of an answer that was lost; the owner's next heartbeat tells how it stands.
 
-use leasehold_core::{FencingToken, OwnerId};
+use crate::reply;
+use leasehold_core::{Grant, OwnerId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -30,21 +32,21 @@ pub(crate) struct Mailbox {
 struct Waiter {
     /// Where the last answer of the server saw it.
     place: Option<Place>,
-    told: Option<(Place, FencingToken)>,
+    told: Option<(Place, Grant)>,
     wake: Arc<Notify>,
 }
 
 impl Mailbox {
-    /// The token of the grant that the owner was told of. Then it listens no longer.
-    pub(crate) fn take(&self, owner: OwnerId) -> Option<FencingToken> {
+    /// The grant that the owner was told of. Then it listens no longer.
+    pub(crate) fn take(&self, owner: OwnerId) -> Option<Grant> {
         let mut waiters = self.waiters();
         let waiter = waiters.get(&owner)?;
-        let (place, token) = waiter.told?;
+        let (place, grant) = waiter.told.clone()?;
         if waiter.place != Some(place) {
             return None;
         }
         waiters.remove(&owner);
-        Some(token)
+        Some(grant.from_hand_over())
     }
 
     /// True if the owner waits, as far as is known here.
@@ -87,13 +89,13 @@ impl Mailbox {
         }
     }
 
-    /// A message came: `owner place token`, as the scripts write it. One that is none of ours is nobody's.
+    /// A message came: `owner place token`, or `owner place token number`, as the scripts write it. One that is none of ours is nobody's.
     pub(crate) fn deliver(&self, message: &[u8]) {
-        let Some((owner, place, token)) = std::str::from_utf8(message).ok().and_then(parse) else {
+        let Some((owner, place, grant)) = std::str::from_utf8(message).ok().and_then(parse) else {
             return;
         };
         if let Some(waiter) = self.waiters().get_mut(&owner) {
-            waiter.told = Some((place, token));
+            waiter.told = Some((place, grant));
             waiter.wake.notify_one();
         }
     }
@@ -110,18 +112,21 @@ impl Mailbox {
     }
 }
 
-fn parse(message: &str) -> Option<(OwnerId, Place, FencingToken)> {
+fn parse(message: &str) -> Option<(OwnerId, Place, Grant)> {
     let mut words = message.split(' ');
     let owner = OwnerId::from_hex(words.next()?)?;
     let place = words.next()?.parse().ok()?;
-    let token = words.next()?.parse().ok()?;
-    words.next().is_none().then_some((owner, Place(place), FencingToken::new(token)))
+    Some((owner, Place(place), reply::grant(words)?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use futures_util::FutureExt;
+
+    fn taken(mailbox: &Mailbox, owner: OwnerId) -> Option<(u64, u32)> {
+        mailbox.take(owner).map(|grant| (grant.token.get(), grant.tokens))
+    }
 
     fn owner() -> OwnerId {
         OwnerId::random().unwrap()
@@ -136,12 +141,12 @@ mod tests {
         let (mailbox, owner) = (Mailbox::default(), owner());
         mailbox.listen(owner);
         mailbox.deliver(&told(owner, 5, 77));
-        assert_eq!(mailbox.take(owner), None, "no answer has told of a place yet");
+        assert_eq!(taken(&mailbox, owner), None, "no answer has told of a place yet");
         mailbox.waits_at(owner, Place::new(6));
-        assert_eq!(mailbox.take(owner), None, "of an earlier place");
+        assert_eq!(taken(&mailbox, owner), None, "of an earlier place");
         mailbox.deliver(&told(owner, 6, 78));
-        assert_eq!(mailbox.take(owner), Some(FencingToken::new(78)));
-        assert_eq!(mailbox.take(owner), None);
+        assert_eq!(taken(&mailbox, owner), Some((78, 1)));
+        assert_eq!(taken(&mailbox, owner), None);
     }
 
     #[test]
@@ -151,14 +156,30 @@ mod tests {
         mailbox.deliver(&told(owner, 5, 77));
         mailbox.waits_at(owner, Place::new(5));
         assert!(mailbox.news(owner).now_or_never().is_some(), "news wait for who asks late");
-        assert_eq!(mailbox.take(owner), Some(FencingToken::new(77)));
+        assert_eq!(taken(&mailbox, owner), Some((77, 1)));
+    }
+
+    #[test]
+    fn several_tokens_in_a_row_are_told_with_their_number() {
+        let (mailbox, owner) = (Mailbox::default(), owner());
+        mailbox.listen(owner);
+        mailbox.waits_at(owner, Place::new(5));
+        mailbox.deliver(format!("{} 5 77 64", owner.to_hex()).as_bytes());
+        assert_eq!(taken(&mailbox, owner), Some((77, 64)));
     }
 
     #[test]
     fn what_nobody_waits_for_leaves_nothing() {
         let (mailbox, owner) = (Mailbox::default(), owner());
         mailbox.deliver(&told(owner, 5, 77));
-        for nonsense in ["", "x", "x 1 2", "0123456789abcdef0123456789abcdef 1", "\u{ff} 1 2"] {
+        for nonsense in [
+            "",
+            "x",
+            "x 1 2",
+            "0123456789abcdef0123456789abcdef 1",
+            "0123456789abcdef0123456789abcdef 1 2 3 4",
+            "\u{ff} 1 2",
+        ] {
             mailbox.deliver(nonsense.as_bytes());
         }
         mailbox.deliver(&[0xff, 0xfe]);
@@ -184,6 +205,6 @@ mod tests {
         assert!(mailbox.news(owner).now_or_never().is_none());
         mailbox.wake_all();
         assert!(mailbox.news(owner).now_or_never().is_some());
-        assert_eq!(mailbox.take(owner), None);
+        assert_eq!(taken(&mailbox, owner), None);
     }
 }

@@ -26,7 +26,8 @@ impl Record {
         let lock_value = parts.next()?;
         let owner = match lock_value {
             RELEASED => None,
-            owner => Some(OwnerId::from_hex(owner)?),
+            // Behind the owner, a node of several has attempt and place.
+            owner => Some(OwnerId::from_hex(owner.split(':').next()?)?),
         };
         Some(Self {
             owner,

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// What `acquire.lua` has answered.
 #[derive(Debug)]
 pub(crate) enum Asked {
-    Granted(FencingToken),
+    Granted(Grant),
     /// With the hint when it ends.
     Busy(Busy),
     /// Busy, and the owner waits at this place.
@@ -26,19 +26,26 @@ impl Asked {
     /// The same in the words of the contract.
     pub(crate) fn into_attempt(self) -> Result<Attempt> {
         match self {
-            Self::Granted(token) => Ok(Attempt::Granted(Grant::new(token))),
+            Self::Granted(grant) => Ok(Attempt::Granted(grant)),
             Self::Busy(busy) | Self::Queued(busy, _) => Ok(Attempt::Busy(busy)),
             Self::AskWithQueue => Err(not_understood()),
         }
     }
 }
 
+/// A token, and their number if there are several in a row.
+pub(crate) fn grant<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Grant> {
+    let grant = Grant::new(FencingToken::new(words.next()?.parse().ok()?));
+    let tokens = words.next().map_or(Some(1), |tokens| tokens.parse().ok())?;
+    words.next().is_none().then(|| grant.with_tokens(tokens))
+}
+
 /// The reply of `acquire.lua`: a token as text, or the milliseconds that somebody else's lease has left, and for one who
 /// waits its place in the queue.
 pub(crate) fn attempt(reply: &Value) -> Result<Asked> {
     match reply {
-        Value::BulkString(token) => {
-            Ok(Asked::Granted(FencingToken::new(text(token).parse().map_err(|_| not_understood())?)))
+        Value::BulkString(words) => {
+            grant(text(words).split(' ')).map(Asked::Granted).ok_or_else(not_understood)
         }
         Value::Int(left) => Ok(Asked::Busy(busy(*left))),
         Value::Array(parts) => match parts.as_slice() {

@@ -77,6 +77,8 @@ mod mysql;
 mod optimistic;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "_store")]
+mod purge;
 #[cfg(feature = "_server")]
 mod server;
 #[cfg(all(feature = "sqlite", target_os = "linux"))]

@@ -19,6 +19,12 @@ pub trait Administrator: fmt::Debug + Send + Sync + 'static {
         Err(Cannot::new("the number of a client's connections cannot be chosen"))
     }
 
+    /// The store's address behind a pooler that lends sessions for one transaction at a time, and the pooler, which ends when
+    /// it is dropped.
+    async fn behind_pooler(&self) -> Result<(Box<dyn Any + Send>, String), Cannot> {
+        Err(Cannot::new("there is no pooler for it here"))
+    }
+
     /// Ends the connections of all clients; the clients themselves live on.
     async fn kill_connections(&self) -> Done {
         Err(Cannot::new("connections cannot be ended one by one"))
@@ -75,5 +81,27 @@ pub trait Administrator: fmt::Debug + Send + Sync + 'static {
     async fn fill_disk(&self, full: bool) -> Done {
         let _ = full;
         Err(Cannot::new("the store's disk cannot be filled"))
+    }
+
+    /// Makes the store throw away all that it keeps, as one does that has no room left in its memory; then it has room again.
+    async fn evict_everything(&self) -> Done {
+        Err(Cannot::new("the store throws nothing away"))
+    }
+
+    /// Makes the store forget the programs that its clients have left with it.
+    async fn forget_scripts(&self) -> Done {
+        Err(Cannot::new("the store keeps no programs of its clients"))
+    }
+
+    /// Lets somebody's program keep the store from everything else for so long. Returns when it runs.
+    async fn be_busy(&self, time: Duration) -> Done {
+        let _ = time;
+        Err(Cannot::new("no client can keep the store from the others"))
+    }
+
+    /// Keeps the store's replica from hearing of changes, or lets it hear of them and waits until it has.
+    async fn hold_back_replication(&self, hold: bool) -> Done {
+        let _ = hold;
+        Err(Cannot::new("the store has no replica"))
     }
 }

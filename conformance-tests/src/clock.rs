@@ -1,5 +1,9 @@
 //! Wall clocks for processes that can be stepped while they run. Not the machine's: that is shared.
 
+mod shim;
+
+pub use shim::ShimmedClock;
+
 use crate::case::Stop;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;

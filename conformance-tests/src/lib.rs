@@ -53,20 +53,23 @@
 mod administrator;
 pub mod case;
 mod cases;
+pub mod checker;
 mod clock;
 pub mod context;
+pub mod history;
 pub mod proxy;
 mod runner;
 pub mod servers;
 mod subject;
 mod worker;
+mod workload;
 
 pub use administrator::Administrator;
 pub use case::{Case, Stop, Verdict};
 pub use cases::{all, by_id};
-pub use clock::SteppedClock;
+pub use clock::{ShimmedClock, SteppedClock};
 pub use runner::{run, run_case};
-pub use subject::{Cannot, Counters, Members, Store, Subject};
+pub use subject::{Cannot, Counters, Members, Replicas, Store, Subject};
 pub use worker::serve_as_worker;
 
 /// The `main` of a test target with `harness = false`: runs the suite against these subjects.

@@ -22,12 +22,13 @@ pub enum Traffic {
     HoldReplies,
 }
 
-/// A proxy in front of one server. Connections end with it.
+/// A proxy in front of one server, or of several that fail together. Connections end with it.
 #[derive(Debug)]
 pub struct Proxy {
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     traffic: watch::Sender<Traffic>,
-    shared: Arc<Shared>,
+    /// For each server.
+    shared: Vec<Arc<Shared>>,
     _tasks: JoinSet<()>,
 }
 
@@ -52,18 +53,38 @@ impl Proxy {
     ///
     /// If it cannot listen.
     pub async fn to(target: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let address = listener.local_addr()?;
-        let (traffic, watch) = watch::channel(Traffic::Pass);
-        let shared = Arc::new(Shared::default());
-        let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, target, watch, Arc::clone(&shared)));
-        Ok(Self { address, traffic, shared, _tasks: tasks })
+        Self::to_all([target]).await
     }
 
-    /// Where clients connect.
+    /// Listens on a free loopback port for each of these servers.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot listen, or there is none.
+    pub async fn to_all(targets: impl IntoIterator<Item = SocketAddr>) -> io::Result<Self> {
+        let (traffic, watch) = watch::channel(Traffic::Pass);
+        let (mut addresses, mut shared, mut tasks) = (Vec::new(), Vec::new(), JoinSet::new());
+        for target in targets {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+            addresses.push(listener.local_addr()?);
+            let of_this = Arc::<Shared>::default();
+            tasks.spawn(accept(listener, target, watch.clone(), Arc::clone(&of_this)));
+            shared.push(of_this);
+        }
+        match addresses.is_empty() {
+            true => Err(io::Error::other("a proxy in front of nothing")),
+            false => Ok(Self { addresses, traffic, shared, _tasks: tasks }),
+        }
+    }
+
+    /// Where clients connect, to the first server if there are several.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.addresses[0]
+    }
+
+    /// Where clients connect, for each server.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
     }
 
     /// Changes what happens to everything that passes from now on, and to what is held back.
@@ -73,26 +94,30 @@ impl Proxy {
 
     /// Cuts every connection there is; new ones are accepted.
     pub fn cut(&self) {
-        self.connections().abort_all();
+        self.shared.iter().for_each(|shared| shared.connections().abort_all());
     }
 
     /// Bytes that clients have sent so far.
     pub fn request_bytes(&self) -> u64 {
-        self.shared.requests.bytes.load(Ordering::SeqCst)
+        self.shared.iter().map(|shared| shared.requests.bytes.load(Ordering::SeqCst)).sum()
     }
 
-    /// In how many pieces they came: the number of requests, if nobody sends several at once.
+    /// In how many pieces they came: the number of requests, if nobody sends several at once. Of the server that got
+    /// most: who asks several at once asks once.
     pub fn requests(&self) -> u64 {
-        self.shared.requests.pieces.load(Ordering::SeqCst)
+        let pieces = self.shared.iter().map(|shared| shared.requests.pieces.load(Ordering::SeqCst));
+        pieces.max().unwrap_or_default()
     }
 
-    /// Bytes that the server has answered so far, whether or not they were passed on.
+    /// Bytes that the servers have answered so far, whether or not they were passed on.
     pub fn reply_bytes(&self) -> u64 {
-        self.shared.replies.bytes.load(Ordering::SeqCst)
+        self.shared.iter().map(|shared| shared.replies.bytes.load(Ordering::SeqCst)).sum()
     }
+}
 
+impl Shared {
     fn connections(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
-        self.shared.connections.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -104,7 +129,7 @@ async fn accept(
 ) {
     while let Ok((client, _)) = listener.accept().await {
         let connection = serve(client, target, traffic.clone(), Arc::clone(&shared));
-        let mut connections = shared.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = shared.connections();
         while connections.try_join_next().is_some() {}
         connections.spawn(connection);
     }

@@ -125,6 +125,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Err(Cannot::new("the store is one server"))
     }
 
+    /// Its replicas, one of which takes over when a primary fails.
+    fn replicas(&self) -> std::result::Result<&dyn Replicas, Cannot> {
+        Err(Cannot::new("the store has no replica that takes over"))
+    }
+
     /// The same store under a prefix for lock names.
     async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {
         let _ = prefix;
@@ -165,6 +170,54 @@ pub trait Members: fmt::Debug + Send + Sync + 'static {
 
     /// A proxy in front of each, in their order, and the address of the store through them.
     async fn proxied(&self) -> std::result::Result<(Vec<Proxy>, String), Cannot>;
+
+    /// Starts one again with nothing, where each keeps for itself what the clients tell it.
+    async fn restart_empty(&self, member: usize) -> std::result::Result<(), Cannot> {
+        let _ = member;
+        Err(Cannot::new(REPLICATED))
+    }
+
+    /// How many records one has, of whatever kind.
+    async fn records_of(&self, member: usize) -> std::result::Result<usize, Cannot> {
+        let _ = member;
+        Err(Cannot::new(REPLICATED))
+    }
+
+    /// True if one has this lock as taken, by whomever.
+    async fn holds(&self, member: usize, name: &LockName) -> std::result::Result<bool, Cannot> {
+        let _ = (member, name);
+        Err(Cannot::new(REPLICATED))
+    }
+
+    /// Ends the lease of a lock on one of them, as its clock would.
+    async fn end_lease(&self, member: usize, name: &LockName) -> std::result::Result<(), Cannot> {
+        let _ = (member, name);
+        Err(Cannot::new(REPLICATED))
+    }
+}
+
+const REPLICATED: &str = "its servers are one store, and tell each other what they know";
+
+/// A store with a primary for each name, and a replica that takes over from it.
+#[async_trait]
+pub trait Replicas: fmt::Debug + Send + Sync + 'static {
+    /// The store's address for clients that believe no grant which the replica does not have.
+    fn confirmed_address(&self) -> String;
+
+    /// Waits until the replica of the name's primary has all that it has.
+    async fn catch_up(&self, name: &LockName) -> std::result::Result<(), Cannot>;
+
+    /// Cuts the replica of the name's primary off: what the primary is told from now on, the replica will never have.
+    async fn cut_off(&self, name: &LockName) -> std::result::Result<(), Cannot>;
+
+    /// Kills the name's primary as a crash would, and waits until the replica has taken over.
+    async fn fail_over(&self, name: &LockName) -> std::result::Result<(), Cannot>;
+
+    /// Stops the name's primary without closing a connection, and waits until the replica has taken over.
+    async fn supplant(&self, name: &LockName) -> std::result::Result<(), Cannot>;
+
+    /// Lets the stopped primary go on, which takes itself for one until it is told.
+    async fn revive(&self) -> std::result::Result<(), Cannot>;
 }
 
 /// What a store has counted since it started.

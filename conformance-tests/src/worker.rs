@@ -4,6 +4,7 @@
 use crate::case::Stop;
 use crate::servers::spawn_lasting;
 use crate::subject::Subject;
+use crate::workload::{Interrupted, Workload};
 use leasehold_core::{AcquireOptions, LockGuard, LockName, Wait};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Write as _;
@@ -78,6 +79,32 @@ impl Worker {
 
     pub(crate) async fn counted(&mut self) -> Result<(), Stop> {
         self.expect("counted").await
+    }
+
+    /// Begins to write a history.
+    pub(crate) async fn begin_history(&mut self, workload: &Workload) -> Result<(), Stop> {
+        self.send(&format!("history {workload}")).await
+    }
+
+    /// Begins to take the lock and read what it protects.
+    pub(crate) async fn begin_effect(&mut self, workload: &Workload) -> Result<(), Stop> {
+        self.send(&format!("read {workload}")).await
+    }
+
+    /// Lets it write, whether or not it still holds, and release.
+    pub(crate) async fn end_effect(&mut self) -> Result<(), Stop> {
+        self.send("write").await?;
+        self.done().await
+    }
+
+    /// Waits until it has done what was begun.
+    pub(crate) async fn done(&mut self) -> Result<(), Stop> {
+        self.expect("done").await
+    }
+
+    /// Its number in the operating system.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
     }
 
     /// Ends it as a crash would.
@@ -165,7 +192,7 @@ fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Result<(),
         let client = subject.connect(address).await?;
         say("ready")?;
         let mut requests = BufReader::new(tokio::io::stdin()).lines();
-        let mut guard = None;
+        let (mut guard, mut interrupted) = (None, None);
         while let Some(request) = requests.next_line().await? {
             let mut words = request.split(' ');
             let verb = words.next().unwrap_or_default();
@@ -179,6 +206,16 @@ fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Result<(),
                     None => "none".to_owned(),
                 },
                 "count" => count(&client, &mut words).await?,
+                "history" => done(rest(&mut words).parse::<Workload>()?.run(client.clone()).await)?,
+                "read" => {
+                    let workload = rest(&mut words).parse()?;
+                    interrupted = Some(Interrupted::begin(&workload, client.clone()).await?);
+                    done(Ok(()))?
+                }
+                "write" => match interrupted.take() {
+                    Some(effect) => done(effect.end().await)?,
+                    None => "none".to_owned(),
+                },
                 _ => format!("unknown {verb}"),
             };
             say(&answer)?;
@@ -241,6 +278,10 @@ fn rest(words: Words<'_, '_>) -> String {
 
 fn refusal(error: &leasehold_core::Error) -> String {
     format!("error {:?}", error.kind())
+}
+
+fn done(outcome: Result<(), Stop>) -> Result<String, Stop> {
+    outcome.map(|()| "done".to_owned())
 }
 
 fn say(answer: &str) -> Result<(), Stop> {

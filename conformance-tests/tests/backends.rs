@@ -8,13 +8,21 @@ mod subjects;
 use leasehold_conformance::Subject;
 use leasehold_conformance::servers::MySqlServer;
 use std::process::ExitCode;
-use subjects::{MariaDb, Memory, MySql, Postgres, Redis, Sqlite, ZooKeeper, ZooKeeperEnsemble};
+use subjects::{
+    MariaDb, Memory, MySql, Postgres, Redis, RedisCluster, RedisSentinel, Redlock, Sqlite, WithLocalQueue,
+    ZooKeeper, ZooKeeperEnsemble,
+};
 
 fn main() -> ExitCode {
     let mut subjects: Vec<Box<dyn Subject>> = vec![
         Box::new(Memory),
         Box::new(Sqlite),
         Box::new(Redis),
+        Box::new(RedisSentinel),
+        Box::new(RedisCluster::default()),
+        Box::new(Redlock),
+        Box::new(WithLocalQueue::new("memory-local-queue", Memory)),
+        Box::new(WithLocalQueue::new("redis-local-queue", Redis)),
         Box::new(MariaDb::lease("mariadb")),
         Box::new(MariaDb::for_update("mariadb-for-update")),
         Box::new(MariaDb::optimistic("mariadb-optimistic")),

@@ -42,8 +42,33 @@ pub trait LockAdmin: Debug + Send + Sync {
     /// are none.
     fn init_script(&self) -> Option<String>;
 
+    /// Forgets what is kept of names that nobody has held for `idle`, and answers how many names that were; `None` if
+    /// the store keeps nothing of a name that nobody holds. With [`Purge::Count`] they are counted and kept. May read the whole
+    /// key space of the store, and runs beside those who use it: what is held, or was taken meanwhile, is kept.
+    ///
+    /// The next token of a forgotten name is larger than its last, unless the store's clock is set back by more than `idle`.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) if `idle` is shorter than an hour, and
+    /// [`Denied`](crate::ErrorKind::Denied) if these credentials may not delete, where there is something to forget.
+    async fn purge(&self, idle: Duration, purge: Purge) -> Result<Option<u64>> {
+        let _ = (idle, purge);
+        Ok(None)
+    }
+
     /// Looks for what would weaken the promises: settings, versions, permissions. Changes nothing.
     async fn check(&self) -> Result<Vec<Finding>>;
+}
+
+/// What to do with the names that [`LockAdmin::purge`] finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Purge {
+    /// Count them.
+    Count,
+    /// Forget them.
+    Delete,
 }
 
 /// A held lock, as its store sees it.

@@ -1,6 +1,6 @@
 //! The contract for people who write backends. People who use locks want [`DistributedLock`](crate::DistributedLock).
 
-use crate::{Claim, FencingToken, LockAdmin, LossCause, OwnerId, Result, Semantics};
+use crate::{Claim, FencingToken, LockAdmin, LossCause, Moment, OwnerId, Result, Semantics};
 use async_trait::async_trait;
 use std::fmt::Debug;
 use std::future::Future;
@@ -39,6 +39,8 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// * Free, or ended by the store's clock: granted with a new token, for one [`ttl`](Claim::ttl).
     /// * Held by this very claim (the reply to an earlier attempt was lost): granted again, with the same token; the
     ///   lease then lasts at least one ttl from now.
+    /// * Asked for [several tokens](Claim::tokens) in a row: may reserve them, so that the next grant's is larger than all
+    ///   of them, and says [how many](Grant::with_tokens).
     /// * Held by anybody else: [`Busy`](Attempt::Busy). May leave a place in a queue, and says so; for a claim that does
     ///   not [wait](Claim::waits), there is no use in one.
     /// * The store may hand the lock over to a claim that has a place, at any moment. The next attempt tells of it, as a
@@ -116,12 +118,17 @@ pub struct Grant {
     /// True if the store granted it by itself, before this attempt and after the last one that it answered
     /// [`Busy`](Attempt::Busy). The lease is then counted from before that one was sent.
     pub handed_over: bool,
+    /// How many tokens in a row are this claim's, [`token`](Self::token) the first of them: no other grant has one of
+    /// them. As many as were [asked for](Claim::tokens), or fewer.
+    pub tokens: u32,
+    /// A moment before the grant, where it is known better than from when the attempt was sent.
+    pub(crate) since: Option<Moment>,
 }
 
 impl Grant {
     /// A grant with this token, for the ttl of its claim.
     pub fn new(token: FencingToken) -> Self {
-        Self { token, lease: None, handed_over: false }
+        Self { token, lease: None, handed_over: false, tokens: 1, since: None }
     }
 
     /// Says how long the store keeps the lock at most without a renewal: where a hold is a part of a session, the
@@ -138,6 +145,20 @@ impl Grant {
     #[must_use]
     pub fn from_hand_over(mut self) -> Self {
         self.handed_over = true;
+        self
+    }
+
+    /// Says that so many tokens in a row were reserved with it, its own the first of them. Default: its own alone.
+    #[must_use]
+    pub fn with_tokens(mut self, tokens: u32) -> Self {
+        self.tokens = tokens.max(1);
+        self
+    }
+
+    /// Says from when its lease is counted.
+    #[must_use]
+    pub(crate) fn counted_from(mut self, since: Moment) -> Self {
+        self.since = Some(since);
         self
     }
 }

@@ -15,6 +15,7 @@ pub struct Claim {
     mode: LockMode,
     holder: Arc<str>,
     waits: bool,
+    tokens: u32,
 }
 
 /// What kind of hold is wanted.
@@ -31,13 +32,21 @@ impl Claim {
     /// [`LockClient`](crate::LockClient) makes claims; this is for tests that talk to a backend directly. It checks no
     /// range: the client did, before any I/O.
     pub fn new(name: LockName, owner: OwnerId, ttl: Duration, holder: Arc<str>) -> Self {
-        Self { name, owner, ttl, mode: LockMode::Exclusive, holder, waits: false }
+        Self { name, owner, ttl, mode: LockMode::Exclusive, holder, waits: false, tokens: 1 }
     }
 
     /// Says that its owner will wait if the lock is held. Default: it makes one attempt and goes.
     #[must_use]
     pub fn with_waiting(mut self, waits: bool) -> Self {
         self.waits = waits;
+        self
+    }
+
+    /// Says how many tokens in a row are of use: its own, and one for each task of this process to which the hold may
+    /// pass without asking the store. At least 1. Default: 1.
+    #[must_use]
+    pub fn with_tokens(mut self, tokens: u32) -> Self {
+        self.tokens = tokens.max(1);
         self
     }
 
@@ -69,6 +78,12 @@ impl Claim {
     /// True if its owner will ask again while the lock is held. A place in a queue is of use to such a one only.
     pub fn waits(&self) -> bool {
         self.waits
+    }
+
+    /// How many tokens in a row are of use. More than 1 for a claim that [waits](Self::waits) only; a store that gives one
+    /// is right too.
+    pub fn tokens(&self) -> u32 {
+        self.tokens
     }
 
     /// The holder's description, as it is stored.

@@ -24,6 +24,7 @@
 //! | when leases are renewed | `keeper/mod.rs` |
 //! | what happens to an acquisition that is dropped | `client/pending.rs` |
 //! | the loop of an acquisition | `client/acquire.rs` |
+//! | how tasks of one process take turns | `local_queue/` |
 //! | the shortest correct backend | `memory/` |
 //!
 //! This crate knows no store, no command line and no TLS.
@@ -42,6 +43,7 @@ mod error;
 mod guard;
 mod holder;
 mod keeper;
+mod local_queue;
 mod lock;
 pub mod memory;
 mod name;
@@ -54,7 +56,7 @@ mod semantics;
 mod token;
 mod url;
 
-pub use admin::{Finding, LockAdmin, LockStatus, Severity, Waiter};
+pub use admin::{Finding, LockAdmin, LockStatus, Purge, Severity, Waiter};
 pub use backend::{Attempt, Busy, Grant, LockBackend, Release, Renewal, renew_each};
 pub use claim::{Claim, LockMode};
 pub use client::{LockClient, LockClientBuilder};
@@ -64,6 +66,7 @@ pub use duration::parse_duration;
 pub use error::{Error, ErrorKind, Loss, LossCause, Result};
 pub use guard::{Health, Hold, HoldStatus, Lease, LockGuard};
 pub use holder::HolderInfo;
+pub use local_queue::LocalQueue;
 pub use lock::{DistributedLock, DistributedLockExt};
 pub use name::LockName;
 pub use namespace::Namespace;

@@ -104,6 +104,11 @@ impl AcquireOptions {
         self.wait
     }
 
+    /// True if the lease is renewed for as long as the guard lives, false if it is a fixed one.
+    pub fn is_renewed(&self) -> bool {
+        self.renewed
+    }
+
     /// The longest hold; [`Duration::MAX`] if there is no limit.
     pub fn max_hold(&self) -> Duration {
         self.max_hold
@@ -208,6 +213,12 @@ mod tests {
     fn a_ttl_is_rounded_up_to_whole_milliseconds() {
         let options = AcquireOptions::new().with_ttl(Duration::from_micros(60_001)).checked().unwrap();
         assert_eq!(options.ttl(), Duration::from_millis(61));
+    }
+
+    #[test]
+    fn a_lease_is_renewed_unless_it_is_fixed() {
+        assert!(AcquireOptions::new().is_renewed());
+        assert!(!AcquireOptions::new().with_fixed_lease().is_renewed());
     }
 
     #[test]

@@ -27,6 +27,12 @@ impl FencingToken {
         self.0
     }
 
+    /// The last of so many tokens in a row that begin with this one.
+    #[must_use]
+    pub fn last_of(self, tokens: u32) -> Self {
+        Self(self.0.saturating_add(u64::from(tokens.saturating_sub(1))))
+    }
+
     /// The rule of Redis, SQL and memory for the next token: `max(last + 1, server clock in µs)`. It grows across
     /// restarts and lost counters because time does, and across a clock that steps back because the counter does.
     ///

@@ -23,7 +23,7 @@ pub use sources::ConfigSources;
 
 use crate::Registry;
 use layer::Written;
-use leasehold_core::{AcquireOptions, Error, Finding, Namespace, Result, StoreUrl, Wait};
+use leasehold_core::{AcquireOptions, Error, Finding, LocalQueue, Namespace, Result, StoreUrl, Wait};
 use secrecy::SecretString;
 use settings::{SETTINGS, Settings};
 use std::collections::BTreeMap;
@@ -56,6 +56,7 @@ use store::Store;
 /// url = "rediss://locker@redis.int:6380/0"
 /// password_file = "/run/secrets/redis"  # or password_env = "REDIS_PW"
 /// ttl = "10s"                           # whatever [defaults] may have
+/// local_queue = 64                      # tasks of one process take turns, as a parameter of the URL too
 /// timeout = "1s"                        # anything else is a parameter of the URL
 /// tls = { ca = "/etc/ssl/int-ca.pem" }  # tls_ca
 ///
@@ -173,6 +174,20 @@ impl Config {
     /// What stands in front of every lock name, if anything was said about it.
     pub fn prefix(&self) -> Option<&Namespace> {
         self.settings.prefix.as_ref()
+    }
+
+    /// How the tasks of this process take turns with other processes: the parameter `local_queue` of the URL, or of the
+    /// profile. Default: not at all.
+    ///
+    /// For any store; [`LockClientBuilder::with_local_queue`](crate::client::LockClientBuilder::with_local_queue) says what
+    /// it does.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) for what is no number from 1 to [`LocalQueue::MAX_GRANTS`].
+    pub fn local_queue(&self) -> Result<Option<LocalQueue>> {
+        let (_, grants) = self.url().clone().split_parameter(LocalQueue::PARAMETER);
+        grants.map(|grants| grants.parse()).transpose().map_err(|error| self.blame(error))
     }
 
     /// The options of [`acquire`](crate::DistributedLockExt::acquire).

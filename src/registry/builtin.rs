@@ -12,7 +12,7 @@ struct Scheme {
 }
 
 /// Known also where they are not compiled in: then the error can say which feature to add.
-static SCHEMES: [Scheme; 12] = {
+static SCHEMES: [Scheme; 22] = {
     const REDIS: bool = cfg!(feature = "redis");
     const TLS: bool = cfg!(feature = "tls");
     const MYSQL: bool = cfg!(feature = "mysql");
@@ -25,6 +25,16 @@ static SCHEMES: [Scheme; 12] = {
         Scheme::new("valkey", "redis", REDIS),
         Scheme::new("valkeys", "redis,tls", REDIS && TLS),
         Scheme::new("redis+unix", "redis", REDIS),
+        Scheme::new("redis+sentinel", "redis", REDIS),
+        Scheme::new("rediss+sentinel", "redis,tls", REDIS && TLS),
+        Scheme::new("valkey+sentinel", "redis", REDIS),
+        Scheme::new("valkeys+sentinel", "redis,tls", REDIS && TLS),
+        Scheme::new("redis+cluster", "redis", REDIS),
+        Scheme::new("rediss+cluster", "redis,tls", REDIS && TLS),
+        Scheme::new("valkey+cluster", "redis", REDIS),
+        Scheme::new("valkeys+cluster", "redis,tls", REDIS && TLS),
+        Scheme::new("redlock", "redis", REDIS),
+        Scheme::new("redlock+tls", "redis,tls", REDIS && TLS),
         Scheme::new("mariadb", "mysql", MYSQL),
         Scheme::new("mysql", "mysql", MYSQL),
         Scheme::new("postgres", "postgres", POSTGRES),

@@ -5,7 +5,8 @@ mod memory;
 
 use crate::Config;
 use leasehold_core::{
-    DistributedLock, Error, ErrorKind, LockBackend, LockClient, Namespace, Result, StoreUrl, nearest,
+    DistributedLock, Error, ErrorKind, LocalQueue, LockBackend, LockClient, Namespace, Result, StoreUrl,
+    nearest,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -98,11 +99,16 @@ impl Registry {
     pub async fn connect(&self, config: &Config) -> Result<Arc<dyn DistributedLock>> {
         let backend = self.open(config).await?;
         let client = LockClient::builder(backend).with_defaults(config.options());
+        let client = match config.local_queue()? {
+            Some(local_queue) => client.with_local_queue(local_queue),
+            None => client,
+        };
         Ok(Arc::new(client.build()))
     }
 
     /// The backend of the configured store, for a [`LockClient`] made to measure, with a clock or an observer of its
-    /// own. Opens nothing: its first use does.
+    /// own. Opens nothing: its first use does. Of the [local queue](Config::local_queue) it only checks the number: that
+    /// is the client's.
     ///
     /// # Errors
     ///
@@ -112,6 +118,7 @@ impl Registry {
     ///
     /// Safe to drop: nothing is open yet.
     pub async fn open(&self, config: &Config) -> Result<Arc<dyn LockBackend>> {
+        config.local_queue()?;
         let backend = self.open_unblamed(config).await;
         backend.map_err(|error| config.blame(error))
     }
@@ -123,7 +130,8 @@ impl Registry {
             Some(configured) => configured.clone(),
             None => Namespace::new(registered.default_prefix)?,
         };
-        (registered.factory)(url.clone(), namespace).await
+        let (url, _) = url.clone().split_parameter(LocalQueue::PARAMETER);
+        (registered.factory)(url, namespace).await
     }
 
     /// What stands in front of lock names under this scheme if nothing is configured.

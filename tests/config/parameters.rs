@@ -3,6 +3,7 @@
 
 use crate::scene::Scene;
 use leasehold::backend::{LockBackend, MemoryBackend};
+use leasehold::client::LocalQueue;
 use leasehold::{Config, Registry};
 use std::sync::{Arc, Mutex};
 
@@ -98,4 +99,26 @@ async fn a_mistake_in_code_is_an_invalid_argument() {
         Scene::new().said(&error),
         "Invalid: invalid store URL: unknown parameter \"timout\"; did you mean \"timeout\"? known: timeout, tls_ca"
     );
+}
+
+/// It is the client's, whatever the store: the backend never sees it.
+#[tokio::test]
+async fn the_local_queue_is_taken_from_url_or_profile_before_the_backend_sees_them() {
+    for lines in ["url = 'store:?local_queue=64'", "url = 'store:'\nlocal_queue = 64"] {
+        assert!(opened(lines).await.is_ok(), "{lines}");
+        let scene = Scene::with_system_file(&format!("default = 'p'\n[profile.p]\n{lines}\n"));
+        let locks = registry(&Arc::default()).connect(&scene.load()).await.unwrap();
+        assert_eq!(locks.semantics().local_queue.map(LocalQueue::grants), Some(64));
+    }
+    let locks = registry(&Arc::default()).connect(&Config::new("store:").unwrap()).await.unwrap();
+    assert!(locks.semantics().local_queue.is_none());
+}
+
+#[tokio::test]
+async fn a_local_queue_of_no_length_is_refused_where_it_is_written() {
+    for lines in ["url = 'store:?local_queue=0'", "url = 'store:'\nlocal_queue = 'many'"] {
+        let said = opened(lines).await.unwrap_err();
+        assert!(said.contains("invalid local_queue: ") && said.contains("from 1 to 1024"), "{said}");
+        assert_eq!(said.matches("invalid local_queue").count(), 1, "{said}");
+    }
 }

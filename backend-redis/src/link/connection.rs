@@ -1,8 +1,10 @@
 use super::driver::Last;
+use super::side_line::SideLine;
 use super::stream::Stream;
 use super::watchdog::InFlight;
 use super::welcome::Welcoming;
 use crate::mailbox::Mailbox;
+use crate::target::Target;
 use futures_util::future::try_join_all;
 use leasehold_core::{Error, ErrorKind};
 use redis::aio::MultiplexedConnection;
@@ -28,17 +30,22 @@ pub(super) struct Connection {
     /// The task that writes requests and reads replies.
     driver: AbortHandle,
     health: Arc<Health>,
-    timeout: Duration,
+    /// The server at its other end.
+    target: Target,
     /// True once the server has agreed to send messages between replies.
     takes_messages: AtomicBool,
     /// Whether the channel of the waiters was subscribed to, once that was tried.
     subscribed: OnceCell<bool>,
+    /// Where messages come if they cannot come here.
+    side_line: SideLine,
 }
 
 #[derive(Debug, Default)]
 struct Health {
     in_flight: InFlight,
     overdue: AtomicBool,
+    /// True once it was ended from here: the driver is a moment later.
+    ended: AtomicBool,
 }
 
 /// Why a request got no answer.
@@ -54,7 +61,7 @@ impl Connection {
     /// A connection over this stream, on which nothing was said yet.
     pub(super) async fn over(
         stream: Box<dyn Stream>,
-        timeout: Duration,
+        target: &Target,
         mailbox: Arc<Mailbox>,
     ) -> Result<Self, NoAnswer> {
         // No login and no library name: they are said in the greeting, where a refusal can be understood.
@@ -71,17 +78,19 @@ impl Connection {
             requests,
             driver: driver.abort_handle(),
             health: Arc::default(),
-            timeout,
+            target: target.clone(),
             takes_messages: AtomicBool::new(false),
             subscribed: OnceCell::new(),
+            side_line: SideLine::default(),
         };
-        tokio::spawn(guard(driver, Arc::clone(&connection.health), timeout));
+        tokio::spawn(guard(driver, Arc::clone(&connection.health), target.timeouts.request));
         Ok(connection)
     }
 
     /// True if a request may still be answered. Also false when the runtime that the connection lived on has ended.
     pub(super) fn is_open(&self) -> bool {
-        !self.health.overdue.load(Ordering::SeqCst) && !self.driver.is_finished()
+        let Health { overdue, ended, .. } = &*self.health;
+        !overdue.load(Ordering::SeqCst) && !ended.load(Ordering::SeqCst) && !self.driver.is_finished()
     }
 
     /// The greeting was answered: from now on, the server may speak without being asked.
@@ -89,24 +98,17 @@ impl Connection {
         self.takes_messages.store(true, Ordering::SeqCst);
     }
 
-    /// True if messages on the channel arrive here.
-    pub(super) fn is_subscribed(&self) -> bool {
-        self.subscribed.get() == Some(&true)
+    /// True if messages on the channel of the waiters arrive.
+    pub(super) fn hears(&self) -> bool {
+        self.subscribed.get() == Some(&true) || self.side_line.is_open()
     }
 
-    /// Subscribes to the channel, if that was never tried. However many ask, one command is sent; true to all of them
-    /// if messages arrive from now on.
-    ///
-    /// By a task of its own: a caller may keep its future and not poll it, and would hold up all others.
-    pub(super) async fn subscribe(self: &Arc<Self>, channel: &str) -> bool {
-        if self.subscribed.initialized() || !self.takes_messages.load(Ordering::SeqCst) {
-            return false;
+    /// Subscribes to the channel of the waiters: on this connection, which is tried once; in the older protocol on one
+    /// beside it, made again when it breaks. However many ask, one command is sent. True if messages arrive from now on.
+    pub(super) async fn listen(&self, mailbox: &Arc<Mailbox>, channel: &str) -> bool {
+        if !self.takes_messages.load(Ordering::SeqCst) {
+            return self.side_line.open(&self.target, mailbox, channel).await;
         }
-        let (connection, channel) = (Arc::clone(self), channel.to_owned());
-        tokio::spawn(async move { connection.subscribe_once(&channel).await }).await.unwrap_or(false)
-    }
-
-    async fn subscribe_once(&self, channel: &str) -> bool {
         let subscribe = async || {
             let reply = self.request(redis::cmd("SUBSCRIBE").arg(channel)).await;
             matches!(reply, Ok(Value::Push { kind: PushKind::Subscribe, .. }))
@@ -133,14 +135,28 @@ impl Connection {
         self.requests.clone()
     }
 
+    /// Sends several commands as one piece, with nobody else's between them; one reply for each, in order.
+    pub(super) async fn request_together(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, NoAnswer> {
+        let _ticket = self.health.in_flight.enter();
+        let mut together = redis::Pipeline::with_capacity(commands.len());
+        let count = commands.len();
+        for command in commands {
+            together.add_command(command);
+        }
+        let replies = self.requests.clone().send_packed_commands(&together, 0, count).await;
+        replies.map_err(|error| self.no_answer(error))
+    }
+
     /// Ends it now. Who waits for an answer is told that none will come.
     pub(super) fn end(&self) {
+        self.health.ended.store(true, Ordering::SeqCst);
         self.driver.abort();
+        self.side_line.end();
     }
 
     fn no_answer(&self, error: RedisError) -> NoAnswer {
         if self.health.overdue.load(Ordering::SeqCst) {
-            NoAnswer::Overdue(self.timeout)
+            NoAnswer::Overdue(self.target.timeouts.request)
         } else {
             NoAnswer::Broken(error)
         }

@@ -1,10 +1,12 @@
 use super::connection::{Connection, NoAnswer};
-use super::greeting::{self, Greeting};
+use super::greeting::{self, Greeting, ServerFacts};
+use super::route::Route;
 use super::stream;
 use super::tls::refusal_by_peer;
 use crate::mailbox::Mailbox;
 use crate::target::Target;
 use leasehold_core::{Error, ErrorKind, Result};
+use redis::{Cmd, Value};
 use std::sync::Arc;
 use tokio::time::{Instant, timeout_at};
 
@@ -13,30 +15,56 @@ use tokio::time::{Instant, timeout_at};
 /// # Errors
 ///
 /// Never [`Indeterminate`](ErrorKind::Indeterminate): nothing was asked that changes anything.
-pub(super) async fn dial(target: &Target, mailbox: &Arc<Mailbox>) -> Result<Connection> {
-    let deadline = Instant::now() + target.timeouts.connect;
-    let stream = stream::open(target, deadline).await?;
-    let connection = Connection::over(stream, target.timeouts.request, Arc::clone(mailbox));
-    let connection = connection.await.map_err(not_greeted)?;
-    let greeted = timeout_at(deadline, greet(&connection, target)).await;
-    greeted.unwrap_or_else(|_| Err(not_greeted(NoAnswer::Overdue(target.timeouts.connect))))?;
+pub(super) async fn dial(route: &Route, mailbox: &Arc<Mailbox>) -> Result<Connection> {
+    let deadline = Instant::now() + route.connect_timeout();
+    let (connection, facts) = connect(&*route.lead().await?, mailbox, deadline).await?;
+    route.check(&facts)?;
     Ok(connection)
 }
 
+/// Asks a Sentinel, on a connection that is made for this one question.
+///
+/// # Errors
+///
+/// Never [`Indeterminate`](ErrorKind::Indeterminate): nothing is asked that changes anything.
+pub(crate) async fn ask_sentinel(sentinel: &Target, question: &Cmd) -> Result<Value> {
+    let deadline = Instant::now() + sentinel.timeouts.connect;
+    let (connection, facts) = connect(sentinel, &Arc::default(), deadline).await?;
+    if !facts.is_sentinel() && !facts.mode.is_empty() {
+        let message = format!("it is no Sentinel, but {} {}", facts.flavour, facts.version);
+        return Err(Error::new(ErrorKind::Misconfigured, message)
+            .with_help("use the URL of one server, redis://host:port, or look at the port"));
+    }
+    connection.request(question).await.map_err(not_greeted)
+}
+
+async fn connect(
+    target: &Target,
+    mailbox: &Arc<Mailbox>,
+    deadline: Instant,
+) -> Result<(Connection, ServerFacts)> {
+    let stream = stream::open(target, deadline).await?;
+    let connection = Connection::over(stream, target, Arc::clone(mailbox));
+    let connection = connection.await.map_err(not_greeted)?;
+    let greeted = timeout_at(deadline, greet(&connection, target)).await;
+    let facts = greeted.unwrap_or_else(|_| Err(not_greeted(NoAnswer::Overdue(target.timeouts.connect))))?;
+    Ok((connection, facts))
+}
+
 /// Says who we are, and finds out who answers.
-async fn greet(connection: &Connection, target: &Target) -> Result<()> {
+async fn greet(connection: &Connection, target: &Target) -> Result<ServerFacts> {
     let greeting = Greeting::new(target);
     let replies = connection.request_all(&greeting.hello()).await.map_err(not_greeted)?;
     if !greeting.is_unknown(&replies) {
         if greeting.asks_for_messages() {
             connection.take_messages();
         }
-        return greeting::check(&replies);
+        return greeting::facts(&replies);
     }
     // An old server, or a proxy: the older way to log in, after which the older protocol is spoken.
     let commands = greeting.without_hello()?;
     let replies = connection.request_all(&commands).await.map_err(not_greeted)?;
-    greeting::check(&replies)
+    greeting::facts(&replies)
 }
 
 fn not_greeted(why: NoAnswer) -> Error {

@@ -83,17 +83,14 @@ pub(super) fn question() -> Cmd {
     redis::cmd("HELLO")
 }
 
-/// What the replies to a greeting mean.
-pub(super) fn check(replies: &[Value]) -> Result<()> {
+/// What the replies to a greeting tell.
+pub(super) fn facts(replies: &[Value]) -> Result<ServerFacts> {
     for reply in replies {
         if let Value::ServerError(error) = reply {
             return Err(known_refusal(error, None).unwrap_or_else(not_repeated));
         }
     }
-    match replies.first() {
-        Some(first) => ServerFacts::read(first).check(),
-        None => Ok(()),
-    }
+    Ok(replies.first().map(ServerFacts::read).unwrap_or_default())
 }
 
 fn words(login: &Login) -> (&str, &str) {
@@ -142,8 +139,9 @@ impl ServerFacts {
         facts
     }
 
-    fn check(&self) -> Result<()> {
-        if self.mode == "sentinel" {
+    /// Refuses what has no data, and what is too old.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.is_sentinel() {
             let message = "it is a Sentinel: it knows who has the data, and has none";
             return Err(Error::new(ErrorKind::Misconfigured, message)
                 .with_help("use the URL of a Sentinel group, redis+sentinel://host:26379/name, or the address of the primary"));
@@ -152,6 +150,10 @@ impl ServerFacts {
             Some(release) if release < OLDEST => Err(self.too_old()),
             _ => Ok(()),
         }
+    }
+
+    pub(super) fn is_sentinel(&self) -> bool {
+        self.mode == "sentinel"
     }
 
     /// The first two numbers of the version.

@@ -2,8 +2,8 @@
 
 use super::connection::Connection;
 use super::dial;
+use super::route::Route;
 use crate::mailbox::Mailbox;
-use crate::target::Target;
 use leasehold_core::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The present connection to one server, and the way to the next.
 pub(super) struct Line {
-    pub(super) target: Target,
+    pub(super) route: Arc<Route>,
     /// Who is told what the server says of its own accord, on whichever connection.
     mailbox: Arc<Mailbox>,
     current: Mutex<Option<Arc<Connection>>>,
@@ -36,9 +36,9 @@ struct LastAttempt {
 }
 
 impl Line {
-    pub(super) fn new(target: Target, mailbox: Arc<Mailbox>) -> Self {
+    pub(super) fn new(route: Arc<Route>, mailbox: Arc<Mailbox>) -> Self {
         Self {
-            target,
+            route,
             mailbox,
             current: Mutex::default(),
             dialing: tokio::sync::Mutex::default(),
@@ -60,6 +60,16 @@ impl Line {
         }
     }
 
+    /// Makes sure that messages on the channel of the waiters arrive; false if they cannot. By a task of its own, as above.
+    pub(super) async fn listen(self: &Arc<Self>, channel: &str) -> bool {
+        let Ok(connection) = self.connection().await else {
+            return false;
+        };
+        let (line, channel) = (Arc::clone(self), channel.to_owned());
+        let listening = tokio::spawn(async move { connection.listen(&line.mailbox, &channel).await });
+        listening.await.unwrap_or(false)
+    }
+
     /// Ends the connection, and makes no other.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
@@ -70,7 +80,7 @@ impl Line {
 
     /// Says of an error where it happened.
     pub(super) fn here(&self, error: Error) -> Error {
-        error.context(format_args!("Redis at {}", self.target.address))
+        error.context(format_args!("Redis at {}", self.route))
     }
 
     fn open_connection(&self) -> Result<Option<Arc<Connection>>> {
@@ -97,11 +107,11 @@ impl Line {
         if let Some(moment) = last.pause_until {
             tokio::time::sleep_until(moment).await;
         }
-        let dialed = dial::dial(&self.target, &self.mailbox).await;
+        let dialed = dial::dial(&self.route, &self.mailbox).await;
         self.attempts.fetch_add(1, Ordering::SeqCst);
         match dialed {
             Ok(connection) => {
-                tracing::debug!(target: "leasehold", server = %self.target.address, "connected");
+                tracing::debug!(target: "leasehold", server = %self.route, "connected");
                 *last = LastAttempt::default();
                 self.install(connection)
             }

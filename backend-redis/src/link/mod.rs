@@ -4,24 +4,31 @@
 //! What it does not: send anything twice. A request whose answer was lost may have been carried out, and only the core
 //! knows how to go on from there.
 
+mod confirmation;
 mod connection;
 mod dial;
 mod driver;
 mod greeting;
 mod line;
+mod route;
+mod side_line;
 mod stream;
 mod tls;
 mod watchdog;
 mod welcome;
 
+pub(crate) use confirmation::Confirmed;
+pub(crate) use dial::ask_sentinel;
 pub(crate) use greeting::ServerFacts;
+pub(crate) use route::Route;
 pub(crate) use tls::Tls;
 
 use crate::keys::kind_of;
 use crate::mailbox::Mailbox;
 use crate::refusal::{foreign_data, is_wrong_type, refusal};
 use crate::scripts::Script;
-use crate::target::Target;
+use crate::target::{Replicas, Target};
+use confirmation::Confirmations;
 use connection::Connection;
 use leasehold_core::{Error, Result};
 use line::Line;
@@ -35,12 +42,58 @@ const UNHEARD: &str = "-";
 /// The link to one server.
 pub(crate) struct Link {
     line: Arc<Line>,
+    confirmations: Confirmations,
+}
+
+/// The call of a script.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) script: &'static Script,
+    pub(crate) keys: &'a [&'a str],
+    pub(crate) args: &'a [&'a str],
+    /// True to ask for keys that are on their way to this node of a cluster.
+    pub(crate) asking: bool,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(script: &'static Script, keys: &'a [&'a str], args: &'a [&'a str]) -> Self {
+        Self { script, keys, args, asking: false }
+    }
+
+    /// The script, by its digest or in full.
+    fn command(&self, in_full: bool) -> Cmd {
+        match in_full {
+            false => self.script.by_digest(self.keys, self.args),
+            true => self.script.in_full(self.keys, self.args),
+        }
+    }
+
+    /// What is said before it: good for one command.
+    fn before(&self) -> Option<Cmd> {
+        self.asking.then(|| redis::cmd("ASKING"))
+    }
 }
 
 impl Link {
     /// A link that connects when it is first needed. The mailbox is told what the server says of its own accord.
     pub(crate) fn new(target: Target, mailbox: Arc<Mailbox>) -> Self {
-        Self { line: Arc::new(Line::new(target, mailbox)) }
+        Self::along(Route::Server(target), mailbox)
+    }
+
+    /// The same, to wherever the route leads.
+    pub(crate) fn along(route: Route, mailbox: Arc<Mailbox>) -> Self {
+        let route = Arc::new(route);
+        let confirmations = Confirmations::of(&route);
+        Self { line: Arc::new(Line::new(route, mailbox)), confirmations }
+    }
+
+    /// Makes sure that there is a connection.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none: no server, one that lets us not in, or one that is none for locks.
+    pub(crate) async fn connect(&self) -> Result<()> {
+        self.line.connection().await.map(drop)
     }
 
     /// Runs a script and gives its reply.
@@ -49,51 +102,75 @@ impl Link {
     ///
     /// The [refusal] of the server; [`Indeterminate`](leasehold_core::ErrorKind::Indeterminate) if its answer did not come,
     /// [`Unavailable`](leasehold_core::ErrorKind::Unavailable) and others if nothing was sent.
-    pub(crate) async fn run(&self, script: &Script, keys: &[&str], args: &[&str]) -> Result<Value> {
-        let connection = self.line.connection().await?;
-        self.run_on(&connection, script, keys, args).await
+    pub(crate) async fn run(&self, script: &'static Script, keys: &[&str], args: &[&str]) -> Result<Value> {
+        let call = Call::new(script, keys, args);
+        let reply = self.ask(call).await?;
+        self.understood(call, reply).await
     }
 
-    /// Runs a script for somebody who will wait for a message on this channel. It has one argument more: the channel,
-    /// if the connection is subscribed to it, else [`UNHEARD`]. Errors as of [`run`](Self::run).
-    pub(crate) async fn run_listening(
+    /// Calls a script and gives the very reply, which may be an error of the server.
+    pub(crate) async fn ask(&self, call: Call<'_>) -> Result<Value> {
+        let connection = self.line.connection().await?;
+        self.ask_on(&connection, call).await
+    }
+
+    /// As [`ask`](Self::ask), for somebody who will wait for a message on this channel. The script has one argument more:
+    /// the channel, if messages arrive, else [`UNHEARD`]. Also says whether they do.
+    pub(crate) async fn ask_listening(&self, call: Call<'_>, channel: &str) -> Result<(Value, bool)> {
+        let connection = self.line.connection().await?;
+        let hears = connection.hears();
+        let channel = if hears { channel } else { UNHEARD };
+        let args = [call.args, &[channel]].concat();
+        let reply = self.ask_on(&connection, Call { args: &args, ..call }).await?;
+        Ok((reply, hears))
+    }
+
+    /// As [`ask`](Self::ask); afterwards waits for replicas to have what it wrote, and says whether they have.
+    pub(crate) async fn ask_confirmed(
         &self,
-        script: &Script,
-        keys: &[&str],
-        args: &[&str],
-        channel: &str,
-    ) -> Result<Value> {
-        let connection = self.line.connection().await?;
-        let channel = if connection.is_subscribed() { channel } else { UNHEARD };
-        self.run_on(&connection, script, keys, &[args, &[channel]].concat()).await
+        call: Call<'_>,
+        replicas: Replicas,
+    ) -> Result<(Value, Confirmed)> {
+        self.confirmations.ask(call, replicas).await
     }
 
-    /// Subscribes to the channel, unless that was done. True if it was now: who waits unheard had better ask again.
+    /// What the reply to a script means: what it answers, or the [refusal] of the server.
+    pub(crate) async fn understood(&self, call: Call<'_>, reply: Value) -> Result<Value> {
+        match reply {
+            Value::ServerError(error) if is_wrong_type(&error) => {
+                Err(self.name_foreign_data(call.keys).await)
+            }
+            reply => self.checked(reply, Some(call.script)),
+        }
+    }
+
+    /// Subscribes to the channel, unless that was done. True if messages on it arrive.
     ///
     /// Never an error. Messages make waiting shorter, and where there are none, because the server or its administrator
     /// allows for none, heartbeats do.
     pub(crate) async fn listen(&self, channel: &str) -> bool {
-        match self.line.connection().await {
-            Ok(connection) => connection.subscribe(channel).await,
-            Err(_) => false,
-        }
+        self.line.listen(channel).await
     }
 
-    async fn run_on(
-        &self,
-        connection: &Connection,
-        script: &Script,
-        keys: &[&str],
-        args: &[&str],
-    ) -> Result<Value> {
-        let mut reply = self.request_on(connection, &script.by_digest(keys, args)).await?;
+    async fn ask_on(&self, connection: &Connection, call: Call<'_>) -> Result<Value> {
+        let mut reply = self.send(connection, call, false).await?;
         if is_unknown_script(&reply) {
-            reply = self.request_on(connection, &script.in_full(keys, args)).await?;
+            reply = self.send(connection, call, true).await?;
         }
-        match reply {
-            Value::ServerError(error) if is_wrong_type(&error) => Err(self.name_foreign_data(keys).await),
-            reply => self.checked(reply, Some(script)),
+        if is_demoted(&reply) {
+            connection.end();
         }
+        Ok(reply)
+    }
+
+    async fn send(&self, connection: &Connection, call: Call<'_>, in_full: bool) -> Result<Value> {
+        let command = call.command(in_full);
+        let Some(before) = call.before() else {
+            return self.request_on(connection, &command).await;
+        };
+        let replies = connection.request_together(vec![before, command]).await;
+        let mut replies = replies.map_err(|why| self.line.here(why.unknown_outcome()))?;
+        Ok(replies.pop().unwrap_or(Value::Nil))
     }
 
     /// Sends one command and gives its reply. Errors as of [`run`](Self::run).
@@ -113,9 +190,25 @@ impl Link {
         self.line.connection().await.map(|connection| connection.bare())
     }
 
-    /// Ends the connection. What is under way gets no answer.
+    /// How many replicas follow the server, where so many are asked for. Errors as of [`run`](Self::run).
+    pub(crate) async fn count_replicas(&self, replicas: Replicas) -> Result<Confirmed> {
+        self.confirmations.count(replicas).await
+    }
+
+    /// Where it leads, for people.
+    pub(crate) fn place(&self) -> &Route {
+        &self.line.route
+    }
+
+    /// Ends the connections. What is under way gets no answer.
     pub(crate) fn close(&self) {
         self.line.close();
+        self.confirmations.close();
+    }
+
+    /// Says of an error where it happened.
+    pub(crate) fn here(&self, error: Error) -> Error {
+        self.line.here(error)
     }
 
     /// Finds out which key holds what no lock of ours holds. Looked at afterwards, so that the scripts need not.
@@ -150,12 +243,18 @@ impl Link {
     }
 }
 
+/// True if the server was a primary when the connection was made, and is none now. Where it was found may lead to another
+/// by now, be it a Sentinel or a name in the DNS; so the next request makes a connection.
+fn is_demoted(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::ReadOnly))
+}
+
 fn is_unknown_script(reply: &Value) -> bool {
     matches!(reply, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
 }
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("target", &self.line.target).finish_non_exhaustive()
+        f.debug_struct("Link").field("route", &self.line.route).finish_non_exhaustive()
     }
 }

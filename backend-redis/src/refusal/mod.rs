@@ -12,8 +12,10 @@ use redis::ServerError;
 use table::{BY_CODE, BY_TEXT, Row};
 
 /// All commands that are sent, and that scripts run.
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 30] = [
+    "asking",
     "auth",
+    "cluster|slots",
     "config|get",
     "del",
     "eval",
@@ -23,16 +25,19 @@ const COMMANDS: [&str; 25] = [
     "hello",
     "hget",
     "hset",
+    "info",
     "pexpire",
     "ping",
     "pttl",
     "publish",
     "scan",
     "select",
+    "sentinel|master",
     "set",
     "subscribe",
     "time",
     "type",
+    "wait",
     "zadd",
     "zpopmin",
     "zrange",

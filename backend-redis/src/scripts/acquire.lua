@@ -4,20 +4,22 @@
 --
 -- Guarantees, with what is appended to it in `hand_over.lua` and `enqueue.lua`:
 --   * one owner at a time, also towards programs that know only `SET key value NX PX`;
---   * the token is larger than every one given for this name before: max(last + 1, server clock in µs);
+--   * the token is larger than every one given for this name before: max(last + 1, server clock in µs); asked for several
+--     in a row, they are reserved if the clock has passed the last token, so that tokens never run ahead of the clock by
+--     more than these;
 --   * asked again by the owner that holds it: the same token, and a lease of at least ARGV[2] ms from now;
 --   * a lock key that vanished is not granted to another owner before the lease of its holder would have ended;
 --   * nobody passes by somebody who waits: a free name goes to the first in the queue, whoever asks;
 --   * an error leaves no lock behind.
 --
 -- KEYS  the lock, its holder record, the last token of the name; its queue, the entries of those in the queue
--- ARGV  owner in 32 hexadecimal digits, lease in ms, description of the holder; if the owner will wait, the channel on
---       which it hears of its grant, or `-` if it hears nothing
--- Reply the token as text if granted; if not, the ms until the present lease ends, -1 if it has no end; to one who
+-- ARGV  owner in 32 hexadecimal digits, lease in ms, description of the holder; if the owner will wait, how many tokens in
+--       a row it can use, and the channel on which it hears of its grant, or `-` if it hears nothing
+-- Reply the token as text if granted, with their number behind it if they are several; if not, the ms until the present lease ends, -1 if it has no end; to one who
 --       waits, this and its place in the queue; nothing if it must be asked with all keys
 
 local lock, holder, last, queue, entries = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local owner, ttl, description, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local owner, ttl, description, wanted, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local held = redis.call('SET', lock, owner, 'NX', 'GET', 'PX', ttl)
 local mine = held and string.sub(held, 1, 32) == owner
@@ -30,7 +32,18 @@ if mine then
   redis.call('PEXPIRE', lock, ttl, 'GT')
   if record and string.sub(record, 1, 32) == owner then
     redis.call('PEXPIRE', holder, ttl, 'GT')
+    -- Written, even if it changes nothing: whoever waits for replicas waits for what its own connection wrote last.
+    redis.call('SET', holder, record, 'KEEPTTL')
     return string.match(record, '^%x+ (%d+) ')
+  end
+end
+
+-- A place in the queue of one who is granted the lock in passing: the mark of the queue was lost, or the queue itself. It
+-- would be handed the lock once more when it is gone. Who never waited has not named the keys.
+local function leave()
+  if queue then
+    redis.pcall('ZREM', queue, owner)
+    redis.pcall('HDEL', entries, owner)
   end
 end
 
@@ -49,7 +62,12 @@ local previous
 if taken then
   -- Kept until the server's clock is a day past it, so that the clock alone makes the next token larger than a
   -- forgotten one.
-  previous = redis.pcall('SET', last, now, 'GET', 'PX', '86400000')
+  local newest, reply = now, now
+  if wanted and wanted ~= '1' then
+    newest = string.format('%.0f', tonumber(now) + tonumber(wanted) - 1)
+    reply = now .. ' ' .. wanted
+  end
+  previous = redis.pcall('SET', last, newest, 'GET', 'PX', '86400000')
   if type(previous) == 'table' then
     redis.call('DEL', lock)
     return previous
@@ -59,7 +77,8 @@ if taken then
     local record = owner .. ' ' .. now .. ' ' .. now .. ' ' .. description
     local earlier = redis.pcall('SET', holder, record, 'NX', 'GET', 'PX', ttl)
     if not earlier then
-      return now
+      leave()
+      return reply
     end
     if type(earlier) == 'table' then
       redis.call('DEL', lock)
@@ -67,7 +86,8 @@ if taken then
     end
     if string.sub(earlier, 1, 32) == owner then
       redis.call('SET', holder, record, 'PX', ttl)
-      return now
+      leave()
+      return reply
     end
   end
 end

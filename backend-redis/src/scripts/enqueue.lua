@@ -26,7 +26,8 @@ local function busy(key)
     end
   end
   local until_when = string.format('%.0f', tonumber(now) + 2000000)
-  redis.call('HSET', entries, owner, until_when .. ' ' .. ttl .. ' ' .. channel .. ' ' .. description)
+  local lease = wanted == '1' and ttl or ttl .. '*' .. wanted
+  redis.call('HSET', entries, owner, until_when .. ' ' .. lease .. ' ' .. channel .. ' ' .. description)
   redis.call('PEXPIRE', queue, '60000')
   redis.call('PEXPIRE', entries, '60000')
   return { left, tonumber(place) }
@@ -61,9 +62,9 @@ if record and string.sub(record, 1, 32) ~= owner then
 end
 
 if waiting and not held and not record then
-  local first, lease, words = take_first(token, now, owner)
+  local first, lease, words, tokens = take_first(token, now, owner)
   if first and first ~= owner then
-    grant(first, lease, words, token, now, true)
+    grant(first, lease, words, token, tokens, now, true)
     return busy(lock)
   end
   if not first and lease then
@@ -76,5 +77,7 @@ if waiting and not held and not record then
   end
   waiting = first ~= nil
 end
-grant(owner, ttl, description, token, now, waiting)
-return token
+leave()
+local tokens = in_a_row(token, now, wanted)
+grant(owner, ttl, description, token, tokens, now, waiting)
+return told(token, tokens)

@@ -26,6 +26,17 @@ local function token_after(number, now)
   end
 end
 
+-- How many tokens in a row are granted with this one to who can use `wanted`: all, if the clock has passed the last token
+-- of the name. So a name whose tokens are used faster than the clock counts is not led away from it.
+local function in_a_row(token, now, wanted)
+  return token == now and tonumber(wanted) or 1
+end
+
+-- The token, and behind it their number if there are several.
+local function told(token, tokens)
+  return tokens > 1 and token .. ' ' .. string.format('%.0f', tokens) or token
+end
+
 local function write_last(token, now, waiting)
   -- No more than 300 years, should somebody have written nonsense there: the server must not refuse the expiry.
   local ahead = math.max(0, (tonumber(token) - tonumber(now)) / 1000)
@@ -33,9 +44,12 @@ local function write_last(token, now, waiting)
   redis.call('SET', last, token .. (waiting and ' queue' or ''), 'PX', keep)
 end
 
-local function grant(to, lease, words, token, now, waiting)
+local function grant(to, lease, words, token, tokens, now, waiting)
   redis.call('SET', lock, to .. (waiting and '+' or ''), 'PX', lease)
   redis.call('SET', holder, to .. ' ' .. token .. ' ' .. now .. ' ' .. words, 'PX', lease)
+  if tokens > 1 then
+    token = string.format('%.0f', tonumber(token) + tokens - 1)
+  end
   write_last(token, now, waiting)
 end
 
@@ -44,12 +58,12 @@ end
 --   * one whose heartbeats have stopped for two seconds;
 --   * one whose process is gone: nobody listens on its channel.
 -- No more than 64 are passed over in one call, so that a crowd that died together holds up nobody's commands.
--- Its owner, lease and description; or nothing, and whether there may be more, or an error.
+-- Its owner, lease, description, and how many tokens in a row are its; or nothing, and whether there may be more, or an error.
 local function take_first(token, now, asking)
   for _ = 1, 64 do
     local head = redis.pcall('ZPOPMIN', queue)
     if head.err then
-      return nil, head
+      return nil, redis.error_reply(head.err .. " 'zpopmin'")
     end
     local who, place = head[1], head[2]
     if not who then
@@ -58,13 +72,14 @@ local function take_first(token, now, asking)
     local entry = redis.pcall('HGET', entries, who)
     redis.pcall('HDEL', entries, who)
     if type(entry) == 'string' then
-      local until_when, lease, where, words = string.match(entry, '^(%d+) (%d+) (%S+) (.*)$')
+      local until_when, lease, wanted, where, words = string.match(entry, '^(%d+) (%d+)%*?(%d*) (%S+) (.*)$')
       if until_when and tonumber(until_when) >= tonumber(now) then
+        local tokens = in_a_row(token, now, wanted)
         local heard = who == asking or where == '-' or
-          redis.pcall('PUBLISH', where, who .. ' ' .. place .. ' ' .. token)
+          redis.pcall('PUBLISH', where, who .. ' ' .. place .. ' ' .. told(token, tokens))
         -- Not permitted to tell: then its heartbeat finds the grant.
         if heard == true or type(heard) == 'table' or heard > 0 then
-          return who, lease, words
+          return who, lease, words, tokens
         end
       end
     end

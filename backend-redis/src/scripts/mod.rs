@@ -44,7 +44,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    const fn new(source: &'static str) -> Self {
+    pub(crate) const fn new(source: &'static str) -> Self {
         Self { source, digest: OnceLock::new() }
     }
 

@@ -1,8 +1,12 @@
 use super::{RedisBackend, check};
+use crate::keys::Keys;
+use crate::link::Link;
 use crate::{reply, scripts};
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
-use leasehold_core::{ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Result, Waiter};
+use leasehold_core::{
+    ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, OwnerId, Result, Waiter,
+};
 use std::collections::BTreeSet;
 
 /// How many keys the server looks at for one answer to `SCAN`; it answers nobody else meanwhile.
@@ -16,14 +20,18 @@ impl LockAdmin for RedisBackend {
     /// for as long as it is kept for its holder.
     async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>> {
         let keys = self.keys.of(name);
-        let known = self.link.run(&scripts::INSPECT, &[&keys.lock, &keys.holder], &[]).await?;
+        let known = self.servers.run(&scripts::INSPECT, &[&keys.lock, &keys.holder], &[]).await?;
         reply::status(name, &known)
     }
 
-    /// Reads the names of all keys of the database. Locks that other programs hold are not found: nothing but the name
-    /// of its key tells such a lock from any other value.
+    /// Reads the names of all keys of the database, on every server that has some. Locks that other programs hold are not
+    /// found: nothing but the name of its key tells such a lock from any other value.
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
-        let names: Vec<LockName> = self.held_names(prefix).await?.into_iter().collect();
+        let mut found = BTreeSet::new();
+        for node in self.servers.each().await? {
+            found.extend(held_names(&node.link, &self.keys, prefix).await?);
+        }
+        let names: Vec<LockName> = found.into_iter().collect();
         let mut held = Vec::with_capacity(names.len());
         for names in names.chunks(INSPECT_AT_ONCE) {
             let found = try_join_all(names.iter().map(|name| self.inspect_ours(name))).await?;
@@ -36,7 +44,7 @@ impl LockAdmin for RedisBackend {
     /// that know the lock key only wait unseen.
     async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>> {
         let keys = self.keys.of(name);
-        let known = self.link.run(&scripts::WAITERS, &[&keys.queue, &keys.waiters], &[]).await?;
+        let known = self.servers.run(&scripts::WAITERS, &[&keys.queue, &keys.waiters], &[]).await?;
         reply::waiters(&known)
     }
 
@@ -47,13 +55,16 @@ impl LockAdmin for RedisBackend {
     ) -> Result<Option<LockStatus>> {
         let keys = self.keys.of(name);
         let only_if = only_if.map(|token| token.to_string()).unwrap_or_default();
-        let before = self.link.run(&scripts::FORCE_RELEASE, &keys.all(), &[&only_if]).await?;
+        let before = self.servers.run(&scripts::FORCE_RELEASE, &keys.all(), &[&only_if]).await?;
         reply::status(name, &before)
     }
 
-    /// There is nothing to create. Makes sure that the server answers.
+    /// There is nothing to create. Makes sure that the servers answer.
     async fn init(&self) -> Result<()> {
-        self.link.command(&redis::cmd("PING")).await.map(drop)
+        for node in self.servers.each().await? {
+            node.link.command(&redis::cmd("PING")).await?;
+        }
+        Ok(())
     }
 
     fn init_script(&self) -> Option<String> {
@@ -61,37 +72,36 @@ impl LockAdmin for RedisBackend {
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
-        let any = LockName::new("leasehold/check")?;
-        check::check(&self.link, &self.keys.of(&any)).await
+        let nobodys = LockName::new(format!("leasehold/check/{}", OwnerId::random()?.to_hex()))?;
+        check::check(&self.servers, self.mode, self.replicas, &self.keys.of(&nobodys)).await
     }
 }
 
 impl RedisBackend {
-    /// The names that have a holder record. `SCAN` may give a key twice, and a name that comes or goes meanwhile or not.
-    async fn held_names(&self, prefix: &str) -> Result<BTreeSet<LockName>> {
-        let pattern = self.keys.holder_pattern(prefix);
-        let mut names = BTreeSet::new();
-        let mut cursor = "0".to_owned();
-        loop {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(&cursor).arg("MATCH").arg(&pattern);
-            scan.arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg("string");
-            let page = self.link.command(&scan).await?;
-            let (next, keys) = reply::page(page)?;
-            names.extend(keys.iter().filter_map(|key| self.keys.name_of(key)));
-            cursor = next;
-            if cursor == "0" {
-                return Ok(names);
-            }
-        }
-    }
-
     /// The lock, if a record of ours tells of it. With an empty prefix, another program's keys may look like ours.
     async fn inspect_ours(&self, name: &LockName) -> Result<Option<LockStatus>> {
         match self.inspect(name).await {
             Ok(status) => Ok(status.filter(|status| status.token.is_some())),
             Err(error) if error.kind() == ErrorKind::Misconfigured => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+}
+
+/// The names that have a holder record. `SCAN` may give a key twice, and a name that comes or goes meanwhile or not.
+pub(crate) async fn held_names(link: &Link, keys: &Keys, prefix: &str) -> Result<BTreeSet<LockName>> {
+    let pattern = keys.holder_pattern(prefix);
+    let mut names = BTreeSet::new();
+    let mut cursor = "0".to_owned();
+    loop {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(&cursor).arg("MATCH").arg(&pattern);
+        scan.arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg("string");
+        let (next, found) = reply::page(link.command(&scan).await?)?;
+        names.extend(found.iter().filter_map(|key| keys.name_of(key)));
+        cursor = next;
+        if cursor == "0" {
+            return Ok(names);
         }
     }
 }

@@ -1,8 +1,11 @@
-//! What about a server would weaken the promises.
+//! What about the servers would weaken the promises.
 
+use super::{Mode, rights};
 use crate::keys::LockKeys;
-use crate::link::{Link, ServerFacts};
-use crate::{reply, scripts};
+use crate::link::{Confirmed, Link, ServerFacts};
+use crate::reply;
+use crate::servers::{Node, Servers};
+use crate::target::Replicas;
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::collections::HashMap;
 
@@ -11,15 +14,60 @@ const EVICTION: &str = "maxmemory-policy";
 const APPEND_ONLY: &str = "appendonly";
 const SYNC: &str = "appendfsync";
 
-/// Looks at the server. What it does not let us see is said, and is no failure. `keys` are those of any name.
+/// Looks at the servers. What they do not let us see is said, and is no failure. `keys` are those of a name that nobody
+/// uses.
 ///
 /// # Errors
 ///
-/// As of any request, if the server cannot be asked at all.
-pub(super) async fn check(link: &Link, keys: &LockKeys) -> Result<Vec<Finding>> {
+/// As of any request, if one cannot be asked at all.
+pub(super) async fn check(
+    servers: &Servers,
+    mode: Mode,
+    replicas: Option<Replicas>,
+    keys: &LockKeys,
+) -> Result<Vec<Finding>> {
+    let nodes = match seen(servers.each().await)? {
+        Ok(nodes) => nodes,
+        Err(why) => return Ok(vec![unusable(&why)]),
+    };
+    let mut findings = Vec::new();
+    for node in nodes {
+        let of_node = check_server(&node, mode, replicas, keys).await?;
+        match mode {
+            Mode::Single => findings.extend(of_node),
+            Mode::Sentinel | Mode::Cluster => findings.extend(of_node.into_iter().map(|finding| {
+                let message = format!("{}: {}", node.link.place(), finding.message);
+                Finding::new(finding.severity, finding.code, message, finding.help)
+            })),
+        }
+    }
+    Ok(findings)
+}
+
+async fn check_server(
+    node: &Node,
+    mode: Mode,
+    replicas: Option<Replicas>,
+    keys: &LockKeys,
+) -> Result<Vec<Finding>> {
+    let Node { link, channel } = node;
+    if let Err(why) = seen(link.connect().await)? {
+        return Ok(vec![unusable(&why)]);
+    }
+    let mut findings = look_at(link, mode).await?;
+    // The rights are looked at before the slot: those to any key can be asked of any node.
+    findings.extend(rights::missing(link, keys, channel).await);
+    if let Some(replicas) = replicas {
+        findings.extend(of_replicas(node, replicas).await?);
+    }
+    Ok(findings)
+}
+
+/// Who the server says it is, and how it is set up. Errors as of [`check`].
+pub(crate) async fn look_at(link: &Link, mode: Mode) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     match seen(link.facts().await)? {
-        Ok(facts) => of_server(&facts, &mut findings),
+        Ok(facts) => of_server(&facts, mode, &mut findings),
         Err(why) => findings.push(unseen("who the server is", &why)),
     }
     let mut question = redis::cmd("CONFIG");
@@ -29,20 +77,30 @@ pub(super) async fn check(link: &Link, keys: &LockKeys) -> Result<Vec<Finding>> 
         Ok(settings) => of_settings(&settings, &mut findings),
         Err(why) => findings.push(unseen("the settings of the server", &why)),
     }
-    let looked = link.run(&scripts::INSPECT, &[&keys.lock, &keys.holder], &[]).await;
-    findings.extend(looked.err().and_then(|why| denied(&why)));
     Ok(findings)
 }
 
-/// A user who may not even look at a lock can take none. One who may look may still be denied the rest: no command that
-/// changes nothing tells that.
-fn denied(why: &Error) -> Option<Finding> {
-    let help = why.help().unwrap_or_default();
-    (why.kind() == ErrorKind::Denied)
-        .then(|| Finding::new(Severity::Error, "E_DENIED", why.to_string(), help))
+/// Whether there are as many replicas as are waited for.
+async fn of_replicas(node: &Node, replicas: Replicas) -> Result<Option<Finding>> {
+    let what = match node.link.count_replicas(replicas).await? {
+        Confirmed::Yes => return Ok(None),
+        Confirmed::By(count) => format!(
+            "{count} replicas follow the server, and wait_replicas asks for {}: no lock is granted",
+            replicas.count
+        ),
+        Confirmed::Unasked(why) => return Ok(Some(unusable(&why))),
+    };
+    let help = "look at the replicas: INFO replication; or lower wait_replicas in the URL";
+    Ok(Some(Finding::new(Severity::Error, "E_REPLICAS", what, help)))
 }
 
-fn of_server(facts: &ServerFacts, findings: &mut Vec<Finding>) {
+/// A server that lets nobody in, or that is none for locks: too old, a Sentinel, no Redis at all.
+fn unusable(why: &Error) -> Finding {
+    let code = if why.kind() == ErrorKind::Denied { "E_DENIED" } else { "E_SERVER" };
+    Finding::new(Severity::Error, code, why.to_string(), why.help().unwrap_or_default())
+}
+
+fn of_server(facts: &ServerFacts, mode: Mode, findings: &mut Vec<Finding>) {
     let what = format!("the server is {} {}, {}, {}", facts.flavour, facts.version, facts.mode, facts.role);
     findings.push(Finding::new(Severity::Info, "I_SERVER", what, ""));
     if facts.role == "replica" || facts.role == "slave" {
@@ -50,10 +108,10 @@ fn of_server(facts: &ServerFacts, findings: &mut Vec<Finding>) {
             Severity::Error,
             "E_REPLICA",
             "the server is a replica, and takes no writes",
-            "connect to the primary",
+            "connect to the primary, or use the URL of its Sentinels, redis+sentinel://host:26379/name",
         ));
     }
-    if facts.mode == "cluster" {
+    if facts.mode == "cluster" && mode != Mode::Cluster {
         findings.push(Finding::new(
             Severity::Error,
             "E_CLUSTER",

@@ -3,14 +3,17 @@
 use super::RedisBackend;
 use crate::reply::{self, Asked, Released};
 use crate::scripts;
-use leasehold_core::{Attempt, Claim, ErrorKind, Grant, LockName, Release, Result};
+use leasehold_core::{Attempt, Claim, ErrorKind, LockName, Release, Result};
 use std::time::Duration;
 
 impl RedisBackend {
     /// Asks for a claim whose owner goes if it is not granted.
     pub(super) async fn attempt_once(&self, claim: &Claim) -> Result<Attempt> {
         match self.ask_as_if_free(claim).await? {
-            Asked::AskWithQueue => self.ask_in_full(claim).await?.into_attempt(),
+            Asked::AskWithQueue => {
+                let asked = self.ask_in_full(claim).await?;
+                self.confirm(claim, asked).await?.into_attempt()
+            }
             asked => asked.into_attempt(),
         }
     }
@@ -19,12 +22,16 @@ impl RedisBackend {
     /// that finds a grant whose message was lost.
     pub(super) async fn attempt_or_queue(&self, claim: &Claim) -> Result<Attempt> {
         let (name, owner) = (claim.name(), claim.owner());
-        if let Some(token) = self.mailbox.take(owner) {
-            return Ok(Attempt::Granted(Grant::new(token).from_hand_over()));
+        if self.believes_messages()
+            && let Some(grant) = self.mailbox.take(owner)
+        {
+            return Ok(Attempt::Granted(grant));
         }
-        if !self.contention.is_expected(name) && !self.mailbox.listens(owner) {
+        // Several tokens are wanted where others wait in this process.
+        let is_contended = claim.tokens() > 1 || self.contention.is_expected(name);
+        if !is_contended && !self.mailbox.listens(owner) {
             match self.ask_as_if_free(claim).await? {
-                Asked::Granted(token) => return Ok(Attempt::Granted(Grant::new(token))),
+                Asked::Granted(grant) => return Ok(Attempt::Granted(grant)),
                 _ => self.contention.seen(name),
             }
         }
@@ -36,7 +43,7 @@ impl RedisBackend {
             Err(_) => self.mailbox.forget_unless_queued(owner),
             Ok(_) => drop(self.mailbox.forget(owner)),
         }
-        asked?.into_attempt()
+        self.confirm(claim, asked?).await?.into_attempt()
     }
 
     /// Ends a claim: its hold, or its place in the queue.
@@ -57,37 +64,44 @@ impl RedisBackend {
 
     /// Makes sure that the owner stands in the queue, if it is not granted the lock, and can be told when it is.
     async fn join_queue(&self, claim: &Claim) -> Result<Asked> {
-        let asked = self.ask_listening(claim).await?;
-        if matches!(asked, Asked::Queued(..)) && self.link.listen(&self.channel).await {
+        let (asked, hears) = self.ask_listening(claim).await?;
+        let unheard = !hears && matches!(asked, Asked::Queued(..));
+        if unheard && self.servers.listen(&self.keys.of(claim.name()).lock).await {
             // Once for each connection: the queue has it that this owner hears nothing. If this gets no answer, the first
             // one stands.
-            return self.ask_listening(claim).await.or(Ok(asked));
+            return Ok(self.ask_listening(claim).await.map_or(asked, |(asked, _)| asked));
         }
         Ok(asked)
     }
 
+    /// Without the keys of the queue; and with the word of the replicas, where they are asked for it.
     async fn ask_as_if_free(&self, claim: &Claim) -> Result<Asked> {
+        if let Some(replicas) = self.replicas {
+            return self.ask_confirmed(claim, replicas).await;
+        }
         let (keys, args) = (self.keys.of(claim.name()), Args::of(claim));
-        let reply = self.link.run(&scripts::ACQUIRE, &keys.of_grant(), &args.words(claim)).await?;
+        let reply = self.servers.run(&scripts::ACQUIRE, &keys.of_grant(), &args.words(claim)).await?;
         reply::attempt(&reply)
     }
 
     async fn ask_in_full(&self, claim: &Claim) -> Result<Asked> {
         let (keys, args) = (self.keys.of(claim.name()), Args::of(claim));
-        let reply = self.link.run(&scripts::ACQUIRE, &keys.all(), &args.words(claim)).await?;
+        let reply = self.servers.run(&scripts::ACQUIRE, &keys.all(), &args.words(claim)).await?;
         reply::attempt(&reply)
     }
 
-    async fn ask_listening(&self, claim: &Claim) -> Result<Asked> {
+    /// Also says whether the owner will hear of its grant.
+    async fn ask_listening(&self, claim: &Claim) -> Result<(Asked, bool)> {
         let (keys, args) = (self.keys.of(claim.name()), Args::of(claim));
-        let words = args.words(claim);
-        let reply = self.link.run_listening(&scripts::ACQUIRE, &keys.all(), &words, &self.channel).await?;
-        reply::attempt(&reply)
+        let [owner, ttl, holder] = args.words(claim);
+        let words = [owner, ttl, holder, &claim.tokens().to_string()];
+        let (reply, hears) = self.servers.run_listening(&scripts::ACQUIRE, &keys.all(), &words).await?;
+        Ok((reply::attempt(&reply)?, hears))
     }
 
     async fn release_by(&self, keys: &[&str], claim: &Claim, linger: Duration) -> Result<Released> {
         let (owner, linger) = (claim.owner().to_hex(), whole_millis(linger).to_string());
-        let reply = self.link.run(&scripts::RELEASE, keys, &[&owner, &linger]).await?;
+        let reply = self.servers.run(&scripts::RELEASE, keys, &[&owner, &linger]).await?;
         reply::release(&reply)
     }
 
@@ -101,17 +115,17 @@ impl RedisBackend {
 }
 
 /// The arguments of `acquire.lua`.
-struct Args {
+pub(super) struct Args {
     owner: String,
     ttl: String,
 }
 
 impl Args {
-    fn of(claim: &Claim) -> Self {
+    pub(super) fn of(claim: &Claim) -> Self {
         Self { owner: claim.owner().to_hex(), ttl: claim.ttl_millis().to_string() }
     }
 
-    fn words<'a>(&'a self, claim: &'a Claim) -> [&'a str; 3] {
+    pub(super) fn words<'a>(&'a self, claim: &'a Claim) -> [&'a str; 3] {
         [&self.owner, &self.ttl, claim.holder()]
     }
 }

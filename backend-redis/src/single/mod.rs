@@ -1,16 +1,21 @@
-//! Locks on one server.
+//! Locks: the contract of the core, kept by scripts on whichever servers are one store.
 
 mod admin;
 mod check;
+mod confirmation;
 mod holding;
 mod renewal;
+mod rights;
 mod semantics;
+
+pub(crate) use admin::held_names;
+pub(crate) use check::look_at;
 
 use crate::contention::Contention;
 use crate::keys::Keys;
-use crate::link::Link;
 use crate::mailbox::Mailbox;
-use crate::target::Target;
+use crate::servers::Servers;
+use crate::target::{Deployment, Replicas};
 use async_trait::async_trait;
 use leasehold_core::{
     Attempt, Claim, LockAdmin, LockBackend, Namespace, OwnerId, Release, Renewal, Result, Semantics, StoreUrl,
@@ -18,18 +23,28 @@ use leasehold_core::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Locks on one Redis or Valkey server.
+/// Locks on a Redis or Valkey: on one server, on the primary that Sentinels name, or on a cluster.
 ///
-/// One connection serves all locks; it is made when it is first needed, and made again when it breaks. Those who wait
-/// hear on it, by one subscription for all of them, that the lock was handed over to them.
+/// One connection to a server serves all locks on it; it is made when it is first needed, and made again when it breaks.
+/// Those who wait hear on it, by one subscription for all of them, that the lock was handed over to them; in the older
+/// protocol, on a second connection.
 #[derive(Debug)]
 pub struct RedisBackend {
-    link: Link,
+    servers: Servers,
+    mode: Mode,
     keys: Keys,
     contention: Contention,
     mailbox: Arc<Mailbox>,
-    /// The channel of this backend's waiters, and of nobody else's.
-    channel: String,
+    /// How many replicas must have a grant before it is believed.
+    replicas: Option<Replicas>,
+}
+
+/// How the servers are one store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Single,
+    Sentinel,
+    Cluster,
 }
 
 impl RedisBackend {
@@ -41,23 +56,45 @@ impl RedisBackend {
     /// prefix; [`Misconfigured`](leasehold_core::ErrorKind::Misconfigured) if the URL asks for TLS and this build has
     /// none.
     pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Self> {
-        let (target, keys) = (Target::of(url)?, Keys::new(namespace)?);
+        let ((deployment, replicas), keys) = (Deployment::of(url)?, Keys::new(namespace)?);
         let channel = keys.channel(&OwnerId::random()?.to_hex());
         let mailbox = Arc::<Mailbox>::default();
         Ok(Self {
-            link: Link::new(target, Arc::clone(&mailbox)),
+            mode: Mode::of(&deployment),
+            servers: Servers::new(deployment, &mailbox, channel),
             keys,
             contention: Contention::new(),
             mailbox,
-            channel,
+            replicas,
         })
+    }
+
+    /// True if a message that tells of a grant is believed as it is.
+    ///
+    /// Where there are several servers, a message reaches more than the one on which it was published: a cluster passes it
+    /// on to all nodes, a primary to its replicas, one of which may be the primary of yesterday to which this process is
+    /// still connected. The script that published it has counted the listeners on its own server only, and passed by
+    /// whoever had none there. So there a message says that it is worth asking; and where replicas must confirm a grant,
+    /// it has to be asked for anyway.
+    fn believes_messages(&self) -> bool {
+        self.mode == Mode::Single && self.replicas.is_none()
+    }
+}
+
+impl Mode {
+    fn of(deployment: &Deployment) -> Self {
+        match deployment {
+            Deployment::Single(_) => Self::Single,
+            Deployment::Sentinel(_) => Self::Sentinel,
+            Deployment::Cluster(_) => Self::Cluster,
+        }
     }
 }
 
 #[async_trait]
 impl LockBackend for RedisBackend {
     fn semantics(&self) -> Semantics {
-        semantics::semantics()
+        semantics::semantics(self.mode)
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
@@ -65,7 +102,7 @@ impl LockBackend for RedisBackend {
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        renewal::renew(&self.link, &self.keys, claims).await
+        renewal::renew(&self.servers, &self.keys, self.replicas, claims).await
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
@@ -87,7 +124,7 @@ impl LockBackend for RedisBackend {
     }
 
     async fn close(&self) -> Result<()> {
-        self.link.close();
+        self.servers.close();
         Ok(())
     }
 }

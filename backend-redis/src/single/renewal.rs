@@ -1,31 +1,81 @@
+use crate::cluster::Slot;
 use crate::keys::{Keys, LockKeys};
-use crate::link::Link;
+use crate::link::Confirmed;
+use crate::servers::Servers;
+use crate::target::Replicas;
 use crate::{reply, scripts};
 use futures_util::future::join_all;
 use leasehold_core::{Claim, Renewal, Result};
+use std::collections::BTreeMap;
 
 /// How many leases one call of the script extends. It costs the server 2.6 µs a lease, where a call for each costs 6.0;
 /// more in one call gain nothing and keep it longer from answering others.
 const BATCH: usize = 128;
 
-/// Renews claims in as few calls as is fair to others.
-///
-/// On a cluster, the claims of one call would have to lie in one slot.
-pub(super) async fn renew(link: &Link, keys: &Keys, claims: &[Claim]) -> Vec<Result<Renewal>> {
-    let batches = claims.chunks(BATCH).map(|batch| renew_batch(link, keys, batch));
-    join_all(batches).await.into_iter().flatten().collect()
+/// Renews claims in as few calls as is fair to others. Those of one call lie in one slot, where there are slots.
+pub(super) async fn renew(
+    servers: &Servers,
+    keys: &Keys,
+    replicas: Option<Replicas>,
+    claims: &[Claim],
+) -> Vec<Result<Renewal>> {
+    let mut slots: BTreeMap<Option<Slot>, Vec<(usize, &Claim)>> = BTreeMap::new();
+    for (place, claim) in claims.iter().enumerate() {
+        let slot = servers.have_slots().then(|| Slot::of(&keys.of(claim.name()).lock));
+        slots.entry(slot).or_default().push((place, claim));
+    }
+    let batches = slots.values().flat_map(|claims| claims.chunks(BATCH));
+    let renewed = join_all(batches.map(|batch| renew_batch(servers, keys, replicas, batch))).await;
+    let mut renewals: Vec<_> = renewed.into_iter().flatten().collect();
+    renewals.sort_unstable_by_key(|(place, _)| *place);
+    renewals.into_iter().map(|(_, renewal)| renewal).collect()
 }
 
-async fn renew_batch(link: &Link, keys: &Keys, claims: &[Claim]) -> Vec<Result<Renewal>> {
-    let lock_keys: Vec<LockKeys> = claims.iter().map(|claim| keys.of(claim.name())).collect();
+/// The answers for claims, each with its place.
+async fn renew_batch(
+    servers: &Servers,
+    keys: &Keys,
+    replicas: Option<Replicas>,
+    claims: &[(usize, &Claim)],
+) -> Vec<(usize, Result<Renewal>)> {
+    let lock_keys: Vec<LockKeys> = claims.iter().map(|(_, claim)| keys.of(claim.name())).collect();
     let owned: Vec<[String; 2]> =
-        claims.iter().map(|claim| [claim.owner().to_hex(), claim.ttl_millis().to_string()]).collect();
+        claims.iter().map(|(_, claim)| [claim.owner().to_hex(), claim.ttl_millis().to_string()]).collect();
     let keys: Vec<&str> = lock_keys.iter().flat_map(|keys| [&*keys.lock, &*keys.holder]).collect();
     let args: Vec<&str> = owned.iter().flatten().map(String::as_str).collect();
-    let answer = link.run(&scripts::RENEW, &keys, &args).await;
-    match answer.and_then(|reply| reply::renewals(&reply, claims.len())) {
-        Ok(renewals) => renewals.into_iter().map(Ok).collect(),
+    let shortest = claims.iter().map(|(_, claim)| claim.ttl()).min().unwrap_or_default();
+    let replicas = replicas.map(|replicas| replicas.for_lease(shortest));
+    let answer = renew_keys(servers, &keys, &args, replicas, claims.len()).await;
+    let places = claims.iter().map(|(place, _)| *place);
+    match answer {
+        Ok(renewals) => places.zip(renewals.into_iter().map(Ok)).collect(),
         // One call, one fate.
-        Err(error) => vec![Err(error); claims.len()],
+        Err(error) => places.map(|place| (place, Err(error.clone()))).collect(),
+    }
+}
+
+async fn renew_keys(
+    servers: &Servers,
+    keys: &[&str],
+    args: &[&str],
+    replicas: Option<Replicas>,
+    claims: usize,
+) -> Result<Vec<Renewal>> {
+    let Some(replicas) = replicas else {
+        return reply::renewals(&servers.run(&scripts::RENEW, keys, args).await?, claims);
+    };
+    let (reply, confirmed) = servers.run_confirmed(&scripts::RENEW, keys, args, replicas).await?;
+    let renewals = reply::renewals(&reply, claims)?;
+    Ok(match confirmed {
+        Confirmed::Yes => renewals,
+        // Not to be counted on: a replica without it may be the next primary. The lease before it still is.
+        Confirmed::By(_) | Confirmed::Unasked(_) => renewals.into_iter().map(held_only).collect(),
+    })
+}
+
+fn held_only(renewal: Renewal) -> Renewal {
+    match renewal {
+        Renewal::Renewed => Renewal::Held,
+        other => other,
     }
 }

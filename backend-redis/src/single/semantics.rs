@@ -1,3 +1,4 @@
+use super::Mode;
 use leasehold_core::{Fairness, Fault, Outcome, Promises, Semantics, WakeUp};
 use std::time::Duration;
 
@@ -5,15 +6,33 @@ use std::time::Duration;
 /// of it. Four of them missed, and it has lost its place: two seconds, in the scripts.
 const HEARTBEAT: Duration = Duration::from_millis(500);
 
-/// What one server promises.
-pub(super) fn semantics() -> Semantics {
-    let mut semantics = Semantics::lease("redis", "single", Promises::new(promise));
+/// What is promised in a mode.
+pub(super) fn semantics(mode: Mode) -> Semantics {
+    let (name, promises) = match mode {
+        Mode::Single => ("single", Promises::new(promise)),
+        Mode::Sentinel => ("sentinel", Promises::new(promise_of_several)),
+        Mode::Cluster => ("cluster", Promises::new(promise_of_several)),
+    };
+    let mut semantics = Semantics::lease("redis", name, promises);
     semantics.fairness = Fairness::Fifo;
     semantics.wake_up = WakeUp::Push { fallback: HEARTBEAT };
     semantics
 }
 
-/// Complete on purpose, without a catch-all: a new fault is to be thought about.
+/// Replicas follow their primary at some distance, and one takes over when it fails: also with `wait_replicas`, which
+/// makes it unlikely that the one that takes over lacks a grant, and not impossible.
+fn promise_of_several(fault: Fault) -> Outcome {
+    match fault {
+        // The lost grants' tokens are lost as well; the new primary's follow its clock, which is later, unless the two
+        // clocks differ by more than the fail-over took. The node that is down may be a primary.
+        Fault::FailOver | Fault::MinorityDown => Outcome::FencedOnly,
+        // Two primaries grant at the same time, each by its own clock.
+        Fault::SplitBrain => Outcome::MayBreak,
+        fault => promise(fault),
+    }
+}
+
+/// What one server promises. Complete on purpose, without a catch-all: a new fault is to be thought about.
 fn promise(fault: Fault) -> Outcome {
     match fault {
         Fault::None

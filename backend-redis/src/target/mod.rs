@@ -1,5 +1,10 @@
 //! Where the server is and how to talk to it: what a store URL says, checked before anything is opened.
 
+mod deployment;
+mod nodes;
+
+pub(crate) use deployment::{Deployment, Group, Replicas};
+
 use crate::link::Tls;
 use leasehold_core::{Authority, Error, Query, Result, StoreUrl};
 use secrecy::SecretString;
@@ -9,14 +14,30 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The schemes of the URLs that [`open`](crate::open) understands.
-pub const SCHEMES: [&str; 5] = ["redis", "rediss", "valkey", "valkeys", "redis+unix"];
+pub const SCHEMES: [&str; 15] = [
+    "redis",
+    "rediss",
+    "valkey",
+    "valkeys",
+    "redis+unix",
+    "redis+sentinel",
+    "rediss+sentinel",
+    "valkey+sentinel",
+    "valkeys+sentinel",
+    "redis+cluster",
+    "rediss+cluster",
+    "valkey+cluster",
+    "valkeys+cluster",
+    "redlock",
+    "redlock+tls",
+];
 
 const PORT: u16 = 6379;
 const TIMEOUT: Duration = Duration::from_secs(2);
 const TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
 /// One server, and how to talk to it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) address: Address,
     pub(crate) tls: Option<Tls>,
@@ -27,14 +48,14 @@ pub(crate) struct Target {
     pub(crate) timeouts: Timeouts,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Address {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),
 }
 
 /// Who we are to the server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Login {
     pub(crate) user: Option<String>,
     pub(crate) password: Option<SecretString>,
@@ -57,28 +78,43 @@ pub(crate) struct Timeouts {
 }
 
 impl Target {
-    /// Reads a URL of one of the [`SCHEMES`].
-    pub(crate) fn of(url: &StoreUrl) -> Result<Self> {
-        let mut query = url.query();
-        let target = match url.scheme() {
-            "redis+unix" => Self::socket(url, &mut query),
-            "redis" | "valkey" => Self::server(url, &mut query, false),
-            "rediss" | "valkeys" => Self::server(url, &mut query, true),
-            other => Err(unknown_scheme(other)),
-        }?;
-        query.finish()?;
-        Ok(target)
+    /// The same way to talk, to another server.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](leasehold_core::ErrorKind::Invalid) for a host that no certificate can name, where one is asked for.
+    pub(crate) fn at(&self, host: &str, port: u16) -> Result<Self> {
+        let address = Address::Tcp { host: host.to_owned(), port };
+        let tls = self.tls.as_ref().map(|tls| tls.for_host(host)).transpose()?;
+        Ok(Self { address, tls, ..self.clone() })
     }
 
     fn server(url: &StoreUrl, query: &mut Query, encrypted: bool) -> Result<Self> {
         let authority = url.authority()?;
-        let endpoint = authority.only_endpoint()?;
+        authority.only_endpoint()?;
+        Self::first_server(url, authority, query, encrypted, PORT)
+    }
+
+    /// The first server that the URL names.
+    fn first_server(
+        url: &StoreUrl,
+        authority: Authority,
+        query: &mut Query,
+        encrypted: bool,
+        default_port: u16,
+    ) -> Result<Self> {
+        let [endpoint, ..] = authority.endpoints.as_slice() else {
+            return Err(Error::invalid("store URL", "it names no host", "name at least one"));
+        };
         let tls = match encrypted {
             true => Some(Tls::from_query(&endpoint.host, query)?),
             false => refuse_tls(url.scheme(), query)?,
         };
         Ok(Self {
-            address: Address::Tcp { host: endpoint.host.clone(), port: endpoint.port.unwrap_or(PORT) },
+            address: Address::Tcp {
+                host: endpoint.host.clone(),
+                port: endpoint.port.unwrap_or(default_port),
+            },
             tls,
             database: database(&authority.path)?,
             login: Login::of(authority),
@@ -101,8 +137,15 @@ impl Target {
 }
 
 impl Timeouts {
+    const DEFAULT: Self = Self { request: TIMEOUT, connect: TIMEOUT };
+
     fn from_query(query: &mut Query) -> Result<Self> {
-        Ok(Self { request: timeout(query, "timeout")?, connect: timeout(query, "connect_timeout")? })
+        Self::from_query_or(query, TIMEOUT)
+    }
+
+    fn from_query_or(query: &mut Query, default: Duration) -> Result<Self> {
+        let request = timeout(query, "timeout")?.unwrap_or(default);
+        Ok(Self { request, connect: timeout(query, "connect_timeout")?.unwrap_or(default) })
     }
 }
 
@@ -117,8 +160,8 @@ fn protocol(query: &mut Query) -> Result<Option<Protocol>> {
     query.take_choice("protocol", &[("resp2", Protocol::Resp2), ("resp3", Protocol::Resp3)])
 }
 
-fn timeout(query: &mut Query, key: &'static str) -> Result<Duration> {
-    let timeout = query.take_duration(key)?.unwrap_or(TIMEOUT);
+fn timeout(query: &mut Query, key: &'static str) -> Result<Option<Duration>> {
+    let Some(timeout) = query.take_duration(key)? else { return Ok(None) };
     let (least, most) = (TIMEOUT_RANGE.start(), TIMEOUT_RANGE.end());
     match timeout {
         short if short < *least => {
@@ -129,7 +172,7 @@ fn timeout(query: &mut Query, key: &'static str) -> Result<Duration> {
             let problem = format_args!("{long:?}, at most {most:?}");
             Err(Error::invalid(key, problem, "shorten it"))
         }
-        timeout => Ok(timeout),
+        timeout => Ok(Some(timeout)),
     }
 }
 
@@ -176,10 +219,17 @@ fn refuse_tls(scheme: &str, query: &mut Query) -> Result<Option<Tls>> {
     for key in Tls::PARAMETERS {
         if query.take(key).is_some() {
             let problem = format_args!("{scheme}:// is not encrypted");
-            return Err(Error::invalid(key, problem, "write rediss://, or leave it out"));
+            return Err(Error::invalid(key, problem, encrypted_form(scheme)));
         }
     }
     Ok(None)
+}
+
+fn encrypted_form(scheme: &str) -> &'static str {
+    match scheme {
+        "redlock" => "write redlock+tls://, or leave it out",
+        _ => "write rediss://, or leave it out",
+    }
 }
 
 fn unknown_scheme(scheme: &str) -> Error {

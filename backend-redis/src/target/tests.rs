@@ -2,12 +2,19 @@ use super::*;
 use leasehold_core::ErrorKind;
 use secrecy::ExposeSecret;
 
+fn deployment(url: &str) -> Deployment {
+    Deployment::of(&StoreUrl::parse(url).unwrap()).unwrap().0
+}
+
 fn target(url: &str) -> Target {
-    Target::of(&StoreUrl::parse(url).unwrap()).unwrap()
+    match deployment(url) {
+        Deployment::Single(target) => target,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn problem(url: &str) -> String {
-    let error = Target::of(&StoreUrl::parse(url).unwrap()).unwrap_err();
+    let error = Deployment::of(&StoreUrl::parse(url).unwrap()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     format!("{error}; {}", error.help().unwrap_or_default())
 }
@@ -42,6 +49,46 @@ fn a_socket_has_a_path_and_perhaps_a_login() {
 }
 
 #[test]
+fn sentinels_have_a_name_for_the_primary_and_a_login_of_their_own() {
+    let url =
+        "redis+sentinel://ada:pw@s1,s2:7,[::1]/shop/3?sentinel_user=guard&sentinel_password=pw2&timeout=1s";
+    let Deployment::Sentinel(group) = deployment(url) else { panic!("no group") };
+    assert_eq!((&*group.name, group.primary.database), ("shop", 3));
+    assert_eq!(group.primary.login.unwrap().user.as_deref(), Some("ada"));
+    let addresses: Vec<String> = group.sentinels.iter().map(|one| one.address.to_string()).collect();
+    assert_eq!(addresses, ["s1:26379", "s2:7", "[::1]:26379"]);
+    for sentinel in group.sentinels {
+        assert_eq!((sentinel.database, sentinel.timeouts.request), (0, Duration::from_secs(1)));
+        let login = sentinel.login.unwrap();
+        assert_eq!(login.user.as_deref(), Some("guard"));
+        assert_eq!(login.password.unwrap().expose_secret(), "pw2");
+    }
+    let Deployment::Sentinel(group) = deployment("valkey+sentinel://ada:pw@s1/shop") else { panic!() };
+    assert!(group.sentinels[0].login.is_none(), "the password of the data is nobody else's business");
+}
+
+#[test]
+fn a_cluster_is_known_by_some_of_its_nodes() {
+    let Deployment::Cluster(seeds) = deployment("redis+cluster://ada:pw@a,b:7000/") else { panic!() };
+    let addresses: Vec<String> = seeds.iter().map(|seed| seed.address.to_string()).collect();
+    assert_eq!(addresses, ["a:6379", "b:7000"]);
+    assert!(seeds.iter().all(|seed| seed.login.is_some()));
+}
+
+#[test]
+fn replicas_are_waited_for_on_request() {
+    for url in ["redis://h", "redis+sentinel://h/m", "redis+cluster://h"] {
+        let asked = |query: &str| {
+            let url = StoreUrl::parse(&format!("{url}{query}")).unwrap();
+            Deployment::of(&url).unwrap().1
+        };
+        assert_eq!(asked(""), None);
+        let within = Duration::from_millis(100);
+        assert_eq!(asked("?wait_replicas=2&timeout=800ms"), Some(Replicas { count: 2, within }));
+    }
+}
+
+#[test]
 fn mistakes_are_named_with_the_way_out() {
     let cases = [
         ("redis://h/abc", "invalid database: \"abc\" is no index; write a number: redis://host:6379/0"),
@@ -68,19 +115,33 @@ fn mistakes_are_named_with_the_way_out() {
             "invalid store URL: it names no absolute path of a socket; write it as redis+unix:///run/redis.sock",
         ),
     ];
+    let cases = cases.into_iter().chain([
+        (
+            "redis+sentinel://h",
+            "invalid store URL: it does not name what the Sentinels watch; write the name behind the hosts: redis+sentinel://s1:26379,s2:26379/mymaster",
+        ),
+        ("redis+sentinel://h/m/x", "invalid database: \"x\" is no index; write a number: redis://host:6379/0"),
+        ("redis+sentinel://h,h:26379/m", "invalid store URL: it names h:26379 twice; name each server once"),
+        ("redis+cluster://a,b,a", "invalid store URL: it names a:6379 twice; name each server once"),
+        ("redis+cluster://a/2", "invalid database: 2, and a cluster has database 0 only; leave it out"),
+        ("redis://h?wait_replicas=0", "invalid wait_replicas: \"0\"; write a number from 1 to 64, or leave it out"),
+        ("redis://h?wait_replicas=+1", "invalid wait_replicas: \"+1\"; write a number from 1 to 64, or leave it out"),
+        ("redis://h?wait_replicas=65", "invalid wait_replicas: \"65\"; write a number from 1 to 64, or leave it out"),
+    ]);
     for (url, expected) in cases {
         assert_eq!(problem(url), expected, "{url}");
     }
     assert!(problem("redis://h?timout=1s").contains("did you mean \"timeout\"?"));
+    assert!(problem("redis://h?sentinel_password=x").contains("unknown parameter"));
     assert!(problem("reddis://h").contains("did you mean \"redis\"?"));
 }
 
 #[cfg(not(feature = "tls"))]
 #[test]
 fn an_encrypted_url_says_which_feature_is_missing() {
-    for scheme in ["rediss", "valkeys"] {
-        let url = StoreUrl::parse(&format!("{scheme}://h")).unwrap();
-        let error = Target::of(&url).unwrap_err();
+    for scheme in ["rediss", "valkeys", "rediss+sentinel", "valkeys+cluster"] {
+        let url = StoreUrl::parse(&format!("{scheme}://h/0")).unwrap();
+        let error = Deployment::of(&url).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
         assert!(error.help().unwrap().contains("\"tls\""));
     }

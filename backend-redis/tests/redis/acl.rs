@@ -2,7 +2,7 @@
 
 use crate::kit::{
     Look, TTL, again_for, attempt_fails, backend, busy, claim, claim_for, hold, keys, name, release, renew,
-    server, told,
+    server, told, waiter,
 };
 use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
@@ -46,17 +46,88 @@ fn the_documented_line_is_the_one_that_is_tested() {
     assert!(words(&documentation).contains(&words(LINE)));
 }
 
+/// What a check finds of rights: how bad, and what to do about it.
+async fn lacks(backend: &RedisBackend) -> Vec<(Severity, &'static str, String)> {
+    let findings = backend.check().await.unwrap();
+    let of_rights =
+        findings.into_iter().filter(|found| ["E_DENIED", "W_DENIED", "W_UNHEARD"].contains(&found.code));
+    of_rights.map(|found| (found.severity, found.code, found.help)).collect()
+}
+
 #[tokio::test]
-async fn a_check_finds_a_user_who_can_take_no_lock() {
-    let denied = |findings: &[leasehold_core::Finding]| {
-        let found = findings.iter().find(|finding| finding.code == "E_DENIED");
-        found.map(|found| (found.severity, found.help.clone()))
-    };
-    let (_server, restricted) = restricted_without("evalsha");
-    let expected = (Severity::Error, "grant it with ACL SETUSER: +evalsha".to_owned());
-    assert_eq!(denied(&restricted.check().await.unwrap()), Some(expected));
+async fn a_check_names_each_command_that_is_missing_and_changes_nothing() {
+    let commands: Vec<&str> = LINE.split_whitespace().filter_map(|word| word.strip_prefix('+')).collect();
+    assert_eq!(commands.len(), 21);
+    for command in commands {
+        let (server, backend) = restricted_without(command);
+        let expected = match command {
+            "publish" | "subscribe" => (Severity::Warning, "W_UNHEARD"),
+            "scan" | "type" | "ping" => (Severity::Warning, "W_DENIED"),
+            _ => (Severity::Error, "E_DENIED"),
+        };
+        let lacks = lacks(&backend).await;
+        assert!(
+            matches!(&*lacks, [(severity, code, help)] if (*severity, *code) == expected
+            && help.contains(&format!("+{command}"))),
+            "{command}: {lacks:?}"
+        );
+        assert!(server.keys().is_empty(), "{command}");
+    }
     let server = server_with(&[LINE]);
-    assert_eq!(denied(&backend(&login(&server)).check().await.unwrap()), None);
+    assert_eq!(lacks(&backend(&login(&server))).await, []);
+    assert!(server.keys().is_empty());
+}
+
+#[tokio::test]
+async fn a_check_names_the_keys_and_the_channels_that_are_missing() {
+    for keys in ["~leasehold:*", "~{leasehold:*"] {
+        let server = server_with(&[LINE, &format!("ACL SETUSER locker resetkeys {keys}")]);
+        let lacks = lacks(&backend(&login(&server))).await;
+        assert!(lacks.len() <= 2 && lacks[0].1 == "E_DENIED", "{lacks:?}");
+        assert!(lacks.iter().all(|lack| lack.2.contains("~leasehold:* ~{leasehold:*")), "{lacks:?}");
+    }
+    let server = server_with(&[LINE, "ACL SETUSER locker resetchannels"]);
+    let lacks = lacks(&backend(&login(&server))).await;
+    assert_eq!(lacks.len(), 2, "to tell, and to hear: {lacks:?}");
+    assert!(lacks.iter().all(|lack| lack.1 == "W_UNHEARD" && lack.2.contains("&leasehold:*")), "{lacks:?}");
+}
+
+/// Whatever a user can do with a lock, and two who wait for it; what each step was refused for.
+async fn work_through(backend: &RedisBackend) -> Vec<String> {
+    let (holder, first, second) = (claim("job"), waiter("job"), waiter("job"));
+    let mut refused = Vec::new();
+    let mut note = |error: Option<leasehold_core::Error>| refused.extend(error.map(|error| told(&error)));
+    note(backend.try_acquire(&holder).await.err());
+    note(renew(backend, &holder).await.err());
+    note(backend.try_acquire(&first).await.err());
+    note(backend.try_acquire(&second).await.err());
+    note(backend.try_acquire(&first).await.err());
+    note(backend.waiters(holder.name()).await.err());
+    note(backend.inspect(holder.name()).await.err());
+    note(backend.release(&second, Duration::ZERO).await.err());
+    note(backend.release(&holder, Duration::ZERO).await.err());
+    note(backend.try_acquire(&first).await.err());
+    note(backend.force_release(holder.name(), None).await.err());
+    note(backend.list("").await.err());
+    note(backend.init().await.err());
+    refused
+}
+
+#[tokio::test]
+async fn each_missing_command_is_named_by_whatever_needs_it() {
+    let commands = LINE.split_whitespace().filter_map(|word| word.strip_prefix('+'));
+    // What is told or looked at beside the work is done without: see the check, and the tests of waiting and of types.
+    for command in commands.filter(|command| !["publish", "subscribe", "type"].contains(command)) {
+        let (_server, backend) = restricted_without(command);
+        let refused = work_through(&backend).await;
+        let expected = format!(
+            "this user may not run {}; grant it with ACL SETUSER: +{command}",
+            command.to_uppercase()
+        );
+        assert!(refused.iter().any(|told| told.ends_with(&expected)), "{command}: {refused:?}");
+    }
+    let server = server_with(&[LINE]);
+    assert_eq!(work_through(&backend(&login(&server))).await, [""; 0]);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use crate::fake::{Fake, WELCOME};
 use crate::kit::{backend, server};
+use crate::sentinel::Sentinel;
 use leasehold_conformance::servers::{RedisServer, free_port};
 use leasehold_core::{ErrorKind, Finding, LockAdmin, Severity};
 
@@ -53,6 +54,28 @@ async fn a_replica_and_a_node_of_a_cluster_are_errors() {
     let port = free_port().unwrap().to_string();
     let node = RedisServer::start_with(&["--cluster-enabled", "yes", "--cluster-port", &port]).unwrap();
     assert_eq!(severity(&findings(&node).await, "E_CLUSTER"), Some(Severity::Error));
+}
+
+#[tokio::test]
+async fn a_sentinel_and_a_server_that_is_too_old_are_errors() {
+    let sentinel = Sentinel::start();
+    let old = Fake::answering(|_| WELCOME.replace("7.0.15", "6.2.14")).await;
+    for (url, expected) in [
+        (format!("redis://127.0.0.1:{}", sentinel.port), "it is a Sentinel"),
+        (old.url(), "it is redis 6.2.14, which lacks"),
+    ] {
+        let findings = backend(&url).check().await.unwrap();
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert_eq!((findings[0].code, findings[0].severity), ("E_SERVER", Severity::Error));
+        assert!(findings[0].message.contains(expected), "{findings:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_lets_nobody_in_is_an_error() {
+    let server = RedisServer::start_with(&["--requirepass", "other"]).unwrap();
+    let findings = findings(&server).await;
+    assert_eq!((findings.len(), severity(&findings, "E_DENIED")), (1, Some(Severity::Error)), "{findings:?}");
 }
 
 #[tokio::test]

@@ -101,7 +101,7 @@ async fn one_who_times_out_while_others_wait_behind_it_delays_nobody() {
 }
 
 #[tokio::test]
-async fn a_waiter_on_the_older_protocol_is_served_in_its_turn_by_heartbeats() {
+async fn waiters_on_both_protocols_stand_in_one_queue() {
     let server = server();
     let locks = client(&server.url());
     let guard = locks.acquire("job").await.unwrap();

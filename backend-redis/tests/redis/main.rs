@@ -13,13 +13,18 @@ mod connecting;
 mod fake;
 mod faults;
 mod handover;
+mod hostile;
 mod interop;
 mod kit;
+mod older_protocol;
+mod redlock;
+mod redlock_scripts;
 mod refusals;
 mod script_acquire;
 mod script_queue;
 mod script_release;
 mod script_renew;
+mod script_tokens;
 mod secrets;
 mod sentinel;
 #[cfg(feature = "tls")]

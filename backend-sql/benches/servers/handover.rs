@@ -2,6 +2,7 @@
 //! until another one holds before it asks again: every grant is a hand-over.
 
 use crate::raw::{mysql, postgres};
+use crate::waking::Running;
 use crate::{Kind, MODES, Servers, backend, median, percentile};
 use leasehold_core::{DistributedLockExt, LockClient, LockGuard};
 use sqlx::mysql::MySqlConnection;
@@ -14,6 +15,7 @@ use tokio::task::JoinSet;
 
 const WAITERS: [usize; 2] = [8, 64];
 const LENGTH: Duration = Duration::from_secs(4);
+const NAME: &str = "handover";
 const HELD_FOR: Duration = Duration::from_micros(500);
 
 pub(super) async fn measure(servers: &Servers) {
@@ -33,22 +35,22 @@ pub(super) async fn measure(servers: &Servers) {
                     Kind::Postgres => Contender::Advisory(postgres(port).await),
                 });
             }
-            report(kind, how, waiters, play(raw).await);
+            report(kind, how, waiters, play(raw, HELD_FOR, LENGTH).await);
             for mode in MODES {
-                let contenders = processes(&servers.url(kind, mode), waiters, waiters);
-                report(kind, mode, waiters, play(contenders).await);
+                let contenders = processes(&servers.url(kind, mode), NAME, waiters, waiters);
+                report(kind, mode, waiters, play(contenders, HELD_FOR, LENGTH).await);
             }
-            let one = processes(&servers.url(kind, "lease"), waiters, 1);
-            report(kind, "lease, in one process", waiters, play(one).await);
+            let one = processes(&servers.url(kind, "lease"), NAME, waiters, 1);
+            report(kind, "lease, in one process", waiters, play(one, HELD_FOR, LENGTH).await);
         }
     }
 }
 
 /// So many waiters in so many processes, as far as the server can tell: clients with connections of their own.
-fn processes(url: &str, waiters: usize, processes: usize) -> Vec<Contender> {
+pub(crate) fn processes(url: &str, name: &'static str, waiters: usize, processes: usize) -> Vec<Contender> {
     let url = if processes == 1 { url.to_owned() } else { format!("{url}&connections=2&holds=2") };
     let clients: Vec<LockClient> = (0..processes).map(|_| LockClient::new(backend(&url))).collect();
-    (0..waiters).map(|n| Contender::Client(clients[n % processes].clone(), None)).collect()
+    (0..waiters).map(|n| Contender::Client(clients[n % processes].clone(), name, None)).collect()
 }
 
 fn report(kind: Kind, how: &str, waiters: usize, mut gaps: Vec<f64>) {
@@ -63,16 +65,18 @@ fn report(kind: Kind, how: &str, waiters: usize, mut gaps: Vec<f64>) {
 }
 
 /// Somebody who wants the lock, one way or another.
-enum Contender {
-    Client(LockClient, Option<LockGuard>),
+pub(crate) enum Contender {
+    Client(LockClient, &'static str, Option<LockGuard>),
+    ByHand(Arc<Running>, Option<Vec<u8>>),
     GetLock(MySqlConnection),
     Advisory(PgConnection),
 }
 
 impl Contender {
-    async fn acquire(&mut self) {
+    pub(crate) async fn acquire(&mut self) {
         match self {
-            Self::Client(locks, guard) => *guard = Some(locks.acquire("handover").await.unwrap()),
+            Self::Client(locks, name, guard) => *guard = Some(locks.acquire(*name).await.unwrap()),
+            Self::ByHand(process, owner) => *owner = Some(process.process.acquire().await),
             Self::GetLock(connection) => {
                 query("SELECT GET_LOCK('handover', 60)").execute(connection).await.unwrap();
             }
@@ -82,9 +86,10 @@ impl Contender {
         }
     }
 
-    async fn release(&mut self) {
+    pub(crate) async fn release(&mut self) {
         match self {
-            Self::Client(_, guard) => guard.take().unwrap().release().await.unwrap(),
+            Self::Client(_, _, guard) => guard.take().unwrap().release().await.unwrap(),
+            Self::ByHand(process, owner) => process.process.release(owner.take().unwrap()).await,
             Self::GetLock(connection) => {
                 query("SELECT RELEASE_LOCK('handover')").execute(connection).await.unwrap();
             }
@@ -96,7 +101,7 @@ impl Contender {
 }
 
 /// The gaps, in milliseconds.
-async fn play(contenders: Vec<Contender>) -> Vec<f64> {
+pub(crate) async fn play(contenders: Vec<Contender>, held_for: Duration, length: Duration) -> Vec<f64> {
     let (grants, _) = watch::channel(0_u64);
     let (released, gaps) = (Arc::new(Mutex::new(None::<Instant>)), Arc::new(Mutex::new(Vec::new())));
     let start = Instant::now();
@@ -104,7 +109,7 @@ async fn play(contenders: Vec<Contender>) -> Vec<f64> {
     for mut contender in contenders {
         let (grants, released, gaps) = (grants.clone(), Arc::clone(&released), Arc::clone(&gaps));
         players.spawn(async move {
-            while start.elapsed() < LENGTH {
+            while start.elapsed() < length {
                 contender.acquire().await;
                 let granted = Instant::now();
                 if let Some(released) = released.lock().unwrap().take() {
@@ -115,7 +120,7 @@ async fn play(contenders: Vec<Contender>) -> Vec<f64> {
                 grants.send_modify(|count| *count += 1);
                 let mut others = grants.subscribe();
                 others.mark_unchanged();
-                tokio::time::sleep(HELD_FOR).await;
+                tokio::time::sleep(held_for).await;
                 *released.lock().unwrap() = Some(Instant::now());
                 contender.release().await;
                 // Until another one holds, or there is nobody any more who could.

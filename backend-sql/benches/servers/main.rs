@@ -1,7 +1,7 @@
 //! What a lock on a database server costs: alone, in statements and round trips, and from hand to hand.
 //!
-//! `cargo bench -p leasehold-sql --features mysql,postgres --bench servers [-- pairs|counts|handover]`; all of it takes
-//! three minutes. Servers of its own, which are small and quick and do not wait for a disk: only what is compared within
+//! `cargo bench -p leasehold-sql --features mysql,postgres --bench servers [-- pairs|counts|handover|waking]`; all of it
+//! takes ten minutes. Servers of its own, which are small and quick and do not wait for a disk: only what is compared within
 //! one run means anything elsewhere.
 
 #![allow(
@@ -14,6 +14,7 @@ mod counts;
 mod handover;
 mod pairs;
 mod raw;
+mod waking;
 
 use leasehold_conformance::servers::{MariaDbServer, PostgresServer};
 use leasehold_core::{LockBackend, Namespace, StoreUrl};
@@ -35,6 +36,9 @@ fn main() {
         }
         if runs("handover") {
             handover::measure(&Servers::start().await).await;
+        }
+        if runs("waking") {
+            waking::measure(&Servers::start().await).await;
         }
     });
 }

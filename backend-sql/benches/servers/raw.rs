@@ -80,17 +80,7 @@ impl Raw {
         let _free = self.0.free.acquire().await.unwrap();
         let mut link = self.0.idle.lock().unwrap().pop().unwrap();
         let answer = match &mut link {
-            Link::MySql(connection) => {
-                let statement = query(AssertSqlSafe(Arc::clone(&template.text)));
-                let bound =
-                    template.places.iter().fold(statement, |statement, place| match &values[*place] {
-                        Value::Bytes(bytes) => statement.bind(bytes.clone()),
-                        Value::Int(number) => statement.bind(*number),
-                        Value::Text(text) => statement.bind(*text),
-                    });
-                let done = connection.execute(bound).await.unwrap();
-                done.last_insert_id().max(done.rows_affected())
-            }
+            Link::MySql(connection) => run_on_mysql(connection, template, values).await,
             Link::Postgres(connection) => {
                 let statement = query(AssertSqlSafe(Arc::clone(&template.text)));
                 let bound = values.iter().fold(statement, |statement, value| match value {
@@ -110,15 +100,31 @@ impl Raw {
     }
 }
 
+/// The token that was answered, or the number of changed rows.
+pub(crate) async fn run_on_mysql(
+    connection: &mut MySqlConnection,
+    template: &Template,
+    values: &[Value],
+) -> u64 {
+    let statement = query(AssertSqlSafe(Arc::clone(&template.text)));
+    let bound = template.places.iter().fold(statement, |statement, place| match &values[*place] {
+        Value::Bytes(bytes) => statement.bind(bytes.clone()),
+        Value::Int(number) => statement.bind(*number),
+        Value::Text(text) => statement.bind(*text),
+    });
+    let done = connection.execute(bound).await.unwrap();
+    done.last_insert_id().max(done.rows_affected())
+}
+
 #[derive(Clone)]
-enum Value {
+pub(crate) enum Value {
     Bytes(Vec<u8>),
     Int(i64),
     Text(&'static str),
 }
 
 /// A statement of ours as a server takes it.
-struct Template {
+pub(crate) struct Template {
     text: Arc<str>,
     /// Which value stands where, for a server that counts places and not values.
     places: Vec<usize>,
@@ -126,14 +132,19 @@ struct Template {
 }
 
 impl Template {
-    fn new(kind: Kind, template: &str) -> Self {
+    pub(crate) const MYSQL_NOW: &str = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))";
+
+    pub(crate) fn new(kind: Kind, template: &str) -> Self {
         let lines = template.lines().filter(|line| !line.starts_with("--"));
         let template = lines.collect::<Vec<_>>().join("\n").replace("{table}", "leasehold");
         let template = template.replace("{channel}", "leasehold");
-        let template = template.replace("{now}", match kind {
-            Kind::MariaDb => "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6)))",
-            Kind::Postgres => "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
-        });
+        let template = template.replace(
+            "{now}",
+            match kind {
+                Kind::MariaDb => Self::MYSQL_NOW,
+                Kind::Postgres => "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)",
+            },
+        );
         let mut parts = template.split(':');
         let (mut text, mut places) = (parts.next().unwrap_or_default().to_owned(), Vec::new());
         for part in parts {

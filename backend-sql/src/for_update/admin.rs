@@ -2,7 +2,7 @@ use super::HeldRow;
 use super::rows::Holder;
 use async_trait::async_trait;
 use leasehold_core::{
-    Error, ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Result, Waiter,
+    Error, ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Purge, Result, Waiter,
 };
 use std::time::Duration;
 use tokio::time::Instant;
@@ -53,6 +53,10 @@ impl LockAdmin for HeldRow {
 
     fn init_script(&self) -> Option<String> {
         Some(self.rows.server().schema())
+    }
+
+    async fn purge(&self, idle: Duration, purge: Purge) -> Result<Option<u64>> {
+        self.forget_idle(idle, purge).await.map(Some)
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {

@@ -6,6 +6,7 @@
 //! | what is said to the server | `rows.rs`, and the `.sql` files of each database |
 //! | a lock in hand, and how it is known to be | `hold.rs` |
 //! | waiting in the server | `wait.rs` |
+//! | forgetting names | `purge.rs` |
 //! | looking at locks, and breaking them | `admin.rs` |
 //!
 //! The database frees the lock when the connection ends, so a process that dies frees it at once. One that only falls
@@ -18,6 +19,7 @@
 
 mod admin;
 mod hold;
+mod purge;
 mod rows;
 mod semantics;
 mod wait;

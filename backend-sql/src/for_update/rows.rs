@@ -71,20 +71,20 @@ impl Rows {
 
     /// Locks the row of a claim's name, for a transaction that may be silent for its ttl. `None` if somebody else has.
     pub(super) async fn lock_now(&self, claim: &Claim) -> Result<Option<Locked>> {
-        self.locked(claim.name(), claim.ttl(), &self.lock_now, self.server.target().timeout).await
+        let name = self.stored(claim.name());
+        self.locked(name, claim.ttl(), &self.lock_now, self.server.target().timeout).await
     }
 
     /// Locks the row, and waits for it in the server. `None` if that took too long.
     pub(super) async fn lock_in_time(&self, claim: &Claim) -> Result<Option<Locked>> {
         // The server gives up first: it counts in whole seconds.
         let patience = self.server.target().timeout * 2 + Duration::from_secs(1);
-        self.locked(claim.name(), claim.ttl(), &self.lock, patience).await
+        self.locked(self.stored(claim.name()), claim.ttl(), &self.lock, patience).await
     }
 
     /// True if a transaction has the row locked. Asked by locking it, which may refuse it to another for a moment.
     pub(super) async fn is_locked(&self, name: &LockName) -> Result<bool> {
-        let within = self.server.target().timeout;
-        match self.locked(name, within, &self.lock_now, within).await? {
+        match self.lock_stored(self.stored(name)).await? {
             None => Ok(true),
             Some(locked) => {
                 self.roll_back(locked.connection).await;
@@ -93,9 +93,33 @@ impl Rows {
         }
     }
 
+    /// Locks the row of a name, as it is stored, for a moment.
+    pub(super) async fn lock_stored(&self, name: Value) -> Result<Option<Locked>> {
+        let within = self.server.target().timeout;
+        self.locked(name, within, &self.lock_now, within).await
+    }
+
+    /// Deletes a row that this connection has locked, and with that the lock.
+    pub(super) async fn delete_locked(
+        &self,
+        connection: &mut Connection,
+        delete: &Statement,
+        name: Value,
+    ) -> Result<()> {
+        let asked = timeout(self.server.target().timeout, async {
+            connection.link().ask(delete, &[name]).await?;
+            connection.link().tell("COMMIT").await
+        });
+        match asked.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(self.server.failure(error, Doing::Keeping)),
+            Err(_) => Err(self.server.no_answer(Doing::Keeping)),
+        }
+    }
+
     async fn locked(
         &self,
-        name: &LockName,
+        name: Value,
         idle: Duration,
         lock: &Statement,
         patience: Duration,
@@ -109,7 +133,7 @@ impl Rows {
             let begin = self.server.dialect().begin(idle);
             let asked = timeout(patience, async {
                 connection.link().tell(&begin).await?;
-                connection.link().ask(lock, &[self.stored(name)]).await
+                connection.link().ask(lock, std::slice::from_ref(&name)).await
             });
             match asked.await {
                 // The connection is closed. What it may have locked is let go when the server notices, and not before.
@@ -118,7 +142,7 @@ impl Rows {
                     Some(number) => return Ok(Some(Locked { connection, number })),
                     None => {
                         self.roll_back(connection).await;
-                        self.make_row(name).await?;
+                        self.make_row(&name).await?;
                     }
                 },
                 Ok(Err(error)) => match self.server.meaning(&error) {
@@ -134,7 +158,7 @@ impl Rows {
                 },
             }
         }
-        Err(Error::new(ErrorKind::Unavailable, format!("the row of {name:?} could not be made"))
+        Err(Error::new(ErrorKind::Unavailable, "the row of the name could not be made")
             .with_help("look at who deletes from the table; nobody but this library should touch it"))
     }
 
@@ -150,9 +174,11 @@ impl Rows {
         }
     }
 
-    async fn make_row(&self, name: &LockName) -> Result<()> {
-        let values = [self.stored(name)];
-        self.server.ask(Lane::Asking, Doing::Making, &self.make_row, &values).await.map(drop)
+    async fn make_row(&self, name: &Value) -> Result<()> {
+        self.server
+            .ask(Lane::Asking, Doing::Making, &self.make_row, std::slice::from_ref(name))
+            .await
+            .map(drop)
     }
 
     /// Enters a holder, and answers its token.
@@ -201,11 +227,17 @@ impl Rows {
 
     /// Those whose names begin so.
     pub(super) async fn list(&self, prefix: &str) -> Result<Vec<Holder>> {
-        let first = self.namespace.stored(prefix).into_bytes();
-        let behind = [first.as_slice(), &[0xff]].concat();
+        let (first, behind) = self.range(prefix);
         let values = [Value::bytes(first), Value::bytes(behind)];
         let answer = self.server.ask(Lane::Asking, Doing::Looking, &self.list, &values).await?;
         answer.rows.iter().map(|row| self.read_holder(row)).collect()
+    }
+
+    /// The names that begin so: from these bytes on, before those.
+    pub(super) fn range(&self, prefix: &str) -> (Vec<u8>, Vec<u8>) {
+        let first = self.namespace.stored(prefix).into_bytes();
+        let behind = [first.as_slice(), &[0xff]].concat();
+        (first, behind)
     }
 
     fn read_holder(&self, row: &[Value]) -> Result<Holder> {

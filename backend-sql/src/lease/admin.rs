@@ -1,8 +1,10 @@
 use super::{ATTEMPTS, RowLease};
+use crate::purge::check_idle;
 use async_trait::async_trait;
 use leasehold_core::{
-    Error, ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Result, Waiter,
+    Error, ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Purge, Result, Waiter,
 };
+use std::time::Duration;
 
 #[async_trait]
 impl LockAdmin for RowLease {
@@ -34,6 +36,11 @@ impl LockAdmin for RowLease {
 
     fn init_script(&self) -> Option<String> {
         Some(self.table.init_script())
+    }
+
+    async fn purge(&self, idle: Duration, purge: Purge) -> Result<Option<u64>> {
+        check_idle(idle)?;
+        self.table.purge(idle, purge).await.map(Some)
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {

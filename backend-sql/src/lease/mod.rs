@@ -9,6 +9,8 @@ mod row;
 #[cfg(feature = "_server")]
 mod server_table;
 mod table;
+#[cfg(feature = "_server")]
+mod watch;
 
 pub(crate) use row::{Row, Standing};
 #[cfg(feature = "_server")]
@@ -47,6 +49,9 @@ impl LockBackend for RowLease {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        if claim.waits() && self.table.know_held(claim) {
+            return Ok(Attempt::Busy(Busy::new()));
+        }
         if self.contended.has(claim.name())
             && let Some(busy) = self.still_busy(claim).await?
         {
@@ -98,6 +103,8 @@ impl LockBackend for RowLease {
 
     async fn changed(&self, claim: &Claim) {
         self.table.changed(claim).await;
+        // It was free a moment ago, so it is asked for, and not looked at again.
+        self.contended.remove(claim.name());
     }
 
     /// Never: a holder hears of a loss from its next renewal.

@@ -1,12 +1,13 @@
 //! The table of leases on a server. The statements are the same for all of them but the one that grants: that one
 //! must answer a token, and there the databases differ.
 
+use super::watch::Watch;
 use super::{Granting, LeaseTable, Row, Standing};
-use crate::server::{Answer, Batch, Bell, Doing, Lane, MOST, Server, Statement, Value};
+use crate::purge::name_the_right;
+use crate::server::{Answer, Batch, Doing, Lane, MOST, Server, Statement, Value};
 use async_trait::async_trait;
-use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, OwnerId, Result, Semantics};
+use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, OwnerId, Purge, Result, Semantics};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// One row per name, on a server.
@@ -16,7 +17,7 @@ pub(crate) struct ServerTable {
     namespace: Namespace,
     statements: Statements,
     semantics: Semantics,
-    bell: Option<Arc<dyn Bell>>,
+    watch: Watch,
 }
 
 #[derive(Debug)]
@@ -27,7 +28,8 @@ struct Statements {
     end_grant: Statement,
     look: Statement,
     list: Statement,
-    want: Option<Statement>,
+    idle: Statement,
+    purge: Batch,
 }
 
 impl ServerTable {
@@ -42,10 +44,11 @@ impl ServerTable {
             end_grant: statement(leases.end_grant),
             look: statement(include_str!("look.sql")),
             list: statement(include_str!("list.sql")),
-            want: leases.want.map(statement),
+            idle: statement(include_str!("idle.sql")),
+            purge: Batch::new(include_str!("purge.sql"), dialect, table),
         };
-        let bell = dialect.bell();
-        Self { server, namespace: namespace.clone(), statements, semantics, bell }
+        let watch = Watch::new(&server, semantics.wake_up.bound());
+        Self { server, namespace: namespace.clone(), statements, semantics, watch }
     }
 
     fn stored(&self, name: &LockName) -> Vec<u8> {
@@ -91,6 +94,15 @@ impl ServerTable {
         usize::try_from(answer.changed).map_err(|_| self.server.unreadable())
     }
 
+    /// Deletes the rows of these names, if they still are idle; how many were.
+    async fn forget(&self, names: &[&Value], idle: Duration) -> Result<u64> {
+        let (statement, size) = self.statements.purge.of(names.len());
+        let places = names.iter().chain(std::iter::repeat(&names[0])).take(size);
+        let values: Vec<Value> =
+            std::iter::once(micros(idle)).chain(places.map(|name| (*name).clone())).collect();
+        Ok(self.server.ask(Lane::Asking, Doing::Keeping, statement, &values).await?.changed)
+    }
+
     fn row(&self, values: &[Value]) -> Result<Row> {
         read_row(values).ok_or_else(|| self.server.unreadable())
     }
@@ -130,15 +142,19 @@ impl LeaseTable for ServerTable {
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
-        let values = [micros(linger), Value::bytes(self.stored(claim.name())), owner(claim.owner())];
-        let answer = self.server.ask(Lane::Keeping, Doing::Ending, &self.statements.release, &values).await?;
+        let name = self.stored(claim.name());
+        let values = [micros(linger), Value::bytes(name.clone()), owner(claim.owner())];
+        let answer = self.server.ask(Lane::Keeping, Doing::Ending, &self.statements.release, &values).await;
+        self.watch.forget(&name);
+        let answer = answer?;
         Ok(has_ended(&answer))
     }
 
     async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
         let values = [Value::bytes(self.stored(name)), Value::int(token.get())];
-        let answer =
-            self.server.ask(Lane::Asking, Doing::Ending, &self.statements.end_grant, &values).await?;
+        let answer = self.server.ask(Lane::Asking, Doing::Ending, &self.statements.end_grant, &values).await;
+        self.watch.forget(&self.stored(name));
+        let answer = answer?;
         Ok(has_ended(&answer))
     }
 
@@ -157,18 +173,33 @@ impl LeaseTable for ServerTable {
         answer.rows.iter().map(|values| self.row(values)).collect()
     }
 
-    /// Listens first, then says that it waits: whoever gives the lock up after that is heard. Where there is no bell, a
-    /// waiter asks again at its own pace.
     async fn changed(&self, claim: &Claim) {
-        let (Some(bell), Some(want)) = (&self.bell, &self.statements.want) else {
-            return std::future::pending().await;
-        };
-        let name = self.stored(claim.name());
-        let mut ear = bell.listen(&name).await;
-        let said = self.server.ask(Lane::Asking, Doing::Keeping, want, &[Value::bytes(name)]).await;
-        match said.map(|answer| answer.rows.first().and_then(|row| row.first()?.as_int())) {
-            Ok(Some(0)) => {}
-            _ => ear.rung().await,
+        self.watch.changed(self.stored(claim.name()), claim.owner()).await;
+    }
+
+    fn know_held(&self, claim: &Claim) -> bool {
+        self.watch.know_held(&self.stored(claim.name()), claim.owner())
+    }
+
+    /// A few names at a time, each few by a read and a statement that finds them by their key: nothing that is held is
+    /// locked, and nobody waits for long.
+    async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
+        let (mut from, mut behind) =
+            (self.namespace.stored("").into_bytes(), self.namespace.stored("").into_bytes());
+        behind.push(0xff);
+        let mut forgotten = 0;
+        loop {
+            let values = [Value::bytes(from.clone()), Value::bytes(behind.clone()), micros(idle)];
+            let found = self.server.ask(Lane::Asking, Doing::Looking, &self.statements.idle, &values).await?;
+            let names: Vec<&Value> = found.rows.iter().filter_map(|row| row.first()).collect();
+            let Some(last) = names.last().and_then(|name| name.as_bytes()) else {
+                return Ok(forgotten);
+            };
+            from = [last, [0].as_slice()].concat();
+            forgotten += match purge {
+                Purge::Delete => self.forget(&names, idle).await.map_err(name_the_right)?,
+                _ => names.len() as u64,
+            };
         }
     }
 

@@ -1,6 +1,6 @@
 use super::Row;
 use async_trait::async_trait;
-use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, Result, Semantics};
+use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
 use std::fmt;
 use std::time::Duration;
 
@@ -38,6 +38,12 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
 
     /// Returns when asking again for a claim may give another answer; where nobody tells, never.
     async fn changed(&self, claim: &Claim);
+
+    /// Forgets, or counts, the names that nobody has held for so long.
+    async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64>;
+
+    /// True if a lock is known to be held by another than a claim that waits for it, which is told when that changes.
+    fn know_held(&self, claim: &Claim) -> bool;
 
     /// Makes what is missing.
     async fn init(&self) -> Result<()>;

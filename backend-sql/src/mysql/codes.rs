@@ -27,10 +27,14 @@ fn of(number: u16) -> Meaning {
         // ER_STATEMENT_TIMEOUT of MariaDB, ER_QUERY_TIMEOUT of MySQL, ER_QUERY_INTERRUPTED.
         1969 | 3024 | 1317 => Meaning::TooSlow,
         1062 => Meaning::Duplicate,
-        // Access denied: to the database, for the password, for the table, for a column, by a plugin.
-        1044 | 1045 | 1142 | 1143 | 1227 | 1698 => Meaning::Denied,
+        // Access denied: for the password, or for want of TLS or of a certificate; by a plugin.
+        1045 | 1698 => Meaning::NotLetIn,
+        // Access denied: to the database, for the table, for a column, for what takes a privilege.
+        1044 | 1142 | 1143 | 1227 => Meaning::Denied,
         // --read-only, a read-only transaction, --super-read-only, InnoDB's own read-only mode.
         1290 | 1792 | 1836 | 1874 => Meaning::ReadOnly,
+        // ER_SECURE_TRANSPORT_REQUIRED.
+        3159 => Meaning::TlsOnly,
         1040 | 1203 | 1226 => Meaning::Exhausted("connections"),
         // Disk full: while sorting, the table, error in writing, the temporary file.
         1021 | 1114 | 1026 | 3 => Meaning::Exhausted("room on its disk"),

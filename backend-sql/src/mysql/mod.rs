@@ -5,8 +5,8 @@ mod check;
 mod codes;
 
 use crate::server::{
-    Answer, Bell, Column, Dialect, Encryption, ForUpdate, Found, Kind, Leases, Link, Meaning, Statement,
-    Table, TableName, Target, Value,
+    Answer, Bell, Column, Dialect, Encryption, ForUpdate, Found, Kind, Leases, Link, Meaning, Mode,
+    Statement, Table, TableName, Target, Value,
 };
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
@@ -23,6 +23,12 @@ pub(crate) const PORT: u16 = 3306;
 
 const COLUMNS_OF: &str = include_str!("columns.sql");
 const TABLE_OF: &str = include_str!("table.sql");
+
+/// What `make_row.sql` needs, for a plain read to lock nothing. Not where the server writes statements into its log: there
+/// it refuses to write under this level.
+const TO_SEE_WHAT_IS_COMMITTED: &str = "\
+    /*M! , tx_isolation = IF(@@binlog_format = 'STATEMENT', @@tx_isolation, 'READ-COMMITTED') */ \
+    /*!80000 , transaction_isolation = IF(@@binlog_format = 'STATEMENT', @@transaction_isolation, 'READ-COMMITTED') */";
 
 /// The columns of the tables, as `columns.sql` finds them.
 const LEASE: &[(&str, &str)] = &[
@@ -91,15 +97,26 @@ impl MySqlDialect {
         }
     }
 
-    /// What a session of ours is like. Strict, so that nothing is ever cut short in silence; in UTC; and with the server's
+    /// What a session of ours is like. Its SQL mode is ours and not the server's: strict, so that nothing is ever cut short
+    /// in silence, and without `SIMULTANEOUS_ASSIGNMENT`, which is part of `ORACLE`: `acquire.sql` lives by the order of its
+    /// assignments, and would grant a lock without entering its owner. In UTC; and with the server's
     /// own limits, for a statement that we no longer wait for still runs. MariaDB alone executes `/*M! */`.
     fn session(&self) -> String {
         let seconds = self.target.timeout.as_secs_f64();
-        let whole = self.target.timeout.as_secs().max(1);
+        let (patience, isolation) = match self.target.mode {
+            Mode::ForUpdate => (1, TO_SEE_WHAT_IS_COMMITTED),
+            Mode::Lease | Mode::Optimistic => (self.patience(), ""),
+        };
         format!(
-            "SET SESSION sql_mode = CONCAT(@@sql_mode, ',STRICT_ALL_TABLES'), time_zone = '+00:00', \
-             innodb_lock_wait_timeout = {whole}, autocommit = 1 /*M! , max_statement_time = {seconds:.3} */"
+            "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615, time_zone = '+00:00', \
+             innodb_lock_wait_timeout = {patience}, autocommit = 1 \
+             {isolation} /*M! , max_statement_time = {seconds:.3} */"
         )
+    }
+
+    /// For how many seconds a statement waits for a row: whole ones, and one at least.
+    fn patience(&self) -> u64 {
+        self.target.timeout.as_secs().max(1)
     }
 }
 
@@ -112,7 +129,14 @@ impl Dialect for MySqlDialect {
     }
 
     fn meaning(&self, error: &sqlx::Error) -> Meaning {
-        codes::meaning(error)
+        match error {
+            // Of `caching_sha2_password` and its like, which without TLS want the password encrypted with RSA: by code
+            // that leaks the key by its timing (RUSTSEC-2023-0071), which is why the driver has none here.
+            sqlx::Error::Configuration(_) if self.target.encryption == Encryption::None => {
+                Meaning::PasswordInTheClear
+            }
+            error => codes::meaning(error),
+        }
     }
 
     /// `UTC_TIMESTAMP` knows no time zone and is frozen when the statement begins; what has passed since is added, as
@@ -139,11 +163,12 @@ impl Dialect for MySqlDialect {
             release: include_str!("release.sql"),
             end_grant: include_str!("end_grant.sql"),
             make_row: include_str!("make_lease_row.sql"),
+            watch: include_str!("watch.sql"),
             want: None,
         }
     }
 
-    /// Nothing here tells anybody anything without a connection that does nothing else.
+    /// Nothing here tells anybody anything but who has a connection that does nothing else; see `docs/sql.md`.
     fn bell(&self) -> Option<Arc<dyn Bell>> {
         None
     }
@@ -174,9 +199,10 @@ impl Dialect for MySqlDialect {
     /// Whole seconds, rounded up: the holder must know that it is over before the server ends it. MariaDB counts what is
     /// idle in a transaction. MySQL, whose comment begins with its version, knows only connections that are idle.
     fn begin(&self, idle: Duration) -> String {
-        let seconds = idle.as_millis().div_ceil(1000);
+        let (seconds, patience) = (idle.as_millis().div_ceil(1000), self.patience());
         format!(
-            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; SET SESSION autocommit = 0 /*M! , idle_transaction_timeout = {seconds} */ /*!80000 , wait_timeout = {seconds} */"
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
+             SET SESSION autocommit = 0, innodb_lock_wait_timeout = {patience} /*M! , idle_transaction_timeout = {seconds} */ /*!80000 , wait_timeout = {seconds} */"
         )
     }
 
@@ -201,6 +227,11 @@ impl Dialect for MySqlDialect {
             found.columns.push(Column { name, kind: kind.as_text().unwrap_or_default().to_owned() });
         }
         Ok(Some(found))
+    }
+
+    /// `ProxySQL` and `MaxScale` answer `CONNECTION_ID()` themselves, with numbers of their own.
+    fn session_number(&self) -> Option<[&'static str; 2]> {
+        None
     }
 
     async fn check(&self, link: &mut dyn Link) -> sqlx::Result<Vec<Finding>> {

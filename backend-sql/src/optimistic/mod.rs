@@ -10,7 +10,7 @@
 use crate::lease::{Granting, LeaseTable, Row, ServerTable, Standing};
 use crate::server::{Doing, Lane, Server, Statement, Value};
 use async_trait::async_trait;
-use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, Result, Semantics};
+use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
 use std::time::Duration;
 
 /// The table of leases, granted by compare-and-set.
@@ -116,6 +116,14 @@ impl LeaseTable for OptimisticTable {
 
     async fn changed(&self, claim: &Claim) {
         self.leases.changed(claim).await;
+    }
+
+    async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
+        self.leases.purge(idle, purge).await
+    }
+
+    fn know_held(&self, claim: &Claim) -> bool {
+        self.leases.know_held(claim)
     }
 
     async fn init(&self) -> Result<()> {

@@ -21,13 +21,16 @@ fn of(code: &str) -> Meaning {
         // Cancelled: by statement_timeout, or by a hand.
         "57014" => Meaning::TooSlow,
         "23505" => Meaning::Duplicate,
-        "42501" | "28000" | "28P01" => Meaning::Denied,
+        "28000" | "28P01" => Meaning::NotLetIn,
+        "42501" => Meaning::Denied,
         "25006" => Meaning::ReadOnly,
         "53300" => Meaning::Exhausted("connections"),
         "53100" => Meaning::Exhausted("room on its disk"),
         "53200" => Meaning::Exhausted("memory"),
         "42P01" => Meaning::NoTable,
         "3D000" => Meaning::NoDatabase,
+        // A prepared statement that is there already, or is not there: the driver never does that by itself.
+        "42P05" | "26000" => Meaning::Pooled,
         // Shut down, crashed, cannot take connections now; idle for too long, in a transaction or out of one. The
         // message may come after the commit and before the answer.
         "57P01" | "57P02" | "57P03" | "57P05" | "25P03" => Meaning::Ended,

@@ -138,6 +138,7 @@ impl Dialect for PostgresDialect {
             release: include_str!("release.sql"),
             end_grant: include_str!("end_grant.sql"),
             make_row: include_str!("make_lease_row.sql"),
+            watch: include_str!("watch.sql"),
             want: Some(include_str!("want.sql")),
         }
     }
@@ -193,6 +194,10 @@ impl Dialect for PostgresDialect {
             found.columns.push(Column { name, kind: kind.as_text().unwrap_or_default().to_owned() });
         }
         Ok(Some(found))
+    }
+
+    fn session_number(&self) -> Option<[&'static str; 2]> {
+        Some([include_str!("session.sql"), include_str!("session_of_other.sql")])
     }
 
     async fn check(&self, link: &mut dyn Link) -> sqlx::Result<Vec<Finding>> {

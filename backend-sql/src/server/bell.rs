@@ -1,27 +1,21 @@
-use async_trait::async_trait;
 use std::fmt;
+use std::sync::Weak;
 
-/// How a server tells waiters that a lease was given up. A hint: a waiter asks by itself as well.
-#[async_trait]
+/// How a server tells waiters that a lease was given up. A hint: they look by themselves as well.
 pub(crate) trait Bell: fmt::Debug + Send + Sync {
-    /// Begins to listen for a name, if that has not begun. From when this returns on, a ring is not missed.
-    async fn listen(&self, name: &[u8]) -> Ear;
+    /// Hears in the background, and tells, for as long as it is wanted. Cheap if that has begun.
+    fn keep_hearing(&self, ring: Weak<dyn Ring>);
 }
 
-/// Somebody who listens for one name.
-#[derive(Debug)]
-pub(crate) struct Ear(tokio::sync::watch::Receiver<u64>);
+/// Who is told.
+#[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only PostgreSQL can ring"))]
+pub(crate) trait Ring: fmt::Debug + Send + Sync {
+    /// A lease was given up.
+    fn ring(&self, name: &[u8]);
 
-impl Ear {
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only PostgreSQL can ring"))]
-    pub(crate) fn new(rings: tokio::sync::watch::Receiver<u64>) -> Self {
-        Self(rings)
-    }
+    /// Nobody knows which were.
+    fn ring_all(&self);
 
-    /// Returns when it rings; never, if nobody can ring any more.
-    pub(crate) async fn rung(&mut self) {
-        if self.0.changed().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
+    /// True if anybody waits, or has waited lately.
+    fn is_wanted(&self) -> bool;
 }

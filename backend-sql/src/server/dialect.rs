@@ -53,6 +53,10 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// What is there under this name; `None` if nothing, or nothing that we may see.
     async fn look_at(&self, link: &mut dyn Link, table: &TableName) -> sqlx::Result<Option<Found>>;
 
+    /// Two statements, of different texts and one meaning, that answer the server's number of a session; `None` where
+    /// what is in between may answer in the server's place.
+    fn session_number(&self) -> Option<[&'static str; 2]>;
+
     /// Looks for settings that weaken what is promised.
     async fn check(&self, link: &mut dyn Link) -> sqlx::Result<Vec<Finding>>;
 }
@@ -68,6 +72,8 @@ pub(crate) struct Leases {
     pub(crate) end_grant: &'static str,
     /// Makes a row that nobody holds.
     pub(crate) make_row: &'static str,
+    /// Looks at the rows of names that are waited for.
+    pub(crate) watch: &'static str,
     /// Says that somebody waits; where there is a bell.
     pub(crate) want: Option<&'static str>,
 }
@@ -109,6 +115,15 @@ pub(crate) enum Meaning {
     Unreachable,
     /// The server could not show that it is the server, or will not encrypt.
     Unproven,
+    /// The password may not be sent as the connection is.
+    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "a matter of MySQL's passwords"))]
+    PasswordInTheClear,
+    /// The server talks by TLS, and this connection does not.
+    #[cfg_attr(
+        not(feature = "mysql"),
+        expect(dead_code, reason = "PostgreSQL says no more than that it refuses")
+    )]
+    TlsOnly,
     /// Two waited for each other, and this one was rolled back.
     Deadlock,
     /// Somebody else has the row locked.
@@ -117,7 +132,9 @@ pub(crate) enum Meaning {
     TooSlow,
     /// There is such a row already.
     Duplicate,
-    /// These credentials do not do, or not for this.
+    /// These credentials do not open a session.
+    NotLetIn,
+    /// These credentials do not do for this.
     Denied,
     /// The server takes no writes.
     ReadOnly,
@@ -125,6 +142,8 @@ pub(crate) enum Meaning {
     Exhausted(&'static str),
     /// The table is not there.
     NoTable,
+    /// A statement was prepared in another session than the one it was sent to.
+    Pooled,
     /// The database is not there.
     NoDatabase,
     /// The server does not know the statement, or anything else.

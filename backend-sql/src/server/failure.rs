@@ -1,7 +1,7 @@
 //! What a failed statement means for who asked for it.
 
 use super::dialect::missing_table;
-use super::{Meaning, Target};
+use super::{Encryption, Meaning, Target};
 use leasehold_core::{Error, ErrorKind};
 
 /// What the statement was to do. A failure leaves open whether a write was applied, never whether a read was.
@@ -25,6 +25,10 @@ pub(super) struct Failure<'a> {
 
 impl Failure<'_> {
     pub(super) fn of(&self, error: sqlx::Error) -> Error {
+        #[cfg(feature = "tls")]
+        if let Some(explained) = super::tls::explain(&error, self.target) {
+            return explained.with_source(error);
+        }
         let (address, table) = (self.target.address(), &self.target.table);
         let (kind, message, help) = match self.meaning {
             Meaning::Broken => (
@@ -47,6 +51,18 @@ impl Failure<'_> {
                 format!("{address} and this program do not agree on encryption"),
                 "look at the server's certificate, at sslrootcert, and at sslmode",
             ),
+            // Without the driver's words, which name a feature that this library does not have.
+            Meaning::PasswordInTheClear => {
+                let message =
+                    format!("{address} takes this user's password over TLS alone, and there is none");
+                let help = "write sslmode=verify-full, with sslrootcert=/path/to/ca.pem if the authority is your own";
+                return Error::new(ErrorKind::Misconfigured, message).with_help(help);
+            }
+            Meaning::TlsOnly => (
+                ErrorKind::Misconfigured,
+                format!("{address} takes connections by TLS alone"),
+                "write sslmode=verify-full, with sslrootcert=/path/to/ca.pem if the authority is your own",
+            ),
             Meaning::Deadlock | Meaning::Locked => (
                 ErrorKind::Unavailable,
                 format!("another transaction has a row of {table} locked"),
@@ -57,10 +73,13 @@ impl Failure<'_> {
                 format!("{address} ended a statement that took longer than {:?}", self.target.timeout),
                 "find out what the server is busy with; or lengthen timeout",
             ),
+            Meaning::NotLetIn => {
+                (ErrorKind::Denied, format!("{address} refuses these credentials"), self.how_to_be_let_in())
+            }
             Meaning::Denied => (
                 ErrorKind::Denied,
-                format!("{address} refuses these credentials, or they may not use {table}"),
-                "look at user and password; the rights that are needed are SELECT, INSERT and UPDATE on the table",
+                format!("{address} lets these credentials in, and they may not use {table}"),
+                "grant them SELECT, INSERT and UPDATE on the table",
             ),
             Meaning::ReadOnly => (
                 ErrorKind::Unavailable,
@@ -73,6 +92,9 @@ impl Failure<'_> {
                 "give it more, or use less of it; connections=N says how many connections this client may have",
             ),
             Meaning::NoTable => return missing_table(table).with_source(error),
+            Meaning::Pooled => {
+                return super::sessions::no_prepared_statements(self.target).with_source(error);
+            }
             Meaning::NoDatabase => (
                 ErrorKind::Misconfigured,
                 format!("there is no such database on {address}"),
@@ -90,6 +112,25 @@ impl Failure<'_> {
             ),
         };
         Error::new(kind, message).with_source(error).with_help(help)
+    }
+
+    /// Servers do not say whether it was the password, or TLS or a certificate that they wanted to see.
+    fn how_to_be_let_in(&self) -> &'static str {
+        match &self.target.encryption {
+            Encryption::None => {
+                "look at user and password; if the server lets them in by TLS alone, write sslmode=verify-full"
+            }
+            Encryption::Anybody => {
+                "look at user and password, and at sslcert with sslmode=verify-full if it wants a certificate"
+            }
+            Encryption::Authority(files) | Encryption::Full(files) if files.identity.is_none() => {
+                "look at user and password; if the server wants a client certificate, name one: \
+                 sslcert=/path/to/cert.pem, sslkey=/path/to/key.pem"
+            }
+            Encryption::Authority(_) | Encryption::Full(_) => {
+                "look at user and password, and at whether the server takes the certificate of sslcert"
+            }
+        }
     }
 
     fn unknown(&self) -> ErrorKind {

@@ -5,8 +5,9 @@
 //! |---|---|
 //! | what a URL may say | `target/` |
 //! | connections, and who may have the last one | `pool.rs` |
+//! | whether a pooler is in between | `sessions.rs` |
 //! | how `.sql` files become statements | `statement.rs` |
-//! | what an error means for who asked | `failure.rs` |
+//! | what an error means for who asked | `failure.rs`, and for TLS `tls.rs` |
 //! | what MySQL and PostgreSQL say differently | `dialect.rs`, and their folders beside this one |
 //!
 //! The driver cancels nothing on the server, knows no time limit of a statement, and does not set `TCP_NODELAY`. So a call
@@ -19,16 +20,18 @@ mod dialect;
 mod failure;
 mod pool;
 mod semantics;
+mod sessions;
 mod statement;
 mod target;
+#[cfg(feature = "tls")]
+mod tls;
 
-pub(crate) use bell::Bell;
-#[cfg(feature = "postgres")]
-pub(crate) use bell::Ear;
+pub(crate) use bell::{Bell, Ring};
 pub(crate) use dialect::{Column, Dialect, ForUpdate, Found, Leases, Link, Meaning, Table};
 pub(crate) use failure::Doing;
 pub(crate) use pool::{Connection, Lane};
 pub(crate) use semantics::of_leases;
+use sessions::Sessions;
 pub(crate) use statement::{Answer, Batch, Kind, MOST, Statement, Value};
 pub(crate) use target::{Encryption, Mode, TableName, Target};
 
@@ -55,6 +58,8 @@ struct Shared {
     holding: Arc<Pool>,
     /// Set once the tables were found to be ours.
     checked: OnceCell<()>,
+    /// What was found behind the connections.
+    sessions: OnceCell<Sessions>,
     tables: Vec<Table>,
 }
 
@@ -68,7 +73,8 @@ impl Server {
         let pool =
             |most, parameter| Arc::new(Pool::new(Arc::clone(&dialect), Arc::clone(&target), most, parameter));
         let (pool, holding) = (pool(target.connections, "connections"), pool(target.holds, "holds"));
-        Self { shared: Arc::new(Shared { dialect, target, pool, holding, checked: OnceCell::new(), tables }) }
+        let (checked, sessions) = (OnceCell::new(), OnceCell::new());
+        Self { shared: Arc::new(Shared { dialect, target, pool, holding, checked, sessions, tables }) }
     }
 
     pub(crate) fn dialect(&self) -> &dyn Dialect {
@@ -154,6 +160,7 @@ impl Server {
         let mut connection = self.shared.pool.take(lane).await?;
         if self.shared.checked.get().is_none() {
             self.check_tables(&mut connection).await?;
+            self.check_sessions(&mut connection).await?;
             let _ = self.shared.checked.set(());
         }
         Ok(connection)
@@ -206,13 +213,39 @@ impl Server {
     pub(crate) async fn check(&self) -> Result<Vec<Finding>> {
         let mut connection = self.unchecked_connection().await?;
         self.check_tables(&mut connection).await?;
+        let sessions = self.check_sessions(&mut connection).await?;
         let check = self.shared.dialect.check(connection.link());
-        let findings = match tokio::time::timeout(self.shared.target.timeout, check).await {
+        let mut findings = match tokio::time::timeout(self.shared.target.timeout, check).await {
             Ok(findings) => findings.map_err(|error| self.failure(error, Doing::Looking))?,
             Err(_) => return Err(no_answer(Doing::Looking, &self.shared.target)),
         };
         connection.give_back();
+        findings.extend(sessions::finding(sessions));
         Ok(findings)
+    }
+
+    /// Looks for a pooler, by a second connection that is closed then. If there is none to be had, nothing is found.
+    async fn check_sessions(&self, connection: &mut Connection) -> Result<Sessions> {
+        let (dialect, target) = (self.dialect(), self.target());
+        let look = self.shared.sessions.get_or_try_init(|| async {
+            if dialect.session_number().is_none() {
+                return Ok(Sessions::Own);
+            }
+            let look = async {
+                let mut other = dialect.connect().await?;
+                let found = sessions::behind(dialect, target, connection.link(), &mut *other).await;
+                other.close().await;
+                found
+            };
+            match tokio::time::timeout(target.timeout, look).await {
+                Ok(Ok(found)) => Ok(found),
+                Ok(Err(error)) => sessions::refusal(dialect, target, &error).map_or(Ok(Sessions::Own), Err),
+                Err(_) => Ok(Sessions::Own),
+            }
+        });
+        let sessions = *look.await?;
+        sessions::check_mode(sessions, target)?;
+        Ok(sessions)
     }
 
     async fn check_tables(&self, connection: &mut Connection) -> Result<()> {

@@ -1,10 +1,10 @@
 use leasehold_core::{Fault, Outcome, Promises, Semantics, WakeUp};
 use std::time::Duration;
 
-/// How long a waiter sleeps at most before it looks again, where nobody tells it. A look is one read by the primary key.
+/// How long what is waited for is not looked at, at most, where nobody tells. A look is one read by the primary key.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// How long a waiter sleeps at most where it is told, and every message is lost.
+/// The same where waiters are told, and every message is lost.
 const LOOK_ANYWAY: Duration = Duration::from_millis(500);
 
 /// What leases in rows of a server promise, by its own clock.

@@ -40,12 +40,13 @@ mod writer;
 mod writes;
 
 use crate::lease::{Granting, LeaseTable, Row};
+use crate::purge::AT_ONCE;
 use async_trait::async_trait;
 use batch::{Batch, plain};
 use failure::{Doing, failure};
 use host_clock::HostClock;
 use leasehold_core::{
-    Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, Result, Semantics, StoreUrl,
+    Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics, StoreUrl,
 };
 use options::{Options, TableName};
 use place::Place;
@@ -86,6 +87,8 @@ struct Statements {
     end_grant: Arc<str>,
     look: Arc<str>,
     list: Arc<str>,
+    idle: Arc<str>,
+    purge: Arc<str>,
 }
 
 impl Statements {
@@ -97,6 +100,8 @@ impl Statements {
             end_grant: plain(include_str!("end_grant.sql"), table).into(),
             look: plain(include_str!("look.sql"), table).into(),
             list: plain(include_str!("list.sql"), table).into(),
+            idle: plain(include_str!("idle.sql"), table).into(),
+            purge: plain(include_str!("purge.sql"), table).into(),
         }
     }
 }
@@ -174,6 +179,23 @@ impl LeaseTable for Table {
         Ok(seen.into_iter().map(|seen| seen.row).collect())
     }
 
+    /// A few names at a time, so that nobody waits for long.
+    async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
+        self.check_open()?;
+        // Nothing is made for who only looks.
+        if !self.shared.place.file().exists() {
+            return Ok(0);
+        }
+        let mut forgotten = 0;
+        loop {
+            let some = self.writer.purge(idle, purge).await?;
+            forgotten += some;
+            if purge != Purge::Delete || some < AT_ONCE as u64 {
+                return Ok(forgotten);
+            }
+        }
+    }
+
     async fn init(&self) -> Result<()> {
         self.check_open()?;
         self.writer.open().await
@@ -193,6 +215,10 @@ impl LeaseTable for Table {
     /// Nobody tells: a waiter asks again at its own pace.
     async fn changed(&self, _claim: &Claim) {
         std::future::pending::<()>().await;
+    }
+
+    fn know_held(&self, _claim: &Claim) -> bool {
+        false
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {

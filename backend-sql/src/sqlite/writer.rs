@@ -7,7 +7,7 @@ use super::reader::Reader;
 use super::service::{Asked, Reply, Service};
 use super::time_limit::TimeLimit;
 use super::writes;
-use leasehold_core::{Claim, ErrorKind, FencingToken, LockName, Result};
+use leasehold_core::{Claim, ErrorKind, FencingToken, LockName, Purge, Result};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -34,6 +34,7 @@ enum Job {
 #[derive(Debug)]
 enum Other {
     EndGrant(Asked<(LockName, FencingToken), bool>),
+    Purge(Asked<(Duration, Purge), u64>),
     Open(Asked<(), ()>),
     Close(Reply<()>),
 }
@@ -63,6 +64,11 @@ impl Writer {
     /// True if there was something to end.
     pub(super) async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
         self.ask((name.clone(), token), |asked| Job::Other(Other::EndGrant(asked))).await
+    }
+
+    /// Forgets, or counts, a few names that nobody has held for so long.
+    pub(super) async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
+        self.ask((idle, purge), |asked| Job::Other(Other::Purge(asked))).await
     }
 
     /// Makes the file and the table if they are missing.
@@ -160,6 +166,12 @@ impl Task {
                 let call = writes::end_grant(&self.shared, &mut self.link, name, *token);
                 let ended = self.limit.on(call).await;
                 asked.answer(ended);
+            }
+            Other::Purge(asked) => {
+                let (idle, purge) = asked.what;
+                let call = writes::purge(&self.shared, &mut self.link, idle, purge);
+                let purged = self.limit.on(call).await;
+                asked.answer(purged);
             }
             Other::Open(asked) => asked.answer(self.limit.on(self.link.reopen()).await),
             Other::Close(reply) => {

@@ -6,7 +6,7 @@ use super::connection::Query;
 use super::host_clock::HostTime;
 use super::link::Link;
 use super::reads::{read_owner, read_token};
-use leasehold_core::{Claim, FencingToken, LockName, OwnerId, Result};
+use leasehold_core::{Claim, FencingToken, LockName, OwnerId, Purge, Result};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row as _};
 use std::collections::HashMap;
@@ -81,6 +81,25 @@ pub(super) async fn end_grant(
             .bind(i64::try_from(token.get()).unwrap_or(i64::MAX))
     };
     Ok(!link.rows(query).await?.is_empty())
+}
+
+/// Forgets, or counts, names that nobody has held for so long; no more than fit into one statement.
+pub(super) async fn purge(shared: &Shared, link: &mut Link, idle: Duration, purge: Purge) -> Result<u64> {
+    let first = shared.namespace.stored("").into_bytes();
+    let behind = [first.as_slice(), &[0xff]].concat();
+    let micros = i64::try_from(idle.as_micros()).unwrap_or(i64::MAX);
+    let (now, token) = (shared.clock.now().0, shared.clock.unix_micros().saturating_sub(micros));
+    let text = if purge == Purge::Delete { &shared.statements.purge } else { &shared.statements.idle };
+    let query = || {
+        let query = sqlx::query(AssertSqlSafe(Arc::clone(text))).bind(first.clone()).bind(behind.clone());
+        query.bind(now).bind(token)
+    };
+    let rows = link.rows(query).await?;
+    if purge == Purge::Delete {
+        return Ok(rows.len() as u64);
+    }
+    let count = rows.first().map_or(Ok(0_i64), |row| row.try_get(0));
+    count.map(i64::unsigned_abs).map_err(|error| shared.unreadable(error))
 }
 
 /// Runs a statement that changes the rows which these claims hold now, each with a time of its own.

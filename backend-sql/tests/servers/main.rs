@@ -8,13 +8,17 @@
     reason = "a test that unwraps fails, which is what it is for"
 )]
 
+mod deadlocks;
 mod faults;
 mod fenced;
 mod first_use;
 mod for_update;
 mod kit;
+mod poolers;
 mod pools;
+mod purge;
 mod refusals;
 mod round_trips;
+mod settings;
 mod time;
 mod waking;

@@ -104,6 +104,21 @@ async fn settings_that_forget_commits_are_found() {
     assert!(mariadb.backend("").admin().unwrap().check().await.unwrap().is_empty());
 }
 
+/// By the variable that a node has on, here without a cluster: what two nodes would do is not tried.
+#[tokio::test]
+async fn a_node_of_a_galera_cluster_is_an_error_unless_it_alone_is_written_to() {
+    let server = Server::mariadb(&["--wsrep-on=ON"]);
+    server.furnish().await;
+    let found = |query: &'static str| {
+        let backend = server.backend(query);
+        async move { backend.admin().unwrap().check().await.unwrap() }
+    };
+    let galera = found("").await.into_iter().find(|finding| finding.code == "W_GALERA").unwrap();
+    assert_eq!(galera.severity, leasehold_core::Severity::Error);
+    assert!(galera.help.contains("galera=single-writer"), "{galera:?}");
+    assert!(found("galera=single-writer").await.iter().all(|finding| finding.code != "W_GALERA"));
+}
+
 #[tokio::test]
 async fn commits_are_asked_to_be_durable_where_the_server_would_not() {
     let server = Server::postgres(&["-c", "synchronous_commit=off"]);

@@ -1,54 +1,134 @@
-//! `LISTEN` and `NOTIFY`.
+//! Waking: by `LISTEN` and `NOTIFY`, or by one look for all who wait in a process.
 
-use crate::kit::{Server, ask, claim, granted};
+use crate::kit::{ask, both, claim, granted, open};
+use leasehold_conformance::proxy::Proxy;
+use leasehold_core::{Claim, LockBackend};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+
+const WAITERS: usize = 32;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_release_wakes_who_waits_and_nobody_else() {
-    let server = Server::postgres(&[]);
-    server.furnish().await;
-    for mode in ["lease", "optimistic"] {
-        let (holder, waiter) =
-            (server.backend(&format!("mode={mode}")), server.backend(&format!("mode={mode}")));
-        let (held, wanted) = (claim(mode), claim(mode));
-        granted(&holder, &held).await;
-        assert!(ask(&waiter, &wanted).await.is_none());
-        let waiting = tokio::spawn({
-            let (waiter, wanted) = (waiter.clone(), wanted.clone());
-            async move {
-                // The first ring says only that the bell is there, and that nobody knows what was missed before.
-                waiter.changed(&wanted).await;
-                assert!(ask(&waiter, &wanted).await.is_none());
-                waiter.changed(&wanted).await;
-                Instant::now()
-            }
-        });
-        // Until it has said that it waits, and some more.
-        while server
-            .number("SELECT count(*) FROM leasehold WHERE wanted_until > 0 AND owner IS NOT NULL")
-            .await
-            == 0
-        {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+async fn a_release_wakes_who_waits_and_nobody_before() {
+    for server in both().await {
+        for mode in ["lease", "optimistic"] {
+            let (holder, waiter) =
+                (server.backend(&format!("mode={mode}")), server.backend(&format!("mode={mode}")));
+            let (held, wanted) = (claim(mode), claim(mode));
+            granted(&holder, &held).await;
+            assert!(ask(&waiter, &wanted).await.is_none());
+            let waiting = tokio::spawn({
+                let (waiter, wanted) = (waiter.clone(), wanted.clone());
+                async move {
+                    waiter.changed(&wanted).await;
+                    Instant::now()
+                }
+            });
+            // Longer than any pause between two looks.
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            assert!(!waiting.is_finished(), "woken while the lock is held");
+            let released = Instant::now();
+            holder.release(&held, Duration::ZERO).await.unwrap();
+            let woken = waiting.await.unwrap();
+            assert!(woken - released < Duration::from_millis(400), "woken after {:?}", woken - released);
+            assert!(ask(&waiter, &wanted).await.is_some());
         }
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        assert!(!waiting.is_finished(), "woken while the lock is held");
-        let released = Instant::now();
-        holder.release(&held, Duration::ZERO).await.unwrap();
-        let woken = waiting.await.unwrap();
-        assert!(woken - released < Duration::from_millis(400), "woken after {:?}", woken - released);
-        assert!(ask(&waiter, &wanted).await.is_some());
     }
 }
 
 #[tokio::test]
 async fn waiting_for_what_is_free_by_now_returns_at_once() {
-    let server = Server::postgres(&[]);
-    server.furnish().await;
-    let backend = server.backend("");
-    let held = claim("a");
-    granted(&backend, &held).await;
-    backend.release(&held, Duration::ZERO).await.unwrap();
-    let woken = tokio::time::timeout(Duration::from_secs(10), backend.changed(&claim("a"))).await;
-    assert!(woken.is_ok(), "a free lock was waited for");
+    for server in both().await {
+        let backend = server.backend("");
+        let held = claim("a");
+        granted(&backend, &held).await;
+        backend.release(&held, Duration::ZERO).await.unwrap();
+        let woken = tokio::time::timeout(Duration::from_secs(10), backend.changed(&claim("a"))).await;
+        assert!(woken.is_ok(), "a free lock was waited for");
+    }
+}
+
+/// The answer that granted it was lost: nobody else will give it up.
+#[tokio::test]
+async fn waiting_for_what_one_has_returns_at_once() {
+    for server in both().await {
+        let backend = server.backend("");
+        let held = claim("a");
+        granted(&backend, &held).await;
+        let woken = tokio::time::timeout(Duration::from_secs(10), backend.changed(&held)).await;
+        assert!(woken.is_ok(), "a holder waited for himself");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_those_who_wait_in_one_process_one_is_woken() {
+    for server in both().await {
+        let (holder, waiting) = (server.backend(""), server.backend(""));
+        let held = claim("crowd");
+        granted(&holder, &held).await;
+        let woken = Arc::new(AtomicUsize::new(0));
+        let mut crowd = wait_all(&waiting, &woken);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        holder.release(&held, Duration::ZERO).await.unwrap();
+        let first = crowd.join_next().await.unwrap().unwrap();
+        assert!(ask(&waiting, &first).await.is_some());
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let woken = woken.load(Ordering::SeqCst);
+        // More than one only if the grant took longer than the pause until the next look.
+        assert!((1..=4).contains(&woken), "{woken} of {WAITERS} were woken for one lock");
+        crowd.shutdown().await;
+    }
+}
+
+/// The one who was woken has gone away without asking: the next one is, although nothing has happened to the lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_who_is_woken_and_leaves_keeps_nobody_waiting() {
+    for server in both().await {
+        let (holder, waiting) = (server.backend(""), server.backend(""));
+        let held = claim("crowd");
+        granted(&holder, &held).await;
+        let woken = Arc::new(AtomicUsize::new(0));
+        let mut crowd = wait_all(&waiting, &woken);
+        holder.release(&held, Duration::ZERO).await.unwrap();
+        for _ in 0..3 {
+            let next = tokio::time::timeout(Duration::from_secs(10), crowd.join_next()).await;
+            assert!(next.is_ok(), "a free lock was waited for");
+        }
+        crowd.shutdown().await;
+    }
+}
+
+/// What waiting costs the server does not depend on how many wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crowd_that_waits_asks_as_often_as_one_waiter() {
+    for server in both().await {
+        let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+        let waiting = open(&server.url_at(proxy.address().port(), "locker:sesame", "")).unwrap();
+        let holder = server.backend("");
+        granted(&holder, &claim("crowd")).await;
+        let mut crowd = wait_all(&waiting, &Arc::default());
+        // By then the pauses are as long as they get.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let before = proxy.requests();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let asked = proxy.requests() - before;
+        assert!((1..=25).contains(&asked), "{WAITERS} waiters asked {asked} times in two seconds");
+        crowd.shutdown().await;
+    }
+}
+
+/// So many, each with a claim of his own; each counts himself when he is woken, and answers his claim.
+fn wait_all(backend: &Arc<dyn LockBackend>, woken: &Arc<AtomicUsize>) -> JoinSet<Claim> {
+    let mut crowd = JoinSet::new();
+    for _ in 0..WAITERS {
+        let (backend, woken, wanted) = (backend.clone(), Arc::clone(woken), claim("crowd"));
+        crowd.spawn(async move {
+            backend.changed(&wanted).await;
+            woken.fetch_add(1, Ordering::SeqCst);
+            wanted
+        });
+    }
+    crowd
 }

@@ -1,7 +1,7 @@
 //! The operator's side.
 
 use super::store::{Store, TTL, busy_for, claim, granted, is_about};
-use leasehold_core::{FencingToken, LossCause, Renewal, Severity};
+use leasehold_core::{FencingToken, LossCause, Purge, Renewal, Severity};
 use std::time::{Duration, SystemTime};
 
 #[tokio::test]
@@ -15,7 +15,33 @@ async fn who_looks_at_a_store_that_is_not_there_makes_none() {
     assert!(admin.force_release(claim("a").name(), None).await.unwrap().is_none());
     let found = admin.check().await.unwrap();
     assert_eq!((found.len(), found[0].code), (1, "I_NEW"));
+    assert_eq!(admin.purge(HOUR, Purge::Delete).await.unwrap(), Some(0));
     assert!(!store.file().exists());
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[tokio::test]
+async fn names_that_nobody_used_for_long_are_forgotten_and_no_others() {
+    let store = Store::new();
+    let backend = store.open();
+    let admin = backend.admin().unwrap();
+    let (old, fresh, held) = (claim("old"), claim("fresh"), claim("held"));
+    let token = granted(&backend, &old).await;
+    for claim in [&fresh, &held] {
+        granted(&backend, claim).await;
+    }
+    for claim in [&old, &fresh] {
+        backend.release(claim, Duration::ZERO).await.unwrap();
+    }
+    // Two hours older than they are.
+    store.sql("UPDATE leasehold SET token = token - 7200000000 WHERE name <> CAST('fresh' AS BLOB)").await;
+    assert_eq!(admin.purge(HOUR, Purge::Count).await.unwrap(), Some(1));
+    assert_eq!(store.number("SELECT count(*) FROM leasehold").await, 3);
+    assert_eq!(admin.purge(HOUR, Purge::Delete).await.unwrap(), Some(1));
+    assert_eq!(store.number("SELECT count(*) FROM leasehold").await, 2);
+    assert!(granted(&backend, &claim("old")).await > token);
+    busy_for(&backend, &claim("held")).await;
 }
 
 #[tokio::test]

@@ -16,7 +16,8 @@ pub(crate) use common::Common;
 pub(crate) use run::{AcquireArgs, RunArgs};
 pub(crate) use values::{lock_name, shell_word};
 pub(crate) use verbs::{
-    CompletionsArgs, ConfigVerb, HoldArgs, InitArgs, InspectArgs, LsArgs, ManArgs, ReleaseArgs, TryArgs, Verb,
+    CompletionsArgs, ConfigVerb, HoldArgs, InitArgs, InspectArgs, LsArgs, ManArgs, PurgeArgs, ReleaseArgs,
+    TryArgs, Verb,
 };
 
 use crate::exit::Code;

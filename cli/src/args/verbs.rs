@@ -1,9 +1,11 @@
 use super::bench::BenchArgs;
 use super::run::{AcquireArgs, RunArgs};
+use super::values::duration;
 use clap::{Args, Subcommand, ValueHint};
 use clap_complete::Shell;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -14,6 +16,7 @@ pub(crate) enum Verb {
     Ls(LsArgs),
     Inspect(InspectArgs),
     Release(ReleaseArgs),
+    Purge(PurgeArgs),
     Init(InitArgs),
     Config(ConfigArgs),
     Bench(BenchArgs),
@@ -89,6 +92,20 @@ pub(crate) struct ReleaseArgs {
     /// Only if this is part of its holder's description
     #[arg(long, value_name = "TEXT")]
     pub(crate) if_holder: Option<String>,
+}
+
+/// Forget names that nobody has used for long.
+///
+/// A database keeps a row for every name, so that tokens grow. What nobody has held for so long can go while everything
+/// runs: the next token is larger all the same. It needs the right to delete, which locking does not.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PurgeArgs {
+    /// For how long nobody may have held it, an hour at least
+    #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
+    pub(crate) idle: Duration,
+    /// Only count them
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
 }
 
 /// Create what the store needs, such as a table.

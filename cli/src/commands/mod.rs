@@ -7,6 +7,7 @@ mod init;
 mod inspect;
 mod ls;
 mod man;
+mod purge;
 mod release;
 mod try_lock;
 
@@ -27,6 +28,7 @@ pub(crate) async fn execute(cli: Cli, console: Console) -> Result<Code, Failure>
         Verb::Ls(args) => ls::ls(&args, common, console).await,
         Verb::Inspect(args) => inspect::inspect(&args, common, console).await,
         Verb::Release(args) => release::release(&args, common, console).await,
+        Verb::Purge(args) => purge::purge(&args, common, console).await,
         Verb::Init(args) => init::init(&args, common, console).await,
         Verb::Config(args) => config::config(&args.verb, common, console).await,
         Verb::Bench(args) => bench::bench(&args, common, console).await,

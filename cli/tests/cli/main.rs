@@ -25,6 +25,7 @@ mod overlap;
 mod processes;
 mod quickstart;
 mod secrets;
+mod servers;
 mod signals;
 mod support;
 mod terminal;

@@ -3,7 +3,7 @@
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually};
 use crate::proxy::{Proxy, Traffic};
-use leasehold_core::{AcquireOptions, ErrorKind, HoldKind, LockName, Wait};
+use leasehold_core::{AcquireOptions, ErrorKind, HoldKind, LockName, Purge, Wait};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
@@ -13,6 +13,8 @@ pub(super) const CASES: &[Case] = cases![
     P03 waiter_that_gives_up_leaves_no_transaction,
     P04 name_that_nobody_ever_took_has_one_first_holder,
     P06 isolation_level_of_the_server_decides_nothing,
+    P07 pooler_that_lends_sessions_is_refused_or_holds,
+    P12 purge_forgets_nothing_that_counts,
     P15 time_zone_of_a_session_decides_nothing,
     P16 no_connection_left_is_said_in_time,
     P17 full_disk_grants_nothing_twice,
@@ -186,6 +188,49 @@ async fn isolation_level_of_the_server_decides_nothing(cx: &Context) -> Verdict 
         ensure!(tokens.len() == 24, "{} tokens for 24 grants under {level}", tokens.len());
     }
     Ok(())
+}
+
+/// Refused as a mistake of the configuration, or as good as the store itself: never a lock that somebody else's
+/// transaction takes along.
+async fn pooler_that_lends_sessions_is_refused_or_holds(cx: &Context) -> Verdict {
+    let (_pooler, address) = cx.store().administrator()?.behind_pooler().await?;
+    let direct = cx.client().await?;
+    for round in 0..3 {
+        let (pooled, name) = (cx.client_at(&address).await?, cx.named(&round.to_string()));
+        match pooled.acquire_with(&name, &cx.options()).await {
+            Ok(guard) => {
+                let other = cx.client_at(&address).await?;
+                ensure_held(&other, &name, "by another client of the pooler").await?;
+                ensure_held(&direct, &name, "through a pooler").await?;
+                tokio::time::sleep(cx.ttl()).await;
+                ensure!(guard.is_held(), "lost through a pooler: {:?}", guard.loss());
+                guard.release().await?;
+            }
+            Err(error) => ensure!(error.kind() == ErrorKind::Misconfigured, "through a pooler: {error:?}"),
+        }
+        ensure_free(&direct, &name, "after its use through a pooler").await?;
+    }
+    Ok(())
+}
+
+/// Names that are held, or were just now, are kept; and the token goes on growing.
+async fn purge_forgets_nothing_that_counts(cx: &Context) -> Verdict {
+    let (client, held, free) = (cx.client().await?, cx.named("held"), cx.named("free"));
+    let admin = client.admin().ok_or_else(|| Stop::Failed("it cannot be administrated".to_owned()))?;
+    let guard = client.take(&held, &cx.options()).await?;
+    let last = client.take(&free, &cx.options()).await?;
+    let token = last.token()?;
+    last.release().await?;
+    let idle = Duration::from_secs(3600);
+    for purge in [Purge::Count, Purge::Delete] {
+        let forgotten = admin.purge(idle, purge).await?;
+        ensure!(forgotten.unwrap_or(0) == 0, "{forgotten:?} names of this minute were idle for an hour");
+    }
+    ensure_held(&cx.client().await?, &held, "while names were purged").await?;
+    let next = client.take(&free, &cx.options()).await?;
+    ensure!(next.token()? > token, "token {} after {token}, over a purge", next.token()?);
+    next.release().await?;
+    Ok(guard.release().await?)
 }
 
 /// West of the holder, its lease would have ended hours ago, and east of it, it would never end.

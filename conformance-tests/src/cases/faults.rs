@@ -1,5 +1,6 @@
 //! J: faults of the machine around, and of those who look after it.
 
+use super::programs::evicted_lock_is_told_and_its_waiters_go_on_with_larger_tokens;
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::clock::SteppedClock;
 use crate::context::{Client, ClientExt, Context, ensure_free, ensure_held, free_within, loss_within};
@@ -7,6 +8,7 @@ use leasehold_core::{AcquireOptions, ErrorKind, Fault, HoldKind, LockGuard, Outc
 use std::time::{Duration, Instant};
 
 pub(super) const CASES: &[Case] = cases![
+    J10 evicted_lock_is_told_and_its_waiters_go_on_with_larger_tokens,
     J11 killed_connections_are_survived_or_told,
     J12 client_closes_in_time_although_the_store_is_silent,
     J13 idle_killer_spares_who_still_lives,

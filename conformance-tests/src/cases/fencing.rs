@@ -1,6 +1,7 @@
 //! F: tokens that only grow.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::clock::SteppedClock;
 use crate::context::{Client, ClientExt, Context};
 use leasehold_core::{AcquireOptions, FencingToken, LockName, TokenClass};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +16,7 @@ pub(super) const CASES: &[Case] = cases![
     F07 resource_refuses_older_tokens_only,
     F08 late_write_of_a_paused_holder_is_refused,
     F11 tokens_survive_the_loss_of_all_data,
+    F13 tokens_grow_whatever_the_clocks_of_clients_show,
 ];
 
 async fn next_token(client: &Client, name: &LockName) -> Result<FencingToken, Stop> {
@@ -193,5 +195,26 @@ async fn tokens_survive_the_loss_of_all_data(cx: &Context) -> Verdict {
     cx.store().wipe().await?;
     let after = next_token(&cx.client().await?, &name).await?;
     ensure!(after > before, "token {after} after {before}, over the loss of all data");
+    Ok(())
+}
+
+/// One of them is an hour ahead, and had the lock first.
+async fn tokens_grow_whatever_the_clocks_of_clients_show(cx: &Context) -> Verdict {
+    let (client, name, ahead) = (cx.client().await?, cx.name(), SteppedClock::ahead(3600)?);
+    let mut worker = cx.worker_at(&cx.store().address(), &ahead.environment()).await?;
+    let mut last = 0;
+    for _ in 0..3 {
+        for whose in ["ahead", "right"] {
+            let token = if whose == "ahead" {
+                let token = worker.take(&name, cx.ttl()).await?;
+                worker.release().await?;
+                token
+            } else {
+                next_token(&client, &name).await?.get()
+            };
+            ensure!(token > last, "token {token} after {last}, of a client whose clock is {whose}");
+            last = token;
+        }
+    }
     Ok(())
 }

@@ -4,7 +4,7 @@ use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::crash::{crash_bound, silent_bound};
 use crate::context::{Client, ClientExt, Context, eventually};
 use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, Fairness, LockName};
+use leasehold_core::{AcquireOptions, Fairness, FencingToken, LockName};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ pub(super) const CASES: &[Case] = cases![
     H07 idle_waiter_costs_what_is_declared,
     H09 nobody_starves,
     H10 waiter_that_was_cut_off_holds_nothing_beside_another,
+    H11 tasks_that_take_turns_share_with_other_processes,
 ];
 
 async fn no_hand_over_is_missed(cx: &Context) -> Verdict {
@@ -121,6 +122,46 @@ async fn waiter_that_died_delays_others_within_the_declared_bound(cx: &Context) 
         ensure!(took <= bound, "the one behind a waiter that died got the lock after {took:?}");
         guard.release().await?;
     }
+    Ok(())
+}
+
+/// Two processes' worth of tasks, each task with no more than its share of time to hold. Every grant has its own token, also
+/// those of which the store knows nothing.
+async fn tasks_that_take_turns_share_with_other_processes(cx: &Context) -> Verdict {
+    let semantics = cx.semantics().await?;
+    if semantics.local_queue.is_none() {
+        return Err(Stop::Skipped("each task waits in the store for itself".to_owned()));
+    }
+    let (name, grants) = (cx.name(), Arc::<Mutex<Vec<(usize, FencingToken)>>>::default());
+    let mut tasks = tokio::task::JoinSet::new();
+    let end = Instant::now() + cx.ttl();
+    for process in 0..2 {
+        let client = cx.client().await?;
+        for _ in 0..8 {
+            let (client, name, options) = (client.clone(), name.clone(), cx.options());
+            let grants = Arc::clone(&grants);
+            tasks.spawn(async move {
+                while Instant::now() < end {
+                    let guard = client.take(&name, &options).await?;
+                    let grant = (process, guard.token()?);
+                    grants.lock().unwrap_or_else(PoisonError::into_inner).push(grant);
+                    guard.release().await?;
+                }
+                Ok::<_, Stop>(())
+            });
+        }
+    }
+    while let Some(task) = tasks.join_next().await {
+        task??;
+    }
+    let grants = grants.lock().unwrap_or_else(PoisonError::into_inner);
+    ensure!(grants.is_sorted_by(|one, next| one.1 < next.1), "tokens do not grow from grant to grant");
+    let (all, of_one) = (grants.len(), grants.iter().filter(|(process, _)| *process == 0).count());
+    let fifo = semantics.fairness == Fairness::Fifo;
+    ensure!(
+        !fifo || (all / 4..=all - all / 4).contains(&of_one),
+        "one of two processes got {of_one} of {all}"
+    );
     Ok(())
 }
 

@@ -7,12 +7,16 @@ mod databases;
 mod faults;
 mod fencing;
 mod handover;
+mod histories;
 mod lease;
 mod loss;
 mod members;
 mod names;
+mod nodes;
 mod ownership;
+mod programs;
 mod queue;
+mod replicas;
 mod secrets;
 mod waiting;
 
@@ -20,11 +24,11 @@ use crate::case::Case;
 
 /// Every case, in the order of the families: A basics, B waiting, C ownership, D lease and renewal, E loss, F fencing,
 /// G cancellation, H hand-over, I crash, J faults of the machine and of single servers, K names, P databases,
-/// Q queues, R secrets.
+/// Q queues, R secrets, S histories.
 ///
 /// Not here, because no lock of this library is re-entrant: A10, D11, F05; A09 and A11 assert the opposite.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 15] = [
+    let families: [&[Case]; 20] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
@@ -34,12 +38,17 @@ pub fn all() -> impl Iterator<Item = Case> {
         cancellation::CASES,
         handover::CASES,
         crash::CASES,
+        replicas::CASES,
         faults::CASES,
         members::CASES,
+        nodes::CASES,
+        programs::CASES,
+        replicas::MORE_CASES,
         names::CASES,
         databases::CASES,
         queue::CASES,
         secrets::CASES,
+        histories::CASES,
     ];
     families.into_iter().flatten().copied()
 }

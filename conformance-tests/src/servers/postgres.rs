@@ -146,7 +146,7 @@ fn greeting(port: u16) -> std::io::Result<u8> {
 
 /// PostgreSQL refuses to be root. The parent-death signal is asked for here as well, because a change of user clears
 /// the one that was set before (`prctl(2)`).
-fn not_as_root(program: &Path) -> Command {
+pub(super) fn not_as_root(program: &Path) -> Command {
     if !rustix::process::getuid().is_root() {
         return Command::new(program);
     }

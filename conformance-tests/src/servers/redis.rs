@@ -34,12 +34,31 @@ impl RedisServer {
     ///
     /// As [`start`](Self::start).
     pub fn start_with(arguments: &[&str]) -> Result<Self, StartError> {
-        let binary =
-            find_binary().ok_or_else(|| StartError::new(redis_server_missing().unwrap_or_default()))?;
-        let port = free_port()?;
-        let arguments = arguments.iter().map(ToString::to_string).collect();
-        let process = ServerProcess::start(RedisLaunch { binary, port, arguments })?;
-        Ok(Self { process, port })
+        Self::start_in(arguments, &[])
+    }
+
+    /// Starts one with more arguments, and with this environment.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_in(arguments: &[&str], environment: &[(String, String)]) -> Result<Self, StartError> {
+        let launch = RedisLaunch::new(free_port()?, arguments)?;
+        Self::launch(RedisLaunch { environment: environment.to_vec(), ..launch })
+    }
+
+    /// Starts one on this port, with files in its data directory.
+    pub(super) fn start_on(
+        port: u16,
+        arguments: &[&str],
+        files: Vec<(&'static str, String)>,
+    ) -> Result<Self, StartError> {
+        Self::launch(RedisLaunch { files, ..RedisLaunch::new(port, arguments)? })
+    }
+
+    fn launch(launch: RedisLaunch) -> Result<Self, StartError> {
+        let port = launch.port;
+        Ok(Self { process: ServerProcess::start(launch)?, port })
     }
 
     /// Its port on 127.0.0.1.
@@ -80,18 +99,34 @@ struct RedisLaunch {
     binary: PathBuf,
     port: u16,
     arguments: Vec<String>,
+    /// What stands in the data directory from the start, by the names of the files.
+    files: Vec<(&'static str, String)>,
+    environment: Vec<(String, String)>,
+}
+
+impl RedisLaunch {
+    fn new(port: u16, arguments: &[&str]) -> Result<Self, StartError> {
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        Ok(Self { binary: binary()?, port, arguments, files: Vec::new(), environment: Vec::new() })
+    }
 }
 
 impl Launch for RedisLaunch {
     fn command(&self, data: &Path) -> Command {
-        // Debian's redis-tools has the server's binary under another name; it is a server by its argv[0].
-        let server = data.join("redis-server");
-        let _ = std::os::unix::fs::symlink(&self.binary, &server);
-        let mut command = Command::new(server);
+        let mut command = server_command(&self.binary, data);
         let port = self.port.to_string();
         command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--daemonize", "no"]);
         command.arg("--dir").arg(data).args(&self.arguments);
+        command.envs(self.environment.iter().map(|(key, value)| (key, value)));
         command
+    }
+
+    fn prepare(&self, data: &Path) -> Result<(), StartError> {
+        for (name, text) in &self.files {
+            std::fs::write(data.join(name), text)
+                .map_err(|error| StartError::new(format!("cannot write {name}: {error}")))?;
+        }
+        Ok(())
     }
 
     fn is_ready(&self) -> bool {
@@ -101,12 +136,32 @@ impl Launch for RedisLaunch {
     }
 }
 
+/// Debian's redis-tools has the server's binary under another name; it is a server by its argv[0].
+pub(super) fn server_command(binary: &Path, data: &Path) -> Command {
+    let server = data.join("redis-server");
+    let _ = std::os::unix::fs::symlink(binary, &server);
+    Command::new(server)
+}
+
+pub(super) fn binary() -> Result<PathBuf, StartError> {
+    find_binary().ok_or_else(|| StartError::new(redis_server_missing().unwrap_or_default()))
+}
+
 fn find_binary() -> Option<PathBuf> {
     ["redis-server", "redis-check-rdb"].into_iter().find_map(super::on_path)
 }
 
+/// What a Redis or Sentinel on this port answers to a command, in the protocol's own words.
+///
+/// # Errors
+///
+/// If it does not answer.
+pub fn ask_redis(port: u16, words: &[&str]) -> std::io::Result<String> {
+    command(port, words, Duration::from_secs(5))
+}
+
 /// One command on a connection of its own; the reply as it comes.
-fn command(port: u16, words: &[&str], timeout: Duration) -> std::io::Result<String> {
+pub(super) fn command(port: u16, words: &[&str], timeout: Duration) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(timeout))?;
     let mut request = format!("*{}\r\n", words.len());
@@ -123,6 +178,12 @@ fn command(port: u16, words: &[&str], timeout: Duration) -> std::io::Result<Stri
         reply.extend_from_slice(&buffer[..length]);
         let text = String::from_utf8_lossy(&reply);
         if let Some(answer) = text.strip_suffix("$13\r\nend-of-answer\r\n") {
+            return Ok(answer.trim_end().to_owned());
+        }
+        // A Sentinel, or a user who may not, gets to hear that there is no such command.
+        if let Some((answer, _)) =
+            text.split_once("-ERR unknown command 'ECHO'").filter(|_| text.ends_with("\r\n"))
+        {
             return Ok(answer.trim_end().to_owned());
         }
         if length == 0 || text.contains("-NOAUTH") {

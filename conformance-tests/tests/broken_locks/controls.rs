@@ -2,6 +2,8 @@
 
 use crate::by_hand::{Mistake as Hand, by_hand};
 use crate::guards::{Mistake as Guard, chatty, discreet, on_the_wall_clock, wrapped};
+use crate::locks::redlock::{self, Mistake as Redlock};
+use crate::locks::replica;
 use crate::locks::sql::{self, advisory, deferred, held, row};
 use crate::locks::zookeeper::{self, Mistake as Zk};
 use crate::plain::{SOUND, lock};
@@ -66,6 +68,10 @@ macro_rules! control {
     ($number:literal $mistake:ident $case:ident, hand $wrong:ident) => {
         control!($number $mistake $case, |address| by_hand(Hand::$wrong, address), |address| by_hand(Hand::Nothing, address))
     };
+    ($number:literal $mistake:ident $case:ident, redlock $wrong:ident on $start:ident) => {
+        control!($number $mistake $case on redlock::$start,
+            |address| redlock::lock(Redlock::$wrong, address), |address| redlock::lock(Redlock::Nothing, address))
+    };
     ($number:literal $mistake:ident $case:ident, zookeeper $wrong:ident) => {
         control!($number $mistake $case on zookeeper::start,
             |address| zookeeper::lock(Zk::$wrong, address), |address| zookeeper::lock(Zk::Nothing, address))
@@ -89,8 +95,16 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(15 validity_from_the_first_attempt B07, hand ValidFromFirstAttempt),
         control!(16 validity_by_the_wall_clock J14, on_the_wall_clock, |address| lock(SOUND, address)),
         control!(18 new_owner_for_each_try G09, steps NEW_OWNER_EACH_TRY),
+        control!(19 half_is_a_majority J32, redlock HalfIsAMajority on four),
+        control!(20 silent_nodes_are_not_released J07, redlock ForgetsTheSilent on five),
+        control!(21 no_time_is_subtracted J09, redlock NoTimeIsSubtracted on five),
+        control!(22 one_node_after_the_other J06, redlock OneAfterTheOther on five),
+        control!(23 token_is_the_maximum_of_counts F12, redlock MaximumOfCounts on five),
+        control!(25 fence_is_the_clients_time F13, steps FENCE_IS_THE_CLIENTS_TIME),
         control!(26 token_counter_goes_with_the_record F02, steps FENCE_GOES_WITH_THE_RECORD),
         control!(28 asks_only_when_told H02, |address| by_hand(Hand::AsksWhenToldOnly, address), |address| lock(SOUND, address)),
+        control!(30 asks_a_replica J24 on replica::start,
+            |address| lock(replica::ASKS_THE_REPLICA, address), |address| lock(SOUND, address)),
         control!(31 one_node_that_all_watch Q01, zookeeper OneNodeThatAllWatch),
         control!(32 all_watch_the_queue Q01, zookeeper AllWatchTheQueue),
         control!(33 sorted_by_name Q09, zookeeper SortedByName),
@@ -116,5 +130,9 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(55 second_release_frees_the_next_owner A06, guard ReleasedTwice),
         control!(58 drop_blocks G06, guard DropBlocks),
         control!(59 password_in_debug R06, chatty, discreet),
+        // Once more, by nothing but the history of clients that know nothing of the mistake.
+        control!(5 del_without_owner_check S01, steps DEL_WITHOUT_OWNER_CHECK),
+        control!(42 for_update_in_autocommit S01, held InAutocommit),
+        control!(52 release_deletes_the_row S01, row ReleaseDeletes),
     ]
 }

@@ -89,6 +89,11 @@ impl Redis {
         Self { address: address.clone(), connection: Mutex::new(None) }
     }
 
+    /// A connection to the copy of this server.
+    pub(crate) fn replica(&self) -> Self {
+        Self::at(&self.address.to_replica())
+    }
+
     pub(crate) async fn command<T: FromRedisValue>(&self, words: &[&str]) -> Result<T> {
         let mut command = cmd(words[0]);
         command.arg(&words[1..]);

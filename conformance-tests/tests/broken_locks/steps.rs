@@ -1,7 +1,7 @@
 //! Mistakes in what is sent to the server.
 
 use crate::plain::{SOUND, Steps, busy, fence, granted, key};
-use leasehold_core::{Claim, LossCause, OwnerId, Release, Renewal};
+use leasehold_core::{Attempt, Claim, LossCause, OwnerId, Release, Renewal};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -207,6 +207,18 @@ pub(crate) const FENCE_GOES_WITH_THE_RECORD: Steps = Steps {
                 redis.command::<u64>(&["PERSIST", &fence(claim)]).await?;
             }
             Ok(released)
+        })
+    },
+    ..SOUND
+};
+
+/// #25: the token is the time, by the clock of whoever takes the lock.
+pub(crate) const FENCE_IS_THE_CLIENTS_TIME: Steps = Steps {
+    acquire: |redis, claim| {
+        Box::pin(async move {
+            let attempt = (SOUND.acquire)(redis, claim).await?;
+            let now = u64::try_from(now_millis()).unwrap_or(u64::MAX);
+            Ok(if let Attempt::Granted(_) = attempt { granted(now) } else { attempt })
         })
     },
     ..SOUND

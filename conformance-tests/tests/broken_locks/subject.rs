@@ -20,7 +20,7 @@ pub(crate) struct Made {
     pub(crate) make: Make,
 }
 
-/// `host:port patience_ms [password [hold_ms]]`, in one line for worker processes.
+/// `host:port patience_ms [password [hold_ms [replica]]]`, in one line for worker processes.
 #[derive(Clone, Debug)]
 pub(crate) struct Address {
     pub(crate) server: String,
@@ -28,6 +28,8 @@ pub(crate) struct Address {
     pub(crate) password: String,
     /// How long a hold lasts without a word, where that is not for the lease to say.
     pub(crate) hold: Option<Duration>,
+    /// Where a copy of the store is, if there is one.
+    pub(crate) replica: Option<String>,
 }
 
 #[derive(Debug)]
@@ -44,9 +46,21 @@ impl Address {
     fn parse(text: &str) -> Self {
         let mut words = text.split(' ');
         let mut word = || words.next().unwrap_or_default().to_owned();
-        let (server, patience, password, hold) = (word(), word(), word(), word());
+        let (server, patience, password, hold, replica) = (word(), word(), word(), word(), word());
         let patience = Duration::from_millis(patience.parse().unwrap());
-        Self { server, patience, password, hold: hold.parse().ok().map(Duration::from_millis) }
+        let hold = hold.parse().ok().map(Duration::from_millis);
+        Self {
+            server,
+            patience,
+            password,
+            hold,
+            replica: Some(replica).filter(|replica| !replica.is_empty()),
+        }
+    }
+
+    /// The same client's way to the copy of the store; to the store itself, if it has none.
+    pub(crate) fn to_replica(&self) -> Self {
+        Self { server: self.replica.clone().unwrap_or_else(|| self.server.clone()), ..self.clone() }
     }
 }
 

@@ -1,13 +1,21 @@
 //! The backends of this workspace as subjects of the suite, each made by nothing but a URL.
 
+mod local_queue;
 mod memory;
 mod redis;
+mod redis_cluster;
+mod redis_sentinel;
+mod redlock;
 mod sql;
 mod sqlite;
 mod zookeeper;
 
+pub(crate) use local_queue::WithLocalQueue;
 pub(crate) use memory::Memory;
 pub(crate) use redis::Redis;
+pub(crate) use redis_cluster::RedisCluster;
+pub(crate) use redis_sentinel::RedisSentinel;
+pub(crate) use redlock::Redlock;
 pub(crate) use sql::{MariaDb, MySql, Postgres};
 pub(crate) use sqlite::Sqlite;
 pub(crate) use zookeeper::{ZooKeeper, ZooKeeperEnsemble};

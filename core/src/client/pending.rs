@@ -74,7 +74,8 @@ impl PendingClaim {
                 self.left_something = true;
                 let ttl = self.claim.ttl();
                 let lease = grant.lease.map_or(ttl, |lease| lease.min(ttl));
-                let since = if grant.handed_over { waiting_since } else { sent_at };
+                let by_this_attempt = if grant.handed_over { waiting_since } else { sent_at };
+                let since = grant.since.unwrap_or(by_this_attempt);
                 Ok(Asked::Granted(Granted { token: grant.token, lease, since, sent_at }))
             }
             Ok(Attempt::Busy(busy)) => {

@@ -71,8 +71,7 @@ impl LockBackend for MemoryBackend {
             entry.ends_at = entry.ends_at.max(now.plus(claim.ttl()));
             return Ok(Attempt::Granted(Grant::new(entry.token)));
         }
-        let token = store.grant(claim, now).ok_or_else(tokens_used_up)?;
-        Ok(Attempt::Granted(Grant::new(token)))
+        store.grant(claim, now).map(Attempt::Granted).ok_or_else(tokens_used_up)
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {

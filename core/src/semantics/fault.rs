@@ -1,9 +1,9 @@
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 
 /// The faults that a lock can meet. One row of the table that every backend fills in.
 ///
 /// Complete on purpose: a fault that is added here must make every backend say what it promises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(
     clippy::exhaustive_enums,

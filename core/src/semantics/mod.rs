@@ -4,6 +4,7 @@ mod fault;
 
 pub use fault::{Fault, Outcome, Promises};
 
+use crate::LocalQueue;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -32,6 +33,9 @@ pub struct Semantics {
     pub crash_bound: CrashBound,
     /// What the order of tokens survives.
     pub token: TokenClass,
+    /// How tasks of one process take turns with the other processes; `None` if each of them waits for itself. With it,
+    /// [`fairness`](Self::fairness) is that of the processes, and within one, tasks are served first come, first served.
+    pub local_queue: Option<LocalQueue>,
     /// What is promised under each fault.
     pub promises: Promises,
 }
@@ -51,6 +55,7 @@ impl Semantics {
             loss_signal: LossSignal::Renewal,
             crash_bound: CrashBound::Ttl,
             token: TokenClass::Durable,
+            local_queue: None,
             promises,
         }
     }

@@ -88,6 +88,14 @@ impl StoreUrl {
         Ok(self)
     }
 
+    /// Takes a parameter away that is not the backend's, and answers its value.
+    #[must_use]
+    pub fn split_parameter(mut self, key: &str) -> (Self, Option<String>) {
+        let at = self.query.iter().position(|(known, _)| known == key);
+        let value = at.map(|at| self.query.remove(at).1);
+        (self, value)
+    }
+
     /// True if it has something that `Display` does not show.
     pub fn has_secret(&self) -> bool {
         let secret = |(key, value): &(String, String)| redact::is_secret(key) && !value.is_empty();

@@ -13,13 +13,14 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The interval at which a waiter asks though it was not told anything.
-const FALLBACK: Duration = Duration::from_secs(60);
+/// The interval at which a waiter asks though it was not told anything: jittered down to a quarter of it, which no test here
+/// waits for.
+const FALLBACK: Duration = Duration::from_secs(120);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A store that says "wait" until the test hands the lock over.
 #[derive(Debug, Default)]
-struct Queue {
+pub(crate) struct Queue {
     state: Mutex<State>,
     news: Notify,
 }
@@ -41,11 +42,15 @@ impl Queue {
         LockClient::builder(backend).with_clock(Arc::new(RuntimeClock::new())).build()
     }
 
-    fn asks(&self) -> u32 {
+    pub(crate) fn asks(&self) -> u32 {
         self.state.lock().unwrap().asks
     }
 
-    fn hand_over(&self) {
+    pub(crate) fn lose_the_next_answer(&self) {
+        self.state.lock().unwrap().lost += 1;
+    }
+
+    pub(crate) fn hand_over(&self) {
         self.state.lock().unwrap().handed_over = true;
         self.news.notify_one();
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 /// Polls a future `polls` times at most; `None` if it was not ready by then, and was dropped.
-async fn at_most<F: Future>(polls: usize, future: F) -> Option<F::Output> {
+pub(crate) async fn at_most<F: Future>(polls: usize, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut polled = 0;
     poll_fn(|cx| {

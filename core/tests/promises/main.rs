@@ -10,6 +10,7 @@ mod i1_idempotent_attempts;
 mod keeper;
 mod l2_bounded_wait;
 mod l5_cancel_safety;
+mod local_queue;
 mod n1_loss_in_time;
 mod scripted;
 mod sessions;

@@ -161,6 +161,11 @@ impl Scripted {
         self.holder(name).await.is_none() && self.queue.lock().unwrap().is_empty()
     }
 
+    /// How many stand in its queue.
+    pub(crate) fn queued(&self) -> usize {
+        self.queue.lock().unwrap().len()
+    }
+
     pub(crate) async fn holder(&self, name: &str) -> Option<String> {
         let status = self.store.inspect(&lock_name(name)).await.unwrap();
         status.and_then(|status| status.owner).map(|owner| owner.to_hex())

@@ -13,7 +13,7 @@ use tokio_rustls::client::TlsStream;
 
 /// How to encrypt: by rustls with ring, named here and not taken from the process. A process in which two providers
 /// are linked has no default one, and rustls panics when asked for it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tls {
     server: ServerName<'static>,
     trust: Trust,
@@ -21,7 +21,7 @@ pub(crate) struct Tls {
 }
 
 /// Whose word on who the server is will do.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Trust {
     /// Of the authorities that this host trusts: the same that other programs here trust, and the administrator's own.
     System,
@@ -32,7 +32,7 @@ enum Trust {
 }
 
 /// Who we are to the server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Identity {
     certificate: PathBuf,
     key: PathBuf,
@@ -42,16 +42,17 @@ impl Tls {
     /// Reads the parameters of a URL, and once the files that they name, so that a mistake is found when the store is
     /// opened. They are read again for every connection: certificates are renewed under running processes.
     pub(crate) fn from_query(host: &str, query: &mut Query) -> Result<Self> {
-        let server = ServerName::try_from(host.to_owned()).map_err(|_| {
-            let problem = format_args!("{host:?} is no name that a certificate can have");
-            Error::invalid("store URL", problem, "write a DNS name or an address")
-        })?;
-        let tls = Self { server, trust: trust(query)?, identity: identity(query)? };
+        let tls = Self { server: server_name(host)?, trust: trust(query)?, identity: identity(query)? };
         tls.config()?;
         if matches!(tls.trust, Trust::Anybody) {
             warn_once(host);
         }
         Ok(tls)
+    }
+
+    /// The same for another server.
+    pub(crate) fn for_host(&self, host: &str) -> Result<Self> {
+        Ok(Self { server: server_name(host)?, ..self.clone() })
     }
 
     /// Agrees on encryption with the server, and makes sure that it is the server.
@@ -81,6 +82,13 @@ impl Tls {
             }
         }
     }
+}
+
+fn server_name(host: &str) -> Result<ServerName<'static>> {
+    ServerName::try_from(host.to_owned()).map_err(|_| {
+        let problem = format_args!("{host:?} is no name that a certificate can have");
+        Error::invalid("store URL", problem, "write a DNS name or an address")
+    })
 }
 
 impl Trust {

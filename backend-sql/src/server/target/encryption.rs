@@ -43,9 +43,15 @@ impl Encryption {
         if mode != SslMode::Disable && !cfg!(feature = "tls") {
             return Err(without_tls(asked.is_some()));
         }
+        #[cfg(feature = "tls")]
+        super::pem::check(&files)?;
         match mode {
             SslMode::VerifyFull => Ok(Self::Full(files)),
-            SslMode::VerifyCa => Ok(Self::Authority(files)),
+            SslMode::VerifyCa => {
+                #[cfg(feature = "tls")]
+                super::pem::choose_provider();
+                Ok(Self::Authority(files))
+            }
             _ if files != Files::default() => Err(Error::invalid(
                 "sslmode",
                 "with it, the files of sslrootcert, sslcert and sslkey are not looked at",

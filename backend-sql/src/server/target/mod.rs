@@ -1,6 +1,8 @@
 //! Where the database is and how to talk to it: what a store URL says, checked before anything is opened.
 
 mod encryption;
+#[cfg(feature = "tls")]
+mod pem;
 mod table_name;
 
 pub(crate) use encryption::Encryption;

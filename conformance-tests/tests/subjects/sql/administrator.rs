@@ -13,6 +13,11 @@ impl<Server: SqlServer> Administrator for Running<Server> {
         Ok(self.url(LOCKER, &self.place(), &format!("&connections={connections}")))
     }
 
+    async fn behind_pooler(&self) -> Result<(Box<dyn Any + Send>, String), Cannot> {
+        let (pooler, port) = Server::pooler(self.port()).await?;
+        Ok((pooler, self.url(LOCKER, &format!("127.0.0.1:{port}"), "")))
+    }
+
     async fn kill_connections(&self) -> Result<(), Cannot> {
         Server::kill_clients(self.port()).await
     }

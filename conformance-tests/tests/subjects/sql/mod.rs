@@ -53,6 +53,11 @@ pub(crate) trait SqlServer: Debug + Send + Sync + Sized + 'static {
     /// A connection of somebody who is no administrator.
     async fn stranger(port: u16) -> std::result::Result<Box<dyn Any + Send>, Cannot>;
 
+    /// A pooler in front of the server that lends sessions for one transaction at a time, and its port.
+    async fn pooler(_port: u16) -> std::result::Result<(Box<dyn Any + Send>, u16), Cannot> {
+        Err(Cannot::new("there is no pooler for it here"))
+    }
+
     /// The statements that let `locker` use a table and nothing else.
     fn grants(table: &str) -> Vec<String>;
 

@@ -1,7 +1,7 @@
 use super::{SqlServer, cannot};
 use async_trait::async_trait;
 use leasehold_conformance::Cannot;
-use leasehold_conformance::servers::{PostgresServer, ServerProcess};
+use leasehold_conformance::servers::{PgBouncer, PostgresServer, ServerProcess};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, query, query_as, query_scalar};
 use std::any::Any;
@@ -77,6 +77,13 @@ impl SqlServer for PostgresServer {
 
     async fn stranger(port: u16) -> Result<Box<dyn Any + Send>, Cannot> {
         Ok(Box::new(connect(port, "locker").await?))
+    }
+
+    async fn pooler(port: u16) -> Result<(Box<dyn Any + Send>, u16), Cannot> {
+        let start = move || PgBouncer::start(port, "transaction");
+        let pooler = tokio::task::spawn_blocking(start).await.map_err(cannot)?.map_err(cannot)?;
+        let port = pooler.port();
+        Ok((Box::new(pooler), port))
     }
 
     fn grants(table: &str) -> Vec<String> {

@@ -1,11 +1,20 @@
+mod administrator;
+
 use super::{cannot, connect};
 use async_trait::async_trait;
 use leasehold::{DistributedLock, LockName, Result};
+use leasehold_conformance::ShimmedClock;
 use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::servers::RedisServer;
-use leasehold_conformance::{Cannot, Store, Subject};
+use leasehold_conformance::{Administrator, Cannot, Counters, Store, Subject};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// Who the clients are to the server: a user with the rights that the documentation names, and no other.
+const USER: &str = "locker";
+const PASSWORD: &str = "PASSWORD";
+/// Where the rights stand that such a user needs.
+const DOCUMENTATION: &str = include_str!("../../../../backend-redis/src/lib.rs");
 
 /// One Redis node that writes to disk what it has acknowledged, as far as a crash of the process goes.
 #[derive(Debug)]
@@ -27,15 +36,52 @@ const RECORDS: &str = "
     end
     return records";
 
+/// Counts those who stand in any queue.
+const WAITING: &str = "
+    local waiting = 0
+    for _, key in ipairs(redis.call('KEYS', '*:queue')) do
+        waiting = waiting + redis.call('ZCARD', key)
+    end
+    return waiting";
+
 #[derive(Debug)]
 struct Node {
     server: Mutex<RedisServer>,
-    port: u16,
+    /// The clock that the server runs by, if it is one of its own.
+    clock: Mutex<Option<ShimmedClock>>,
+}
+
+/// The rights, word by word, as the documentation has them.
+fn rights<'a>() -> impl Iterator<Item = &'a str> {
+    let line = DOCUMENTATION.split_once("resetkeys").and_then(|(_, rest)| rest.split_once("```"));
+    let words = line.map_or("", |(line, _)| line).split_whitespace();
+    words.filter(|word| !matches!(*word, "//!" | "\\"))
+}
+
+fn start(environment: &[(String, String)]) -> std::result::Result<RedisServer, Cannot> {
+    let password = format!(">{PASSWORD}");
+    let mut arguments = vec!["--appendonly", "yes", "--user", USER, "on", &password];
+    arguments.extend(rights());
+    RedisServer::start_in(&arguments, environment).map_err(cannot)
 }
 
 impl Node {
     fn server(&self) -> MutexGuard<'_, RedisServer> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn clock(&self) -> MutexGuard<'_, Option<ShimmedClock>> {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn port(&self) -> u16 {
+        self.server().port()
+    }
+
+    /// How often clients have asked for this, scripts not counted.
+    fn calls(stats: &str, command: &str) -> u64 {
+        let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+        line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0)
     }
 
     fn command(&self, words: &[&str]) -> std::result::Result<String, Cannot> {
@@ -50,9 +96,7 @@ impl Subject for Redis {
     }
 
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        let server = RedisServer::start_with(&["--appendonly", "yes"]).map_err(cannot)?;
-        let port = server.port();
-        Ok(Box::new(Node { server: Mutex::new(server), port }))
+        Ok(Box::new(Node { server: Mutex::new(start(&[])?), clock: Mutex::default() }))
     }
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
@@ -63,14 +107,15 @@ impl Subject for Redis {
 #[async_trait]
 impl Store for Node {
     fn address(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://{USER}:{PASSWORD}@127.0.0.1:{}", self.port())
     }
 
     async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
-        let proxy = Proxy::to(([127, 0, 0, 1], self.port).into()).await.map_err(cannot)?;
+        let proxy = Proxy::to(([127, 0, 0, 1], self.port()).into()).await.map_err(cannot)?;
         let patience = patience.as_millis();
-        let address =
-            format!("redis://{}?timeout={patience}ms&connect_timeout={patience}ms", proxy.address());
+        let (server, timeouts) =
+            (proxy.address(), format!("timeout={patience}ms&connect_timeout={patience}ms"));
+        let address = format!("redis://{USER}:{PASSWORD}@{server}?{timeouts}");
         Ok((proxy, address))
     }
 
@@ -107,6 +152,20 @@ impl Store for Node {
         self.command(&["EVAL", RECORDS, "0"])?.trim_start_matches(':').parse().map_err(cannot)
     }
 
+    fn administrator(&self) -> std::result::Result<&dyn Administrator, Cannot> {
+        Ok(self)
+    }
+
+    /// Messages are the requests of clients, wake-ups those who were told of a grant.
+    async fn counters(&self) -> std::result::Result<Counters, Cannot> {
+        let stats = self.command(&["INFO", "commandstats"])?;
+        let messages =
+            ["eval", "evalsha", "subscribe"].iter().map(|command| Self::calls(&stats, command)).sum();
+        let waiting =
+            self.command(&["EVAL", WAITING, "0"])?.trim_start_matches(':').parse().map_err(cannot)?;
+        Ok(Counters::new(messages, Self::calls(&stats, "publish"), waiting))
+    }
+
     async fn delete_queue(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         let (lock, companion) = (format!("leasehold:{name}"), format!("{{leasehold:{name}}}:"));
         let [holder, token, queue, waiters] =
@@ -115,21 +174,24 @@ impl Store for Node {
     }
 
     async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {
+        let [plain, tagged, channels] =
+            [format!("~{prefix}*"), format!("~{{{prefix}*"), format!("&{prefix}*")];
+        self.command(&["ACL", "SETUSER", USER, &plain, &tagged, &channels])?;
         Ok(format!("{} {prefix}", self.address()))
     }
 
     async fn aliases(&self) -> std::result::Result<Vec<String>, Cannot> {
-        let port = self.port;
+        let (login, port) = (format!("{USER}:{PASSWORD}"), self.port());
         Ok(vec![
-            format!("redis://localhost:{port}"),
-            format!("redis://127.0.0.1:{port}/0"),
-            format!("valkey://127.0.0.1:{port}/?timeout=1s"),
-            format!("redis://127.0.0.1:{port}?protocol=resp2"),
+            format!("redis://{login}@localhost:{port}"),
+            format!("redis://{login}@127.0.0.1:{port}/0"),
+            format!("valkey://{login}@127.0.0.1:{port}/?timeout=1s"),
+            format!("redis://{login}@127.0.0.1:{port}?protocol=resp2"),
         ])
     }
 
     async fn secret(&self) -> std::result::Result<(String, String), Cannot> {
         let secret = "S3CR3T-CANARY".to_owned();
-        Ok((format!("redis://locker:{secret}@127.0.0.1:{}", self.port), secret))
+        Ok((format!("redis://locker:{secret}@127.0.0.1:{}", self.port()), secret))
     }
 }

@@ -1,0 +1,106 @@
+//! A cluster: several primaries, each with some of the names.
+//!
+//! All keys of a name lie in one slot, so each request concerns one node. A node that does not have the slot says who
+//! does, and has done nothing: the request goes on there, for the same owner. What may have been carried out is never sent
+//! again.
+
+mod map;
+mod nodes;
+mod redirect;
+mod slot;
+
+pub(crate) use slot::Slot;
+
+use crate::link::Call;
+use crate::mailbox::Mailbox;
+use crate::servers::{Answer, Manner, Node};
+use crate::target::{Address, Target};
+use leasehold_core::{Error, ErrorKind, Result};
+use nodes::Nodes;
+use redirect::{Redirect, is_in_doubt};
+use std::sync::Arc;
+
+/// How often one request is sent on. Twice is ordinary while a slot moves; more is a cluster whose nodes do not agree.
+const MOST_REDIRECTS: usize = 5;
+
+/// A cluster.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    nodes: Arc<Nodes>,
+}
+
+impl Cluster {
+    /// The cluster of which these are some nodes. Connects to nothing yet.
+    pub(crate) fn new(seeds: Vec<Target>, mailbox: Arc<Mailbox>, channel: String) -> Self {
+        Self { nodes: Arc::new(Nodes::new(seeds, mailbox, channel)) }
+    }
+
+    /// Calls a script where its keys lie.
+    pub(crate) async fn call(&self, call: Call<'_>, manner: Manner) -> Result<Answer> {
+        let slot = Slot::of(call.keys.first().unwrap_or(&""));
+        let (mut address, mut node) = self.nodes.owner(slot).await?;
+        let mut call = call;
+        for _ in 0..=MOST_REDIRECTS {
+            let answer = match node.ask(call, manner).await {
+                Ok(answer) => answer,
+                Err(error) => match self.instead_of(&address, slot, &error).await {
+                    Some(other) => {
+                        (address, node) = other;
+                        call.asking = false;
+                        continue;
+                    }
+                    None => return Err(error),
+                },
+            };
+            match Redirect::of(&answer.reply, &address) {
+                Some(Redirect::Moved(to)) => {
+                    self.nodes.move_slot(slot, to.clone());
+                    (address, call.asking) = (to, false);
+                }
+                Some(Redirect::Ask(to)) => (address, call.asking) = (to, true),
+                None => {
+                    if is_in_doubt(&answer.reply) {
+                        self.nodes.doubt();
+                    }
+                    return Ok(Answer { reply: node.link.understood(call, answer.reply).await?, ..answer });
+                }
+            }
+            node = self.nodes.node(&address)?;
+        }
+        Err(node.link.here(sent_around(slot)))
+    }
+
+    /// The node that has the key, whether or not it still does when it is asked.
+    pub(crate) async fn node_of(&self, key: &str) -> Result<Arc<Node>> {
+        self.nodes.owner(Slot::of(key)).await.map(|(_, node)| node)
+    }
+
+    /// All nodes that have slots.
+    pub(crate) async fn primaries(&self) -> Result<Vec<Arc<Node>>> {
+        self.nodes.primaries().await
+    }
+
+    pub(crate) fn close(&self) {
+        self.nodes.close();
+    }
+
+    /// Another node that has the slot, if this one could not be asked, so that certainly nothing was done.
+    async fn instead_of(&self, failed: &Address, slot: Slot, error: &Error) -> Option<(Address, Arc<Node>)> {
+        if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate) {
+            self.nodes.doubt();
+        }
+        if error.kind() != ErrorKind::Unavailable {
+            return None;
+        }
+        let other = self.nodes.owner(slot).await.ok()?;
+        (other.0 != *failed).then_some(other)
+    }
+}
+
+fn sent_around(slot: Slot) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("the nodes of the cluster do not agree on who has slot {slot}"),
+    )
+    .with_help("wait until they do; if it lasts, look at CLUSTER SLOTS of each of them")
+}

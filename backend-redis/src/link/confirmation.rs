@@ -1,0 +1,152 @@
+//! Requests that are done only when replicas have what they wrote.
+//!
+//! `WAIT` keeps the server from answering anything behind it on its connection, for as long as a replica is missing. So
+//! these requests have a connection of their own, and few are under way at a time: what others ask, least of all
+//! renewals, does not stand behind them; and where replicas are missing, a crowd of them is turned away one by one
+//! instead of running into the time-out together.
+
+use super::line::Line;
+use super::route::Route;
+use super::{Call, is_demoted, is_unknown_script};
+use crate::mailbox::Mailbox;
+use crate::refusal::refusal;
+use crate::scripts::Script;
+use crate::target::Replicas;
+use leasehold_core::{Error, ErrorKind, Result};
+use redis::{Cmd, Value};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// How many of these requests are under way at once: half of what the time-out has room for if all replicas are gone.
+const AT_ONCE: usize = 4;
+
+/// The connection for requests that replicas are to confirm, made when it is first needed.
+pub(super) struct Confirmations {
+    line: Arc<Line>,
+    turns: Arc<Semaphore>,
+}
+
+/// What came of waiting for replicas.
+#[derive(Debug)]
+pub(crate) enum Confirmed {
+    /// Enough of them have it.
+    Yes,
+    /// Only so many have said so in time.
+    By(u32),
+    /// It could not be asked.
+    Unasked(Error),
+}
+
+impl Confirmations {
+    pub(super) fn of(route: &Arc<Route>) -> Self {
+        let line = Arc::new(Line::new(Arc::clone(route), Arc::<Mailbox>::default()));
+        Self { line, turns: Arc::new(Semaphore::new(AT_ONCE)) }
+    }
+
+    pub(super) fn close(&self) {
+        self.line.close();
+    }
+
+    /// Calls a script, and waits for replicas to have what it wrote; the very reply to the script.
+    ///
+    /// By a task of its own: a caller may keep its future and not poll it, and would use up a turn.
+    pub(super) async fn ask(&self, call: Call<'_>, replicas: Replicas) -> Result<(Value, Confirmed)> {
+        let exchange = Exchange {
+            line: Arc::clone(&self.line),
+            turns: Arc::clone(&self.turns),
+            script: call.script,
+            keys: owned(call.keys),
+            args: owned(call.args),
+            asking: call.asking,
+            replicas,
+        };
+        let done = tokio::spawn(exchange.run()).await;
+        done.unwrap_or_else(|error| Err(self.line.here(unfinished(error))))
+    }
+
+    /// How many replicas follow the server.
+    pub(super) async fn count(&self, replicas: Replicas) -> Result<Confirmed> {
+        let connection = self.line.connection().await?;
+        let waited = connection.request(&wait_for(replicas)).await;
+        let waited = waited.map_err(|why| self.line.here(why.unknown_outcome()))?;
+        Ok(read(&self.line, replicas, &waited))
+    }
+}
+
+/// One such request.
+struct Exchange {
+    line: Arc<Line>,
+    turns: Arc<Semaphore>,
+    script: &'static Script,
+    keys: Vec<String>,
+    args: Vec<String>,
+    asking: bool,
+    replicas: Replicas,
+}
+
+impl Exchange {
+    async fn run(self) -> Result<(Value, Confirmed)> {
+        let turn = tokio::time::timeout(self.line.route.request_timeout(), self.turns.acquire()).await;
+        let Ok(Ok(_turn)) = turn else {
+            return Err(self.line.here(crowded()));
+        };
+        let connection = self.line.connection().await?;
+        let request = async |in_full| {
+            let replies = connection.request_together(self.commands(in_full)).await;
+            let mut replies = replies.map_err(|why| self.line.here(why.unknown_outcome()))?;
+            let waited = replies.pop().unwrap_or(Value::Nil);
+            Ok::<_, Error>((replies.pop().unwrap_or(Value::Nil), waited))
+        };
+        let (mut reply, mut waited) = request(false).await?;
+        if is_unknown_script(&reply) {
+            (reply, waited) = request(true).await?;
+        }
+        if is_demoted(&reply) {
+            connection.end();
+        }
+        Ok((reply, read(&self.line, self.replicas, &waited)))
+    }
+
+    fn commands(&self, in_full: bool) -> Vec<Cmd> {
+        let (keys, args) = (borrowed(&self.keys), borrowed(&self.args));
+        let call = Call { script: self.script, keys: &keys, args: &args, asking: self.asking };
+        let wait = wait_for(self.replicas);
+        call.before().into_iter().chain([call.command(in_full), wait]).collect()
+    }
+}
+
+fn wait_for(replicas: Replicas) -> Cmd {
+    // Zero would be for ever.
+    let within = u64::try_from(replicas.within.as_millis().max(1)).unwrap_or(u64::MAX);
+    redis::cmd("WAIT").arg(replicas.count).arg(within).take()
+}
+
+fn read(line: &Line, replicas: Replicas, waited: &Value) -> Confirmed {
+    match waited {
+        Value::Int(count) => match u32::try_from(*count) {
+            Ok(count) if count >= replicas.count => Confirmed::Yes,
+            count => Confirmed::By(count.unwrap_or_default()),
+        },
+        Value::ServerError(error) => Confirmed::Unasked(line.here(refusal(error, None))),
+        _ => Confirmed::By(0),
+    }
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
+}
+
+fn borrowed(words: &[String]) -> Vec<&str> {
+    words.iter().map(String::as_str).collect()
+}
+
+fn crowded() -> Error {
+    let message = "too many grants wait for its replicas already";
+    Error::new(ErrorKind::Unavailable, message).with_help("look at its replicas: INFO replication")
+}
+
+fn unfinished(error: tokio::task::JoinError) -> Error {
+    Error::new(ErrorKind::Indeterminate, "the runtime was shut down while replicas were waited for")
+        .with_source(error)
+        .with_help("ask on a runtime that lives as long as the answer takes")
+}

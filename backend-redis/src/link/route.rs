@@ -1,0 +1,79 @@
+//! Where a link leads: to one server, or to whichever is the primary now.
+
+use super::greeting::ServerFacts;
+use crate::sentinel::Sentinels;
+use crate::target::Target;
+use leasehold_core::{Error, ErrorKind, Result};
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+/// Where a link leads.
+#[derive(Debug)]
+pub(crate) enum Route {
+    /// To this server.
+    Server(Target),
+    /// To this node of a cluster.
+    Node(Target),
+    /// To the server that the Sentinels name when it connects.
+    Primary(Sentinels),
+}
+
+impl Route {
+    /// How long to wait for an answer.
+    pub(super) fn request_timeout(&self) -> Duration {
+        self.terms().timeouts.request
+    }
+
+    /// How long connecting may take.
+    pub(super) fn connect_timeout(&self) -> Duration {
+        self.terms().timeouts.connect
+    }
+
+    /// The server to connect to now.
+    pub(super) async fn lead(&self) -> Result<Cow<'_, Target>> {
+        match self {
+            Self::Server(target) | Self::Node(target) => Ok(Cow::Borrowed(target)),
+            Self::Primary(sentinels) => sentinels.primary().await.map(Cow::Owned),
+        }
+    }
+
+    /// Refuses a server that is not what the route should lead to. One that says nothing of itself is believed: a proxy
+    /// may stand before it, and what it cannot do it refuses when it is asked.
+    pub(super) fn check(&self, facts: &ServerFacts) -> Result<()> {
+        facts.check()?;
+        match self {
+            Self::Node(_) if facts.mode == "standalone" => Err(no_cluster()),
+            Self::Primary(_) if !facts.role.is_empty() && facts.role != "master" => Err(no_primary()),
+            _ => Ok(()),
+        }
+    }
+
+    fn terms(&self) -> &Target {
+        match self {
+            Self::Server(target) | Self::Node(target) => target,
+            Self::Primary(sentinels) => sentinels.terms(),
+        }
+    }
+}
+
+/// For people.
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(target) | Self::Node(target) => target.address.fmt(f),
+            Self::Primary(sentinels) => sentinels.fmt(f),
+        }
+    }
+}
+
+fn no_cluster() -> Error {
+    Error::new(ErrorKind::Misconfigured, "it is a server of its own, and no node of a cluster")
+        .with_help("use the URL of one server, redis://host:port")
+}
+
+/// It was demoted, or is about to be promoted; the Sentinels that named it have not heard yet.
+fn no_primary() -> Error {
+    Error::new(ErrorKind::Unavailable, "the Sentinels name it as the primary, and it is a replica")
+        .with_help("wait until the fail-over is over; if it lasts, look at SENTINEL MASTERS")
+}

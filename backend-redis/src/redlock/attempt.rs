@@ -1,0 +1,81 @@
+//! What one attempt asks of each node: to hold the name, to write its token, to take back what it took.
+
+use super::nodes::Node;
+use super::reply::{self, Claimed};
+use super::scripts;
+use crate::keys::LockKeys;
+use leasehold_core::{Claim, Error, ErrorKind, FencingToken, Result};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One attempt of an owner, under a number of its own.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    keys: LockKeys,
+    owner: String,
+    number: String,
+    ttl: String,
+    words: Arc<str>,
+}
+
+impl Attempt {
+    pub(super) fn new(claim: &Claim, keys: LockKeys, number: u64) -> Self {
+        Self {
+            keys,
+            owner: claim.owner().to_hex(),
+            number: number.to_string(),
+            ttl: claim.ttl_millis().to_string(),
+            words: claim.holder().into(),
+        }
+    }
+
+    /// Asks a node to hold the name for this owner.
+    pub(super) async fn claim(self: Arc<Self>, node: Arc<Node>) -> Result<Claimed> {
+        let place = node.place.to_string();
+        let args = [&*self.owner, &self.number, &place, &self.ttl];
+        let reply = node.link.run(&scripts::CLAIM, &self.keys.of_grant(), &args).await?;
+        reply::claimed(&reply)
+    }
+
+    /// Writes the token on a node. False if the node does not hold the name for this attempt any more, or has a token
+    /// that is as large.
+    pub(super) async fn write_token(self: Arc<Self>, node: Arc<Node>, token: FencingToken) -> Result<bool> {
+        let (value, token) = (format!("{}:{}:{}", self.owner, self.number, node.place), token.to_string());
+        let args = [&*value, &token, &self.ttl, &self.words];
+        let reply = node.link.run(&scripts::WRITE_TOKEN, &self.keys.of_grant(), &args).await?;
+        reply::done(&reply)
+    }
+
+    /// Takes back what this attempt has on a node, and nothing of a later one.
+    pub(super) async fn take_back(self: Arc<Self>, node: Arc<Node>) -> Result<bool> {
+        withdraw(&node, &self.keys, &self.owner, &self.number, Duration::ZERO).await
+    }
+
+    /// Takes back whatever the owner has on a node.
+    pub(super) async fn withdraw(self: Arc<Self>, node: Arc<Node>) -> Result<bool> {
+        withdraw(&node, &self.keys, &self.owner, ANY, Duration::ZERO).await
+    }
+}
+
+/// Instead of the number of an attempt.
+pub(super) const ANY: &str = "";
+
+/// Ends what an owner has on a node. False if there was nothing to end.
+pub(super) async fn withdraw(
+    node: &Node,
+    keys: &LockKeys,
+    owner: &str,
+    attempt: &str,
+    linger: Duration,
+) -> Result<bool> {
+    // Rounded up: others are kept out for at least as long as was asked for.
+    let linger = linger.as_nanos().div_ceil(1_000_000).to_string();
+    let reply = node.link.run(&scripts::WITHDRAW, &keys.of_hold(), &[owner, attempt, &linger]).await?;
+    reply::done(&reply)
+}
+
+/// Two places of the URL lead to one server. It is counted once, whatever the URL says: it holds a name under one place.
+pub(super) fn named_twice(one: &str, other: &str) -> Error {
+    let message = format!("{one} and {other} are the same server, and a majority may count it once only");
+    Error::new(ErrorKind::Misconfigured, message).with_help("take one of them out of the URL")
+}

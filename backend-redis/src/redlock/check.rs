@@ -1,0 +1,103 @@
+//! What about the nodes would weaken the promises.
+
+use super::attempt::named_twice;
+use super::nodes::{Node, Nodes};
+use crate::keys::{Keys, LockKeys};
+use crate::{scripts, single};
+use futures_util::future::join_all;
+use leasehold_core::{Error, ErrorKind, Finding, LockName, Result, Severity};
+use redis::Value;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Looks at every node, and at all of them together. A node that does not answer is a finding, and no failure.
+pub(super) async fn check(nodes: &Nodes, keys: &Keys) -> Result<Vec<Finding>> {
+    let any = keys.of(&LockName::new("leasehold/check")?);
+    let looked = join_all(nodes.iter().map(|node| look_at(node, &any))).await;
+    let mut findings = Vec::new();
+    of_number(nodes, &mut findings);
+    let mut down = Vec::new();
+    for (node, found) in nodes.iter().zip(looked) {
+        match found {
+            Ok(found) => findings.extend(found.into_iter().map(|finding| of_node(node, finding))),
+            Err(why) => down.push((node, why)),
+        }
+    }
+    of_outages(nodes, &down, &mut findings);
+    of_identities(nodes, &mut findings).await;
+    Ok(findings)
+}
+
+async fn look_at(node: &Node, keys: &LockKeys) -> Result<Vec<Finding>> {
+    let mut findings = single::look_at(&node.link, single::Mode::Single).await?;
+    // A user who may not even look at a lock can take none. What else is missing, the first attempt names.
+    if let Err(why) = node.link.run(&scripts::INSPECT, &keys.of_hold(), &[]).await
+        && why.kind() == ErrorKind::Denied
+    {
+        let help = why.help().unwrap_or_default();
+        findings.push(Finding::new(Severity::Error, "E_DENIED", why.to_string(), help));
+    }
+    Ok(findings)
+}
+
+fn of_node(node: &Node, mut finding: Finding) -> Finding {
+    finding.message = format!("{}: {}", node.address, finding.message);
+    finding
+}
+
+fn of_number(nodes: &Nodes, findings: &mut Vec<Finding>) {
+    let quorum = nodes.quorum();
+    let (all, majority) = (quorum.nodes(), quorum.majority());
+    let what = format!("{all} nodes, of which {majority} are a majority: {} may fail", all - majority);
+    findings.push(Finding::new(Severity::Info, "I_QUORUM", what, ""));
+    if all % 2 == 0 {
+        findings.push(Finding::new(
+            Severity::Warning,
+            "W_EVEN",
+            format!("{all} nodes stand no more failures than {} do", all - 1),
+            "add a node or take one out, in the URL of every client at once",
+        ));
+    }
+}
+
+fn of_outages(nodes: &Nodes, down: &[(&Arc<Node>, Error)], findings: &mut Vec<Finding>) {
+    let lost = nodes.quorum().blocked_by(down.len());
+    for (node, why) in down {
+        let help = why.help().unwrap_or_default();
+        findings.push(if lost {
+            Finding::new(Severity::Error, "E_NODE", format!("{}: {why}", node.address), help)
+        } else {
+            Finding::new(Severity::Warning, "W_NODE", format!("{}: {why}", node.address), help)
+        });
+    }
+    if lost {
+        let what =
+            format!("{} of {} nodes cannot be used: no lock can be had", down.len(), nodes.quorum().nodes());
+        findings.push(Finding::new(Severity::Error, "E_QUORUM", what, "bring nodes back"));
+    }
+}
+
+/// Two addresses may lead to one server: its run id tells, where we may see it. Every attempt finds out as well, from the
+/// place that stands in a lock's value.
+async fn of_identities(nodes: &Nodes, findings: &mut Vec<Finding>) {
+    let ids = join_all(nodes.iter().map(|node| run_id(node))).await;
+    let mut seen: HashMap<String, &str> = HashMap::new();
+    for (node, id) in nodes.iter().zip(ids) {
+        let Some(id) = id else { continue };
+        if let Some(first) = seen.insert(id, &node.address) {
+            let twins = named_twice(first, &node.address);
+            let help = twins.help().unwrap_or_default().to_owned();
+            findings.push(Finding::new(Severity::Error, "E_SAME_NODE", twins.to_string(), help));
+        }
+    }
+}
+
+async fn run_id(node: &Node) -> Option<String> {
+    let info = node.link.command(redis::cmd("INFO").arg("server")).await.ok()?;
+    let text = match info {
+        Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        Value::VerbatimString { text, .. } => text,
+        _ => return None,
+    };
+    text.lines().find_map(|line| line.strip_prefix("run_id:")).map(str::to_owned)
+}

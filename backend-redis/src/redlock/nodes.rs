@@ -1,0 +1,192 @@
+//! The nodes, and how all of them are asked at once.
+
+use super::quorum::Quorum;
+use crate::link::Link;
+use crate::mailbox::Mailbox;
+use crate::target::Target;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use leasehold_core::{Error, ErrorKind, Result};
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// Nodes that are well are waited for at least this much longer than a majority took.
+const LEAST_GRACE: Duration = Duration::from_millis(1);
+
+/// One of the nodes.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// Its place in the URL, from zero.
+    pub(super) place: usize,
+    pub(super) address: String,
+    pub(super) link: Link,
+    /// True since a request to it failed. Nobody waits for it any longer than must be.
+    failing: AtomicBool,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(super) struct Nodes {
+    nodes: Vec<Arc<Node>>,
+    /// How long a node may take for an answer.
+    timeout: Duration,
+}
+
+type Noted<T> = BoxFuture<'static, (Arc<Node>, Result<T>)>;
+
+/// Requests that are still under way.
+pub(super) struct Rest<T> {
+    pending: FuturesUnordered<Noted<T>>,
+}
+
+impl Nodes {
+    pub(super) fn new(targets: Vec<Target>) -> Self {
+        let timeout = targets.first().map_or(Duration::ZERO, |target| target.timeouts.request);
+        let node = |(place, target): (usize, Target)| {
+            let address = target.address.to_string();
+            // No channel is listened to: nodes know nothing of each other, so none can hand the lock over.
+            let link = Link::new(target, Arc::<Mailbox>::default());
+            Arc::new(Node { place, address, link, failing: AtomicBool::new(false) })
+        };
+        Self { nodes: targets.into_iter().enumerate().map(node).collect(), timeout }
+    }
+
+    pub(super) fn quorum(&self) -> Quorum {
+        Quorum::of(self.nodes.len())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.nodes.iter()
+    }
+
+    pub(super) fn at(&self, place: usize) -> Option<Arc<Node>> {
+        self.nodes.get(place).cloned()
+    }
+
+    pub(super) fn address(&self, place: usize) -> &str {
+        self.nodes.get(place).map_or("?", |node| &node.address)
+    }
+
+    /// For how long answers about a lease of this length are waited for: what is left of it afterwards must be worth
+    /// having. An eighth, since a grant takes two rounds.
+    pub(super) fn patience(&self, ttl: Duration) -> Option<Duration> {
+        let most = ttl / 8;
+        // A link ends a request after one to one and a quarter time-outs: then no timer is needed here.
+        (most < self.timeout * 5 / 4).then_some(most)
+    }
+
+    /// Asks these nodes at once, and hands over each answer as it comes, until `take` says that they decide. Nodes that
+    /// are well get as long again as it took until then, so that a round reaches all that it can; those that fail hold
+    /// nobody up. What has not come is returned.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        patience: Option<Duration>,
+        question: impl Fn(Arc<Node>) -> Option<BoxFuture<'static, Result<T>>>,
+        mut take: impl FnMut(usize, Result<T>) -> bool,
+    ) -> Rest<T> {
+        let start = Instant::now();
+        let mut well = Vec::new();
+        let mut pending = FuturesUnordered::new();
+        for node in &self.nodes {
+            let Some(answer) = question(Arc::clone(node)) else { continue };
+            if !node.is_failing() {
+                well.push(node.place);
+            }
+            pending.push(noted(Arc::clone(node), answer));
+        }
+        let mut until = patience.map(|patience| start + patience);
+        let mut decided = false;
+        while let Some((node, answer)) = next_until(&mut pending, until).await {
+            well.retain(|place| *place != node.place);
+            if take(node.place, answer) && !decided {
+                decided = true;
+                let grace = Instant::now() + start.elapsed().max(LEAST_GRACE);
+                until = Some(until.map_or(grace, |until| until.min(grace)));
+            }
+            if decided && well.is_empty() {
+                break;
+            }
+        }
+        Rest { pending }
+    }
+
+    pub(super) fn close(&self) {
+        self.nodes.iter().for_each(|node| node.link.close());
+    }
+}
+
+fn noted<T: Send + 'static>(node: Arc<Node>, answer: BoxFuture<'static, Result<T>>) -> Noted<T> {
+    Box::pin(async move {
+        let answer = answer.await;
+        node.note(&answer);
+        (node, answer)
+    })
+}
+
+/// The next answer; `None` if there is none left, or none until then.
+async fn next_until<T>(
+    pending: &mut FuturesUnordered<Noted<T>>,
+    until: Option<Instant>,
+) -> Option<(Arc<Node>, Result<T>)> {
+    match until {
+        None => pending.next().await,
+        Some(until) => tokio::select! {
+            biased;
+            answer = pending.next() => answer,
+            () = sleep_until(until) => None,
+        },
+    }
+}
+
+impl Node {
+    fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Relaxed)
+    }
+
+    /// Says once that it fails, and once that it is well again: locks go on, with fewer nodes to spare.
+    fn note<T>(&self, answer: &Result<T>) {
+        let failure = answer.as_ref().err().filter(|error| error.kind() != ErrorKind::Closed);
+        if self.failing.swap(failure.is_some(), Ordering::Relaxed) == failure.is_some() {
+            return;
+        }
+        match failure {
+            Some(error) => {
+                tracing::warn!(target: "leasehold", { node = %self.address }, "quorum_eroded: {error}");
+            }
+            None => tracing::info!(target: "leasehold", { node = %self.address }, "quorum_restored"),
+        }
+    }
+}
+
+impl<T: Send + 'static> Rest<T> {
+    /// Lets them come to their end without a caller, and goes on from each answer. Nothing is left half-way because its
+    /// caller had seen enough.
+    pub(super) fn finish<F>(self, then: impl Fn(Arc<Node>, Result<T>) -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        if self.pending.is_empty() {
+            return;
+        }
+        tokio::spawn(self.pending.for_each_concurrent(None, move |(node, answer)| then(node, answer)));
+    }
+
+    /// Lets them come to their end.
+    pub(super) fn detach(self) {
+        self.finish(|_, _| std::future::ready(()));
+    }
+
+    /// What is said of those that have not answered in time.
+    pub(super) fn unheard(&self) -> impl Iterator<Item = Error> {
+        let late = || Error::new(ErrorKind::Indeterminate, "a node did not answer in time");
+        (0..self.pending.len()).map(move |_| late().with_help("look at the nodes and at the network to them"))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+}

@@ -1,0 +1,171 @@
+//! When the answers of some nodes decide for all.
+
+use super::reply::Bid;
+use leasehold_core::{Error, ErrorKind, FencingToken};
+use std::time::Duration;
+
+/// How many nodes there are, and how many of them decide: any two majorities have a node in common, and every promise
+/// of this mode rests on that node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Quorum {
+    nodes: usize,
+}
+
+impl Quorum {
+    pub(super) fn of(nodes: usize) -> Self {
+        Self { nodes }
+    }
+
+    pub(super) fn nodes(self) -> usize {
+        self.nodes
+    }
+
+    /// More than half. Of an even number, half is no majority: there could be two of them.
+    pub(super) fn majority(self) -> usize {
+        self.nodes / 2 + 1
+    }
+
+    /// True if so many are lost to one answer that the others cannot be a majority.
+    pub(super) fn blocked_by(self, others: usize) -> bool {
+        self.nodes - others < self.majority()
+    }
+}
+
+/// What became of a round in which every node could agree, refuse or fail.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// A majority has agreed.
+    Agreed,
+    /// No majority can agree, and it is others that keep it from doing so.
+    Refused,
+    /// Too few answer to tell.
+    NotAnswered,
+}
+
+/// The answers of one round, as they come.
+#[derive(Debug)]
+pub(super) struct Ballot<A> {
+    quorum: Quorum,
+    agreed: Vec<(usize, A)>,
+    /// For each refusal, when it may end.
+    refused: Vec<Option<Duration>>,
+    failed: Vec<Error>,
+}
+
+impl<A> Ballot<A> {
+    pub(super) fn new(quorum: Quorum) -> Self {
+        Self { quorum, agreed: Vec::new(), refused: Vec::new(), failed: Vec::new() }
+    }
+
+    pub(super) fn agree(&mut self, node: usize, answer: A) {
+        self.agreed.push((node, answer));
+    }
+
+    pub(super) fn refuse(&mut self, ends_in: Option<Duration>) {
+        self.refused.push(ends_in);
+    }
+
+    pub(super) fn fail(&mut self, error: Error) {
+        self.failed.push(error);
+    }
+
+    /// What the answers so far mean whatever the others say; `None` while that depends on them.
+    pub(super) fn verdict(&self) -> Option<Verdict> {
+        let (agreed, refused, failed) = (self.agreed.len(), self.refused.len(), self.failed.len());
+        let open = self.quorum.nodes - agreed - refused - failed;
+        if agreed >= self.quorum.majority() {
+            return Some(Verdict::Agreed);
+        }
+        if agreed + open >= self.quorum.majority() {
+            return None;
+        }
+        // A majority that can be asked, and did not agree: somebody is in the way, not the network.
+        if refused > 0 && (self.quorum.blocked_by(refused) || agreed + refused >= self.quorum.majority()) {
+            return Some(Verdict::Refused);
+        }
+        (agreed + refused + open < self.quorum.majority()).then_some(Verdict::NotAnswered)
+    }
+
+    pub(super) fn agreed(&self) -> impl Iterator<Item = usize> {
+        self.agreed.iter().map(|(node, _)| *node)
+    }
+
+    pub(super) fn has_agreed(&self, node: usize) -> bool {
+        self.agreed().any(|agreed| agreed == node)
+    }
+
+    /// When enough of those that refused may agree to make a majority, if that is known.
+    pub(super) fn ends_in(&self) -> Option<Duration> {
+        let mut ends: Vec<Duration> = self.refused.iter().copied().collect::<Option<_>>()?;
+        ends.sort_unstable();
+        let missing = self.quorum.majority().checked_sub(self.agreed.len() + 1)?;
+        ends.get(missing).copied()
+    }
+
+    /// Why too few have answered.
+    pub(super) fn to_error(&self) -> Error {
+        let answered = self.agreed.len() + self.refused.len();
+        not_answered(self.quorum, answered, &self.failed)
+    }
+}
+
+impl Ballot<Bid> {
+    /// The token that a majority has written for this owner already: its reply was lost.
+    pub(super) fn token_of_majority(&self) -> Option<FencingToken> {
+        self.agreed.iter().filter_map(|(_, bid)| bid.own).find(|token| {
+            let same = self.agreed.iter().filter(|(_, bid)| bid.own == Some(*token)).count();
+            same >= self.quorum.majority()
+        })
+    }
+
+    /// The token to write: larger than every one that the majority knows, so larger than every one that was granted,
+    /// since each of those stands on a node of this majority. Any such number would do. The clocks make it one that
+    /// goes on growing where nodes have forgotten the last one; the middle one of them, so that no single clock that is
+    /// wrong takes all tokens with it. `None` when the numbers are used up.
+    pub(super) fn next_token(&self) -> Option<FencingToken> {
+        let last = self.agreed.iter().map(|(_, bid)| bid.last).max();
+        let mut clocks: Vec<u64> = self.agreed.iter().map(|(_, bid)| bid.clock).collect();
+        clocks.sort_unstable();
+        let middle = clocks.get(clocks.len().saturating_sub(1) / 2).copied().unwrap_or_default();
+        FencingToken::after(last.map(FencingToken::new), middle)
+    }
+}
+
+/// The error of a round that too few nodes have answered. An outcome that is not known outweighs those that are;
+/// failures that waiting does not heal outweigh outages if the others cannot make a majority without them.
+pub(super) fn not_answered(quorum: Quorum, answered: usize, failed: &[Error]) -> Error {
+    let is_outage = |error: &Error| matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate);
+    let lasting = failed.iter().filter(|error| !is_outage(error)).count();
+    let rank = |error: &&Error| match error.kind() {
+        _ if !is_outage(error) => {
+            if quorum.blocked_by(lasting) {
+                3
+            } else {
+                0
+            }
+        }
+        ErrorKind::Indeterminate => 2,
+        _ => 1,
+    };
+    let told = failed.iter().max_by_key(rank).cloned();
+    let missing = quorum.nodes - answered;
+    let message =
+        format!("{missing} of {} nodes cannot be used, and {} must be", quorum.nodes, quorum.majority());
+    match told {
+        Some(told) => {
+            let help = told.help().unwrap_or("look at the nodes and at the network to them").to_owned();
+            // Not known as a lasting failure if the nodes that have none could do without it.
+            let kind = match rank(&&told) {
+                0 => ErrorKind::Unavailable,
+                _ => told.kind(),
+            };
+            Error::new(kind, format!("{message}: {told}")).with_help(help).with_source(told)
+        }
+        None => Error::new(ErrorKind::Indeterminate, format!("{message}: the others did not answer in time"))
+            .with_help("look at the nodes and at the network to them"),
+    }
+}
+
+#[cfg(test)]
+#[path = "quorum_tests.rs"]
+mod tests;

@@ -1,0 +1,147 @@
+//! Renewals: every node is asked once for many claims, and a claim is renewed if a majority has extended it.
+
+use super::RedlockBackend;
+use super::nodes::Node;
+use super::quorum::{Quorum, not_answered};
+use super::reply::{self, Renewed};
+use super::scripts;
+use crate::keys::{Keys, LockKeys};
+use futures_util::future::join_all;
+use leasehold_core::{Claim, LossCause, Renewal, Result};
+use std::sync::Arc;
+
+/// How many leases one call of the script extends: more gain nothing, and keep a node longer from answering others.
+const BATCH: usize = 128;
+
+/// Claims that travel together, as the script wants them.
+#[derive(Debug)]
+struct Batch {
+    keys: Vec<LockKeys>,
+    owners: Vec<[String; 2]>,
+}
+
+/// What the nodes have said of one claim.
+#[derive(Clone, Debug, Default)]
+struct Votes {
+    held: usize,
+    taken: usize,
+    /// The nodes that have nothing of it.
+    gone: Vec<usize>,
+    /// One of those that hold it.
+    witness: Option<usize>,
+}
+
+impl RedlockBackend {
+    pub(super) async fn renew_all(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        let batches = claims.chunks(BATCH).map(|batch| self.renew_batch(batch));
+        join_all(batches).await.into_iter().flatten().collect()
+    }
+
+    async fn renew_batch(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        let quorum = self.nodes.quorum();
+        let batch = Arc::new(Batch::of(&self.keys, claims));
+        let mut votes = vec![Votes::default(); claims.len()];
+        let mut failed = Vec::new();
+        // They fall due together, not for the same time: the shortest of them must not be waited past.
+        let shortest = claims.iter().map(Claim::ttl).min().unwrap_or_default();
+        let rest = self
+            .nodes
+            .ask(
+                self.nodes.patience(shortest),
+                |node| Some(Box::pin(Arc::clone(&batch).renew(node))),
+                |place, answer| {
+                    match answer {
+                        Ok(answers) => {
+                            votes
+                                .iter_mut()
+                                .zip(answers)
+                                .for_each(|(votes, answer)| votes.enter(place, answer));
+                        }
+                        Err(error) => failed.push(error),
+                    }
+                    votes.iter().all(|votes| votes.renewal(quorum).is_some())
+                },
+            )
+            .await;
+        failed.extend(rest.unheard());
+        rest.detach();
+        let answered = quorum.nodes() - failed.len();
+        let conclude = |(claim, votes): (&Claim, Votes)| {
+            let renewal = votes.renewal(quorum);
+            if renewal == Some(Renewal::Renewed) && !votes.gone.is_empty() {
+                self.repair(claim, votes.witness, votes.gone);
+            }
+            // Neither held nor lost, by those that have answered.
+            renewal.ok_or_else(|| not_answered(quorum, answered, &failed))
+        };
+        claims.iter().zip(votes).map(conclude).collect()
+    }
+}
+
+impl Batch {
+    fn of(keys: &Keys, claims: &[Claim]) -> Self {
+        Self {
+            keys: claims.iter().map(|claim| keys.of(claim.name())).collect(),
+            owners: claims
+                .iter()
+                .map(|claim| [claim.owner().to_hex(), claim.ttl_millis().to_string()])
+                .collect(),
+        }
+    }
+
+    async fn renew(self: Arc<Self>, node: Arc<Node>) -> Result<Vec<Renewed>> {
+        let place = node.place.to_string();
+        let keys: Vec<&str> = self.keys.iter().flat_map(LockKeys::of_hold).collect();
+        let owners = self.owners.iter().flatten().map(String::as_str);
+        let args: Vec<&str> = [&*place].into_iter().chain(owners).collect();
+        let reply = node.link.run(&scripts::RENEW, &keys, &args).await?;
+        reply::renewed(&reply, self.keys.len())
+    }
+}
+
+impl Votes {
+    fn enter(&mut self, place: usize, answer: Renewed) {
+        match answer {
+            Renewed::Held => {
+                self.held += 1;
+                self.witness = Some(place);
+            }
+            Renewed::Gone => self.gone.push(place),
+            Renewed::Taken => self.taken += 1,
+        }
+    }
+
+    /// What they decide; `None` while that depends on others.
+    fn renewal(&self, quorum: Quorum) -> Option<Renewal> {
+        if self.held >= quorum.majority() {
+            return Some(Renewal::Renewed);
+        }
+        // On fewer nodes than a majority, another is a contender whose attempt fails.
+        let cause = if self.taken >= quorum.majority() { LossCause::Taken } else { LossCause::Gone };
+        quorum.blocked_by(self.gone.len() + self.taken).then_some(Renewal::Lost(cause))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn renewal(held: usize, gone: usize, taken: usize) -> Option<Renewal> {
+        let mut votes = Votes::default();
+        (0..held).for_each(|place| votes.enter(place, Renewed::Held));
+        (0..gone).for_each(|place| votes.enter(place, Renewed::Gone));
+        (0..taken).for_each(|place| votes.enter(place, Renewed::Taken));
+        votes.renewal(Quorum::of(5))
+    }
+
+    #[test]
+    fn a_majority_renews_and_nothing_less_does() {
+        assert_eq!(renewal(3, 0, 0), Some(Renewal::Renewed));
+        assert_eq!(renewal(3, 1, 1), Some(Renewal::Renewed));
+        assert_eq!(renewal(2, 2, 0), None);
+        assert_eq!(renewal(2, 3, 0), Some(Renewal::Lost(LossCause::Gone)));
+        assert_eq!(renewal(0, 2, 1), Some(Renewal::Lost(LossCause::Gone)));
+        assert_eq!(renewal(1, 1, 3), Some(Renewal::Lost(LossCause::Taken)));
+        assert_eq!(renewal(0, 0, 0), None);
+    }
+}

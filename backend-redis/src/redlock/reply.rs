@@ -1,0 +1,139 @@
+//! What the replies of the nodes' scripts mean.
+
+use leasehold_core::Result;
+use leasehold_core::{Error, ErrorKind, FencingToken};
+use redis::Value;
+use std::time::Duration;
+
+/// What a node has told that holds the name for us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bid {
+    /// The last token of the name there.
+    pub(super) last: u64,
+    /// Its clock, in microseconds.
+    pub(super) clock: u64,
+    /// The token that it has for this very owner.
+    pub(super) own: Option<FencingToken>,
+}
+
+/// The reply of `claim.lua`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Claimed {
+    Mine(Bid),
+    /// Another holds it, until then if that is known.
+    Busy(Option<Duration>),
+    /// A later attempt of the same owner was there first.
+    Late,
+    /// The same server is asked under another place too.
+    Twice(usize),
+}
+
+/// The reply of `renew.lua` for one claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Renewed {
+    Held,
+    Gone,
+    Taken,
+}
+
+pub(super) fn claimed(reply: &Value) -> Result<Claimed> {
+    let Value::Array(parts) = reply else { return Err(not_understood()) };
+    match parts.as_slice() {
+        [word, last, clock, own] if is_word(word, "mine") => {
+            let own = match own {
+                Value::BulkString(own) if own.is_empty() => None,
+                own => Some(FencingToken::new(number(own)?)),
+            };
+            Ok(Claimed::Mine(Bid { last: number(last)?, clock: number(clock)?, own }))
+        }
+        [word, Value::Int(left)] if is_word(word, "busy") => {
+            Ok(Claimed::Busy(u64::try_from(*left).ok().map(Duration::from_millis)))
+        }
+        [word, place] if is_word(word, "twice") => {
+            Ok(Claimed::Twice(usize::try_from(number(place)?).map_err(|_| not_understood())?))
+        }
+        [word] if is_word(word, "late") => Ok(Claimed::Late),
+        _ => Err(not_understood()),
+    }
+}
+
+/// The reply of a script that did something, or found nothing to do.
+pub(super) fn done(reply: &Value) -> Result<bool> {
+    match reply {
+        Value::Int(1) => Ok(true),
+        Value::Int(0) => Ok(false),
+        _ => Err(not_understood()),
+    }
+}
+
+pub(super) fn renewed(reply: &Value, claims: usize) -> Result<Vec<Renewed>> {
+    let digit = |digit: &u8| match digit {
+        b'0' => Ok(Renewed::Gone),
+        b'1' => Ok(Renewed::Held),
+        b'2' => Ok(Renewed::Taken),
+        _ => Err(not_understood()),
+    };
+    match reply {
+        Value::BulkString(digits) if digits.len() == claims => digits.iter().map(digit).collect(),
+        _ => Err(not_understood()),
+    }
+}
+
+/// A holder record that was read: the attempt, the token, and what stands behind them.
+pub(super) fn record(reply: &Value) -> Option<(String, String, String)> {
+    let Value::BulkString(bytes) = reply else { return None };
+    let text = std::str::from_utf8(bytes).ok()?;
+    let mut words = text.splitn(3, ' ');
+    let (value, token, rest) = (words.next()?, words.next()?, words.next()?);
+    let attempt = value.split(':').nth(1)?;
+    Some((attempt.to_owned(), token.to_owned(), rest.to_owned()))
+}
+
+fn is_word(value: &Value, word: &str) -> bool {
+    matches!(value, Value::BulkString(bytes) if bytes == word.as_bytes())
+}
+
+fn number(value: &Value) -> Result<u64> {
+    let Value::BulkString(digits) = value else { return Err(not_understood()) };
+    std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).ok_or_else(not_understood)
+}
+
+/// An answer that no version of the script gives. It was carried out, or something else was.
+fn not_understood() -> Error {
+    Error::new(ErrorKind::Indeterminate, "the server's reply is not one of the script's")
+        .with_help("look at what stands between: a proxy may have changed it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Value {
+        Value::Array(words.iter().map(|word| Value::BulkString(word.as_bytes().into())).collect())
+    }
+
+    #[test]
+    fn a_claim_is_answered_in_four_ways_and_no_other() {
+        let bid = Bid { last: 7, clock: 9, own: None };
+        assert_eq!(claimed(&words(&["mine", "7", "9", ""])).unwrap(), Claimed::Mine(bid));
+        let own = Bid { own: Some(FencingToken::new(5)), ..bid };
+        assert_eq!(claimed(&words(&["mine", "7", "9", "5"])).unwrap(), Claimed::Mine(own));
+        let busy = |left| Value::Array(vec![Value::BulkString("busy".into()), Value::Int(left)]);
+        assert_eq!(claimed(&busy(20)).unwrap(), Claimed::Busy(Some(Duration::from_millis(20))));
+        assert_eq!(claimed(&busy(-1)).unwrap(), Claimed::Busy(None));
+        assert_eq!(claimed(&words(&["late"])).unwrap(), Claimed::Late);
+        assert_eq!(claimed(&words(&["twice", "2"])).unwrap(), Claimed::Twice(2));
+        for nonsense in [words(&[]), words(&["mine", "x", "9", ""]), words(&["mine"]), Value::Nil] {
+            assert!(claimed(&nonsense).is_err(), "{nonsense:?}");
+        }
+    }
+
+    #[test]
+    fn a_record_tells_attempt_and_token_and_the_rest() {
+        let text = format!("{}:3:2 77 1000 {{\"doing\":\"two words\"}}", "0".repeat(32));
+        let told = record(&Value::BulkString(text.into())).unwrap();
+        assert_eq!(told, ("3".to_owned(), "77".to_owned(), "1000 {\"doing\":\"two words\"}".to_owned()));
+        assert_eq!(record(&Value::Nil), None);
+        assert_eq!(record(&Value::BulkString("released 7".into())), None);
+    }
+}

@@ -1,0 +1,34 @@
+
+-- Extends the leases of a batch of claims on this node, each by its own length, each on its own.
+--
+-- Guarantees:
+--   * a lease that this node has is made to last at least its length from now, and is never shortened;
+--   * nothing else is changed: an ended lease is not brought back, another owner's is not touched;
+--   * one name on which foreign data lies does not keep the others from being renewed.
+--
+-- KEYS  for each claim: the lock, its holder record
+-- ARGV  place of the node; for each claim: its owner, its lease in ms
+-- Reply one digit for each claim: 1 renewed, 0 gone, 2 taken by another owner
+
+local place, answers = ARGV[1], {}
+for i = 1, #KEYS, 2 do
+  local lock, holder, owner, ttl = KEYS[i], KEYS[i + 1], ARGV[i + 1], ARGV[i + 2]
+  local held = redis.pcall('GET', lock)
+  local answer = '2'
+  if type(held) == 'table' then
+    if not string.find(held.err, 'WRONGTYPE', 1, true) then
+      return redis.error_reply(held.err .. " 'get'")
+    end
+  elseif not held or held == 'released' then
+    answer = '0'
+  else
+    local who, _, where = parts(held)
+    if who == owner and where == place then
+      redis.call('PEXPIRE', lock, ttl, 'GT')
+      redis.call('PEXPIRE', holder, ttl, 'GT')
+      answer = '1'
+    end
+  end
+  answers[#answers + 1] = answer
+end
+return table.concat(answers)

@@ -1,0 +1,37 @@
+
+-- Ends what an owner has on this node, and nothing else: all of it, or what one attempt of it has taken.
+--
+-- Guarantees, in one step:
+--   * the name is free here at once; or it stays taken under nobody's name for ARGV[3] ms from now;
+--   * if the lock key has vanished, its holder's record ends here, so that the next owner need not wait for it;
+--   * another owner's lock, a foreign program's, and that of a later attempt are not touched.
+--
+-- KEYS  the lock, its holder record
+-- ARGV  owner, attempt or nothing for any, ms to linger
+-- Reply 1 ended, 0 nothing to end
+
+local lock, holder = KEYS[1], KEYS[2]
+local owner, attempt, linger = ARGV[1], ARGV[2], ARGV[3]
+
+local held, record = redis.call('GET', lock), redis.call('GET', holder)
+local recorded = owner_of(record) == owner
+local who, which = parts(held)
+if who ~= owner or (attempt ~= '' and which ~= attempt) then
+  if recorded and not held then
+    redis.call('DEL', holder)
+  end
+  return 0
+end
+if linger == '0' then
+  redis.call('DEL', lock)
+  if recorded then
+    redis.call('DEL', holder)
+  end
+  return 1
+end
+-- Who held it, and with which token, stays readable; the word `released` is nobody's owner id.
+redis.call('SET', lock, 'released', 'PX', linger)
+if recorded then
+  redis.call('SET', holder, (string.gsub(record, '^%S+', 'released')), 'PX', linger)
+end
+return 1

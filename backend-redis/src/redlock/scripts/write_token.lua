@@ -1,0 +1,27 @@
+
+-- Writes the token of a grant on this node, if the node still holds the name for it.
+--
+-- Guarantees, in one step:
+--   * only where the lock is that of this very attempt: one whose lease has ended here, or that was taken back, writes
+--     nothing, however late it comes;
+--   * only a token larger than the last one: so a node writes each token once, for one owner;
+--   * the lease lasts at least ARGV[3] ms from now, and the record of the holder as long.
+--
+-- KEYS  the lock, its holder record, the last token of the name
+-- ARGV  the lock's value, the token, lease in ms, description of the holder
+-- Reply 1 written, 0 nothing done
+
+local lock, holder, last = KEYS[1], KEYS[2], KEYS[3]
+local value, token, ttl, words = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+
+if redis.call('GET', lock) ~= value then
+  return 0
+end
+if tonumber(last_token(redis.call('GET', last))) >= tonumber(token) then
+  return 0
+end
+local now = clock()
+write_token(last, token, now)
+redis.call('SET', holder, value .. ' ' .. token .. ' ' .. now .. ' ' .. words, 'PX', ttl)
+redis.call('PEXPIRE', lock, ttl, 'GT')
+return 1

@@ -1,0 +1,108 @@
+//! Which server is the primary: what the Sentinels say, asked again for every connection.
+//!
+//! All are asked at once, and the newest word of a majority counts: a Sentinel that was cut off from the others goes on
+//! naming the old primary, and its word is the older one. If a majority does not answer in time, those who do must be
+//! enough; the server that they name is asked for its role before it is believed.
+
+mod answer;
+
+use crate::link::ask_sentinel;
+use crate::target::{Address, Group, Target};
+use answer::{Answer, Watched};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use leasehold_core::{Error, ErrorKind, Result};
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use tokio::time::{Instant, timeout_at};
+
+/// The Sentinels of one primary.
+#[derive(Debug)]
+pub(crate) struct Sentinels {
+    group: Group,
+    /// Where the primary was when they were asked last.
+    last: Mutex<Option<Address>>,
+}
+
+impl Sentinels {
+    pub(crate) fn new(group: Group) -> Self {
+        Self { group, last: Mutex::default() }
+    }
+
+    /// How to talk to the primary, but not yet where.
+    pub(crate) fn terms(&self) -> &Target {
+        &self.group.primary
+    }
+
+    /// Asks who the primary is. Takes a third of the time to connect at most, so that there is some left for that.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`](ErrorKind::Unavailable) if none answers, [`Misconfigured`](ErrorKind::Misconfigured) if none
+    /// knows the name or they are no Sentinels, [`Denied`](ErrorKind::Denied) if they do not talk to us.
+    pub(crate) async fn primary(&self) -> Result<Target> {
+        let watched = self.newest_word().await?;
+        let target = self.group.primary.at(&watched.host, watched.port)?;
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(target.address.clone());
+        Ok(target)
+    }
+
+    async fn newest_word(&self) -> Result<Watched> {
+        let Group { sentinels, name, primary } = &self.group;
+        let deadline = Instant::now() + primary.timeouts.connect / 3;
+        let mut asked: FuturesUnordered<_> =
+            sentinels.iter().map(|sentinel| ask(sentinel, name, deadline)).collect();
+        let (mut newest, mut answers, mut failure) = (None::<Watched>, 0, None);
+        while let Some(answer) = asked.next().await {
+            match answer {
+                Ok(Answer::Watched(watched)) => {
+                    newest = newest.into_iter().chain([watched]).max_by_key(|one| one.epoch);
+                    answers += 1;
+                }
+                Ok(Answer::Unknown) => failure = worse(failure, self.unknown_name()),
+                Err(error) => failure = worse(failure, error),
+            }
+            if answers > sentinels.len() / 2 {
+                break;
+            }
+        }
+        newest.ok_or_else(|| failure.unwrap_or_else(|| self.unknown_name()))
+    }
+
+    fn unknown_name(&self) -> Error {
+        let message = format!("the Sentinels watch nothing of the name {:?}", self.group.name);
+        Error::new(ErrorKind::Misconfigured, message)
+            .with_help("look at the name in the URL, and at SENTINEL MASTERS")
+    }
+}
+
+async fn ask(sentinel: &Target, name: &str, deadline: Instant) -> Result<Answer> {
+    let mut question = redis::cmd("SENTINEL");
+    question.arg("MASTER").arg(name);
+    let reply = timeout_at(deadline, ask_sentinel(sentinel, &question)).await;
+    reply
+        .unwrap_or_else(|_| Err(silent()))
+        .and_then(|reply| Answer::read(&reply))
+        .map_err(|error| error.context(format_args!("Sentinel at {}", sentinel.address)))
+}
+
+/// Of two failures the one that says more than that nobody was there.
+fn worse(known: Option<Error>, new: Error) -> Option<Error> {
+    known
+        .filter(|known| known.kind() != ErrorKind::Unavailable || new.kind() == ErrorKind::Unavailable)
+        .or(Some(new))
+}
+
+fn silent() -> Error {
+    Error::new(ErrorKind::Unavailable, "it did not answer in time")
+        .with_help("look at the Sentinels and at the network to them, or raise connect_timeout in the URL")
+}
+
+/// Where the primary is, for people.
+impl fmt::Display for Sentinels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.last.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(address) => write!(f, "{address}, primary of {:?}", self.group.name),
+            None => write!(f, "the primary of {:?}", self.group.name),
+        }
+    }
+}

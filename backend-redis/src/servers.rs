@@ -1,0 +1,162 @@
+//! The servers of one store, as those see them who want something of a name.
+
+use crate::cluster::Cluster;
+use crate::link::{Call, Confirmed, Link, Route};
+use crate::mailbox::Mailbox;
+use crate::scripts::Script;
+use crate::sentinel::Sentinels;
+use crate::target::{Deployment, Replicas};
+use leasehold_core::Result;
+use redis::Value;
+use std::sync::Arc;
+
+/// The servers of one store.
+#[derive(Debug)]
+pub(crate) enum Servers {
+    /// One server has all names: always the same, or the primary of the moment.
+    One(Arc<Node>),
+    /// Several have some names each.
+    Cluster(Cluster),
+}
+
+/// One server, and the channel on which this process hears from it and from no other.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) link: Link,
+    pub(crate) channel: String,
+}
+
+/// What came of a call.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) reply: Value,
+    /// Whether whoever listens will hear.
+    pub(crate) hears: bool,
+    /// Whether the replicas have what it wrote, if they were asked.
+    pub(crate) confirmed: Confirmed,
+}
+
+/// What is expected of a call beside its reply.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Manner {
+    Plain,
+    /// Its owner will wait for a message: the script has one argument more, the channel.
+    Listening,
+    /// So many replicas are to have what it wrote.
+    Confirmed(Replicas),
+}
+
+impl Servers {
+    /// The servers of a deployment. Connects to nothing yet.
+    pub(crate) fn new(deployment: Deployment, mailbox: &Arc<Mailbox>, channel: String) -> Self {
+        let mailbox = Arc::clone(mailbox);
+        let link = match deployment {
+            Deployment::Single(target) => Link::new(target, mailbox),
+            Deployment::Sentinel(group) => Link::along(Route::Primary(Sentinels::new(group)), mailbox),
+            Deployment::Cluster(seeds) => return Self::Cluster(Cluster::new(seeds, mailbox, channel)),
+        };
+        Self::One(Arc::new(Node { link, channel }))
+    }
+
+    /// Runs a script where its keys lie, and gives its reply. They lie in one slot.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Link::run`].
+    pub(crate) async fn run(&self, script: &'static Script, keys: &[&str], args: &[&str]) -> Result<Value> {
+        match self {
+            Self::One(node) => node.link.run(script, keys, args).await,
+            Self::Cluster(cluster) => {
+                let answer = cluster.call(Call::new(script, keys, args), Manner::Plain).await?;
+                Ok(answer.reply)
+            }
+        }
+    }
+
+    /// As [`run`](Self::run), for somebody who will wait for a message. Also says whether it will be heard.
+    pub(crate) async fn run_listening(
+        &self,
+        script: &'static Script,
+        keys: &[&str],
+        args: &[&str],
+    ) -> Result<(Value, bool)> {
+        let answer = self.call(Call::new(script, keys, args), Manner::Listening).await?;
+        Ok((answer.reply, answer.hears))
+    }
+
+    /// As [`run`](Self::run); afterwards waits for replicas to have what it wrote, and says whether they have.
+    pub(crate) async fn run_confirmed(
+        &self,
+        script: &'static Script,
+        keys: &[&str],
+        args: &[&str],
+        replicas: Replicas,
+    ) -> Result<(Value, Confirmed)> {
+        let answer = self.call(Call::new(script, keys, args), Manner::Confirmed(replicas)).await?;
+        Ok((answer.reply, answer.confirmed))
+    }
+
+    /// Sees to it that messages on this key's name are heard. True if they are.
+    pub(crate) async fn listen(&self, key: &str) -> bool {
+        let node = match self {
+            Self::One(node) => Ok(Arc::clone(node)),
+            Self::Cluster(cluster) => cluster.node_of(key).await,
+        };
+        match node {
+            Ok(node) => node.link.listen(&node.channel).await,
+            Err(_) => false,
+        }
+    }
+
+    /// Each server that has names.
+    pub(crate) async fn each(&self) -> Result<Vec<Arc<Node>>> {
+        match self {
+            Self::One(node) => Ok(vec![Arc::clone(node)]),
+            Self::Cluster(cluster) => cluster.primaries().await,
+        }
+    }
+
+    /// True if the keys of one call must lie in one slot.
+    pub(crate) fn have_slots(&self) -> bool {
+        matches!(self, Self::Cluster(_))
+    }
+
+    /// Ends the connections. What is under way gets no answer.
+    pub(crate) fn close(&self) {
+        match self {
+            Self::One(node) => node.link.close(),
+            Self::Cluster(cluster) => cluster.close(),
+        }
+    }
+
+    async fn call(&self, call: Call<'_>, manner: Manner) -> Result<Answer> {
+        match self {
+            Self::One(node) => {
+                let answer = node.ask(call, manner).await?;
+                Ok(Answer { reply: node.link.understood(call, answer.reply).await?, ..answer })
+            }
+            Self::Cluster(cluster) => cluster.call(call, manner).await,
+        }
+    }
+}
+
+impl Node {
+    /// Calls a script and gives the very reply, which may be an error of the server.
+    pub(crate) async fn ask(&self, call: Call<'_>, manner: Manner) -> Result<Answer> {
+        let (mut hears, mut confirmed) = (false, Confirmed::Yes);
+        let reply = match manner {
+            Manner::Plain => self.link.ask(call).await?,
+            Manner::Listening => {
+                let reply;
+                (reply, hears) = self.link.ask_listening(call, &self.channel).await?;
+                reply
+            }
+            Manner::Confirmed(replicas) => {
+                let reply;
+                (reply, confirmed) = self.link.ask_confirmed(call, replicas).await?;
+                reply
+            }
+        };
+        Ok(Answer { reply, hears, confirmed })
+    }
+}

@@ -1,0 +1,92 @@
+//! Which rights the user lacks: every command is asked for in a way that changes nothing, on a lock that nobody uses.
+//!
+//! The server looks at the rights before it looks at what is wanted. So what it would refuse for another reason, such as
+//! a `SET` that is to find the key and not to find it, tells of the right as well.
+
+use crate::keys::LockKeys;
+use crate::link::Link;
+use futures_util::future::join_all;
+use leasehold_core::{Error, ErrorKind, Finding, Severity};
+use redis::Cmd;
+
+/// What is not to be found in any key.
+const NOBODY: &str = "nobody";
+
+/// One finding for each right that is missing. `channel` is one that the waiters of this client listen on.
+pub(super) async fn missing(link: &Link, keys: &LockKeys, channel: &str) -> Vec<Finding> {
+    let for_locks = refused(link, for_locks(keys)).await;
+    let mut findings: Vec<Finding> =
+        for_locks.iter().map(|why| finding(Severity::Error, "E_DENIED", "", why)).collect();
+    let telling = refused(link, vec![command(&["PUBLISH", channel, ""])]).await;
+    findings.extend(telling.iter().map(|why| unheard(&why.to_string(), why.help().unwrap_or_default())));
+    if !link.listen(channel).await {
+        let help = "grant it with ACL SETUSER: +subscribe, and for the default prefix &leasehold:*";
+        findings.push(unheard("this user may not run SUBSCRIBE on the channel of its waiters", help));
+    }
+    for (what, command) in for_people(keys) {
+        let denied = refused(link, vec![command]).await;
+        findings.extend(denied.iter().map(|why| finding(Severity::Warning, "W_DENIED", what, why)));
+    }
+    findings
+}
+
+/// Without one of these, there is no lock, or none for those who wait.
+fn for_locks(keys: &LockKeys) -> Vec<Cmd> {
+    let LockKeys { lock, holder, token, queue, waiters } = keys;
+    let no_digest = "0".repeat(40);
+    let free = &format!("{token}:{NOBODY}");
+    [
+        ["EVALSHA", &no_digest, "0"].as_slice(),
+        &["EVAL", "return 1", "0"],
+        &["SET", lock, NOBODY, "NX", "XX"],
+        &["SET", holder, NOBODY, "NX", "XX"],
+        &["SET", token, NOBODY, "NX", "XX"],
+        &["GET", lock],
+        &["DEL", free],
+        &["PEXPIRE", lock, "never"],
+        &["PTTL", lock],
+        &["TIME"],
+        &["ZADD", queue, NOBODY, NOBODY],
+        &["ZSCORE", queue, NOBODY],
+        &["ZRANGE", queue, "0", "-1"],
+        &["ZPOPMIN", queue, "0"],
+        &["ZREM", queue, NOBODY],
+        &["HSET", waiters, NOBODY, "", NOBODY],
+        &["HGET", waiters, NOBODY],
+        &["HDEL", waiters, NOBODY],
+    ]
+    .into_iter()
+    .map(command)
+    .collect()
+}
+
+/// What those lack who look after locks, and have no need of it to hold one.
+fn for_people(keys: &LockKeys) -> [(&'static str, Cmd); 3] {
+    [
+        ("locks cannot be listed: ", command(&["SCAN", "0", "COUNT", "1"])),
+        ("of foreign data in the place of a lock, the kind cannot be told: ", command(&["TYPE", &keys.lock])),
+        ("`init` cannot find out whether the server answers: ", command(&["PING"])),
+    ]
+}
+
+async fn refused(link: &Link, commands: Vec<Cmd>) -> Vec<Error> {
+    let answers = join_all(commands.iter().map(|command| link.command(command))).await;
+    let refusals = answers.into_iter().filter_map(Result::err);
+    let mut denied: Vec<Error> = refusals.filter(|error| error.kind() == ErrorKind::Denied).collect();
+    // A right that several of them want is named once.
+    denied.dedup_by_key(|error| error.to_string());
+    denied
+}
+
+fn command(words: &[&str]) -> Cmd {
+    redis::cmd(words[0]).arg(&words[1..]).take()
+}
+
+fn finding(severity: Severity, code: &'static str, what: &str, why: &Error) -> Finding {
+    Finding::new(severity, code, format!("{what}{why}"), why.help().unwrap_or_default())
+}
+
+fn unheard(why: &str, help: &str) -> Finding {
+    let message = format!("waiters are not told that a lock is theirs, and ask every half second: {why}");
+    Finding::new(Severity::Warning, "W_UNHEARD", message, help)
+}

@@ -1,0 +1,128 @@
+//! A URL that names several independent servers.
+
+use super::{Address, Login, PORT, Target, Timeouts, Tls, database, protocol, refuse_tls, unknown_scheme};
+use leasehold_core::{Endpoint, Error, Query, Result, StoreUrl};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Fewer nodes cannot lose one and still be a majority.
+const FEWEST: usize = 3;
+/// Far below any usual ttl: a node that is slow must not use up what is left of a lease that others have granted.
+const TIMEOUT: Duration = Duration::from_millis(500);
+
+impl Target {
+    /// Reads a URL with several hosts, `redlock://` or `redlock+tls://`. Login, database and parameters are for all of
+    /// them.
+    pub(crate) fn nodes(url: &StoreUrl) -> Result<Vec<Self>> {
+        let encrypted = match url.scheme() {
+            "redlock" => false,
+            "redlock+tls" => true,
+            other => return Err(unknown_scheme(other)),
+        };
+        let authority = url.authority()?;
+        check_number(authority.endpoints.len())?;
+        check_twins(&authority.endpoints)?;
+        let (database, endpoints) = (database(&authority.path)?, authority.endpoints.clone());
+        let (login, mut query) = (Login::of(authority), url.query());
+        let (protocol, timeouts) = (protocol(&mut query)?, Timeouts::from_query_or(&mut query, TIMEOUT)?);
+        let mut targets = Vec::with_capacity(endpoints.len());
+        let mut rest = query.clone();
+        for endpoint in endpoints {
+            rest = query.clone();
+            targets.push(Self {
+                tls: tls(url, encrypted, &endpoint.host, &mut rest)?,
+                address: Address::Tcp { port: port(&endpoint), host: endpoint.host },
+                login: login.clone(),
+                database,
+                protocol,
+                timeouts,
+            });
+        }
+        rest.finish()?;
+        Ok(targets)
+    }
+}
+
+fn tls(url: &StoreUrl, encrypted: bool, host: &str, query: &mut Query) -> Result<Option<Tls>> {
+    match encrypted {
+        true => Tls::from_query(host, query).map(Some),
+        false => refuse_tls(url.scheme(), query),
+    }
+}
+
+fn port(endpoint: &Endpoint) -> u16 {
+    endpoint.port.unwrap_or(PORT)
+}
+
+fn check_number(nodes: usize) -> Result<()> {
+    if nodes >= FEWEST {
+        return Ok(());
+    }
+    let problem = format_args!("{nodes} of the {FEWEST} nodes that a majority needs at least");
+    let fix = "name three independent servers, or five; for one server write redis://";
+    Err(Error::invalid("store URL", problem, fix))
+}
+
+/// A server that is named twice would be asked twice. That two names mean one server is found out later, from the server.
+fn check_twins(endpoints: &[Endpoint]) -> Result<()> {
+    let mut seen = HashMap::new();
+    for (place, endpoint) in (1..).zip(endpoints) {
+        if let Some(first) = seen.insert((endpoint.host.to_ascii_lowercase(), port(endpoint)), place) {
+            let problem = format_args!("its hosts {first} and {place} are the same, {endpoint}");
+            return Err(Error::invalid("store URL", problem, "name each server once"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasehold_core::ErrorKind;
+
+    fn nodes(url: &str) -> Result<Vec<Target>> {
+        Target::nodes(&StoreUrl::parse(url).unwrap())
+    }
+
+    fn problem(url: &str) -> String {
+        let error = nodes(url).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        format!("{error}; {}", error.help().unwrap_or_default())
+    }
+
+    #[test]
+    fn login_database_and_parameters_are_for_all_nodes() {
+        let nodes = nodes("redlock://ada:pw@a:1,b,[::1]:3/2?timeout=50ms&protocol=resp2").unwrap();
+        let addresses: Vec<String> = nodes.iter().map(|node| node.address.to_string()).collect();
+        assert_eq!(addresses, ["a:1", "b:6379", "[::1]:3"]);
+        for node in nodes {
+            assert_eq!(node.login.unwrap().user.as_deref(), Some("ada"));
+            assert_eq!((node.database, node.timeouts.request), (2, Duration::from_millis(50)));
+            assert_eq!(node.timeouts.connect, TIMEOUT);
+            assert!(node.protocol.is_some() && node.tls.is_none());
+        }
+    }
+
+    #[test]
+    fn too_few_nodes_and_twins_are_refused_before_anything_is_asked() {
+        let few = |n| {
+            format!(
+                "invalid store URL: {n} of the 3 nodes that a majority needs at least; \
+                 name three independent servers, or five; for one server write redis://"
+            )
+        };
+        assert_eq!(problem("redlock://a"), few(1));
+        assert_eq!(problem("redlock://a,b"), few(2));
+        let twins = "invalid store URL: its hosts 1 and 3 are the same, A; name each server once";
+        assert_eq!(problem("redlock://a:6379,b,A"), twins);
+        assert!(nodes("redlock://a:1,a:2,a:3,b").is_ok());
+    }
+
+    #[test]
+    fn mistakes_are_named_with_the_way_out() {
+        assert!(problem("redlock://a,b,c?timout=1s").contains("did you mean \"timeout\"?"));
+        assert!(problem("redlock://a,b,c/x").contains("\"x\" is no index"));
+        let tls = "invalid tls_ca: redlock:// is not encrypted; write redlock+tls://, or leave it out";
+        assert_eq!(problem("redlock://a,b,c?tls_ca=/ca.pem"), tls);
+    }
+}

@@ -1,0 +1,287 @@
+//! Hands that should not be there: somebody with `redis-cli` deletes, overwrites, forges and kills while others hold and
+//! wait. Whatever it does, nobody waits for ever, no two hold by the queue's doing, and tokens grow.
+
+use crate::kit::{
+    Keys, Look, attempt_fails, backend, claim, client, handed_over, hold, keys, queue, release, server,
+    waiter,
+};
+use futures_util::FutureExt;
+use leasehold_conformance::servers::RedisServer;
+use leasehold_core::{
+    Attempt, Claim, DistributedLockExt, FencingToken, LockBackend, LockClient, LockGuard, Release, Result,
+};
+use leasehold_redis::RedisBackend;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// A lock that is held, and three who wait for it.
+struct Scene {
+    server: RedisServer,
+    backend: Arc<RedisBackend>,
+    holder: Claim,
+    token: FencingToken,
+    waiters: [Claim; 3],
+}
+
+async fn scene() -> Scene {
+    let server = server();
+    let backend = backend(&server.url());
+    let (holder, waiters) = (claim("job"), [(); 3].map(|()| waiter("job")));
+    let token = hold(&backend, &holder).await;
+    for waiter in &waiters {
+        queue(&backend, waiter).await;
+    }
+    Scene { server, backend, holder, token, waiters }
+}
+
+impl Scene {
+    /// All who wait are served, whatever their order, by heartbeats alone; one that gives up its place is served too.
+    async fn all_are_served(self) {
+        let mut last = self.token;
+        let mut left: Vec<Claim> = self.waiters.to_vec();
+        let serve = async {
+            while !left.is_empty() {
+                let mut index = 0;
+                while index < left.len() {
+                    match self.backend.try_acquire(&left[index]).await {
+                        Ok(Attempt::Granted(grant)) => {
+                            assert!(grant.token > last, "{} after {last}", grant.token);
+                            last = grant.token;
+                            release(&self.backend, &left.remove(index)).await;
+                        }
+                        Ok(Attempt::Busy(_)) => index += 1,
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            }
+        };
+        timeout(Duration::from_secs(20), serve).await.unwrap_or_else(|_| panic!("somebody waits for ever"));
+        let token = keys("job").token;
+        assert!(self.server.keys().iter().all(|key| *key == token), "{:?}", self.server.keys());
+    }
+}
+
+fn every_key(keys: &Keys) -> [&str; 5] {
+    [&keys.lock, &keys.holder, &keys.token, &keys.queue, &keys.waiters]
+}
+
+#[tokio::test]
+async fn any_key_may_be_deleted_while_others_wait() {
+    for which in 0..5 {
+        let scene = scene().await;
+        scene.server.del(every_key(&keys("job"))[which]);
+        release(&scene.backend, &scene.holder).await;
+        scene.all_are_served().await;
+    }
+}
+
+#[tokio::test]
+async fn any_key_may_be_deleted_when_the_lock_was_just_handed_over() {
+    for which in 0..5 {
+        let mut scene = scene().await;
+        release(&scene.backend, &scene.holder).await;
+        scene.server.del(every_key(&keys("job"))[which]);
+        let first = handed_over(&scene.backend, &scene.waiters[0]).await;
+        assert!(first > scene.token);
+        scene.token = first;
+        release(&scene.backend, &scene.waiters[0]).await;
+        scene.waiters[0] = waiter("job");
+        scene.all_are_served().await;
+    }
+}
+
+#[tokio::test]
+async fn any_key_may_be_moved_away_and_back() {
+    for which in 0..5 {
+        let scene = scene().await;
+        let keys = keys("job");
+        let key = every_key(&keys)[which];
+        assert_eq!(scene.server.command(&["RENAME", key, "elsewhere"]).unwrap(), "+OK");
+        for waiter in &scene.waiters {
+            // Somebody may be let in where the lock or its record is gone, and nobody where both stand.
+            let _ = scene.backend.try_acquire(waiter).await.unwrap();
+        }
+        assert_eq!(scene.server.command(&["RENAME", "elsewhere", key]).unwrap(), "+OK");
+        release(&scene.backend, &scene.holder).await;
+        for waiter in &scene.waiters {
+            release(&scene.backend, waiter).await;
+        }
+        scene.all_are_served().await;
+    }
+}
+
+#[tokio::test]
+async fn foreign_data_in_any_key_is_named_and_when_it_is_gone_all_goes_on() {
+    for which in 0..5 {
+        let scene = scene().await;
+        let keys = keys("job");
+        let key = every_key(&keys)[which];
+        scene.server.del(key);
+        scene.server.command(&["LPUSH", key, "foreign"]).unwrap();
+        if key != keys.holder {
+            // The record is not looked at while the lock is held and says that somebody waits.
+            let (_, told) = attempt_fails(&scene.backend, &scene.waiters[0]).await;
+            assert!(told.contains(key), "{key}: {told}");
+        }
+        if key != keys.lock {
+            // What has no part in the hold does not keep it from being released.
+            assert_eq!(release(&scene.backend, &scene.holder).await, Release::Released, "{key}");
+        }
+        if key == keys.holder {
+            // It was released, and handed on or freed with its record.
+            continue;
+        }
+        assert!(scene.server.command(&["TYPE", key]).unwrap().contains("list"), "{key} was touched");
+        scene.server.del(key);
+        release(&scene.backend, &scene.holder).await;
+        scene.all_are_served().await;
+    }
+}
+
+#[tokio::test]
+async fn nonsense_in_any_value_stops_nobody() {
+    for nonsense in ["", "+", "x", "-1", "9 9 9 9", "nan queue"] {
+        let scene = scene().await;
+        let keys = keys("job");
+        let owner = scene.waiters[0].owner().to_hex();
+        scene.server.set(&keys.token, nonsense);
+        scene.server.command(&["HSET", &keys.waiters, &owner, nonsense]).unwrap();
+        scene.server.command(&["ZADD", &keys.queue, "-inf", "nobody"]).unwrap();
+        scene.server.command(&["ZADD", &keys.queue, "1.5", "half"]).unwrap();
+        release(&scene.backend, &scene.holder).await;
+        scene.all_are_served().await;
+    }
+}
+
+/// Without the owner and the place, which stand in the keys of the lock alone, a message is a question at most.
+#[tokio::test]
+async fn a_forged_message_is_believed_by_nobody() {
+    let scene = scene().await;
+    let first = &scene.waiters[0];
+    let entry = scene.server.command(&["HGET", &keys("job").waiters, &first.owner().to_hex()]).unwrap();
+    let channel = entry.split(' ').nth(2).unwrap().to_owned();
+    let owner = first.owner().to_hex();
+    let forged = [
+        format!("{owner} 1 999"),
+        format!("{owner} 18446744073709551615 18446744073709551615"),
+        format!("{owner} 0 0"),
+        format!("{} 1 1", "0".repeat(32)),
+        owner.to_uppercase(),
+        "x".repeat(100_000),
+        String::new(),
+    ];
+    for message in &forged {
+        assert_eq!(scene.server.command(&["PUBLISH", &channel, message]).unwrap(), ":1", "{message:.40}");
+    }
+    // They have all been heard when a later request is answered.
+    queue(&scene.backend, &scene.waiters[1]).await;
+    while scene.backend.changed(first).now_or_never().is_some() {
+        queue(&scene.backend, first).await;
+    }
+    release(&scene.backend, &scene.holder).await;
+    assert!(handed_over(&scene.backend, first).await > scene.token);
+    release(&scene.backend, first).await;
+}
+
+async fn hundred(server: &RedisServer) -> (LockClient, LockGuard, JoinSet<Result<FencingToken>>) {
+    let locks = client(&server.url());
+    let guard = locks.acquire("job").await.unwrap();
+    let mut waiters = JoinSet::new();
+    for _ in 0..4 {
+        let locks = client(&server.url());
+        for _ in 0..25 {
+            let locks = locks.clone();
+            waiters.spawn(async move {
+                let guard = locks.acquire("job").await?;
+                let token = guard.token()?;
+                guard.release().await?;
+                Ok(token)
+            });
+        }
+    }
+    while server.queue("job").len() < 100 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    (locks, guard, waiters)
+}
+
+/// All of them get the lock, one after another.
+async fn all_get_it(waiters: JoinSet<Result<FencingToken>>) {
+    let served = timeout(Duration::from_secs(30), waiters.join_all()).await;
+    let served = served.unwrap_or_else(|_| panic!("somebody waits for ever"));
+    let mut tokens: Vec<FencingToken> = served.into_iter().map(Result::unwrap).collect();
+    tokens.sort_unstable();
+    tokens.dedup();
+    assert_eq!(tokens.len(), 100);
+}
+
+#[tokio::test]
+async fn a_hundred_waiters_survive_flushall() {
+    let server = server();
+    let (_locks, guard, waiters) = hundred(&server).await;
+    server.command(&["FLUSHALL"]).unwrap();
+    // The holder has been forgotten, and its release finds that out.
+    let _ = guard.release().await;
+    all_get_it(waiters).await;
+}
+
+#[tokio::test]
+async fn a_hundred_waiters_survive_the_loss_of_connections_and_scripts_while_they_are_served() {
+    let server = server();
+    let (_locks, guard, waiters) = hundred(&server).await;
+    server.command(&["CLIENT", "KILL", "TYPE", "PUBSUB"]).unwrap();
+    server.command(&["SCRIPT", "FLUSH"]).unwrap();
+    server.command(&["CLIENT", "PAUSE", "300", "ALL"]).unwrap();
+    let _ = guard.release().await;
+    all_get_it(waiters).await;
+}
+
+#[tokio::test]
+async fn a_hundred_waiters_survive_a_memory_that_is_full_for_a_while() {
+    let server = server();
+    let (_locks, guard, waiters) = hundred(&server).await;
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
+    let _ = guard.release().await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    server.command(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
+    all_get_it(waiters).await;
+}
+
+/// As redis-py takes and frees it: `SET NX PX`, and a script that compares and deletes.
+#[tokio::test]
+async fn foreign_locks_in_between_hold_up_the_queue_for_as_long_as_they_last() {
+    let scene = scene().await;
+    let lock = keys("job").lock;
+    let foreign = "local v = redis.call('GET', KEYS[1]) if v == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
+    for _ in 0..3 {
+        scene.server.command(&["DEL", &lock, &keys("job").holder]).unwrap();
+        assert_eq!(scene.server.command(&["SET", &lock, "theirs", "NX", "PX", "60000"]).unwrap(), "+OK");
+        for waiter in &scene.waiters {
+            queue(&scene.backend, waiter).await;
+        }
+        assert_eq!(scene.server.get(&lock).as_deref(), Some("theirs"), "they know it by its value");
+        assert_eq!(scene.server.command(&["EVAL", foreign, "1", &lock, "theirs"]).unwrap(), ":1");
+    }
+    scene.all_are_served().await;
+}
+
+/// The lease of a holder that died ends, and the mark of the queue is gone. Whoever then takes the lock in passing stands in
+/// the queue no longer: nobody would take it off a place that is left.
+#[tokio::test]
+async fn one_that_is_granted_the_lock_in_passing_leaves_no_place_behind() {
+    let scene = scene().await;
+    let keys = keys("job");
+    scene.server.command(&["DEL", &keys.lock, &keys.holder, &keys.token]).unwrap();
+    let [first, second, third] = &scene.waiters;
+    hold(&scene.backend, second).await;
+    assert_eq!(scene.server.queue("job").len(), 2);
+    queue(&scene.backend, third).await;
+    release(&scene.backend, second).await;
+    handed_over(&scene.backend, first).await;
+    release(&scene.backend, first).await;
+    handed_over(&scene.backend, third).await;
+    release(&scene.backend, third).await;
+    assert_eq!(scene.server.keys(), [keys.token]);
+}

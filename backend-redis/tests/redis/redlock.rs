@@ -1,0 +1,178 @@
+//! Redlock as its users and operators see it.
+
+use crate::kit::{HOLDER, Look, TTL, answered, claim, claim_for, told};
+use leasehold_conformance::servers::RedisServer;
+use leasehold_core::{
+    Attempt, Claim, Error, ErrorKind, Fairness, FencingToken, Finding, LockAdmin, LockBackend, Namespace,
+    Release, Renewal, Severity, StoreUrl,
+};
+use leasehold_redis::{DEFAULT_PREFIX, RedlockBackend};
+use std::time::Duration;
+
+/// The line that the documentation of the crate gives to administrators of nodes.
+const LINE: &str = "ACL SETUSER locker on >PASSWORD resetkeys ~leasehold:* ~{leasehold:* resetchannels -@all \
+                    +eval +evalsha +set +get +del +pexpire +pttl +time +ping +scan +type";
+
+fn servers(number: usize) -> Vec<RedisServer> {
+    (0..number).map(|_| RedisServer::start().unwrap()).collect()
+}
+
+fn url(servers: &[RedisServer], login: &str) -> String {
+    let hosts: Vec<String> = servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
+    format!("redlock://{login}{}", hosts.join(","))
+}
+
+fn open(url: &str) -> RedlockBackend {
+    RedlockBackend::open(&StoreUrl::parse(url).unwrap(), &Namespace::new(DEFAULT_PREFIX).unwrap()).unwrap()
+}
+
+async fn attempt(backend: &RedlockBackend, claim: &Claim) -> Result<Option<FencingToken>, Error> {
+    answered(backend.try_acquire(claim)).await.map(|attempt| match attempt {
+        Attempt::Granted(grant) => Some(grant.token),
+        Attempt::Busy(_) => None,
+    })
+}
+
+async fn hold(backend: &RedlockBackend, claim: &Claim) -> FencingToken {
+    attempt(backend, claim).await.unwrap().unwrap()
+}
+
+fn codes(findings: &[Finding]) -> Vec<&'static str> {
+    findings.iter().filter(|found| found.severity != Severity::Info).map(|found| found.code).collect()
+}
+
+#[tokio::test]
+async fn a_claim_is_granted_once_and_asked_again_with_the_same_token() {
+    let servers = servers(3);
+    let backend = open(&url(&servers, ""));
+    assert_eq!(backend.semantics().fairness, Fairness::Unordered);
+    let first = claim("job");
+    let token = hold(&backend, &first).await;
+    assert_eq!(hold(&backend, &first).await, token);
+    assert_eq!(attempt(&backend, &claim("job")).await.unwrap(), None);
+    let ends_in = match answered(backend.try_acquire(&claim("job"))).await.unwrap() {
+        Attempt::Busy(busy) => {
+            assert!(!busy.queued, "nothing is left where all nodes refuse");
+            busy.ends_in.unwrap()
+        }
+        Attempt::Granted(_) => panic!("granted twice"),
+    };
+    assert!(ends_in > TTL / 2 && ends_in <= TTL, "{ends_in:?}");
+    assert_eq!(backend.release(&first, Duration::ZERO).await.unwrap(), Release::Released);
+    assert_eq!(backend.release(&first, Duration::ZERO).await.unwrap(), Release::NotHeld);
+    assert!(hold(&backend, &claim("job")).await > token);
+}
+
+#[tokio::test]
+async fn clients_that_know_the_lock_key_only_are_respected_and_respect_us() {
+    let servers = servers(3);
+    let backend = open(&url(&servers, ""));
+    servers[..2].iter().for_each(|server| server.set("leasehold:job", "a random value"));
+    assert_eq!(attempt(&backend, &claim("job")).await.unwrap(), None);
+    assert!(servers[2].keys().is_empty(), "what was taken of the third is given back");
+    servers[0].del("leasehold:job");
+    hold(&backend, &claim("job")).await;
+    let refused = servers[0].command(&["SET", "leasehold:job", "theirs", "NX", "PX", "1000"]).unwrap();
+    assert!(refused.starts_with("$-1") || refused.starts_with('_'), "{refused}");
+}
+
+#[tokio::test]
+async fn one_server_under_two_names_is_found_out_and_counts_once() {
+    let servers = servers(2);
+    let ports = [servers[0].port(), servers[1].port()];
+    let backend =
+        open(&format!("redlock://127.0.0.1:{},localhost:{},127.0.0.1:{}", ports[0], ports[0], ports[1]));
+    let found = backend.check().await.unwrap();
+    assert!(codes(&found).contains(&"E_SAME_NODE"), "{found:?}");
+    // It may be granted before the second name is heard, by the two servers that there are; then it is said.
+    let mut last = None;
+    for _ in 0..20 {
+        last = attempt(&backend, &claim("job")).await.err().or(last);
+    }
+    let error = last.unwrap();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(told(&error).contains("are the same server"), "{error}");
+    let alone = open(&format!("redlock://127.0.0.1:{0},localhost:{0},127.0.0.1:1", ports[0]));
+    assert!(attempt(&alone, &claim("other")).await.is_err(), "one server is no majority of three");
+}
+
+#[tokio::test]
+async fn an_operator_sees_what_a_majority_holds_and_can_free_it() {
+    let mut servers = servers(5);
+    let backend = open(&url(&servers, ""));
+    let holder = claim("job");
+    let token = hold(&backend, &holder).await;
+    servers.truncate(4);
+    let status = backend.inspect(holder.name()).await.unwrap().unwrap();
+    assert_eq!((status.owner, status.token), (Some(holder.owner()), Some(token)));
+    assert_eq!(status.holder, leasehold_core::HolderInfo::from_json(HOLDER));
+    assert_eq!(backend.list("jo").await.unwrap().len(), 1);
+    assert_eq!(backend.list("x").await.unwrap().len(), 0);
+    let wrong = FencingToken::new(token.get() - 1);
+    assert!(backend.force_release(holder.name(), Some(wrong)).await.unwrap().is_none());
+    let freed = backend.force_release(holder.name(), Some(token)).await.unwrap().unwrap();
+    assert_eq!(freed.token, Some(token));
+    assert!(backend.inspect(holder.name()).await.unwrap().is_none());
+    assert!(matches!(backend.renew(std::slice::from_ref(&holder)).await[0], Ok(Renewal::Lost(_))));
+    assert!(hold(&backend, &claim("job")).await > token);
+}
+
+#[tokio::test]
+async fn a_check_names_nodes_that_are_down_and_even_numbers() {
+    let mut servers = servers(4);
+    let backend = open(&url(&servers, ""));
+    assert!(codes(&backend.check().await.unwrap()).contains(&"W_EVEN"));
+    servers[0].kill();
+    let found = backend.check().await.unwrap();
+    assert!(codes(&found).contains(&"W_NODE") && !codes(&found).contains(&"E_QUORUM"), "{found:?}");
+    servers[1].kill();
+    let found = backend.check().await.unwrap();
+    assert!(codes(&found).contains(&"E_NODE") && codes(&found).contains(&"E_QUORUM"), "{found:?}");
+    let error = attempt(&backend, &claim("job")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(servers[2..].iter().all(|server| server.keys().is_empty()), "taken back");
+}
+
+#[tokio::test]
+async fn everything_works_with_the_documented_rights() {
+    let documentation = include_str!("../../src/lib.rs").replace("//! ", "").replace("\\\n", "");
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(&documentation).contains(&words(LINE)));
+
+    let servers = servers(3);
+    for server in &servers {
+        let words: Vec<&str> = LINE.split_whitespace().collect();
+        assert_eq!(server.command(&words).unwrap(), "+OK");
+    }
+    let backend = open(&url(&servers, "locker:PASSWORD@"));
+    backend.init().await.unwrap();
+    let holder = claim_for("job/{x} y", Duration::from_secs(5));
+    let token = hold(&backend, &holder).await;
+    servers[0].command(&["FLUSHALL"]).unwrap();
+    assert!(matches!(backend.renew(std::slice::from_ref(&holder)).await[0], Ok(Renewal::Renewed)));
+    while servers[0].get("{leasehold:job/%7Bx%7D y}:token") != Some(token.to_string()) {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(backend.list("").await.unwrap().len(), 1);
+    assert!(backend.inspect(holder.name()).await.unwrap().is_some());
+    assert!(!codes(&backend.check().await.unwrap()).contains(&"E_DENIED"));
+    assert!(backend.force_release(holder.name(), None).await.unwrap().is_some());
+    let last = claim("job");
+    hold(&backend, &last).await;
+    assert_eq!(backend.release(&last, Duration::from_secs(1)).await.unwrap(), Release::Released);
+    backend.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn rights_that_are_missing_on_most_nodes_are_named() {
+    let servers = servers(3);
+    for server in &servers {
+        let line = format!("{LINE} -time");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(server.command(&words).unwrap(), "+OK");
+    }
+    let error = attempt(&open(&url(&servers, "locker:PASSWORD@")), &claim("job")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    assert!(told(&error).contains("+time"), "{}", told(&error));
+    assert!(servers.iter().all(|server| server.keys().is_empty()));
+}

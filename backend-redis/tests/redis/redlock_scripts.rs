@@ -1,0 +1,187 @@
+//! The scripts of a Redlock node, branch by branch, each alone on one server.
+
+use crate::kit::{Look, server};
+use leasehold_conformance::servers::RedisServer;
+
+const VALUES: &str = include_str!("../../src/redlock/scripts/values.lua");
+const TOKENS: &str = include_str!("../../src/redlock/scripts/tokens.lua");
+const CLAIM: &str = include_str!("../../src/redlock/scripts/claim.lua");
+const WRITE_TOKEN: &str = include_str!("../../src/redlock/scripts/write_token.lua");
+const WITHDRAW: &str = include_str!("../../src/redlock/scripts/withdraw.lua");
+const RENEW: &str = include_str!("../../src/redlock/scripts/renew.lua");
+const REPAIR: &str = include_str!("../../src/redlock/scripts/repair.lua");
+
+const LOCK: &str = "leasehold:job";
+const HOLDER: &str = "{leasehold:job}:holder";
+const TOKEN: &str = "{leasehold:job}:token";
+const ADA: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+const BOB: &str = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
+
+/// One node, and what its scripts answer, in the words of the protocol with a space between.
+struct Node(RedisServer);
+
+impl Node {
+    fn run(&self, script: &str, arguments: &[&str]) -> String {
+        let script = [VALUES, TOKENS, script].concat();
+        let words = [&["EVAL", &script, "3", LOCK, HOLDER, TOKEN], arguments].concat();
+        let reply = self.0.command(&words).unwrap();
+        let lines = reply.lines().filter(|line| !line.starts_with(['*', '$']));
+        lines.collect::<Vec<_>>().join(" ")
+    }
+
+    fn claim(&self, owner: &str, attempt: &str) -> String {
+        self.run(CLAIM, &[owner, attempt, "0", "60000"])
+    }
+
+    fn write(&self, owner: &str, attempt: &str, token: &str) -> String {
+        self.run(WRITE_TOKEN, &[&format!("{owner}:{attempt}:0"), token, "60000", "{} of words"])
+    }
+
+    fn renew(&self, owner: &str, ttl: &str) -> String {
+        let script = [VALUES, RENEW].concat();
+        self.0.command(&["EVAL", &script, "2", LOCK, HOLDER, "0", owner, ttl]).unwrap().replace("$1\r\n", "")
+    }
+
+    fn repair(&self, owner: &str) -> String {
+        self.run(REPAIR, &[&format!("{owner}:1:0"), "50", "60000", "1 {}"])
+    }
+}
+
+fn node() -> Node {
+    Node(server())
+}
+
+#[test]
+fn a_free_name_is_claimed_and_the_last_token_told() {
+    let node = node();
+    assert!(node.claim(ADA, "1").starts_with("mine 0 1"), "with the clock");
+    assert_eq!(node.0.get(LOCK), Some(format!("{ADA}:1:0")));
+    assert!((50_000..=60_000).contains(&node.0.pttl(LOCK)));
+    assert_eq!(node.0.keys(), [LOCK], "no token before a majority agrees");
+    assert!(node.claim(BOB, "1").starts_with("busy :"));
+}
+
+#[test]
+fn an_owner_asks_again_and_only_its_latest_attempt_counts() {
+    let node = node();
+    node.claim(ADA, "1");
+    assert_eq!(node.write(ADA, "1", "77"), ":1");
+    let again = node.claim(ADA, "2");
+    assert!(again.starts_with("mine 77 ") && again.ends_with(" 77"), "{again}");
+    assert!(node.0.get(HOLDER).unwrap().starts_with(&format!("{ADA}:2:0 77 ")));
+    assert_eq!(node.claim(ADA, "1"), "late");
+    assert_eq!(node.run(WITHDRAW, &[ADA, "1", "0"]), ":0", "what is late takes nothing from its successor");
+    assert_eq!(node.0.get(LOCK), Some(format!("{ADA}:2:0")));
+}
+
+#[test]
+fn a_server_that_is_named_twice_is_recognised() {
+    let node = node();
+    node.claim(ADA, "1");
+    assert_eq!(node.run(CLAIM, &[ADA, "1", "3", "60000"]), "twice 0");
+    assert_eq!(node.0.get(LOCK), Some(format!("{ADA}:1:0")));
+}
+
+#[test]
+fn a_foreign_lock_is_respected_and_a_vanished_one_is_kept_for_its_holder() {
+    let node = node();
+    node.0.set(LOCK, "a foreign value");
+    assert_eq!(node.claim(ADA, "1"), "busy :-1");
+    node.0.del(LOCK);
+    node.claim(ADA, "1");
+    node.write(ADA, "1", "77");
+    node.0.del(LOCK);
+    assert!(node.claim(BOB, "1").starts_with("busy :"));
+    assert!(node.claim(ADA, "2").starts_with("mine 77 "));
+    node.0.del(LOCK);
+    assert_eq!(node.run(WITHDRAW, &[ADA, "", "0"]), ":0");
+    assert!(node.claim(BOB, "1").starts_with("mine 77 "), "its holder gave it up");
+}
+
+#[test]
+fn a_claim_that_fails_leaves_nothing() {
+    let node = node();
+    node.0.command(&["HSET", TOKEN, "a", "b"]).unwrap();
+    assert!(node.claim(ADA, "1").contains("WRONGTYPE"));
+    assert_eq!(node.0.keys(), [TOKEN]);
+}
+
+#[test]
+fn a_token_is_written_only_for_who_holds_and_only_if_it_is_larger() {
+    let node = node();
+    assert_eq!(node.write(ADA, "1", "77"), ":0", "not held");
+    node.claim(ADA, "1");
+    assert_eq!(node.write(ADA, "2", "77"), ":0", "held for another attempt");
+    assert_eq!(node.write(BOB, "1", "77"), ":0", "held for another owner");
+    assert!(!node.0.keys().contains(&TOKEN.to_owned()));
+    assert_eq!(node.write(ADA, "1", "77"), ":1");
+    assert_eq!(node.write(ADA, "1", "77"), ":0", "once");
+    assert_eq!(node.write(ADA, "1", "76"), ":0");
+    assert_eq!(node.0.get(TOKEN).as_deref(), Some("77"));
+    assert!(node.0.get(HOLDER).unwrap().ends_with(" {} of words"));
+    assert!(node.0.end_together(LOCK, HOLDER));
+    assert!((50_000..=86_400_000).contains(&node.0.pttl(TOKEN)), "a day past the token");
+}
+
+#[test]
+fn a_token_ahead_of_the_clock_is_kept_until_a_day_past_it() {
+    let node = node();
+    node.claim(ADA, "1");
+    assert_eq!(node.write(ADA, "1", "9007199254740991"), ":1");
+    assert!(node.0.pttl(TOKEN) > 86_400_000);
+    node.run(WITHDRAW, &[ADA, "", "0"]);
+    node.0.set(TOKEN, "nonsense");
+    assert!(node.claim(BOB, "1").starts_with("mine 0 "));
+}
+
+#[test]
+fn a_withdrawal_ends_what_its_owner_has_and_nothing_else() {
+    let node = node();
+    node.claim(ADA, "1");
+    node.write(ADA, "1", "77");
+    assert_eq!(node.run(WITHDRAW, &[BOB, "", "0"]), ":0");
+    assert_eq!(node.run(WITHDRAW, &[ADA, "1", "0"]), ":1");
+    assert_eq!(node.0.keys(), [TOKEN]);
+    node.claim(ADA, "2");
+    node.write(ADA, "2", "78");
+    assert_eq!(node.run(WITHDRAW, &[ADA, "", "20000"]), ":1");
+    assert_eq!(node.0.get(LOCK).as_deref(), Some("released"));
+    assert!(node.0.get(HOLDER).unwrap().starts_with("released 78 "));
+    assert!((10_000..=20_000).contains(&node.0.pttl(LOCK)) && node.0.pttl(HOLDER) <= 20_000);
+    assert!(node.claim(ADA, "3").starts_with("busy :"), "nobody holds it, its last owner neither");
+}
+
+#[test]
+fn a_renewal_extends_and_never_brings_back() {
+    let node = node();
+    assert_eq!(node.renew(ADA, "90000"), "0");
+    assert!(node.0.keys().is_empty());
+    node.claim(ADA, "1");
+    node.write(ADA, "1", "77");
+    assert_eq!(node.renew(ADA, "90000"), "1");
+    assert!(node.0.pttl(LOCK) > 80_000 && node.0.pttl(HOLDER) > 80_000);
+    assert_eq!(node.renew(ADA, "1000"), "1");
+    assert!(node.0.pttl(LOCK) > 80_000, "never shortened");
+    assert_eq!(node.renew(BOB, "90000"), "2");
+    node.run(WITHDRAW, &[ADA, "", "20000"]);
+    assert_eq!(node.renew(ADA, "90000"), "0");
+    node.0.del(LOCK);
+    node.0.command(&["HSET", LOCK, "a", "b"]).unwrap();
+    assert_eq!(node.renew(ADA, "90000"), "2");
+}
+
+#[test]
+fn a_repair_takes_a_free_node_only_and_turns_no_token_back() {
+    let node = node();
+    assert_eq!(node.repair(ADA), ":1");
+    assert_eq!(node.0.get(LOCK), Some(format!("{ADA}:1:0")));
+    assert_eq!(node.0.get(HOLDER), Some(format!("{ADA}:1:0 50 1 {{}}")));
+    assert_eq!(node.0.get(TOKEN).as_deref(), Some("50"));
+    assert_eq!(node.repair(BOB), ":0", "held");
+    node.0.del(LOCK);
+    assert_eq!(node.repair(BOB), ":0", "kept for its holder");
+    node.0.del(HOLDER);
+    node.0.set(TOKEN, "60");
+    assert_eq!(node.repair(BOB), ":1");
+    assert_eq!(node.0.get(TOKEN).as_deref(), Some("60"));
+}

@@ -1,0 +1,171 @@
+//! Names that are spread over several primaries.
+
+use crate::kit::{
+    TTL, answered, attempt_fails, backend, claim, client, hold, name, patient, queue, release, renew, told,
+    until_replicated, waiter,
+};
+use leasehold_conformance::servers::{RedisCluster, RedisServer};
+use leasehold_core::{
+    Claim, DistributedLock, ErrorKind, LockAdmin, LockBackend, LossCause, OwnerId, Release, Renewal, Severity,
+};
+use std::collections::BTreeSet;
+
+#[tokio::test]
+async fn names_are_held_renewed_and_listed_wherever_they_lie() {
+    let cluster = RedisCluster::start(false).unwrap();
+    let backend = backend(&cluster.url());
+    let claims: Vec<Claim> = (0..300).map(|n| claim(&format!("job/{n}"))).collect();
+    for claim in &claims {
+        hold(&backend, claim).await;
+    }
+    let used = |node: &RedisServer| node.command(&["DBSIZE"]).unwrap() != ":0";
+    assert!(cluster.nodes().iter().all(used), "the names are on all nodes");
+    let lost = [claim("never/held"), claim("job/7")];
+    let asked: Vec<Claim> = [&lost[..1], &claims[..], &lost[1..]].concat();
+    let renewals = answered(backend.renew(&asked)).await;
+    let expected = [Renewal::Lost(LossCause::Gone), Renewal::Lost(LossCause::Taken)];
+    assert_eq!(renewals.first().unwrap().as_ref().unwrap(), &expected[0]);
+    assert_eq!(renewals.last().unwrap().as_ref().unwrap(), &expected[1]);
+    assert!(renewals[1..301].iter().all(|renewal| matches!(renewal, Ok(Renewal::Renewed))));
+    let listed = backend.list("job/").await.unwrap();
+    let names: BTreeSet<&str> = listed.iter().map(|status| status.name.as_str()).collect();
+    assert_eq!((listed.len(), names.len()), (300, 300));
+    for claim in &claims {
+        assert_eq!(release(&backend, claim).await, Release::Released);
+    }
+    assert!(backend.list("").await.unwrap().is_empty());
+}
+
+/// One seed is enough, and names with braces have all their keys in one slot.
+#[tokio::test]
+async fn odd_names_are_queued_for_and_handed_over() {
+    let cluster = RedisCluster::start(false).unwrap();
+    let seed = cluster.nodes()[2].port();
+    let url = format!("redis+cluster://127.0.0.1:{seed}");
+    let (holding, waiting) = (backend(&url), backend(&cluster.url()));
+    for odd in ["job", "{a}b", "{}", "}{", "%7B", "a{b}c{d}", "é🔒 {", "job:holder", "*"] {
+        let (holder, first, second) = (claim(odd), waiter(odd), waiter(odd));
+        let token = hold(&holding, &holder).await;
+        queue(&waiting, &first).await;
+        queue(&holding, &second).await;
+        assert_eq!(waiting.waiters(&name(odd)).await.unwrap().len(), 2, "{odd}");
+        release(&holding, &holder).await;
+        answered(waiting.changed(&first)).await;
+        let next = hold(&waiting, &first).await;
+        assert!(next > token, "{odd}");
+        release(&waiting, &first).await;
+        answered(holding.changed(&second)).await;
+        assert!(hold(&holding, &second).await > next, "{odd}");
+        assert!(holding.force_release(&name(odd), None).await.unwrap().is_some());
+        assert_eq!(renew(&holding, &second).await.unwrap(), Renewal::Lost(LossCause::Gone));
+    }
+}
+
+#[tokio::test]
+async fn a_node_is_recognised_by_those_who_want_one_server_and_the_other_way_round() {
+    let cluster = RedisCluster::start(false).unwrap();
+    let single = backend(&format!("redis://127.0.0.1:{}", cluster.nodes()[0].port()));
+    let mut kinds = BTreeSet::new();
+    for n in 0..20 {
+        if let Err(error) = answered(single.try_acquire(&claim(&format!("job/{n}")))).await {
+            kinds.insert(told(&error).contains("redis+cluster://"));
+            assert_eq!(error.kind(), ErrorKind::Misconfigured);
+        }
+    }
+    assert_eq!(kinds, [true].into());
+    let findings = single.check().await.unwrap();
+    let found = findings.iter().find(|finding| finding.code == "E_CLUSTER").unwrap();
+    assert!(found.help.contains("redis+cluster://"));
+    let findings = backend(&cluster.url()).check().await.unwrap();
+    assert!(findings.iter().all(|finding| finding.severity != Severity::Error), "{findings:?}");
+    assert_eq!(findings.iter().filter(|finding| finding.code == "I_SERVER").count(), 3);
+
+    let plain = RedisServer::start().unwrap();
+    let error =
+        attempt_fails(&backend(&format!("redis+cluster://127.0.0.1:{}", plain.port())), &claim("job")).await;
+    assert_eq!(error.kind(), ErrorKind::Misconfigured);
+    assert!(told(&error).contains("no node of a cluster; use the URL of one server"), "{}", told(&error));
+}
+
+/// The other nodes serve on while one is gone, and while nobody takes over it is said that it is not to be had.
+#[tokio::test]
+async fn a_node_that_is_down_costs_its_own_names_only() {
+    let mut cluster = RedisCluster::start(false).unwrap();
+    for node in cluster.nodes() {
+        let partial = ["CONFIG", "SET", "cluster-require-full-coverage", "no"];
+        assert_eq!(node.command(&partial).unwrap(), "+OK");
+    }
+    let backend = backend(&cluster.url());
+    let claims: Vec<Claim> = (0..30).map(|n| claim(&format!("job/{n}"))).collect();
+    for claim in &claims {
+        hold(&backend, claim).await;
+    }
+    let (gone, there): (Vec<Claim>, Vec<Claim>) = claims
+        .into_iter()
+        .partition(|claim| cluster.owner_of(&format!("leasehold:{}", claim.name())).unwrap() == 0);
+    assert!(!gone.is_empty() && !there.is_empty());
+    cluster.nodes_mut()[0].kill();
+    for _ in 0..3 {
+        for renewal in answered(backend.renew(&there)).await {
+            assert_eq!(renewal.unwrap(), Renewal::Renewed);
+        }
+    }
+    let failed = answered(backend.renew(&gone)).await;
+    assert!(failed.iter().all(Result::is_err), "{failed:?}");
+    let error = attempt_fails(&backend, &gone[0]).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", told(&error));
+    cluster.nodes_mut()[0].restart(true).unwrap();
+    cluster.wait_until_whole().unwrap();
+    for renewal in answered(backend.renew(&gone)).await {
+        assert_eq!(renewal.unwrap(), Renewal::Renewed, "the node had its locks on disk");
+    }
+}
+
+/// Its connections go elsewhere, and the replica has never seen the scripts.
+#[tokio::test]
+async fn a_replica_that_takes_over_serves_holders_and_waiters() {
+    let mut cluster = RedisCluster::start(true).unwrap();
+    let (holder, waiting) = (client(&cluster.url()), client(&cluster.url()));
+    let guard = holder.acquire_with(&name("job"), &patient()).await.unwrap();
+    let token = guard.token().unwrap();
+    let (wanted, options) = (name("job"), patient());
+    let waiter = tokio::spawn(async move { waiting.acquire_with(&wanted, &options).await });
+    let looking = backend(&cluster.url());
+    while looking.waiters(&name("job")).await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let primary = cluster.owner_of("leasehold:job").unwrap();
+    until_replicated(&cluster.nodes()[primary + 3], "leasehold:job");
+    cluster.fail_over("leasehold:job").unwrap();
+    assert_eq!(cluster.owner_of("leasehold:job").unwrap(), primary + 3);
+    let start = std::time::Instant::now();
+    while guard.extend(TTL).await.is_err() {
+        assert!(guard.is_held() && start.elapsed() < TTL / 2);
+    }
+    guard.release().await.unwrap();
+    let next = answered(waiter).await.unwrap().unwrap();
+    assert!(next.token().unwrap() > token);
+}
+
+/// What a process does whose URL names one of its replicas: it has the map, and no names.
+#[tokio::test]
+async fn a_seed_may_be_a_replica() {
+    let cluster = RedisCluster::start(true).unwrap();
+    let backend = backend(&format!("redis+cluster://127.0.0.1:{}", cluster.nodes()[4].port()));
+    let claim = Claim::new(name("job"), OwnerId::random().unwrap(), TTL, "{}".into());
+    hold(&backend, &claim).await;
+    assert_eq!(release(&backend, &claim).await, Release::Released);
+}
+
+#[tokio::test]
+async fn wait_replicas_counts_those_of_the_names_own_primary() {
+    let mut cluster = RedisCluster::start(true).unwrap();
+    let url = format!("{}?wait_replicas=1", cluster.url());
+    let backend = backend(&url);
+    hold(&backend, &claim("job")).await;
+    let primary = cluster.owner_of("leasehold:other").unwrap();
+    cluster.nodes_mut()[primary + 3].kill();
+    let error = attempt_fails(&backend, &claim("other")).await;
+    assert!(told(&error).contains("0 of 1 replicas"), "{}", told(&error));
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+}

@@ -1,0 +1,101 @@
+//! What the tests have in common: backends, clients, claims.
+
+use leasehold_conformance::servers::RedisServer;
+use leasehold_core::{
+    AcquireOptions, Attempt, Claim, Error, FencingToken, LockBackend, LockClient, LockName, Namespace,
+    OwnerId, Release, Renewal, Result, StoreUrl, Wait,
+};
+use leasehold_redis::{DEFAULT_PREFIX, RedisBackend};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Long enough for nothing to end by itself in a test.
+pub(crate) const TTL: Duration = Duration::from_secs(60);
+
+/// Far longer than a fail-over takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) fn backend(url: &str) -> Arc<RedisBackend> {
+    let url = StoreUrl::parse(url).unwrap();
+    Arc::new(RedisBackend::open(&url, &Namespace::new(DEFAULT_PREFIX).unwrap()).unwrap())
+}
+
+pub(crate) fn client(url: &str) -> LockClient {
+    LockClient::new(backend(url))
+}
+
+pub(crate) fn name(name: &str) -> LockName {
+    LockName::new(name).unwrap()
+}
+
+/// A claim of a new owner.
+pub(crate) fn claim(lock: &str) -> Claim {
+    Claim::new(name(lock), OwnerId::random().unwrap(), TTL, "{}".into())
+}
+
+/// A claim of a new owner, who will wait.
+pub(crate) fn waiter(lock: &str) -> Claim {
+    claim(lock).with_waiting(true)
+}
+
+/// A wait that outlasts a fail-over.
+pub(crate) fn patient() -> AcquireOptions {
+    AcquireOptions::new().with_ttl(TTL).with_wait(Wait::UpTo(PATIENCE))
+}
+
+/// The answer of a call that must end by itself.
+pub(crate) async fn answered<T>(call: impl Future<Output = T>) -> T {
+    let answer = tokio::time::timeout(PATIENCE, call).await;
+    answer.unwrap_or_else(|_| panic!("the call did not end"))
+}
+
+/// Acquires what must be free.
+pub(crate) async fn hold(backend: &RedisBackend, claim: &Claim) -> FencingToken {
+    match answered(backend.try_acquire(claim)).await.unwrap() {
+        Attempt::Granted(grant) => grant.token,
+        Attempt::Busy(busy) => panic!("busy: {busy:?}"),
+    }
+}
+
+/// Asks for what must be held by another, and expects a place in the queue.
+pub(crate) async fn queue(backend: &RedisBackend, claim: &Claim) {
+    match answered(backend.try_acquire(claim)).await.unwrap() {
+        Attempt::Busy(busy) => assert!(busy.queued, "{busy:?}"),
+        Attempt::Granted(grant) => panic!("granted: {grant:?}"),
+    }
+}
+
+pub(crate) async fn attempt_fails(backend: &RedisBackend, claim: &Claim) -> Error {
+    answered(backend.try_acquire(claim)).await.unwrap_err()
+}
+
+pub(crate) async fn renew(backend: &RedisBackend, claim: &Claim) -> Result<Renewal> {
+    answered(backend.renew(std::slice::from_ref(claim))).await.pop().unwrap()
+}
+
+pub(crate) async fn release(backend: &RedisBackend, claim: &Claim) -> Release {
+    answered(backend.release(claim, Duration::ZERO)).await.unwrap()
+}
+
+/// The error and all that it says, in one line.
+pub(crate) fn told(error: &Error) -> String {
+    format!("{:?}: {error}; {}", error.kind(), error.help().unwrap_or_default())
+}
+
+/// The value of a key, as somebody sees it who looks with `redis-cli`.
+pub(crate) fn get(server: &RedisServer, key: &str) -> Option<String> {
+    let reply = server.command(&["GET", key]).unwrap();
+    assert!(reply.starts_with('$'), "{reply}");
+    reply.split_once("\r\n").map(|(_, value)| value.to_owned())
+}
+
+/// Waits until a replica has the key. Of a cluster's, its value cannot be asked. (`WAIT` would be of no use: on a connection
+/// that has written nothing, it waits for nothing.)
+pub(crate) fn until_replicated(replica: &RedisServer, key: &str) {
+    let start = std::time::Instant::now();
+    while !replica.command(&["KEYS", key]).unwrap().contains(key) {
+        assert!(start.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

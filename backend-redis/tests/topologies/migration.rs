@@ -1,0 +1,112 @@
+//! Slots that move from node to node under locks.
+
+use crate::kit::{
+    answered, attempt_fails, backend, claim, get, hold, name, queue, release, renew, told, waiter,
+};
+use leasehold_conformance::servers::RedisCluster;
+use leasehold_core::{Attempt, ErrorKind, LockBackend, Release, Renewal};
+
+const LOCK: &str = "leasehold:job";
+const HOLDER: &str = "{leasehold:job}:holder";
+const TOKEN: &str = "{leasehold:job}:token";
+const QUEUE: &str = "{leasehold:job}:queue";
+const WAITERS: &str = "{leasehold:job}:waiters";
+
+/// A cluster, where the name lies, and where it is to go.
+fn cluster() -> (RedisCluster, usize, usize) {
+    let cluster = RedisCluster::start(false).unwrap();
+    let from = cluster.owner_of(LOCK).unwrap();
+    (cluster, from, (from + 1) % 3)
+}
+
+#[tokio::test]
+async fn a_hold_moves_with_its_slot_and_keeps_its_token() {
+    let (cluster, from, to) = cluster();
+    let (backend, holder) = (backend(&cluster.url()), claim("job"));
+    let token = hold(&backend, &holder).await;
+    cluster.begin_migration(LOCK, to).unwrap();
+    assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed, "all is still where it was");
+    cluster.migrate(from, to, &[LOCK, HOLDER, TOKEN]).unwrap();
+    assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed, "ASK");
+    assert_eq!(hold(&backend, &holder).await, token, "the same owner is recognised");
+    cluster.end_migration(LOCK, from, to).unwrap();
+    assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed, "MOVED");
+    assert_eq!(get(&cluster.nodes()[to], LOCK), Some(holder.owner().to_hex()));
+    assert_eq!(release(&backend, &holder).await, Release::Released);
+    assert!(hold(&backend, &claim("job")).await > token);
+}
+
+/// Half of the keys here, half of them there: nobody can serve that, and nothing is done.
+#[tokio::test]
+async fn a_name_that_is_torn_apart_is_unavailable_for_a_moment() {
+    let (cluster, from, to) = cluster();
+    let (backend, holder) = (backend(&cluster.url()), claim("job"));
+    hold(&backend, &holder).await;
+    cluster.begin_migration(LOCK, to).unwrap();
+    cluster.migrate(from, to, &[LOCK]).unwrap();
+    for error in [renew(&backend, &holder).await.unwrap_err(), attempt_fails(&backend, &claim("job")).await] {
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", told(&error));
+        assert!(
+            told(&error).contains("its cluster is moving these keys to another node"),
+            "{}",
+            told(&error)
+        );
+    }
+    cluster.migrate(from, to, &[HOLDER, TOKEN]).unwrap();
+    cluster.end_migration(LOCK, from, to).unwrap();
+    assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);
+}
+
+/// The channel that the queue has of it belongs to the connection to the old node. Nobody listens to it on the new one,
+/// so whoever frees the lock passes it by; but the cluster carries the message to the old node, and the waiter hears it.
+/// It must not believe it.
+#[tokio::test]
+async fn a_waiter_whose_name_moved_believes_no_message() {
+    let (cluster, from, to) = cluster();
+    let (holding, waiting, other) =
+        (backend(&cluster.url()), backend(&cluster.url()), backend(&cluster.url()));
+    let (holder, next) = (claim("job"), waiter("job"));
+    hold(&holding, &holder).await;
+    queue(&waiting, &next).await;
+    cluster.begin_migration(LOCK, to).unwrap();
+    cluster.migrate(from, to, &[LOCK, HOLDER, TOKEN, QUEUE, WAITERS]).unwrap();
+    cluster.end_migration(LOCK, from, to).unwrap();
+    release(&holding, &holder).await;
+    answered(waiting.changed(&next)).await;
+    // It was passed by, and another has taken what was free.
+    let thief = claim("job");
+    let token = hold(&other, &thief).await;
+    match answered(waiting.try_acquire(&next)).await.unwrap() {
+        Attempt::Busy(busy) => assert!(busy.queued),
+        Attempt::Granted(grant) => panic!("two holders: {token} and {grant:?}"),
+    }
+    // From now on it is told, on the node where the name lies.
+    release(&other, &thief).await;
+    answered(waiting.changed(&next)).await;
+    assert!(hold(&waiting, &next).await > token);
+    assert_eq!(get(&cluster.nodes()[to], LOCK).unwrap().trim_end_matches('+'), next.owner().to_hex());
+}
+
+/// The new node has never seen a script, and the old one is forgotten with its connection.
+#[tokio::test]
+async fn waiters_are_served_wherever_the_name_goes() {
+    let (cluster, first, _) = cluster();
+    let (holding, waiting) = (backend(&cluster.url()), backend(&cluster.url()));
+    let mut token = None;
+    for hop in 0..6 {
+        let (from, to) = ((first + hop) % 3, (first + hop + 1) % 3);
+        let (holder, next) = (claim("job"), waiter("job"));
+        let granted = hold(&holding, &holder).await;
+        assert!(Some(granted) > token);
+        queue(&waiting, &next).await;
+        cluster.begin_migration(LOCK, to).unwrap();
+        cluster.migrate(from, to, &[LOCK, HOLDER, TOKEN, QUEUE, WAITERS]).unwrap();
+        cluster.end_migration(LOCK, from, to).unwrap();
+        queue(&waiting, &next).await;
+        release(&holding, &holder).await;
+        answered(waiting.changed(&next)).await;
+        token = Some(hold(&waiting, &next).await);
+        assert_eq!(release(&waiting, &next).await, Release::Released);
+        assert!(waiting.admin().unwrap().inspect(&name("job")).await.unwrap().is_none());
+    }
+}

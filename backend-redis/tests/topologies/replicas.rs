@@ -1,0 +1,143 @@
+//! `wait_replicas`: what too few replicas have is not believed, and is taken back.
+
+use crate::kit::{TTL, answered};
+use crate::kit::{
+    attempt_fails, backend, claim, client, get, hold, name, patient, queue, release, renew, told, waiter,
+};
+use leasehold_conformance::servers::RedisSentinelGroup;
+use leasehold_core::{Attempt, Claim, DistributedLock, ErrorKind, LockBackend, OwnerId, Release, Renewal};
+use std::time::{Duration, Instant};
+
+fn group() -> (RedisSentinelGroup, String) {
+    let group = RedisSentinelGroup::start().unwrap();
+    let url = format!("{}?wait_replicas=1&timeout=8s", group.url());
+    (group, url)
+}
+
+#[tokio::test]
+async fn a_grant_that_the_replica_has_is_believed() {
+    let (group, url) = group();
+    let (backend, claim) = (backend(&url), claim("job"));
+    hold(&backend, &claim).await;
+    assert_eq!(get(group.server(1), "leasehold:job"), Some(claim.owner().to_hex()));
+    assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Renewed);
+    assert_eq!(release(&backend, &claim).await, Release::Released);
+}
+
+#[tokio::test]
+async fn a_grant_that_no_replica_has_is_taken_back() {
+    let (group, url) = group();
+    group.cut_replica_off().unwrap();
+    for claim in [claim("job"), waiter("job")] {
+        let error = attempt_fails(&backend(&url), &claim).await;
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", told(&error));
+        assert!(
+            told(&error).contains("0 of 1 replicas have confirmed the grant in time, so it was taken back")
+        );
+        assert_eq!(get(group.server(0), "leasehold:job"), None);
+        assert_eq!(get(group.server(0), "{leasehold:job}:holder"), None);
+    }
+}
+
+/// What is not told to the replica cannot be counted on: the lease before it can, and is not lost.
+#[tokio::test]
+async fn a_renewal_that_no_replica_has_extends_nothing() {
+    let (group, url) = group();
+    let (backend, claim) = (backend(&url), claim("job"));
+    hold(&backend, &claim).await;
+    group.cut_replica_off().unwrap();
+    assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Held);
+    assert_eq!(release(&backend, &claim).await, Release::Released);
+    assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Lost(leasehold_core::LossCause::Gone));
+}
+
+/// A hand-over is made by the server, which waits for nobody: its new holder does.
+#[tokio::test]
+async fn a_hand_over_is_believed_once_the_replica_has_it() {
+    let (group, url) = group();
+    let (holding, waiting) = (backend(&url), backend(&url));
+    let (holder, next, last) = (claim("job"), waiter("job"), waiter("job"));
+    hold(&holding, &holder).await;
+    queue(&waiting, &next).await;
+    queue(&waiting, &last).await;
+    release(&holding, &holder).await;
+    answered(waiting.changed(&next)).await;
+    hold(&waiting, &next).await;
+    assert_eq!(get(group.server(1), "leasehold:job"), Some(format!("{}+", next.owner().to_hex())));
+    group.cut_replica_off().unwrap();
+    release(&waiting, &next).await;
+    answered(waiting.changed(&last)).await;
+    let error = attempt_fails(&waiting, &last).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", told(&error));
+    assert_eq!(get(group.server(0), "leasehold:job"), None);
+}
+
+/// Asked for again within the same millisecond, nothing about a lease changes. It is written all the same: a connection
+/// that has written nothing would wait for nothing.
+#[tokio::test]
+async fn what_is_asked_for_again_is_written_again() {
+    let (group, _) = group();
+    let backend = backend(&group.url());
+    let long = Claim::new(name("job"), OwnerId::random().unwrap(), TTL * 10, "{}".into());
+    hold(&backend, &long).await;
+    let again = Claim::new(name("job"), long.owner(), TTL, "{}".into());
+    let offset = || {
+        let info = group.server(0).command(&["INFO", "replication"]).unwrap();
+        let line = info.lines().find_map(|line| line.strip_prefix("master_repl_offset:").map(str::to_owned));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    let before = offset();
+    hold(&backend, &again).await;
+    // A SET of the holder record is longer than the pings between the servers.
+    assert!(offset() >= before + 100, "{before} {}", offset());
+}
+
+/// `WAIT` blocks its connection. Renewals of other clients' locks, and the queue, do not stand behind it; and a crowd is
+/// turned away in bounded time, with the certainty that nothing was done.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_without_replicas_is_turned_away_and_leaves_nothing() {
+    let (group, url) = group();
+    group.cut_replica_off().unwrap();
+    let backend = backend(&url.replace("timeout=8s", "timeout=1s"));
+    let start = Instant::now();
+    let crowd: Vec<_> = (0..40)
+        .map(|n| {
+            let backend = backend.clone();
+            tokio::spawn(async move { answered(backend.try_acquire(&claim(&format!("job/{n}")))).await })
+        })
+        .collect();
+    for one in crowd {
+        let error = one.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", told(&error));
+    }
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    let left = group.server(0).command(&["EVAL", "return #redis.call('KEYS', 'leasehold:*')", "0"]).unwrap();
+    assert_eq!(left, ":0");
+}
+
+#[tokio::test]
+async fn the_right_to_wait_is_named_when_it_is_missing() {
+    let (group, _) = group();
+    let user = "ACL SETUSER locker on >PW ~* &* +@all -wait";
+    let server = group.server(0);
+    assert_eq!(server.command(&user.split(' ').collect::<Vec<_>>()).unwrap(), "+OK");
+    let url = format!("redis://locker:PW@127.0.0.1:{}?wait_replicas=1", server.port());
+    let error = attempt_fails(&backend(&url), &claim("job")).await;
+    assert_eq!(error.kind(), ErrorKind::Denied);
+    assert!(told(&error).contains("grant it with ACL SETUSER: +wait"), "{}", told(&error));
+    assert_eq!(get(server, "leasehold:job"), None, "what could not be confirmed was taken back");
+}
+
+/// One promise that it buys: the replica that takes over knows the lock, and of two fail-overs none makes two holders.
+#[tokio::test]
+async fn a_confirmed_lock_is_known_to_the_next_primary() {
+    let (mut group, url) = group();
+    let (holder, other) = (client(&url), backend(&group.url()));
+    let guard = holder.acquire_with(&name("job"), &patient()).await.unwrap();
+    group.fail_over().unwrap();
+    match answered(other.try_acquire(&claim("job"))).await.unwrap() {
+        Attempt::Busy(_) => {}
+        Attempt::Granted(grant) => panic!("{grant:?} beside {:?}", guard.token()),
+    }
+    assert!(guard.is_held());
+}

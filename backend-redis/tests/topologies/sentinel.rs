@@ -1,0 +1,196 @@
+//! The primary of the moment, as Sentinels name it.
+
+use crate::kit::{
+    TTL, answered, attempt_fails, backend, claim, client, hold, name, patient, queue, release, renew, told,
+    until_replicated, waiter,
+};
+use leasehold_conformance::servers::{RedisSentinelGroup, RedisServer, free_port};
+use leasehold_core::{
+    Attempt, DistributedLock, ErrorKind, LockAdmin, LockBackend, Release, Renewal, Severity,
+};
+use std::time::Duration;
+
+fn group() -> RedisSentinelGroup {
+    RedisSentinelGroup::start().unwrap()
+}
+
+#[tokio::test]
+async fn a_lock_is_held_renewed_waited_for_and_handed_over() {
+    let group = group();
+    let (backend, other) = (backend(&group.url()), backend(&group.url()));
+    let (holder, next) = (claim("job"), waiter("job"));
+    let first = hold(&backend, &holder).await;
+    queue(&other, &next).await;
+    assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);
+    assert_eq!(release(&backend, &holder).await, Release::Released);
+    answered(other.changed(&next)).await;
+    assert!(hold(&other, &next).await > first);
+    assert_eq!(other.list("").await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_hold_outlives_its_primary_and_is_renewed_on_the_next() {
+    let mut group = group();
+    let (holder, other) = (client(&group.url()), client(&group.url()));
+    let guard = holder.acquire_with(&name("job"), &patient()).await.unwrap();
+    until_replicated(group.server(1), "leasehold:job");
+    group.fail_over().unwrap();
+    while guard.extend(TTL).await.is_err() {
+        assert!(guard.is_held());
+    }
+    let token = guard.token().unwrap();
+    guard.release().await.unwrap();
+    let next = other.acquire_with(&name("job"), &patient()).await.unwrap();
+    assert!(next.token().unwrap() > token);
+}
+
+#[tokio::test]
+async fn a_server_that_is_none_or_of_another_kind_is_named() {
+    let group = group();
+    let sentinel = group.sentinel_ports()[0];
+    let plain = RedisServer::start().unwrap();
+    let silent = free_port().unwrap();
+    for (url, expected) in [
+        (
+            format!("redis+sentinel://127.0.0.1:{sentinel}/other"),
+            "Misconfigured: Redis at the primary of \"other\": the Sentinels watch nothing of the name \"other\"; \
+             look at the name in the URL, and at SENTINEL MASTERS"
+                .to_owned(),
+        ),
+        (
+            format!("redis+sentinel://127.0.0.1:{}/mm", plain.port()),
+            format!(
+                "Misconfigured: Redis at the primary of \"mm\": Sentinel at 127.0.0.1:{}: it is no Sentinel, but redis",
+                plain.port()
+            ),
+        ),
+        (
+            format!("redis+sentinel://127.0.0.1:{silent}/mm"),
+            format!("Unavailable: Redis at the primary of \"mm\": Sentinel at 127.0.0.1:{silent}: it cannot be reached"),
+        ),
+    ] {
+        let error = attempt_fails(&backend(&url), &claim("job")).await;
+        assert!(told(&error).starts_with(&expected), "{}", told(&error));
+    }
+    // One that knows is enough.
+    let url = format!("redis+sentinel://127.0.0.1:{silent},127.0.0.1:{sentinel}/mm");
+    hold(&backend(&url), &claim("job")).await;
+}
+
+#[tokio::test]
+async fn sentinels_and_servers_want_logins_of_their_own() {
+    let group = group();
+    let port = group.sentinel_ports()[0];
+    let sentinel = |words: &[&str]| leasehold_conformance::servers::ask_redis(port, words).unwrap();
+    assert_eq!(
+        sentinel(&["ACL", "SETUSER", "guard", "on", ">PW", "resetchannels", "-@all", "+sentinel|master"]),
+        "+OK"
+    );
+    assert_eq!(sentinel(&["ACL", "SETUSER", "default", "off"]), "+OK");
+    let at = |query: &str| backend(&format!("redis+sentinel://127.0.0.1:{port}/mm{query}"));
+    let error = attempt_fails(&at(""), &claim("job")).await;
+    assert_eq!(error.kind(), ErrorKind::Denied, "{}", told(&error));
+    let error = attempt_fails(&at("?sentinel_user=guard&sentinel_password=wrong"), &claim("job")).await;
+    assert_eq!(error.kind(), ErrorKind::Denied, "{}", told(&error));
+    hold(&at("?sentinel_user=guard&sentinel_password=PW"), &claim("job")).await;
+}
+
+/// The old primary was stopped and replaced, and goes on: for a moment it takes itself for the primary.
+#[tokio::test]
+async fn a_primary_that_was_replaced_and_comes_back_grants_nothing_once_it_knows() {
+    let group = group();
+    let backend = backend(&group.url());
+    hold(&backend, &claim("before")).await;
+    let old = group.supplant().unwrap();
+    group.server(old).resume();
+    // The Sentinels tell it; then the connection that is still open to it is of no use.
+    let start = std::time::Instant::now();
+    while !group.server(old).command(&["ROLE"]).unwrap().contains("slave") {
+        assert!(start.elapsed() < Duration::from_secs(20));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let claim = claim("after");
+    let granted = loop {
+        match answered(backend.try_acquire(&claim)).await {
+            Ok(Attempt::Granted(grant)) => break grant,
+            Ok(Attempt::Busy(busy)) => panic!("{busy:?}"),
+            Err(error) => assert!(start.elapsed() < Duration::from_secs(20), "{error}"),
+        }
+    };
+    let holder = crate::kit::get(group.server(1 - old), "leasehold:after").unwrap();
+    assert_eq!(holder, claim.owner().to_hex(), "{granted:?}");
+}
+
+/// Sentinels that have not heard yet name a server that is none: it is asked for its role before it is believed.
+#[tokio::test]
+async fn a_replica_that_a_sentinel_names_is_not_believed() {
+    let group = group();
+    let (url, primary) = (group.url(), group.primary().unwrap());
+    let replica = group.server(1 - primary).port();
+    let follow = ["REPLICAOF", "127.0.0.1", &replica.to_string()];
+    // Both follow each other, and no Sentinel knows.
+    assert!(group.server(primary).command(&follow).unwrap().starts_with("+OK"));
+    let error = attempt_fails(&backend(&url), &claim("job")).await;
+    assert!(
+        told(&error).contains("the Sentinels name it as the primary, and it is a replica"),
+        "{}",
+        told(&error)
+    );
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn a_server_that_was_made_a_replica_is_left_for_the_primary() {
+    let group = group();
+    let backend = backend(&group.url());
+    hold(&backend, &claim("before")).await;
+    let connected =
+        |server: &RedisServer| server.command(&["CLIENT", "LIST"]).unwrap().contains("name=leasehold");
+    let (old, new) = (group.server(0), group.server(1));
+    assert!(connected(old));
+    // By hand and against the Sentinels, which is why nobody ends the connection.
+    for ports in group.sentinel_ports() {
+        let remove = ["SENTINEL", "REMOVE", "mm"];
+        assert_eq!(leasehold_conformance::servers::ask_redis(ports, &remove).unwrap(), "+OK");
+        let port = new.port().to_string();
+        let watch = ["SENTINEL", "MONITOR", "mm", "127.0.0.1", &port, "2"];
+        assert_eq!(leasehold_conformance::servers::ask_redis(ports, &watch).unwrap(), "+OK");
+    }
+    assert!(new.command(&["REPLICAOF", "NO", "ONE"]).unwrap().starts_with("+OK"));
+    let follow = ["REPLICAOF", "127.0.0.1", &new.port().to_string()];
+    assert!(old.command(&follow).unwrap().starts_with("+OK"));
+    let error = attempt_fails(&backend, &claim("after")).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", told(&error));
+    assert!(told(&error).contains("it is a replica, and takes no writes"), "{}", told(&error));
+    hold(&backend, &claim("after")).await;
+    assert!(connected(new));
+}
+
+#[tokio::test]
+async fn a_check_looks_at_the_primary_and_for_its_replicas() {
+    let group = group();
+    let findings = backend(&group.url()).check().await.unwrap();
+    assert!(findings.iter().all(|finding| finding.severity != Severity::Error), "{findings:?}");
+    let seen = findings.iter().find(|finding| finding.code == "I_SERVER").unwrap();
+    let primary = group.server(group.primary().unwrap()).port();
+    assert!(
+        seen.message.starts_with(&format!("127.0.0.1:{primary}, primary of \"mm\": the server is ")),
+        "{seen:?}"
+    );
+    let url = format!("{}?wait_replicas=2&timeout=8s", group.url());
+    let findings = backend(&url).check().await.unwrap();
+    let too_few = findings.iter().find(|finding| finding.code == "E_REPLICAS").unwrap();
+    assert!(
+        too_few.message.contains("1 replicas follow the server, and wait_replicas asks for 2"),
+        "{too_few:?}"
+    );
+}
+
+#[tokio::test]
+async fn its_semantics_say_what_a_fail_over_may_cost() {
+    use leasehold_core::{Fault, Outcome};
+    let semantics = client("redis+sentinel://h/mm").semantics().clone();
+    assert_eq!((semantics.backend, semantics.mode), ("redis", "sentinel"));
+    assert_eq!(semantics.promises.under(Fault::FailOver), Outcome::FencedOnly);
+    assert_eq!(semantics.promises.under(Fault::SplitBrain), Outcome::MayBreak);
+}

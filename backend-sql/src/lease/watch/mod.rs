@@ -1,0 +1,162 @@
+//! Waiting for leases: one look for all who wait in this process.
+//!
+//! Databases tell nobody that a row has changed, or, as PostgreSQL, tell everybody at once. So one task looks at the rows
+//! of all names that this process waits for, in one statement, and wakes one waiter for each that is free: what waiting
+//! costs the server does not depend on how many wait here. How soon it looks again depends on how long the lock has been
+//! held by now, and on how often other processes were quicker; where there is a bell, it looks when it rings, and long
+//! after that if it does not. A lost message costs that pause, and so does a task that has died with its runtime: every
+//! waiter also asks for himself, as often as the declared bound wants it.
+
+mod rooms;
+
+use crate::server::{Answer, Batch, Bell, Doing, Lane, MOST, Server, Statement, Value};
+use leasehold_core::{OwnerId, Result};
+use rooms::{Held, Next, Rooms};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::sleep_until;
+
+/// A waiter is told within two seconds of when it was last said that he waits; it is said again when half of them are over.
+const SAY_AGAIN: Duration = Duration::from_secs(1);
+
+/// The waiters of one table.
+#[derive(Debug)]
+pub(super) struct Watch {
+    rooms: Arc<Rooms>,
+    lookout: Arc<Lookout>,
+    bell: Option<Arc<dyn Bell>>,
+    /// Ends with its runtime or with the store. The next who waits begins another.
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What is said to the server.
+#[derive(Debug)]
+struct Lookout {
+    server: Server,
+    look: Batch,
+    want: Option<Statement>,
+}
+
+impl Watch {
+    /// Looks at least every `longest` at what is waited for.
+    pub(super) fn new(server: &Server, longest: Duration) -> Self {
+        let (dialect, table) = (server.dialect(), &server.target().table);
+        let (leases, bell) = (dialect.leases(), dialect.bell());
+        let lookout = Lookout {
+            look: Batch::new(leases.watch, dialect, table),
+            want: leases.want.map(|want| Statement::new(want, dialect, table)),
+            server: server.clone(),
+        };
+        let rooms = Arc::new(Rooms::new(longest, bell.is_some()));
+        Self { rooms, lookout: Arc::new(lookout), bell, task: Mutex::default() }
+    }
+
+    /// Returns when it is worth asking for a name: a look has found it free, and the caller is the first who waits for it.
+    pub(super) async fn changed(&self, name: Vec<u8>, owner: OwnerId) {
+        // Listens first, then looks: whoever gives the lock up after that is heard.
+        if let Some(bell) = &self.bell {
+            let ring: Weak<Rooms> = Arc::downgrade(&self.rooms);
+            bell.keep_hearing(ring);
+        }
+        self.keep_looking();
+        self.rooms.wait(name, owner).await;
+    }
+
+    /// True if the lock is known to be held by another. Only for a claim that waits: it will be woken.
+    pub(super) fn know_held(&self, name: &[u8], owner: OwnerId) -> bool {
+        self.rooms.know_held(name, owner)
+    }
+
+    /// A lock was given up, or taken, by this process: who asks next asks the store.
+    pub(super) fn forget(&self, name: &[u8]) {
+        self.rooms.forget(name);
+    }
+
+    fn keep_looking(&self) {
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if task.as_ref().is_none_or(JoinHandle::is_finished) {
+            let (rooms, lookout) = (Arc::clone(&self.rooms), Arc::clone(&self.lookout));
+            *task = Some(tokio::spawn(keep_looking(rooms, lookout)));
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            task.abort();
+        }
+    }
+}
+
+async fn keep_looking(rooms: Arc<Rooms>, lookout: Arc<Lookout>) {
+    loop {
+        match rooms.next() {
+            Next::Look(names) => {
+                for names in names.chunks(MOST) {
+                    lookout.look(&rooms, names).await;
+                }
+            }
+            Next::Sleep(until) => {
+                tokio::select! {
+                    () = sleep_until(until) => {}
+                    () = rooms.sooner.notified() => {}
+                }
+            }
+            Next::Nothing => rooms.sooner.notified().await,
+        }
+    }
+}
+
+impl Lookout {
+    async fn look(&self, rooms: &Rooms, names: &[Vec<u8>]) {
+        let held = match self.held(names).await {
+            Ok(held) => held,
+            Err(error) => {
+                tracing::debug!(target: "leasehold", %error, "waiting without looking");
+                return rooms.failed(names);
+            }
+        };
+        for name in names {
+            let found = held.get(name);
+            rooms.found(name, found.map(|(held, _)| *held));
+            if let (Some((_, said_for)), Some(want)) = (found, &self.want)
+                && *said_for < SAY_AGAIN
+                && !self.say(want, name).await
+            {
+                rooms.look_again(name);
+            }
+        }
+    }
+
+    /// Those of the names that are held, and for how long whoever gives them up will still ring.
+    async fn held(&self, names: &[Vec<u8>]) -> Result<HashMap<Vec<u8>, (Held, Duration)>> {
+        let (statement, size) = self.look.of(names.len());
+        let values: Vec<Value> =
+            names.iter().cycle().take(size).map(|name| Value::bytes(name.clone())).collect();
+        let answer = self.server.ask(Lane::Asking, Doing::Looking, statement, &values).await?;
+        read(&answer).ok_or_else(|| self.server.unreadable())
+    }
+
+    /// Says that somebody waits; false if nobody holds the lock any more. An error is as good as true: it will be said again.
+    async fn say(&self, want: &Statement, name: &[u8]) -> bool {
+        let said = self.server.ask(Lane::Asking, Doing::Keeping, want, &[Value::bytes(name)]).await;
+        !said.is_ok_and(|answer| answer.rows.first().and_then(|row| row.first()?.as_int()) == Some(0))
+    }
+}
+
+fn read(answer: &Answer) -> Option<HashMap<Vec<u8>, (Held, Duration)>> {
+    let micros =
+        |value: &Value| Some(Duration::from_micros(u64::try_from(value.as_int()?).unwrap_or_default()));
+    let row = |row: &Vec<Value>| {
+        let [name, owner, since, said_for] = row.as_slice() else { return None };
+        let owner = match owner.as_bytes() {
+            Some(bytes) => Some(OwnerId::from_u128(u128::from_be_bytes(bytes.try_into().ok()?))),
+            None => None,
+        };
+        Some((name.as_bytes()?.to_vec(), (Held { owner, since: micros(since)? }, micros(said_for)?)))
+    };
+    answer.rows.iter().map(row).collect()
+}

@@ -1,0 +1,38 @@
+//! Forgetting names that nobody has used for long.
+//!
+//! A name is forgotten only if its token lies as far in the past as it was idle, by the clock of which the next token is made:
+//! the next one is larger than the last, although nothing is left of that, unless the clock is set back by more than `idle`.
+
+#[cfg(feature = "_server")]
+use leasehold_core::ErrorKind;
+use leasehold_core::{Error, Result};
+use std::time::Duration;
+
+/// More than a clock is set back by whoever keeps it right.
+const LEAST_IDLE: Duration = Duration::from_secs(3600);
+
+/// How many names are looked at in one statement: few, so that nobody waits for long behind it.
+#[cfg(feature = "sqlite")]
+pub(crate) const AT_ONCE: usize = 128;
+
+pub(crate) fn check_idle(idle: Duration) -> Result<()> {
+    if idle >= LEAST_IDLE {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "idle",
+        format_args!("{idle:?}, at least {LEAST_IDLE:?}"),
+        "lengthen it: a clock that is set back by more would give a token twice",
+    ))
+}
+
+/// Purging needs a right that locking does not.
+#[cfg(feature = "_server")]
+pub(crate) fn name_the_right(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Denied => error.with_help(
+            "purging needs a right that locking does not: GRANT DELETE on the table, to these credentials or to others",
+        ),
+        _ => error,
+    }
+}

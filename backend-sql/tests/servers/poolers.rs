@@ -1,0 +1,56 @@
+//! Poolers between a client and PostgreSQL.
+
+use crate::kit::{MODES, Server, ask, claim, granted};
+use leasehold_conformance::servers::PgBouncer;
+use leasehold_core::{ErrorKind, Renewal};
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_pooler_that_mixes_up_sessions_is_refused_in_every_mode_with_the_way_out() {
+    let server = Server::postgres(&[]);
+    server.furnish().await;
+    for pool_mode in ["transaction", "statement"] {
+        let pooler = PgBouncer::start(server.port(), pool_mode).unwrap();
+        for mode in MODES {
+            // Again, because the first may be lucky: it is the sessions that are left to the second which are not new.
+            for _ in 0..3 {
+                let url = server.url_at(pooler.port(), "locker:sesame", &format!("mode={mode}"));
+                let backend = crate::kit::open(&url).unwrap();
+                let error = backend.try_acquire(&claim("a")).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Misconfigured, "{pool_mode}, {mode}: {error:?}");
+                assert!(error.to_string().contains("pooler"), "{pool_mode}, {mode}: {error:?}");
+                assert!(error.help().is_some_and(|help| help.contains("session mode")), "{error:?}");
+                let error = backend.admin().unwrap().check().await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Misconfigured, "{pool_mode}, {mode}: {error:?}");
+                backend.close().await.unwrap();
+            }
+        }
+        // Nothing is left behind that others could fall into.
+        let open = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'locker' AND state LIKE 'idle in%'";
+        assert_eq!(server.number(open).await, 0);
+        assert_eq!(server.number("SELECT count(*) FROM leasehold").await, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_pooler_that_lends_a_session_for_good_is_as_good_as_the_server() {
+    let server = Server::postgres(&[]);
+    server.furnish().await;
+    let pooler = PgBouncer::start(server.port(), "session").unwrap();
+    for mode in MODES {
+        let backend = |port| {
+            let query = format!("mode={mode}&connections=2&holds=2");
+            crate::kit::open(&server.url_at(port, "locker:sesame", &query)).unwrap()
+        };
+        let (pooled, direct) = (backend(pooler.port()), backend(server.port()));
+        let held = claim(mode);
+        granted(&pooled, &held).await;
+        assert!(ask(&direct, &claim(mode)).await.is_none());
+        assert_eq!(pooled.renew(std::slice::from_ref(&held)).await.remove(0).unwrap(), Renewal::Renewed);
+        pooled.release(&held, Duration::ZERO).await.unwrap();
+        granted(&direct, &claim(mode)).await;
+        let findings = pooled.admin().unwrap().check().await.unwrap();
+        assert!(findings.iter().all(|finding| finding.code != "W_POOLER"), "{findings:?}");
+        pooled.close().await.unwrap();
+    }
+}

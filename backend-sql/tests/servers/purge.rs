@@ -1,0 +1,154 @@
+//! Forgetting names that nobody uses.
+
+use crate::kit::{MODES, Server, ask, both, claim, granted, open};
+use leasehold_core::{ErrorKind, LockBackend, Purge, Renewal};
+use std::sync::Arc;
+use std::time::Duration;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+async fn purge(backend: &Arc<dyn LockBackend>, what: Purge) -> u64 {
+    backend.admin().unwrap().purge(30 * DAY, what).await.unwrap().unwrap()
+}
+
+fn table(mode: &str) -> &'static str {
+    if mode == "for-update" { "leasehold_held" } else { "leasehold" }
+}
+
+/// Lets a name be what it would be if its last grant had been forty days ago.
+async fn age(server: &Server, mode: &str, name: &str) {
+    let forty_days = 40_i64 * 86_400 * 1_000_000;
+    let table = table(mode);
+    let aged =
+        format!("UPDATE {table} SET token = token - {forty_days}, acquired_at = 0 WHERE name = '{name}'");
+    assert_eq!(server.run(&aged).await, 1);
+}
+
+async fn let_delete(server: &Server) {
+    for table in ["leasehold", "leasehold_held", "leasehold_held_rows"] {
+        let grant = match server {
+            Server::MariaDb(_) => format!("GRANT DELETE ON locks.{table} TO locker@'127.0.0.1'"),
+            Server::Postgres(_) => format!("GRANT DELETE ON {table} TO locker"),
+        };
+        server.run(&grant).await;
+    }
+}
+
+#[tokio::test]
+async fn names_that_nobody_used_for_long_are_forgotten_and_their_tokens_are_not_given_again() {
+    for server in both().await {
+        let_delete(&server).await;
+        for mode in MODES {
+            let backend = server.backend(&format!("mode={mode}"));
+            let mut tokens = Vec::new();
+            for name in ["old", "fresh", "held"] {
+                let held = claim(name);
+                tokens.push(granted(&backend, &held).await);
+                if name != "held" {
+                    backend.release(&held, Duration::ZERO).await.unwrap();
+                }
+                if name != "fresh" {
+                    age(&server, mode, name).await;
+                }
+            }
+            assert_eq!(purge(&backend, Purge::Count).await, 1);
+            let kept = server.number(&format!("SELECT count(*) FROM {}", table(mode))).await;
+            assert_eq!(kept, 3, "counting deletes nothing");
+            assert_eq!(purge(&backend, Purge::Delete).await, 1, "{mode}");
+            assert_eq!(purge(&backend, Purge::Delete).await, 0, "{mode}");
+            let kept = server.number(&format!("SELECT count(*) FROM {}", table(mode))).await;
+            assert_eq!(kept, 2, "{mode}");
+
+            // Under the true time of its last grant, not the one that was made up.
+            let again = claim("old");
+            assert!(granted(&backend, &again).await > tokens[0], "{mode}: a token was given again");
+            let other = server.backend(&format!("mode={mode}"));
+            assert!(ask(&other, &claim("held")).await.is_none(), "{mode}: what is held was forgotten");
+            backend.close().await.unwrap();
+            other.close().await.unwrap();
+            for table in ["leasehold", "leasehold_held", "leasehold_held_rows"] {
+                server.run(&format!("DELETE FROM {table}")).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_holder_goes_on_while_hundreds_of_names_are_forgotten() {
+    for server in both().await {
+        let_delete(&server).await;
+        let insert = match &server {
+            Server::MariaDb(_) => {
+                "INSERT INTO leasehold SELECT CONCAT('n', seq), NULL, 7, 0, 0, 0, '' FROM seq_1_to_300"
+            }
+            Server::Postgres(_) => {
+                "INSERT INTO leasehold SELECT CAST('n' || n AS bytea), NULL, 7, 0, 0, 0, 0, '' FROM generate_series(1, 300) n"
+            }
+        };
+        let backend = server.backend("");
+        let held = claim("n1000");
+        granted(&backend, &held).await;
+        server.run(insert).await;
+        assert_eq!(purge(&backend, Purge::Count).await, 300);
+        assert_eq!(purge(&backend, Purge::Delete).await, 300);
+        assert_eq!(backend.renew(std::slice::from_ref(&held)).await.remove(0).unwrap(), Renewal::Renewed);
+        assert_eq!(server.number("SELECT count(*) FROM leasehold").await, 1);
+    }
+}
+
+#[tokio::test]
+async fn another_namespace_is_left_alone() {
+    for server in both().await {
+        let_delete(&server).await;
+        for name in ["a/old", "b/old"] {
+            let backend = server.backend("");
+            let held = claim(name);
+            granted(&backend, &held).await;
+            backend.release(&held, Duration::ZERO).await.unwrap();
+            age(&server, "lease", name).await;
+        }
+        let url = leasehold_core::StoreUrl::parse(&server.url("")).unwrap();
+        let of_a = leasehold_core::Namespace::new("a/").unwrap();
+        let backend = leasehold_sql::open(&url, &of_a).unwrap();
+        assert_eq!(purge(&backend, Purge::Delete).await, 1);
+        assert_eq!(server.number("SELECT count(*) FROM leasehold WHERE name = 'b/old'").await, 1);
+    }
+}
+
+#[tokio::test]
+async fn the_right_that_is_missing_is_named_and_so_is_a_time_that_is_too_short() {
+    for server in both().await {
+        for mode in MODES {
+            let backend = server.backend(&format!("mode={mode}"));
+            let held = claim(mode);
+            granted(&backend, &held).await;
+            backend.release(&held, Duration::ZERO).await.unwrap();
+            age(&server, mode, mode).await;
+            let admin = backend.admin().unwrap();
+            let error = admin.purge(30 * DAY, Purge::Delete).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Denied, "{mode}: {error:?}");
+            assert!(error.help().is_some_and(|help| help.contains("GRANT DELETE")), "{error:?}");
+            assert_eq!(purge(&backend, Purge::Count).await, 1, "{mode}: to count needs no such right");
+            let error = admin.purge(Duration::from_secs(3599), Purge::Delete).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{error:?}");
+            server.run(&format!("DELETE FROM {}", table(mode))).await;
+        }
+    }
+}
+
+/// Read before a purge, taken after it: the row is another one, which has come to the same version.
+#[tokio::test]
+async fn an_optimistic_grant_is_not_fooled_by_a_row_that_was_made_anew() {
+    for server in both().await {
+        let lease = open(&server.url("mode=lease")).unwrap();
+        let held = claim("a");
+        granted(&lease, &held).await;
+        let take = include_str!("../../src/optimistic/take.sql");
+        // As one who has read version 1, and a time before the grant, would take it.
+        let text = take.replace("{table}", "leasehold").replace("{now}", "1");
+        let text = text.replace(":1", "'a'").replace(":2", "1").replace(":3", "NULL").replace(":4", "1000");
+        let text = text.replace(":5", "1").replace(":6", "''");
+        assert_eq!(server.run(&text).await, 0, "a held lock was taken");
+        assert_eq!(lease.renew(std::slice::from_ref(&held)).await.remove(0).unwrap(), Renewal::Renewed);
+    }
+}

@@ -1,0 +1,77 @@
+//! Settings of a server that are somebody else's business: none of them decides who holds a lock.
+
+use crate::kit::{MODES, Server, ask, both, claim, granted};
+use leasehold_core::{Release, Renewal};
+use std::time::Duration;
+
+const OF_MARIADB: [&str; 11] = [
+    "SET GLOBAL sql_mode = ''",
+    // Assignments from left to right are what a grant is made of; this says that all are made at once.
+    "SET GLOBAL sql_mode = 'SIMULTANEOUS_ASSIGNMENT'",
+    "SET GLOBAL sql_mode = 'ORACLE'",
+    "SET GLOBAL sql_mode = 'ANSI,NO_BACKSLASH_ESCAPES,EMPTY_STRING_IS_NULL'",
+    "SET GLOBAL sql_mode = 'PAD_CHAR_TO_FULL_LENGTH,TIME_ROUND_FRACTIONAL'",
+    "SET GLOBAL sql_mode = DEFAULT",
+    "SET GLOBAL autocommit = 0",
+    "SET GLOBAL sql_select_limit = 0",
+    "SET GLOBAL tx_isolation = 'SERIALIZABLE'",
+    "SET GLOBAL collation_connection = 'latin1_swedish_ci'",
+    "SET GLOBAL sql_auto_is_null = 1",
+];
+
+const OF_POSTGRES: [&str; 11] = [
+    "ALTER ROLE locker SET default_transaction_read_only = on",
+    "ALTER ROLE locker SET default_transaction_isolation = serializable",
+    "ALTER ROLE locker SET default_transaction_deferrable = on",
+    // Not less: the session must get as far as setting its own.
+    "ALTER ROLE locker SET statement_timeout = 50",
+    "ALTER ROLE locker SET lock_timeout = 1",
+    "ALTER ROLE locker SET idle_in_transaction_session_timeout = 50",
+    "ALTER ROLE locker SET client_min_messages = error",
+    "ALTER ROLE locker SET standard_conforming_strings = off",
+    "ALTER ROLE locker SET bytea_output = escape",
+    "ALTER ROLE locker SET enable_indexscan = off",
+    "ALTER ROLE locker SET plan_cache_mode = force_generic_plan",
+];
+
+async fn one_holds_and_the_others_do_not(server: &Server, setting: &str) {
+    for mode in MODES {
+        let (backend, other) =
+            (server.backend(&format!("mode={mode}")), server.backend(&format!("mode={mode}")));
+        let (name, mut last) = (format!("{mode} of {setting}"), None);
+        for _ in 0..2 {
+            let held = claim(&name);
+            let token = granted(&backend, &held).await;
+            assert!(last.is_none_or(|last| token > last), "{mode}, {setting}: {token} after {last:?}");
+            assert!(ask(&other, &claim(&name)).await.is_none(), "{mode}, {setting}: two holders");
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            let renewed = backend.renew(std::slice::from_ref(&held)).await.remove(0).unwrap();
+            assert_eq!(renewed, Renewal::Renewed, "{mode}, {setting}");
+            let shown = other.admin().unwrap().inspect(held.name()).await.unwrap().unwrap();
+            assert_eq!(shown.owner, Some(held.owner()), "{mode}, {setting}");
+            let released = backend.release(&held, Duration::ZERO).await.unwrap();
+            assert_eq!(released, Release::Released, "{mode}, {setting}");
+            last = Some(token);
+        }
+        backend.close().await.unwrap();
+        other.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_the_server_is_set_to_decides_nothing() {
+    let [mariadb, postgres] = both().await;
+    for (server, settings) in [(&mariadb, &OF_MARIADB[..]), (&postgres, &OF_POSTGRES[..])] {
+        for setting in settings {
+            server.run(setting).await;
+            one_holds_and_the_others_do_not(server, setting).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn names_of_tables_may_be_kept_in_small_letters() {
+    let server = Server::mariadb(&["--lower-case-table-names=1"]);
+    server.furnish().await;
+    one_holds_and_the_others_do_not(&server, "lower_case_table_names").await;
+}

@@ -1,0 +1,28 @@
+use crate::args::{Common, PurgeArgs};
+use crate::exit::Code;
+use crate::report::{Console, Failure, brief};
+use crate::store::{Store, sources};
+use leasehold::admin::Purge;
+
+/// Forgets names that nobody has used for long, or counts them.
+pub(super) async fn purge(args: &PurgeArgs, common: &Common, console: Console) -> Result<Code, Failure> {
+    let store = Store::open(sources(common), console).await?;
+    let what = if args.dry_run { Purge::Count } else { Purge::Delete };
+    let Some(names) = store.admin()?.purge(args.idle, what).await? else {
+        console.note(format_args!("{} keeps nothing of names that nobody holds", store.config.url()));
+        return Ok(Code::SUCCESS);
+    };
+    let (names, idle) = (counted(names), brief(args.idle));
+    match args.dry_run {
+        true => console.note(format_args!("{names} not used for {idle} would be forgotten")),
+        false => console.note(format_args!("{names} not used for {idle} forgotten")),
+    }
+    Ok(Code::SUCCESS)
+}
+
+fn counted(names: u64) -> String {
+    match names {
+        1 => "1 name".to_owned(),
+        names => format!("{names} names"),
+    }
+}

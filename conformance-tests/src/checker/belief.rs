@@ -1,0 +1,51 @@
+//! M2: who believed when.
+
+use super::report::{Report, Rule, Violation};
+use crate::history::{Acquisition, Hold};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// From the answer to the end of belief: what its holder did or saw, its death, or the last limit that was seen of it.
+/// That a guard is held now says that it was all the time, because what is once over stays so.
+pub(super) fn belief(grant: &Acquisition, hold: &Hold, kills: &HashMap<u32, u64>) -> (u64, u64) {
+    let ends = [
+        hold.release.as_ref().map(|release| release.asked_at),
+        hold.seen_ended,
+        kills.get(&grant.process).copied(),
+    ];
+    let end = ends.into_iter().flatten().fold(hold.seen_until, u64::min);
+    (grant.answered_by(), end)
+}
+
+pub(super) fn check(
+    name: &str,
+    grants: &[(&Acquisition, &Hold)],
+    kills: &HashMap<u32, u64>,
+    report: &mut Report,
+) {
+    let mut believers: Vec<_> =
+        grants.iter().map(|(grant, hold)| (belief(grant, hold, kills), *grant, *hold)).collect();
+    believers.sort_unstable_by_key(|((from, _), ..)| *from);
+    let mut longest: Option<(u64, &Acquisition, &Hold)> = None;
+    for ((from, to), grant, hold) in believers {
+        if let Some((until, other, others)) = longest
+            && from < until.min(to)
+        {
+            let overlap = Duration::from_nanos(until.min(to) - from);
+            report.measured.belief_overlap = report.measured.belief_overlap.max(overlap);
+            report.broken(Rule::Belief, || Violation {
+                rule: Rule::Belief,
+                name: name.to_owned(),
+                at: from,
+                operations: vec![(other.process, other.op), (grant.process, grant.op)],
+                what: format!(
+                    "the holders of {} and {} both believed for {overlap:?}",
+                    others.token, hold.token
+                ),
+            });
+        }
+        if longest.is_none_or(|(until, ..)| until < to) {
+            longest = Some((to, grant, hold));
+        }
+    }
+}

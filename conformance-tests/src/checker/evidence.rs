@@ -1,0 +1,59 @@
+//! What a history must have, or it shows nothing.
+
+use super::belief::belief;
+use super::model::Model;
+use super::report::Report;
+use super::timeline::Timeline;
+use crate::history::{History, Outcome, Span};
+use leasehold_core::Fault;
+use std::collections::HashMap;
+
+/// Counts what there is of one name.
+pub(super) fn count(timeline: &Timeline<'_>, report: &mut Report) {
+    let pairs = timeline.grants.windows(2);
+    // It was asked for while the one before was still held.
+    let waited = pairs.filter(|pair| pair[1].acquisition.asked_at < pair[0].to).count();
+    report.measured.grants += timeline.grants.len();
+    report.measured.contended += waited;
+}
+
+pub(super) fn check(history: &History, kills: &HashMap<u32, u64>, model: &Model, report: &mut Report) {
+    let of =
+        |wanted: fn(&Outcome) -> bool| history.acquisitions.iter().filter(|one| wanted(&one.outcome)).count();
+    let measured = &mut report.measured;
+    measured.acquisitions = history.acquisitions.len();
+    measured.unknown = of(|outcome| matches!(outcome, Outcome::Unknown));
+    measured.contended += of(|outcome| matches!(outcome, Outcome::Contended));
+
+    let (least, measured) = (model.least, &report.measured);
+    let mut void = Vec::new();
+    if measured.grants < least.grants {
+        void.push(format!("{} grants, at least {}", measured.grants, least.grants));
+    }
+    if measured.contended < least.contended {
+        void.push(format!("{} met a holder, at least {}", measured.contended, least.contended));
+    }
+    if measured.unknown * 100 > measured.acquisitions * least.unknown_percent {
+        void.push(format!(
+            "{} of {} outcomes are unknown, at most {} %",
+            measured.unknown, measured.acquisitions, least.unknown_percent
+        ));
+    }
+    for span in history.faults.iter().filter(|span| span.fault != Fault::None) {
+        if !met_a_hold(span, history, kills) {
+            void.push(format!("{:?} at {} met no holder", span.fault, span.from));
+        }
+    }
+    report.void.extend(void);
+}
+
+/// True if somebody whom the fault hits held, or asked, at some time of it. Who was killed believed until then.
+fn met_a_hold(span: &Span, history: &History, kills: &HashMap<u32, u64>) -> bool {
+    let hit = history.granted().filter(|(grant, _)| {
+        let name = &history.names[grant.name as usize];
+        span.target.is_none_or(|target| target == grant.process)
+            && span.name.as_deref().is_none_or(|hit| hit == &**name)
+    });
+    hit.map(|(grant, hold)| belief(grant, hold, kills))
+        .any(|(from, to)| from < span.to.unwrap_or(u64::MAX) && span.from <= to && from <= to)
+}

@@ -1,0 +1,95 @@
+use leasehold_core::{CrashBound, Drift, Fairness, HoldKind, Semantics};
+use std::time::Duration;
+
+/// What a history is held against.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Model {
+    /// What a hold is, to the store: what may end it but a release.
+    pub hold: HoldKind,
+    /// By how many thousandths the clocks of store and holder may differ in rate.
+    pub drift_per_mille: u64,
+    /// How long a lock may stay free while somebody waits for it.
+    pub wake_up: Duration,
+    /// By how much an acquisition may be longer than its wait.
+    pub overshoot: Duration,
+    /// How long a killed holder may keep others out, until the next grant is answered. `None`: longer than a history.
+    pub crash: Option<Duration>,
+    /// Where waiters are served in order: how much earlier one must have come to be certainly before another. `None`:
+    /// served in no order.
+    pub order: Option<Duration>,
+    /// True if a store may refuse an attempt because of another one that is under way and may come to nothing: places in
+    /// a queue, and votes that are split among several servers, keep others out for a moment as a holder does.
+    pub contenders_refuse: bool,
+    /// What a history must have, or it shows nothing.
+    pub least: Least,
+}
+
+/// What a history must have, or it shows nothing.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Least {
+    /// Grants.
+    pub grants: usize,
+    /// Attempts that met a holder.
+    pub contended: usize,
+    /// At most so many acquisitions in a hundred may have an unknown outcome.
+    pub unknown_percent: usize,
+}
+
+impl Model {
+    /// The model of a lock with these semantics, on a machine that may add `slack` to anything.
+    pub fn of(semantics: &Semantics, ttl: Duration, slack: Duration) -> Self {
+        let wake_up = semantics.wake_up.bound() + slack;
+        let crash = match semantics.crash_bound {
+            CrashBound::Connection => Some(wake_up),
+            CrashBound::Ttl => Some(ttl + wake_up),
+            // The session's time is the store's affair, and not declared.
+            _ => None,
+        };
+        Self {
+            hold: semantics.hold,
+            drift_per_mille: 10,
+            wake_up,
+            overshoot: slack,
+            crash,
+            order: (semantics.fairness == Fairness::Fifo).then_some(slack),
+            contenders_refuse: true,
+            least: Least { grants: 10, contended: 3, unknown_percent: 50 },
+        }
+    }
+
+    /// What a history must have. Default: 10 grants, 3 attempts that met a holder, at most 50 % unknown outcomes.
+    #[must_use]
+    pub fn with_least(mut self, grants: usize, contended: usize, unknown_percent: usize) -> Self {
+        self.least = Least { grants, contended, unknown_percent };
+        self
+    }
+
+    /// The first moment at which the store can have ended a hold that it confirmed at `point`, by itself. Never later than
+    /// its holder believes: where that is too long, it is the belief that is wrong, and another rule's matter.
+    pub(super) fn earliest_end(&self, point: u64, ttl: u64, until: u64) -> u64 {
+        let believed = until.max(point);
+        match self.hold {
+            HoldKind::Lease => believed.min(point.saturating_add(self.shortest(ttl))),
+            _ => believed,
+        }
+    }
+
+    /// The first moment at which the store has certainly ended a lease that it confirmed by `point`.
+    pub(super) fn latest_end(&self, point: u64, ttl: u64) -> u64 {
+        point.saturating_add(ttl + ttl / 1000 * self.drift_per_mille).saturating_add(MARGIN)
+    }
+
+    fn shortest(&self, ttl: u64) -> u64 {
+        (ttl / 1000 * (1000 - self.drift_per_mille.min(1000))).saturating_sub(MARGIN)
+    }
+}
+
+/// What is rounded, as in [`Drift::DEFAULT`].
+const MARGIN: u64 = 2_000_000;
+const _: Drift = Drift::new(10, Duration::from_nanos(MARGIN));
+
+pub(super) fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

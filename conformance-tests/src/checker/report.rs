@@ -1,0 +1,170 @@
+use std::fmt;
+use std::time::Duration;
+
+/// What a history can break. Each is checked for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Rule {
+    /// M1: one owner at a time, in the order of the tokens.
+    Exclusion,
+    /// F2: no two grants have the same token.
+    TokenUnique,
+    /// F1: a grant that begins after another was answered has the larger token.
+    TokenOrder,
+    /// M2: no two holders believe at the same moment.
+    Belief,
+    /// M3: a resource that looks at tokens accepts none after a newer one, and loses no update.
+    Effects,
+    /// O1, O2: no release and no renewal is confirmed to somebody who is not the owner.
+    OwnerOnly,
+    /// O3: no renewal and no release of a lease that is certainly over is confirmed.
+    Resurrection,
+    /// C1: nobody is told that a lock is held that nobody can have held.
+    Refusal,
+    /// L2: an acquisition with a deadline ends by it.
+    Deadline,
+    /// L3: a lock that is free does not stay so while somebody waits.
+    WakeUp,
+    /// L1: a killed holder is replaced within its bound.
+    Crash,
+    /// L4: where it is declared, first come, first served.
+    Order,
+}
+
+/// One place where a history breaks a rule.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Violation {
+    /// The rule.
+    pub rule: Rule,
+    /// The lock, or the resource.
+    pub name: String,
+    /// When it was certain, in the time of the history.
+    pub at: u64,
+    /// The operations that show it: process, and number in it.
+    pub operations: Vec<(u32, u64)>,
+    /// How.
+    pub what: String,
+}
+
+/// What was measured, whether or not it breaks a rule.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Measured {
+    /// Acquisitions.
+    pub acquisitions: usize,
+    /// Grants that were answered.
+    pub grants: usize,
+    /// Attempts that met a holder: refused, or granted after a wait.
+    pub contended: usize,
+    /// Acquisitions whose outcome nobody knows.
+    pub unknown: usize,
+    /// The longest time for which two holders believed at once.
+    pub belief_overlap: Duration,
+    /// The longest time from a holder's death to the next grant, and how many there were.
+    pub detection: Option<(Duration, usize)>,
+    /// Updates of counters that look at tokens: accepted, refused, lost.
+    pub fenced: Updates,
+    /// Updates of counters that do not.
+    pub plain: Updates,
+}
+
+/// What became of the updates of counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Updates {
+    /// Written.
+    pub accepted: usize,
+    /// Refused for their token.
+    pub refused: usize,
+    /// Written, and overwritten by somebody who had not seen them.
+    pub lost: usize,
+}
+
+/// What comes of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "complete: right, wrong, or no evidence")]
+pub enum Verdict {
+    /// It is the history of a lock.
+    Accepted,
+    /// It is not.
+    Rejected,
+    /// It breaks no rule, and shows nothing.
+    Void,
+}
+
+/// The outcome of a check.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Report {
+    /// Where it breaks a rule. For each rule the first [`Report::SHOWN`]; [`count`](Self::count) has all.
+    pub violations: Vec<Violation>,
+    /// What was measured.
+    pub measured: Measured,
+    /// Why it shows nothing, if it does not.
+    pub void: Vec<String>,
+    counts: Vec<(Rule, usize)>,
+}
+
+impl Report {
+    /// How many violations of each rule are kept.
+    pub const SHOWN: usize = 10;
+
+    /// The verdict.
+    pub fn verdict(&self) -> Verdict {
+        match (self.violations.is_empty(), self.void.is_empty()) {
+            (false, _) => Verdict::Rejected,
+            (true, false) => Verdict::Void,
+            (true, true) => Verdict::Accepted,
+        }
+    }
+
+    /// True if the verdict is [`Accepted`](Verdict::Accepted).
+    pub fn is_accepted(&self) -> bool {
+        self.verdict() == Verdict::Accepted
+    }
+
+    /// How often a rule is broken.
+    pub fn count(&self, rule: Rule) -> usize {
+        self.counts.iter().find(|(other, _)| *other == rule).map_or(0, |(_, count)| *count)
+    }
+
+    pub(super) fn broken(&mut self, rule: Rule, violation: impl FnOnce() -> Violation) {
+        let count = match self.counts.iter_mut().find(|(other, _)| *other == rule) {
+            Some((_, count)) => count,
+            None => {
+                self.counts.push((rule, 0));
+                return self.broken(rule, violation);
+            }
+        };
+        *count += 1;
+        if *count <= Self::SHOWN {
+            self.violations.push(violation());
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Measured { acquisitions, grants, contended, unknown, .. } = &self.measured;
+        write!(
+            f,
+            "{:?}: {acquisitions} acquisitions, {grants} granted, {contended} contended, {unknown} unknown",
+            self.verdict()
+        )?;
+        for (rule, count) in &self.counts {
+            write!(f, "\n  {rule:?} broken {count} times")?;
+        }
+        for violation in &self.violations {
+            write!(f, "\n  {violation}")?;
+        }
+        self.void.iter().try_for_each(|reason| write!(f, "\n  void: {reason}"))
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rule, name, at, operations, what } = self;
+        write!(f, "{rule:?} of {name:?} at {at}: {what} (process, op: {operations:?})")
+    }
+}

@@ -1,0 +1,111 @@
+//! The checker and the general search must say the same of short histories, right and wrong ones.
+
+use super::general::linearizable;
+use super::random::{Shape, history};
+use super::script::MILLI;
+use super::{model, rules};
+use crate::checker::{Rule, check};
+use crate::history::{Answer, Call, History, Hold, Outcome};
+use fastrand::Rng;
+
+/// What the general search knows of: the rest is about time that passes, and what was believed.
+const OF_A_MUTEX: [Rule; 5] =
+    [Rule::Exclusion, Rule::OwnerOnly, Rule::TokenUnique, Rule::TokenOrder, Rule::Refusal];
+
+/// Short histories that are compared.
+const HISTORIES: u64 = 20_000;
+
+#[test]
+fn the_checker_and_a_general_search_never_disagree() {
+    let (mut right, mut wrong) = (0, 0);
+    for seed in 0..HISTORIES {
+        let mut rng = Rng::with_seed(seed);
+        let mut history = history(short(&mut rng), &mut rng);
+        for _ in 0..[0, 2, 5, 9][rng.usize(0..4)] {
+            disturb(&mut history, &mut rng);
+        }
+        let report = check(&history, &model());
+        let accepted = rules(&report).iter().all(|rule| !OF_A_MUTEX.contains(rule));
+        let general = linearizable(&history, &model());
+        assert_eq!(accepted, general, "seed {seed}: {report}\n{history:#?}");
+        if general { right += 1 } else { wrong += 1 }
+    }
+    assert!(
+        right > HISTORIES / 10 && wrong > HISTORIES / 10,
+        "{right} right, {wrong} wrong: nothing to compare"
+    );
+}
+
+fn short(rng: &mut Rng) -> Shape {
+    Shape {
+        clients: rng.u64(2..5),
+        names: 1,
+        acquisitions: rng.u64(3..9),
+        lost_answers: rng.u32(0..30),
+        accidents: rng.u32(0..40),
+    }
+}
+
+/// Changes something, sense or no sense, but so that a recorder could have written it.
+fn disturb(history: &mut History, rng: &mut Rng) {
+    let one = rng.usize(0..history.acquisitions.len());
+    let other = rng.usize(0..history.acquisitions.len());
+    let acquisition = &mut history.acquisitions[one];
+    match [0, 0, 0, 1, 2, 3, 3, 4, 4, 5][rng.usize(0..10)] {
+        0 => {
+            let earlier = rng.u64(0..30 * MILLI).min(acquisition.asked_at);
+            acquisition.asked_at -= earlier;
+            acquisition.answered_at = acquisition.answered_at.map(|at| at - earlier);
+        }
+        1 => {
+            let last = acquisition.hold().and_then(first_call).unwrap_or(u64::MAX);
+            let later = acquisition.answered_at.map(|at| (at + rng.u64(0..30 * MILLI)).min(last));
+            acquisition.answered_at = later;
+        }
+        2 => acquisition.outcome = Outcome::Contended,
+        3 => {
+            if let Outcome::Granted(hold) = &mut acquisition.outcome {
+                disturb_end(hold, rng);
+            }
+        }
+        4 => {
+            let tokens = [one, other].map(|index| history.acquisitions[index].hold().map(|hold| hold.token));
+            if let [Some(first), Some(second)] = tokens {
+                set_token(history, one, second);
+                set_token(history, other, first);
+            }
+        }
+        _ => acquisition.outcome = Outcome::Unknown,
+    }
+    let acquisition = &mut history.acquisitions[one];
+    if matches!(acquisition.outcome, Outcome::Contended) {
+        acquisition.answered_at.get_or_insert(acquisition.asked_at + MILLI);
+    }
+}
+
+fn disturb_end(hold: &mut Hold, rng: &mut Rng) {
+    let Some(release) = &mut hold.release else { return };
+    match rng.u32(0..3) {
+        0 => {
+            release.answer = [Answer::Ok, Answer::Failed, Answer::Unknown][rng.usize(0..3)];
+            release.answered_at.get_or_insert(release.asked_at + MILLI);
+        }
+        1 => {
+            let later = rng.u64(0..100 * MILLI);
+            release.asked_at += later;
+            release.answered_at = release.answered_at.map(|at| at + later);
+        }
+        _ => hold.release = None,
+    }
+}
+
+fn first_call(hold: &Hold) -> Option<u64> {
+    let calls = hold.renewals.iter().map(|renewal| &renewal.call).chain(&hold.release);
+    calls.map(|call: &Call| call.asked_at).min()
+}
+
+fn set_token(history: &mut History, index: usize, token: u64) {
+    if let Outcome::Granted(hold) = &mut history.acquisitions[index].outcome {
+        hold.token = token;
+    }
+}

@@ -1,0 +1,37 @@
+//! The checker, put to the test itself: histories by hand whose verdict is known, histories at random with one thing
+//! changed in them, and a general search that shares nothing with it but the question.
+
+mod differential;
+mod general;
+mod mutations;
+mod oracles;
+mod random;
+mod script;
+mod speed;
+
+use super::{Least, Model, Report, Rule};
+use leasehold_core::HoldKind;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// A lease; everything must happen within 50 ms, and nothing is too little to be evidence.
+fn model() -> Model {
+    let little = Duration::from_millis(50);
+    Model {
+        hold: HoldKind::Lease,
+        drift_per_mille: 10,
+        wake_up: little,
+        overshoot: little,
+        crash: Some(TTL + little),
+        order: None,
+        contenders_refuse: false,
+        least: Least { grants: 0, contended: 0, unknown_percent: 100 },
+    }
+}
+
+/// Of all leases here. In the store, they end between 988 and 1012 ms after they were confirmed.
+const TTL: Duration = Duration::from_secs(1);
+
+fn rules(report: &Report) -> BTreeSet<Rule> {
+    report.violations.iter().map(|violation| violation.rule).collect()
+}

@@ -1,0 +1,276 @@
+//! A valid history at random is accepted. With one thing changed in it that no lock does, it is rejected, by the rule
+//! that is meant for it.
+
+use super::random::{Shape, history};
+use super::script::MILLI;
+use super::{model, rules};
+use crate::checker::{Rule, check};
+use crate::history::{Acquisition, Answer, Call, History, Hold, Outcome, Renewal};
+use fastrand::Rng;
+
+/// Histories for each mutation. A hundred thousand in all are checked by the ignored test.
+const ROUNDS: u64 = 300;
+
+/// Changes one thing; false if there is no place for it in this history.
+type Mutation = fn(&mut History, &mut Rng) -> bool;
+
+const MUTATIONS: [(&str, Rule, Mutation); 13] = [
+    ("two tokens swapped", Rule::TokenOrder, swap_tokens),
+    ("a token given twice", Rule::TokenUnique, repeat_a_token),
+    ("a grant before the release of the one before", Rule::Exclusion, grant_early),
+    ("a release that never was", Rule::Exclusion, drop_a_release),
+    ("a late release confirmed", Rule::OwnerOnly, confirm_a_late_release),
+    ("a renewal confirmed after the lock was taken over", Rule::OwnerOnly, renew_after_the_next),
+    ("a renewal confirmed after the lease was over", Rule::Resurrection, renew_when_over),
+    ("a refusal with nobody there", Rule::Refusal, refuse_while_free),
+    ("a refusal after its deadline", Rule::Deadline, refuse_late),
+    ("a grant after its deadline", Rule::Deadline, grant_late),
+    ("a holder that believes for too long", Rule::Belief, believe_too_long),
+    ("a waiter that is not woken", Rule::WakeUp, wake_late),
+    ("an older write accepted", Rule::Effects, swap_writes),
+];
+
+#[test]
+fn every_mutation_is_rejected_by_the_rule_that_is_meant_for_it() {
+    run(ROUNDS);
+}
+
+#[test]
+#[ignore = "a hundred thousand histories: for an optimized build"]
+fn every_mutation_is_rejected_in_a_hundred_thousand_histories() {
+    run(100_000 / MUTATIONS.len() as u64 + 1);
+}
+
+fn run(rounds: u64) {
+    for (name, rule, mutate) in MUTATIONS {
+        let (mut done, mut seed) = (0, 0);
+        while done < rounds {
+            seed += 1;
+            assert!(
+                seed < rounds * 200 + 1000,
+                "{name}: only {done} of {seed} histories have a place for it"
+            );
+            let mut rng = Rng::with_seed(seed);
+            let mut history = history(shape(&mut rng), &mut rng);
+            let valid = check(&history, &model());
+            assert!(valid.violations.is_empty(), "seed {seed}, a valid history: {valid}");
+            if mutate(&mut history, &mut rng) {
+                let report = check(&history, &model());
+                assert!(rules(&report).contains(&rule), "{name}, seed {seed}: {report}");
+                done += 1;
+            }
+        }
+    }
+}
+
+fn shape(rng: &mut Rng) -> Shape {
+    Shape {
+        clients: rng.u64(2..6),
+        names: rng.u64(1..3),
+        acquisitions: rng.u64(10..40),
+        lost_answers: [0, 5][rng.usize(0..2)],
+        accidents: [0, 10][rng.usize(0..2)],
+    }
+}
+
+/// The grants of one name in the order of their tokens.
+fn grants(history: &History, rng: &mut Rng) -> Vec<usize> {
+    let name = rng.usize(0..history.names.len());
+    let mut grants: Vec<usize> = (0..history.acquisitions.len())
+        .filter(|index| history.acquisitions[*index].name as usize == name)
+        .filter(|index| history.acquisitions[*index].hold().is_some())
+        .collect();
+    grants.sort_by_key(|index| history.acquisitions[*index].hold().unwrap().token);
+    grants
+}
+
+/// Two neighbours that are as wanted, if there are such.
+fn neighbours(
+    history: &History,
+    rng: &mut Rng,
+    wanted: impl Fn(&Acquisition, &Acquisition) -> bool,
+) -> Option<(usize, usize)> {
+    let pairs: Vec<(usize, usize)> = grants(history, rng)
+        .windows(2)
+        .map(|pair| (pair[0], pair[1]))
+        .filter(|(one, next)| wanted(&history.acquisitions[*one], &history.acquisitions[*next]))
+        .collect();
+    rng.choice(pairs)
+}
+
+fn hold(history: &mut History, index: usize) -> &mut Hold {
+    match &mut history.acquisitions[index].outcome {
+        Outcome::Granted(hold) => hold,
+        _ => unreachable!("not granted"),
+    }
+}
+
+fn released(grant: &Acquisition) -> Option<&Call> {
+    grant.hold().and_then(Hold::released)
+}
+
+fn one_after_the_other(one: &Acquisition, next: &Acquisition) -> bool {
+    one.answered_by() < next.asked_at
+}
+
+fn swap_tokens(history: &mut History, rng: &mut Rng) -> bool {
+    let Some((one, next)) = neighbours(history, rng, one_after_the_other) else { return false };
+    let (first, second) = (hold(history, one).token, hold(history, next).token);
+    hold(history, one).token = second;
+    hold(history, next).token = first;
+    true
+}
+
+fn repeat_a_token(history: &mut History, rng: &mut Rng) -> bool {
+    let Some((one, next)) = neighbours(history, rng, |_, _| true) else { return false };
+    hold(history, next).token = hold(history, one).token;
+    true
+}
+
+fn grant_early(history: &mut History, rng: &mut Rng) -> bool {
+    let long = |one: &Acquisition, _: &Acquisition| {
+        let release = released(one).map_or(0, |release| release.asked_at);
+        release > one.answered_by() + 1 && release < one.asked_at + 900 * MILLI
+    };
+    let Some((one, next)) = neighbours(history, rng, long) else { return false };
+    let answered = history.acquisitions[one].answered_by();
+    let next = &mut history.acquisitions[next];
+    next.asked_at = answered.min(next.asked_at);
+    next.answered_at = Some(answered + 1);
+    true
+}
+
+fn drop_a_release(history: &mut History, rng: &mut Rng) -> bool {
+    let early = |one: &Acquisition, next: &Acquisition| {
+        let never_renewed = one.hold().is_some_and(|hold| hold.renewals.is_empty());
+        released(one).is_some() && never_renewed && next.answered_by() < one.asked_at + 900 * MILLI
+    };
+    let Some((one, _)) = neighbours(history, rng, early) else { return false };
+    hold(history, one).release = None;
+    true
+}
+
+/// Someone held on for too long, somebody else took it, and then the release of the first was refused.
+fn confirm_a_late_release(history: &mut History, rng: &mut Rng) -> bool {
+    let late = |one: &Acquisition, next: &Acquisition| {
+        let release = one.hold().and_then(|hold| hold.release.as_ref());
+        release
+            .is_some_and(|release| release.answer == Answer::Failed && release.asked_at > next.answered_by())
+    };
+    let Some((one, _)) = neighbours(history, rng, late) else { return false };
+    if let Some(release) = &mut hold(history, one).release {
+        release.answer = Answer::Ok;
+    }
+    true
+}
+
+fn renew_after_the_next(history: &mut History, rng: &mut Rng) -> bool {
+    let taken_over = |one: &Acquisition, next: &Acquisition| {
+        released(one).is_none() && next.answered_by() < u64::MAX - 10 * MILLI
+    };
+    let Some((one, next)) = neighbours(history, rng, taken_over) else { return false };
+    let after = history.acquisitions[next].answered_by() + 1;
+    renew(hold(history, one), after);
+    true
+}
+
+fn renew_when_over(history: &mut History, rng: &mut Rng) -> bool {
+    let grants = grants(history, rng);
+    let Some(&last) = grants.last() else { return false };
+    let known = hold(history, last).renewals.iter().all(|renewal| renewal.call.answer == Answer::Ok);
+    let confirmed = hold(history, last).renewals.iter().filter_map(|renewal| renewal.call.answered_at).max();
+    let confirmed = confirmed.unwrap_or(history.acquisitions[last].answered_by());
+    renew(hold(history, last), confirmed + 1013 * MILLI);
+    hold(history, last).release = None;
+    known
+}
+
+fn renew(hold: &mut Hold, at: u64) {
+    let call = Call { op: 0, asked_at: at, answered_at: Some(at + 1), answer: Answer::Ok };
+    hold.renewals.push(Renewal { ttl: 1000 * MILLI, call, until: Some(at) });
+}
+
+/// In a history without unknown outcomes, of which each excuses some refusal.
+fn refuse_while_free(history: &mut History, rng: &mut Rng) -> bool {
+    if history.acquisitions.iter().any(|one| matches!(one.outcome, Outcome::Unknown)) {
+        return false;
+    }
+    let free = |one: &Acquisition, next: &Acquisition| {
+        let freed = released(one).and_then(|release| release.answered_at).unwrap_or(u64::MAX - 5);
+        next.asked_at > freed + 2
+    };
+    let Some((one, next)) = neighbours(history, rng, free) else { return false };
+    let mut refused = history.acquisitions[next].clone();
+    let freed = released(&history.acquisitions[one]).and_then(|release| release.answered_at);
+    (refused.op, refused.asked_at) = (0, freed.unwrap_or_default() + 1);
+    (refused.answered_at, refused.outcome) = (Some(refused.asked_at + 1), Outcome::Contended);
+    // Nobody else that waits can have had it then: all the grants in question come later.
+    let waiting =
+        grants(history, rng).iter().any(|index| history.acquisitions[*index].asked_at < refused.asked_at);
+    history.acquisitions.push(refused);
+    waiting || freed.is_some()
+}
+
+fn refuse_late(history: &mut History, rng: &mut Rng) -> bool {
+    late(history, rng, |one| matches!(one.outcome, Outcome::Contended))
+}
+
+fn grant_late(history: &mut History, rng: &mut Rng) -> bool {
+    late(history, rng, |one| one.hold().is_some())
+}
+
+fn late(history: &mut History, rng: &mut Rng, wanted: impl Fn(&Acquisition) -> bool) -> bool {
+    let waits = |one: &&mut Acquisition| wanted(one) && one.wait.is_some_and(|wait| wait > 0);
+    let waiting: Vec<&mut Acquisition> = history.acquisitions.iter_mut().filter(waits).collect();
+    let Some(one) = rng.choice(waiting) else { return false };
+    one.answered_at = one.wait.map(|wait| one.asked_at + wait + 50 * MILLI + 1);
+    true
+}
+
+fn believe_too_long(history: &mut History, rng: &mut Rng) -> bool {
+    let Some((one, next)) = neighbours(history, rng, one_after_the_other) else { return false };
+    // Who is killed believes nothing, and who gave it back neither.
+    let process = history.acquisitions[one].process;
+    let after = history.acquisitions[next].answered_by() + 1;
+    if history.kills().contains_key(&process) {
+        return false;
+    }
+    let next = hold(history, next);
+    if next.release.as_ref().is_some_and(|release| release.asked_at <= after) {
+        return false;
+    }
+    next.seen_until = next.seen_until.max(after + 1);
+    next.seen_ended = None;
+    let next_killed = history.kills();
+    let hold = hold(history, one);
+    (hold.release, hold.seen_ended, hold.seen_until) = (None, None, after);
+    next_killed.is_empty()
+}
+
+fn wake_late(history: &mut History, rng: &mut Rng) -> bool {
+    let in_the_way = |one: &Acquisition| match one.outcome {
+        Outcome::Unknown => true,
+        Outcome::Contended => one.wait != Some(0),
+        _ => false,
+    };
+    if history.acquisitions.iter().any(in_the_way) {
+        return false;
+    }
+    let grants = grants(history, rng);
+    let [.., one, last] = grants[..] else { return false };
+    let Some(freed) = released(&history.acquisitions[one]).and_then(|release| release.answered_at) else {
+        return false;
+    };
+    let last = &mut history.acquisitions[last];
+    last.answered_at = Some(freed.max(last.asked_at) + 50 * MILLI + 1);
+    true
+}
+
+fn swap_writes(history: &mut History, rng: &mut Rng) -> bool {
+    let resource = format!("counter{}", rng.u64(0..2));
+    let mut writes: Vec<_> = history.writes.iter_mut().map(|write| &mut write.what).collect();
+    writes.retain(|write| write.resource == resource && write.accepted);
+    let [.., one, next] = &mut writes[..] else { return false };
+    std::mem::swap(&mut one.wrote, &mut next.wrote);
+    true
+}

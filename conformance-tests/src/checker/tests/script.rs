@@ -1,0 +1,190 @@
+//! Histories by hand. All times are milliseconds.
+
+use super::{TTL, rules};
+use crate::checker::{Model, Report, Rule, check};
+use crate::history::{
+    Asked, Done, Event, Extended, Granted, History, Injected, Observed, Of, Phase, Reason, Step, Until,
+    Written,
+};
+use leasehold_core::Fault;
+
+/// Every acquisition is that of a process of its own, with the same number.
+#[derive(Default)]
+pub(super) struct Script {
+    events: Vec<Event>,
+    ops: u64,
+    name: &'static str,
+}
+
+/// From when to when an operation took.
+pub(super) type Took = (u64, u64);
+
+pub(super) const MILLI: u64 = 1_000_000;
+
+impl Script {
+    /// What follows is on this lock.
+    pub(super) fn on(&mut self, name: &'static str) {
+        self.name = name;
+    }
+
+    /// A fixed lease, granted.
+    pub(super) fn grant(&mut self, took: Took, token: u64) -> u64 {
+        self.grant_for(took, token, None, false, took.0 + 988)
+    }
+
+    /// The same, for somebody who asked again and again: its lease counts from the last time.
+    pub(super) fn grant_until(&mut self, took: Took, token: u64, until: u64) -> u64 {
+        self.grant_for(took, token, None, false, until)
+    }
+
+    /// The same, for somebody who was ready to wait so long.
+    pub(super) fn waited(&mut self, took: Took, wait: u64, token: u64) -> u64 {
+        self.grant_for(took, token, Some(wait), false, took.0 + 988)
+    }
+
+    /// The same, but kept up by a keeper.
+    pub(super) fn kept_up(&mut self, took: Took, token: u64) -> u64 {
+        self.grant_for(took, token, None, true, took.0 + 988)
+    }
+
+    fn grant_for(
+        &mut self,
+        (asked, answered): Took,
+        token: u64,
+        wait: Option<u64>,
+        renewed: bool,
+        until: u64,
+    ) -> u64 {
+        let op = self.asks(asked, wait, renewed);
+        let until = until * MILLI;
+        self.push(answered, op, op, Step::Acquire(Phase::Ok(Granted { token, until })));
+        op
+    }
+
+    fn asks(&mut self, at: u64, wait_ms: Option<u64>, renewed: bool) -> u64 {
+        let op = self.number();
+        let ttl_ms = u64::try_from(TTL.as_millis()).unwrap();
+        let asked = Asked { name: self.name.to_owned(), ttl_ms, wait_ms, renewed };
+        self.push(at, op, op, Step::Acquire(Phase::Invoke(asked)));
+        op
+    }
+
+    /// A single attempt, answered `Busy`.
+    pub(super) fn refused(&mut self, (asked, answered): Took) {
+        let op = self.asks(asked, Some(0), false);
+        self.push(answered, op, op, Step::Acquire(Phase::Fail(why("Busy"))));
+    }
+
+    /// A wait of so many milliseconds, in vain.
+    pub(super) fn timed_out(&mut self, (asked, answered): Took, wait: u64) {
+        let op = self.asks(asked, Some(wait), false);
+        self.push(answered, op, op, Step::Acquire(Phase::Fail(why("TimedOut"))));
+    }
+
+    /// An acquisition of which nothing was heard.
+    pub(super) fn unanswered(&mut self, asked: u64) {
+        self.asks(asked, None, false);
+    }
+
+    /// An acquisition that its caller left.
+    pub(super) fn left(&mut self, (asked, left): Took) {
+        let op = self.asks(asked, None, false);
+        self.push(left, op, op, Step::Acquire(Phase::Info(why("Dropped"))));
+    }
+
+    pub(super) fn release(&mut self, hold: u64, took: Took) {
+        self.released(hold, took, Phase::Ok(Done::default()));
+    }
+
+    pub(super) fn release_refused(&mut self, hold: u64, took: Took) {
+        self.released(hold, took, Phase::Fail(why("Lost")));
+    }
+
+    pub(super) fn release_unknown(&mut self, hold: u64, took: Took) {
+        self.released(hold, took, Phase::Info(why("Indeterminate")));
+    }
+
+    fn released(&mut self, hold: u64, (asked, answered): Took, phase: Phase<Of, Done>) {
+        let op = self.number();
+        self.push(asked, hold, op, Step::Release(Phase::Invoke(Of { hold })));
+        self.push(answered, hold, op, Step::Release(phase));
+    }
+
+    pub(super) fn renew(&mut self, hold: u64, took: Took) {
+        let until = Until { until: (took.0 + 988) * MILLI };
+        self.renewed(hold, took, Phase::Ok(until));
+    }
+
+    pub(super) fn renew_unknown(&mut self, hold: u64, took: Took) {
+        self.renewed(hold, took, Phase::Info(why("Indeterminate")));
+    }
+
+    fn renewed(&mut self, hold: u64, (asked, answered): Took, phase: Phase<Extended, Until>) {
+        let op = self.number();
+        self.push(asked, hold, op, Step::Renew(Phase::Invoke(Extended { hold, ttl_ms: 1000 })));
+        self.push(answered, hold, op, Step::Renew(phase));
+    }
+
+    /// The holder looks, and believes until then.
+    pub(super) fn believes(&mut self, hold: u64, at: u64, until: u64) {
+        let op = self.number();
+        self.push(at, hold, op, Step::Observe(Observed { hold, held: true, until: until * MILLI }));
+    }
+
+    pub(super) fn is_told_of_its_loss(&mut self, hold: u64, at: u64) {
+        let op = self.number();
+        self.push(at, hold, op, Step::Lost(Of { hold }));
+    }
+
+    pub(super) fn writes(&mut self, hold: u64, at: u64, fenced: bool, token: u64, wrote: Option<u64>) {
+        let op = self.number();
+        let written = Written {
+            hold,
+            token,
+            resource: "counter".to_owned(),
+            fenced,
+            wrote: wrote.unwrap_or_default(),
+            accepted: wrote.is_some(),
+        };
+        self.push(at, hold, op, Step::Write(written));
+    }
+
+    pub(super) fn kill(&mut self, process: u64, at: u64) {
+        self.fault(Fault::HolderKilled, at, true, u32::try_from(process).ok());
+    }
+
+    pub(super) fn fault(&mut self, fault: Fault, at: u64, on: bool, target: Option<u32>) {
+        let op = self.number();
+        self.push(at, 0, op, Step::Fault(Injected { fault, on, target, name: None }));
+    }
+
+    fn number(&mut self) -> u64 {
+        self.ops += 1;
+        self.ops
+    }
+
+    fn push(&mut self, at: u64, process: u64, op: u64, step: Step) {
+        let process = u32::try_from(process).unwrap();
+        self.events.push(Event { at: at * MILLI, process, op, step });
+    }
+
+    pub(super) fn history(mut self) -> History {
+        self.events.sort_by_key(|event| event.at);
+        History::from_events(self.events).unwrap()
+    }
+
+    pub(super) fn check(self, model: &Model) -> Report {
+        check(&self.history(), model)
+    }
+
+    /// It breaks exactly these rules.
+    #[track_caller]
+    pub(super) fn breaks(self, model: &Model, expected: &[Rule]) {
+        let report = self.check(model);
+        assert_eq!(rules(&report), expected.iter().copied().collect(), "{report}");
+    }
+}
+
+fn why(why: &str) -> Reason {
+    Reason { why: why.to_owned() }
+}

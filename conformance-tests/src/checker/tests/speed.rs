@@ -1,0 +1,27 @@
+use super::model;
+use super::random::{Shape, history};
+use crate::checker::{Verdict, check};
+use fastrand::Rng;
+use std::time::{Duration, Instant};
+
+/// Only this crate need be optimized for it:
+/// `cargo test -p leasehold-conformance --lib --config 'profile.test.package.leasehold-conformance.opt-level=3' --
+/// --ignored --nocapture a_million`
+#[test]
+#[ignore = "a measurement, for an optimized build"]
+fn a_million_operations_take_less_than_a_second() {
+    for (names, lost_answers) in [(1, 0), (1, 2), (100, 2)] {
+        let shape = Shape { clients: 8, names, acquisitions: 500_000, lost_answers, accidents: 0 };
+        let history = history(shape, &mut Rng::with_seed(1));
+        let calls = |one: &crate::history::Acquisition| {
+            1 + one.hold().map_or(0, |hold| hold.renewals.len() + usize::from(hold.release.is_some()))
+        };
+        let operations: usize = history.acquisitions.iter().map(calls).sum();
+        let start = Instant::now();
+        let report = check(&history, &model());
+        let took = start.elapsed();
+        println!("{operations} operations on {names} names, {lost_answers} % unknown: {took:?}, {report}");
+        assert_eq!(report.verdict(), Verdict::Accepted, "{report}");
+        assert!(took < Duration::from_secs(1) * u32::try_from(operations).unwrap() / 1_000_000, "{took:?}");
+    }
+}

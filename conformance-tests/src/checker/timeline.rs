@@ -1,0 +1,139 @@
+//! The grants of one name in their order, each at the first moment at which the store can have made it.
+//!
+//! Tokens say in which order the store granted, so no search is needed: every grant is placed as early as its question and
+//! the end of the one before allow, every end as early as a release or the lease allows. If that fails, everything does,
+//! because whatever is placed later only leaves less room for the next.
+
+use super::model::Model;
+use crate::history::{Acquisition, Answer, Call, History, Hold, Span};
+use leasehold_core::{Fault, HoldKind};
+use std::collections::HashMap;
+
+/// The grants of one name.
+pub(super) struct Timeline<'a> {
+    pub(super) name: &'a str,
+    pub(super) grants: Vec<Placed<'a>>,
+    pub(super) clashes: Vec<Clash>,
+}
+
+pub(super) struct Placed<'a> {
+    pub(super) acquisition: &'a Acquisition,
+    pub(super) hold: &'a Hold,
+    /// When the store granted it, at the earliest.
+    pub(super) from: u64,
+    /// When it ended in the store, at the earliest.
+    pub(super) to: u64,
+}
+
+/// A grant that cannot be placed after the one before it.
+pub(super) struct Clash {
+    /// The later one.
+    pub(super) grant: usize,
+    /// What was confirmed to the earlier one after it can have been the owner, if it would fit without.
+    pub(super) impostor: Option<u64>,
+}
+
+/// What ends holds besides their releases and the store's clock.
+pub(super) struct Ends<'a> {
+    model: &'a Model,
+    spans: Vec<&'a Span>,
+    kills: HashMap<u32, u64>,
+}
+
+impl<'a> Ends<'a> {
+    pub(super) fn new(model: &'a Model, history: &'a History) -> Self {
+        let connection = model.hold == HoldKind::Connection;
+        let ends = |span: &&Span| match span.fault {
+            Fault::RecordDeleted => true,
+            Fault::ConnectionKilled => connection,
+            _ => false,
+        };
+        let kills = if connection { history.kills() } else { HashMap::new() };
+        Self { model, spans: history.faults.iter().filter(ends).collect(), kills }
+    }
+
+    /// The first moment at which a hold that the store confirmed at `point` can have ended without a release.
+    fn after(&self, grant: &Acquisition, name: &str, point: u64, ttl: u64, until: u64) -> u64 {
+        let by_time = self.model.earliest_end(point, ttl, until);
+        let spans = self.spans.iter().filter(|span| {
+            span.to.is_none_or(|to| to >= point)
+                && span.name.as_deref().is_none_or(|hit| hit == name)
+                && span.target.is_none_or(|hit| hit == grant.process)
+        });
+        let faults = spans.map(|span| span.from);
+        faults.chain(self.kills.get(&grant.process).copied()).fold(by_time, |end, at| end.min(at.max(point)))
+    }
+}
+
+impl<'a> Timeline<'a> {
+    /// Places these grants of one name. `in_order` if their tokens can be trusted to say in which order; else it is that
+    /// of the answers, as far as anybody can tell.
+    pub(super) fn new(
+        name: &'a str,
+        mut grants: Vec<(&'a Acquisition, &'a Hold)>,
+        ends: &Ends<'_>,
+        in_order: bool,
+    ) -> Self {
+        if in_order {
+            grants.sort_unstable_by_key(|(_, hold)| hold.token);
+        } else {
+            grants.sort_unstable_by_key(|(grant, _)| grant.answered_by());
+        }
+        let mut timeline = Self { name, grants: Vec::with_capacity(grants.len()), clashes: Vec::new() };
+        for (acquisition, hold) in grants {
+            timeline.place(acquisition, hold, ends);
+        }
+        timeline
+    }
+
+    fn place(&mut self, acquisition: &'a Acquisition, hold: &'a Hold, ends: &Ends<'_>) {
+        let free = self.grants.last().map_or(0, |before| before.to);
+        let mut from = free.max(acquisition.asked_at);
+        let by = acquisition.answered_by();
+        if from > by {
+            let impostor = self.grants.last().and_then(|before| before.impostor(self.name, by, ends));
+            self.clashes.push(Clash { grant: self.grants.len(), impostor });
+            // As if nothing had been: what follows is judged for itself.
+            from = by;
+        }
+        let mut placed = Placed { acquisition, hold, from, to: from };
+        placed.to = placed.end(self.name, u64::MAX, ends);
+        self.grants.push(placed);
+    }
+}
+
+impl Placed<'_> {
+    /// When it ended at the earliest, by what its holder had asked for until `known`.
+    fn end(&self, name: &str, known: u64, ends: &Ends<'_>) -> u64 {
+        let Self { acquisition, hold, from, .. } = self;
+        let (mut alive, mut ttl) = (*from, acquisition.ttl);
+        let mut expires = ends.after(acquisition, name, alive, ttl, hold.until);
+        for renewal in hold.renewals.iter().filter(|renewal| renewal.call.answer == Answer::Ok) {
+            if renewal.call.asked_at > known {
+                break;
+            }
+            alive = alive.max(renewal.call.asked_at);
+            ttl = ttl.max(renewal.ttl);
+            let until = renewal.until.unwrap_or(alive);
+            expires = ends.after(acquisition, name, alive, ttl, until);
+        }
+        match hold.release.as_ref().filter(|release| release.asked_at <= known) {
+            // The store has said that it was the owner until then.
+            Some(Call { answer: Answer::Ok, asked_at, .. }) => alive.max(*asked_at),
+            // Refused or not: a holder that gives back tells the store so in any case, and goes on telling it.
+            Some(Call { asked_at, .. }) => expires.min(alive.max(*asked_at)),
+            None => expires,
+        }
+    }
+
+    /// The first thing that was confirmed to this grant although, without it, the lock could have been somebody else's
+    /// by `taken`.
+    fn impostor(&self, name: &str, taken: u64, ends: &Ends<'_>) -> Option<u64> {
+        if self.end(name, taken, ends) > taken {
+            return None;
+        }
+        let renewals = self.hold.renewals.iter().map(|renewal| &renewal.call);
+        let calls = renewals.chain(&self.hold.release).filter(|call| call.answer == Answer::Ok);
+        calls.filter(|call| call.asked_at > taken).map(|call| call.op).next()
+    }
+}

@@ -1,0 +1,156 @@
+//! L1, L2, L3: how long anything took.
+
+use super::model::{Model, nanos};
+use super::report::{Report, Rule, Violation};
+use super::timeline::{Placed, Timeline};
+use crate::history::{Acquisition, History, Outcome, Span};
+use leasehold_core::Fault;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Processes and stores that stood still: what happened meanwhile took as long as it took.
+pub(super) struct Pauses<'a> {
+    spans: Vec<&'a Span>,
+}
+
+impl<'a> Pauses<'a> {
+    pub(super) fn new(history: &'a History) -> Self {
+        let still = |span: &&Span| {
+            matches!(span.fault, Fault::HolderPaused | Fault::ExecutorStarved | Fault::StorePaused)
+        };
+        Self { spans: history.faults.iter().filter(still).collect() }
+    }
+
+    fn hit(&self, process: u32, from: u64, to: u64) -> bool {
+        self.spans.iter().any(|span| {
+            span.target.is_none_or(|target| target == process)
+                && span.from <= to
+                && span.to.is_none_or(|end| end >= from)
+        })
+    }
+}
+
+pub(super) fn check(
+    timeline: &Timeline<'_>,
+    all: &[&Acquisition],
+    pauses: &Pauses<'_>,
+    kills: &HashMap<u32, u64>,
+    model: &Model,
+    report: &mut Report,
+) {
+    deadlines(timeline.name, all, pauses, model, report);
+    wake_ups(timeline, all, pauses, kills, model, report);
+    crashes(timeline, pauses, kills, model, report);
+}
+
+fn deadlines(name: &str, all: &[&Acquisition], pauses: &Pauses<'_>, model: &Model, report: &mut Report) {
+    for one in all {
+        // A single attempt ends when the backend's own time-out says so.
+        let (Some(wait), Some(answered)) = (one.wait.filter(|wait| *wait > 0), one.answered_at) else {
+            continue;
+        };
+        let late = (answered - one.asked_at).saturating_sub(wait);
+        if late > nanos(model.overshoot) && !pauses.hit(one.process, one.asked_at, answered) {
+            let what = || format!("it ended {:?} after its deadline", Duration::from_nanos(late));
+            report.broken(Rule::Deadline, || violation(Rule::Deadline, name, one, answered, what()));
+        }
+    }
+}
+
+/// A lock that was certainly free, and somebody who waited for it all the time until it was granted.
+fn wake_ups(
+    timeline: &Timeline<'_>,
+    all: &[&Acquisition],
+    pauses: &Pauses<'_>,
+    kills: &HashMap<u32, u64>,
+    model: &Model,
+    report: &mut Report,
+) {
+    let ghosts = Ghosts::new(all, kills, model);
+    for pair in timeline.grants.windows(2) {
+        let (before, grant) = (&pair[0], pair[1].acquisition);
+        let Some(freed) = before.hold.released().and_then(|release| release.answered_at) else {
+            continue;
+        };
+        let (from, to) = (freed.max(grant.asked_at), grant.answered_by());
+        let idle = to.saturating_sub(from);
+        if idle > nanos(model.wake_up) && !pauses.hit(grant.process, from, to) && !ghosts.in_the_way(from, to)
+        {
+            let what = || format!("free for {:?} while it waited", Duration::from_nanos(idle));
+            report.broken(Rule::WakeUp, || violation(Rule::WakeUp, timeline.name, grant, to, what()));
+        }
+    }
+}
+
+/// Those who may have had the lock, or the first place in its queue, without anybody's learning of it.
+struct Ghosts {
+    /// By the question, with the latest end of all up to it.
+    spans: Vec<(u64, u64)>,
+}
+
+impl Ghosts {
+    fn new(all: &[&Acquisition], kills: &HashMap<u32, u64>, model: &Model) -> Self {
+        let mut spans: Vec<(u64, u64)> = all.iter().filter_map(|one| Self::span(one, kills, model)).collect();
+        spans.sort_unstable();
+        let mut latest = 0;
+        for (_, end) in &mut spans {
+            latest = latest.max(*end);
+            *end = latest;
+        }
+        Self { spans }
+    }
+
+    fn span(one: &Acquisition, kills: &HashMap<u32, u64>, model: &Model) -> Option<(u64, u64)> {
+        let left = match one.outcome {
+            Outcome::Unknown => one.answered_at.or(kills.get(&one.process).copied()).unwrap_or(u64::MAX),
+            // It stood in line, and is taken out of it after it has given up.
+            Outcome::Contended if one.wait != Some(0) => one.answered_by(),
+            _ => return None,
+        };
+        let leftovers = model.crash.map_or(u64::MAX, nanos);
+        Some((one.asked_at, left.saturating_add(leftovers)))
+    }
+
+    fn in_the_way(&self, from: u64, to: u64) -> bool {
+        let begun = self.spans.partition_point(|(asked, _)| *asked <= to);
+        begun.checked_sub(1).is_some_and(|last| self.spans[last].1 >= from)
+    }
+}
+
+/// From a holder's death to the next grant, to somebody who waited for it.
+fn crashes(
+    timeline: &Timeline<'_>,
+    pauses: &Pauses<'_>,
+    kills: &HashMap<u32, u64>,
+    model: &Model,
+    report: &mut Report,
+) {
+    for pair in timeline.grants.windows(2) {
+        let (dead, next) = (&pair[0], pair[1].acquisition);
+        let Some(killed) = kills.get(&dead.acquisition.process).copied().filter(|at| dead.held_at(*at))
+        else {
+            continue;
+        };
+        let to = next.answered_by();
+        let took = Duration::from_nanos(to.saturating_sub(killed.max(next.asked_at)));
+        let (longest, count) = report.measured.detection.unwrap_or_default();
+        report.measured.detection = Some((longest.max(took), count + 1));
+        if model.crash.is_some_and(|bound| took > bound) && !pauses.hit(next.process, killed, to) {
+            let what = || format!("granted {took:?} after the holder was killed");
+            report.broken(Rule::Crash, || violation(Rule::Crash, timeline.name, next, to, what()));
+        }
+    }
+}
+
+impl Placed<'_> {
+    /// True if its holder had not given it back by then, nor seen its end.
+    fn held_at(&self, moment: u64) -> bool {
+        let ended = self.hold.release.as_ref().map(|release| release.asked_at);
+        let ends = ended.into_iter().chain(self.hold.seen_ended);
+        self.acquisition.answered_by() <= moment && ends.into_iter().all(|end| end > moment)
+    }
+}
+
+fn violation(rule: Rule, name: &str, one: &Acquisition, at: u64, what: String) -> Violation {
+    Violation { rule, name: name.to_owned(), at, operations: vec![(one.process, one.op)], what }
+}

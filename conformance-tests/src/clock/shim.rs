@@ -1,0 +1,64 @@
+//! The wall clock of a server that bears no libfaketime.
+
+use crate::case::Stop;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
+
+const SOURCE: &str = include_str!("shim.c");
+const LIBRARY: &str = "clock.so";
+const SOURCE_FILE: &str = "clock.c";
+const OFFSET_FILE: &str = "offset";
+
+/// The wall clock of a process, by a preloaded library of our own, made by the C compiler of this machine. Its monotonic
+/// clocks go on as they are.
+#[derive(Debug)]
+pub struct ShimmedClock {
+    folder: TempDir,
+    offset: File,
+}
+
+impl ShimmedClock {
+    /// A clock that is so many seconds ahead.
+    ///
+    /// # Errors
+    ///
+    /// If there is no C compiler, or no temporary folder.
+    pub fn ahead(seconds: i64) -> Result<Self, Stop> {
+        let folder = tempfile::tempdir()?;
+        std::fs::write(folder.path().join(SOURCE_FILE), SOURCE)?;
+        compile(folder.path())?;
+        let offset = File::create(folder.path().join(OFFSET_FILE))?;
+        let clock = Self { folder, offset };
+        clock.step_to(seconds)?;
+        Ok(clock)
+    }
+
+    /// Steps it, also under a process that runs.
+    ///
+    /// # Errors
+    ///
+    /// If the file that says what time it is cannot be written.
+    pub fn step_to(&self, seconds: i64) -> Result<(), Stop> {
+        // In place: the process has the file mapped into its memory.
+        Ok(self.offset.write_all_at(&seconds.to_ne_bytes(), 0)?)
+    }
+
+    /// What a process must be started with.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        let file = |name| self.folder.path().join(name).to_string_lossy().into_owned();
+        vec![("LD_PRELOAD".into(), file(LIBRARY)), ("LEASEHOLD_CLOCK_OFFSET".into(), file(OFFSET_FILE))]
+    }
+}
+
+fn compile(folder: &Path) -> Result<(), Stop> {
+    let mut compiler = Command::new("cc");
+    compiler.current_dir(folder).args(["-shared", "-fPIC", "-O1", "-o", LIBRARY, SOURCE_FILE]);
+    let output = compiler.output().map_err(|_| crate::runner::missing("there is no C compiler, cc"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(Stop::Failed(String::from_utf8_lossy(&output.stderr).into_owned())),
+    }
+}

@@ -1,0 +1,248 @@
+use super::event::{Asked, Done, Extended, Granted, Observed, Of, Phase, Reason, Step, Until, Written};
+use super::recorder::Recorder;
+use leasehold_core::{
+    AcquireOptions, DistributedLock, Error, ErrorKind, Lease, LockGuard, LockName, Loss, Result, Wait,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A lock of which everything is written into a history. Whatever cannot be written is not done.
+///
+/// Not a [`DistributedLock`] itself: its guards have more to say than a [`LockGuard`].
+#[derive(Clone, Debug)]
+pub struct RecordedLock {
+    lock: Arc<dyn DistributedLock>,
+    recorder: Recorder,
+}
+
+/// A guard of a [`RecordedLock`]. It can be asked what its [`Lease`] can.
+#[derive(Debug)]
+#[must_use = "the lock is released when its guard is dropped"]
+pub struct RecordedGuard {
+    guard: Option<LockGuard>,
+    lease: Lease,
+    token: u64,
+    op: u64,
+    recorder: Recorder,
+}
+
+impl RecordedLock {
+    /// This lock, as a client of the history that the recorder writes.
+    pub fn new(lock: Arc<dyn DistributedLock>, recorder: Recorder) -> Self {
+        Self { lock, recorder }
+    }
+
+    /// Acquires, as [`DistributedLock::acquire_with`] does.
+    ///
+    /// # Errors
+    ///
+    /// As there; and [`Unavailable`](ErrorKind::Unavailable) if the history cannot be written.
+    ///
+    /// # Cancel safety
+    ///
+    /// As there. The history has an unknown outcome then.
+    pub async fn acquire(&self, name: &LockName, options: &AcquireOptions) -> Result<RecordedGuard> {
+        let asked = Asked {
+            name: name.as_str().to_owned(),
+            ttl_ms: millis(options.ttl()),
+            wait_ms: wait_millis(options.wait()),
+            renewed: options.is_renewed(),
+        };
+        let op = self.recorder.begin(Step::Acquire(Phase::Invoke(asked))).map_err(unwritten)?;
+        let unanswered = Unanswered::new(&self.recorder, op, Step::Acquire(Phase::Info(dropped())));
+        let outcome = self.lock.acquire_with(name, options).await.and_then(|guard| {
+            // A grant that is over by now has no token to be ordered by: what was learnt of it is nothing.
+            let granted =
+                Granted { token: guard.token()?.get(), until: believed_until(&self.recorder, &guard) };
+            Ok((guard, granted))
+        });
+        let phase = match &outcome {
+            Ok((_, granted)) => Phase::Ok(granted.clone()),
+            Err(error) => refusal(error),
+        };
+        unanswered.answer(Step::Acquire(phase))?;
+        let (guard, granted) = outcome?;
+        let (lease, recorder) = (guard.lease(), self.recorder.clone());
+        Ok(RecordedGuard { guard: Some(guard), lease, token: granted.token, op, recorder })
+    }
+}
+
+impl RecordedGuard {
+    /// The token, whether or not the lock is still held: for what a holder does that does not look.
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// What can be asked of the guard. Nothing of that is written down.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Looks whether it is held, and writes down what was seen.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`](ErrorKind::Unavailable) if the history cannot be written.
+    pub fn observe(&self) -> Result<bool> {
+        let until = believed_until(&self.recorder, &self.lease);
+        // After `until` was worked out: a guard that is held now was held then.
+        let held = self.lease.is_held();
+        let seen = Observed { hold: self.op, held, until: if held { until } else { 0 } };
+        self.recorder.begin(Step::Observe(seen)).map_err(unwritten)?;
+        Ok(held)
+    }
+
+    /// Waits for the loss, and writes it down.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`](ErrorKind::Unavailable) if the history cannot be written.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe to drop and to call again.
+    pub async fn lost(&self) -> Result<Loss> {
+        let loss = self.lease.lost().await;
+        self.recorder.begin(Step::Lost(Of { hold: self.op })).map_err(unwritten)?;
+        Ok(loss)
+    }
+
+    /// Makes the lease longer, as [`LockGuard::extend`] does.
+    ///
+    /// # Errors
+    ///
+    /// As there; and [`Unavailable`](ErrorKind::Unavailable) if the history cannot be written.
+    ///
+    /// # Cancel safety
+    ///
+    /// As there. The history has an unknown outcome then.
+    pub async fn extend(&self, ttl: Duration) -> Result<()> {
+        let Some(guard) = &self.guard else { return Ok(()) };
+        let extended = Extended { hold: self.op, ttl_ms: millis(ttl) };
+        let op = self.recorder.begin(Step::Renew(Phase::Invoke(extended))).map_err(unwritten)?;
+        let unanswered = Unanswered::new(&self.recorder, op, Step::Renew(Phase::Info(dropped())));
+        let outcome = guard.extend(ttl).await;
+        let phase = match &outcome {
+            Ok(()) => Phase::Ok(Until { until: believed_until(&self.recorder, guard) }),
+            Err(error) => refusal(error),
+        };
+        unanswered.answer(Step::Renew(phase))?;
+        outcome
+    }
+
+    /// Releases, as [`LockGuard::release`] does.
+    ///
+    /// # Errors
+    ///
+    /// As there; and [`Unavailable`](ErrorKind::Unavailable) if the history cannot be written.
+    ///
+    /// # Cancel safety
+    ///
+    /// As there. The history has an unknown outcome then.
+    pub async fn release(mut self) -> Result<()> {
+        let Some(guard) = self.guard.take() else { return Ok(()) };
+        let released = Step::Release(Phase::Invoke(Of { hold: self.op }));
+        let op = self.recorder.begin(released).map_err(unwritten)?;
+        let unanswered = Unanswered::new(&self.recorder, op, Step::Release(Phase::Info(dropped())));
+        let outcome = guard.release().await;
+        let phase = match &outcome {
+            Ok(()) => Phase::Ok(Done::default()),
+            Err(error) => refusal(error),
+        };
+        unanswered.answer(Step::Release(phase))?;
+        outcome
+    }
+
+    /// Writes down what was done to a counter under this grant.
+    ///
+    /// # Errors
+    ///
+    /// [`Unavailable`](ErrorKind::Unavailable) if the history cannot be written.
+    pub fn wrote(&self, resource: &str, fenced: bool, wrote: Option<u64>) -> Result<()> {
+        let written = Written {
+            hold: self.op,
+            token: self.token,
+            resource: resource.to_owned(),
+            fenced,
+            wrote: wrote.unwrap_or_default(),
+            accepted: wrote.is_some(),
+        };
+        self.recorder.begin(Step::Write(written)).map(drop).map_err(unwritten)
+    }
+}
+
+impl Drop for RecordedGuard {
+    fn drop(&mut self) {
+        if self.guard.is_none() {
+            return;
+        }
+        // Nobody can be told of a failure here. A history without these lines has a hold that was never given back,
+        // which is what a reader must assume anyway.
+        let released = Step::Release(Phase::Invoke(Of { hold: self.op }));
+        if let Ok(op) = self.recorder.begin(released) {
+            let _ = self.recorder.record(op, Step::Release(Phase::Info(dropped())));
+        }
+    }
+}
+
+/// An operation without an answer. Its caller may leave at any await, and then this is written down.
+struct Unanswered<'a> {
+    recorder: &'a Recorder,
+    op: u64,
+    left: Option<Step>,
+}
+
+impl<'a> Unanswered<'a> {
+    fn new(recorder: &'a Recorder, op: u64, left: Step) -> Self {
+        Self { recorder, op, left: Some(left) }
+    }
+
+    fn answer(mut self, step: Step) -> Result<()> {
+        self.left = None;
+        self.recorder.record(self.op, step).map_err(unwritten)
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if let Some(left) = self.left.take() {
+            // Without this line the outcome is unknown as well; it says since when nobody waits for it.
+            let _ = self.recorder.record(self.op, left);
+        }
+    }
+}
+
+fn dropped() -> Reason {
+    Reason { why: "Dropped".to_owned() }
+}
+
+/// By the kind of the error: certainly without effect, or nobody knows.
+fn refusal<C, A>(error: &Error) -> Phase<C, A> {
+    let reason = Reason { why: format!("{:?}", error.kind()) };
+    match error.kind() {
+        ErrorKind::Indeterminate | ErrorKind::Closed => Phase::Info(reason),
+        _ => Phase::Fail(reason),
+    }
+}
+
+/// Worked out from a moment before the guard was asked, so it is never too late.
+fn believed_until(recorder: &Recorder, lease: &Lease) -> u64 {
+    let now = recorder.now();
+    now.saturating_add(u64::try_from(lease.remaining().as_nanos()).unwrap_or(u64::MAX))
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn wait_millis(wait: Wait) -> Option<u64> {
+    match wait {
+        Wait::No => Some(0),
+        Wait::UpTo(time) => Some(millis(time)),
+        _ => None,
+    }
+}
+
+fn unwritten(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Unavailable, "the history cannot be written").with_source(error)
+}

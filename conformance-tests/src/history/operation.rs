@@ -1,0 +1,161 @@
+use super::event::{Event, Written};
+use super::pairing::Pairing;
+use leasehold_core::Fault;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// A history as operations: each from its beginning to its answer, with all that has happened to its grant.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    pub(crate) names: Vec<Arc<str>>,
+    pub(crate) acquisitions: Vec<Acquisition>,
+    pub(crate) writes: Vec<Write>,
+    pub(crate) faults: Vec<Span>,
+}
+
+/// One acquisition.
+#[derive(Clone, Debug)]
+pub(crate) struct Acquisition {
+    /// Of [`History::names`].
+    pub(crate) name: u32,
+    pub(crate) process: u32,
+    pub(crate) op: u64,
+    pub(crate) asked_at: u64,
+    /// `None` if there was no answer.
+    pub(crate) answered_at: Option<u64>,
+    pub(crate) ttl: u64,
+    /// `None`: for ever.
+    pub(crate) wait: Option<u64>,
+    pub(crate) renewed: bool,
+    pub(crate) outcome: Outcome,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    Granted(Box<Hold>),
+    /// Somebody else held it, says the store.
+    Contended,
+    /// Certainly not granted, for another reason.
+    Failed,
+    Unknown,
+}
+
+/// What has become of a grant.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hold {
+    pub(crate) token: u64,
+    /// Until when its holder believed in it at first.
+    pub(crate) until: u64,
+    /// Until when its holder believed in it at last, as far as was seen.
+    pub(crate) seen_until: u64,
+    /// The first sight that its holder had of its end.
+    pub(crate) seen_ended: Option<u64>,
+    pub(crate) renewals: Vec<Renewal>,
+    pub(crate) release: Option<Call>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Renewal {
+    pub(crate) ttl: u64,
+    pub(crate) call: Call,
+    /// The new end, if it was renewed.
+    pub(crate) until: Option<u64>,
+}
+
+/// A renewal or a release.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) op: u64,
+    pub(crate) asked_at: u64,
+    pub(crate) answered_at: Option<u64>,
+    pub(crate) answer: Answer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Ok,
+    Failed,
+    Unknown,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub(crate) at: u64,
+    pub(crate) process: u32,
+    pub(crate) op: u64,
+    pub(crate) what: Written,
+}
+
+/// A fault, from its injection until it is healed, if it ever is.
+#[derive(Clone, Debug)]
+pub(crate) struct Span {
+    pub(crate) fault: Fault,
+    pub(crate) target: Option<u32>,
+    pub(crate) name: Option<String>,
+    pub(crate) from: u64,
+    pub(crate) to: Option<u64>,
+}
+
+/// A list of events that no recorder can have written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    process: u32,
+    op: u64,
+    what: &'static str,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "operation {} of process {}: {}", self.op, self.process, self.what)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+impl History {
+    /// The operations of these events, which are in the order of time.
+    ///
+    /// # Errors
+    ///
+    /// [`Malformed`]: an answer without a question, a second answer, something that concerns a grant that never was.
+    pub fn from_events(events: Vec<Event>) -> Result<Self, Malformed> {
+        let mut pairing = Pairing::default();
+        for event in events {
+            let (process, op) = (event.process, event.op);
+            pairing.take(event).map_err(|what| Malformed { process, op, what })?;
+        }
+        Ok(pairing.into_history())
+    }
+
+    pub(crate) fn granted(&self) -> impl Iterator<Item = (&Acquisition, &Hold)> {
+        self.acquisitions.iter().filter_map(|acquisition| Some((acquisition, acquisition.hold()?)))
+    }
+
+    /// The processes that were killed, and when.
+    pub(crate) fn kills(&self) -> HashMap<u32, u64> {
+        let kills = self.faults.iter().filter(|span| span.fault == Fault::HolderKilled);
+        kills.filter_map(|span| Some((span.target?, span.from))).collect()
+    }
+}
+
+impl Acquisition {
+    pub(crate) fn hold(&self) -> Option<&Hold> {
+        match &self.outcome {
+            Outcome::Granted(hold) => Some(hold),
+            _ => None,
+        }
+    }
+
+    /// The latest moment at which the store can have answered.
+    pub(crate) fn answered_by(&self) -> u64 {
+        self.answered_at.unwrap_or(u64::MAX)
+    }
+}
+
+impl Hold {
+    /// The release that the store has confirmed.
+    pub(crate) fn released(&self) -> Option<&Call> {
+        self.release.as_ref().filter(|release| release.answer == Answer::Ok)
+    }
+}

@@ -1,0 +1,98 @@
+use super::event::{Event, Injected, Step};
+use super::reader::{HEADER, VERSION};
+use leasehold_core::{Clock, Fault, Moment, SystemClock};
+use std::fs::{File, OpenOptions};
+use std::io::{Result, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Writes events, each as one line in one `write(2)`: before a request is sent it is in the kernel, so a process that is
+/// killed leaves a history of all that it has asked for.
+///
+/// No lock and no queue stands before the file, and every recorder has a file of its own: those of one history wait for
+/// each other nowhere. Clones share a file.
+#[derive(Clone, Debug)]
+pub struct Recorder {
+    file: Arc<File>,
+    clock: SystemClock,
+}
+
+/// The operations of this process, in all of its histories.
+static OPERATIONS: AtomicU64 = AtomicU64::new(1);
+/// The recorders of this process.
+static RECORDERS: AtomicU64 = AtomicU64::new(1);
+
+impl Recorder {
+    /// A recorder of the history in this directory, which any number of tasks and processes of this host may record.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says.
+    pub fn create(directory: &Path) -> Result<Self> {
+        let number = RECORDERS.fetch_add(1, Ordering::Relaxed);
+        let path = directory.join(format!("{}-{number}.jsonl", std::process::id()));
+        let file = OpenOptions::new().append(true).create_new(true).open(path)?;
+        let recorder = Self { file: Arc::new(file), clock: SystemClock::new() };
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let at = recorder.now();
+        recorder.write_line(&format!("{{\"{HEADER}\":{VERSION},\"at\":{at},\"wall_ns\":{wall}}}\n"))?;
+        Ok(recorder)
+    }
+
+    /// The time of histories.
+    pub fn now(&self) -> u64 {
+        nanos(self.clock.now())
+    }
+
+    /// Records the beginning of an operation, and answers its number.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says. The operation must then not begin: nobody would know of it.
+    pub fn begin(&self, step: Step) -> Result<u64> {
+        let op = OPERATIONS.fetch_add(1, Ordering::Relaxed);
+        self.record(op, step)?;
+        Ok(op)
+    }
+
+    /// Records what has become of an operation, now.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says. The outcome counts as unknown then.
+    pub fn record(&self, op: u64, step: Step) -> Result<()> {
+        let event = Event { at: self.now(), process: std::process::id(), op, step };
+        let mut line = serde_json::to_string(&event)?;
+        line.push('\n');
+        self.write_line(&line)
+    }
+
+    /// Records that a fault begins: just before it does. It hits this process of the host, or with `None` all alike.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says.
+    pub fn injected(&self, fault: Fault, target: Option<u32>) -> Result<()> {
+        self.begin(Step::Fault(Injected { fault, on: true, target, name: None })).map(drop)
+    }
+
+    /// Records that a fault is over: just after it is.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says.
+    pub fn healed(&self, fault: Fault, target: Option<u32>) -> Result<()> {
+        self.begin(Step::Fault(Injected { fault, on: false, target, name: None })).map(drop)
+    }
+
+    /// One call: lines of clones never run into each other (`O_APPEND`, `write(2)`).
+    fn write_line(&self, line: &str) -> Result<()> {
+        (&*self.file).write_all(line.as_bytes())
+    }
+}
+
+pub(super) fn nanos(moment: Moment) -> u64 {
+    u64::try_from(moment.since(Moment::ORIGIN).as_nanos()).unwrap_or(u64::MAX)
+}

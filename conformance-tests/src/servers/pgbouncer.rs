@@ -1,0 +1,79 @@
+use super::postgres::not_as_root;
+use super::{Launch, ServerProcess, StartError, free_port};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A `pgbouncer` of its own in front of a [`PostgresServer`](super::PostgresServer), which lets everybody in as whoever
+/// they say they are.
+#[derive(Debug)]
+pub struct PgBouncer {
+    _process: ServerProcess,
+    port: u16,
+}
+
+/// Why no `pgbouncer` can be started here, or `None` if one can.
+pub fn pgbouncer_missing() -> Option<String> {
+    binary().is_none().then(|| "pgbouncer is not installed (Debian package pgbouncer)".to_owned())
+}
+
+impl PgBouncer {
+    /// Starts one in front of the server on this port, which lends sessions by this `pool_mode`: `session`,
+    /// `transaction` or `statement`.
+    ///
+    /// # Errors
+    ///
+    /// If it is not installed or does not start.
+    pub fn start(server: u16, pool_mode: &'static str) -> Result<Self, StartError> {
+        let binary = binary().ok_or_else(|| StartError::new(pgbouncer_missing().unwrap_or_default()))?;
+        let port = free_port()?;
+        let launch = PgBouncerLaunch { binary, port, server, pool_mode };
+        Ok(Self { _process: ServerProcess::start(launch)?, port })
+    }
+
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+struct PgBouncerLaunch {
+    binary: PathBuf,
+    port: u16,
+    server: u16,
+    pool_mode: &'static str,
+}
+
+impl Launch for PgBouncerLaunch {
+    fn prepare(&self, data: &Path) -> Result<(), StartError> {
+        let failed = |error: std::io::Error| StartError::new(format!("no configuration: {error}"));
+        // Like the server, it runs as another user, who must be able to read this.
+        std::fs::set_permissions(data, std::fs::Permissions::from_mode(0o711)).map_err(failed)?;
+        let (server, port, mode) = (self.server, self.port, self.pool_mode);
+        let configuration = format!(
+            "[databases]\n* = host=127.0.0.1 port={server}\n\
+             [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = trust\n\
+             auth_file = {users}\npool_mode = {mode}\ndefault_pool_size = 20\n\
+             ignore_startup_parameters = extra_float_digits\n",
+            users = data.join("users").display(),
+        );
+        std::fs::write(data.join("users"), "\"locker\" \"sesame\"\n\"postgres\" \"\"\n").map_err(failed)?;
+        std::fs::write(data.join("pgbouncer.ini"), configuration).map_err(failed)
+    }
+
+    fn command(&self, data: &Path) -> Command {
+        let mut command = not_as_root(&self.binary);
+        command.arg("-q").arg(data.join("pgbouncer.ini")).current_dir("/");
+        command
+    }
+
+    fn is_ready(&self) -> bool {
+        TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+    }
+}
+
+fn binary() -> Option<PathBuf> {
+    super::on_path("pgbouncer")
+        .or_else(|| Some(PathBuf::from("/usr/sbin/pgbouncer")).filter(|file| file.is_file()))
+}

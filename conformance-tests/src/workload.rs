@@ -1,0 +1,205 @@
+//! What clients do at random for a history: take a lock in every way there is, hold it for a moment or for too long, count
+//! under it, release it or forget to.
+
+use crate::case::Stop;
+use crate::history::{FencedCounter, PlainCounter, RecordedGuard, RecordedLock, Recorder};
+use fastrand::Rng;
+use leasehold_core::{AcquireOptions, DistributedLock, Error, ErrorKind, LockName, Wait};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The order for one client. Written in one line for worker processes.
+#[derive(Clone, Debug)]
+pub(crate) struct Workload {
+    /// Where the history is, and what the lock protects.
+    pub(crate) directory: PathBuf,
+    pub(crate) name: LockName,
+    pub(crate) seed: u64,
+    pub(crate) ttl: Duration,
+    /// How long it goes on, at least.
+    pub(crate) lasts: Duration,
+}
+
+/// The two counters that the lock protects, as one client sees them.
+struct Counters {
+    fenced: FencedCounter,
+    plain: PlainCounter,
+}
+
+/// What a client has read, and works on.
+struct Read {
+    fenced: Option<u64>,
+    plain: u64,
+}
+
+impl Workload {
+    /// How often it is granted the lock at least, whatever the time.
+    const GRANTS: u32 = 5;
+    /// After which it ends all the same.
+    const AT_MOST: Duration = Duration::from_secs(30);
+
+    /// Does it. An error of the lock is no end: it stands in the history.
+    pub(crate) async fn run(&self, lock: Arc<dyn DistributedLock>) -> Result<(), Stop> {
+        let lock = RecordedLock::new(lock, Recorder::create(&self.directory)?);
+        let mut counters = Counters::open(&self.directory)?;
+        let mut rng = Rng::with_seed(self.seed);
+        let (start, mut grants) = (Instant::now(), 0);
+        // A machine that is busy gets less done in a time; what shows nothing would be void.
+        while start.elapsed() < self.lasts || (grants < Self::GRANTS && start.elapsed() < Self::AT_MOST) {
+            let fixed = rng.u32(0..4) == 0;
+            if let Some(guard) = self.acquire(&lock, fixed, &mut rng).await? {
+                grants += 1;
+                let too_long = fixed && rng.u32(0..3) == 0;
+                self.hold(guard, too_long, &mut counters, &mut rng).await?;
+            }
+            pause(&mut rng, 8).await;
+        }
+        Ok(())
+    }
+
+    async fn acquire(
+        &self,
+        lock: &RecordedLock,
+        fixed: bool,
+        rng: &mut Rng,
+    ) -> Result<Option<RecordedGuard>, Stop> {
+        let wait = match rng.u32(0..10) {
+            0..3 => Wait::No,
+            3..6 => Wait::UpTo(Duration::from_millis(rng.u64(5..100))),
+            _ => Wait::UpTo(Self::AT_MOST),
+        };
+        let options = AcquireOptions::new().with_ttl(self.ttl).with_wait(wait);
+        let options = if fixed { options.with_fixed_lease() } else { options };
+        let acquiring = lock.acquire(&self.name, &options);
+        let patience =
+            if rng.u32(0..12) == 0 { Duration::from_millis(rng.u64(0..20)) } else { Duration::MAX };
+        match tokio::time::timeout(patience, acquiring).await {
+            Ok(Ok(guard)) => Ok(Some(guard)),
+            Ok(Err(error)) => expected(error).map(|()| None),
+            // It has left, and the attempt is withdrawn behind it.
+            Err(_) => Ok(None),
+        }
+    }
+
+    async fn hold(
+        &self,
+        guard: RecordedGuard,
+        too_long: bool,
+        counters: &mut Counters,
+        rng: &mut Rng,
+    ) -> Result<(), Stop> {
+        let read = counters.read(&guard)?;
+        pause(rng, 12).await;
+        if rng.u32(0..8) == 0 {
+            guard.extend(self.ttl).await.or_else(expected)?;
+        }
+        if too_long {
+            guard.lost().await?;
+            pause(rng, 30).await;
+        }
+        // Whether or not it still holds: what looks after that is the counter.
+        counters.write(&guard, &read)?;
+        guard.observe().map(drop).or_else(expected)?;
+        if rng.u32(0..8) == 0 {
+            drop(guard);
+            return Ok(());
+        }
+        guard.release().await.or_else(expected)
+    }
+}
+
+/// Takes the lock, reads what it protects, waits for the word to go on, and writes without another look at its guard.
+pub(crate) struct Interrupted {
+    guard: RecordedGuard,
+    counters: Counters,
+    read: Read,
+}
+
+impl Interrupted {
+    pub(crate) async fn begin(workload: &Workload, lock: Arc<dyn DistributedLock>) -> Result<Self, Stop> {
+        let lock = RecordedLock::new(lock, Recorder::create(&workload.directory)?);
+        let options = AcquireOptions::new().with_ttl(workload.ttl).with_wait(Wait::Forever);
+        let guard = lock.acquire(&workload.name, &options).await?;
+        let mut counters = Counters::open(&workload.directory)?;
+        let read = counters.read(&guard)?;
+        guard.observe()?;
+        Ok(Self { guard, counters, read })
+    }
+
+    pub(crate) async fn end(mut self) -> Result<(), Stop> {
+        self.counters.write(&self.guard, &self.read)?;
+        self.guard.observe()?;
+        self.guard.release().await.or_else(expected)
+    }
+}
+
+impl Counters {
+    const FENCED: &str = "fenced";
+    const PLAIN: &str = "plain";
+
+    fn open(directory: &Path) -> Result<Self, Stop> {
+        let fenced = FencedCounter::open(&directory.join(Self::FENCED))?;
+        Ok(Self { fenced, plain: PlainCounter::open(&directory.join(Self::PLAIN))? })
+    }
+
+    fn read(&mut self, guard: &RecordedGuard) -> Result<Read, Stop> {
+        Ok(Read { fenced: self.fenced.read(guard.token())?, plain: self.plain.read()? })
+    }
+
+    fn write(&mut self, guard: &RecordedGuard, read: &Read) -> Result<(), Stop> {
+        let mut wrote = None;
+        if let Some(before) = read.fenced
+            && self.fenced.write(guard.token(), before + 1)?
+        {
+            wrote = Some(before + 1);
+        }
+        guard.wrote(Self::FENCED, true, wrote)?;
+        self.plain.write(read.plain + 1)?;
+        Ok(guard.wrote(Self::PLAIN, false, Some(read.plain + 1))?)
+    }
+}
+
+/// What may become of any request. Everything else is the case's failure.
+fn expected(error: Error) -> Result<(), Stop> {
+    match error.kind() {
+        ErrorKind::Busy
+        | ErrorKind::TimedOut
+        | ErrorKind::Lost
+        | ErrorKind::Indeterminate
+        | ErrorKind::Unavailable
+        | ErrorKind::Unsupported => Ok(()),
+        _ => Err(error.into()),
+    }
+}
+
+async fn pause(rng: &mut Rng, millis: u64) {
+    tokio::time::sleep(Duration::from_micros(rng.u64(0..millis * 1000))).await;
+}
+
+impl std::fmt::Display for Workload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { directory, name, seed, ttl, lasts } = self;
+        let (ttl, lasts) = (ttl.as_millis(), lasts.as_millis());
+        write!(f, "{seed} {ttl} {lasts} {} {name}", directory.display())
+    }
+}
+
+impl FromStr for Workload {
+    type Err = Stop;
+
+    fn from_str(text: &str) -> Result<Self, Stop> {
+        let mut words = text.splitn(5, ' ');
+        let mut word = || words.next().ok_or_else(|| Stop::Failed(format!("a short order: {text:?}")));
+        let number =
+            |word: &str| word.parse::<u64>().map_err(|_| Stop::Failed(format!("{word:?} is no number")));
+        Ok(Self {
+            seed: number(word()?)?,
+            ttl: Duration::from_millis(number(word()?)?),
+            lasts: Duration::from_millis(number(word()?)?),
+            directory: PathBuf::from(word()?),
+            name: LockName::new(word()?)?,
+        })
+    }
+}

@@ -1,0 +1,207 @@
+use super::LocalQueue;
+use super::line::{Line, Next, Rules, Standing, Way};
+use crate::{
+    Attempt, Busy, Claim, Clock, Error, ErrorKind, LockAdmin, LockBackend, LockName, OwnerId, Release,
+    Renewal, Result, Semantics, lock_up,
+};
+use async_trait::async_trait;
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// The names are spread over so many mutexes.
+const SHARDS: usize = 16;
+/// A waiter asks once in every fallback interval; who has left out so many is not there any more.
+const MISSED_QUESTIONS: u32 = 4;
+
+/// A backend for tasks that take turns on the backend behind it.
+pub(crate) struct TakingTurns {
+    backend: Arc<dyn LockBackend>,
+    /// That of the client: it counts leases from the moments that are told here.
+    clock: Arc<dyn Clock>,
+    rules: Rules,
+    hasher: RandomState,
+    lines: [Mutex<HashMap<LockName, Line>>; SHARDS],
+    /// Holders whose turn was lost though they were not asked about.
+    suspects: Mutex<Vec<OwnerId>>,
+    suspected: Notify,
+}
+
+impl TakingTurns {
+    pub(crate) fn new(backend: Arc<dyn LockBackend>, clock: Arc<dyn Clock>, queue: LocalQueue) -> Self {
+        let patience = backend.semantics().wake_up.bound() * MISSED_QUESTIONS;
+        Self {
+            backend,
+            clock,
+            rules: Rules { queue, patience },
+            hasher: RandomState::new(),
+            lines: Default::default(),
+            suspects: Mutex::default(),
+            suspected: Notify::new(),
+        }
+    }
+
+    /// Asks the line of this name, and forgets it if it is empty then.
+    fn line<T>(&self, name: &LockName, ask: impl FnOnce(&mut Line) -> T) -> T {
+        let shard = self.hasher.hash_one(name) as usize % SHARDS;
+        let Some(lines) = self.lines.get(shard) else {
+            return ask(&mut Line::default());
+        };
+        let mut lines = lock_up(lines);
+        let line = match lines.get_mut(name) {
+            Some(line) => line,
+            None => lines.entry(name.clone()).or_default(),
+        };
+        let answer = ask(line);
+        if line.is_empty() {
+            lines.remove(name);
+        }
+        answer
+    }
+
+    /// Releases in the store what was granted to nobody. If that fails, it is tried again with the release of `claim`.
+    async fn give_back(&self, claim: &Claim, asked: &Claim) {
+        let answer = self.backend.release(asked, Duration::ZERO).await;
+        let now = self.clock.now();
+        self.line(claim.name(), |line| line.released(claim.owner(), asked, &answer, now));
+    }
+
+    /// Enters what the store said of the questions among these, and answers for all.
+    fn renewed(
+        &self,
+        claims: &[Claim],
+        standings: &[Standing],
+        answers: Vec<Result<Renewal>>,
+    ) -> Vec<Result<Renewal>> {
+        let (now, mut answers, mut suspects) = (self.clock.now(), answers.into_iter(), Vec::new());
+        let answer = |(claim, standing): (&Claim, &Standing)| match standing {
+            Standing::Known(renewal) => Ok(*renewal),
+            Standing::Ask(asked) => {
+                let answer = answers.next().unwrap_or_else(|| Err(unanswered()));
+                let renewed = |line: &mut Line| line.renewed(claim.owner(), asked, &answer, now);
+                suspects.extend(self.line(claim.name(), renewed));
+                answer
+            }
+        };
+        let answers = claims.iter().zip(standings).map(answer).collect();
+        self.suspect(suspects);
+        answers
+    }
+
+    fn suspect(&self, owners: Vec<OwnerId>) {
+        if !owners.is_empty() {
+            lock_up(&self.suspects).extend(owners);
+            self.suspected.notify_one();
+        }
+    }
+
+    /// Those who hold what the store knows under these owners.
+    fn holders_of(&self, owners: Vec<OwnerId>) -> Vec<OwnerId> {
+        let holder = |owner: OwnerId| {
+            let mut shards = self.lines.iter();
+            shards.find_map(|shard| lock_up(shard).values().find_map(|line| line.holder_of(owner)))
+        };
+        owners.into_iter().map(|owner| holder(owner).unwrap_or(owner)).collect()
+    }
+}
+
+#[async_trait]
+impl LockBackend for TakingTurns {
+    fn semantics(&self) -> Semantics {
+        let mut semantics = self.backend.semantics();
+        semantics.local_queue = Some(self.rules.queue);
+        semantics
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        let now = self.clock.now();
+        let asked = match self.line(claim.name(), |line| line.next(claim, now, &self.rules)) {
+            Next::Answer(attempt) => return Ok(attempt),
+            Next::Ask(question) => question,
+        };
+        let answer = self.backend.try_acquire(&asked.claim).await;
+        let now = self.clock.now();
+        let heard = self.line(claim.name(), |line| line.heard(claim, &asked, answer, now, &self.rules));
+        if let Some(attempt) = heard? {
+            return Ok(attempt);
+        }
+        self.give_back(claim, &asked.claim).await;
+        Ok(Attempt::Busy(Busy::new().with_place_in_queue()))
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        let now = self.clock.now();
+        let standing = |claim: &Claim| self.line(claim.name(), |line| line.standing(claim, now));
+        let standings: Vec<Standing> = claims.iter().map(standing).collect();
+        let asked = standings.iter().filter_map(Standing::question);
+        let asked: Vec<Claim> = asked.map(|question| question.claim.clone()).collect();
+        let answers = if asked.is_empty() { Vec::new() } else { self.backend.renew(&asked).await };
+        self.renewed(claims, &standings, answers)
+    }
+
+    async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
+        let now = self.clock.now();
+        let (way, left) = self.line(claim.name(), |line| line.leave(claim, linger, now));
+        for left in &left {
+            self.give_back(claim, left).await;
+        }
+        let asked = match way {
+            Way::Done(release) => return Ok(release),
+            Way::Release(asked) => asked,
+        };
+        let answer = self.backend.release(&asked, linger).await;
+        let now = self.clock.now();
+        self.line(claim.name(), |line| line.released(claim.owner(), &asked, &answer, now));
+        answer
+    }
+
+    async fn changed(&self, claim: &Claim) {
+        let Some(news) = self.line(claim.name(), |line| line.news(claim.owner())) else {
+            return self.backend.changed(claim).await;
+        };
+        match news.asks_with {
+            None => news.wake.notified().await,
+            Some(asked) => tokio::select! {
+                () = news.wake.notified() => {}
+                () = self.backend.changed(&asked) => {}
+            },
+        }
+    }
+
+    async fn suspects(&self) -> Vec<OwnerId> {
+        loop {
+            let ours = std::mem::take(&mut *lock_up(&self.suspects));
+            if !ours.is_empty() {
+                return ours;
+            }
+            tokio::select! {
+                () = self.suspected.notified() => {}
+                theirs = self.backend.suspects() => return self.holders_of(theirs),
+            }
+        }
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        self.backend.admin()
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.backend.close().await
+    }
+}
+
+impl fmt::Debug for TakingTurns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TakingTurns")
+            .field("backend", &self.backend)
+            .field("rules", &self.rules)
+            .finish_non_exhaustive()
+    }
+}
+
+fn unanswered() -> Error {
+    Error::new(ErrorKind::Indeterminate, "the backend left a renewal without an answer")
+}

@@ -1,0 +1,252 @@
+use super::super::turn::Turn;
+use super::{Contender, Line, Next, Question, Rules, Waiter, shares};
+use crate::{Attempt, Busy, Claim, Error, Grant, Moment, OwnerId, Result};
+use std::sync::Arc;
+
+/// What is asked, and who asks.
+impl Line {
+    pub(in super::super) fn next(&mut self, claim: &Claim, now: Moment, rules: &Rules) -> Next {
+        self.end_turn_that_is_over(claim.owner(), now);
+        if let Some(next) = self.by_turn(claim.owner(), now) {
+            return next;
+        }
+        if !claim.waits() {
+            // Nobody passes by those who wait.
+            let is_free = self.turn.is_none() && self.waiting.is_empty();
+            return if is_free {
+                Next::Ask(Question::about(claim, now))
+            } else {
+                Next::Answer(self.busy(now))
+            };
+        }
+        self.stand_in_line(claim, now);
+        self.pass_over_the_absent(now, rules);
+        if let Some(next) = self.by_turn(claim.owner(), now) {
+            return next;
+        }
+        let is_first = self.waiting.front().is_some_and(|first| first.claim.owner() == claim.owner());
+        if is_first && (self.turn.is_none() || self.contender.is_some()) {
+            return Next::Ask(self.contend(claim, now, rules));
+        }
+        Next::Answer(self.tell_to_wait(claim.owner(), now))
+    }
+
+    /// For the one whose turn it is. If it has its grant and asks again, the answer was lost, or it wants a whole lease.
+    fn by_turn(&mut self, owner: OwnerId, now: Moment) -> Option<Next> {
+        let turn = self.turn.as_ref().filter(|turn| turn.holder() == owner)?;
+        let (grant, question) = (turn.grant(), Question::of_turn(turn, now));
+        match self.step_out(owner) {
+            Some(_) => Some(Next::Answer(Attempt::Granted(grant))),
+            None => Some(Next::Ask(question)),
+        }
+    }
+
+    /// As many tokens as are of use.
+    fn contend(&mut self, first: &Claim, now: Moment, rules: &Rules) -> Question {
+        let passes_on = self.waiting.get(1).is_some_and(|next| shares(&next.claim, first));
+        let contender = self.contender.get_or_insert_with(|| Contender {
+            claim: first.clone(),
+            waiting_since: now,
+            left_something: false,
+        });
+        let tokens = if passes_on { rules.queue.grants() } else { 1 };
+        Question::about(&contender.claim.clone().with_tokens(tokens), now)
+    }
+
+    fn stand_in_line(&mut self, claim: &Claim, now: Moment) {
+        match self.waiting.iter_mut().find(|waiter| waiter.claim.owner() == claim.owner()) {
+            Some(waiter) => waiter.seen = now,
+            None => self.waiting.push_back(Waiter::new(claim, now)),
+        }
+    }
+
+    /// Those who do not ask any more go to the end of the line, and the hold that one of them was given and did not take
+    /// goes to the next.
+    fn pass_over_the_absent(&mut self, now: Moment, rules: &Rules) {
+        for _ in 1..self.waiting.len() {
+            let is_absent = |first: &Waiter| now >= first.seen.plus(rules.patience);
+            if !self.waiting.front().is_some_and(is_absent) {
+                return;
+            }
+            self.waiting.rotate_left(1);
+            let Some(absent) = self.waiting.back().map(|absent| absent.claim.owner()) else { return };
+            self.drop_contender_unless_shared(absent, now);
+            if let Some(turn) = self.turn.take_if(|turn| turn.holder() == absent) {
+                self.put_in_the_first(turn, now);
+            }
+        }
+    }
+
+    fn put_in_the_first(&mut self, mut turn: Turn, now: Moment) {
+        match self.waiting.front().filter(|first| shares(&first.claim, turn.claim())) {
+            Some(first) => {
+                turn.put_in(first.claim.owner());
+                first.wake.notify_one();
+                self.turn = Some(turn);
+            }
+            None => self.leave_behind(turn.holder(), turn.claim(), now),
+        }
+    }
+
+    /// Its holder has not released, and its lease has ended: the name may be free, and who waits must ask.
+    fn end_turn_that_is_over(&mut self, asking: OwnerId, now: Moment) {
+        let Some(turn) = self.turn.take_if(|turn| turn.is_over(now) && turn.holder() != asking) else {
+            return;
+        };
+        if self.place_of(turn.holder()).is_some() && self.contender.is_none() {
+            // It was given to one who has not taken it: the line goes on with its claim, which the store may still have.
+            let (claim, waiting_since) = (turn.claim().clone(), turn.since());
+            self.contender = Some(Contender { claim, waiting_since, left_something: true });
+        } else {
+            self.leave_behind(turn.holder(), turn.claim(), now);
+        }
+    }
+}
+
+/// What the store said.
+impl Line {
+    /// What `claim` is told; `None` if the store granted what nobody here wants any more, which is to be given back at once,
+    /// and when `claim` is released at the latest.
+    pub(in super::super) fn heard(
+        &mut self,
+        claim: &Claim,
+        asked: &Question,
+        answer: Result<Attempt>,
+        now: Moment,
+        rules: &Rules,
+    ) -> Result<Option<Attempt>> {
+        match answer {
+            Ok(Attempt::Granted(grant)) => Ok(self.heard_granted(claim, asked, &grant, now, rules)),
+            Ok(Attempt::Busy(busy)) => Ok(Some(self.heard_busy(claim, asked, busy))),
+            Err(error) => {
+                self.heard_nothing(claim, asked, now, &error);
+                Err(error)
+            }
+        }
+    }
+
+    fn heard_granted(
+        &mut self,
+        claim: &Claim,
+        asked: &Question,
+        grant: &Grant,
+        now: Moment,
+        rules: &Rules,
+    ) -> Option<Attempt> {
+        let begin = |holder, since| Turn::begin(asked.claim.clone(), holder, grant, since, now, rules.queue);
+        if let Some(turn) = self.turn.as_mut().filter(|turn| asked.is_about(turn.claim())) {
+            if turn.first() != grant.token {
+                *turn = begin(turn.holder(), asked.sent_at);
+            } else if !grant.handed_over {
+                turn.confirmed(asked.sent_at, grant.lease.unwrap_or(asked.claim.ttl()));
+            }
+        } else if let Some(contender) = self.contender.take_if(|it| asked.is_about(&it.claim))
+            && let Some(first) = self.waiting.front()
+        {
+            let since = if grant.handed_over { contender.waiting_since } else { asked.sent_at };
+            let turn = begin(first.claim.owner(), since);
+            first.wake.notify_one();
+            self.begin(turn, now);
+        } else if asked.is_about(claim) && !claim.waits() {
+            self.begin(begin(claim.owner(), asked.sent_at), now);
+        } else {
+            self.leave_behind(claim.owner(), &asked.claim, now);
+            return None;
+        }
+        let turn = self.turn.as_ref().filter(|turn| turn.holder() == claim.owner()).map(Turn::grant);
+        Some(match turn {
+            Some(grant) => {
+                self.step_out(claim.owner());
+                Attempt::Granted(grant)
+            }
+            None => self.tell_to_wait(claim.owner(), now),
+        })
+    }
+
+    fn begin(&mut self, turn: Turn, now: Moment) {
+        if let Some(earlier) = self.turn.replace(turn) {
+            self.leave_behind(earlier.holder(), earlier.claim(), now);
+        }
+    }
+
+    fn heard_busy(&mut self, claim: &Claim, asked: &Question, busy: Busy) -> Attempt {
+        if self.turn.take_if(|turn| asked.is_about_turn(turn)).is_some() && claim.waits() {
+            // The store took it before its new holder had begun: that one is the first to want it again.
+            if self.place_of(claim.owner()).is_none() {
+                self.waiting.push_front(Waiter::new(claim, asked.sent_at));
+            }
+            let (claim, waiting_since) = (asked.claim.clone(), asked.sent_at);
+            self.contender = Some(Contender { claim, waiting_since, left_something: false });
+        }
+        if let Some(contender) = self.contender.as_mut().filter(|it| asked.is_about(&it.claim)) {
+            contender.waiting_since = contender.waiting_since.max(asked.sent_at);
+            contender.left_something |= busy.queued;
+        }
+        match self.mark_told(claim.owner()) {
+            true => Attempt::Busy(busy.with_place_in_queue()),
+            false => Attempt::Busy(busy),
+        }
+    }
+
+    /// An unknown outcome is released by who has it. Who knows that nothing was done may go without a word.
+    fn heard_nothing(&mut self, claim: &Claim, asked: &Question, now: Moment, error: &Error) {
+        if error.is_indeterminate() {
+            if let Some(contender) = self.contender.as_mut().filter(|it| asked.is_about(&it.claim)) {
+                contender.left_something = true;
+            }
+            self.mark_told(claim.owner());
+        } else if self
+            .place_of(claim.owner())
+            .and_then(|place| self.waiting.get(place))
+            .is_some_and(|it| !it.told)
+        {
+            self.step_out_of_line(claim.owner(), now);
+        }
+    }
+
+    /// True if it waits here.
+    fn mark_told(&mut self, owner: OwnerId) -> bool {
+        let waiter = self.waiting.iter_mut().find(|waiter| waiter.claim.owner() == owner);
+        waiter.map(|waiter| waiter.told = true).is_some()
+    }
+
+    fn tell_to_wait(&mut self, owner: OwnerId, now: Moment) -> Attempt {
+        self.mark_told(owner);
+        match self.busy(now) {
+            Attempt::Busy(busy) => Attempt::Busy(busy.with_place_in_queue()),
+            granted @ Attempt::Granted(_) => granted,
+        }
+    }
+
+    fn busy(&self, now: Moment) -> Attempt {
+        Attempt::Busy(match &self.turn {
+            Some(turn) => Busy::new().with_end(turn.ends_at().since(now)),
+            None => Busy::new(),
+        })
+    }
+}
+
+impl Waiter {
+    fn new(claim: &Claim, now: Moment) -> Self {
+        Self { claim: claim.clone(), wake: Arc::default(), seen: now, told: false }
+    }
+}
+
+impl Question {
+    fn about(claim: &Claim, now: Moment) -> Self {
+        Self { claim: claim.clone(), of_turn: None, sent_at: now }
+    }
+
+    pub(super) fn of_turn(turn: &Turn, now: Moment) -> Self {
+        Self { claim: turn.claim().clone(), of_turn: Some(turn.first()), sent_at: now }
+    }
+
+    fn is_about(&self, claim: &Claim) -> bool {
+        self.claim.owner() == claim.owner()
+    }
+
+    /// True if it was asked during this very turn: of an earlier one, the answer is that of the past.
+    pub(super) fn is_about_turn(&self, turn: &Turn) -> bool {
+        self.is_about(turn.claim()) && self.of_turn == Some(turn.first())
+    }
+}

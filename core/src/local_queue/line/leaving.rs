@@ -1,0 +1,97 @@
+use super::super::turn::Turn;
+use super::{Line, Waiter, Way, shares};
+use crate::{Claim, Error, Moment, OwnerId, Release, Result};
+use std::time::Duration;
+
+impl Line {
+    /// How the claim is ended; and what else is to be released in the store with it, that it had left behind.
+    pub(in super::super) fn leave(
+        &mut self,
+        claim: &Claim,
+        linger: Duration,
+        now: Moment,
+    ) -> (Way, Vec<Claim>) {
+        let way = self.way_of(claim, linger, now);
+        let keeps = |ending: &Claim| matches!(&way, Way::Release(claim) if claim.owner() == ending.owner());
+        let left = self.ending.extract_if(.., |it| it.owner == claim.owner() && !keeps(&it.claim));
+        let left = left.map(|ending| ending.claim).collect();
+        (way, left)
+    }
+
+    fn way_of(&mut self, claim: &Claim, linger: Duration, now: Moment) -> Way {
+        let owner = claim.owner();
+        let waited = self.step_out_of_line(owner, now);
+        if let Some(turn) = self.turn.take_if(|turn| turn.holder() == owner) {
+            return match self.pass_on(turn, linger, now) {
+                None => Way::Done(Release::Released),
+                Some(turn) => {
+                    self.leave_behind(owner, turn.claim(), now);
+                    Way::Release(turn.claim().clone())
+                }
+            };
+        }
+        if let Some(ending) = self.ending.iter_mut().find(|ending| ending.owner == owner) {
+            ending.until = ending.until.max(now.plus(claim.ttl()));
+            return Way::Release(ending.claim.clone());
+        }
+        // With the claim of one who has left, others may go on: nothing of theirs is released here.
+        if waited || self.goes_on_with(owner) {
+            return Way::Done(Release::NotHeld);
+        }
+        Way::Release(claim.clone())
+    }
+
+    /// The store was asked to release `asked`, for `owner`.
+    pub(in super::super) fn released(
+        &mut self,
+        owner: OwnerId,
+        asked: &Claim,
+        answer: &Result<Release>,
+        now: Moment,
+    ) {
+        // After an outage the core asks again, until the lease must have ended.
+        let asks_again = answer.as_ref().is_err_and(Error::is_outage);
+        self.ending.retain(|ending| !ending.is(owner, asked) || (asks_again && now < ending.until));
+        self.wake_who_asks();
+    }
+
+    /// The turn, if nobody here can have it.
+    fn pass_on(&mut self, mut turn: Turn, linger: Duration, now: Moment) -> Option<Turn> {
+        if !linger.is_zero() || self.contender.is_some() || !turn.may_pass_on(now) {
+            return Some(turn);
+        }
+        let Some(next) = self.waiting.front().filter(|next| shares(&next.claim, turn.claim())) else {
+            return Some(turn);
+        };
+        turn.pass_to(next.claim.owner());
+        next.wake.notify_one();
+        self.turn = Some(turn);
+        None
+    }
+
+    /// Takes a waiter out for good. If it was the one who asks the store, the next goes on with its claim, or it is to be
+    /// ended. True if it waited.
+    pub(super) fn step_out_of_line(&mut self, owner: OwnerId, now: Moment) -> bool {
+        let was_first = self.waiting.front().is_some_and(|first| first.claim.owner() == owner);
+        let waited = self.step_out(owner).is_some();
+        if was_first {
+            self.drop_contender_unless_shared(owner, now);
+            self.wake_who_asks();
+        }
+        waited
+    }
+
+    pub(super) fn step_out(&mut self, owner: OwnerId) -> Option<Waiter> {
+        self.place_of(owner).and_then(|place| self.waiting.remove(place))
+    }
+
+    /// `left` does not ask the store any more. Unless the first can go on with its claim, that is to be ended.
+    pub(super) fn drop_contender_unless_shared(&mut self, left: OwnerId, now: Moment) {
+        let Some(contender) = self.contender.take() else { return };
+        if self.first_shares(&contender.claim) {
+            self.contender = Some(contender);
+        } else if contender.left_something {
+            self.leave_behind(left, &contender.claim, now);
+        }
+    }
+}

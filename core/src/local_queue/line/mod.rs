@@ -1,0 +1,171 @@
+//! What is known of one name: who of this process wants it, who has it, and what is still to be ended in the store.
+//!
+//! Pure: no clock, no I/O, no task, and every question is answered under one mutex. Questions to the store overtake each
+//! other; so does what it says. Each answer is held against what was asked, and one that is about the past changes nothing.
+
+mod acquiring;
+mod leaving;
+mod renewing;
+#[cfg(test)]
+mod tests;
+
+use super::LocalQueue;
+use super::turn::Turn;
+use crate::{Attempt, Claim, FencingToken, LossCause, Moment, OwnerId, Release, Renewal};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// What every line goes by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    pub(super) queue: LocalQueue,
+    /// Who has not asked for so long is passed over: its future is not polled, and those behind it wait for nothing.
+    pub(super) patience: Duration,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    /// First come, first served. Whom the hold was passed to stays in it until it takes its grant.
+    waiting: VecDeque<Waiter>,
+    /// The claim with which the first asks the store.
+    contender: Option<Contender>,
+    turn: Option<Turn>,
+    ending: Vec<Ending>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    claim: Claim,
+    wake: Arc<Notify>,
+    /// When it asked last.
+    seen: Moment,
+    /// True if it was told to wait, or does not know what became of its question: then its release will come.
+    told: bool,
+}
+
+#[derive(Debug)]
+struct Contender {
+    claim: Claim,
+    /// When the last question was sent that was answered "busy"; the first one, until one is. What the store hands over by
+    /// itself, it granted later than that.
+    waiting_since: Moment,
+    /// True if the store may have something of it.
+    left_something: bool,
+}
+
+/// A claim that is to be released in the store when its owner here is.
+#[derive(Debug)]
+struct Ending {
+    owner: OwnerId,
+    claim: Claim,
+    /// Nobody asks any more after this: its lease has ended.
+    until: Moment,
+    /// What the store said of it.
+    lost: Option<LossCause>,
+}
+
+/// A question to the store.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) claim: Claim,
+    /// The turn that it is about, by its first token; `None` if it was none when it was asked.
+    of_turn: Option<FencingToken>,
+    /// A moment before it is sent.
+    sent_at: Moment,
+}
+
+/// How an attempt goes on.
+pub(super) enum Next {
+    Answer(Attempt),
+    /// Ask the store to acquire, and tell what it said.
+    Ask(Question),
+}
+
+/// How a release goes on.
+pub(super) enum Way {
+    Done(Release),
+    /// Release this claim in the store, and tell what it said.
+    Release(Claim),
+}
+
+/// How a renewal goes on.
+pub(super) enum Standing {
+    Known(Renewal),
+    /// Ask the store to renew, and tell what it said.
+    Ask(Question),
+}
+
+/// Where news for a waiter come from.
+pub(super) struct News {
+    pub(super) wake: Arc<Notify>,
+    /// The store may have some, too, for this claim.
+    pub(super) asks_with: Option<Claim>,
+}
+
+impl Line {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.contender.is_none() && self.turn.is_none() && self.ending.is_empty()
+    }
+
+    /// `None` for one who does not wait here.
+    pub(super) fn news(&self, owner: OwnerId) -> Option<News> {
+        let place = self.place_of(owner)?;
+        let wake = Arc::clone(&self.waiting.get(place)?.wake);
+        let asks_with = self.contender.as_ref().filter(|_| place == 0).map(|it| it.claim.clone());
+        Some(News { wake, asks_with })
+    }
+
+    fn place_of(&self, owner: OwnerId) -> Option<usize> {
+        self.waiting.iter().position(|waiter| waiter.claim.owner() == owner)
+    }
+
+    /// The first in the line had better ask the store.
+    fn wake_who_asks(&self) {
+        if let Some(first) = self.waiting.front().filter(|_| self.turn.is_none()) {
+            first.wake.notify_one();
+        }
+    }
+
+    /// True if the first in the line can go on with this claim.
+    fn first_shares(&self, claim: &Claim) -> bool {
+        self.waiting.front().is_some_and(|first| shares(&first.claim, claim))
+    }
+
+    /// True if others go on with the claim of this owner.
+    fn goes_on_with(&self, owner: OwnerId) -> bool {
+        let of_turn = self.turn.as_ref().map(Turn::claim);
+        let of_contender = self.contender.as_ref().map(|contender| &contender.claim);
+        let ending = self.ending.iter().map(|ending| &ending.claim);
+        of_turn.into_iter().chain(of_contender).chain(ending).any(|claim| claim.owner() == owner)
+    }
+
+    /// Remembers what is to be released in the store when `owner` is.
+    fn leave_behind(&mut self, owner: OwnerId, claim: &Claim, now: Moment) {
+        if !self.ending.iter().any(|ending| ending.is(owner, claim)) {
+            let until = now.plus(claim.ttl());
+            self.ending.push(Ending { owner, claim: claim.clone(), until, lost: None });
+        }
+    }
+}
+
+impl Ending {
+    fn is(&self, owner: OwnerId, claim: &Claim) -> bool {
+        self.owner == owner && self.claim.owner() == claim.owner()
+    }
+}
+
+impl Standing {
+    pub(super) fn question(&self) -> Option<&Question> {
+        match self {
+            Self::Known(_) => None,
+            Self::Ask(question) => Some(question),
+        }
+    }
+}
+
+/// True if what the store keeps for the one is what the other asks for, and what it shows is true of both.
+fn shares(one: &Claim, other: &Claim) -> bool {
+    one.ttl() == other.ttl() && one.mode() == other.mode() && one.holder() == other.holder()
+}

@@ -1,0 +1,143 @@
+//! Answers that overtake each other, and calls that are repeated: what no client does on command.
+
+use super::*;
+use crate::{Error, ErrorKind, Grant, LockName};
+
+const TTL: Duration = Duration::from_secs(10);
+
+fn at(millis: u64) -> Moment {
+    Moment::since_origin(Duration::from_millis(millis))
+}
+
+fn rules() -> Rules {
+    Rules { queue: LocalQueue::new(8).unwrap(), patience: Duration::from_secs(1) }
+}
+
+fn claim(owner: u128) -> Claim {
+    Claim::new(LockName::new("job").unwrap(), OwnerId::from_u128(owner), TTL, "".into()).with_waiting(true)
+}
+
+fn granted(token: u64) -> crate::Result<Attempt> {
+    Ok(Attempt::Granted(Grant::new(FencingToken::new(token)).with_tokens(8)))
+}
+
+fn busy() -> crate::Result<Attempt> {
+    Ok(Attempt::Busy(crate::Busy::new().with_place_in_queue()))
+}
+
+fn asks(line: &mut Line, owner: u128, now: Moment) -> Question {
+    match line.next(&claim(owner), now, &rules()) {
+        Next::Ask(question) => question,
+        Next::Answer(answer) => panic!("{answer:?}"),
+    }
+}
+
+/// The token that one is told of; `None` if it is told to wait.
+fn token(attempt: Option<Attempt>) -> Option<u64> {
+    match attempt {
+        Some(Attempt::Granted(grant)) => Some(grant.token.get()),
+        Some(Attempt::Busy(_)) | None => None,
+    }
+}
+
+fn next_token(line: &mut Line, owner: u128, now: Moment) -> Option<u64> {
+    match line.next(&claim(owner), now, &rules()) {
+        Next::Answer(answer) => token(Some(answer)),
+        Next::Ask(question) => panic!("{question:?}"),
+    }
+}
+
+/// The first has asked, been granted, and passed on to the second; the third waits.
+fn passed_on() -> Line {
+    let mut line = Line::default();
+    let question = asks(&mut line, 1, at(0));
+    for owner in [2, 3] {
+        assert_eq!(next_token(&mut line, owner, at(0)), None);
+    }
+    let heard = line.heard(&claim(1), &question, granted(7), at(1), &rules());
+    assert_eq!(token(heard.unwrap()), Some(7));
+    assert!(matches!(line.leave(&claim(1), Duration::ZERO, at(1)).0, Way::Done(Release::Released)));
+    assert_eq!(next_token(&mut line, 2, at(1)), Some(8));
+    line
+}
+
+#[test]
+fn a_late_release_of_one_who_has_passed_it_on_ends_nothing_of_the_others() {
+    let mut line = passed_on();
+    for _ in 0..2 {
+        assert!(matches!(line.leave(&claim(1), Duration::ZERO, at(2)).0, Way::Done(Release::NotHeld)));
+    }
+    assert!(matches!(line.standing(&claim(1), at(2)), Standing::Known(Renewal::Lost(LossCause::Gone))));
+    assert_eq!(line.holder_of(OwnerId::from_u128(1)), Some(OwnerId::from_u128(2)));
+}
+
+#[test]
+fn a_busy_that_was_asked_before_the_grant_takes_nothing_back() {
+    let mut line = Line::default();
+    let (slow, quick) = (asks(&mut line, 1, at(0)), asks(&mut line, 1, at(1)));
+    assert_eq!(token(line.heard(&claim(1), &quick, granted(7), at(2), &rules()).unwrap()), Some(7));
+    assert_eq!(token(line.heard(&claim(1), &slow, busy(), at(3), &rules()).unwrap()), None);
+    assert_eq!(line.holder_of(OwnerId::from_u128(1)), Some(OwnerId::from_u128(1)));
+}
+
+#[test]
+fn a_loss_that_was_heard_of_an_earlier_turn_ends_no_later_one() {
+    let mut line = passed_on();
+    let Standing::Ask(of_the_first_turn) = line.standing(&claim(2), at(2)) else { panic!() };
+    // Its own question shows that the store has granted the claim anew.
+    let again = asks(&mut line, 2, at(3));
+    let heard = line.heard(&claim(2), &again, granted(70), at(4), &rules());
+    assert_eq!(token(heard.unwrap()), Some(70));
+    let lost = Ok(Renewal::Lost(LossCause::Gone));
+    assert_eq!(line.renewed(OwnerId::from_u128(2), &of_the_first_turn, &lost, at(5)), None);
+    assert_eq!(line.holder_of(OwnerId::from_u128(1)), Some(OwnerId::from_u128(2)));
+}
+
+#[test]
+fn what_is_granted_when_all_have_left_is_nobodys_and_is_ended_with_who_had_asked() {
+    let mut line = Line::default();
+    let question = asks(&mut line, 1, at(0));
+    line.leave(&claim(1), Duration::ZERO, at(1));
+    assert!(line.heard(&claim(1), &question, granted(7), at(2), &rules()).unwrap().is_none());
+    let (Way::Release(asked), _) = line.leave(&claim(1), Duration::ZERO, at(3)) else { panic!() };
+    assert_eq!(asked.owner(), claim(1).owner());
+    line.released(asked.owner(), &asked, &Ok(Release::Released), at(3));
+    assert!(line.is_empty());
+}
+
+#[test]
+fn a_release_without_an_answer_is_remembered_until_the_lease_has_ended() {
+    let mut line = passed_on();
+    line.leave(&claim(3), Duration::ZERO, at(2));
+    let (Way::Release(asked), _) = line.leave(&claim(2), Duration::ZERO, at(2)) else { panic!() };
+    assert_eq!(asked.owner(), claim(1).owner(), "it is the claim that the store knows");
+    let unknown = Err(Error::new(ErrorKind::Indeterminate, "no reply"));
+    line.released(claim(2).owner(), &asked, &unknown, at(3));
+    assert!(
+        matches!(line.leave(&claim(2), Duration::ZERO, at(4)).0, Way::Release(again) if again.owner() == asked.owner())
+    );
+    line.released(claim(2).owner(), &asked, &unknown, at(4).plus(TTL));
+    assert!(line.is_empty());
+}
+
+#[test]
+fn who_does_not_ask_any_more_is_passed_over_and_what_it_was_given_goes_to_the_next() {
+    let mut line = passed_on();
+    line.leave(&claim(2), Duration::ZERO, at(2));
+    // The third was given it and does not come; the fourth does.
+    assert_eq!(next_token(&mut line, 4, at(1000)), Some(9), "the token that nobody has seen");
+    assert_eq!(next_token(&mut line, 3, at(1001)), None);
+}
+
+#[test]
+fn a_claim_that_the_next_cannot_go_on_with_is_ended_with_who_left_it() {
+    let mut line = Line::default();
+    let question = asks(&mut line, 1, at(0));
+    line.heard(&claim(1), &question, busy(), at(1), &rules()).unwrap();
+    let other = claim(2).with_ttl(TTL * 2);
+    line.next(&other, at(1000), &rules());
+    let Next::Ask(question) = line.next(&other, at(1001), &rules()) else { panic!() };
+    assert_eq!(question.claim.owner(), other.owner());
+    let (Way::Release(asked), _) = line.leave(&claim(1), Duration::ZERO, at(1002)) else { panic!() };
+    assert_eq!(asked.owner(), claim(1).owner());
+}

@@ -1,0 +1,107 @@
+use super::LocalQueue;
+use crate::{Claim, FencingToken, Grant, Moment, OwnerId};
+use std::time::Duration;
+
+/// The longest turn, as a part of the lease.
+const PARTS: u32 = 3;
+
+/// The time for which this process has the hold in the store.
+#[derive(Debug)]
+pub(super) struct Turn {
+    /// The claim that the store knows. Whose it was may be gone by now.
+    claim: Claim,
+    holder: OwnerId,
+    /// The token of the grant, by which one turn of a claim is told from the next.
+    first: FencingToken,
+    /// The holder's own.
+    token: FencingToken,
+    /// How many more may get it.
+    left: u32,
+    /// A moment before the last proof that the store keeps it: the lease is counted from here.
+    since: Moment,
+    lease: Duration,
+    pass_on_until: Moment,
+}
+
+impl Turn {
+    /// The store has granted `claim`, some time after `since`.
+    pub(super) fn begin(
+        claim: Claim,
+        holder: OwnerId,
+        grant: &Grant,
+        since: Moment,
+        now: Moment,
+        rule: LocalQueue,
+    ) -> Self {
+        let at_most = LocalQueue::LONGEST_TURN.min(claim.ttl() / PARTS);
+        Self {
+            holder,
+            first: grant.token,
+            token: grant.token,
+            left: grant.tokens.min(rule.grants()).saturating_sub(1),
+            since,
+            lease: grant.lease.map_or(claim.ttl(), |lease| lease.min(claim.ttl())),
+            pass_on_until: now.plus(at_most),
+            claim,
+        }
+    }
+
+    pub(super) fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    pub(super) fn holder(&self) -> OwnerId {
+        self.holder
+    }
+
+    pub(super) fn first(&self) -> FencingToken {
+        self.first
+    }
+
+    pub(super) fn since(&self) -> Moment {
+        self.since
+    }
+
+    /// What its holder is told.
+    pub(super) fn grant(&self) -> Grant {
+        Grant::new(self.token).with_lease(self.lease).counted_from(self.since)
+    }
+
+    /// True from when the store need not keep it any more.
+    pub(super) fn is_over(&self, now: Moment) -> bool {
+        now >= self.ends_at()
+    }
+
+    /// The end of the lease, unless it is renewed. No drift is allowed for: nobody's belief depends on this.
+    pub(super) fn ends_at(&self) -> Moment {
+        self.since.plus(self.lease)
+    }
+
+    /// True if one more may get it.
+    pub(super) fn may_pass_on(&self, now: Moment) -> bool {
+        self.left > 0 && now < self.pass_on_until && !self.is_over(now)
+    }
+
+    /// Makes `next` its holder, with the next token.
+    pub(super) fn pass_to(&mut self, next: OwnerId) {
+        self.holder = next;
+        self.token = self.token.last_of(2);
+        self.left = self.left.saturating_sub(1);
+    }
+
+    /// The holder has not taken its grant, and another takes its stead: the same token, which nobody has seen.
+    pub(super) fn put_in(&mut self, other: OwnerId) {
+        self.holder = other;
+    }
+
+    /// The store has confirmed that it keeps it for `lease` after `sent_at`.
+    pub(super) fn confirmed(&mut self, sent_at: Moment, lease: Duration) {
+        if lease >= self.lease {
+            self.since = self.since.max(sent_at);
+        }
+        if lease > self.claim.ttl() {
+            // Extended: who comes next asked for less, and shall not keep others out for longer if it crashes.
+            self.left = 0;
+        }
+    }
+}

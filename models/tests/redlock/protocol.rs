@@ -1,0 +1,428 @@
+//! The protocol as a state machine: what a node does with a request, what a client does with an answer, and everything
+//! that may happen in between.
+//!
+//! * A lease may end on any node at any moment: so no property that holds here rests on a clock. The taking back of a
+//!   failed attempt, and a release, do nothing more than that, and need no steps of their own.
+//! * A request may be carried out at any later moment, after any other, also after its client has gone on, or never.
+//! * The answer to a claim may be lost. That to a write-back arrives: a client that knows less is granted less.
+//! * A client may crash, or give up, at any moment: that is one that takes no further step, or begins its next attempt.
+//! * A granted owner may repair any node that does not have its lock, at any moment: also much too late.
+//!
+//! Clocks are left out: that they only make tokens larger is a choice of larger numbers, of which this one is the least.
+
+use stateright::{Model, Property};
+use std::ops::Not as _;
+
+/// Attempts in all, of all clients.
+pub(crate) const ATTEMPTS: usize = 4;
+
+/// How tokens are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tokens {
+    /// As this library does.
+    WrittenBack,
+    /// Each node counts its grants; the token is the largest count of the majority, and nothing is written back.
+    MaximumOfCounts,
+    /// Written back to nodes that hold the name for anybody.
+    WithoutOwnerCheck,
+    /// Written back also where a token is known that is as large.
+    WithoutSmallerCheck,
+    /// Both checks left out: a node keeps the larger one, and always agrees.
+    Unchecked,
+}
+
+/// What is explored.
+#[derive(Clone, Debug)]
+pub(crate) struct Protocol<const NODES: usize> {
+    pub(crate) tokens: Tokens,
+    /// How many attempts each client makes.
+    pub(crate) attempts: [usize; 2],
+    /// True if a client may ask again under the owner of its attempt before, as after a lost answer.
+    pub(crate) retries: bool,
+    /// True if granted owners repair nodes.
+    pub(crate) repairs: bool,
+    /// How many times a node may forget everything.
+    pub(crate) wipes: u8,
+}
+
+/// Where a request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Request {
+    #[default]
+    None,
+    UnderWay,
+    /// Carried out, and the client knows the answer.
+    Answered,
+}
+
+/// A node, with what is on its way to and from it. Nodes have no names: those that are alike may change places.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Node {
+    /// The attempt that has the lock, counted from 1; 0 if it is free.
+    lock: u8,
+    /// The token in the holder record, 0 if there is none.
+    record: u8,
+    /// The last token.
+    last: u8,
+    claims: [Request; ATTEMPTS],
+    /// The last token that a claim was told, and the token of its owner's own record.
+    told: [(u8, u8); ATTEMPTS],
+    writes: [Request; ATTEMPTS],
+    /// Not of the protocol, but to judge it: when each attempt's owner got the lock here, 0 if never.
+    took: [u8; ATTEMPTS],
+}
+
+/// An attempt, at its client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Attempt {
+    /// The attempt with which its owner began, counted from 1; 0 if it has not begun.
+    owner: u8,
+    /// True while its client waits for answers.
+    open: bool,
+    /// The token that is being written back.
+    token: u8,
+    pub(crate) granted: u8,
+    /// The largest token that was granted to others before it asked for its own.
+    floor: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct State<const NODES: usize> {
+    nodes: [Node; NODES],
+    pub(crate) attempts: [Attempt; ATTEMPTS],
+    wipes: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Begin { attempt: usize, anew: bool },
+    Claim { node: usize, attempt: usize, heard: bool },
+    ChooseToken { attempt: usize },
+    Write { node: usize, attempt: usize },
+    Expire { node: usize },
+    Repair { node: usize, attempt: usize },
+    Wipe { node: usize },
+}
+
+impl<const NODES: usize> Model for Protocol<NODES> {
+    type State = State<NODES>;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<Self::State> {
+        vec![State { nodes: [Node::default(); NODES], attempts: Default::default(), wipes: 0 }]
+    }
+
+    fn actions(&self, state: &Self::State, actions: &mut Vec<Action>) {
+        for attempt in 0..self.attempts.iter().sum() {
+            if state.attempts[attempt].owner == 0 {
+                let follows = self.predecessor(attempt).map(|before| state.attempts[before].owner != 0);
+                if follows != Some(false) {
+                    actions.push(Action::Begin { attempt, anew: true });
+                }
+                if follows == Some(true) && self.retries {
+                    actions.push(Action::Begin { attempt, anew: false });
+                }
+            } else if self.may_choose(state, attempt) {
+                actions.push(Action::ChooseToken { attempt });
+            }
+        }
+        for (place, node) in state.nodes.iter().enumerate() {
+            self.actions_at(state, place, node, actions);
+        }
+    }
+
+    fn next_state(&self, last: &Self::State, action: Action) -> Option<Self::State> {
+        let mut state = last.clone();
+        match action {
+            Action::Begin { attempt, anew } => self.begin(&mut state, attempt, anew),
+            Action::Claim { node, attempt, heard } => self.claim(&mut state, node, attempt, heard),
+            Action::ChooseToken { attempt } => self.choose_token(&mut state, attempt),
+            Action::Write { node, attempt } => self.write(&mut state, node, attempt),
+            Action::Expire { node } => state.nodes[node].free(),
+            Action::Repair { node, attempt } => {
+                let token = state.attempts[attempt].granted;
+                let node = &mut state.nodes[node];
+                (node.lock, node.record, node.last) = (attempt as u8 + 1, token, node.last.max(token));
+            }
+            Action::Wipe { node } => {
+                state.nodes[node].free();
+                state.nodes[node].last = 0;
+                state.wipes += 1;
+            }
+        }
+        self.forget_what_cannot_matter(&mut state);
+        state.nodes.sort_unstable();
+        Some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always(UNIQUE, |_, state: &State<NODES>| {
+                state.pairs(|one, other, _, _| one.owner == other.owner || one.granted != other.granted)
+            }),
+            Property::always(GROWING, |_, state: &State<NODES>| {
+                state.attempts.iter().all(|attempt| attempt.granted == 0 || attempt.granted > attempt.floor)
+            }),
+            Property::always(FENCING, |_, state: &State<NODES>| {
+                state.pairs(|one, other, first, second| {
+                    one.owner == other.owner
+                        || state.nodes.iter().all(|node| {
+                            // A resource that checks tokens lets in what is newer by the locks, and only that.
+                            let both = node.wrote(first, one) && node.wrote(second, other);
+                            !both || (node.took[first] < node.took[second]) == (one.granted < other.granted)
+                        })
+                })
+            }),
+            // Otherwise the others would hold of a protocol that does nothing.
+            Property::sometimes(ALIVE, |_, state: &State<NODES>| {
+                state.pairs(|one, other, _, _| one.owner == other.owner).not()
+            }),
+        ]
+    }
+}
+
+/// No two owners are granted the same token.
+pub(crate) const UNIQUE: &str = "unique";
+/// Who writes its token back after another was granted is granted a larger one.
+pub(crate) const GROWING: &str = "growing";
+/// Of two grants, the one that had the lock later on a node that both wrote to has the larger token.
+pub(crate) const FENCING: &str = "fencing";
+/// Two owners are granted the lock, one after the other.
+pub(crate) const ALIVE: &str = "alive";
+
+impl<const NODES: usize> Protocol<NODES> {
+    /// The attempt before this one, of the same client.
+    fn predecessor(&self, attempt: usize) -> Option<usize> {
+        (attempt != 0 && attempt != self.attempts[0]).then(|| attempt - 1)
+    }
+
+    fn majority() -> usize {
+        NODES / 2 + 1
+    }
+
+    fn may_choose(&self, state: &State<NODES>, attempt: usize) -> bool {
+        let this = &state.attempts[attempt];
+        this.open
+            && this.token == 0
+            && this.granted == 0
+            && state.answered(attempt).count() >= Self::majority()
+    }
+
+    fn actions_at(&self, state: &State<NODES>, place: usize, node: &Node, actions: &mut Vec<Action>) {
+        for (attempt, this) in state.attempts.iter().enumerate() {
+            if node.claims[attempt] == Request::UnderWay && node.admits(state, attempt) {
+                actions.push(Action::Claim { node: place, attempt, heard: false });
+                if this.open {
+                    actions.push(Action::Claim { node: place, attempt, heard: true });
+                }
+            }
+            if node.writes[attempt] == Request::UnderWay && self.may_write(node, attempt, this.token) {
+                actions.push(Action::Write { node: place, attempt });
+            }
+            if self.repairs && this.granted > 0 && node.lock == 0 {
+                actions.push(Action::Repair { node: place, attempt });
+            }
+        }
+        if node.lock != 0 {
+            actions.push(Action::Expire { node: place });
+        }
+        if state.wipes < self.wipes {
+            actions.push(Action::Wipe { node: place });
+        }
+    }
+
+    /// Takes two states for one that differ in nothing that any step or property will look at. Many more can be explored
+    /// so, and no history is left out.
+    fn forget_what_cannot_matter(&self, state: &mut State<NODES>) {
+        let owner_checked = matches!(self.tokens, Tokens::WrittenBack | Tokens::WithoutSmallerCheck);
+        for (attempt, this) in state.attempts.iter_mut().enumerate() {
+            let is_over = !this.open && this.granted == 0;
+            if this.granted > this.floor || is_over {
+                this.floor = 0;
+            }
+            for node in &mut state.nodes {
+                if !self.retries {
+                    node.record = 0;
+                    node.told[attempt].1 = 0;
+                }
+                if is_over && node.writes[attempt] == Request::Answered {
+                    node.writes[attempt] = Request::None;
+                }
+                let has_lock = usize::from(node.lock) == attempt + 1;
+                let may_have = has_lock || node.claims[attempt] == Request::UnderWay || self.repairs;
+                if owner_checked && !may_have && node.writes[attempt] == Request::UnderWay {
+                    node.writes[attempt] = Request::None;
+                }
+                if !has_lock && (is_over || (owner_checked && node.writes[attempt] != Request::Answered)) {
+                    node.took[attempt] = 0;
+                }
+            }
+        }
+        state.nodes.iter_mut().for_each(Node::renumber);
+    }
+
+    fn begin(&self, state: &mut State<NODES>, attempt: usize, anew: bool) {
+        let before = self.predecessor(attempt);
+        let owner = match before {
+            Some(before) if !anew => state.attempts[before].owner,
+            _ => attempt as u8 + 1,
+        };
+        let floor = state.granted_to_others(owner);
+        state.attempts[attempt] = Attempt { owner, open: true, floor, ..Attempt::default() };
+        if let Some(before) = before {
+            state.attempts[before].open = false;
+        }
+        for node in &mut state.nodes {
+            node.claims[attempt] = Request::UnderWay;
+            if let Some(before) = before {
+                node.forget_answers(before);
+            }
+        }
+    }
+
+    /// A node holds the name for an attempt: it is free, or held for an earlier attempt of the same owner.
+    fn claim(&self, state: &mut State<NODES>, place: usize, attempt: usize, heard: bool) {
+        let same_owner = state.nodes[place].holder(state) == Some(state.attempts[attempt].owner);
+        let node = &mut state.nodes[place];
+        if self.tokens == Tokens::MaximumOfCounts && !same_owner {
+            node.last += 1;
+        }
+        node.took[attempt] = match same_owner {
+            true => node.took[usize::from(node.lock) - 1],
+            false => node.took.iter().max().unwrap() + 1,
+        };
+        node.lock = attempt as u8 + 1;
+        node.claims[attempt] = Request::None;
+        if heard {
+            node.claims[attempt] = Request::Answered;
+            node.told[attempt] = (node.last, node.record);
+        }
+    }
+
+    /// A majority holds the name: one more than the largest token that it knows, sent to every node.
+    fn choose_token(&self, state: &mut State<NODES>, attempt: usize) {
+        let majority: Vec<(u8, u8)> = state.answered(attempt).map(|node| node.told[attempt]).collect();
+        let largest = majority.iter().map(|(last, _)| *last).max().unwrap_or_default();
+        let own = majority.iter().map(|(_, own)| *own).filter(|own| {
+            *own > 0 && majority.iter().filter(|(_, other)| other == own).count() >= Self::majority()
+        });
+        if let Some(own) = own.max() {
+            // It was granted before, and the answer was lost.
+            state.grant(attempt, own);
+        } else if self.tokens == Tokens::MaximumOfCounts {
+            state.attempts[attempt].floor = 0;
+            state.grant(attempt, largest);
+        } else {
+            state.attempts[attempt].floor = state.granted_to_others(state.attempts[attempt].owner);
+            state.attempts[attempt].token = largest + 1;
+            state.nodes.iter_mut().for_each(|node| node.writes[attempt] = Request::UnderWay);
+        }
+        for node in &mut state.nodes {
+            node.told[attempt] = (0, 0);
+            if node.claims[attempt] == Request::Answered {
+                node.claims[attempt] = Request::None;
+            }
+        }
+    }
+
+    fn may_write(&self, node: &Node, attempt: usize, token: u8) -> bool {
+        let is_mine = usize::from(node.lock) == attempt + 1;
+        let is_larger = node.last < token;
+        match self.tokens {
+            Tokens::WrittenBack => is_mine && is_larger,
+            Tokens::WithoutOwnerCheck => is_larger,
+            Tokens::WithoutSmallerCheck => is_mine,
+            Tokens::Unchecked => true,
+            Tokens::MaximumOfCounts => false,
+        }
+    }
+
+    fn write(&self, state: &mut State<NODES>, place: usize, attempt: usize) {
+        let token = state.attempts[attempt].token;
+        let node = &mut state.nodes[place];
+        node.writes[attempt] = Request::Answered;
+        node.last = match self.tokens {
+            Tokens::Unchecked => node.last.max(token),
+            _ => token,
+        };
+        if usize::from(node.lock) == attempt + 1 {
+            node.record = token;
+        }
+        let written = state.nodes.iter().filter(|node| node.writes[attempt] == Request::Answered).count();
+        if state.attempts[attempt].open && written >= Self::majority() {
+            state.grant(attempt, token);
+        }
+    }
+}
+
+impl Node {
+    fn free(&mut self) {
+        (self.lock, self.record) = (0, 0);
+    }
+
+    fn holder<const NODES: usize>(&self, state: &State<NODES>) -> Option<u8> {
+        let holder = usize::from(self.lock).checked_sub(1)?;
+        Some(state.attempts[holder].owner)
+    }
+
+    /// Free, or held for an earlier attempt of this owner.
+    fn admits<const NODES: usize>(&self, state: &State<NODES>, attempt: usize) -> bool {
+        match self.holder(state) {
+            None => true,
+            Some(owner) => owner == state.attempts[attempt].owner && usize::from(self.lock) <= attempt,
+        }
+    }
+
+    /// Only the order counts in which they had the lock.
+    fn renumber(&mut self) {
+        let mut times = self.took;
+        times.sort_unstable();
+        let mut rank = 0;
+        for (place, time) in times.into_iter().enumerate() {
+            if time > 0 && (place == 0 || times[place - 1] != time) {
+                rank += 1;
+                self.took.iter_mut().filter(|took| **took == time).for_each(|took| *took = rank);
+            }
+        }
+    }
+
+    /// The client has gone on: what it was told counts no longer.
+    fn forget_answers(&mut self, attempt: usize) {
+        if self.claims[attempt] == Request::Answered {
+            self.claims[attempt] = Request::None;
+        }
+        self.told[attempt] = (0, 0);
+    }
+
+    /// True if the grant's own token was written here, and not only that of its owner's earlier attempt.
+    fn wrote(&self, place: usize, attempt: &Attempt) -> bool {
+        self.writes[place] == Request::Answered && attempt.token == attempt.granted
+    }
+}
+
+impl<const NODES: usize> State<NODES> {
+    fn answered(&self, attempt: usize) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(move |node| node.claims[attempt] == Request::Answered)
+    }
+
+    fn granted_to_others(&self, owner: u8) -> u8 {
+        let others = self.attempts.iter().filter(|attempt| attempt.owner != owner);
+        others.map(|attempt| attempt.granted).max().unwrap_or_default()
+    }
+
+    fn grant(&mut self, attempt: usize, token: u8) {
+        self.attempts[attempt].granted = token;
+    }
+
+    /// True if it holds of any two attempts that were granted.
+    fn pairs(&self, holds: impl Fn(&Attempt, &Attempt, usize, usize) -> bool) -> bool {
+        let granted: Vec<(usize, &Attempt)> =
+            self.attempts.iter().enumerate().filter(|(_, attempt)| attempt.granted > 0).collect();
+        granted.iter().all(|(first, one)| {
+            granted
+                .iter()
+                .filter(|(second, _)| second > first)
+                .all(|(second, other)| holds(one, other, *first, *second))
+        })
+    }
+}

@@ -228,6 +228,8 @@ fn refuse_tls(scheme: &str, query: &mut Query) -> Result<Option<Tls>> {
 fn encrypted_form(scheme: &str) -> &'static str {
     match scheme {
         "redlock" => "write redlock+tls://, or leave it out",
+        _ if scheme.ends_with("+sentinel") => "write rediss+sentinel://, or leave it out",
+        _ if scheme.ends_with("+cluster") => "write rediss+cluster://, or leave it out",
         _ => "write rediss://, or leave it out",
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::by_hand::{Mistake as Hand, by_hand};
 use crate::guards::{Mistake as Guard, chatty, discreet, on_the_wall_clock, wrapped};
+use crate::locks::cluster;
 use crate::locks::redlock::{self, Mistake as Redlock};
 use crate::locks::replica;
 use crate::locks::sql::{self, advisory, deferred, held, row};
@@ -103,6 +104,8 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(25 fence_is_the_clients_time F13, steps FENCE_IS_THE_CLIENTS_TIME),
         control!(26 token_counter_goes_with_the_record F02, steps FENCE_GOES_WITH_THE_RECORD),
         control!(28 asks_only_when_told H02, |address| by_hand(Hand::AsksWhenToldOnly, address), |address| lock(SOUND, address)),
+        control!(29 name_is_the_hash_tag K02 on cluster::start,
+            |address| lock(cluster::NAME_IS_THE_TAG, address), |address| lock(cluster::NO_BRACES_IN_NAMES, address)),
         control!(30 asks_a_replica J24 on replica::start,
             |address| lock(replica::ASKS_THE_REPLICA, address), |address| lock(SOUND, address)),
         control!(31 one_node_that_all_watch Q01, zookeeper OneNodeThatAllWatch),

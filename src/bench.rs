@@ -19,7 +19,7 @@ pub fn yardstick(config: &Config) -> Result<Option<Arc<dyn Yardstick>>> {
     let _ = (url, &namespace);
     #[cfg(feature = "redis")]
     if leasehold_redis::SCHEMES.contains(&scheme) {
-        return leasehold_redis::bench::open(url, &namespace).map(Some);
+        return leasehold_redis::bench::open(url, &namespace);
     }
     #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     if leasehold_sql::SCHEMES.contains(&scheme) {

@@ -109,8 +109,8 @@ pub mod backend {
 /// observer, its drift allowance.
 pub mod client {
     pub use leasehold_core::{
-        Clock, Drift, Event, LocalQueue, LockClient, LockClientBuilder, Moment, Observer, RuntimeClock,
-        Sleep, SystemClock, TracingObserver,
+        Clock, Drift, Event, LockClient, LockClientBuilder, Moment, Observer, RuntimeClock, Sleep,
+        SystemClock, TracingObserver,
     };
 }
 

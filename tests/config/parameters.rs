@@ -2,8 +2,8 @@
 //! words of the file.
 
 use crate::scene::Scene;
+use leasehold::LocalQueue;
 use leasehold::backend::{LockBackend, MemoryBackend};
-use leasehold::client::LocalQueue;
 use leasehold::{Config, Registry};
 use std::sync::{Arc, Mutex};
 

@@ -97,7 +97,7 @@ fn the_documented_file_is_a_good_one() {
     let (prod, laptop) = (scene.load(), scene.sources().with_profile("laptop").load().unwrap());
     assert_eq!(
         scene.shortened(&format!("{} {}", prod.url(), laptop.url())),
-        "rediss://locker@redis.int:6380/0?timeout=1s&tls_ca=/etc/ssl/int-ca.pem sqlite:~/home/locks.db"
+        "rediss://locker@redis.int:6380/0?local_queue=64&timeout=1s&tls_ca=/etc/ssl/int-ca.pem sqlite:~/home/locks.db"
     );
     assert_eq!(prod.options().ttl().as_secs(), 10);
     assert_eq!(laptop.options().ttl().as_secs(), 30);

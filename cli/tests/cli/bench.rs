@@ -1,7 +1,10 @@
 //! `leasehold bench`: what it says, and what it leaves behind. Not how fast anything is.
 
 use crate::support::{Place, Said, gone, until};
-use leasehold_conformance::servers::RedisServer;
+use leasehold_conformance::servers::{
+    MariaDbServer, PostgresServer, RedisServer, ZooKeeperServer, mariadb_server_missing,
+    postgres_server_missing, zookeeper_server_missing,
+};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::process::Command;
@@ -104,6 +107,41 @@ fn sqlite_is_measured_and_keeps_no_row() {
     Said::of(&counted).expect(0, "0\n", "");
     let left_out = report["stores"][0]["left_out"].as_array().unwrap();
     assert!(left_out.iter().any(|left| left["row"] == "held@1000"), "{report}");
+}
+
+/// Those of the servers that are installed here: `scripts/test` installs all of them.
+#[test]
+fn the_other_servers_are_measured_too() {
+    let only = ["--only", "uncontended", "--raw", "--format", "json"];
+    let measured = |url: String| {
+        let place = Place::with_store(url);
+        place.say(["init"]).code(0);
+        let report = json(&place.say(words(&only)));
+        is_whole(&report);
+        report
+    };
+    if mariadb_server_missing().is_none() {
+        let server = MariaDbServer::start().unwrap();
+        let report = measured(format!("mariadb://root@127.0.0.1:{}/locks?sslmode=disable", server.port()));
+        assert!(report["stores"][0]["server"].as_str().unwrap().contains("MariaDB"), "{report}");
+        // A statement each.
+        let commands = row(&report, "pairs@1")["server_commands"].as_f64().unwrap();
+        assert!((1.9..4.0).contains(&commands), "{commands}");
+        assert!(row(&report, "pairs@64")["of_raw"]["median"].as_f64().unwrap() > 0.0);
+    }
+    if postgres_server_missing().is_none() {
+        let server = PostgresServer::start().unwrap();
+        let report =
+            measured(format!("postgres://postgres@127.0.0.1:{}/postgres?sslmode=disable", server.port()));
+        assert!(report["stores"][0]["server"].as_str().unwrap().starts_with("PostgreSQL "), "{report}");
+        assert!(row(&report, "pairs@64")["of_raw"]["median"].as_f64().unwrap() > 0.0);
+    }
+    if zookeeper_server_missing().is_none() {
+        let server = ZooKeeperServer::start().unwrap();
+        let report = measured(server.url());
+        let left_out = report["stores"][0]["left_out"].as_array().unwrap();
+        assert_eq!(left_out[0]["why"], "this store has no such measure");
+    }
 }
 
 #[test]

@@ -28,7 +28,7 @@ use crate::case::Case;
 ///
 /// Not here, because no lock of this library is re-entrant: A10, D11, F05; A09 and A11 assert the opposite.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 20] = [
+    let families: [&[Case]; 19] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
@@ -43,14 +43,16 @@ pub fn all() -> impl Iterator<Item = Case> {
         members::CASES,
         nodes::CASES,
         programs::CASES,
-        replicas::MORE_CASES,
         names::CASES,
         databases::CASES,
         queue::CASES,
         secrets::CASES,
         histories::CASES,
     ];
-    families.into_iter().flatten().copied()
+    // A file is of one kind of store, and may have cases of several families.
+    let mut all: Vec<Case> = families.into_iter().flatten().copied().collect();
+    all.sort_by_key(|case| case.id);
+    all.into_iter()
 }
 
 /// The case with this id.
@@ -69,14 +71,6 @@ mod tests {
         for case in all() {
             assert!(ids.insert(case.id), "{} twice", case.id);
             assert!(properties.insert(case.property), "{} twice", case.property);
-        }
-    }
-
-    #[test]
-    fn ids_stand_in_order_within_their_family() {
-        let ids: Vec<&str> = all().map(|case| case.id).collect();
-        for pair in ids.windows(2) {
-            assert!(pair[0][..1] != pair[1][..1] || pair[0] < pair[1], "{} after {}", pair[1], pair[0]);
         }
     }
 }

@@ -8,10 +8,6 @@ use std::time::{Duration, Instant};
 pub(super) const CASES: &[Case] = cases![
     J04 lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(alone),
     J05 waiter_outlives_a_fail_over(alone),
-];
-
-/// Cases with numbers of their own.
-pub(super) const MORE_CASES: &[Case] = cases![
     J25 confirmed_grant_is_not_made_where_the_replica_cannot_have_it(alone),
     J26 holder_keeps_its_lock_over_a_fail_over_of_which_the_replica_knew(alone),
     J27 release_while_failing_over_ends_the_hold(alone),

@@ -1,5 +1,5 @@
 use async_trait::async_trait;
-use leasehold::client::LocalQueue;
+use leasehold::LocalQueue;
 use leasehold::{DistributedLock, Result};
 use leasehold_conformance::{Cannot, Case, Store, Subject};
 use std::sync::Arc;

@@ -3,7 +3,7 @@ use async_trait::async_trait;
 use leasehold::{DistributedLock, LockName, Result};
 use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::servers::{RedisServer, StartError};
-use leasehold_conformance::{Cannot, Members, Store, Subject};
+use leasehold_conformance::{Cannot, Case, Members, Store, Subject};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -70,6 +70,13 @@ impl Subject for Redlock {
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
         connect(address).await
+    }
+
+    fn covers(&self, case: &Case) -> std::result::Result<(), Cannot> {
+        match case.id {
+            "P04" => Err(Cannot::new("of many who try at once and do not wait, none may get a majority")),
+            _ => Ok(()),
+        }
     }
 }
 

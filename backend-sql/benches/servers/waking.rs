@@ -19,7 +19,7 @@ const HOLDS: [(Duration, Duration); 2] = [
     (Duration::from_micros(500), Duration::from_millis(1500)),
     (Duration::from_millis(500), Duration::from_secs(4)),
 ];
-const CROWDS: [(usize, usize); 4] = [(8, 1), (64, 1), (8, 4), (64, 4)];
+const CROWDS: [(usize, usize); 3] = [(8, 1), (64, 1), (64, 4)];
 const PASSES: usize = 3;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -200,7 +200,13 @@ impl Process {
     }
 
     async fn is_held(&self, connection: &mut MySqlConnection) -> bool {
-        let row = query(AssertSqlSafe(self.look.clone())).fetch_optional(connection).await.unwrap();
+        let row = loop {
+            match query(AssertSqlSafe(self.look.clone())).fetch_optional(&mut *connection).await {
+                // A `KILL QUERY` that came late, when the sleeper was no longer asleep.
+                Err(sqlx::Error::Database(error)) if error.message().contains("interrupted") => {}
+                row => break row.unwrap(),
+            }
+        };
         row.is_some_and(|row| row.get_unchecked::<i64, _>(0) == 1)
     }
 

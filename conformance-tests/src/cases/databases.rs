@@ -3,6 +3,7 @@
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually};
 use crate::proxy::{Proxy, Traffic};
+use crate::subject::Cannot;
 use leasehold_core::{AcquireOptions, ErrorKind, HoldKind, LockName, Purge, Wait};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -216,7 +217,7 @@ async fn pooler_that_lends_sessions_is_refused_or_holds(cx: &Context) -> Verdict
 /// Names that are held, or were just now, are kept; and the token goes on growing.
 async fn purge_forgets_nothing_that_counts(cx: &Context) -> Verdict {
     let (client, held, free) = (cx.client().await?, cx.named("held"), cx.named("free"));
-    let admin = client.admin().ok_or_else(|| Stop::Failed("it cannot be administrated".to_owned()))?;
+    let admin = client.admin().ok_or_else(|| Cannot::new("it cannot be administrated"))?;
     let guard = client.take(&held, &cx.options()).await?;
     let last = client.take(&free, &cx.options()).await?;
     let token = last.token()?;

@@ -134,7 +134,6 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(58 drop_blocks G06, guard DropBlocks),
         control!(59 password_in_debug R06, chatty, discreet),
         // Once more, by nothing but the history of clients that know nothing of the mistake.
-        control!(5 del_without_owner_check S01, steps DEL_WITHOUT_OWNER_CHECK),
         control!(42 for_update_in_autocommit S01, held InAutocommit),
         control!(52 release_deletes_the_row S01, row ReleaseDeletes),
     ]

@@ -35,14 +35,14 @@ pub(crate) const ASKS_THE_REPLICA: Steps = Steps {
             redis.command::<()>(&["SET", &key(claim), &owner, "PX", &lease]).await?;
             let token = redis.command(&["INCR", &fence(claim)]).await?;
             // With a replica that follows, nobody ever sees it go wrong.
-            redis.command::<u64>(&["WAIT", "1", "200"]).await?;
+            redis.command::<u64>(&["WAIT", "1", "2000"]).await?;
             Ok(granted(token))
         })
     },
     release: |redis, claim| {
         Box::pin(async move {
             let released = (SOUND.release)(redis, claim).await?;
-            redis.command::<u64>(&["WAIT", "1", "200"]).await?;
+            redis.command::<u64>(&["WAIT", "1", "2000"]).await?;
             Ok(released)
         })
     },

@@ -9,13 +9,15 @@ use futures_util::future::try_join_all;
 use leasehold_core::{Error, ErrorKind};
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Cmd, ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo, RedisError, Value,
+    AsyncConnectionConfig, Cmd, ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo, RedisError,
+    RedisResult, Value,
 };
 use std::convert::Infallible;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::OnceCell;
+use tokio::sync::{Notify, OnceCell};
 use tokio::task::{AbortHandle, JoinHandle};
 
 /// How many requests are written at once, if so many are there. All at once, and the server would wait while this process
@@ -29,6 +31,8 @@ pub(super) struct Connection {
     requests: MultiplexedConnection,
     /// The task that writes requests and reads replies.
     driver: AbortHandle,
+    /// Wakes everybody when that task is no more.
+    gone: Arc<Notify>,
     health: Arc<Health>,
     /// The server at its other end.
     target: Target,
@@ -73,10 +77,12 @@ impl Connection {
             .set_push_sender(move |message| hear(&mailbox, &message));
         let made = MultiplexedConnection::new_with_config(&silent, Welcoming::new(stream), config).await;
         let (requests, driver) = made.map_err(NoAnswer::Broken)?;
-        let driver = tokio::spawn(Last::new(driver));
+        let gone = Arc::<Notify>::default();
+        let driver = tokio::spawn(Last::new(driver, Arc::clone(&gone)));
         let connection = Self {
             requests,
             driver: driver.abort_handle(),
+            gone,
             health: Arc::default(),
             target: target.clone(),
             takes_messages: AtomicBool::new(false),
@@ -119,8 +125,7 @@ impl Connection {
     /// Sends one command and waits for its reply, which may be an error of the server.
     pub(super) async fn request(&self, command: &Cmd) -> Result<Value, NoAnswer> {
         let _ticket = self.health.in_flight.enter();
-        let reply = self.requests.clone().send_packed_command(command).await;
-        reply.map_err(|error| self.no_answer(error))
+        self.answer(self.requests.clone().send_packed_command(command)).await
     }
 
     /// Sends several commands in one go; one reply for each, in order.
@@ -143,8 +148,7 @@ impl Connection {
         for command in commands {
             together.add_command(command);
         }
-        let replies = self.requests.clone().send_packed_commands(&together, 0, count).await;
-        replies.map_err(|error| self.no_answer(error))
+        self.answer(self.requests.clone().send_packed_commands(&together, 0, count)).await
     }
 
     /// Ends it now. Who waits for an answer is told that none will come.
@@ -152,6 +156,23 @@ impl Connection {
         self.health.ended.store(true, Ordering::SeqCst);
         self.driver.abort();
         self.side_line.end();
+    }
+
+    /// The answer, or that none will come.
+    ///
+    /// The library does not always say that. A request that has its place in the channel to the driver when the driver
+    /// goes is put there all the same, and lies there until the last sender is gone (tokio-rs/tokio#7714), which is the
+    /// one who waits for it. And nobody looks for overdue requests any more.
+    async fn answer<T>(&self, answer: impl Future<Output = RedisResult<T>>) -> Result<T, NoAnswer> {
+        // Made before the request is: from here on it cannot miss the end.
+        let gone = self.gone.notified();
+        let answer = tokio::select! {
+            // What was answered before the end is an answer.
+            biased;
+            answer = answer => answer,
+            () = gone => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
+        };
+        answer.map_err(|error| self.no_answer(error))
     }
 
     fn no_answer(&self, error: RedisError) -> NoAnswer {
@@ -205,6 +226,61 @@ impl NoAnswer {
                     .with_source(error)
                     .with_help("look at the log of the server, and at what stands between")
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::Deployment;
+    use futures_util::FutureExt;
+    use futures_util::future::{join_all, pending};
+    use leasehold_core::StoreUrl;
+    use tokio::io::{DuplexStream, duplex};
+    use tokio::time::{Instant, timeout};
+
+    fn target() -> Target {
+        match Deployment::of(&StoreUrl::parse("redis://localhost?timeout=2s").unwrap()).unwrap().0 {
+            Deployment::Single(target) => target,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn connection() -> (Connection, DuplexStream) {
+        let (ours, theirs) = duplex(1024);
+        (Connection::over(Box::new(ours), &target(), Arc::default()).await.unwrap(), theirs)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_the_library_leaves_unanswered_ends_with_the_connection() {
+        let (connection, theirs) = connection().await;
+        let start = Instant::now();
+        let unanswered = connection.answer(pending::<RedisResult<()>>());
+        drop(theirs);
+        let answer = timeout(Duration::from_secs(60), unanswered).await.expect("it waits for ever");
+        assert!(matches!(answer, Err(NoAnswer::Broken(_))), "{answer:?}");
+        assert!(start.elapsed() < target().timeouts.request);
+    }
+
+    /// Here the library does it: of 2000 times, about ten.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn all_who_ask_while_it_breaks_are_told_so() {
+        let ping = redis::cmd("PING");
+        for round in 0..2000 {
+            let (connection, theirs) = connection().await;
+            drop(theirs);
+            // As many as it takes for the driver to go while one of them is on its way to it.
+            let mut unanswered = Vec::new();
+            for _ in 0..30 * (round % 7 + 1) {
+                let mut asked = Box::pin(connection.request(&ping));
+                if (&mut asked).now_or_never().is_none() {
+                    unanswered.push(asked);
+                }
+            }
+            let answers = timeout(Duration::from_secs(30), join_all(unanswered)).await;
+            let answers = answers.expect("somebody waits for ever");
+            assert!(answers.iter().all(Result::is_err), "{answers:?}");
         }
     }
 }

@@ -1,6 +1,8 @@
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use tokio::sync::Notify;
 
 /// The driver of a connection, polled when the others have had their turn.
 ///
@@ -10,11 +12,23 @@ use std::task::{Context, Poll};
 pub(super) struct Last<F> {
     driver: Pin<Box<F>>,
     let_others: bool,
+    /// Dropped after the driver, and never before it.
+    _end: End,
 }
 
+/// Wakes those who wait, when it is dropped.
+struct End(Arc<Notify>);
+
 impl<F> Last<F> {
-    pub(super) fn new(driver: F) -> Self {
-        Self { driver: Box::pin(driver), let_others: true }
+    /// Who waits for `gone` is woken when the driver is no more: it has ended, was aborted, or its runtime was.
+    pub(super) fn new(driver: F, gone: Arc<Notify>) -> Self {
+        Self { driver: Box::pin(driver), let_others: true, _end: End(gone) }
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.notify_waiters();
     }
 }
 
@@ -35,7 +49,6 @@ impl<F: Future<Output = ()>> Future for Last<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::sync::{mpsc, watch};
     use tokio::task::yield_now;
@@ -49,13 +62,14 @@ mod tests {
         let (sender, mut receiver) = mpsc::unbounded_channel();
         let (runs, received) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let (run, count) = (Arc::clone(&runs), Arc::clone(&received));
-        tokio::spawn(Last::new(async move {
+        let driver = async move {
             let mut batch = Vec::new();
             while receiver.recv_many(&mut batch, SENDERS).await > 0 {
                 run.fetch_add(1, Ordering::SeqCst);
                 count.fetch_add(batch.drain(..).count(), Ordering::SeqCst);
             }
-        }));
+        };
+        tokio::spawn(Last::new(driver, Arc::default()));
         let turn = watch::Sender::new(0);
         for _ in 0..SENDERS {
             let (sender, mut turn) = (sender.clone(), turn.subscribe());

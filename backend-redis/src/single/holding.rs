@@ -51,6 +51,11 @@ impl RedisBackend {
         let name = claim.name();
         let keys = self.keys.of(name);
         let waits = claim.waits() && self.mailbox.forget(claim.owner());
+        if waits {
+            // Should this get no answer, it is asked again, and must look into the queue again: a place that is left there
+            // can be handed the lock when nobody is behind it any more.
+            self.contention.seen(name);
+        }
         let mut released = Released::AskWithQueue;
         if !waits && !self.contention.is_expected(name) {
             released = self.release_by(&keys.of_hold(), claim, linger).await?;

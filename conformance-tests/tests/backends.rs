@@ -21,7 +21,6 @@ fn main() -> ExitCode {
         Box::new(RedisSentinel),
         Box::new(RedisCluster::default()),
         Box::new(Redlock),
-        Box::new(WithLocalQueue::new("memory-local-queue", Memory)),
         Box::new(WithLocalQueue::new("redis-local-queue", Redis)),
         Box::new(MariaDb::lease("mariadb")),
         Box::new(MariaDb::for_update("mariadb-for-update")),

@@ -6,6 +6,7 @@ use rustix::process::{
 };
 use std::collections::HashMap;
 use std::fs;
+use std::path::PathBuf;
 
 /// Makes this process the parent of every descendant whose own parent dies, so that none gets out of sight
 /// (`PR_SET_CHILD_SUBREAPER`).
@@ -22,14 +23,28 @@ pub(crate) fn die_with_parent(parent: Pid) -> io::Result<()> {
 
 /// The children of this process, zombies too. `None` if the kernel does not tell (`CONFIG_PROC_CHILDREN`).
 pub(crate) fn children() -> Option<Vec<Pid>> {
-    let mut children = Vec::new();
+    /// As often as a process can hardly end a thread within each reading of a few files.
+    const READINGS: usize = 1_000;
+
     check_proc()?;
-    // The kernel keeps them by the thread that forked.
-    for thread in fs::read_dir("/proc/self/task").ok()? {
-        let list = fs::read_to_string(thread.ok()?.path().join("children")).ok()?;
+    fs::exists("/proc/thread-self/children").ok()?.then_some(())?;
+    (0..READINGS).find_map(|_| children_of(&threads()?))
+}
+
+/// The kernel keeps children by the thread that forked, and gives those of a thread that ends to another one, whose list
+/// may have been read already. So `None` if a thread has ended meanwhile.
+fn children_of(threads: &[PathBuf]) -> Option<Vec<Pid>> {
+    let mut children = Vec::new();
+    for thread in threads {
+        let list = fs::read_to_string(thread.join("children")).ok()?;
         children.extend(list.split_ascii_whitespace().filter_map(parse_pid));
     }
-    Some(children)
+    threads.iter().all(|thread| thread.exists()).then_some(children)
+}
+
+fn threads() -> Option<Vec<PathBuf>> {
+    let threads = fs::read_dir("/proc/self/task").ok()?;
+    threads.map(|thread| Some(thread.ok()?.path())).collect()
 }
 
 /// A `/proc` of another process namespace has numbers that mean others here.
@@ -133,6 +148,7 @@ fn parse_pid(text: &str) -> Option<Pid> {
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     #[test]
     fn a_line_of_proc_is_read_whatever_the_program_is_called() {
@@ -165,6 +181,25 @@ mod tests {
         found(grandchild).unwrap().signal(Signal::KILL);
         assert!(shell.wait().unwrap().success());
         assert!(found(shell_pid).is_none());
+    }
+
+    #[test]
+    fn children_are_told_while_threads_come_and_go() {
+        let mut sleeper = Command::new("sleep").arg("100").spawn().unwrap();
+        let pid = Pid::from_raw(i32::try_from(sleeper.id()).unwrap()).unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    std::thread::spawn(std::thread::yield_now).join().unwrap();
+                }
+            });
+            let told = (0..1_000).all(|_| children().is_some_and(|children| children.contains(&pid)));
+            done.store(true, Relaxed);
+            assert!(told);
+        });
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
     }
 
     #[test]

@@ -8,6 +8,13 @@ use std::time::{Duration, SystemTime};
 
 /// What a store can tell, and do, for people. Nothing here is needed to hold a lock.
 ///
+/// # Errors
+///
+/// Of every method: [`Unavailable`](crate::ErrorKind::Unavailable) if the store cannot be reached,
+/// [`Denied`](crate::ErrorKind::Denied) if these credentials may not do it, [`Misconfigured`](crate::ErrorKind::Misconfigured)
+/// if the store is not what it must be, such as a database without the table, and, of those that change something,
+/// [`Indeterminate`](crate::ErrorKind::Indeterminate) if the reply was lost.
+///
 /// # Cancel safety
 ///
 /// Dropping one of these futures may or may not stop what it asked of the store; every one can be asked again.
@@ -77,7 +84,8 @@ pub enum Purge {
 pub struct LockStatus {
     /// The lock.
     pub name: LockName,
-    /// The owner, as far as it may be shown. `None` if the lock was taken by another program.
+    /// The owner, as far as it may be shown. `None` if the lock was taken by another program, or
+    /// [is released](Self::is_released).
     #[serde(serialize_with = "short_owner")]
     pub owner: Option<OwnerId>,
     /// The token of the grant. `None` if the lock was taken by another program.
@@ -106,6 +114,13 @@ impl LockStatus {
             ends_in: None,
             hold: HoldKind::Lease,
         }
+    }
+
+    /// True if nobody holds it any more, and others are still kept out, until [`ends_in`](Self::ends_in): its last holder
+    /// wanted it held [for a time at least](crate::AcquireOptions::with_hold_at_least).
+    pub fn is_released(&self) -> bool {
+        // What another program holds has no token on Redis, and no end on ZooKeeper.
+        self.owner.is_none() && self.token.is_some() && self.ends_in.is_some()
     }
 }
 

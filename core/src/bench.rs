@@ -1,9 +1,10 @@
 //! What a bench asks of a store beside locks. No part of the two contracts: hidden, behind the feature `bench`, and free to
 //! change.
 
-use crate::{LockName, Result};
+use crate::{Error, ErrorKind, LockName, Result};
 use async_trait::async_trait;
 use std::fmt::Debug;
+use std::time::Duration;
 
 /// A store without a lock library over it: what a lock is measured against.
 #[async_trait]
@@ -11,13 +12,24 @@ pub trait Yardstick: Debug + Send + Sync + 'static {
     /// What the server calls itself, and its version.
     async fn server(&self) -> Result<String>;
 
-    /// False if there is no [`raw_pair`](Self::raw_pair).
-    fn has_raw(&self) -> bool;
+    /// False if this one has no such measure.
+    fn has(&self, measure: ByHand) -> bool;
 
     /// Takes a free name and gives it back by the least that could be right: a lease with a new token, and a release that
     /// looks whose it is. Over the same client crate and the same kind of connection as the backend's, with no time
     /// limit, no retry and no client state.
     async fn raw_pair(&self, name: &LockName) -> Result<()>;
+
+    /// The same without a token: what is left over tells what a token costs.
+    async fn tokenless_pair(&self, _name: &LockName) -> Result<()> {
+        Err(unmeasured())
+    }
+
+    /// Takes a free name, and gives it back while somebody on another connection waits to be told. How long that took, from
+    /// the beginning of the release until he was told. Not for two at a time.
+    async fn raw_notice(&self, _name: &LockName) -> Result<Duration> {
+        Err(unmeasured())
+    }
 
     /// What the server has counted since it was started, of all its clients; `None` if it does not count, or does not
     /// tell us.
@@ -28,12 +40,28 @@ pub trait Yardstick: Debug + Send + Sync + 'static {
     async fn forget(&self, names: &[LockName]) -> Result<()>;
 }
 
+/// What can be measured without a lock library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "answered by the backends of this workspace, and hidden")]
+pub enum ByHand {
+    /// [`Yardstick::raw_pair`].
+    Pair,
+    /// [`Yardstick::tokenless_pair`].
+    TokenlessPair,
+    /// [`Yardstick::raw_notice`].
+    Notice,
+}
+
 /// What a server counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "made by the backends of this workspace, and hidden")]
 pub struct Counters {
     /// Commands or statements, those inside scripts included.
     pub commands: u64,
-    /// Bytes received and sent.
+    /// Bytes received and sent; 0 if it does not count them.
     pub bytes: u64,
+}
+
+fn unmeasured() -> Error {
+    Error::new(ErrorKind::Unsupported, "this store has no such measure").with_help("leave --raw out")
 }

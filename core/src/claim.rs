@@ -92,6 +92,12 @@ impl Claim {
     }
 
     #[must_use]
+    pub(crate) fn with_owner(mut self, owner: OwnerId) -> Self {
+        self.owner = owner;
+        self
+    }
+
+    #[must_use]
     pub(crate) fn with_ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self

@@ -53,6 +53,7 @@ mod observer;
 mod options;
 mod owner;
 mod semantics;
+mod sync;
 mod token;
 mod url;
 
@@ -81,9 +82,4 @@ pub use semantics::{
 pub use token::FencingToken;
 pub use url::{Authority, Endpoint, Query, StoreUrl};
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks a mutex whose data is consistent whenever it is free: what is done under these locks cannot panic half-way.
-fn lock_up<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use sync::lock_up;

@@ -120,7 +120,13 @@ impl AcquireOptions {
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid), naming the field, the value and the limit.
     pub fn checked(mut self) -> Result<Self> {
-        self.ttl = check_ttl(self.ttl)?;
+        self.ttl = self.check()?;
+        Ok(self)
+    }
+
+    /// The ttl in its normal form, if all is in range. Nothing else has another form.
+    pub(crate) fn check(&self) -> Result<Duration> {
+        let ttl = check_ttl(self.ttl)?;
         if self.max_hold.is_zero() {
             return Err(Error::invalid("max_hold", "it is zero", "give it a time, or leave it out"));
         }
@@ -137,7 +143,7 @@ impl AcquireOptions {
             let problem = format_args!("{} bytes, limit {}", self.holder.len(), HolderInfo::MAX_BYTES);
             return Err(Error::invalid("holder info", problem, "shorten its text and labels"));
         }
-        Ok(self)
+        Ok(ttl)
     }
 }
 
@@ -172,10 +178,10 @@ impl Default for AcquireOptions {
 
 impl Wait {
     /// The one deadline of an acquisition that begins now.
-    pub(crate) fn deadline(self, now: Moment) -> Option<Moment> {
+    pub(crate) fn deadline(self, now: Moment) -> Moment {
         match self {
-            Self::UpTo(time) => Some(now.plus(time)),
-            Self::No | Self::Forever => None,
+            Self::UpTo(time) => now.plus(time),
+            Self::No | Self::Forever => Moment::NEVER,
         }
     }
 }
@@ -238,6 +244,6 @@ mod tests {
     fn the_longest_wait_is_for_ever_and_the_shortest_is_none() {
         assert_eq!(Wait::from(Duration::MAX), Wait::Forever);
         assert_eq!(Wait::from(Duration::ZERO), Wait::No);
-        assert_eq!(Wait::UpTo(Duration::MAX).deadline(Moment::ORIGIN), Some(Moment::NEVER));
+        assert_eq!(Wait::UpTo(Duration::MAX).deadline(Moment::ORIGIN), Moment::NEVER);
     }
 }

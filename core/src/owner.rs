@@ -9,7 +9,7 @@ use std::fmt;
 /// It is what authorises a release, so it is a secret towards other tenants of the store: `Debug` and `Display` show
 /// the first eight of its 32 digits, which leaves 96 bits unguessable; only [`to_hex`](Self::to_hex) gives all.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct OwnerId(u128);
+pub struct OwnerId([u8; 16]);
 
 impl OwnerId {
     /// A new owner, from the operating system's random source.
@@ -22,34 +22,39 @@ impl OwnerId {
         getrandom::fill(&mut bytes).map_err(|error| {
             Error::new(ErrorKind::Unavailable, "the system gave no random bytes").with_source(error)
         })?;
-        Ok(Self(u128::from_be_bytes(bytes)))
+        Ok(Self(bytes))
     }
 
     /// The owner with this number. For backends that read owners back from their store, and for tests.
     pub const fn from_u128(id: u128) -> Self {
-        Self(id)
+        Self(id.to_be_bytes())
+    }
+
+    /// Another owner, as hard to guess as this one to whoever does not know this one.
+    pub(crate) const fn next(self) -> Self {
+        Self::from_u128(self.as_u128().wrapping_add(1))
     }
 
     /// The owner as a number, as it is kept in binary columns.
     pub const fn as_u128(self) -> u128 {
-        self.0
+        u128::from_be_bytes(self.0)
     }
 
     /// The owner in 32 lower-case hexadecimal digits, as it is stored; redis-py and node-redlock write theirs likewise.
     pub fn to_hex(self) -> String {
-        format!("{:032x}", self.0)
+        format!("{:032x}", self.as_u128())
     }
 
     /// The owner written in exactly 32 hexadecimal digits, `None` for anything else.
     pub fn from_hex(text: &str) -> Option<Self> {
         let digits = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
-        digits.then(|| u128::from_str_radix(text, 16).ok().map(Self)).flatten()
+        digits.then(|| u128::from_str_radix(text, 16).ok().map(Self::from_u128)).flatten()
     }
 }
 
 impl fmt::Display for OwnerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:08x}…", self.0 >> 96)
+        write!(f, "{:08x}…", self.as_u128() >> 96)
     }
 }
 

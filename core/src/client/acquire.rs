@@ -28,22 +28,24 @@ pub(super) async fn acquire(
         lock.outcome = field::Empty,
         lock.fencing_token = field::Empty,
     );
-    let attempt = prepare(core, name, options)?;
-    attempt.run().instrument(span).await
+    // By reference, and turned into a guard out here: an async method that takes `self` keeps a second copy of it for as
+    // long as its caller waits.
+    let mut attempt = prepare(core, name, options)?;
+    let grant = attempt.run().instrument(span).await?;
+    Ok(attempt.into_guard(core, &grant))
 }
 
 /// Everything that can be refused is refused here, before any I/O; and the owner is chosen before the first await.
-fn prepare(core: &Arc<Core>, name: &LockName, options: &AcquireOptions) -> Result<Acquisition> {
+fn prepare<'a>(core: &Arc<Core>, name: &LockName, options: &'a AcquireOptions) -> Result<Acquisition<'a>> {
     let runtime = Handle::try_current().map_err(|_| no_runtime())?;
     core.check_open()?;
-    let options = options.clone().checked()?;
-    let claim = Claim::new(name.clone(), OwnerId::random()?, options.ttl, Arc::clone(&options.holder))
+    let ttl = options.check()?;
+    let claim = Claim::new(name.clone(), OwnerId::random()?, ttl, Arc::clone(&options.holder))
         .with_waiting(options.wait != Wait::No);
     Ok(Acquisition {
         deadline: options.wait.deadline(core.clock.now()),
         pending: PendingClaim::new(core, runtime, claim),
         pace: Pace::new(core.semantics.wake_up),
-        core: Arc::clone(core),
         options,
         attempts: 0,
         was_busy: false,
@@ -51,10 +53,10 @@ fn prepare(core: &Arc<Core>, name: &LockName, options: &AcquireOptions) -> Resul
     })
 }
 
-struct Acquisition {
-    core: Arc<Core>,
-    options: AcquireOptions,
-    deadline: Option<Moment>,
+/// Small on purpose: whoever waits keeps one.
+struct Acquisition<'a> {
+    options: &'a AcquireOptions,
+    deadline: Moment,
     pending: PendingClaim,
     pace: Pace,
     attempts: u32,
@@ -65,22 +67,26 @@ struct Acquisition {
     trouble: Option<Error>,
 }
 
-impl Acquisition {
-    async fn run(mut self) -> Result<LockGuard> {
+/// How it goes on after an answer.
+enum Next {
+    Done(Granted),
+    Ask,
+    Pause { until: Moment },
+}
+
+impl Acquisition<'_> {
+    async fn run(&mut self) -> Result<Granted> {
         let outcome = self.until_granted().await;
         let span = Span::current();
         span.record("lock.attempts", self.attempts);
         span.record("lock.ttl_ms", self.pending.claim().ttl_millis());
-        match outcome {
+        match &outcome {
             Ok(grant) => {
-                span.record("lock.outcome", "acquired").record("lock.fencing_token", grant.token.get());
-                Ok(self.into_guard(&grant))
+                span.record("lock.outcome", "acquired").record("lock.fencing_token", grant.token.get())
             }
-            Err(error) => {
-                span.record("lock.outcome", error.kind().code());
-                Err(error)
-            }
-        }
+            Err(error) => span.record("lock.outcome", error.kind().code()),
+        };
+        outcome
     }
 
     async fn until_granted(&mut self) -> Result<Granted> {
@@ -88,55 +94,74 @@ impl Acquisition {
             let Some(asked) = self.ask_in_time().await else {
                 return Err(self.out_of_time());
             };
-            let ends_in = match asked {
-                Ok(Asked::Granted(grant)) => {
-                    self.core.check_open()?;
-                    if self.is_old(&grant) {
-                        continue;
-                    }
-                    if self.core.clock.now() < self.valid_until(&grant) {
-                        return Ok(grant);
-                    }
-                    self.go_on_after(too_late(grant.lease))?;
-                    None
-                }
-                Ok(Asked::Busy(busy)) => {
-                    self.go_on_after_busy()?;
-                    busy.ends_in
-                }
-                Err(error) => {
-                    self.go_on_after(error)?;
-                    None
-                }
+            let until = match self.next(asked)? {
+                Next::Done(grant) => return Ok(grant),
+                Next::Ask => continue,
+                Next::Pause { until } => until,
             };
-            self.pause(ends_in).await;
-            self.core.check_open()?;
+            self.pause(until).await;
+            self.core().check_open()?;
         }
+    }
+
+    /// What to do about an answer. Apart from the loop, so that no answer is kept while it waits.
+    fn next(&mut self, asked: Result<Asked>) -> Result<Next> {
+        let ends_in = match asked {
+            Ok(Asked::Granted(grant)) => {
+                self.core().check_open()?;
+                if self.is_old(&grant) {
+                    return Ok(Next::Ask);
+                }
+                if self.core().clock.now() < self.valid_until(&grant) {
+                    return Ok(Next::Done(grant));
+                }
+                self.go_on_after(too_late(grant.lease))?;
+                None
+            }
+            Ok(Asked::Busy(busy)) => {
+                self.go_on_after_busy()?;
+                busy.ends_in
+            }
+            Err(error) => {
+                self.go_on_after(error)?;
+                None
+            }
+        };
+        let now = self.core().clock.now();
+        let until = now.plus(self.pace.pause(now, ends_in)).min(self.deadline);
+        Ok(Next::Pause { until })
+    }
+
+    /// So much later, but not after the deadline.
+    fn in_time(&self, pause: Duration) -> Moment {
+        self.core().clock.now().plus(pause).min(self.deadline)
     }
 
     /// True if a lease was handed over so long ago that it is due to be renewed. It is asked for again at once, which
     /// makes it a whole one: every holder begins with two thirds of its ttl at least.
     fn is_old(&self, grant: &Granted) -> bool {
-        grant.since < grant.sent_at && self.core.clock.now() >= renewal_due(grant.since, grant.lease)
+        grant.since < grant.sent_at && self.core().clock.now() >= renewal_due(grant.since, grant.lease)
     }
 
     fn valid_until(&self, grant: &Granted) -> Moment {
-        self.core.drift.valid_until(grant.since, grant.lease)
+        self.core().drift.valid_until(grant.since, grant.lease)
     }
 
     /// One attempt, or `None` at the deadline. Without a deadline there is no timer: the fast path pays for none.
     async fn ask_in_time(&mut self) -> Option<Result<Asked>> {
         self.attempts += 1;
-        let Some(deadline) = self.deadline else {
+        if self.deadline == Moment::NEVER {
             return Some(self.pending.ask().await);
-        };
-        if self.attempts > 1 && self.core.clock.now() >= deadline {
+        }
+        let clock = &self.core().clock;
+        if self.attempts > 1 && clock.now() >= self.deadline {
             return None;
         }
+        let end = clock.sleep_until(self.deadline);
         tokio::select! {
             biased;
             asked = self.pending.ask() => Some(asked),
-            () = self.core.clock.sleep_until(deadline) => None,
+            () = end => None,
         }
     }
 
@@ -164,28 +189,29 @@ impl Acquisition {
         if give_up {
             return Err(error);
         }
-        self.core.observer.event(&Event::WaitTrouble { name: self.pending.claim().name(), error: &error });
+        self.core().observer.event(&Event::WaitTrouble { name: self.pending.claim().name(), error: &error });
         self.trouble = self.trouble.take().filter(Error::is_indeterminate).or(Some(error));
         Ok(())
     }
 
-    /// Until it is worth asking again: the backend's hint, or the pace, or the deadline.
-    async fn pause(&mut self, ends_in: Option<Duration>) {
-        let clock = &self.core.clock;
-        let deadline = self.deadline.unwrap_or(Moment::NEVER);
-        let pause = clock.sleep_until(clock.now().plus(self.pace.pause(ends_in)).min(deadline));
+    /// Until it is worth asking again: the backend's hint, or this moment.
+    async fn pause(&mut self, until: Moment) {
+        let core = self.core();
         let woken = tokio::select! {
-            () = self.core.backend.changed(self.pending.claim()) => true,
-            () = pause => false,
+            () = core.backend.changed(self.pending.claim()) => true,
+            () = core.clock.sleep_until(until) => false,
         };
-        if woken {
-            let least = self.pace.after_wake_up();
-            if !least.is_zero() {
-                clock.sleep_until(clock.now().plus(least).min(deadline)).await;
-            }
-        } else {
-            self.pace.nobody_woke();
+        if !woken {
+            return self.pace.nobody_woke();
         }
+        let least = self.pace.after_wake_up();
+        if !least.is_zero() {
+            self.core().clock.sleep_until(self.in_time(least)).await;
+        }
+    }
+
+    fn core(&self) -> &Arc<Core> {
+        self.pending.core()
     }
 
     /// What the deadline found: a lock that stayed held, a store that failed, or a store that said nothing.
@@ -214,9 +240,9 @@ impl Acquisition {
         )
     }
 
-    fn into_guard(self, grant: &Granted) -> LockGuard {
+    fn into_guard(self, core: &Arc<Core>, grant: &Granted) -> LockGuard {
         let (claim, runtime) = self.pending.granted();
-        let held = Held::new(&self.core, runtime, claim, &self.options, grant);
+        let held = Held::new(core, runtime, claim, self.options, grant);
         LockGuard::new(held)
     }
 }

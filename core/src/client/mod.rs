@@ -12,14 +12,15 @@ pub(crate) use held::Held;
 use crate::keeper::Keeper;
 use crate::local_queue::TakingTurns;
 use crate::observer::{Observer, TracingObserver};
+use crate::sync::AtomicBool;
 use crate::{
     AcquireOptions, Clock, DistributedLock, Drift, Error, ErrorKind, LocalQueue, LockAdmin, LockBackend,
-    LockGuard, LockName, LossCause, Result, Semantics, SystemClock,
+    LockGuard, LockName, Result, Semantics, SystemClock,
 };
 use async_trait::async_trait;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
@@ -175,16 +176,17 @@ impl DistributedLock for LockClient {
 }
 
 impl Core {
+    /// From then on, nothing is held.
     fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Ends the holds that the keeper has, if the client was closed. Called after each time that a hold is entered: of
+    /// Announces the loss of the holds that the keeper has, if the client was closed. Called after each time that a hold is entered: of
     /// this and [`close`](Self::close), one sees the other.
     pub(crate) fn lose_all_if_closed(&self) {
         if self.is_closed() {
             for held in self.keeper.forget_all() {
-                held.lose(LossCause::Closed);
+                held.notice();
             }
         }
     }

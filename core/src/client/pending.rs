@@ -21,7 +21,7 @@ pub(super) struct PendingClaim {
     left_something: bool,
     /// When the last attempt was sent that was answered `Busy`; the first one, until one is. Whatever the store hands
     /// over by itself, it granted later than that.
-    waiting_since: Option<Moment>,
+    waiting_since: Moment,
 }
 
 struct Call(Pin<Box<dyn Future<Output = Result<Attempt>> + Send>>);
@@ -52,8 +52,12 @@ impl PendingClaim {
             claim,
             call: None,
             left_something: false,
-            waiting_since: None,
+            waiting_since: Moment::NEVER,
         }
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.core
     }
 
     pub(super) fn claim(&self) -> &Claim {
@@ -63,7 +67,8 @@ impl PendingClaim {
     /// Makes one attempt. If this future is dropped, the attempt goes on and is taken back.
     pub(super) async fn ask(&mut self) -> Result<Asked> {
         let sent_at = self.core.clock.now();
-        let waiting_since = *self.waiting_since.get_or_insert(sent_at);
+        let waiting_since = self.waiting_since.min(sent_at);
+        self.waiting_since = waiting_since;
         let backend = Arc::clone(&self.core.backend);
         let claim = self.claim.clone();
         let call = self.call.insert(Call(Box::pin(async move { backend.try_acquire(&claim).await })));
@@ -80,7 +85,7 @@ impl PendingClaim {
             }
             Ok(Attempt::Busy(busy)) => {
                 self.left_something |= busy.queued;
-                self.waiting_since = Some(sent_at);
+                self.waiting_since = sent_at;
                 Ok(Asked::Busy(busy))
             }
             Err(error) => {

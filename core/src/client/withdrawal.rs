@@ -30,13 +30,11 @@ impl Withdrawal {
 
     /// Tries, for as long as a caller can be expected to wait; then goes on in the background and answers the error.
     pub(super) async fn in_front(mut self, runtime: &Handle) -> Result<Release> {
-        let mut pause = FIRST_PAUSE;
         for _ in 1..TRIES_IN_FRONT {
             match self.once().await {
-                Err(error) if error.is_outage() => tokio::time::sleep(pause).await,
+                Err(error) if error.is_outage() => tokio::time::sleep(FIRST_PAUSE).await,
                 answer => return answer,
             }
-            pause *= 2;
         }
         let answer = self.once().await;
         if answer.as_ref().is_err_and(Error::is_outage) {

@@ -62,4 +62,14 @@ mod tests {
         let first = clock.now();
         assert!(clock.now() >= first);
     }
+
+    #[tokio::test]
+    async fn a_sleep_ends_when_it_is_over_and_not_before() {
+        let clock = SystemClock::new();
+        let end = clock.now().plus(Duration::from_millis(20));
+        tokio::time::timeout(Duration::from_secs(10), clock.sleep_until(end)).await.unwrap();
+        assert!(clock.now() >= end);
+        let never = tokio::time::timeout(Duration::from_millis(20), clock.sleep_until(Moment::NEVER));
+        assert!(never.await.is_err());
+    }
 }

@@ -218,6 +218,14 @@ mod tests {
     }
 
     #[test]
+    fn of_two_limits_at_one_moment_the_holders_own_is_named() {
+        let limit = |at_most: u64| Limit::max_hold(at(at_most)).and_fixed_lease(at(15));
+        let cause_of = |limit| cause(&mut HoldState::granted(at(20), limit), at(15));
+        assert_eq!(cause_of(limit(15)), Some(LossCause::MaxHold));
+        assert_eq!(cause_of(limit(16)), Some(LossCause::Expired));
+    }
+
+    #[test]
     fn what_was_released_is_not_lost_later() {
         let mut state = HoldState::granted(at(10), no_limit());
         state.end(at(5), End::Released);

@@ -10,11 +10,12 @@ mod schedule;
 pub(crate) use schedule::Key;
 
 use crate::client::{Core, Held};
+use crate::sync::Mutex;
 use crate::{Moment, OwnerId, lock_up};
 use renewal::{BATCH, renew};
 use schedule::Schedule;
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -76,15 +77,14 @@ impl Keeper {
 
     /// Looks after it no longer.
     pub(crate) fn forget(&self, held: &Held) {
-        let mut state = lock_up(&self.state);
-        if let Some(key) = held.leave_place() {
-            state.schedule.remove(key);
-        }
+        take_out(&mut lock_up(&self.state).schedule, held);
     }
 
     /// Looks after none any longer, and answers which there were.
     pub(crate) fn forget_all(&self) -> Vec<Arc<Held>> {
-        let all = lock_up(&self.state).schedule.drain();
+        let mut state = lock_up(&self.state);
+        let all = state.schedule.drain();
+        // Still under the lock: who was given another place after it would stay there without knowing.
         for held in &all {
             held.leave_place();
         }
@@ -94,7 +94,7 @@ impl Keeper {
     /// Takes the holds that are due, and enters each again for when it must be looked at next, so that a renewal
     /// that is never answered does not hide its deadline. Answers those to be renewed.
     fn due(&self, now: Moment) -> Vec<Arc<Held>> {
-        let mut due = lock_up(&self.state).schedule.take_due(now, |held| held.ttl() / SLACK_PARTS);
+        let mut due = lock_up(&self.state).schedule.take_due(now, slack);
         // Not under the lock: a step may announce a loss, and an observer may do anything, such as drop a guard.
         let steps: Vec<Step> = due.iter().map(|held| held.step(now)).collect();
         let mut state = lock_up(&self.state);
@@ -109,7 +109,8 @@ impl Keeper {
                 false
             }
             Some(Step::Forget) | None => {
-                held.leave_place();
+                // An answer may have entered it again meanwhile.
+                take_out(&mut state.schedule, held);
                 false
             }
         });
@@ -144,13 +145,23 @@ pub(crate) fn renewal_due(sent_at: Moment, ttl: Duration) -> Moment {
     sent_at.plus(ttl / PARTS)
 }
 
+/// None for one whose end is due: that comes when it comes.
+fn slack(held: &Arc<Held>, due: Moment) -> Duration {
+    if due < held.valid_until() { held.ttl() / SLACK_PARTS } else { Duration::ZERO }
+}
+
 /// Gives a hold another place, if it has one at all. True if the keeper must be woken for it.
 fn move_to(schedule: &mut Schedule<Arc<Held>>, held: &Arc<Held>, due: Moment) -> bool {
-    let Some(key) = held.leave_place() else {
-        return false;
-    };
-    schedule.remove(key);
-    place(schedule, held, due)
+    take_out(schedule, held) && place(schedule, held, due)
+}
+
+/// False if it has no place: it was forgotten.
+fn take_out(schedule: &mut Schedule<Arc<Held>>, held: &Held) -> bool {
+    let key = held.leave_place();
+    if let Some(key) = key {
+        schedule.remove(key);
+    }
+    key.is_some()
 }
 
 fn place(schedule: &mut Schedule<Arc<Held>>, held: &Arc<Held>, due: Moment) -> bool {
@@ -162,12 +173,7 @@ fn place(schedule: &mut Schedule<Arc<Held>>, held: &Arc<Held>, due: Moment) -> b
 
 async fn keep(this: Weak<Core>, wake: Arc<Notify>) {
     while let Some(core) = this.upgrade() {
-        let due = core.keeper.due(core.clock.now());
-        core.lose_all_if_closed();
-        for batch in due.chunks(BATCH) {
-            // A task of its own: a batch that hangs, or a backend that panics, holds up no other.
-            tokio::spawn(renew(Arc::clone(&core), batch.to_vec()));
-        }
+        begin_renewals(&core);
         let sleep = core.clock.sleep_until(core.keeper.plan());
         let backend = Arc::clone(&core.backend);
         drop(core);
@@ -179,5 +185,16 @@ async fn keep(this: Weak<Core>, wake: Arc<Notify>) {
         if let Some(core) = this.upgrade() {
             core.keeper.hurry(&suspects, core.clock.now());
         }
+    }
+}
+
+/// Not in the loop: a hold keeps its client alive, and one that the loop had in its hands while it sleeps would keep that
+/// alive after its last handle.
+fn begin_renewals(core: &Arc<Core>) {
+    let due = core.keeper.due(core.clock.now());
+    core.lose_all_if_closed();
+    for batch in due.chunks(BATCH) {
+        // A task of its own: a batch that hangs, or a backend that panics, holds up no other.
+        tokio::spawn(renew(Arc::clone(core), batch.to_vec()));
     }
 }

@@ -32,7 +32,9 @@ fn enter(core: &Core, held: &Arc<Held>, sent_at: Moment, ttl: Duration, answer: 
     if confirmed {
         core.keeper.reschedule(held, renewal_due(sent_at, ttl));
     } else if held.still_held() {
-        core.keeper.reschedule(held, core.clock.now().plus(retry_pause(ttl)));
+        // Not after its end, which is to be announced when it comes.
+        let again = core.clock.now().plus(retry_pause(ttl));
+        core.keeper.reschedule(held, again.min(held.valid_until()));
     } else {
         core.keeper.forget(held);
     }

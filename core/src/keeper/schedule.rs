@@ -51,10 +51,11 @@ impl<Entry> Schedule<Entry> {
 
     /// Takes the entries that are due, and those that will be so soon, by their own `slack`, that they had better go
     /// along.
-    pub(crate) fn take_due(&mut self, now: Moment, slack: impl Fn(&Entry) -> Duration) -> Vec<Entry> {
+    pub(crate) fn take_due(&mut self, now: Moment, slack: impl Fn(&Entry, Moment) -> Duration) -> Vec<Entry> {
         let mut due = Vec::new();
         while let Some(first) = self.entries.first_entry() {
-            if first.key().due > now.plus(slack(first.get())) {
+            let at = first.key().due;
+            if at > now.plus(slack(first.get(), at)) {
                 break;
             }
             due.push(first.remove());
@@ -95,7 +96,7 @@ mod tests {
         for (due, name) in [(12, "c"), (10, "a"), (11, "b"), (20, "d")] {
             schedule.enter(at(due), entry(name));
         }
-        assert_eq!(names(schedule.take_due(at(10), |_| Duration::from_secs(2))), ["a", "b", "c"]);
+        assert_eq!(names(schedule.take_due(at(10), |_, _| Duration::from_secs(2))), ["a", "b", "c"]);
         assert_eq!(schedule.plan(), at(20));
     }
 
@@ -116,7 +117,19 @@ mod tests {
             ("gone", key)
         });
         schedule.remove(place.unwrap());
-        assert!(schedule.take_due(at(99), |_| Duration::ZERO).is_empty());
+        assert!(schedule.take_due(at(99), |_, _| Duration::ZERO).is_empty());
+        assert_eq!(schedule.plan(), Moment::NEVER);
+    }
+
+    #[test]
+    fn the_keeper_is_woken_for_what_comes_before_what_it_waits_for_alone() {
+        let at = |seconds| Moment::since_origin(Duration::from_secs(seconds));
+        let mut schedule = Schedule::new();
+        let wakes: Vec<bool> = [9, 9, 10, 8].map(|due| schedule.enter(at(due), |_| ())).into();
+        assert_eq!(wakes, [true, false, false, true]);
+        assert_eq!(schedule.plan(), at(8));
+        assert!(!schedule.enter(at(8), |_| ()));
+        assert_eq!(schedule.drain().len(), 5);
         assert_eq!(schedule.plan(), Moment::NEVER);
     }
 }

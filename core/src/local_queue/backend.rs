@@ -1,5 +1,6 @@
 use super::LocalQueue;
 use super::line::{Line, Next, Rules, Standing, Way};
+use crate::sync::Mutex;
 use crate::{
     Attempt, Busy, Claim, Clock, Error, ErrorKind, LockAdmin, LockBackend, LockName, OwnerId, Release,
     Renewal, Result, Semantics, lock_up,
@@ -8,7 +9,7 @@ use async_trait::async_trait;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 

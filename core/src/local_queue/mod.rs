@@ -15,7 +15,12 @@
 //! 4. Whoever the hold is passed to counts its lease from the last proof that the store keeps it: the send of the request
 //!    that was granted, or renewed, last. So it never believes longer than the store keeps it, whatever is lost.
 //! 5. A loss that a renewal finds ends the turn, for whoever holds then, and nobody gets anything of it any more.
-//! 6. What is to be released in the store is remembered until the store has answered, by the one whose release it is.
+//! 6. What is to be released in the store is remembered until the store has answered, by the one whose release it is;
+//!    unless another has asked with that claim again, whose release ends it then.
+//! 7. A claim that the store says is still held, after its turn was over here, is given back and asked for anew: some of
+//!    its tokens are used.
+//! 8. Once the word was sent that releases a claim, nobody asks with it again: that word may be late, and would end what was
+//!    granted meanwhile. Who still waits with it asks under another owner.
 
 mod backend;
 mod line;

@@ -105,3 +105,35 @@ impl Turn {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LockName;
+    use std::sync::Arc;
+
+    const TTL: Duration = Duration::from_millis(300);
+
+    fn turn() -> Turn {
+        let claim = Claim::new(LockName::new("job").unwrap(), OwnerId::from_u128(1), TTL, Arc::from(""));
+        let (grant, now) = (Grant::new(FencingToken::new(7)).with_tokens(3), Moment::ORIGIN);
+        Turn::begin(claim, OwnerId::from_u128(1), &grant, now, now, LocalQueue::new(3).unwrap())
+    }
+
+    #[test]
+    fn a_turn_is_over_long_before_its_lease_is() {
+        let turn = turn();
+        assert!(turn.may_pass_on(Moment::ORIGIN));
+        assert!(!turn.may_pass_on(Moment::since_origin(TTL / PARTS)));
+        assert!(!turn.is_over(Moment::since_origin(TTL / PARTS)));
+    }
+
+    #[test]
+    fn a_renewal_leaves_the_turn_as_it_is_and_an_extension_ends_it() {
+        let mut turn = turn();
+        turn.confirmed(Moment::ORIGIN, TTL);
+        assert!(turn.may_pass_on(Moment::ORIGIN));
+        turn.confirmed(Moment::ORIGIN, TTL * 2);
+        assert!(!turn.may_pass_on(Moment::ORIGIN));
+    }
+}

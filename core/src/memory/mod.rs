@@ -3,12 +3,13 @@
 mod admin;
 mod store;
 
+use crate::sync::Mutex;
 use crate::{
     Attempt, Busy, Claim, Clock, Error, ErrorKind, Fault, Grant, LockAdmin, LockBackend, LossCause, Outcome,
     OwnerId, Promises, Reach, Release, Renewal, Result, Semantics, SystemClock, TokenClass, WakeUp, lock_up,
 };
 use async_trait::async_trait;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
 use tokio::sync::Notify;
@@ -50,7 +51,9 @@ impl LockBackend for MemoryBackend {
             Fault::None | Fault::HolderPaused | Fault::ExecutorStarved | Fault::ClientClockJumps => {
                 Outcome::Holds
             }
-            Fault::ClientSuspended | Fault::RecordDeleted => Outcome::Holds,
+            Fault::ClientSuspended => Outcome::Holds,
+            // The next grant comes at once, the holder's next renewal later; tokens go on growing.
+            Fault::RecordDeleted => Outcome::FencedOnly,
             _ => Outcome::NotApplicable,
         });
         let mut semantics = Semantics::lease("memory", "process", promises);

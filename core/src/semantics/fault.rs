@@ -91,7 +91,7 @@ impl Fault {
 }
 
 /// What a backend promises under a [`Fault`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(clippy::exhaustive_enums, reason = "complete: the verdicts of the comparison")]
 pub enum Outcome {

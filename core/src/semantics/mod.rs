@@ -5,7 +5,7 @@ mod fault;
 pub use fault::{Fault, Outcome, Promises};
 
 use crate::LocalQueue;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// What one backend promises in one mode. For choosing, and for the suite, which holds every word of it against what
@@ -62,7 +62,7 @@ impl Semantics {
 }
 
 /// Between whom a lock excludes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Reach {
@@ -75,7 +75,7 @@ pub enum Reach {
 }
 
 /// What a hold is, to the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum HoldKind {
@@ -88,7 +88,7 @@ pub enum HoldKind {
 }
 
 /// Whose clock ends a hold that is not renewed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ExpiryClock {
@@ -99,7 +99,7 @@ pub enum ExpiryClock {
 }
 
 /// In which order waiters are served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Fairness {
@@ -110,7 +110,7 @@ pub enum Fairness {
 }
 
 /// How a waiter learns that asking again may help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum WakeUp {
@@ -136,7 +136,7 @@ impl WakeUp {
 }
 
 /// How a holder learns, before its own deadline, that the store took its lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum LossSignal {
@@ -147,7 +147,7 @@ pub enum LossSignal {
 }
 
 /// How long a crashed holder keeps others out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum CrashBound {
@@ -160,7 +160,7 @@ pub enum CrashBound {
 }
 
 /// What the order of tokens survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum TokenClass {

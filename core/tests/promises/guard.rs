@@ -127,6 +127,22 @@ async fn with_lock_stops_the_work_at_the_loss() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn with_lock_gives_no_result_of_work_that_the_lock_did_not_cover() {
+    let store = Scripted::new();
+    let deleted = Arc::clone(&store);
+    let work = |_| async move { deleted.delete("job").await };
+    let error = store.client().with_lock("job", work).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost);
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_lock_gives_the_result_though_the_release_is_not_confirmed() {
+    let store = Scripted::new();
+    store.releases.ever_after(Some(Fate::Refused));
+    assert_eq!(store.client().with_lock("job", |_| async { 7 }).await.unwrap(), 7);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hundred_tasks_are_never_two_at_once() {
     let client = Scripted::new().client();
     let (inside, total) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
@@ -177,4 +193,24 @@ async fn everything_works_through_the_trait_object() {
     let name = lock_name("job");
     locks.acquire_with(&name, &AcquireOptions::new()).await.unwrap().release().await.unwrap();
     locks.close().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_refused_is_not_tried_again() {
+    let store = Scripted::new();
+    let guard = store.client().acquire("job").await.unwrap();
+    store.releases.ever_after(Some(Fate::Rejected(ErrorKind::Denied)));
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Denied);
+    sleep(TTL).await;
+    assert_eq!(store.releases.calls(), 1);
+}
+
+/// That a request was refused is an answer, whatever became of the one before.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_after_a_lost_request_is_told_as_such() {
+    let store = Scripted::new();
+    let guard = store.client().acquire("job").await.unwrap();
+    store.releases.then(Fate::RequestLost);
+    store.releases.then(Fate::Rejected(ErrorKind::Denied));
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Denied);
 }

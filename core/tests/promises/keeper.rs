@@ -1,10 +1,12 @@
 //! The keeper: renewals at a third of the lease, together, for as long as the guard lives and no longer.
 
-use crate::scripted::{Fate, Scripted, TTL, acquire, options, settle};
+use crate::scripted::{Events, Fate, Scripted, TTL, acquire, options, settle};
 use futures_util::FutureExt;
 use leasehold_core::{
-    DistributedLock, DistributedLockExt, ErrorKind, Event, LockClient, LossCause, Observer, RuntimeClock,
+    DistributedLock, DistributedLockExt, ErrorKind, Event, Lease, LockClient, LossCause, Observer,
+    RuntimeClock,
 };
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::sleep;
@@ -189,6 +191,20 @@ async fn the_keepers_task_ends_with_the_last_handle() {
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
 }
 
+/// Also right after a renewal, when it was just dealing with a hold, which has the client in its hands.
+#[tokio::test(start_paused = true)]
+async fn the_keepers_task_ends_with_the_last_handle_of_a_client_that_has_renewed() {
+    let store = Scripted::new();
+    let client = store.client();
+    let guard = client.acquire("job").await.unwrap();
+    sleep(TTL / 2).await;
+    assert_eq!(store.renewals.calls(), 1);
+    guard.release().await.unwrap();
+    drop(client);
+    settle().await;
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
+}
+
 /// The guard says how long its store keeps others out after the *grant*, which may be much later than the request.
 #[tokio::test(start_paused = true)]
 async fn hold_at_least_counts_from_the_grant_however_slow_the_request() {
@@ -229,4 +245,47 @@ async fn close_reaches_what_the_keeper_has_in_its_hands() {
     sleep(TTL * 99 / 100).await;
     settle().await;
     assert_eq!(second.loss().unwrap().cause(), LossCause::Closed);
+}
+
+/// Looks, at each loss, whether another hold of the client is not over yet.
+#[derive(Debug, Default)]
+struct LooksAtOthers {
+    leases: OnceLock<[Lease; 2]>,
+    held: AtomicUsize,
+}
+
+impl Observer for LooksAtOthers {
+    fn event(&self, _event: &Event<'_>) {
+        let held = self.leases.get().into_iter().flatten().filter(|lease| lease.is_held()).count();
+        self.held.fetch_add(held, SeqCst);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_ends_all_holds_at_one_moment() {
+    let observer = Arc::new(LooksAtOthers::default());
+    let client = LockClient::builder(Scripted::new())
+        .with_clock(Arc::new(RuntimeClock::new()))
+        .with_observer(Arc::clone(&observer) as Arc<dyn Observer>)
+        .build();
+    let first = acquire(&client, "first", options()).await.unwrap();
+    let second = acquire(&client, "second", options()).await.unwrap();
+    observer.leases.set([first.lease(), second.lease()]).unwrap();
+    client.close().await.unwrap();
+    assert_eq!(observer.held.load(SeqCst), 0, "held while another one was told that the client is closed");
+    assert_eq!(second.loss().unwrap().cause(), LossCause::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_is_heard_by_whoever_waits_for_the_loss() {
+    let events = Arc::new(Events::default());
+    let client = Scripted::new().client_with(Arc::clone(&events));
+    let guard = client.acquire("job").await.unwrap();
+    let lease = guard.lease();
+    let waiting = tokio::spawn(async move { lease.lost().await });
+    settle().await;
+    client.close().await.unwrap();
+    settle().await;
+    assert_eq!(events.seen(), ["lost Closed"], "told by nobody's look");
+    assert!(waiting.is_finished());
 }

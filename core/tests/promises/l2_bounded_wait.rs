@@ -183,3 +183,15 @@ async fn a_store_that_hints_all_the_time_delays_no_deadline() {
         assert_eq!((error.kind(), start.elapsed()), (ErrorKind::TimedOut, wait));
     }
 }
+
+/// Shorter than the pause of a waiter that nobody wakes: there is no second question, and none is asked at the deadline.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_asked_at_the_deadline_any_more() {
+    let store = Scripted::new();
+    let _holder = store.client().acquire("job").await.unwrap();
+    let asked = store.acquires.calls();
+    let wait = Duration::from_millis(50);
+    let error = acquire(&store.client(), "job", options().with_wait(wait)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert_eq!(store.acquires.calls() - asked, 1);
+}

@@ -1,5 +1,6 @@
 //! N1: `lost()` fires and `is_held()` turns false no later than the local deadline, whether or not any task runs.
 
+use crate::n1_validity::VALID;
 use crate::scripted::{Events, Fate, Scripted, TTL, acquire, options, settle};
 use leasehold_core::{
     Clock, DistributedLockExt, ErrorKind, Health, LossCause, Moment, RuntimeClock, Sleep, SystemClock,
@@ -9,9 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-
-/// The deadline of a lease that was granted at once: the ttl less 1 % and 2 ms.
-const VALID: Duration = Duration::from_millis(9_898);
 
 #[tokio::test(start_paused = true)]
 async fn silence_from_the_store_is_a_loss_at_the_deadline() {
@@ -54,6 +52,23 @@ async fn errors_until_the_deadline_are_a_loss_with_the_error_as_cause() {
     assert_eq!(loss.error().unwrap().kind(), ErrorKind::Unavailable);
     assert!(events.count("renewal trouble") >= 3, "several attempts fit into what is left of a lease");
     assert_eq!(events.count("lost Unreachable"), 1);
+}
+
+/// Nobody asks and nobody waits: it is the keeper that finds the end, and not at its next attempt to renew.
+#[tokio::test(start_paused = true)]
+async fn the_observer_hears_of_a_loss_at_the_deadline() {
+    let store = Scripted::new();
+    let events = Arc::new(Events::default());
+    store.renewals.ever_after(Some(Fate::Refused));
+    let _guard = store.client_with(Arc::clone(&events)).acquire("job").await.unwrap();
+
+    sleep(VALID - Duration::from_millis(1)).await;
+    assert_eq!(events.count("lost Unreachable"), 0);
+    sleep(Duration::from_millis(2)).await;
+    settle().await;
+
+    assert_eq!(events.count("lost Unreachable"), 1);
+    assert!(store.renewals.calls() < 20, "{} attempts in one lease", store.renewals.calls());
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,6 +151,40 @@ async fn after_a_suspend_the_first_answer_is_that_the_lock_is_lost() {
     assert_eq!(guard.token().unwrap_err().kind(), ErrorKind::Lost);
     clock.by(0);
     assert!(!guard.is_held(), "a loss is sticky, even if the clock were to go back");
+}
+
+/// The clock of a process that is stopped for a minute after so many more looks at it.
+#[derive(Debug)]
+struct StoppedAfterLooks {
+    clock: RuntimeClock,
+    looks_left: AtomicU64,
+}
+
+impl Clock for StoppedAfterLooks {
+    fn now(&self) -> Moment {
+        let looks_left = self.looks_left.load(Ordering::SeqCst);
+        self.looks_left.store(looks_left.saturating_sub(1), Ordering::SeqCst);
+        self.clock.now().plus(Duration::from_secs(if looks_left == 0 { 60 } else { 0 }))
+    }
+
+    fn sleep_until(&self, moment: Moment) -> Sleep {
+        Box::pin(sleep(moment.since(self.now()).min(Duration::from_secs(86_400))))
+    }
+}
+
+/// What it has seen before is over: the loss comes when the process goes on, and not after as long as was left then.
+#[tokio::test(start_paused = true)]
+async fn a_stop_between_the_look_and_the_wait_delays_no_loss() {
+    let clock =
+        Arc::new(StoppedAfterLooks { clock: RuntimeClock::new(), looks_left: AtomicU64::new(u64::MAX) });
+    let store = Scripted::new();
+    let client = store.client_on(Arc::clone(&clock) as Arc<dyn Clock>, Arc::default());
+    let guard = acquire(&client, "job", options().with_fixed_lease()).await.unwrap();
+    settle().await;
+    clock.looks_left.store(1, Ordering::SeqCst);
+    let start = Instant::now();
+    guard.lost().await;
+    assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
@@ -225,60 +274,6 @@ async fn a_deliberate_release_is_no_loss() {
     assert_eq!(events.seen(), Vec::<String>::new());
 }
 
-/// The store starts its lease when it executes, the holder before it sends: however long the request takes, the holder
-/// ends first.
-#[tokio::test(start_paused = true)]
-async fn validity_counts_from_before_the_send() {
-    let store = Scripted::new();
-    store.acquires.then(Fate::RequestLate(Duration::from_secs(4)));
-    let guard = store.client().acquire("job").await.unwrap();
-
-    assert_eq!(guard.remaining(), VALID - Duration::from_secs(4));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_validity_of_a_renewal_counts_from_before_its_send_too() {
-    let store = Scripted::new();
-    let slow = TTL / 5;
-    store.renewals.then(Fate::ReplyLate(slow));
-    let guard = store.client().acquire("job").await.unwrap();
-    sleep(TTL / 3 + slow + Duration::from_millis(10)).await;
-
-    assert_eq!(store.renewals.calls(), 1);
-    assert!(guard.remaining() > VALID - TTL / 3, "it was confirmed");
-    assert!(guard.remaining() <= VALID - slow, "{:?}", guard.remaining());
-}
-
-/// … but from the attempt that succeeded, not from the first of a long wait.
-#[tokio::test(start_paused = true)]
-async fn validity_counts_from_the_attempt_that_succeeded() {
-    let store = Scripted::new();
-    let holder = store.client().acquire("job").await.unwrap();
-    let client = store.client();
-    let waiter = tokio::spawn(async move { client.acquire("job").await.unwrap() });
-    sleep(TTL * 3).await;
-    holder.release().await.unwrap();
-
-    assert_eq!(waiter.await.unwrap().remaining(), VALID);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_grant_that_arrives_after_its_lease_is_refused_and_asked_for_again() {
-    let store = Scripted::new();
-    store.acquires.then(Fate::ReplyLate(TTL));
-    let events = Arc::new(Events::default());
-    let client = store.client_with(Arc::clone(&events));
-
-    let once = acquire(&client, "job", options().with_wait(Duration::ZERO)).await.unwrap_err();
-    assert_eq!(once.kind(), ErrorKind::Indeterminate);
-    settle().await;
-    assert!(store.is_clean("job").await, "what came too late was given back");
-
-    store.acquires.then(Fate::ReplyLate(TTL));
-    let guard = acquire(&client, "job", options()).await.unwrap();
-    assert!(guard.remaining() > TTL / 2, "the second attempt counts from its own send");
-}
-
 /// No virtual time here: the executor is really blocked, and no task can run.
 #[test]
 fn a_starved_executor_does_not_hide_the_deadline() {
@@ -294,18 +289,6 @@ fn a_starved_executor_does_not_hide_the_deadline() {
         assert!(!guard.is_held());
         assert_eq!(guard.lost().await.cause(), LossCause::Expired);
     });
-}
-
-/// The store's lease is a little longer than the holder's.
-#[tokio::test(start_paused = true)]
-async fn a_grant_that_arrives_between_the_holders_end_and_the_stores_is_given_back() {
-    let store = Scripted::new();
-    store.acquires.then(Fate::ReplyLate(TTL - Duration::from_millis(1)));
-    let error = acquire(&store.client(), "job", options().with_wait(Duration::ZERO)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Indeterminate);
-    assert!(store.holder("job").await.is_some());
-    settle().await;
-    assert!(store.is_clean("job").await);
 }
 
 /// The renewal came too late for the holder, and not for the store.

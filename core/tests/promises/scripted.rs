@@ -8,6 +8,7 @@ use leasehold_core::{
     Semantics,
 };
 use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -51,6 +52,7 @@ pub(crate) struct Scripted {
     pub(crate) lease: Option<Duration>,
     suspects: Mutex<Vec<OwnerId>>,
     suspected: Notify,
+    pub(crate) closed: AtomicBool,
 }
 
 /// The fates of the calls to come; after the last, all goes well, or goes on as `ever_after` says.
@@ -131,6 +133,7 @@ impl Scripted {
             lease: None,
             suspects: Mutex::default(),
             suspected: Notify::new(),
+            closed: AtomicBool::new(false),
         }
     }
 
@@ -248,6 +251,7 @@ impl LockBackend for Scripted {
     }
 
     async fn close(&self) -> Result<()> {
+        self.closed.store(true, Ordering::SeqCst);
         Ok(())
     }
 }

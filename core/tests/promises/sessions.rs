@@ -2,6 +2,7 @@
 //! over, and nothing but a release ends a hold while the session lives.
 
 use crate::scripted::{Events, Fate, Scripted, TTL, acquire, options, settle};
+use futures_util::FutureExt;
 use leasehold_core::{DistributedLockExt, HoldKind, LossCause, RuntimeClock};
 use std::sync::Arc;
 use std::time::Duration;
@@ -125,5 +126,21 @@ async fn a_release_is_tried_until_the_session_answers() {
     sleep(Duration::from_secs(2)).await;
 
     assert!(store.releases.calls() > tried, "it gave up with the ttl, which ends nothing here");
+    assert!(store.is_clean("job").await);
+}
+
+/// A session does not end with a time: others are kept out for as long as it is kept up from here.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_is_to_last_a_while_is_kept_up_after_its_release_by_renewals() {
+    let store = store(|store| store.hold = HoldKind::Session);
+    let client = store.client();
+    let guard = acquire(&client, "job", options().with_hold_at_least(TTL * 3)).await.unwrap();
+    guard.release().now_or_never();
+    let before = store.renewals.calls();
+    sleep(TTL * 5 / 2).await;
+    assert!(store.holder("job").await.is_some());
+    let renewals = store.renewals.calls() - before;
+    assert!((6..=9).contains(&renewals), "{renewals} renewals in two leases and a half");
+    sleep(TTL).await;
     assert!(store.is_clean("job").await);
 }

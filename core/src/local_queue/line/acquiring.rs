@@ -36,7 +36,7 @@ impl Line {
         let turn = self.turn.as_ref().filter(|turn| turn.holder() == owner)?;
         let (grant, question) = (turn.grant(), Question::of_turn(turn, now));
         match self.step_out(owner) {
-            Some(_) => Some(Next::Answer(Attempt::Granted(grant))),
+            Some(_) => Some(Next::Answer(self.tell(grant))),
             None => Some(Next::Ask(question)),
         }
     }
@@ -44,8 +44,9 @@ impl Line {
     /// As many tokens as are of use.
     fn contend(&mut self, first: &Claim, now: Moment, rules: &Rules) -> Question {
         let passes_on = self.waiting.get(1).is_some_and(|next| shares(&next.claim, first));
+        let asks_as = self.waiting.front().map_or(first.owner(), |first| first.asks_as);
         let contender = self.contender.get_or_insert_with(|| Contender {
-            claim: first.clone(),
+            claim: first.clone().with_owner(asks_as),
             waiting_since: now,
             left_something: false,
         });
@@ -140,6 +141,12 @@ impl Line {
             } else if !grant.handed_over {
                 turn.confirmed(asked.sent_at, grant.lease.unwrap_or(asked.claim.ttl()));
             }
+        } else if self.told.is_some_and(|(owner, told)| asked.claim.owner() == owner && grant.token <= told) {
+            // The store has kept an earlier turn, for longer than was counted on here. Of its tokens, some are used.
+            self.contender.take_if(|it| asked.is_about(&it.claim));
+            self.leave_behind(claim.owner(), &asked.claim, now);
+            self.is_released(asked.claim.owner());
+            return None;
         } else if let Some(contender) = self.contender.take_if(|it| asked.is_about(&it.claim))
             && let Some(first) = self.waiting.front()
         {
@@ -151,13 +158,14 @@ impl Line {
             self.begin(begin(claim.owner(), asked.sent_at), now);
         } else {
             self.leave_behind(claim.owner(), &asked.claim, now);
+            self.is_released(asked.claim.owner());
             return None;
         }
         let turn = self.turn.as_ref().filter(|turn| turn.holder() == claim.owner()).map(Turn::grant);
         Some(match turn {
             Some(grant) => {
                 self.step_out(claim.owner());
-                Attempt::Granted(grant)
+                self.tell(grant)
             }
             None => self.tell_to_wait(claim.owner(), now),
         })
@@ -200,6 +208,8 @@ impl Line {
             .and_then(|place| self.waiting.get(place))
             .is_some_and(|it| !it.told)
         {
+            // It may come again with its claim: nobody else goes on with that.
+            self.contender.take_if(|it| asked.is_about(&it.claim) && !it.left_something);
             self.step_out_of_line(claim.owner(), now);
         }
     }
@@ -208,6 +218,11 @@ impl Line {
     fn mark_told(&mut self, owner: OwnerId) -> bool {
         let waiter = self.waiting.iter_mut().find(|waiter| waiter.claim.owner() == owner);
         waiter.map(|waiter| waiter.told = true).is_some()
+    }
+
+    fn tell(&mut self, grant: Grant) -> Attempt {
+        self.told = self.turn.as_ref().map(|turn| (turn.claim().owner(), grant.token));
+        Attempt::Granted(grant)
     }
 
     fn tell_to_wait(&mut self, owner: OwnerId, now: Moment) -> Attempt {
@@ -228,7 +243,8 @@ impl Line {
 
 impl Waiter {
     fn new(claim: &Claim, now: Moment) -> Self {
-        Self { claim: claim.clone(), wake: Arc::default(), seen: now, told: false }
+        let asks_as = claim.owner();
+        Self { claim: claim.clone(), asks_as, wake: Arc::default(), seen: now, told: false }
     }
 }
 

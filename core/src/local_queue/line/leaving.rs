@@ -11,10 +11,16 @@ impl Line {
         linger: Duration,
         now: Moment,
     ) -> (Way, Vec<Claim>) {
+        self.forgo_what_is_in_use(claim.owner());
         let way = self.way_of(claim, linger, now);
         let keeps = |ending: &Claim| matches!(&way, Way::Release(claim) if claim.owner() == ending.owner());
         let left = self.ending.extract_if(.., |it| it.owner == claim.owner() && !keeps(&it.claim));
-        let left = left.map(|ending| ending.claim).collect();
+        let left: Vec<Claim> = left.map(|ending| ending.claim).collect();
+        let own = match &way {
+            Way::Release(claim) => Some(claim),
+            Way::Done(_) => None,
+        };
+        left.iter().chain(own).for_each(|claim| self.is_released(claim.owner()));
         (way, left)
     }
 
@@ -39,6 +45,13 @@ impl Line {
             return Way::Done(Release::NotHeld);
         }
         Way::Release(claim.clone())
+    }
+
+    /// What it had left behind is another's by now, who asked with the same claim again: that one ends it.
+    fn forgo_what_is_in_use(&mut self, owner: OwnerId) {
+        let mut ending = std::mem::take(&mut self.ending);
+        ending.retain(|it| it.owner != owner || !self.is_in_use(it.claim.owner()));
+        self.ending = ending;
     }
 
     /// The store was asked to release `asked`, for `owner`.

@@ -32,12 +32,16 @@ pub(super) struct Line {
     /// The claim with which the first asks the store.
     contender: Option<Contender>,
     turn: Option<Turn>,
+    /// The last token that somebody was told here, and whose claim the store had granted with it.
+    told: Option<(OwnerId, FencingToken)>,
     ending: Vec<Ending>,
 }
 
 #[derive(Debug)]
 struct Waiter {
     claim: Claim,
+    /// As whom it asks the store: itself, or another once the word was sent that releases what it had asked for.
+    asks_as: OwnerId,
     wake: Arc<Notify>,
     /// When it asked last.
     seen: Moment,
@@ -135,10 +139,22 @@ impl Line {
 
     /// True if others go on with the claim of this owner.
     fn goes_on_with(&self, owner: OwnerId) -> bool {
+        self.is_in_use(owner) || self.ending.iter().any(|ending| ending.claim.owner() == owner)
+    }
+
+    /// True if the claim of this owner has the hold, or asks for it.
+    fn is_in_use(&self, owner: OwnerId) -> bool {
         let of_turn = self.turn.as_ref().map(Turn::claim);
         let of_contender = self.contender.as_ref().map(|contender| &contender.claim);
-        let ending = self.ending.iter().map(|ending| &ending.claim);
-        of_turn.into_iter().chain(of_contender).chain(ending).any(|claim| claim.owner() == owner)
+        of_turn.into_iter().chain(of_contender).any(|claim| claim.owner() == owner)
+    }
+
+    /// The word is sent to the store that releases what it has of this owner. That may be carried out late, and what is
+    /// asked for from now on must not be ended by it.
+    fn is_released(&mut self, owner: OwnerId) {
+        for waiter in self.waiting.iter_mut().filter(|waiter| waiter.asks_as == owner) {
+            waiter.asks_as = owner.next();
+        }
     }
 
     /// Remembers what is to be released in the store when `owner` is.

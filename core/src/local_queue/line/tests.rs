@@ -141,3 +141,72 @@ fn a_claim_that_the_next_cannot_go_on_with_is_ended_with_who_left_it() {
     let (Way::Release(asked), _) = line.leave(&claim(1), Duration::ZERO, at(1002)) else { panic!() };
     assert_eq!(asked.owner(), claim(1).owner());
 }
+
+/// It was passed on to one who does not come, its lease is over here, and the store has kept it for longer than that.
+#[test]
+fn a_grant_that_the_store_has_kept_gives_no_token_twice() {
+    let mut line = passed_on();
+    line.leave(&claim(2), Duration::ZERO, at(2));
+    let late = at(2).plus(TTL);
+    let question = asks(&mut line, 4, late);
+    assert_eq!(question.claim.owner(), claim(1).owner(), "it goes on with what the store may still have");
+    assert!(
+        line.heard(&claim(4), &question, granted(7), late, &rules()).unwrap().is_none(),
+        "the first had 7"
+    );
+    line.released(claim(4).owner(), &question.claim, &Ok(Release::Released), late);
+    let question = asks(&mut line, 4, late);
+    assert_eq!(token(line.heard(&claim(4), &question, granted(70), late, &rules()).unwrap()), Some(70));
+}
+
+/// Another went on with its claim while it was absent, lost the lock, and releases late.
+#[test]
+fn a_late_release_ends_nothing_of_one_who_asks_with_its_own_claim_again() {
+    let mut line = Line::default();
+    let question = asks(&mut line, 1, at(0));
+    line.heard(&claim(1), &question, busy(), at(1), &rules()).unwrap();
+    assert_eq!(next_token(&mut line, 2, at(1)), None);
+    let question = asks(&mut line, 2, at(1001));
+    assert_eq!(question.claim.owner(), claim(1).owner());
+    assert_eq!(token(line.heard(&claim(2), &question, granted(7), at(1002), &rules()).unwrap()), Some(7));
+    let late = at(1002).plus(TTL);
+    let question = asks(&mut line, 1, late);
+    assert_eq!(token(line.heard(&claim(1), &question, granted(70), late, &rules()).unwrap()), Some(70));
+    let (way, left) = line.leave(&claim(2), Duration::ZERO, late);
+    let ends_it = matches!(way, Way::Release(asked) if asked.owner() == claim(1).owner());
+    assert!(!ends_it && left.is_empty(), "it is the first one's by now");
+    assert_eq!(line.holder_of(claim(1).owner()), Some(claim(1).owner()));
+}
+
+/// The word of a release may be late, and would end what its claim was granted meanwhile.
+#[test]
+fn a_claim_whose_release_was_sent_is_not_asked_with_again() {
+    let mut line = Line::default();
+    let question = asks(&mut line, 1, at(0));
+    line.heard(&claim(1), &question, busy(), at(1), &rules()).unwrap();
+    assert_eq!(next_token(&mut line, 2, at(1)), None);
+    // The first was absent: the second is granted its claim, and releases it when the turn is over.
+    let question = asks(&mut line, 2, at(1001));
+    assert_eq!(token(line.heard(&claim(2), &question, granted(7), at(1002), &rules()).unwrap()), Some(7));
+    let (Way::Release(asked), _) = line.leave(&claim(2), Duration::ZERO, at(1200)) else { panic!() };
+    assert_eq!(asked.owner(), claim(1).owner());
+    let again = asks(&mut line, 1, at(1201));
+    assert_ne!(again.claim.owner(), asked.owner());
+    let late = Err(Error::new(ErrorKind::Indeterminate, "no reply"));
+    line.released(claim(2).owner(), &asked, &late, at(1202));
+    assert_eq!(token(line.heard(&claim(1), &again, granted(70), at(1203), &rules()).unwrap()), Some(70));
+    // Nor does the release that is tried again name it.
+    let (Way::Release(retried), _) = line.leave(&claim(2), Duration::ZERO, at(1204)) else { panic!() };
+    assert_eq!(retried.owner(), asked.owner());
+    assert_eq!(line.holder_of(again.claim.owner()), Some(claim(1).owner()));
+}
+
+#[test]
+fn nobody_goes_on_with_the_claim_of_one_who_was_refused_and_may_come_again_with_it() {
+    let mut line = Line::default();
+    let question = asks(&mut line, 1, at(0));
+    assert_eq!(next_token(&mut line, 2, at(0)), None);
+    let refused = Err(Error::new(ErrorKind::Unavailable, "no store"));
+    assert!(line.heard(&claim(1), &question, refused, at(1), &rules()).is_err());
+    assert_eq!(asks(&mut line, 2, at(2)).claim.owner(), claim(2).owner());
+}

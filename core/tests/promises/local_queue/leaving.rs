@@ -194,3 +194,31 @@ async fn a_future_that_is_not_polled_holds_up_nobody_for_long() {
         assert!(store.is_clean("job").await);
     }
 }
+
+/// One waits and is not polled; another gets the lock with its claim, and releases it; the first comes back to it.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_comes_late_ends_nothing_of_one_whose_claim_it_names() {
+    let store = Scripted::new();
+    let client = client(&store);
+    let stranger = store.client().acquire("job").await.unwrap();
+    let mut first = pin!(acquire(&client, "job", options()));
+    for _ in 0..4 {
+        assert!(futures_util::poll!(first.as_mut()).is_pending());
+    }
+    let second = waiting(&client).await;
+    sleep(TTL / 2).await;
+    stranger.release().await.unwrap();
+    let second = guard(second).await;
+    sleep(SECOND).await;
+    store.releases.then(Fate::RequestLate(5 * SECOND));
+    let releasing = tokio::spawn(second.release());
+    settle().await;
+    let first = first.await.unwrap();
+    sleep(5 * SECOND).await;
+    settle().await;
+    releasing.await.unwrap().unwrap();
+    assert!(first.is_held());
+    assert!(store.client().try_acquire("job").await.unwrap().is_none(), "two holders");
+    first.release().await.unwrap();
+    assert!(store.is_clean("job").await);
+}

@@ -5,8 +5,11 @@ mod loss;
 mod turns;
 
 use crate::scripted::{Events, Scripted, acquire, options, settle};
-use leasehold_core::{AcquireOptions, LocalQueue, LockBackend, LockClient, LockGuard, Result, RuntimeClock};
+use leasehold_core::{
+    AcquireOptions, DistributedLock, LocalQueue, LockBackend, LockClient, LockGuard, Result, RuntimeClock,
+};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
@@ -58,4 +61,17 @@ async fn turn(client: &LockClient, others: usize) -> (LockGuard, Vec<Waiting>) {
     // The first asked alone, so its hold cannot be passed on.
     first.release().await.unwrap();
     (guard(second).await, rest)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_store_behind_it_can_be_looked_into_and_is_closed() {
+    let store = Scripted::new();
+    let client = client(&store);
+    let held = acquire(&client, "job", options()).await.unwrap();
+    let listed = client.admin().unwrap().list("").await.unwrap();
+    assert_eq!(listed[0].token, Some(held.token().unwrap()));
+    assert!(format!("{client:?}").contains("TakingTurns"), "{client:?}");
+    drop(held);
+    client.close().await.unwrap();
+    assert!(store.closed.load(Ordering::SeqCst));
 }

@@ -1,25 +1,24 @@
+//! One grant: what is known of it, and what the keeper does with it.
+
+mod seen_by_guard;
+
 use super::Core;
-use super::carried::Carried;
 use super::pending::Granted;
 use super::withdrawal::Withdrawal;
 use crate::guard::{Hold, HoldStatus};
 use crate::keeper::loss_rule::{End, HoldState, Limit};
 use crate::keeper::{Key, Step, renewal_due};
 use crate::observer::Event;
-use crate::options::check_ttl;
+use crate::sync::Mutex;
 use crate::{
-    AcquireOptions, Claim, Error, ErrorKind, FencingToken, HoldKind, LockName, Loss, LossCause, Moment,
-    OwnerId, Release, Renewal, Result, lock_up,
+    AcquireOptions, Claim, Error, ErrorKind, FencingToken, Loss, LossCause, Moment, OwnerId, Renewal, Result,
+    lock_up,
 };
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-
-type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// One grant of a [`LockClient`](crate::LockClient), from its arrival to its end.
 pub(crate) struct Held {
@@ -91,9 +90,9 @@ impl Held {
         held
     }
 
-    /// Ends it from the client's side.
-    pub(super) fn lose(&self, cause: LossCause) {
-        self.look(|state, now| state.rule.end(now, End::Lost(Loss::new(cause))));
+    /// Announces the loss of what was held, if the client was closed.
+    pub(super) fn notice(&self) {
+        self.look(|_, _| ());
     }
 
     pub(crate) fn still_held(&self) -> bool {
@@ -104,6 +103,10 @@ impl Held {
     fn look<T>(&self, look: impl FnOnce(&mut State, Moment) -> T) -> T {
         let mut state = lock_up(&self.state);
         let now = self.core.clock.now();
+        if self.core.is_closed() {
+            // Whoever ends the holds of a closed client may stand between two of them.
+            state.rule.end(now, End::Lost(Loss::new(LossCause::Closed)));
+        }
         let seen = look(&mut state, now);
         let known = state.announced;
         let news = match state.rule.ended(now) {
@@ -164,6 +167,16 @@ impl Held {
         }
     }
 
+    /// When it is over by itself, `NEVER` if it was released; or its loss. A moment, and not what remains: a process that is
+    /// stopped after the look would count that from when it goes on.
+    fn deadline(&self) -> std::result::Result<Moment, Loss> {
+        self.look(|state, now| match state.rule.ended(now) {
+            Some(End::Lost(loss)) => Err(loss.clone()),
+            Some(End::Released) => Ok(Moment::NEVER),
+            None => Ok(state.rule.valid_until()),
+        })
+    }
+
     fn time_left(&self, until: Moment) -> Duration {
         until.since(self.core.clock.now())
     }
@@ -185,6 +198,11 @@ impl Held {
 
     pub(crate) fn ttl(&self) -> Duration {
         lock_up(&self.state).ttl
+    }
+
+    /// Its end, unless a renewal moves it.
+    pub(crate) fn valid_until(&self) -> Moment {
+        lock_up(&self.state).rule.valid_until()
     }
 
     pub(crate) fn first_due(&self) -> Moment {
@@ -230,82 +248,6 @@ impl Held {
             let (name, remaining) = (self.claim.name(), self.time_left(until));
             self.core.observer.event(&Event::RenewalTrouble { name, error: &error, remaining });
         }
-    }
-}
-
-impl Hold for Held {
-    fn name(&self) -> &LockName {
-        self.claim.name()
-    }
-
-    fn token(&self) -> FencingToken {
-        self.token
-    }
-
-    fn status(&self) -> HoldStatus {
-        self.look(|state, now| match state.rule.ended(now) {
-            Some(End::Lost(loss)) => HoldStatus::Lost(loss.clone()),
-            Some(End::Released) => HoldStatus::Released,
-            None => HoldStatus::Held {
-                remaining: state.rule.valid_until().since(now),
-                at_risk: state.rule.trouble().is_some(),
-            },
-        })
-    }
-
-    fn lost(self: Arc<Self>) -> Later<Loss> {
-        Box::pin(async move {
-            loop {
-                // Made before looking: it hears of every loss from here on, though it is not polled yet.
-                let ended = self.ended.notified();
-                let deadline = match self.status() {
-                    HoldStatus::Lost(loss) => return loss,
-                    HoldStatus::Held { remaining, .. } => self.core.clock.now().plus(remaining),
-                    HoldStatus::Released => Moment::NEVER,
-                };
-                tokio::select! {
-                    () = ended => {}
-                    () = self.core.clock.sleep_until(deadline) => {}
-                }
-            }
-        })
-    }
-
-    fn extend(self: Arc<Self>, ttl: Duration) -> Later<Result<()>> {
-        let (core, runtime) = (Arc::clone(&self.core), self.runtime.clone());
-        Box::pin(Carried::new(core, runtime, async move {
-            if let HoldStatus::Lost(loss) = self.status() {
-                return Err(loss.into());
-            }
-            if self.core.semantics.hold != HoldKind::Lease {
-                let message = "a hold of this store is not a lease, and cannot be extended";
-                return Err(Error::new(ErrorKind::Unsupported, message));
-            }
-            let ttl = check_ttl(ttl)?.max(self.ttl());
-            self.extend_to(ttl).await
-        }))
-    }
-
-    fn release(self: Arc<Self>) -> Later<Result<()>> {
-        let lost = self.give_back();
-        let runtime = self.runtime.clone();
-        let withdrawal = self.withdrawal();
-        if let Some(loss) = lost {
-            // Nothing is held by belief, but the store may have a renewal that came too late.
-            withdrawal.in_background(&runtime);
-            return Box::pin(std::future::ready(Err(loss.into())));
-        }
-        Box::pin(Carried::new(Arc::clone(&self.core), runtime.clone(), async move {
-            match withdrawal.in_front(&runtime).await? {
-                Release::Released => Ok(()),
-                Release::NotHeld => Err(Loss::new(LossCause::Gone).into()),
-            }
-        }))
-    }
-
-    fn abandon(self: Arc<Self>) {
-        self.give_back();
-        self.withdrawal().in_background(&self.runtime);
     }
 }
 

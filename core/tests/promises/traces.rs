@@ -1,0 +1,77 @@
+//! The default observer: one event of `tracing` for each thing that happens in the background.
+
+use leasehold_core::{
+    Error, ErrorKind, Event, FencingToken, LockName, Loss, LossCause, Observer, TracingObserver,
+};
+use std::fmt::{Debug, Write};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Metadata, Subscriber};
+
+/// Writes each event in a line: level, target, fields.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<String>>>);
+
+struct Line(String);
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, " {}={value:?}", field.name()).unwrap();
+    }
+}
+
+impl Subscriber for Lines {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut line = Line(format!("{} {}", event.metadata().level(), event.metadata().target()));
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[test]
+fn every_event_is_logged_with_the_lock_that_it_is_about() {
+    let (name, error) = (LockName::new("job").unwrap(), Error::new(ErrorKind::Unavailable, "no answer"));
+    let (loss, token) = (Loss::new(LossCause::Gone), FencingToken::new(7));
+    let events = [
+        (Event::Lost { name: &name, token, loss: &loss }, "ERROR", "lost: the store no longer has it"),
+        (
+            Event::RenewalTrouble { name: &name, error: &error, remaining: Duration::from_secs(1) },
+            "WARN",
+            "renew_failed: no answer",
+        ),
+        (Event::LateGrant { name: &name }, "INFO", "late_grant"),
+        (Event::ReleaseUnconfirmed { name: &name, error: &error }, "WARN", "release_unconfirmed: no answer"),
+        (Event::WaitTrouble { name: &name, error: &error }, "WARN", "wait_trouble: no answer"),
+    ];
+    let lines = Lines::default();
+    tracing::subscriber::with_default(lines.clone(), || {
+        for (event, ..) in &events {
+            TracingObserver::default().event(event);
+        }
+    });
+    let lines = lines.0.lock().unwrap().clone();
+    assert_eq!(lines.len(), events.len());
+    for (line, (_, level, words)) in lines.iter().zip(&events) {
+        assert!(line.starts_with(&format!("{level} leasehold ")), "{line}");
+        assert!(line.contains(words) && line.contains("lock.name=job"), "{line}");
+    }
+    assert!(lines[0].contains("lock.fencing_token=7"), "{}", lines[0]);
+}

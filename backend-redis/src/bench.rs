@@ -2,15 +2,16 @@
 
 use crate::keys::Keys;
 use crate::link::Link;
-use crate::mailbox::Mailbox;
-use crate::scripts::{RAW_ACQUIRE, RAW_RELEASE, Script};
+use crate::mailbox::{Mailbox, Place};
+use crate::scripts::{RAW_ACQUIRE, RAW_RELEASE, RAW_RELEASE_TELLING, Script};
 use crate::target::Deployment;
 use async_trait::async_trait;
-use leasehold_core::bench::{Counters, Yardstick};
+use leasehold_core::bench::{ByHand, Counters, Yardstick};
 use leasehold_core::{Error, ErrorKind, LockName, Namespace, OwnerId, Result, StoreUrl};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 
 /// As long as no measurement takes.
@@ -22,7 +23,11 @@ const AT_ONCE: usize = 128;
 struct Raw {
     link: Link,
     keys: Keys,
+    id: OwnerId,
     owner: String,
+    /// Another connection, of who waits, and what he was told on it.
+    ear: Link,
+    told: Arc<Mailbox>,
     /// Set once the server has the scripts.
     connection: OnceCell<MultiplexedConnection>,
 }
@@ -35,10 +40,14 @@ pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Option<Arc<dyn Yard
     let (Deployment::Single(target), _) = Deployment::of(url)? else {
         return Ok(None);
     };
+    let (id, told) = (OwnerId::random()?, Arc::<Mailbox>::default());
     Ok(Some(Arc::new(Raw {
-        link: Link::new(target, Arc::<Mailbox>::default()),
+        link: Link::new(target.clone(), Arc::<Mailbox>::default()),
         keys: Keys::new(namespace)?,
-        owner: OwnerId::random()?.to_hex(),
+        id,
+        owner: id.to_hex(),
+        ear: Link::new(target, Arc::clone(&told)),
+        told,
         connection: OnceCell::new(),
     })))
 }
@@ -46,11 +55,12 @@ pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Option<Arc<dyn Yard
 impl Raw {
     async fn ready(&self) -> Result<MultiplexedConnection> {
         let load = || async {
-            for script in [&RAW_ACQUIRE, &RAW_RELEASE] {
+            for script in [&RAW_ACQUIRE, &RAW_RELEASE, &RAW_RELEASE_TELLING] {
                 // Run once in full, on keys of nobody: then the server has it, without a right to `SCRIPT LOAD`.
                 let keys = self.keys.of(&LockName::new("bench/warm-up")?);
-                self.link.run(script, &[&keys.lock, &keys.token], &[&self.owner, "1"]).await?;
-                self.link.command(redis::cmd("DEL").arg(&keys.lock).arg(&keys.token)).await?;
+                let [lock, _, token] = keys.of_grant();
+                self.link.run(script, &[lock, token], &[&self.owner, "1", ""]).await?;
+                self.link.command(redis::cmd("DEL").arg(lock).arg(token)).await?;
             }
             self.link.bare().await
         };
@@ -80,7 +90,7 @@ impl Yardstick for Raw {
         Ok(format!("{} {}", facts.flavour, facts.version))
     }
 
-    fn has_raw(&self) -> bool {
+    fn has(&self, _measure: ByHand) -> bool {
         true
     }
 
@@ -88,9 +98,50 @@ impl Yardstick for Raw {
         let keys = self.keys.of(name);
         let mut connection = self.ready().await?;
         let args = [self.owner.as_str(), LEASE_MILLIS];
-        self.call(&mut connection, &RAW_ACQUIRE, &[&keys.lock, &keys.token], &args).await?;
-        self.call(&mut connection, &RAW_RELEASE, &[&keys.lock], &[&self.owner]).await?;
+        let [lock, _, token] = keys.of_grant();
+        self.call(&mut connection, &RAW_ACQUIRE, &[lock, token], &args).await?;
+        self.call(&mut connection, &RAW_RELEASE, &[lock], &[&self.owner]).await?;
         Ok(())
+    }
+
+    async fn tokenless_pair(&self, name: &LockName) -> Result<()> {
+        let keys = self.keys.of(name);
+        let mut connection = self.ready().await?;
+        let mut set = redis::cmd("SET");
+        set.arg(keys.lock()).arg(&self.owner).arg("NX").arg("PX").arg(LEASE_MILLIS);
+        match connection.send_packed_command(&set).await {
+            Ok(Value::Okay) => {}
+            Ok(other) => return Err(unexpected(format!("a name for measuring is in use: {other:?}"))),
+            Err(error) => return Err(unexpected("the connection broke").with_source(error)),
+        }
+        self.call(&mut connection, &RAW_RELEASE, &[keys.lock()], &[&self.owner]).await?;
+        Ok(())
+    }
+
+    async fn raw_notice(&self, name: &LockName) -> Result<Duration> {
+        let keys = self.keys.of(name);
+        let channel = self.keys.channel(&self.owner);
+        let mut connection = self.ready().await?;
+        if !self.ear.listen(&channel).await {
+            return Err(unexpected("the server sends no messages"));
+        }
+        let [lock, _, token] = keys.of_grant();
+        self.call(&mut connection, &RAW_ACQUIRE, &[lock, token], &[&self.owner, LEASE_MILLIS]).await?;
+        self.told.listen(self.id);
+        self.told.waits_at(self.id, Place::new(1));
+        // In the form that a mailbox understands: at the first place, with the first token.
+        let message = format!("{} 1 1", self.owner);
+        let args = [self.owner.as_str(), &channel, &message];
+        let (news, begin) = (self.told.news(self.id), Instant::now());
+        let heard = async {
+            news.await;
+            Ok(begin.elapsed())
+        };
+        let keys = [lock];
+        let released = self.call(&mut connection, &RAW_RELEASE_TELLING, &keys, &args);
+        let ended = tokio::try_join!(released, heard);
+        self.told.forget(self.id);
+        ended.map(|(_, heard)| heard)
     }
 
     async fn counters(&self) -> Result<Option<Counters>> {

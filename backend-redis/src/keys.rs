@@ -32,27 +32,43 @@ pub(crate) struct Keys {
 /// The keys of one name.
 #[derive(Debug)]
 pub(crate) struct LockKeys {
-    pub(crate) lock: String,
-    pub(crate) holder: String,
-    pub(crate) token: String,
-    pub(crate) queue: String,
-    pub(crate) waiters: String,
+    /// One behind the other: they are made for every request, and one allocation is cheaper than five.
+    text: String,
+    /// Where each of them ends.
+    ends: [usize; 5],
 }
 
 impl LockKeys {
+    pub(crate) fn lock(&self) -> &str {
+        self.all()[0]
+    }
+
+    pub(crate) fn holder(&self) -> &str {
+        self.all()[1]
+    }
+
+    /// Those of the queue, and of those in it.
+    pub(crate) fn of_queue(&self) -> [&str; 2] {
+        let [.., queue, waiters] = self.all();
+        [queue, waiters]
+    }
+
     /// Those without which no hold ends.
     pub(crate) fn of_hold(&self) -> [&str; 2] {
-        [&self.lock, &self.holder]
+        let [lock, holder, ..] = self.all();
+        [lock, holder]
     }
 
     /// Those without which no hold begins.
     pub(crate) fn of_grant(&self) -> [&str; 3] {
-        [&self.lock, &self.holder, &self.token]
+        let [lock, holder, token, ..] = self.all();
+        [lock, holder, token]
     }
 
-    /// All of them, in the order in which the scripts want them.
+    /// All of them, in the order in which the scripts want them: lock, holder, token, queue, waiters.
     pub(crate) fn all(&self) -> [&str; 5] {
-        [&self.lock, &self.holder, &self.token, &self.queue, &self.waiters]
+        let mut begin = 0;
+        self.ends.map(|end| self.text.get(std::mem::replace(&mut begin, end)..end).unwrap_or_default())
     }
 }
 
@@ -74,14 +90,17 @@ impl Keys {
 
     /// The keys of a name.
     pub(crate) fn of(&self, name: &LockName) -> LockKeys {
-        let name = encode(name.as_str());
-        LockKeys {
-            lock: [&self.prefix, &*name].concat(),
-            holder: [&self.before_companion, &*name, HOLDER].concat(),
-            token: [&self.before_companion, &*name, TOKEN].concat(),
-            queue: [&self.before_companion, &*name, QUEUE].concat(),
-            waiters: [&self.before_companion, &*name, WAITERS].concat(),
-        }
+        let (name, before) = (encode(name.as_str()), self.before_companion.as_str());
+        let kinds = [HOLDER, TOKEN, QUEUE, WAITERS];
+        let each = before.len() + name.len() + WAITERS.len();
+        let mut text = String::with_capacity(self.prefix.len() + name.len() + kinds.len() * each);
+        let mut key = |parts: [&str; 3]| {
+            text.extend(parts);
+            text.len()
+        };
+        let lock = key([&self.prefix, &name, ""]);
+        let [holder, token, queue, waiters] = kinds.map(|kind| key([before, &name, kind]));
+        LockKeys { ends: [lock, holder, token, queue, waiters], text }
     }
 
     /// The channel on which the waiters of this client hear of their grants.
@@ -187,11 +206,19 @@ mod tests {
     #[test]
     fn an_ordinary_name_is_its_own_key() {
         let keys = of("leasehold:", "invoice/42 *?[é]");
-        assert_eq!(keys.lock, "leasehold:invoice/42 *?[é]");
-        assert_eq!(keys.holder, "{leasehold:invoice/42 *?[é]}:holder");
-        assert_eq!(keys.token, "{leasehold:invoice/42 *?[é]}:token");
-        assert_eq!(of("", "job").lock, "job");
-        assert_eq!(of("{shop}:", "job").holder, "{shop}:{job}:holder");
+        let all = [
+            "leasehold:invoice/42 *?[é]",
+            "{leasehold:invoice/42 *?[é]}:holder",
+            "{leasehold:invoice/42 *?[é]}:token",
+            "{leasehold:invoice/42 *?[é]}:queue",
+            "{leasehold:invoice/42 *?[é]}:waiters",
+        ];
+        assert_eq!(keys.all(), all);
+        assert_eq!([keys.lock(), keys.holder()], all[..2]);
+        assert_eq!(keys.of_grant(), all[..3]);
+        assert_eq!([keys.of_hold(), keys.of_queue()], [[all[0], all[1]], [all[3], all[4]]]);
+        assert_eq!(of("", "job").lock(), "job");
+        assert_eq!(of("{shop}:", "job").holder(), "{shop}:{job}:holder");
     }
 
     #[test]
@@ -200,7 +227,7 @@ mod tests {
             for name in ODD {
                 let keys = of(prefix, name);
                 for key in keys.all() {
-                    assert_eq!(slot_of(&keys.lock), slot_of(key), "{keys:?}");
+                    assert_eq!(slot_of(keys.lock()), slot_of(key), "{keys:?}");
                 }
             }
         }
@@ -221,7 +248,7 @@ mod tests {
     fn a_record_tells_its_name_and_nothing_else_does() {
         for prefix in ["", "leasehold:", "{shop}:"] {
             for name in ODD {
-                let found = keys(prefix).name_of(&of(prefix, name).holder);
+                let found = keys(prefix).name_of(of(prefix, name).holder());
                 assert_eq!(found.unwrap().as_str(), name);
             }
         }

@@ -174,6 +174,7 @@ mod contention;
 mod keys;
 mod link;
 mod mailbox;
+mod primary;
 mod record;
 mod redlock;
 mod refusal;
@@ -181,11 +182,11 @@ mod reply;
 mod scripts;
 mod sentinel;
 mod servers;
-mod single;
 mod target;
+mod word;
 
+pub use primary::RedisBackend;
 pub use redlock::RedlockBackend;
-pub use single::RedisBackend;
 pub use target::SCHEMES;
 
 use leasehold_core::{LockBackend, Namespace, Result, StoreUrl};

@@ -7,6 +7,7 @@
 //! is of an earlier time, or of an answer that was lost; the owner's next heartbeat tells how it stands.
 
 use crate::reply;
+use futures_util::future::{Either, pending};
 use leasehold_core::{Grant, OwnerId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,7 +33,8 @@ pub(crate) struct Mailbox {
 struct Waiter {
     /// Where the last answer of the server saw it.
     place: Option<Place>,
-    told: Option<(Place, Grant)>,
+    /// Boxed: most waiters were told nothing yet, and there may be many of them.
+    told: Option<Box<(Place, Grant)>>,
     wake: Arc<Notify>,
 }
 
@@ -41,11 +43,10 @@ impl Mailbox {
     pub(crate) fn take(&self, owner: OwnerId) -> Option<Grant> {
         let mut waiters = self.waiters();
         let waiter = waiters.get(&owner)?;
-        let (place, grant) = waiter.told.clone()?;
-        if waiter.place != Some(place) {
+        if waiter.told.as_ref()?.0 != waiter.place? {
             return None;
         }
-        waiters.remove(&owner);
+        let (_, grant) = *waiters.remove(&owner)?.told?;
         Some(grant.from_hand_over())
     }
 
@@ -80,12 +81,12 @@ impl Mailbox {
         }
     }
 
-    /// Returns when there was news for the owner. Never, if it does not listen.
-    pub(crate) async fn news(&self, owner: OwnerId) {
+    /// Ready when there was news for the owner. Never, if it does not listen.
+    pub(crate) fn news(&self, owner: OwnerId) -> impl Future<Output = ()> + use<> {
         let wake = self.waiters().get(&owner).map(|waiter| Arc::clone(&waiter.wake));
         match wake {
-            Some(wake) => wake.notified().await,
-            None => std::future::pending().await,
+            Some(wake) => Either::Left(wake.notified_owned()),
+            None => Either::Right(pending()),
         }
     }
 
@@ -95,7 +96,7 @@ impl Mailbox {
             return;
         };
         if let Some(waiter) = self.waiters().get_mut(&owner) {
-            waiter.told = Some((place, grant));
+            waiter.told = Some(Box::new((place, grant)));
             waiter.wake.notify_one();
         }
     }

@@ -67,8 +67,8 @@ impl Servers {
         match self {
             Self::One(node) => node.link.run(script, keys, args).await,
             Self::Cluster(cluster) => {
-                let answer = cluster.call(Call::new(script, keys, args), Manner::Plain).await?;
-                Ok(answer.reply)
+                let call = cluster.call(Call::new(script, keys, args), Manner::Plain);
+                Box::pin(call).await.map(|answer| answer.reply)
             }
         }
     }
@@ -135,7 +135,7 @@ impl Servers {
                 let answer = node.ask(call, manner).await?;
                 Ok(Answer { reply: node.link.understood(call, answer.reply).await?, ..answer })
             }
-            Self::Cluster(cluster) => cluster.call(call, manner).await,
+            Self::Cluster(cluster) => Box::pin(cluster.call(call, manner)).await,
         }
     }
 }

@@ -116,7 +116,8 @@ impl Nodes {
 
     /// By a task of its own: a caller may keep its future and not poll it, and would hold up all others.
     async fn refresh_if_in_doubt(self: &Arc<Self>) -> Result<()> {
-        if !self.in_doubt.load(Ordering::SeqCst) {
+        // While the first map is asked for, nothing is in doubt, and nothing is known either: wait for it.
+        if !self.in_doubt.load(Ordering::SeqCst) && !self.known().map.nodes().is_empty() {
             return Ok(());
         }
         let refreshed = tokio::spawn(Arc::clone(self).refresh()).await;

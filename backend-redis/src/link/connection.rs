@@ -14,6 +14,7 @@ use redis::{
 };
 use std::convert::Infallible;
 use std::io;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -125,7 +126,9 @@ impl Connection {
     /// Sends one command and waits for its reply, which may be an error of the server.
     pub(super) async fn request(&self, command: &Cmd) -> Result<Value, NoAnswer> {
         let _ticket = self.health.in_flight.enter();
-        self.answer(self.requests.clone().send_packed_command(command)).await
+        let mut requests = self.requests.clone();
+        let answer = pin!(requests.send_packed_command(command));
+        self.answer(answer).await
     }
 
     /// Sends several commands in one go; one reply for each, in order.
@@ -148,7 +151,9 @@ impl Connection {
         for command in commands {
             together.add_command(command);
         }
-        self.answer(self.requests.clone().send_packed_commands(&together, 0, count)).await
+        let mut requests = self.requests.clone();
+        let answer = pin!(requests.send_packed_commands(&together, 0, count));
+        self.answer(answer).await
     }
 
     /// Ends it now. Who waits for an answer is told that none will come.
@@ -163,7 +168,9 @@ impl Connection {
     /// The library does not always say that. A request that has its place in the channel to the driver when the driver
     /// goes is put there all the same, and lies there until the last sender is gone (tokio-rs/tokio#7714), which is the
     /// one who waits for it. And nobody looks for overdue requests any more.
-    async fn answer<T>(&self, answer: impl Future<Output = RedisResult<T>>) -> Result<T, NoAnswer> {
+    ///
+    /// By reference: the future of the library has a kilobyte, and handed over it would be kept twice.
+    async fn answer<T>(&self, answer: Pin<&mut impl Future<Output = RedisResult<T>>>) -> Result<T, NoAnswer> {
         // Made before the request is: from here on it cannot miss the end.
         let gone = self.gone.notified();
         let answer = tokio::select! {
@@ -256,7 +263,8 @@ mod tests {
     async fn a_request_that_the_library_leaves_unanswered_ends_with_the_connection() {
         let (connection, theirs) = connection().await;
         let start = Instant::now();
-        let unanswered = connection.answer(pending::<RedisResult<()>>());
+        let mut never = pin!(pending::<RedisResult<()>>());
+        let unanswered = connection.answer(never.as_mut());
         drop(theirs);
         let answer = timeout(Duration::from_secs(60), unanswered).await.expect("it waits for ever");
         assert!(matches!(answer, Err(NoAnswer::Broken(_))), "{answer:?}");

@@ -3,6 +3,9 @@
 //! What it does behind its caller's back: it connects, and sends a script in full to a server that does not have it.
 //! What it does not: send anything twice. A request whose answer was lost may have been carried out, and only the core
 //! knows how to go on from there.
+//!
+//! What is rarely asked has a box of its own, here and in what calls it: a future has room for the largest of its
+//! branches, and a thousand waiters that ask at once have a thousand futures.
 
 mod confirmation;
 mod connection;
@@ -138,7 +141,7 @@ impl Link {
     pub(crate) async fn understood(&self, call: Call<'_>, reply: Value) -> Result<Value> {
         match reply {
             Value::ServerError(error) if is_wrong_type(&error) => {
-                Err(self.name_foreign_data(call.keys).await)
+                Err(Box::pin(self.name_foreign_data(call.keys)).await)
             }
             reply => self.checked(reply, Some(call.script)),
         }
@@ -168,7 +171,7 @@ impl Link {
         let Some(before) = call.before() else {
             return self.request_on(connection, &command).await;
         };
-        let replies = connection.request_together(vec![before, command]).await;
+        let replies = Box::pin(connection.request_together(vec![before, command])).await;
         let mut replies = replies.map_err(|why| self.line.here(why.unknown_outcome()))?;
         Ok(replies.pop().unwrap_or(Value::Nil))
     }

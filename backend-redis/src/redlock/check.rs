@@ -3,7 +3,7 @@
 use super::attempt::named_twice;
 use super::nodes::{Node, Nodes};
 use crate::keys::{Keys, LockKeys};
-use crate::{scripts, single};
+use crate::{primary, scripts};
 use futures_util::future::join_all;
 use leasehold_core::{Error, ErrorKind, Finding, LockName, Result, Severity};
 use redis::Value;
@@ -29,7 +29,7 @@ pub(super) async fn check(nodes: &Nodes, keys: &Keys) -> Result<Vec<Finding>> {
 }
 
 async fn look_at(node: &Node, keys: &LockKeys) -> Result<Vec<Finding>> {
-    let mut findings = single::look_at(&node.link, single::Mode::Single).await?;
+    let mut findings = primary::look_at(&node.link, primary::Mode::Single).await?;
     // A user who may not even look at a lock can take none. What else is missing, the first attempt names.
     if let Err(why) = node.link.run(&scripts::INSPECT, &keys.of_hold(), &[]).await
         && why.kind() == ErrorKind::Denied

@@ -51,7 +51,7 @@ impl RedlockBackend {
 impl Repair {
     /// The record of the grant, from a node that has it.
     async fn read(&self, node: &Node) -> Option<(String, String, String)> {
-        let get = redis::cmd("GET").arg(&self.keys.holder).take();
+        let get = redis::cmd("GET").arg(self.keys.holder()).take();
         reply::record(&node.link.command(&get).await.ok()?)
     }
 

@@ -17,7 +17,6 @@ fn promise(fault: Fault) -> Outcome {
         | Fault::AcquireReplyLost
         | Fault::StorePaused
         | Fault::ConnectionKilled
-        | Fault::Pooler
         | Fault::ClientClockJumps
         | Fault::ClientSuspended
         | Fault::MinorityDown => Outcome::Holds,
@@ -33,6 +32,8 @@ fn promise(fault: Fault) -> Outcome {
         Fault::StoreClockBack => Outcome::Unavailable,
         Fault::DiskFull | Fault::QuorumLost => Outcome::Unavailable,
         // A replica in the place of a node is that node with a part of its memory lost: nodes are to have none.
-        Fault::FailOver | Fault::SplitBrain | Fault::NetworkFileSystem => Outcome::NotApplicable,
+        Fault::FailOver | Fault::SplitBrain | Fault::Pooler | Fault::NetworkFileSystem => {
+            Outcome::NotApplicable
+        }
     }
 }

@@ -23,6 +23,12 @@ pub(crate) static RELEASE: Script = Script::new(concat!(
     include_str!("hand_over.lua"),
     include_str!("pass_on.lua"),
 ));
+pub(crate) static TAKE_BACK: Script = Script::new(concat!(
+    include_str!("take_back.lua"),
+    include_str!("release.lua"),
+    include_str!("hand_over.lua"),
+    include_str!("pass_on.lua"),
+));
 pub(crate) static INSPECT: Script = Script::new(include_str!("inspect.lua"));
 pub(crate) static WAITERS: Script = Script::new(include_str!("waiters.lua"));
 pub(crate) static FORCE_RELEASE: Script = Script::new(concat!(
@@ -35,6 +41,8 @@ pub(crate) static FORCE_RELEASE: Script = Script::new(concat!(
 pub(crate) static RAW_ACQUIRE: Script = Script::new(include_str!("raw_acquire.lua"));
 #[cfg(feature = "bench")]
 pub(crate) static RAW_RELEASE: Script = Script::new(include_str!("raw_release.lua"));
+#[cfg(feature = "bench")]
+pub(crate) static RAW_RELEASE_TELLING: Script = Script::new(include_str!("raw_release_telling.lua"));
 
 /// A script, and the digest under which a server that has seen it keeps it.
 #[derive(Debug)]

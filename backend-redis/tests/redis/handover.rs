@@ -1,15 +1,17 @@
 //! Handing over under faults: what is lost on the way is found by a heartbeat, and who has gone delays nobody.
 
 use crate::kit::{
-    Look, answered, backend, claim, client, handed_over, hold, keys, name, proxy_to, queue, release, server,
-    url_of, waiter,
+    Behind, Look, answered, backend, claim, client, handed_over, hold, keys, name, proxy_to, queue, release,
+    server, until, url_of, waiter,
 };
 use futures_util::FutureExt;
 use leasehold_conformance::proxy::Traffic;
 use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
-    AcquireOptions, Attempt, DistributedLock, DistributedLockExt, LockBackend, LockClient, LockGuard, Result,
+    AcquireOptions, Attempt, DistributedLock, DistributedLockExt, ErrorKind, LockBackend, LockClient,
+    LockGuard, Release, Result,
 };
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -31,11 +33,7 @@ async fn waiting(
 
 /// Returns when the queue has somebody who was not in it before.
 async fn until_queued(server: &RedisServer, lock: &str, before: &[String]) {
-    let start = Instant::now();
-    while server.queue(lock).iter().all(|owner| before.contains(owner)) {
-        assert!(start.elapsed() < Duration::from_secs(20), "nobody joins the queue");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until(|| server.queue(lock).iter().any(|owner| !before.contains(owner))).await;
 }
 
 async fn got(task: JoinHandle<Result<LockGuard>>) -> LockGuard {
@@ -45,11 +43,7 @@ async fn got(task: JoinHandle<Result<LockGuard>>) -> LockGuard {
 #[tokio::test]
 async fn a_grant_whose_message_is_lost_is_found_by_the_next_heartbeat() {
     let server = server();
-    let proxy = proxy_to(&server).await;
-    let (holding, waits) = (backend(&server.url()), backend(&url_of(&proxy, "")));
-    let (holder, next) = (claim("job"), waiter("job"));
-    hold(&holding, &holder).await;
-    queue(&waits, &next).await;
+    let Behind { proxy, holding, holder, waits, next } = Behind::proxy_to(&server, "").await;
     proxy.set(Traffic::HoldReplies);
     release(&holding, &holder).await;
     let token = server.get(&keys("job").token).unwrap();
@@ -83,6 +77,32 @@ async fn a_waiter_that_is_cancelled_when_its_turn_has_come_unheard_hands_on() {
     proxy.cut();
     proxy.set(Traffic::Pass);
     got(second).await.release().await.unwrap();
+}
+
+/// What this process remembers of the first attempt is a hint, and may be forgotten: the table of contended names is small.
+#[tokio::test]
+async fn a_withdrawal_that_is_asked_once_more_still_looks_into_the_queue() {
+    let server = server();
+    let proxy = proxy_to(&server).await;
+    let (holding, waits) = (backend(&server.url()), backend(&url_of(&proxy, "")));
+    hold(&holding, &claim("job")).await;
+    // As one of several tasks of its process, it joins the queue without a look at the lock, which would be remembered.
+    let leaves = waiter("job").with_tokens(2);
+    queue(&waits, &leaves).await;
+    proxy.set(Traffic::BlackHole);
+    let before = proxy.request_bytes();
+    let unanswered = tokio::spawn({
+        let (waits, leaves) = (Arc::clone(&waits), leaves.clone());
+        async move { waits.release(&leaves, Duration::ZERO).await }
+    });
+    until(|| proxy.request_bytes() > before).await;
+    proxy.cut();
+    proxy.set(Traffic::Pass);
+    let error = answered(unanswered).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
+    assert_eq!(server.queue("job"), [leaves.owner().to_hex()], "the first one vanished on its way");
+    assert_eq!(release(&waits, &leaves).await, Release::NotHeld);
+    assert!(server.queue("job").is_empty(), "it can be handed the lock, and nobody is behind it any more");
 }
 
 #[tokio::test]
@@ -174,19 +194,37 @@ async fn a_process_has_one_connection_and_one_subscription_and_that_only_if_it_w
 #[tokio::test]
 async fn a_new_connection_is_subscribed_before_it_is_relied_on() {
     let server = server();
-    let proxy = proxy_to(&server).await;
-    let (holding, waits) = (backend(&server.url()), backend(&url_of(&proxy, "")));
-    let (holder, next) = (claim("job"), waiter("job"));
-    hold(&holding, &holder).await;
-    queue(&waits, &next).await;
-    for _ in 0..3 {
-        proxy.cut();
-        answered(waits.changed(&next)).await;
-        while answered(waits.try_acquire(&next)).await.is_err() {}
-    }
+    let behind = Behind::proxy_to(&server, "").await;
+    behind.break_three_times().await;
+    let Behind { holding, holder, waits, next, .. } = &behind;
     assert_eq!(server.queue("job").len(), 1, "it kept its place");
-    release(&holding, &holder).await;
-    handed_over(&waits, &next).await;
+    release(holding, holder).await;
+    handed_over(waits, next).await;
+}
+
+/// One question in an interval, as the server counts them. They have come at once, and do not ask at once for ever.
+#[tokio::test]
+async fn waiters_who_hear_nothing_ask_once_in_an_interval() {
+    const WAITERS: usize = 50;
+    let server = server();
+    let locks = client(&server.url());
+    let interval = locks.semantics().wake_up.bound();
+    let _guard = locks.acquire("job").await.unwrap();
+    let mut waiters = tokio::task::JoinSet::new();
+    for _ in 0..WAITERS {
+        let locks = locks.clone();
+        waiters.spawn(async move { locks.acquire("job").await });
+    }
+    until(|| server.queue("job").len() == WAITERS).await;
+    // Until each has had its first pause, which is shorter.
+    tokio::time::sleep(interval).await;
+    let (before, start) = (server.calls("evalsha"), Instant::now());
+    tokio::time::sleep(interval * 6).await;
+    let asked = server.calls("evalsha") - before;
+    let beats = start.elapsed().as_nanos() / interval.as_nanos() + 1;
+    let most = WAITERS as u128 * beats + 1;
+    assert!(u128::from(asked) <= most, "{asked} questions, and {most} with the holder's renewal");
+    assert!(asked >= WAITERS as u64 * 3, "{asked}: they are not waiting");
 }
 
 /// Such as the branch of a `select!` while another one runs.
@@ -208,12 +246,12 @@ async fn a_waiter_that_nobody_polls_keeps_no_other_from_listening() {
 #[tokio::test]
 async fn many_waiters_in_many_processes_lose_no_turn_and_are_never_two() {
     let server = server();
-    let inside = std::sync::Arc::<std::sync::atomic::AtomicUsize>::default();
+    let inside = Arc::<std::sync::atomic::AtomicUsize>::default();
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..4 {
         let locks = client(&server.url());
         for _ in 0..8 {
-            let (locks, inside) = (locks.clone(), std::sync::Arc::clone(&inside));
+            let (locks, inside) = (locks.clone(), Arc::clone(&inside));
             tasks.spawn(async move {
                 for _ in 0..25 {
                     let guard = locks.acquire("job").await.unwrap();

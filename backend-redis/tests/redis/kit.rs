@@ -9,7 +9,7 @@ use leasehold_core::{
 use leasehold_redis::{DEFAULT_PREFIX, RedisBackend};
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Long enough for nothing to end by itself in a test.
 pub(crate) const TTL: Duration = Duration::from_secs(60);
@@ -36,6 +36,36 @@ pub(crate) fn client(url: &str) -> LockClient {
 
 pub(crate) async fn proxy_to(server: &RedisServer) -> Proxy {
     Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap()
+}
+
+/// One who holds, and one who waits and reaches the server through a proxy.
+pub(crate) struct Behind {
+    pub(crate) proxy: Proxy,
+    pub(crate) holding: Arc<RedisBackend>,
+    pub(crate) holder: Claim,
+    pub(crate) waits: Arc<RedisBackend>,
+    pub(crate) next: Claim,
+}
+
+impl Behind {
+    /// They want `job`. The parameters are those of the one who waits.
+    pub(crate) async fn proxy_to(server: &RedisServer, parameters: &str) -> Self {
+        let proxy = proxy_to(server).await;
+        let (holding, waits) = (backend(&server.url()), backend(&url_of(&proxy, parameters)));
+        let (holder, next) = (claim("job"), waiter("job"));
+        hold(&holding, &holder).await;
+        queue(&waits, &next).await;
+        Self { proxy, holding, holder, waits, next }
+    }
+
+    /// Each time it is news to the one who waits, who then asks until there is an answer.
+    pub(crate) async fn break_three_times(&self) {
+        for _ in 0..3 {
+            self.proxy.cut();
+            answered(self.waits.changed(&self.next)).await;
+            while answered(self.waits.try_acquire(&self.next)).await.is_err() {}
+        }
+    }
 }
 
 pub(crate) fn url_of(proxy: &Proxy, query: &str) -> String {
@@ -69,6 +99,15 @@ pub(crate) fn again_for(claim: &Claim, ttl: Duration) -> Claim {
 pub(crate) async fn answered<T>(call: impl Future<Output = T>) -> T {
     let answer = tokio::time::timeout(Duration::from_secs(30), call).await;
     answer.unwrap_or_else(|_| panic!("the call did not end"))
+}
+
+/// Waits for what happens by itself.
+pub(crate) async fn until(happens: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !happens() {
+        assert!(start.elapsed() < Duration::from_secs(20), "it does not happen");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
 /// Acquires what must be free.

@@ -1,8 +1,7 @@
 //! Waiting in the older protocol: messages come on a connection of their own, and are relied on only while it lives.
 
 use crate::kit::{
-    Look, answered, backend, claim, client, handed_over, hold, keys, proxy_to, queue, release, server,
-    url_of, waiter,
+    Behind, Look, answered, backend, claim, client, handed_over, hold, keys, queue, release, server, waiter,
 };
 use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{DistributedLockExt, LockBackend};
@@ -115,21 +114,14 @@ async fn one_whose_connection_for_messages_breaks_is_told_on_the_next_and_keeps_
 #[tokio::test]
 async fn when_both_connections_break_both_are_made_again() {
     let server = server();
-    let proxy = proxy_to(&server).await;
-    let (holding, waits) = (backend(&server.url()), backend(&url_of(&proxy, "?protocol=resp2")));
-    let (holder, next) = (claim("job"), waiter("job"));
-    hold(&holding, &holder).await;
-    queue(&waits, &next).await;
-    for _ in 0..3 {
-        proxy.cut();
-        answered(waits.changed(&next)).await;
-        while answered(waits.try_acquire(&next)).await.is_err() {}
-    }
+    let behind = Behind::proxy_to(&server, "?protocol=resp2").await;
+    behind.break_three_times().await;
+    let Behind { holding, holder, waits, next, .. } = &behind;
     assert_eq!((server.queue("job").len(), listeners(&server)), (1, 1));
     // Each of the two that broke is news, and the second may be told late.
-    while tokio::time::timeout(Duration::from_millis(200), waits.changed(&next)).await.is_ok() {}
-    release(&holding, &holder).await;
-    handed_over(&waits, &next).await;
+    while tokio::time::timeout(Duration::from_millis(200), waits.changed(next)).await.is_ok() {}
+    release(holding, holder).await;
+    handed_over(waits, next).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Redlock as its users and operators see it.
 
-use crate::kit::{HOLDER, Look, TTL, answered, claim, claim_for, told};
+use crate::kit::{HOLDER, Look, TTL, answered, claim, claim_for, proxy_to, told, until};
+use leasehold_conformance::proxy::Traffic;
 use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
     Attempt, Claim, Error, ErrorKind, Fairness, FencingToken, Finding, LockAdmin, LockBackend, Namespace,
@@ -161,6 +162,43 @@ async fn everything_works_with_the_documented_rights() {
     hold(&backend, &last).await;
     assert_eq!(backend.release(&last, Duration::from_secs(1)).await.unwrap(), Release::Released);
     backend.close().await.unwrap();
+}
+
+/// The word of the release is at the node first: the lock that is set there afterwards would keep everybody out for a
+/// whole lease.
+#[tokio::test]
+async fn a_lock_that_is_repaired_while_it_is_released_is_taken_back() {
+    let servers = servers(3);
+    let (away, proxy) = (&servers[2], proxy_to(&servers[2]).await);
+    let all = [servers[0].port(), servers[1].port(), proxy.address().port()];
+    let all = all.map(|port| format!("127.0.0.1:{port}")).join(",");
+    let backend = open(&format!("redlock://{all}?timeout=20s"));
+    // Every script but that of the repair is known to the node, which asks for it then: a round in which others are served.
+    let (warm, holder) = (claim("warm"), claim("job"));
+    hold(&backend, &warm).await;
+    backend.renew(std::slice::from_ref(&warm)).await;
+    backend.release(&warm, Duration::ZERO).await.unwrap();
+    hold(&backend, &holder).await;
+    until(|| away.get("leasehold:warm").is_none() && away.get("{leasehold:job}:holder").is_some()).await;
+    loop {
+        away.command(&["FLUSHALL"]).unwrap();
+        let before = away.calls("evalsha");
+        backend.renew(std::slice::from_ref(&holder)).await.remove(0).unwrap();
+        // The task that repairs has not run yet.
+        proxy.set(Traffic::HoldReplies);
+        let asked = until(|| away.calls("evalsha") == before + 2);
+        if tokio::time::timeout(Duration::from_secs(1), asked).await.is_ok() {
+            break;
+        }
+        // The node was too late with its answer to be repaired.
+        proxy.set(Traffic::Pass);
+    }
+    let (asked, set) = (away.calls("evalsha"), away.calls("eval"));
+    assert_eq!(backend.release(&holder, Duration::ZERO).await.unwrap(), Release::Released);
+    until(|| away.calls("evalsha") > asked).await;
+    proxy.set(Traffic::Pass);
+    until(|| away.calls("eval") > set).await;
+    until(|| away.get("leasehold:job").is_none()).await;
 }
 
 #[tokio::test]

@@ -1,11 +1,16 @@
 //! `wait_replicas`: what too few replicas have is not believed, and is taken back.
 
-use crate::kit::{TTL, answered};
+use crate::kit::{PATIENCE, TTL, answered};
 use crate::kit::{
-    attempt_fails, backend, claim, client, get, hold, name, patient, queue, release, renew, told, waiter,
+    attempt_fails, backend, claim, client, get, hold, name, patient, queue, release, renew, told,
+    until_replicated, waiter,
 };
-use leasehold_conformance::servers::RedisSentinelGroup;
-use leasehold_core::{Attempt, Claim, DistributedLock, ErrorKind, LockBackend, OwnerId, Release, Renewal};
+use leasehold_conformance::proxy::Proxy;
+use leasehold_conformance::servers::{RedisSentinelGroup, RedisServer};
+use leasehold_core::{
+    Attempt, Claim, DistributedLock, ErrorKind, FencingToken, LockBackend, OwnerId, Release, Renewal,
+};
+use leasehold_redis::RedisBackend;
 use std::time::{Duration, Instant};
 
 fn group() -> (RedisSentinelGroup, String) {
@@ -92,6 +97,46 @@ async fn what_is_asked_for_again_is_written_again() {
     assert!(offset() >= before + 100, "{before} {}", offset());
 }
 
+/// A taking back whose answer does not come may still be on its way when its owner asks again. It ends the grant that it
+/// was meant for, and none that was believed since.
+#[tokio::test]
+async fn a_taking_back_that_comes_late_ends_no_later_grant_of_the_same_owner() {
+    let server = RedisServer::start_with(&["--repl-diskless-sync-delay", "0"]).unwrap();
+    let replica = RedisServer::start().unwrap();
+    replica.command(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]).unwrap();
+    let unhindered = backend(&server.url());
+    hold(&unhindered, &claim("other")).await;
+    until_replicated(&replica, "leasehold:other");
+    let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+    let parameters = "?wait_replicas=1&timeout=1s";
+    let asking = backend(&format!("redis://{}{parameters}", proxy.address()));
+    let claim = waiter("job");
+    // The connection for all that replicas need not confirm.
+    release(&asking, &claim).await;
+    replica.pause();
+    // And the server knows the script: what is late is the call of it alone.
+    let other = backend(&format!("{}{parameters}", server.url()));
+    assert_eq!(attempt_fails(&other, &waiter("warm")).await.kind(), ErrorKind::Unavailable);
+    proxy.strand();
+    let error = attempt_fails(&asking, &claim).await;
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{}", told(&error));
+    assert_eq!(get(&server, "leasehold:job"), Some(claim.owner().to_hex()), "the word of it is on its way");
+
+    replica.resume();
+    until_replicated(&replica, "leasehold:job");
+    let token = asks_until_granted(&asking, &claim).await;
+    let (before, start) = (scripts_run(&server), Instant::now());
+    proxy.deliver();
+    while scripts_run(&server) == before {
+        assert!(start.elapsed() < PATIENCE, "it did not come");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(renew(&unhindered, &claim).await.unwrap(), Renewal::Renewed);
+    let record = get(&server, "{leasehold:job}:holder").unwrap();
+    assert!(record.contains(&format!(" {token} ")), "{record}");
+    assert_eq!(release(&unhindered, &claim).await, Release::Released);
+}
+
 /// `WAIT` blocks its connection. Renewals of other clients' locks, and the queue, do not stand behind it; and a crowd is
 /// turned away in bounded time, with the certainty that nothing was done.
 #[tokio::test(flavor = "multi_thread")]
@@ -140,4 +185,22 @@ async fn a_confirmed_lock_is_known_to_the_next_primary() {
         Attempt::Granted(grant) => panic!("{grant:?} beside {:?}", guard.token()),
     }
     assert!(guard.is_held());
+}
+
+/// As the core does after an outage.
+async fn asks_until_granted(backend: &RedisBackend, claim: &Claim) -> FencingToken {
+    let start = Instant::now();
+    loop {
+        match answered(backend.try_acquire(claim)).await {
+            Ok(Attempt::Granted(grant)) => return grant.token,
+            answer => assert!(start.elapsed() < PATIENCE, "{answer:?}"),
+        }
+    }
+}
+
+/// How many calls of scripts the server has answered.
+fn scripts_run(server: &RedisServer) -> u64 {
+    let info = server.command(&["INFO", "commandstats"]).unwrap();
+    let line = info.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    line.unwrap().split(',').next().unwrap().parse().unwrap()
 }

@@ -3,6 +3,7 @@ use crate::keys::{Keys, LockKeys};
 use crate::link::Confirmed;
 use crate::servers::Servers;
 use crate::target::Replicas;
+use crate::word::Word;
 use crate::{reply, scripts};
 use futures_util::future::join_all;
 use leasehold_core::{Claim, Renewal, Result};
@@ -21,7 +22,7 @@ pub(super) async fn renew(
 ) -> Vec<Result<Renewal>> {
     let mut slots: BTreeMap<Option<Slot>, Vec<(usize, &Claim)>> = BTreeMap::new();
     for (place, claim) in claims.iter().enumerate() {
-        let slot = servers.have_slots().then(|| Slot::of(&keys.of(claim.name()).lock));
+        let slot = servers.have_slots().then(|| Slot::of(keys.of(claim.name()).lock()));
         slots.entry(slot).or_default().push((place, claim));
     }
     let batches = slots.values().flat_map(|claims| claims.chunks(BATCH));
@@ -39,10 +40,10 @@ async fn renew_batch(
     claims: &[(usize, &Claim)],
 ) -> Vec<(usize, Result<Renewal>)> {
     let lock_keys: Vec<LockKeys> = claims.iter().map(|(_, claim)| keys.of(claim.name())).collect();
-    let owned: Vec<[String; 2]> =
-        claims.iter().map(|(_, claim)| [claim.owner().to_hex(), claim.ttl_millis().to_string()]).collect();
-    let keys: Vec<&str> = lock_keys.iter().flat_map(|keys| [&*keys.lock, &*keys.holder]).collect();
-    let args: Vec<&str> = owned.iter().flatten().map(String::as_str).collect();
+    let words = |claim: &Claim| [Word::owner(claim.owner()), Word::number(claim.ttl_millis())];
+    let words: Vec<[Word; 2]> = claims.iter().map(|(_, claim)| words(claim)).collect();
+    let keys: Vec<&str> = lock_keys.iter().flat_map(LockKeys::of_hold).collect();
+    let args: Vec<&str> = words.iter().flatten().map(|word| &**word).collect();
     let shortest = claims.iter().map(|(_, claim)| claim.ttl()).min().unwrap_or_default();
     let replicas = replicas.map(|replicas| replicas.for_lease(shortest));
     let answer = renew_keys(servers, &keys, &args, replicas, claims.len()).await;

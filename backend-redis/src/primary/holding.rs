@@ -3,6 +3,7 @@
 use super::RedisBackend;
 use crate::reply::{self, Asked, Released};
 use crate::scripts;
+use crate::word::Word;
 use leasehold_core::{Attempt, Claim, ErrorKind, LockName, Release, Result};
 use std::time::Duration;
 
@@ -50,17 +51,16 @@ impl RedisBackend {
     pub(super) async fn end(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         let name = claim.name();
         let keys = self.keys.of(name);
-        let waits = claim.waits() && self.mailbox.forget(claim.owner());
-        if waits {
-            // Should this get no answer, it is asked again, and must look into the queue again: a place that is left there
-            // can be handed the lock when nobody is behind it any more.
-            self.contention.seen(name);
-        }
+        self.taken_back.forget(claim.owner());
+        let listened = claim.waits() && self.mailbox.forget(claim.owner());
         let mut released = Released::AskWithQueue;
-        if !waits && !self.contention.is_expected(name) {
+        if !listened && !self.contention.is_expected(name) {
             released = self.release_by(&keys.of_hold(), claim, linger).await?;
         }
-        if released == Released::AskWithQueue {
+        // Who holds nothing may still stand in the queue, whatever is remembered of it here: a withdrawal without an answer
+        // has forgotten that already. A place that is left can be handed the lock when nobody is behind it any more.
+        let may_stand_in_queue = claim.waits() && released == Released::NotHeld;
+        if released == Released::AskWithQueue || may_stand_in_queue {
             released = self.release_by(&keys.all(), claim, linger).await?;
             self.learn(name, released);
         }
@@ -71,7 +71,7 @@ impl RedisBackend {
     async fn join_queue(&self, claim: &Claim) -> Result<Asked> {
         let (asked, hears) = self.ask_listening(claim).await?;
         let unheard = !hears && matches!(asked, Asked::Queued(..));
-        if unheard && self.servers.listen(&self.keys.of(claim.name()).lock).await {
+        if unheard && self.servers.listen(self.keys.of(claim.name()).lock()).await {
             // Once for each connection: the queue has it that this owner hears nothing. If this gets no answer, the first
             // one stands.
             return Ok(self.ask_listening(claim).await.map_or(asked, |(asked, _)| asked));
@@ -82,7 +82,7 @@ impl RedisBackend {
     /// Without the keys of the queue; and with the word of the replicas, where they are asked for it.
     async fn ask_as_if_free(&self, claim: &Claim) -> Result<Asked> {
         if let Some(replicas) = self.replicas {
-            return self.ask_confirmed(claim, replicas).await;
+            return Box::pin(self.ask_confirmed(claim, replicas)).await;
         }
         let (keys, args) = (self.keys.of(claim.name()), Args::of(claim));
         let reply = self.servers.run(&scripts::ACQUIRE, &keys.of_grant(), &args.words(claim)).await?;
@@ -99,18 +99,18 @@ impl RedisBackend {
     async fn ask_listening(&self, claim: &Claim) -> Result<(Asked, bool)> {
         let (keys, args) = (self.keys.of(claim.name()), Args::of(claim));
         let [owner, ttl, holder] = args.words(claim);
-        let words = [owner, ttl, holder, &claim.tokens().to_string()];
+        let words = [owner, ttl, holder, &Word::number(claim.tokens())];
         let (reply, hears) = self.servers.run_listening(&scripts::ACQUIRE, &keys.all(), &words).await?;
         Ok((reply::attempt(&reply)?, hears))
     }
 
     async fn release_by(&self, keys: &[&str], claim: &Claim, linger: Duration) -> Result<Released> {
-        let (owner, linger) = (claim.owner().to_hex(), whole_millis(linger).to_string());
+        let (owner, linger) = (Word::owner(claim.owner()), Word::number(whole_millis(linger)));
         let reply = self.servers.run(&scripts::RELEASE, keys, &[&owner, &linger]).await?;
         reply::release(&reply)
     }
 
-    fn learn(&self, name: &LockName, released: Released) {
+    pub(super) fn learn(&self, name: &LockName, released: Released) {
         match released {
             Released::ToTheNext => self.contention.seen(name),
             Released::ToNobody => self.contention.over(name),
@@ -121,13 +121,13 @@ impl RedisBackend {
 
 /// The arguments of `acquire.lua`.
 pub(super) struct Args {
-    owner: String,
-    ttl: String,
+    owner: Word,
+    ttl: Word,
 }
 
 impl Args {
     pub(super) fn of(claim: &Claim) -> Self {
-        Self { owner: claim.owner().to_hex(), ttl: claim.ttl_millis().to_string() }
+        Self { owner: Word::owner(claim.owner()), ttl: Word::number(claim.ttl_millis()) }
     }
 
     pub(super) fn words<'a>(&'a self, claim: &'a Claim) -> [&'a str; 3] {

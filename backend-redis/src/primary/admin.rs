@@ -20,7 +20,7 @@ impl LockAdmin for RedisBackend {
     /// for as long as it is kept for its holder.
     async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>> {
         let keys = self.keys.of(name);
-        let known = self.servers.run(&scripts::INSPECT, &[&keys.lock, &keys.holder], &[]).await?;
+        let known = self.servers.run(&scripts::INSPECT, &keys.of_hold(), &[]).await?;
         reply::status(name, &known)
     }
 
@@ -44,7 +44,7 @@ impl LockAdmin for RedisBackend {
     /// that know the lock key only wait unseen.
     async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>> {
         let keys = self.keys.of(name);
-        let known = self.servers.run(&scripts::WAITERS, &[&keys.queue, &keys.waiters], &[]).await?;
+        let known = self.servers.run(&scripts::WAITERS, &keys.of_queue(), &[]).await?;
         reply::waiters(&known)
     }
 

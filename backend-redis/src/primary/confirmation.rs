@@ -11,7 +11,7 @@ use crate::link::Confirmed;
 use crate::reply::{self, Asked};
 use crate::scripts;
 use crate::target::Replicas;
-use leasehold_core::{Claim, Error, ErrorKind, Result};
+use leasehold_core::{Claim, Error, ErrorKind, FencingToken, Result};
 use std::time::Duration;
 
 impl Replicas {
@@ -35,13 +35,16 @@ impl RedisBackend {
             )
             .await?;
         let asked = reply::attempt(&reply)?;
-        match (&asked, confirmed) {
-            (Asked::Granted(_), Confirmed::By(count)) => {
-                Err(self.take_back(claim, too_few(count, replicas)).await)
-            }
-            (Asked::Granted(_), Confirmed::Unasked(why)) => Err(self.take_back(claim, why).await),
-            _ => Ok(asked),
-        }
+        let Asked::Granted(grant) = &asked else {
+            return Ok(asked);
+        };
+        let why_not = match confirmed {
+            _ if self.taken_back.includes(claim.owner(), grant.token) => to_be_taken_back(),
+            Confirmed::Yes => return Ok(asked),
+            Confirmed::By(count) => too_few(count, replicas),
+            Confirmed::Unasked(why) => why,
+        };
+        Err(self.take_back(claim, grant.token, why_not).await)
     }
 
     /// Makes sure that enough replicas have a grant that the server has made.
@@ -49,7 +52,7 @@ impl RedisBackend {
         let (Some(replicas), Asked::Granted(grant)) = (self.replicas, &asked) else {
             return Ok(asked);
         };
-        match self.ask_confirmed(claim, replicas).await? {
+        match Box::pin(self.ask_confirmed(claim, replicas)).await? {
             // Asked for again, it tells nothing of the other tokens that were reserved with it.
             Asked::Granted(again) if again.token == grant.token => Ok(asked),
             other => Ok(other),
@@ -57,15 +60,29 @@ impl RedisBackend {
     }
 
     /// Ends a grant that is not to be believed, and says why it is not. If that fails, nobody knows how it stands.
-    async fn take_back(&self, claim: &Claim, why: Error) -> Error {
-        match self.end(claim, Duration::ZERO).await {
-            Ok(_) => why,
+    ///
+    /// By its token: the owner may ask again before this is carried out, and what it is granted then is its own.
+    async fn take_back(&self, claim: &Claim, token: FencingToken, why: Error) -> Error {
+        let (keys, owner, token_word) = (self.keys.of(claim.name()), claim.owner(), token.to_string());
+        let words = [&*owner.to_hex(), "0", &token_word];
+        let reply = self.servers.run(&scripts::TAKE_BACK, &keys.all(), &words).await;
+        match reply.and_then(|reply| reply::release(&reply)) {
+            Ok(released) => {
+                self.learn(claim.name(), released);
+                why
+            }
             Err(error) => {
+                self.taken_back.add(owner, token);
                 let message = format!("{why}; whether the grant was taken back is not known");
                 Error::new(ErrorKind::Indeterminate, message).with_source(error)
             }
         }
     }
+}
+
+fn to_be_taken_back() -> Error {
+    Error::new(ErrorKind::Unavailable, "the grant was to be taken back before, and is now")
+        .with_help("ask again")
 }
 
 fn too_few(count: u32, replicas: Replicas) -> Error {

@@ -43,7 +43,6 @@ fn promise(fault: Fault) -> Outcome {
         | Fault::AcquireReplyLost
         | Fault::StorePaused
         | Fault::ConnectionKilled
-        | Fault::Pooler
         | Fault::ClientClockJumps
         | Fault::ClientSuspended => Outcome::Holds,
         // The holder record keeps others out until the lease would have ended.
@@ -57,6 +56,8 @@ fn promise(fault: Fault) -> Outcome {
         Fault::StoreClockForward => Outcome::FencedOnly,
         Fault::StoreClockBack => Outcome::Unavailable,
         Fault::DiskFull | Fault::MinorityDown | Fault::QuorumLost => Outcome::Unavailable,
-        Fault::FailOver | Fault::SplitBrain | Fault::NetworkFileSystem => Outcome::NotApplicable,
+        Fault::FailOver | Fault::SplitBrain | Fault::Pooler | Fault::NetworkFileSystem => {
+            Outcome::NotApplicable
+        }
     }
 }

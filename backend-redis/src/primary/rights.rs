@@ -32,7 +32,7 @@ pub(super) async fn missing(link: &Link, keys: &LockKeys, channel: &str) -> Vec<
 
 /// Without one of these, there is no lock, or none for those who wait.
 fn for_locks(keys: &LockKeys) -> Vec<Cmd> {
-    let LockKeys { lock, holder, token, queue, waiters } = keys;
+    let [lock, holder, token, queue, waiters] = keys.all();
     let no_digest = "0".repeat(40);
     let free = &format!("{token}:{NOBODY}");
     [
@@ -64,7 +64,10 @@ fn for_locks(keys: &LockKeys) -> Vec<Cmd> {
 fn for_people(keys: &LockKeys) -> [(&'static str, Cmd); 3] {
     [
         ("locks cannot be listed: ", command(&["SCAN", "0", "COUNT", "1"])),
-        ("of foreign data in the place of a lock, the kind cannot be told: ", command(&["TYPE", &keys.lock])),
+        (
+            "of foreign data in the place of a lock, the kind cannot be told: ",
+            command(&["TYPE", keys.lock()]),
+        ),
         ("`init` cannot find out whether the server answers: ", command(&["PING"])),
     ]
 }

@@ -7,6 +7,7 @@ mod holding;
 mod renewal;
 mod rights;
 mod semantics;
+mod taken_back;
 
 pub(crate) use admin::held_names;
 pub(crate) use check::look_at;
@@ -22,6 +23,7 @@ use leasehold_core::{
 };
 use std::sync::Arc;
 use std::time::Duration;
+use taken_back::TakenBack;
 
 /// Locks on a Redis or Valkey: on one server, on the primary that Sentinels name, or on a cluster.
 ///
@@ -37,6 +39,7 @@ pub struct RedisBackend {
     mailbox: Arc<Mailbox>,
     /// How many replicas must have a grant before it is believed.
     replicas: Option<Replicas>,
+    taken_back: TakenBack,
 }
 
 /// How the servers are one store.
@@ -66,6 +69,7 @@ impl RedisBackend {
             contention: Contention::new(),
             mailbox,
             replicas,
+            taken_back: TakenBack::default(),
         })
     }
 

@@ -1,0 +1,146 @@
+//! The lock goes to the first in the queue, whoever gave it up.
+
+use super::scene;
+use crate::kit::{HOLDER, Look, attempt_fails, busy, claim, handed_over, hold, keys, name, queue, release};
+use leasehold_core::{ErrorKind, FencingToken, LockAdmin, LockBackend, Release};
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_release_hands_over_to_the_first_who_answers_from_memory() {
+    let scene = scene(3).await;
+    assert_eq!(release(&scene.backend, &scene.holder).await, Release::Released);
+    let owners = scene.owners();
+    assert_eq!(scene.owner().as_ref(), Some(&owners[0]));
+    assert_eq!(scene.server.queue("job"), owners[1..]);
+    let (lock, holder) =
+        (scene.server.pttl(&keys("job").lock), scene.server.get(&keys("job").holder).unwrap());
+    assert!((50_000..=60_000).contains(&lock), "{lock}");
+
+    let asked = scene.server.calls("evalsha");
+    let token = handed_over(&scene.backend, &scene.waiters[0]).await;
+    assert_eq!(scene.server.calls("evalsha"), asked, "no second round trip");
+    assert!(token > scene.token);
+    assert!(holder.starts_with(&format!("{} {token} ", owners[0])) && holder.ends_with(HOLDER), "{holder}");
+    assert_eq!(scene.server.get(&keys("job").token), Some(format!("{token} queue")));
+}
+
+#[tokio::test]
+async fn the_last_of_a_queue_leaves_a_free_lock_and_nothing_else() {
+    let scene = scene(2).await;
+    let mut last = scene.token;
+    release(&scene.backend, &scene.holder).await;
+    for waiter in &scene.waiters {
+        let token = handed_over(&scene.backend, waiter).await;
+        assert!(token > last);
+        last = token;
+        assert_eq!(release(&scene.backend, waiter).await, Release::Released);
+    }
+    assert_eq!(scene.server.keys(), [keys("job").token]);
+    // Whoever comes next finds the mark without a queue, and takes it away.
+    let next = claim("job");
+    assert!(hold(&scene.backend, &next).await > last);
+    assert_eq!(scene.server.get(&keys("job").lock), Some(next.owner().to_hex()));
+    assert!(!scene.server.get(&keys("job").token).unwrap().contains("queue"));
+}
+
+#[tokio::test]
+async fn a_waiter_that_finds_the_lock_free_gets_it_in_its_turn() {
+    let scene = scene(2).await;
+    scene.expire();
+    // The second asks first: the first is told.
+    queue(&scene.backend, &scene.waiters[1]).await;
+    let token = handed_over(&scene.backend, &scene.waiters[0]).await;
+    scene.expire();
+    assert!(hold(&scene.backend, &scene.waiters[1]).await > token);
+    assert!(scene.server.queue("job").is_empty());
+}
+
+#[tokio::test]
+async fn a_lingering_release_keeps_the_queue_waiting() {
+    let scene = scene(1).await;
+    let linger = Duration::from_secs(20);
+    assert_eq!(scene.backend.release(&scene.holder, linger).await.unwrap(), Release::Released);
+    assert_eq!(scene.server.get(&keys("job").lock).as_deref(), Some("released"));
+    assert!(busy(&scene.backend, &scene.waiters[0]).await.unwrap() <= linger);
+    scene.expire();
+    hold(&scene.backend, &scene.waiters[0]).await;
+}
+
+#[tokio::test]
+async fn a_lock_that_vanished_is_kept_for_its_holder_and_then_handed_over() {
+    let scene = scene(2).await;
+    scene.server.del(&keys("job").lock);
+    assert!(busy(&scene.backend, &scene.waiters[1]).await.unwrap() > Duration::from_secs(50));
+    assert_eq!(scene.owner(), None);
+    assert_eq!(release(&scene.backend, &scene.holder).await, Release::NotHeld);
+    queue(&scene.backend, &scene.waiters[1]).await;
+    handed_over(&scene.backend, &scene.waiters[0]).await;
+}
+
+#[tokio::test]
+async fn handing_over_keeps_tokens_growing_when_the_clock_goes_back() {
+    let scene = scene(1).await;
+    let ahead = scene.token.get() + 10 * 86_400_000_000;
+    scene.server.set(&keys("job").token, &format!("{ahead} queue"));
+    release(&scene.backend, &scene.holder).await;
+    assert_eq!(handed_over(&scene.backend, &scene.waiters[0]).await.get(), ahead + 1);
+    let days = scene.server.pttl(&keys("job").token) as f64 / 86_400_000.0;
+    assert!((10.9..=11.0).contains(&days), "{days}");
+}
+
+#[tokio::test]
+async fn without_tokens_a_release_is_a_release_and_who_waits_is_told_why() {
+    let scene = scene(1).await;
+    scene.server.set(&keys("job").token, &format!("{} queue", FencingToken::MAX_COUNTED));
+    assert_eq!(release(&scene.backend, &scene.holder).await, Release::Released);
+    assert_eq!(scene.owner(), None);
+    let (kind, told) = attempt_fails(&scene.backend, &scene.waiters[0]).await;
+    assert!(kind == ErrorKind::Misconfigured && told.contains("tokens of this name are used up"), "{told}");
+    assert_eq!(scene.owner(), None);
+}
+
+#[tokio::test]
+async fn foreign_data_in_the_place_of_the_queue_is_named_and_stops_no_release() {
+    let scene = scene(1).await;
+    let wrong = keys("job").queue;
+    scene.server.del(&wrong);
+    scene.server.set(&wrong, "x");
+    let (kind, told) = attempt_fails(&scene.backend, &scene.waiters[0]).await;
+    assert!(kind == ErrorKind::Misconfigured && told.contains(&wrong), "{told}");
+    assert_eq!(release(&scene.backend, &scene.holder).await, Release::Released);
+    assert_eq!(scene.owner(), None);
+    let (kind, _) = attempt_fails(&scene.backend, &claim("job")).await;
+    assert_eq!(kind, ErrorKind::Misconfigured);
+    assert_eq!(scene.owner(), None, "an error leaves no lock");
+    assert_eq!(scene.server.get(&wrong).as_deref(), Some("x"));
+}
+
+#[tokio::test]
+async fn what_is_freed_by_hand_goes_to_the_first_too() {
+    let scene = scene(1).await;
+    let before = scene.backend.force_release(&name("job"), Some(scene.token)).await.unwrap().unwrap();
+    assert_eq!((before.owner, before.token), (Some(scene.holder.owner()), Some(scene.token)));
+    handed_over(&scene.backend, &scene.waiters[0]).await;
+    assert!(scene.backend.force_release(&name("job"), None).await.unwrap().is_some());
+    assert_eq!(scene.server.keys(), [keys("job").token]);
+}
+
+#[tokio::test]
+async fn a_hand_over_costs_the_same_however_many_wait() {
+    let mut costs = Vec::new();
+    for waiting in [1, 50, 500] {
+        let scene = scene(waiting).await;
+        // On a busy machine, it takes longer for the last to come than the first may be silent.
+        queue(&scene.backend, &scene.waiters[0]).await;
+        let processed = || -> u64 {
+            let stats = scene.server.command(&["INFO", "stats"]).unwrap();
+            let line = stats.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
+            line.unwrap().trim().parse().unwrap()
+        };
+        let before = processed();
+        release(&scene.backend, &scene.holder).await;
+        handed_over(&scene.backend, &scene.waiters[0]).await;
+        costs.push(processed() - before);
+    }
+    assert!(costs.iter().all(|cost| *cost == costs[0]), "{costs:?}");
+}

@@ -1,0 +1,77 @@
+//! Who leaves the queue, with a word or without one, delays nobody behind it.
+
+use super::scene;
+use crate::kit::{Look, backend, busy, claim, handed_over, hold, keys, queue, release, waiter};
+use leasehold_core::{LockBackend, Release};
+use std::time::{Duration, Instant};
+
+#[tokio::test]
+async fn one_who_fell_silent_is_passed_over() {
+    let scene = scene(2).await;
+    scene.silence(&scene.waiters[0]);
+    release(&scene.backend, &scene.holder).await;
+    handed_over(&scene.backend, &scene.waiters[1]).await;
+    assert!(scene.server.queue("job").is_empty());
+    // It comes back, and is last.
+    queue(&scene.backend, &scene.waiters[0]).await;
+    assert_eq!(scene.server.queue("job"), scene.owners()[..1]);
+}
+
+#[tokio::test]
+async fn one_whose_process_is_gone_is_passed_over_at_once() {
+    let scene = scene(0).await;
+    let gone = backend(&scene.server.url());
+    for _ in 0..10 {
+        queue(&gone, &waiter("job")).await;
+    }
+    let there = waiter("job");
+    queue(&scene.backend, &there).await;
+    gone.close().await.unwrap();
+    drop(gone);
+    let start = Instant::now();
+    while !scene.server.command(&["PUBSUB", "CHANNELS"]).unwrap().starts_with("*1") {
+        assert!(start.elapsed() < Duration::from_secs(20), "its connection is still there");
+        tokio::task::yield_now().await;
+    }
+    release(&scene.backend, &scene.holder).await;
+    handed_over(&scene.backend, &there).await;
+}
+
+#[tokio::test]
+async fn a_crowd_that_died_together_is_passed_over_in_bounded_steps() {
+    let scene = scene(1).await;
+    for place in 1..=130 {
+        let owner = format!("{place:032x}");
+        scene.server.command(&["ZADD", &keys("job").queue, &place.to_string(), &owner]).unwrap();
+    }
+    assert_eq!(release(&scene.backend, &scene.holder).await, Release::Released);
+    assert_eq!(scene.owner(), None);
+    assert_eq!(scene.server.queue("job").len(), 131 - 64);
+    // The next to ask goes on, and does not pass by who may be behind them.
+    busy(&scene.backend, &claim("job")).await;
+    assert_eq!(scene.server.queue("job").len(), 131 - 128);
+    assert_eq!(scene.owner(), None);
+    hold(&scene.backend, &scene.waiters[0]).await;
+    assert!(scene.server.queue("job").is_empty());
+}
+
+#[tokio::test]
+async fn one_who_leaves_is_out_of_the_queue_and_takes_nothing_along() {
+    let scene = scene(3).await;
+    assert_eq!(release(&scene.backend, &scene.waiters[1]).await, Release::NotHeld);
+    assert_eq!(scene.server.queue("job"), [scene.owners()[0].clone(), scene.owners()[2].clone()]);
+    assert!(scene.entry(&scene.waiters[1]).concat().is_empty());
+    release(&scene.backend, &scene.waiters[0]).await;
+    release(&scene.backend, &scene.waiters[2]).await;
+    let left = scene.server.keys();
+    assert!(!left.contains(&keys("job").queue) && !left.contains(&keys("job").waiters), "{left:?}");
+    assert_eq!(release(&scene.backend, &scene.holder).await, Release::Released);
+}
+
+#[tokio::test]
+async fn one_who_leaves_after_its_turn_has_come_hands_on() {
+    let scene = scene(2).await;
+    release(&scene.backend, &scene.holder).await;
+    assert_eq!(release(&scene.backend, &scene.waiters[0]).await, Release::Released);
+    handed_over(&scene.backend, &scene.waiters[1]).await;
+}

@@ -1,7 +1,8 @@
-//! What a lock on a database server costs: alone, in statements and round trips, and from hand to hand.
+//! What a lock on a database server costs: alone, in statements and round trips, and from hand to hand. Its time beside that
+//! of the statements by hand is measured by `leasehold bench --raw`.
 //!
-//! `cargo bench -p leasehold-sql --features mysql,postgres --bench servers [-- pairs|counts|handover|waking]`; all of it
-//! takes ten minutes. Servers of its own, which are small and quick and do not wait for a disk: only what is compared within
+//! `cargo bench -p leasehold-sql --features mysql,postgres --bench servers [-- counts|handover|waking]`; all of it
+//! takes some minutes. Servers of its own, which are small and quick and do not wait for a disk: only what is compared within
 //! one run means anything elsewhere.
 
 #![allow(
@@ -12,7 +13,6 @@
 
 mod counts;
 mod handover;
-mod pairs;
 mod raw;
 mod waking;
 
@@ -30,9 +30,6 @@ fn main() {
     runtime.block_on(async {
         if runs("counts") {
             counts::measure().await;
-        }
-        if runs("pairs") {
-            pairs::measure(&Servers::start().await).await;
         }
         if runs("handover") {
             handover::measure(&Servers::start().await).await;

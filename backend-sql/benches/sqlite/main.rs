@@ -1,4 +1,5 @@
-//! What a lock on SQLite costs: alone, among many who want it, and in a fresh process.
+//! What a lock on SQLite costs among many who want it, and in a fresh process. A lock that nobody else wants is measured by
+//! `leasehold bench --raw`, beside the statements by hand.
 //!
 //! `cargo bench -p leasehold-sql --features sqlite [-- DIRECTORY…]`; by default in `/dev/shm` and in the working
 //! directory, which stand for memory and for a disk.
@@ -11,7 +12,6 @@
 
 mod cold_start;
 mod crowd;
-mod pairs;
 
 use leasehold_core::{AcquireOptions, LockClient, Namespace, StoreUrl};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,6 @@ async fn measure_all() {
     if directories.is_empty() {
         directories = vec![PathBuf::from("/dev/shm"), std::env::current_dir().unwrap()];
     }
-    pairs::measure(&directories).await;
     crowd::measure(&directories);
     cold_start::measure(&directories);
 }

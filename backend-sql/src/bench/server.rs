@@ -1,21 +1,29 @@
-use crate::server::{Batch, Dialect, Doing, Lane, Link, MOST, Mode, Server, Statement, Target, Value};
+use crate::server::{
+    Batch, Bell, Dialect, Doing, Lane, Link, MOST, Mode, Ring, Server, Statement, Target, Value,
+};
 use async_trait::async_trait;
-use leasehold_core::bench::{Counters, Yardstick};
+use leasehold_core::bench::{ByHand, Counters, Yardstick};
 use leasehold_core::{Error, ErrorKind, HolderInfo, LockName, Namespace, OwnerId, Result};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::Semaphore;
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 
 /// As long as no measurement takes.
 const LEASE_MICROS: i64 = 30_000_000;
 
-/// The two statements of a lease on as many connections as a client of ours has, and nothing around them.
+/// The two statements of a lease, on as many connections as a client of ours has, each taken for one statement; and nothing
+/// around them.
 pub(super) struct Raw {
     server: Server,
     namespace: Namespace,
     dialect: Arc<dyn Dialect>,
     acquire: Statement,
     release: Statement,
+    /// Says that somebody waits, and what tells him.
+    notice: Option<(Statement, Arc<dyn Bell>)>,
+    told: Arc<Told>,
     version: Statement,
     counters: Option<Statement>,
     forget: Vec<Batch>,
@@ -35,12 +43,16 @@ impl Raw {
             crate::for_update::HeldRow::tables(&*dialect, &target)
         };
         let statement = |template| Statement::new(template, &*dialect, &target.table);
+        let leases = dialect.leases();
+        let notice = leases.want.map(&statement).zip(dialect.bell()).filter(|_| has_leases);
         let counts = target.name != "postgres";
         let forget =
             |table: &crate::server::Table| Batch::new(include_str!("forget.sql"), &*dialect, &table.name);
         Self {
-            acquire: statement(dialect.leases().acquire),
-            release: statement(dialect.leases().release),
+            acquire: statement(leases.acquire),
+            release: statement(leases.release),
+            notice,
+            told: Arc::default(),
             version: statement(include_str!("version.sql")),
             counters: counts.then(|| statement(include_str!("counters.sql"))),
             forget: tables.iter().map(forget).collect(),
@@ -55,13 +67,59 @@ impl Raw {
         }
     }
 
-    async fn pair_on(&self, link: &mut dyn Link, name: &LockName) -> sqlx::Result<bool> {
-        let (name, owner) = (self.stored(name), Value::bytes(self.owner.as_u128().to_be_bytes()));
-        let claim = [name.clone(), owner.clone(), Value::int(LEASE_MICROS), Value::text(&self.holder)];
+    async fn acquire_on(&self, link: &mut dyn Link, name: &LockName) -> sqlx::Result<bool> {
+        let claim = [self.stored(name), self.owner(), Value::int(LEASE_MICROS), Value::text(&self.holder)];
         let granted = link.ask(&self.acquire, &claim).await?;
-        let released = link.ask(&self.release, &[Value::int(0), name, owner]).await?;
-        let was_granted = !granted.rows.is_empty() || granted.last_id > 0;
-        Ok(was_granted && (released.changed > 0 || !released.rows.is_empty()))
+        Ok(!granted.rows.is_empty() || granted.last_id > 0)
+    }
+
+    async fn release_on(&self, link: &mut dyn Link, name: &LockName) -> sqlx::Result<bool> {
+        let released = link.ask(&self.release, &[Value::int(0), self.stored(name), self.owner()]).await?;
+        Ok(released.changed > 0 || !released.rows.is_empty())
+    }
+
+    /// The lock is wanted before the clock runs, as it is where somebody has waited for a while.
+    async fn notice_on(
+        &self,
+        link: &mut dyn Link,
+        want: &Statement,
+        name: &LockName,
+    ) -> sqlx::Result<Option<Duration>> {
+        let granted = self.acquire_on(link, name).await?;
+        link.ask(want, &[self.stored(name)]).await?;
+        let stored = self.namespace.stored(name.as_str()).into_bytes();
+        *self.told.name.lock().unwrap_or_else(PoisonError::into_inner) = stored;
+        let begin = Instant::now();
+        let heard = async {
+            self.told.it.notified().await;
+            Ok(begin.elapsed())
+        };
+        // Of a name that is in use nobody is told.
+        let (released, heard) = tokio::try_join!(self.release_on(link, name), heard)?;
+        Ok(Some(heard).filter(|_| granted && released))
+    }
+
+    fn owner(&self) -> Value {
+        Value::bytes(self.owner.as_u128().to_be_bytes())
+    }
+
+    /// A connection for one statement, given back after it. Who keeps one from the acquisition to the release needs one for
+    /// every lock that is held: two statements on one connection are no pair that a program can do work in.
+    async fn lent(&self) -> Result<(SemaphorePermit<'_>, Box<dyn Link>)> {
+        let closed = |_| Error::new(ErrorKind::Closed, "the store was closed");
+        let permit = self.free.acquire().await.map_err(closed)?;
+        Ok((permit, self.link().await?))
+    }
+
+    async fn link(&self) -> Result<Box<dyn Link>> {
+        match self.take_idle() {
+            Some(link) => Ok(link),
+            None => self.dialect.connect().await.map_err(|error| failed(&error)),
+        }
+    }
+
+    fn give_back(&self, link: Box<dyn Link>) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(link);
     }
 
     fn stored(&self, name: &LockName) -> Value {
@@ -84,20 +142,34 @@ impl Yardstick for Raw {
     }
 
     /// A lock that is a transaction is no two statements.
-    fn has_raw(&self) -> bool {
-        self.has_leases
+    fn has(&self, measure: ByHand) -> bool {
+        match measure {
+            ByHand::Pair => self.has_leases,
+            ByHand::TokenlessPair => false,
+            ByHand::Notice => self.notice.is_some(),
+        }
     }
 
     async fn raw_pair(&self, name: &LockName) -> Result<()> {
-        let closed = |_| Error::new(ErrorKind::Closed, "the store was closed");
-        let _permit = self.free.acquire().await.map_err(closed)?;
-        let mut link = match self.take_idle() {
-            Some(link) => link,
-            None => self.dialect.connect().await.map_err(|error| failed(&error))?,
+        let (permit, mut link) = self.lent().await?;
+        let granted = self.acquire_on(&mut *link, name).await.map_err(|error| failed(&error))?;
+        self.give_back(link);
+        drop(permit);
+        let (_permit, mut link) = self.lent().await?;
+        let released = self.release_on(&mut *link, name).await.map_err(|error| failed(&error))?;
+        self.give_back(link);
+        if granted && released { Ok(()) } else { Err(in_use()) }
+    }
+
+    async fn raw_notice(&self, name: &LockName) -> Result<Duration> {
+        let Some((want, bell)) = &self.notice else {
+            return Err(Error::new(ErrorKind::Unsupported, "this database tells nobody of a release"));
         };
-        let done = self.pair_on(&mut *link, name).await.map_err(|error| failed(&error))?;
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(link);
-        if done { Ok(()) } else { Err(Error::new(ErrorKind::Busy, "a name for measuring is in use")) }
+        let mut link = self.link().await?;
+        self.told.begin(bell).await;
+        let heard = self.notice_on(&mut *link, want, name).await.map_err(|error| failed(&error))?;
+        self.give_back(link);
+        heard.ok_or_else(in_use)
     }
 
     async fn counters(&self) -> Result<Option<Counters>> {
@@ -124,6 +196,46 @@ impl Yardstick for Raw {
         }
         Ok(())
     }
+}
+
+/// Who waits, on the connection of his bell.
+#[derive(Debug, Default)]
+struct Told {
+    it: Notify,
+    begun: AtomicBool,
+    /// What he waits for, as it stands in the table.
+    name: Mutex<Vec<u8>>,
+}
+
+impl Told {
+    /// Returns when the database is heard: a bell rings for everybody then.
+    async fn begin(self: &Arc<Self>, bell: &Arc<dyn Bell>) {
+        let ring: Arc<dyn Ring> = Arc::<Self>::clone(self);
+        bell.keep_hearing(Arc::downgrade(&ring));
+        if !self.begun.swap(true, Ordering::Relaxed) {
+            self.it.notified().await;
+        }
+    }
+}
+
+impl Ring for Told {
+    fn ring(&self, name: &[u8]) {
+        if *self.name.lock().unwrap_or_else(PoisonError::into_inner) == name {
+            self.it.notify_one();
+        }
+    }
+
+    fn ring_all(&self) {
+        self.it.notify_one();
+    }
+
+    fn is_wanted(&self) -> bool {
+        true
+    }
+}
+
+fn in_use() -> Error {
+    Error::new(ErrorKind::Busy, "a name for measuring is in use")
 }
 
 fn failed(error: &sqlx::Error) -> Error {

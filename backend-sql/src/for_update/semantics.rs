@@ -36,14 +36,16 @@ fn promise(backend: &str, fault: Fault) -> Outcome {
         Fault::StoreRestarted
         | Fault::PowerLost
         | Fault::ConnectionKilled
-        | Fault::RecordDeleted
         | Fault::DataLost
         | Fault::FailOver => Outcome::FencedOnly,
         // Found out by the statement that locks, and refused.
         Fault::DiskFull | Fault::Pooler => Outcome::Unavailable,
         Fault::SplitBrain => Outcome::MayBreak,
-        Fault::MinorityDown | Fault::QuorumLost | Fault::MemoryFull | Fault::NetworkFileSystem => {
-            Outcome::NotApplicable
-        }
+        // Whoever deletes a locked row waits until it is given back.
+        Fault::RecordDeleted
+        | Fault::MinorityDown
+        | Fault::QuorumLost
+        | Fault::MemoryFull
+        | Fault::NetworkFileSystem => Outcome::NotApplicable,
     }
 }

@@ -142,20 +142,17 @@ impl LeaseTable for ServerTable {
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
-        let name = self.stored(claim.name());
-        let values = [micros(linger), Value::bytes(name.clone()), owner(claim.owner())];
+        let values = [micros(linger), Value::bytes(self.stored(claim.name())), owner(claim.owner())];
         let answer = self.server.ask(Lane::Keeping, Doing::Ending, &self.statements.release, &values).await;
-        self.watch.forget(&name);
-        let answer = answer?;
-        Ok(has_ended(&answer))
+        self.watch.forget(values[1].as_bytes().unwrap_or_default());
+        Ok(has_ended(&answer?))
     }
 
     async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
         let values = [Value::bytes(self.stored(name)), Value::int(token.get())];
         let answer = self.server.ask(Lane::Asking, Doing::Ending, &self.statements.end_grant, &values).await;
-        self.watch.forget(&self.stored(name));
-        let answer = answer?;
-        Ok(has_ended(&answer))
+        self.watch.forget(values[0].as_bytes().unwrap_or_default());
+        Ok(has_ended(&answer?))
     }
 
     async fn look(&self, name: &LockName) -> Result<Option<Row>> {
@@ -178,7 +175,7 @@ impl LeaseTable for ServerTable {
     }
 
     fn know_held(&self, claim: &Claim) -> bool {
-        self.watch.know_held(&self.stored(claim.name()), claim.owner())
+        self.watch.know_held(|| self.stored(claim.name()), claim.owner())
     }
 
     /// A few names at a time, each few by a read and a statement that finds them by their key: nothing that is held is

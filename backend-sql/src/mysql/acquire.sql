@@ -11,7 +11,7 @@
 --
 -- :1 name   :2 owner   :3 ttl in microseconds   :4 holder
 INSERT INTO {table} (name, owner, token, ends_at, acquired_at, version, holder)
-VALUES (:1, :2, LAST_INSERT_ID({now}), {now} + :3, {now}, 1, :4)
+VALUES (:1, :2, LAST_INSERT_ID({now}), {now} + :3, {now}, {now}, :4)
 ON DUPLICATE KEY UPDATE
     token = CASE
         WHEN owner = VALUES(owner) AND ends_at > {now} THEN LAST_INSERT_ID(token)

@@ -5,8 +5,8 @@ mod check;
 mod codes;
 
 use crate::server::{
-    Answer, Bell, Column, Dialect, Encryption, ForUpdate, Found, Kind, Leases, Link, Meaning, Mode,
-    Statement, Table, TableName, Target, Value,
+    Answer, Bell, Dialect, Encryption, ForUpdate, Found, Kind, Leases, Link, Meaning, Mode, Statement, Table,
+    TableName, Target, Value,
 };
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
@@ -217,16 +217,8 @@ impl Dialect for MySqlDialect {
             return Ok(None);
         };
         let (engine, kind) = (engine.as_deref().unwrap_or("none"), kind.as_deref().unwrap_or_default());
-        let mut found = Found { fault: fault(engine, kind), ..Found::default() };
-        for row in link.ask(&Statement::new(COLUMNS_OF, self, table), &name).await?.rows {
-            let [name, kind, key] = row.as_slice() else { continue };
-            let name = name.as_text().unwrap_or_default().to_owned();
-            if key.as_text() == Some("PRI") {
-                found.primary_key.push(name.clone());
-            }
-            found.columns.push(Column { name, kind: kind.as_text().unwrap_or_default().to_owned() });
-        }
-        Ok(Some(found))
+        let columns = link.ask(&Statement::new(COLUMNS_OF, self, table), &name).await?;
+        Ok(Some(Found::new(fault(engine, kind), &columns.rows, |key| key.as_text() == Some("PRI"))))
     }
 
     /// `ProxySQL` and `MaxScale` answer `CONNECTION_ID()` themselves, with numbers of their own.
@@ -276,9 +268,9 @@ impl Link for MySqlLink {
 
 fn bind<'q>(query: Query<'q, MySql, MySqlArguments>, value: &Value) -> Query<'q, MySql, MySqlArguments> {
     match value {
-        Value::Bytes(bytes) => query.bind(bytes.clone()),
+        Value::Bytes(bytes) => query.bind(bytes.as_deref()),
         Value::Int(number) => query.bind(*number),
-        Value::Text(text) => query.bind(text.clone()),
+        Value::Text(text) => query.bind(text.as_deref()),
     }
 }
 

@@ -1,8 +1,9 @@
 -- Takes the row of a name for an owner, if it is still as it was read: the number of changed rows says whether it was.
 --
 -- Of all that have read one version, one finds it again: this makes it another. Whether the lease was over was decided by
--- who read it; a renewal since then would have changed the version. A row that was purged since then, and made anew, may
--- have come to the same version; its token, if somebody holds it, is larger than what was worked out then.
+-- who read it; a renewal since then would have changed the version. A row that was purged since then, and made anew, has
+-- another: versions begin with the time. Only the clock going back over the purge could bring one back, and then the token
+-- of whoever holds it is larger than what was worked out.
 --
 -- :1 name   :2 version that was read   :3 owner   :4 token   :5 ttl in microseconds   :6 holder
 UPDATE {table} SET

@@ -8,7 +8,7 @@
 -- :1 name   :2 owner   :3 ttl in microseconds   :4 holder
 -- answers: int
 INSERT INTO {table} AS lease (name, owner, token, ends_at, acquired_at, version, holder)
-VALUES (:1, :2, {now}, {now} + :3, {now}, 1, :4)
+VALUES (:1, :2, {now}, {now} + :3, {now}, {now}, :4)
 ON CONFLICT (name) DO UPDATE SET
     owner       = excluded.owner,
     token       = CASE WHEN lease.owner = excluded.owner AND lease.ends_at > {now} THEN lease.token

@@ -1,9 +1,12 @@
 //! What the errors of PostgreSQL mean (PostgreSQL manual, appendix A, "PostgreSQL Error Codes").
 
 use crate::server::Meaning;
+use sqlx::error::DatabaseError;
+use sqlx::postgres::PgDatabaseError;
 
 pub(super) fn meaning(error: &sqlx::Error) -> Meaning {
     match error {
+        sqlx::Error::Database(error) if is_of_another_statement(&**error) => Meaning::Pooled,
         sqlx::Error::Database(error) => error.code().map_or(Meaning::Refused, |code| of(&code)),
         sqlx::Error::Tls(_) | sqlx::Error::Configuration(_) => Meaning::Unproven,
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => Meaning::Broken,
@@ -12,6 +15,13 @@ pub(super) fn meaning(error: &sqlx::Error) -> Meaning {
         | sqlx::Error::ColumnIndexOutOfBounds { .. } => Meaning::Unreadable,
         _ => Meaning::Refused,
     }
+}
+
+/// The server itself says that the statement of this name has other parameters: somebody else has prepared it. Poolers say
+/// much else with this code, and have no routine of this name.
+fn is_of_another_statement(error: &dyn DatabaseError) -> bool {
+    let error = error.try_downcast_ref::<PgDatabaseError>();
+    error.is_some_and(|error| error.code() == "08P01" && error.routine() == Some("exec_bind_message"))
 }
 
 fn of(code: &str) -> Meaning {

@@ -5,8 +5,8 @@ mod check;
 mod codes;
 
 use crate::server::{
-    Answer, Bell, Column, Dialect, Encryption, ForUpdate, Found, Kind, Leases, Link, Meaning, Statement,
-    Table, TableName, Target, Value,
+    Answer, Bell, Dialect, Encryption, ForUpdate, Found, Kind, Leases, Link, Meaning, Statement, Table,
+    TableName, Target, Value,
 };
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
@@ -184,16 +184,9 @@ impl Dialect for PostgresDialect {
         let Some([Value::Text(kind)]) = of_table.rows.first().map(Vec::as_slice) else {
             return Ok(None);
         };
-        let mut found = Found { fault: fault(kind.as_deref().unwrap_or_default()), ..Found::default() };
-        for row in link.ask(&Statement::new(COLUMNS_OF, self, table), &name).await?.rows {
-            let [name, kind, place_in_key] = row.as_slice() else { continue };
-            let name = name.as_text().unwrap_or_default().to_owned();
-            if place_in_key.as_int().is_some() {
-                found.primary_key.push(name.clone());
-            }
-            found.columns.push(Column { name, kind: kind.as_text().unwrap_or_default().to_owned() });
-        }
-        Ok(Some(found))
+        let columns = link.ask(&Statement::new(COLUMNS_OF, self, table), &name).await?;
+        let fault = fault(kind.as_deref().unwrap_or_default());
+        Ok(Some(Found::new(fault, &columns.rows, |place_in_key| place_in_key.as_int().is_some())))
     }
 
     fn session_number(&self) -> Option<[&'static str; 2]> {
@@ -242,9 +235,9 @@ impl Link for PgLink {
 
 fn bind<'q>(query: Query<'q, Postgres, PgArguments>, value: &Value) -> Query<'q, Postgres, PgArguments> {
     match value {
-        Value::Bytes(bytes) => query.bind(bytes.clone()),
+        Value::Bytes(bytes) => query.bind(bytes.as_deref()),
         Value::Int(number) => query.bind(*number),
-        Value::Text(text) => query.bind(text.clone()),
+        Value::Text(text) => query.bind(text.as_deref()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a failed statement means for who asked for it.
 
-use super::dialect::missing_table;
+use super::schema::missing_table;
 use super::{Encryption, Meaning, Target};
 use leasehold_core::{Error, ErrorKind};
 

@@ -8,6 +8,7 @@
 //! | whether a pooler is in between | `sessions.rs` |
 //! | how `.sql` files become statements | `statement.rs` |
 //! | what an error means for who asked | `failure.rs`, and for TLS `tls.rs` |
+//! | whether a table is ours | `schema.rs` |
 //! | what MySQL and PostgreSQL say differently | `dialect.rs`, and their folders beside this one |
 //!
 //! The driver cancels nothing on the server, knows no time limit of a statement, and does not set `TCP_NODELAY`. So a call
@@ -19,6 +20,7 @@ mod bell;
 mod dialect;
 mod failure;
 mod pool;
+mod schema;
 mod semantics;
 mod sessions;
 mod statement;
@@ -27,9 +29,10 @@ mod target;
 mod tls;
 
 pub(crate) use bell::{Bell, Ring};
-pub(crate) use dialect::{Column, Dialect, ForUpdate, Found, Leases, Link, Meaning, Table};
+pub(crate) use dialect::{Dialect, ForUpdate, Leases, Link, Meaning};
 pub(crate) use failure::Doing;
 pub(crate) use pool::{Connection, Lane};
+pub(crate) use schema::{Found, Table};
 pub(crate) use semantics::of_leases;
 use sessions::Sessions;
 pub(crate) use statement::{Answer, Batch, Kind, MOST, Statement, Value};
@@ -59,7 +62,7 @@ struct Shared {
     /// Set once the tables were found to be ours.
     checked: OnceCell<()>,
     /// What was found behind the connections.
-    sessions: OnceCell<Sessions>,
+    sessions: sessions::Look,
     tables: Vec<Table>,
 }
 
@@ -73,7 +76,7 @@ impl Server {
         let pool =
             |most, parameter| Arc::new(Pool::new(Arc::clone(&dialect), Arc::clone(&target), most, parameter));
         let (pool, holding) = (pool(target.connections, "connections"), pool(target.holds, "holds"));
-        let (checked, sessions) = (OnceCell::new(), OnceCell::new());
+        let (checked, sessions) = (OnceCell::new(), sessions::Look::default());
         Self { shared: Arc::new(Shared { dialect, target, pool, holding, checked, sessions, tables }) }
     }
 
@@ -162,6 +165,8 @@ impl Server {
             self.check_tables(&mut connection).await?;
             self.check_sessions(&mut connection).await?;
             let _ = self.shared.checked.set(());
+        } else if lane == Lane::Asking && self.shared.sessions.is_due() {
+            self.check_sessions(&mut connection).await?;
         }
         Ok(connection)
     }
@@ -220,32 +225,15 @@ impl Server {
             Err(_) => return Err(no_answer(Doing::Looking, &self.shared.target)),
         };
         connection.give_back();
-        findings.extend(sessions::finding(sessions));
+        findings.extend(sessions.and_then(sessions::finding));
         Ok(findings)
     }
 
-    /// Looks for a pooler, by a second connection that is closed then. If there is none to be had, nothing is found.
-    async fn check_sessions(&self, connection: &mut Connection) -> Result<Sessions> {
-        let (dialect, target) = (self.dialect(), self.target());
-        let look = self.shared.sessions.get_or_try_init(|| async {
-            if dialect.session_number().is_none() {
-                return Ok(Sessions::Own);
-            }
-            let look = async {
-                let mut other = dialect.connect().await?;
-                let found = sessions::behind(dialect, target, connection.link(), &mut *other).await;
-                other.close().await;
-                found
-            };
-            match tokio::time::timeout(target.timeout, look).await {
-                Ok(Ok(found)) => Ok(found),
-                Ok(Err(error)) => sessions::refusal(dialect, target, &error).map_or(Ok(Sessions::Own), Err),
-                Err(_) => Ok(Sessions::Own),
-            }
-        });
-        let sessions = *look.await?;
-        sessions::check_mode(sessions, target)?;
-        Ok(sessions)
+    /// Looks for a pooler, if it is not known yet whether there is one.
+    async fn check_sessions(&self, connection: &mut Connection) -> Result<Option<Sessions>> {
+        let found = self.shared.sessions.behind(self, connection.link()).await?;
+        found.map_or(Ok(()), |found| sessions::check_mode(found, self.target()))?;
+        Ok(found)
     }
 
     async fn check_tables(&self, connection: &mut Connection) -> Result<()> {

@@ -46,7 +46,7 @@ struct Idle {
 
 /// A connection in use. Closed when dropped, for then nobody knows in what state it is.
 pub(crate) struct Connection {
-    link: Option<Box<dyn Link>>,
+    link: Box<dyn Link>,
     pool: Arc<Pool>,
     runtime: Id,
     was_idle: bool,
@@ -90,7 +90,7 @@ impl Pool {
             Some(link) => link,
             None => self.connect().await?,
         };
-        Ok(Connection { link: Some(link), pool: Arc::clone(self), runtime, was_idle, _permits: permits })
+        Ok(Connection { link, pool: Arc::clone(self), runtime, was_idle, _permits: permits })
     }
 
     /// Drops the idle connections: they are as old as one that was dead.
@@ -163,10 +163,7 @@ impl Pool {
 
 impl Connection {
     pub(crate) fn link(&mut self) -> &mut dyn Link {
-        match &mut self.link {
-            Some(link) => &mut **link,
-            None => unreachable!("taken only by who consumes it"),
-        }
+        &mut *self.link
     }
 
     /// True if it may have died since its last use.
@@ -175,12 +172,11 @@ impl Connection {
     }
 
     /// Nothing is under way on it, and no transaction is open.
-    pub(crate) fn give_back(mut self) {
-        if let Some(link) = self.link.take()
-            && !self.pool.closed.load(Ordering::Acquire)
-        {
-            let runtime = self.runtime;
-            self.pool.idle().push(Idle { link, runtime });
+    pub(crate) fn give_back(self) {
+        let Self { link, pool, runtime, _permits, .. } = self;
+        // Before the permit, which lets the next one take it.
+        if !pool.closed.load(Ordering::Acquire) {
+            pool.idle().push(Idle { link, runtime });
         }
     }
 }

@@ -1,11 +1,20 @@
 //! Whether a connection of ours is a session of the server, or a pooler in between lends it another one each time.
 
-use super::{Answer, Dialect, Link, Meaning, Mode, Statement, Target, Value};
-use leasehold_core::{Error, ErrorKind, Finding, Severity};
+use super::{Answer, Dialect, Doing, Link, Mode, Server, Statement, Target, Value, no_answer};
+use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, timeout};
 
-/// How often two connections are asked in turn for the session behind them. A pooler that has several to lend, and lends
-/// them in turn, shows by the second time.
-const ROUNDS: usize = 3;
+/// How often a session is asked for. Who of the two connections asks is drawn by lot, and a pooler that lends any session
+/// does not go by who asks: whatever it lends, it lends each connection its own by chance only, which is one of two at
+/// best each time. Once in 250,000 looks it is not seen, and one that nobody else uses is seen by the second question.
+const QUESTIONS: u32 = 20;
+
+/// How long after a look that found nothing out the next one is.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// What is behind a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,38 +25,94 @@ pub(crate) enum Sessions {
     Shared,
 }
 
+/// What was found behind the connections. A look that fails is not remembered as one that found no pooler.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    found: OnceCell<Sessions>,
+    /// When the last one began.
+    last: Mutex<Option<Instant>>,
+}
+
+impl Look {
+    /// True if there is something to look for, or a pooler was found, which not every mode can live with.
+    pub(super) fn is_due(&self) -> bool {
+        match self.found.get() {
+            Some(found) => *found == Sessions::Shared,
+            None => self.is_long_ago(),
+        }
+    }
+
+    fn is_long_ago(&self) -> bool {
+        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.is_none_or(|last| last.elapsed() >= LOOK_AGAIN_AFTER)
+    }
+
+    /// What is behind this connection, by a second one that is closed then; `None` if there is none to be had, and then it
+    /// is not looked for again at once.
+    ///
+    /// # Errors
+    ///
+    /// If the server did not answer, or what it answered shows a pooler that mixes up sessions.
+    pub(super) async fn behind(&self, server: &Server, link: &mut dyn Link) -> Result<Option<Sessions>> {
+        let found = self.found.get_or_try_init(|| async {
+            if server.dialect().session_number().is_none() {
+                return Ok(Sessions::Own);
+            }
+            if !self.is_long_ago() {
+                return Err(None);
+            }
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            look(server, link).await
+        });
+        match found.await {
+            Ok(found) => Ok(Some(*found)),
+            Err(None) => Ok(None),
+            Err(Some(error)) => {
+                *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                Err(error)
+            }
+        }
+    }
+}
+
+async fn look(server: &Server, link: &mut dyn Link) -> Result<Sessions, Option<Error>> {
+    let (dialect, target) = (server.dialect(), server.target());
+    let Ok(Ok(mut other)) = timeout(target.connect_timeout, dialect.connect()).await else {
+        return Err(None);
+    };
+    let found = match timeout(target.timeout, behind(dialect, target, [link, &mut *other])).await {
+        Ok(found) => found.map_err(|error| server.failure(error, Doing::Looking))?,
+        Err(_) => return Err(Some(no_answer(Doing::Looking, target))),
+    };
+    other.close().await;
+    Ok(found)
+}
+
 /// Asks two open connections for the server's numbers of their sessions. A session that has two connections, or a connection
 /// that has two sessions, is a pooler's: neither happens without one.
 ///
 /// The statements are prepared and differ, so that a pooler which knows nothing of prepared statements says that there is
 /// one of that name already. It is refused for all modes: there one client could execute what another has prepared.
-pub(super) async fn behind(
-    dialect: &dyn Dialect,
-    target: &Target,
-    one: &mut dyn Link,
-    other: &mut dyn Link,
-) -> sqlx::Result<Sessions> {
+async fn behind(dialect: &dyn Dialect, target: &Target, links: [&mut dyn Link; 2]) -> sqlx::Result<Sessions> {
     let Some(texts) = dialect.session_number() else {
         return Ok(Sessions::Own);
     };
     let statements = texts.map(|text| Statement::new(text, dialect, &target.table));
-    let mut seen = [Vec::new(), Vec::new()];
-    for _ in 0..ROUNDS {
-        seen[0].extend(number(&one.ask(&statements[0], &[]).await?));
-        seen[1].extend(number(&other.ask(&statements[1], &[]).await?));
+    let (lots, mut seen) = (RandomState::new().hash_one(()), [None; 2]);
+    for question in 0..QUESTIONS {
+        // Each is asked once in any case.
+        let who = usize::from(question == 1 || question > 1 && lots >> question & 1 == 1);
+        let number = number(&links[who].ask(&statements[who], &[]).await?);
+        if seen[1 - who] == Some(number) || seen[who].is_some_and(|earlier| earlier != number) {
+            return Ok(Sessions::Shared);
+        }
+        seen[who] = Some(number);
     }
-    let alike = |numbers: &[i64]| numbers.windows(2).all(|pair| pair[0] == pair[1]);
-    let own = alike(&seen[0]) && alike(&seen[1]) && seen[0].first() != seen[1].first();
-    Ok(if own { Sessions::Own } else { Sessions::Shared })
+    Ok(Sessions::Own)
 }
 
 fn number(answer: &Answer) -> Option<i64> {
     answer.rows.first()?.first().and_then(Value::as_int)
-}
-
-/// What to say of a failed look, if it shows a pooler.
-pub(super) fn refusal(dialect: &dyn Dialect, target: &Target, error: &sqlx::Error) -> Option<Error> {
-    (dialect.meaning(error) == Meaning::Pooled).then(|| no_prepared_statements(target))
 }
 
 pub(super) fn no_prepared_statements(target: &Target) -> Error {
@@ -75,7 +140,7 @@ pub(super) fn finding(sessions: Sessions) -> Option<Finding> {
 }
 
 /// The lock of this mode is a session's: in a shared one there is nothing that it would be part of.
-pub(super) fn check_mode(sessions: Sessions, target: &Target) -> Result<(), Error> {
+pub(super) fn check_mode(sessions: Sessions, target: &Target) -> Result<()> {
     if sessions == Sessions::Own || target.mode != Mode::ForUpdate {
         return Ok(());
     }
@@ -87,4 +152,54 @@ pub(super) fn check_mode(sessions: Sessions, target: &Target) -> Result<(), Erro
         "mode=for-update needs a session for each lock: connect to the database itself, or to a pool in session mode; \
          or write mode=lease",
     ))
+}
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
+
+    use super::*;
+    use crate::postgres::PostgresDialect;
+    use async_trait::async_trait;
+    use leasehold_core::StoreUrl;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    /// A connection that is lent these sessions in turn, whoever asks.
+    struct Lent(Arc<AtomicI64>, &'static [i64]);
+
+    #[async_trait]
+    impl Link for Lent {
+        async fn ask(&mut self, _: &Statement, _: &[Value]) -> sqlx::Result<Answer> {
+            let turn = self.0.fetch_add(1, Ordering::SeqCst) as usize;
+            let session = self.1[turn % self.1.len()];
+            Ok(Answer { rows: vec![vec![Value::Int(Some(session))]], ..Answer::default() })
+        }
+
+        async fn tell(&mut self, _: &str) -> sqlx::Result<()> {
+            Ok(())
+        }
+
+        async fn close(self: Box<Self>) {}
+    }
+
+    async fn behind_connections(lent: [&'static [i64]; 2]) -> Sessions {
+        let url = StoreUrl::parse("postgres://u@127.0.0.1/d").unwrap();
+        let target = Arc::new(Target::of(&url, "postgres", 5432).unwrap());
+        let (dialect, turns) = (PostgresDialect::new(Arc::clone(&target)), Arc::<AtomicI64>::default());
+        let [mut one, mut other] = lent.map(|sessions| Lent(Arc::clone(&turns), sessions));
+        behind(&dialect, &target, [&mut one, &mut other]).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn sessions_that_are_lent_in_step_with_the_questions_are_seen() {
+        for sessions in [&[1_i64][..], &[1, 2], &[1, 2, 1, 2, 2, 1]] {
+            for _ in 0..20 {
+                assert_eq!(behind_connections([sessions; 2]).await, Sessions::Shared, "{sessions:?}");
+            }
+        }
+        for _ in 0..20 {
+            assert_eq!(behind_connections([&[1], &[2]]).await, Sessions::Own);
+        }
+    }
 }

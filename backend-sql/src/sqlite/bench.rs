@@ -6,7 +6,7 @@ use super::host_clock::HostClock;
 use super::options::Options;
 use super::{Shared, Table};
 use async_trait::async_trait;
-use leasehold_core::bench::{Counters, Yardstick};
+use leasehold_core::bench::{ByHand, Counters, Yardstick};
 use leasehold_core::{Error, ErrorKind, HolderInfo, LockName, Namespace, OwnerId, Result, StoreUrl};
 use sqlx::{AssertSqlSafe, Row as _};
 use std::sync::Arc;
@@ -67,8 +67,8 @@ impl Yardstick for Raw {
         Ok(format!("SQLite {}", version.first().map_or("of unknown version", String::as_str)))
     }
 
-    fn has_raw(&self) -> bool {
-        true
+    fn has(&self, measure: ByHand) -> bool {
+        measure == ByHand::Pair
     }
 
     async fn raw_pair(&self, name: &LockName) -> Result<()> {

@@ -20,9 +20,6 @@ fn promise(fault: Fault, allow_network_fs: bool) -> Outcome {
         | Fault::HolderKilled
         | Fault::HolderPaused
         | Fault::ExecutorStarved
-        | Fault::AcquireReplyLost
-        | Fault::StorePaused
-        | Fault::StoreRestarted
         // Every commit is on the disk before it is answered, and the leases of the earlier boot are over.
         | Fault::PowerLost
         // No wall clock is asked for a lease, and the one that is goes on during suspend.
@@ -36,7 +33,11 @@ fn promise(fault: Fault, allow_network_fs: bool) -> Outcome {
         // Refused, unless the user knows better than statfs.
         Fault::NetworkFileSystem if allow_network_fs => Outcome::MayBreak,
         Fault::NetworkFileSystem => Outcome::Unavailable,
+        // There is no server: the file is read and written by the processes that want the lock.
         Fault::HolderPartitioned
+        | Fault::AcquireReplyLost
+        | Fault::StorePaused
+        | Fault::StoreRestarted
         | Fault::FailOver
         | Fault::SplitBrain
         | Fault::MinorityDown

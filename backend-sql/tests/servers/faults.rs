@@ -55,7 +55,7 @@ async fn a_silent_holder_is_ended_by_the_server() {
 async fn a_stopped_server_is_an_unknown_outcome_in_time() {
     for mut server in both().await {
         for mode in ["lease", "optimistic"] {
-            let backend = server.backend(&format!("mode={mode}&timeout=200ms&connect_timeout=200ms"));
+            let backend = server.backend(&format!("mode={mode}&timeout=500ms&connect_timeout=500ms"));
             let held = claim(mode);
             granted(&backend, &held).await;
             server.process().pause();

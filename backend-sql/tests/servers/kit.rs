@@ -111,8 +111,12 @@ impl Server {
     }
 
     pub(crate) async fn pg(&self) -> PgConnection {
-        let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(self.port());
-        let options = options.username("postgres").database("postgres").ssl_mode(PgSslMode::Disable);
+        self.pg_as("postgres", self.port()).await
+    }
+
+    pub(crate) async fn pg_as(&self, user: &str, port: u16) -> PgConnection {
+        let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(port);
+        let options = options.username(user).database("postgres").ssl_mode(PgSslMode::Disable);
         options.disable_statement_logging().connect().await.unwrap()
     }
 

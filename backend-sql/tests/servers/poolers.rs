@@ -3,7 +3,9 @@
 use crate::kit::{MODES, Server, ask, claim, granted};
 use leasehold_conformance::servers::PgBouncer;
 use leasehold_core::{ErrorKind, Renewal};
+use sqlx::Executor;
 use std::time::Duration;
+use tokio::task::JoinSet;
 
 #[tokio::test]
 async fn a_pooler_that_mixes_up_sessions_is_refused_in_every_mode_with_the_way_out() {
@@ -30,6 +32,33 @@ async fn a_pooler_that_mixes_up_sessions_is_refused_in_every_mode_with_the_way_o
         assert_eq!(server.number(open).await, 0);
         assert_eq!(server.number("SELECT count(*) FROM leasehold").await, 0);
     }
+}
+
+/// Others use the sessions meanwhile, and leave to one who looks now this one and now that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_that_is_busy_with_others_is_seen_all_the_same() {
+    let server = Server::postgres(&[]);
+    server.furnish().await;
+    let pooler = PgBouncer::start(server.port(), "transaction").unwrap();
+    let mut others = JoinSet::new();
+    for _ in 0..8 {
+        let mut other = server.pg_as("locker", pooler.port()).await;
+        others
+            .spawn(async move { while other.execute("SELECT pg_sleep(random() * 0.002)").await.is_ok() {} });
+    }
+    let mut let_in = Vec::new();
+    for look in 0..20 {
+        for mode in MODES {
+            let url = server.url_at(pooler.port(), "locker:sesame", &format!("mode={mode}"));
+            let backend = crate::kit::open(&url).unwrap();
+            match backend.try_acquire(&claim("a")).await {
+                Err(error) if error.kind() == ErrorKind::Misconfigured => {}
+                answer => let_in.push((look, mode, answer)),
+            }
+            backend.close().await.unwrap();
+        }
+    }
+    assert!(let_in.is_empty(), "{let_in:?}");
 }
 
 #[tokio::test]

@@ -65,7 +65,8 @@ impl Watch {
     }
 
     /// True if the lock is known to be held by another. Only for a claim that waits: it will be woken.
-    pub(super) fn know_held(&self, name: &[u8], owner: OwnerId) -> bool {
+    /// Where nobody waits, the name is not even made.
+    pub(super) fn know_held(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) -> bool {
         self.rooms.know_held(name, owner)
     }
 

@@ -33,9 +33,10 @@ struct Sequence(i64);
 
 /// The name of an owner's node, up to the number that the server adds.
 pub(crate) fn prefix_of(owner: OwnerId) -> String {
-    let hex = owner.to_hex();
-    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
-    format!("{PROTECTED}{}-{}", parts.join("-"), MARKS[0])
+    let id = owner.as_u128();
+    let group = |bits: u32, digits: u32| (id >> bits) & ((1 << (4 * digits)) - 1);
+    let [a, b, c, d, e] = [group(96, 8), group(80, 4), group(64, 4), group(48, 4), group(0, 12)];
+    format!("{PROTECTED}{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}-{}", MARKS[0])
 }
 
 impl Queue {
@@ -111,9 +112,13 @@ impl Sequence {
 
 /// An owner in the five groups of a UUID.
 fn owner(id: &str) -> Option<OwnerId> {
-    let groups: Vec<&str> = id.split('-').collect();
-    let shaped = groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12]);
-    shaped.then(|| OwnerId::from_hex(&groups.concat())).flatten()
+    if !id.split('-').map(str::len).eq([8, 4, 4, 4, 12]) {
+        return None;
+    }
+    let digits = |group: &str| group.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let number = |group: &str| u128::from_str_radix(group, 16).ok().filter(|_| digits(group));
+    let id = id.split('-').try_fold(0, |id, group| Some(id << (4 * group.len()) | number(group)?));
+    id.map(OwnerId::from_u128)
 }
 
 #[cfg(test)]
@@ -188,7 +193,15 @@ mod tests {
 
     #[test]
     fn what_only_looks_like_an_owner_is_none() {
-        for id in ["0123456789ab-cdef-0123-456789abcdef-x", "g1234567-89ab-cdef-0123-456789abcdef", "a-b"] {
+        let long = "0".repeat(200);
+        for id in [
+            "0123456789ab-cdef-0123-456789abcdef-x",
+            "g1234567-89ab-cdef-0123-456789abcdef",
+            "+1234567-89ab-cdef-0123-456789abcdef",
+            "a-b",
+            "",
+            &long,
+        ] {
             assert_eq!(owner(id), None, "{id}");
         }
     }

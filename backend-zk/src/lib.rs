@@ -26,8 +26,8 @@
 //! quarters of the session's time-out, whichever is shorter, counted from the send of the last request that proved the
 //! session to the leader. The keeper asks for a proof at a third of that, one for all locks that fall due together.
 //!
-//! A holder is told at once when its node is deleted or its session ended, and is at risk from the moment the connection
-//! is lost. It never waits for the server's word: that comes only after a reconnect, when another may hold the lock.
+//! A holder is told at once when its node is deleted or its session ended; of a node that is deleted in the first 20 ms of
+//! a hold, after these. It is at risk from the moment the connection is lost. It never waits for the server's word: that comes only after a reconnect, when another may hold the lock.
 //! With a fixed lease, the guard ends on time, but the lock is free only when the guard is dropped or its session ends.
 //!
 //! # URLs
@@ -67,7 +67,8 @@
 //! growing when the directory is made anew.
 //!
 //! This is the layout of Curator's `InterProcessMutex` and of go-zk, and with them we exclude each other if the paths
-//! agree. We queue behind the locks of kazoo too; for kazoo to queue behind us, give it `extra_lock_patterns=["-lock-"]`.
+//! agree. For kazoo, give a subclass of its `Lock` the attributes `_NODE_NAME = "-lock-"` and `_EXCLUDE_NAMES = ["-lock-"]`:
+//! as it comes, we queue behind it, and it walks over us.
 //! Children that are no contenders are passed over and never deleted.
 //!
 //! Of a name, `/`, `%`, and all that is not printable ASCII are percent-encoded, and so are the names `.`, `..` and
@@ -75,13 +76,19 @@
 //!
 //! # What is not promised
 //!
-//! Whoever loses the data of a majority of the servers loses the order of tokens. A server that is cut off from its
-//! leader, connected again and cut off once more, all within a quarter of a session's time-out, may let a holder believe
-//! for at most that quarter too long.
+//! Whoever loses the data of a majority of the servers loses the order of tokens. Holders hear of it at the end of their
+//! belief only: a server that knows less than a client has seen closes its connection without a word, as one does that is
+//! merely behind.
+//!
+//! A server that is cut off from its leader, connected again and cut off once more, all within a quarter of a session's
+//! time-out, may let a holder believe for at most that quarter too long.
 
 mod acl;
 mod admin;
 mod backend;
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 mod check;
 mod contenders;
 mod names;

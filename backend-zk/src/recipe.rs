@@ -167,7 +167,7 @@ impl Recipe<'_> {
         let session = self.turn.session();
         let (token, listening) = match own.map(|own| own.how) {
             // The ear asks: nothing that it could hear would be older than this grant.
-            Some(Known::Made(token)) => (token, self.turn.watch_later(&self.path(node), self.place)),
+            Some(Known::Made(token)) => (token, self.turn.watch_later(self.path(node), token, self.place)),
             known => {
                 let read = match known {
                     Some(Known::Read(stat, listening)) => Ok((stat, listening)),

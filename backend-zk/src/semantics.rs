@@ -44,7 +44,8 @@ fn promise(fault: Fault) -> Outcome {
         // Transactions are counted from the beginning again.
         Fault::DataLost => Outcome::MayBreak,
         // No session ends while there is nobody to end it.
-        Fault::QuorumLost | Fault::MemoryFull | Fault::DiskFull => Outcome::Unavailable,
-        Fault::Pooler | Fault::NetworkFileSystem => Outcome::NotApplicable,
+        Fault::QuorumLost | Fault::DiskFull => Outcome::Unavailable,
+        // Nothing is evicted: a server without memory is one that is down.
+        Fault::MemoryFull | Fault::Pooler | Fault::NetworkFileSystem => Outcome::NotApplicable,
     }
 }

@@ -1,6 +1,8 @@
 //! What a session hears: its own state, and the watches that fire. One task a session, whatever the number of locks.
 
 use super::Session;
+use super::soon::Soon;
+use super::turn::Read;
 use crate::place::{Place, Places};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -25,24 +27,33 @@ pub(super) struct Heard {
     dropped: oneshot::Receiver<Infallible>,
 }
 
-/// Makes a watch to be listened to, for a place that is told when it fires.
-pub(super) fn listening(watcher: OneshotWatcher, place: &Arc<Place>) -> (Listening, Heard) {
-    listening_from(std::future::ready(Some(watcher)), place)
+impl Listening {
+    /// With it, whoever is to know that it was dropped.
+    pub(super) fn new() -> (Self, oneshot::Receiver<Infallible>) {
+        let (until_dropped, dropped) = oneshot::channel();
+        (Self { _until_dropped: until_dropped }, dropped)
+    }
 }
 
-/// The same, of a watch that is still to be set. One that cannot be set counts as fired.
-pub(super) fn listening_from(
-    watcher: impl Future<Output = Option<OneshotWatcher>> + Send + 'static,
-    place: &Arc<Place>,
-) -> (Listening, Heard) {
-    let (until_dropped, dropped) = oneshot::channel();
+/// Makes a watch to be listened to, for a place that is told when it fires.
+pub(super) fn listening(watcher: OneshotWatcher, place: &Arc<Place>) -> (Listening, Heard) {
+    let (listening, dropped) = Listening::new();
     let fired = Box::pin(async move {
-        if let Some(watcher) = watcher.await {
-            watcher.changed().await;
-        }
+        watcher.changed().await;
     });
-    let heard = Heard { fired, place: Arc::clone(place), dropped };
-    (Listening { _until_dropped: until_dropped }, heard)
+    (listening, Heard { fired, place: Arc::clone(place), dropped })
+}
+
+impl Heard {
+    /// A watch that is still to be set. One that cannot be set counts as fired.
+    pub(super) fn from_now(read: Read, place: Arc<Place>, dropped: oneshot::Receiver<Infallible>) -> Self {
+        let fired = Box::pin(async move {
+            if let Some(watcher) = read.watch().await {
+                watcher.changed().await;
+            }
+        });
+        Self { fired, place, dropped }
+    }
 }
 
 /// Listens until the session is over.
@@ -50,6 +61,7 @@ pub(super) async fn listen(
     session: Weak<Session>,
     mut states: StateWatcher,
     mut watches: mpsc::UnboundedReceiver<Heard>,
+    soon: Arc<Soon>,
     places: Arc<Places>,
     id: i64,
 ) {
@@ -65,6 +77,7 @@ pub(super) async fn listen(
                 SessionState::AuthFailed | SessionState::Expired | SessionState::Closed => break,
             },
             Some(heard) = watches.recv() => open.push(fired(heard)),
+            heard = soon.due() => open.push(fired(heard)),
             Some(place) = open.next() => {
                 if let Some(place) = place {
                     places.fired(&place);

@@ -2,6 +2,7 @@
 
 mod dial;
 mod ear;
+mod soon;
 mod trouble;
 mod turn;
 
@@ -9,16 +10,18 @@ pub(crate) use ear::Listening;
 pub(crate) use trouble::{Outcome, Trouble};
 pub(crate) use turn::Turn;
 
-use crate::place::Places;
+use crate::place::{Place, Places};
 use crate::target::Target;
 use ear::Heard;
 use leasehold_core::{Error, ErrorKind, Result};
+use soon::Soon;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use turn::Read;
 use zookeeper_client::{Client, SessionState, StateWatcher};
 
 /// How long [`Sessions::close`] waits for the server to hear of it.
@@ -51,6 +54,7 @@ pub(crate) struct Session {
     client: Mutex<Option<Arc<Client>>>,
     states: StateWatcher,
     watches: mpsc::UnboundedSender<Heard>,
+    soon: Arc<Soon>,
     over_since: OnceLock<Instant>,
 }
 
@@ -113,7 +117,7 @@ impl Sessions {
     }
 
     fn enter(&self, client: Client) -> Result<Arc<Session>> {
-        let (watches, heard) = mpsc::unbounded_channel();
+        let ((watches, heard), soon) = (mpsc::unbounded_channel(), Arc::<Soon>::default());
         let (id, states) = (client.session_id().0, client.state_watcher());
         let session = Arc::new(Session {
             id,
@@ -121,6 +125,7 @@ impl Sessions {
             states: client.state_watcher(),
             client: Mutex::new(Some(Arc::new(client))),
             watches,
+            soon: Arc::clone(&soon),
             over_since: OnceLock::new(),
         });
         let mut current = self.current();
@@ -130,7 +135,7 @@ impl Sessions {
         *current = Current::Some(Arc::clone(&session));
         drop(current);
         let places = Arc::clone(&self.places);
-        tokio::spawn(ear::listen(Arc::downgrade(&session), states, heard, places, id));
+        tokio::spawn(ear::listen(Arc::downgrade(&session), states, heard, soon, places, id));
         Ok(session)
     }
 
@@ -205,6 +210,13 @@ impl Session {
     fn hear(&self, heard: Heard) {
         // The ear is gone only with the session, whose end everybody is told of.
         let _ = self.watches.send(heard);
+    }
+
+    /// Has this read made in a moment, unless nobody listens by then.
+    fn hear_soon(&self, read: Read, place: &Arc<Place>) -> Listening {
+        let (listening, dropped) = Listening::new();
+        self.soon.enter(read, place, dropped);
+        listening
     }
 
     fn client(&self) -> Option<Arc<Client>> {

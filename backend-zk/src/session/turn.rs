@@ -1,15 +1,15 @@
 //! The requests of one call of the backend, with the one deadline that they share.
 
-use super::ear::{Listening, listening, listening_from};
+use super::ear::{Listening, listening};
 use super::trouble::{Outcome, Trouble};
 use super::{Session, over};
 use crate::place::Place;
-use leasehold_core::Result;
+use leasehold_core::{FencingToken, Result};
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
-use zookeeper_client::{Acl, Acls, Client, CreateMode, Error as Answer, Stat};
+use tokio::time::{Instant, timeout, timeout_at};
+use zookeeper_client::{Acl, Acls, Client, CreateMode, Error as Answer, OneshotWatcher, Stat};
 
 /// A session for the time of one call.
 #[derive(Clone, Debug)]
@@ -17,6 +17,16 @@ pub(crate) struct Turn {
     session: Arc<Session>,
     client: Arc<Client>,
     until: Instant,
+    limit: Duration,
+}
+
+/// A read that begins a watch, to be made later.
+#[derive(Debug)]
+pub(super) struct Read {
+    /// Not a handle of its own: the session ends with the last one, and is not to wait for this.
+    client: Weak<Client>,
+    path: String,
+    made_by: FencingToken,
     limit: Duration,
 }
 
@@ -28,6 +38,12 @@ impl Turn {
 
     pub(crate) fn session(&self) -> &Arc<Session> {
         &self.session
+    }
+
+    /// What the requests are sent by, for who wants no deadline around them.
+    #[cfg(feature = "bench")]
+    pub(crate) fn bare(&self) -> &Client {
+        &self.client
     }
 
     /// Creates a node of the queue, whose name it answers, and lists the directory as it is after that. Both are sent at once; the server keeps
@@ -81,18 +97,12 @@ impl Turn {
         Ok((stat, listening))
     }
 
-    /// Listens to a node that is known, without waiting for the read that begins it. If the node is gone by then, or the read
-    /// fails, `place` is told as of a change.
-    pub(crate) fn watch_later(&self, path: &str, place: &Arc<Place>) -> Listening {
+    /// Listens to the node that this transaction made, without waiting for the read that begins it, which comes a moment
+    /// later. If the node is gone by then, or another of its name is there, or the read fails, `place` is told as of a change.
+    pub(crate) fn watch_later(&self, path: String, made_by: FencingToken, place: &Arc<Place>) -> Listening {
         place.listen();
-        let (client, path, until) = (Arc::clone(&self.client), path.to_owned(), self.until);
-        let watcher = async move {
-            let read = timeout_at(until, client.get_and_watch_data(&path)).await;
-            read.ok()?.ok().map(|(_, _, watcher)| watcher)
-        };
-        let (listening, heard) = listening_from(watcher, place);
-        self.session.hear(heard);
-        listening
+        let read = Read { client: Arc::downgrade(&self.client), path, made_by, limit: self.limit };
+        self.session.hear_soon(read, place)
     }
 
     /// Deletes a node.
@@ -110,5 +120,26 @@ impl Turn {
     async fn in_time<T>(&self, request: impl Future<Output = Result<T, Answer>>) -> Outcome<T> {
         let answer = timeout_at(self.until, request).await.map_err(|_| Trouble::silence(self.limit))?;
         answer.map_err(Trouble::from)
+    }
+}
+
+impl Read {
+    /// The watch; `None` if the node is not there, or is not the one.
+    pub(super) async fn watch(self) -> Option<OneshotWatcher> {
+        let client = self.client.upgrade()?;
+        let read = timeout(self.limit, client.get_and_watch_data(&self.path)).await;
+        let (_, stat, watcher) = read.ok()?.ok()?;
+        (stat.czxid.unsigned_abs() == self.made_by.get()).then_some(watcher)
+    }
+
+    /// One that finds nothing.
+    #[cfg(test)]
+    pub(super) fn of_nothing() -> Self {
+        Self {
+            client: Weak::new(),
+            path: String::new(),
+            made_by: FencingToken::new(1),
+            limit: Duration::ZERO,
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::kit::*;
 use leasehold_core::{LockBackend, LossCause, Release, Renewal};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[tokio::test]
 async fn a_free_lock_is_granted_and_its_node_is_that_of_curator() {
@@ -149,11 +149,41 @@ async fn a_hundred_claims_are_renewed_by_one_request() {
     for claim in &claims {
         hold(&backend, claim).await;
     }
-    let before = server.counter("zk_packets_received").unwrap();
+    // Holders begin to listen to their nodes a moment after the grant.
+    let before = eventually(async || {
+        let counted = server.counter("zk_packets_received").unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = server.counter("zk_packets_received").unwrap();
+        // The question itself is one.
+        (now - counted <= 1).then_some(now)
+    })
+    .await;
     let answers = answered(backend.renew(&claims)).await;
     let asked = server.counter("zk_packets_received").unwrap() - before;
     assert!(answers.into_iter().all(|answer| answer.unwrap() == Renewal::Renewed));
     assert!(asked <= 4, "{asked} requests for a hundred claims");
+}
+
+#[tokio::test]
+async fn a_hold_of_a_moment_costs_three_requests() {
+    const PAIRS: u64 = 50;
+    let server = server();
+    let backend = backend(&server.url());
+    let mut slow = 0;
+    let pair = async || {
+        let (claim, begun) = (claim("job"), Instant::now());
+        hold(&backend, &claim).await;
+        answered(backend.release(&claim, Duration::ZERO)).await.unwrap();
+        begun.elapsed()
+    };
+    pair().await;
+    let before = server.counter("zk_packets_received").unwrap();
+    for _ in 0..PAIRS {
+        slow += u64::from(pair().await >= Duration::from_millis(20));
+    }
+    let asked = server.counter("zk_packets_received").unwrap() - before;
+    // To stand in line, to list it, to leave; a holder for longer also listens. And a ping or two of the session.
+    assert!(asked <= 3 * PAIRS + slow + 5, "{asked} requests for {PAIRS} holds, of which {slow} were slow");
 }
 
 #[tokio::test]

@@ -1,0 +1,135 @@
+//! Watches that are to be set in a moment. Nearly all are dropped before: the hold was over by then.
+//!
+//! So what is done for each is as little as can be. The ear is woken for the first of them, and not for those that come
+//! while it sleeps; and by the time that it looks, what was dropped costs nothing more.
+
+use super::ear::Heard;
+use super::turn::Read;
+use crate::place::Place;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot::error::TryRecvError;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep_until};
+
+/// How old a hold is when its holder begins to listen to its node. Most are over by then: they cost the server a request, and
+/// an event for the holder's own deletion, that nobody has any use for. That a node is deleted by somebody else meanwhile is not
+/// missed: the read that begins to listen does not find it.
+const MOMENT: Duration = Duration::from_millis(20);
+
+/// Those of one session, in the order in which they are due.
+#[derive(Debug, Default)]
+pub(super) struct Soon {
+    line: Mutex<VecDeque<Later>>,
+    /// Told when there is a first one again.
+    begins: Notify,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct Later {
+    due: Instant,
+    read: Read,
+    place: Arc<Place>,
+    dropped: oneshot::Receiver<Infallible>,
+}
+
+impl Soon {
+    /// Has this read made in a [`MOMENT`], and its watch listened to for this place, unless nobody listens by then.
+    pub(super) fn enter(&self, read: Read, place: &Arc<Place>, dropped: oneshot::Receiver<Infallible>) {
+        let later = Later { due: Instant::now() + MOMENT, read, place: Arc::clone(place), dropped };
+        let mut line = self.line();
+        line.push_back(later);
+        if line.len() == 1 {
+            self.begins.notify_one();
+        }
+    }
+
+    /// The next one that is due and still wanted. Safe to drop: what was not returned stays in the line.
+    pub(super) async fn due(&self) -> Heard {
+        loop {
+            match self.first_due() {
+                Some(due) if due <= Instant::now() => {
+                    if let Some(later) = self.line().pop_front() {
+                        return Heard::from_now(later.read, later.place, later.dropped);
+                    }
+                }
+                Some(due) => sleep_until(due).await,
+                // Who enters the first one after this look has left a notice.
+                None => self.begins.notified().await,
+            }
+        }
+    }
+
+    /// When the first one is due, of those that are still wanted.
+    fn first_due(&self) -> Option<Instant> {
+        let mut line = self.line();
+        while line.front_mut().is_some_and(Later::is_dropped) {
+            line.pop_front();
+        }
+        line.front().map(|later| later.due)
+    }
+
+    fn line(&self) -> MutexGuard<'_, VecDeque<Later>> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Later {
+    fn is_dropped(&mut self) -> bool {
+        matches!(self.dropped.try_recv(), Err(TryRecvError::Closed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::Places;
+    use futures_util::FutureExt;
+    use leasehold_core::OwnerId;
+
+    fn enter(soon: &Soon) -> oneshot::Sender<Infallible> {
+        let (listening, dropped) = oneshot::channel();
+        soon.enter(Read::of_nothing(), &Places::default().enter(OwnerId::from_u128(7)), dropped);
+        listening
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_is_set_in_a_moment_and_not_before() {
+        let soon = Soon::default();
+        let start = Instant::now();
+        let _listening = enter(&soon);
+        soon.due().await;
+        assert!((MOMENT..MOMENT * 2).contains(&start.elapsed()), "{:?}", start.elapsed());
+        assert!(soon.due().now_or_never().is_none(), "once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_dropped_is_never_due_and_wakes_nobody() {
+        let soon = Soon::default();
+        let first = enter(&soon);
+        tokio::time::advance(MOMENT / 2).await;
+        let start = Instant::now();
+        let _second = enter(&soon);
+        for _ in 0..100 {
+            drop(enter(&soon));
+        }
+        drop(first);
+        soon.due().await;
+        assert!(start.elapsed() >= MOMENT, "{:?}: that is when the first was due", start.elapsed());
+        assert!(soon.due().now_or_never().is_none());
+        assert!(soon.line().is_empty(), "the line grows");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_comes_while_nobody_is_in_line_is_not_slept_over() {
+        let soon = Arc::new(Soon::default());
+        let waits = Arc::clone(&soon);
+        let due = tokio::spawn(async move { waits.due().await });
+        tokio::task::yield_now().await;
+        let _listening = enter(&soon);
+        tokio::time::timeout(MOMENT * 10, due).await.unwrap().unwrap();
+    }
+}

@@ -10,8 +10,12 @@
 //!
 //! Clocks are left out: that they only make tokens larger is a choice of larger numbers, of which this one is the least.
 
-use stateright::{Model, Property};
-use std::ops::Not as _;
+mod node;
+mod steps;
+
+use leasehold_models::{Explored, Machine};
+use node::{Node, Request};
+use stateright::Property;
 
 /// Attempts in all, of all clients.
 pub(crate) const ATTEMPTS: usize = 4;
@@ -43,33 +47,6 @@ pub(crate) struct Protocol<const NODES: usize> {
     pub(crate) repairs: bool,
     /// How many times a node may forget everything.
     pub(crate) wipes: u8,
-}
-
-/// Where a request is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Request {
-    #[default]
-    None,
-    UnderWay,
-    /// Carried out, and the client knows the answer.
-    Answered,
-}
-
-/// A node, with what is on its way to and from it. Nodes have no names: those that are alike may change places.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Node {
-    /// The attempt that has the lock, counted from 1; 0 if it is free.
-    lock: u8,
-    /// The token in the holder record, 0 if there is none.
-    record: u8,
-    /// The last token.
-    last: u8,
-    claims: [Request; ATTEMPTS],
-    /// The last token that a claim was told, and the token of its owner's own record.
-    told: [(u8, u8); ATTEMPTS],
-    writes: [Request; ATTEMPTS],
-    /// Not of the protocol, but to judge it: when each attempt's owner got the lock here, 0 if never.
-    took: [u8; ATTEMPTS],
 }
 
 /// An attempt, at its client.
@@ -104,15 +81,21 @@ pub(crate) enum Action {
     Wipe { node: usize },
 }
 
-impl<const NODES: usize> Model for Protocol<NODES> {
+impl<const NODES: usize> Machine for Protocol<NODES> {
     type State = State<NODES>;
     type Action = Action;
 
-    fn init_states(&self) -> Vec<Self::State> {
-        vec![State { nodes: [Node::default(); NODES], attempts: Default::default(), wipes: 0 }]
+    fn bounds(&self) -> String {
+        let Self { attempts: [one, other], wipes, .. } = self;
+        let wiped = if *wipes > 0 { format!(", nodes wiped ≤ {wipes}") } else { String::new() };
+        format!("{NODES} nodes, 2 clients with {one} and {other} attempts{wiped}")
     }
 
-    fn actions(&self, state: &Self::State, actions: &mut Vec<Action>) {
+    fn begins(&self) -> Self::State {
+        State { nodes: [Node::default(); NODES], attempts: Default::default(), wipes: 0 }
+    }
+
+    fn may_happen(&self, state: &Self::State, actions: &mut Vec<Action>) {
         for attempt in 0..self.attempts.iter().sum() {
             if state.attempts[attempt].owner == 0 {
                 let follows = self.predecessor(attempt).map(|before| state.attempts[before].owner != 0);
@@ -131,13 +114,12 @@ impl<const NODES: usize> Model for Protocol<NODES> {
         }
     }
 
-    fn next_state(&self, last: &Self::State, action: Action) -> Option<Self::State> {
-        let mut state = last.clone();
+    fn happens(&self, state: &mut Self::State, action: Action) {
         match action {
-            Action::Begin { attempt, anew } => self.begin(&mut state, attempt, anew),
-            Action::Claim { node, attempt, heard } => self.claim(&mut state, node, attempt, heard),
-            Action::ChooseToken { attempt } => self.choose_token(&mut state, attempt),
-            Action::Write { node, attempt } => self.write(&mut state, node, attempt),
+            Action::Begin { attempt, anew } => self.begin(state, attempt, anew),
+            Action::Claim { node, attempt, heard } => self.claim(state, node, attempt, heard),
+            Action::ChooseToken { attempt } => self.choose_token(state, attempt),
+            Action::Write { node, attempt } => self.write(state, node, attempt),
             Action::Expire { node } => state.nodes[node].free(),
             Action::Repair { node, attempt } => {
                 let token = state.attempts[attempt].granted;
@@ -150,12 +132,11 @@ impl<const NODES: usize> Model for Protocol<NODES> {
                 state.wipes += 1;
             }
         }
-        self.forget_what_cannot_matter(&mut state);
+        self.forget_what_cannot_matter(state);
         state.nodes.sort_unstable();
-        Some(state)
     }
 
-    fn properties(&self) -> Vec<Property<Self>> {
+    fn promises(&self) -> Vec<Property<Explored<Self>>> {
         vec![
             Property::always(UNIQUE, |_, state: &State<NODES>| {
                 state.pairs(|one, other, _, _| one.owner == other.owner || one.granted != other.granted)
@@ -173,11 +154,11 @@ impl<const NODES: usize> Model for Protocol<NODES> {
                         })
                 })
             }),
-            // Otherwise the others would hold of a protocol that does nothing.
-            Property::sometimes(ALIVE, |_, state: &State<NODES>| {
-                state.pairs(|one, other, _, _| one.owner == other.owner).not()
-            }),
         ]
+    }
+
+    fn is_done(&self, state: &State<NODES>) -> bool {
+        !state.pairs(|one, other, _, _| one.owner == other.owner)
     }
 }
 
@@ -187,8 +168,6 @@ pub(crate) const UNIQUE: &str = "unique";
 pub(crate) const GROWING: &str = "growing";
 /// Of two grants, the one that had the lock later on a node that both wrote to has the larger token.
 pub(crate) const FENCING: &str = "fencing";
-/// Two owners are granted the lock, one after the other.
-pub(crate) const ALIVE: &str = "alive";
 
 impl<const NODES: usize> Protocol<NODES> {
     /// The attempt before this one, of the same client.
@@ -259,144 +238,6 @@ impl<const NODES: usize> Protocol<NODES> {
             }
         }
         state.nodes.iter_mut().for_each(Node::renumber);
-    }
-
-    fn begin(&self, state: &mut State<NODES>, attempt: usize, anew: bool) {
-        let before = self.predecessor(attempt);
-        let owner = match before {
-            Some(before) if !anew => state.attempts[before].owner,
-            _ => attempt as u8 + 1,
-        };
-        let floor = state.granted_to_others(owner);
-        state.attempts[attempt] = Attempt { owner, open: true, floor, ..Attempt::default() };
-        if let Some(before) = before {
-            state.attempts[before].open = false;
-        }
-        for node in &mut state.nodes {
-            node.claims[attempt] = Request::UnderWay;
-            if let Some(before) = before {
-                node.forget_answers(before);
-            }
-        }
-    }
-
-    /// A node holds the name for an attempt: it is free, or held for an earlier attempt of the same owner.
-    fn claim(&self, state: &mut State<NODES>, place: usize, attempt: usize, heard: bool) {
-        let same_owner = state.nodes[place].holder(state) == Some(state.attempts[attempt].owner);
-        let node = &mut state.nodes[place];
-        if self.tokens == Tokens::MaximumOfCounts && !same_owner {
-            node.last += 1;
-        }
-        node.took[attempt] = match same_owner {
-            true => node.took[usize::from(node.lock) - 1],
-            false => node.took.iter().max().unwrap() + 1,
-        };
-        node.lock = attempt as u8 + 1;
-        node.claims[attempt] = Request::None;
-        if heard {
-            node.claims[attempt] = Request::Answered;
-            node.told[attempt] = (node.last, node.record);
-        }
-    }
-
-    /// A majority holds the name: one more than the largest token that it knows, sent to every node.
-    fn choose_token(&self, state: &mut State<NODES>, attempt: usize) {
-        let majority: Vec<(u8, u8)> = state.answered(attempt).map(|node| node.told[attempt]).collect();
-        let largest = majority.iter().map(|(last, _)| *last).max().unwrap_or_default();
-        let own = majority.iter().map(|(_, own)| *own).filter(|own| {
-            *own > 0 && majority.iter().filter(|(_, other)| other == own).count() >= Self::majority()
-        });
-        if let Some(own) = own.max() {
-            // It was granted before, and the answer was lost.
-            state.grant(attempt, own);
-        } else if self.tokens == Tokens::MaximumOfCounts {
-            state.attempts[attempt].floor = 0;
-            state.grant(attempt, largest);
-        } else {
-            state.attempts[attempt].floor = state.granted_to_others(state.attempts[attempt].owner);
-            state.attempts[attempt].token = largest + 1;
-            state.nodes.iter_mut().for_each(|node| node.writes[attempt] = Request::UnderWay);
-        }
-        for node in &mut state.nodes {
-            node.told[attempt] = (0, 0);
-            if node.claims[attempt] == Request::Answered {
-                node.claims[attempt] = Request::None;
-            }
-        }
-    }
-
-    fn may_write(&self, node: &Node, attempt: usize, token: u8) -> bool {
-        let is_mine = usize::from(node.lock) == attempt + 1;
-        let is_larger = node.last < token;
-        match self.tokens {
-            Tokens::WrittenBack => is_mine && is_larger,
-            Tokens::WithoutOwnerCheck => is_larger,
-            Tokens::WithoutSmallerCheck => is_mine,
-            Tokens::Unchecked => true,
-            Tokens::MaximumOfCounts => false,
-        }
-    }
-
-    fn write(&self, state: &mut State<NODES>, place: usize, attempt: usize) {
-        let token = state.attempts[attempt].token;
-        let node = &mut state.nodes[place];
-        node.writes[attempt] = Request::Answered;
-        node.last = match self.tokens {
-            Tokens::Unchecked => node.last.max(token),
-            _ => token,
-        };
-        if usize::from(node.lock) == attempt + 1 {
-            node.record = token;
-        }
-        let written = state.nodes.iter().filter(|node| node.writes[attempt] == Request::Answered).count();
-        if state.attempts[attempt].open && written >= Self::majority() {
-            state.grant(attempt, token);
-        }
-    }
-}
-
-impl Node {
-    fn free(&mut self) {
-        (self.lock, self.record) = (0, 0);
-    }
-
-    fn holder<const NODES: usize>(&self, state: &State<NODES>) -> Option<u8> {
-        let holder = usize::from(self.lock).checked_sub(1)?;
-        Some(state.attempts[holder].owner)
-    }
-
-    /// Free, or held for an earlier attempt of this owner.
-    fn admits<const NODES: usize>(&self, state: &State<NODES>, attempt: usize) -> bool {
-        match self.holder(state) {
-            None => true,
-            Some(owner) => owner == state.attempts[attempt].owner && usize::from(self.lock) <= attempt,
-        }
-    }
-
-    /// Only the order counts in which they had the lock.
-    fn renumber(&mut self) {
-        let mut times = self.took;
-        times.sort_unstable();
-        let mut rank = 0;
-        for (place, time) in times.into_iter().enumerate() {
-            if time > 0 && (place == 0 || times[place - 1] != time) {
-                rank += 1;
-                self.took.iter_mut().filter(|took| **took == time).for_each(|took| *took = rank);
-            }
-        }
-    }
-
-    /// The client has gone on: what it was told counts no longer.
-    fn forget_answers(&mut self, attempt: usize) {
-        if self.claims[attempt] == Request::Answered {
-            self.claims[attempt] = Request::None;
-        }
-        self.told[attempt] = (0, 0);
-    }
-
-    /// True if the grant's own token was written here, and not only that of its owner's earlier attempt.
-    fn wrote(&self, place: usize, attempt: &Attempt) -> bool {
-        self.writes[place] == Request::Answered && attempt.token == attempt.granted
     }
 }
 

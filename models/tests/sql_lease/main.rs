@@ -1,0 +1,86 @@
+//! The lease in a row of a database, explored: every order of events within the bounds that are printed.
+//!
+//! What is known to be wrong is found: two statements for one, a renewal or a release that asks for no owner, a renewal
+//! that revives, a token that forgets with its row. The statements that are used here are explored to their end, and have
+//! no such history. What they rest on is found, too: a clock that is set forward ends belief too late, and one that is set back
+//! by as much as a purged row was idle repeats a token.
+
+#![allow(clippy::cast_possible_truncation, reason = "there are a handful of each")]
+
+mod alike;
+mod protocol;
+mod statements;
+
+use leasehold_models::{fails, holds};
+use protocol::{BELIEF, EXCLUSIVE, GROWING, IDLE, Protocol, RENEWED, Statements};
+
+const OURS: Protocol = Protocol { statements: Statements::Ours, owners: 2, ticks: 3, back: 0, forward: 0 };
+
+#[test]
+fn what_is_read_and_then_written_is_granted_twice() {
+    fails(Protocol { statements: Statements::ReadThenWrite, ..OURS }, EXCLUSIVE);
+}
+
+#[test]
+fn a_renewal_that_asks_for_no_owner_extends_the_lease_of_another() {
+    fails(Protocol { statements: Statements::RenewWithoutOwner, ..OURS }, RENEWED);
+}
+
+#[test]
+fn a_renewal_that_asks_for_no_end_revives() {
+    fails(Protocol { statements: Statements::RenewRevives, ..OURS }, RENEWED);
+}
+
+#[test]
+fn a_release_that_asks_for_no_owner_frees_the_lease_of_another() {
+    let protocol = Protocol { statements: Statements::ReleaseWithoutOwner, owners: 3, ticks: 1, ..OURS };
+    fails(protocol, EXCLUSIVE);
+}
+
+#[test]
+fn a_token_that_follows_no_clock_is_forgotten_with_its_row() {
+    fails(Protocol { statements: Statements::TokenWithoutClock, ..OURS }, GROWING);
+}
+
+/// Somebody reads the row, and stops; it is taken, released, purged, and made anew.
+#[test]
+fn a_version_that_begins_anew_with_its_row_repeats_a_token() {
+    let statements = Statements::OptimisticFromZero;
+    fails(Protocol { statements, ticks: 2, ..OURS }, GROWING);
+}
+
+/// Why the table of semantics says of this fault that the token holds, and exclusion may not.
+#[test]
+fn a_clock_that_is_set_forward_ends_a_lease_before_its_holder_does() {
+    fails(Protocol { forward: 1, ..OURS }, BELIEF);
+}
+
+#[test]
+fn a_clock_that_goes_back_by_as_much_as_a_purged_row_was_idle_repeats_tokens() {
+    fails(Protocol { back: IDLE, ..OURS }, GROWING);
+}
+
+#[test]
+fn ours_grants_no_two() {
+    holds(OURS);
+}
+
+#[test]
+fn ours_survives_a_clock_that_is_set_back() {
+    holds(Protocol { back: IDLE - 1, ..OURS });
+}
+
+#[test]
+fn ours_among_three() {
+    holds(Protocol { owners: 3, ticks: 1, ..OURS });
+}
+
+#[test]
+fn the_optimistic_strategy_grants_no_two() {
+    holds(Protocol { statements: Statements::Optimistic, ticks: 2, ..OURS });
+}
+
+#[test]
+fn the_documents_name_these_runs() {
+    leasehold_models::names_the_runs_of_this_program();
+}

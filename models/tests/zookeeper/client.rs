@@ -1,0 +1,228 @@
+//! A client: one claim, and the request that it makes next.
+
+use crate::ensemble::Node;
+use crate::protocol::{Protocol, Recipe};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Client {
+    pub(crate) id: u8,
+    pub(crate) phase: Phase,
+    /// Which of its sessions it uses.
+    pub(crate) session: u8,
+    pub(crate) standing: Standing,
+    /// True once it may have more nodes than it knows.
+    pub(crate) doubts: bool,
+    /// The node that it watches.
+    pub(crate) watch: Option<u8>,
+    /// True if it was told to look: by its watch, or by the end of its session.
+    pub(crate) told: bool,
+    /// True if its last attempt failed.
+    pub(crate) asks_again: bool,
+    /// The session in which a create is open whose reply was lost.
+    pub(crate) open: Option<u8>,
+    /// The session by which it believes that it holds.
+    pub(crate) holds_by: Option<u8>,
+    /// Not of the protocol, but to judge it: its node was deleted while it held.
+    pub(crate) deleted_by_hand: bool,
+}
+
+/// Where it is in an attempt, or in its withdrawal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Phase {
+    #[default]
+    Absent,
+    /// Between two attempts.
+    Rest,
+    /// About to stand in line.
+    Stand,
+    /// About to list the line.
+    Look(Own),
+    /// Has listed it.
+    Seen(Vec<Node>, Own),
+    /// Its node is of an earlier session, and is to go.
+    Discard(u8),
+    /// Has read that the node in front is there, and is about to watch it. Not in ours.
+    Watch {
+        node: u8,
+        before: u8,
+    },
+    /// About to withdraw. What is left to be deleted, if it has looked.
+    Leave(Option<Vec<u8>>),
+    Gone,
+}
+
+/// What it knows of its node from this attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Own {
+    #[default]
+    Unknown,
+    /// It is of this session.
+    Sure(u8),
+    /// It was made just now.
+    Made(u8),
+}
+
+/// Where it stands, as far as it knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Standing {
+    #[default]
+    Nowhere,
+    /// It may have a node.
+    Unsure,
+    /// It has a node of that session, and watches one: its own if it holds.
+    Known { session: u8, node: u8, watched: u8 },
+}
+
+/// A request.
+pub(crate) enum Next {
+    Create,
+    List(Own),
+    /// Reads its own node.
+    Read {
+        node: u8,
+        is_first: bool,
+    },
+    /// Reads the node in front, and watches it if it is there.
+    Watch {
+        node: u8,
+        before: u8,
+    },
+    /// Reads the node in front without a watch; sets one without looking.
+    ReadOnly {
+        node: u8,
+        before: u8,
+    },
+    WatchBlindly {
+        node: u8,
+        before: u8,
+    },
+    Delete(u8),
+    /// No request: believes what it was told.
+    Believe {
+        node: u8,
+    },
+}
+
+impl Client {
+    pub(crate) fn has_step(&self) -> bool {
+        match self.phase {
+            Phase::Rest => self.holds_by.is_none() && (self.told || self.asks_again),
+            Phase::Gone => false,
+            _ => true,
+        }
+    }
+
+    pub(crate) fn is_at_work(&self) -> bool {
+        !matches!(self.phase, Phase::Absent | Phase::Gone)
+    }
+
+    pub(crate) fn fail(&mut self) {
+        match self.phase {
+            Phase::Leave(_) => self.phase = Phase::Leave(None),
+            _ => (self.phase, self.told, self.asks_again) = (Phase::Rest, false, true),
+        }
+    }
+
+    /// Belief ends before the first request. Who has left nothing has nothing to withdraw.
+    pub(crate) fn leave(&mut self) {
+        self.holds_by = None;
+        self.phase = if self.standing == Standing::Nowhere { Phase::Gone } else { Phase::Leave(None) };
+    }
+
+    /// Its session is over as far as it knows.
+    pub(crate) fn begin_session(&mut self) {
+        self.session += 1;
+        self.watch = None;
+        self.told |= self.phase == Phase::Rest;
+        match self.phase {
+            Phase::Absent | Phase::Rest | Phase::Gone => {}
+            _ => self.fail(),
+        }
+    }
+
+    /// The places of its nodes, and what it knows of the one, if it is the one.
+    pub(crate) fn places(&self, recipe: Recipe, line: &[Node], own: Own) -> (Vec<usize>, Own) {
+        let by_reply = |node: &Node| own.node() == Some(node.made);
+        let mine = |node: &Node| match recipe {
+            Recipe::StandsAgain => by_reply(node),
+            _ => node.client == self.id,
+        };
+        let places: Vec<usize> = (0..line.len()).filter(|place| mine(&line[*place])).collect();
+        let is_it = matches!(*places, [place] if by_reply(&line[place]));
+        (places, if is_it { own } else { Own::Unknown })
+    }
+}
+
+impl Own {
+    pub(crate) fn node(self) -> Option<u8> {
+        match self {
+            Self::Unknown => None,
+            Self::Sure(node) | Self::Made(node) => Some(node),
+        }
+    }
+}
+
+impl Protocol {
+    /// True if the next request changes something.
+    pub(crate) fn writes(&self, client: &Client) -> bool {
+        matches!(self.next(client), Next::Create | Next::Delete(_))
+    }
+
+    pub(crate) fn next(&self, client: &Client) -> Next {
+        match &client.phase {
+            Phase::Absent | Phase::Stand => Next::Create,
+            Phase::Look(own) => Next::List(*own),
+            Phase::Discard(node) => Next::Delete(*node),
+            Phase::Watch { node, before } => Next::WatchBlindly { node: *node, before: *before },
+            Phase::Seen(line, own) => self.next_of(client, line, *own),
+            Phase::Leave(Some(left)) => {
+                left.last().map_or(Next::List(Own::Unknown), |node| Next::Delete(*node))
+            }
+            Phase::Leave(None) => match client.standing {
+                Standing::Known { session, node, .. } if session == client.session && !client.doubts => {
+                    Next::Delete(node)
+                }
+                _ => Next::List(Own::Unknown),
+            },
+            Phase::Rest | Phase::Gone => self.next_after_rest(client),
+        }
+    }
+
+    fn next_after_rest(&self, client: &Client) -> Next {
+        match client.standing {
+            Standing::Nowhere => Next::Create,
+            Standing::Known { session, node, watched } if session == client.session => {
+                match (client.told, self.recipe) {
+                    (true, Recipe::WatchesTheLowest | Recipe::BelievesTheWatch) => Next::Believe { node },
+                    (true, _) => Next::List(Own::Sure(node)),
+                    (false, _) => Next::Watch { node, before: watched },
+                }
+            }
+            _ => Next::List(Own::Unknown),
+        }
+    }
+
+    /// What follows from a line that was listed.
+    fn next_of(&self, client: &Client, line: &[Node], own: Own) -> Next {
+        let (places, own) = client.places(self.recipe, line, own);
+        let believes = self.recipe == Recipe::AdoptsAnyNode;
+        match *places {
+            [] => Next::Create,
+            [place] => {
+                let node = line[place].made;
+                if own == Own::Unknown && !believes || place == 0 {
+                    return Next::Read { node, is_first: place == 0 };
+                }
+                let before = match self.recipe {
+                    Recipe::WatchesTheLowest => line[0].made,
+                    _ => line[place - 1].made,
+                };
+                match self.recipe {
+                    Recipe::WatchesAfterTheRead => Next::ReadOnly { node, before },
+                    _ => Next::Watch { node, before },
+                }
+            }
+            [.., last] => Next::Delete(line[last].made),
+        }
+    }
+}

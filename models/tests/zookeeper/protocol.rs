@@ -1,0 +1,298 @@
+//! The recipe and the session as a state machine. What is done is that of `backend-zk/src/recipe.rs`: each step here is one
+//! request, carried out by the ensemble in the order of all requests.
+//!
+//! * A session may end at any moment, with its nodes; its client learns of it at any later one. A client may also give
+//!   its session up while the ensemble still has it.
+//! * The reply to a create or a delete may be lost with the connection. A create may then be carried out at any moment
+//!   until the client asks the next thing of that session, or never: the requests of a session are carried out in their
+//!   order. In a session that was given up there is no next thing, and it may be carried out as long as that lasts.
+//! * Any other request may fail, and the attempt with it. It has changed nothing, and the client asks again.
+//! * Anybody may delete a node by hand, or the directory when it is empty, which begins the numbers anew.
+//! * Who waits asks again only if it was told to, or if its last attempt failed: nothing here rests on the fallback. A
+//!   client may give up, or release, between any two attempts.
+//!
+//! Connections that break and come back are left out: the library sets a session's watches again, and what was missed
+//! is told then, which is no more than a watch that fires late.
+
+use crate::client::{Client, Phase, Standing};
+use crate::ensemble::Ensemble;
+use leasehold_models::{Explored, Machine};
+use stateright::Property;
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recipe {
+    /// As in this library.
+    Ours,
+    /// The number that the server gave to the node is the token.
+    NumberAsToken,
+    /// Everybody watches the lowest node, and holds when that goes.
+    WatchesTheLowest,
+    /// The predecessor is watched, and who stood behind it holds when it goes.
+    BelievesTheWatch,
+    /// Reads that the predecessor is there, and sets the watch afterwards.
+    WatchesAfterTheRead,
+    /// Stands in line once more after a lost reply; knows its node by the reply alone.
+    StandsAgain,
+    /// Takes any node of its owner for its own.
+    AdoptsAnyNode,
+}
+
+/// What is explored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Protocol {
+    pub(crate) recipe: Recipe,
+    /// Each wants the lock once.
+    pub(crate) clients: u8,
+    /// How often each of these may happen, in all.
+    pub(crate) at_most: Faults,
+}
+
+/// What goes wrong, and how often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Faults {
+    /// Replies that are lost, and requests that fail.
+    pub(crate) lost: u8,
+    /// Sessions that the ensemble ends.
+    pub(crate) expiries: u8,
+    /// Sessions that their client gives up.
+    pub(crate) given_up: u8,
+    /// Nodes that are deleted by hand.
+    pub(crate) deletions: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct State {
+    pub(crate) ensemble: Ensemble,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) faults: Faults,
+    /// Not of the protocol, but to judge it: the largest token so far, how many were granted, and whether one was no larger
+    /// than those before it.
+    pub(crate) last_token: u8,
+    pub(crate) grants: u8,
+    pub(crate) out_of_order: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// The next request of a client, and its reply.
+    Step {
+        client: usize,
+    },
+    /// Likewise, but the reply is lost.
+    Lose {
+        client: usize,
+        applied: bool,
+    },
+    /// The next request fails, and has changed nothing.
+    Fail {
+        client: usize,
+    },
+    /// A create whose reply was lost is carried out, or never will be.
+    Settle {
+        client: usize,
+        applied: bool,
+    },
+    /// Gives up waiting, or gives the lock back.
+    Leave {
+        client: usize,
+    },
+    Expire {
+        client: usize,
+        session: u8,
+    },
+    /// The client is told that its session is over.
+    Learn {
+        client: usize,
+    },
+    GiveUpSession {
+        client: usize,
+    },
+    Delete {
+        place: usize,
+    },
+    DeleteDirectory,
+}
+
+/// At most one client believes that it holds, of those whom no word could have reached that says otherwise.
+pub(crate) const EXCLUSIVE: &str = "exclusive";
+/// Every token is larger than all that were granted before it.
+pub(crate) const GROWING: &str = "growing";
+/// Who has come to stand first holds, or has something to do, or was told to look.
+pub(crate) const WOKEN: &str = "woken";
+/// Who has left has no node, and no request that could make one, in the session that it keeps.
+pub(crate) const CLEAN: &str = "clean";
+
+impl Machine for Protocol {
+    type State = State;
+    type Action = Action;
+
+    fn bounds(&self) -> String {
+        let Faults { lost, expiries, given_up, deletions } = self.at_most;
+        let faults = [
+            ("lost replies", lost),
+            ("sessions ended", expiries),
+            ("sessions given up", given_up),
+            ("nodes deleted by hand", deletions),
+        ];
+        let explored = faults.iter().filter(|(_, times)| *times > 0);
+        let at_most: String = explored.map(|(fault, times)| format!(", {fault} ≤ {times}")).collect();
+        format!("{} clients{at_most}", self.clients)
+    }
+
+    fn begins(&self) -> State {
+        State {
+            ensemble: Ensemble::default(),
+            clients: (0..self.clients).map(|id| Client { id, ..Client::default() }).collect(),
+            faults: Faults::default(),
+            last_token: 0,
+            grants: 0,
+            out_of_order: false,
+        }
+    }
+
+    fn may_happen(&self, state: &State, actions: &mut Vec<Action>) {
+        for client in 0..state.clients.len() {
+            self.actions_of(state, client, actions);
+        }
+        if state.faults.deletions < self.at_most.deletions {
+            actions.extend((0..state.ensemble.line.len()).map(|place| Action::Delete { place }));
+        }
+        if state.ensemble.next_number.is_some_and(|next| next > 0) && state.ensemble.line.is_empty() {
+            actions.push(Action::DeleteDirectory);
+        }
+    }
+
+    fn happens(&self, state: &mut State, action: Action) {
+        match action {
+            Action::Step { client } => self.step(state, client),
+            Action::Lose { client, applied } => {
+                state.faults.lost += 1;
+                self.lose(state, client, applied);
+            }
+            Action::Fail { client } => {
+                state.faults.lost += 1;
+                state.clients[client].fail();
+            }
+            Action::Settle { client, applied } => state.settle(client, applied),
+            Action::Leave { client } => state.clients[client].leave(),
+            Action::Expire { client, session } => {
+                state.faults.expiries += 1;
+                state.expire(client, session);
+            }
+            Action::Learn { client } => state.clients[client].begin_session(),
+            Action::GiveUpSession { client } => {
+                state.faults.given_up += 1;
+                state.clients[client].begin_session();
+            }
+            Action::Delete { place } => {
+                state.faults.deletions += 1;
+                state.delete_by_hand(place);
+            }
+            Action::DeleteDirectory => state.ensemble.next_number = None,
+        }
+    }
+
+    fn promises(&self) -> Vec<Property<Explored<Self>>> {
+        vec![
+            Property::always(EXCLUSIVE, |_, state: &State| {
+                (0..state.clients.len()).filter(|client| state.believes(*client)).count() <= 1
+            }),
+            Property::always(GROWING, |_, state: &State| !state.out_of_order),
+            Property::always(WOKEN, |_, state: &State| state.first_is_awake()),
+            Property::always(CLEAN, |_, state: &State| {
+                (0..state.clients.len()).all(|client| state.is_clean(client))
+            }),
+        ]
+    }
+
+    fn is_done(&self, state: &State) -> bool {
+        state.grants == self.clients
+    }
+}
+
+impl Protocol {
+    fn actions_of(&self, state: &State, client: usize, actions: &mut Vec<Action>) {
+        let this = &state.clients[client];
+        if let Some(session) = this.open {
+            if state.ensemble.has_session(client, session) {
+                actions.push(Action::Settle { client, applied: true });
+            }
+            actions.push(Action::Settle { client, applied: false });
+        }
+        for session in 0..=this.session {
+            let counts = session == this.session || state.ensemble.has_node_of(client, session);
+            if counts
+                && this.phase != Phase::Absent
+                && state.ensemble.has_session(client, session)
+                && state.faults.expiries < self.at_most.expiries
+            {
+                actions.push(Action::Expire { client, session });
+            }
+        }
+        if !state.ensemble.has_session(client, this.session) {
+            actions.push(Action::Learn { client });
+            return;
+        }
+        if state.faults.given_up < self.at_most.given_up && this.is_at_work() {
+            actions.push(Action::GiveUpSession { client });
+        }
+        // They are alike, so they may as well come in one order.
+        let comes_too_early = this.phase == Phase::Absent
+            && client.checked_sub(1).is_some_and(|before| state.clients[before].phase == Phase::Absent);
+        if comes_too_early {
+            return;
+        }
+        if matches!(this.phase, Phase::Rest) {
+            actions.push(Action::Leave { client });
+        }
+        if !this.has_step() || this.open == Some(this.session) {
+            return;
+        }
+        actions.push(Action::Step { client });
+        if state.faults.lost < self.at_most.lost {
+            if self.writes(this) {
+                actions.push(Action::Lose { client, applied: true });
+                actions.push(Action::Lose { client, applied: false });
+            } else if this.phase != Phase::Rest {
+                actions.push(Action::Fail { client });
+            }
+        }
+    }
+}
+
+impl State {
+    /// True if it takes itself for the holder, and nothing has happened yet that it would be told of.
+    fn believes(&self, client: usize) -> bool {
+        let this = &self.clients[client];
+        this.holds_by == Some(this.session)
+            && !this.deleted_by_hand
+            && self.ensemble.has_session(client, this.session)
+    }
+
+    /// A node of a session that is over for its client goes with that session, without anybody's doing.
+    fn first_is_awake(&self) -> bool {
+        let Some(first) = self.ensemble.line.first() else { return true };
+        let this = &self.clients[usize::from(first.client)];
+        first.session != this.session
+            || this.holds_by.is_some()
+            || this.has_step()
+            || matches!(this.phase, Phase::Gone)
+    }
+
+    fn is_clean(&self, client: usize) -> bool {
+        let this = &self.clients[client];
+        this.phase != Phase::Gone
+            || (this.open != Some(this.session) && !self.ensemble.has_node_of(client, this.session))
+    }
+
+    pub(crate) fn grant(&mut self, client: usize, node: u8, token: u8) {
+        let this = &mut self.clients[client];
+        this.holds_by = Some(this.session);
+        this.phase = Phase::Rest;
+        this.standing = Standing::Known { session: this.session, node, watched: node };
+        self.out_of_order |= token <= self.last_token;
+        self.last_token = self.last_token.max(token);
+        self.grants += 1;
+    }
+}

@@ -1,0 +1,133 @@
+//! What a request does, and what its client makes of the reply.
+
+use crate::client::{Client, Next, Own, Phase, Standing};
+use crate::protocol::{Protocol, Recipe, State};
+
+impl Protocol {
+    pub(crate) fn step(&self, state: &mut State, client: usize) {
+        let next = self.next(&state.clients[client]);
+        let this = &mut state.clients[client];
+        if this.phase == Phase::Rest {
+            (this.told, this.asks_again) = (false, false);
+        }
+        match next {
+            Next::Create => self.create(state, client),
+            Next::List(own) => self.list(state, client, own),
+            Next::Read { node, is_first } => self.read(state, client, node, is_first),
+            Next::Watch { node, before } => self.watch(state, client, node, before),
+            Next::ReadOnly { node, before } => {
+                this.phase = match state.ensemble.find(before) {
+                    Some(_) => Phase::Watch { node, before },
+                    None => Phase::Look(Own::Sure(node)),
+                };
+            }
+            Next::WatchBlindly { node, before } => this.wait(node, before),
+            Next::Delete(node) => {
+                state.delete(node);
+                state.clients[client].deleted(node);
+            }
+            Next::Believe { node } => self.grant_node(state, client, node),
+        }
+    }
+
+    /// The reply to a create or a delete is lost.
+    pub(crate) fn lose(&self, state: &mut State, client: usize, applied: bool) {
+        let next = self.next(&state.clients[client]);
+        if let Next::Delete(node) = next {
+            if applied {
+                state.delete(node);
+            }
+            return state.clients[client].fail();
+        }
+        let this = &mut state.clients[client];
+        (this.told, this.asks_again) = (false, false);
+        (this.standing, this.doubts) = (Standing::Unsure, true);
+        this.open = applied.then_some(this.session);
+        this.phase = match self.recipe {
+            Recipe::StandsAgain => Phase::Stand,
+            _ => Phase::Look(Own::Unknown),
+        };
+    }
+
+    /// Stands in line. Without a directory it makes one, and tries again.
+    fn create(&self, state: &mut State, client: usize) {
+        let session = state.clients[client].session;
+        let Some(node) = state.create(client, session) else {
+            state.ensemble.next_number = Some(0);
+            state.clients[client].phase = Phase::Stand;
+            return;
+        };
+        state.clients[client].standing = Standing::Unsure;
+        state.clients[client].phase = Phase::Look(Own::Made(node.made));
+    }
+
+    fn list(&self, state: &mut State, client: usize, own: Own) {
+        let (line, this) = (state.ensemble.line.clone(), &mut state.clients[client]);
+        if matches!(this.phase, Phase::Leave(_)) {
+            let mine = line.iter().filter(|node| node.client == this.id).map(|node| node.made);
+            return this.go_on_leaving(mine.collect());
+        }
+        match this.places(self.recipe, &line, own) {
+            // Made by this very attempt: nothing more is asked.
+            (places, Own::Made(node)) if places == [0] => self.grant_node(state, client, node),
+            _ => this.phase = Phase::Seen(line, own),
+        }
+    }
+
+    fn read(&self, state: &mut State, client: usize, node: u8, is_first: bool) {
+        let found = state.ensemble.find(node);
+        let this = &mut state.clients[client];
+        match found {
+            None => this.phase = Phase::Look(Own::Unknown),
+            Some(found) if found.session != this.session && self.recipe != Recipe::AdoptsAnyNode => {
+                this.phase = Phase::Discard(node);
+            }
+            Some(_) if is_first => self.grant_node(state, client, node),
+            Some(_) => {
+                if let Phase::Seen(_, own) = &mut this.phase {
+                    *own = Own::Sure(node);
+                }
+            }
+        }
+    }
+
+    fn watch(&self, state: &mut State, client: usize, node: u8, before: u8) {
+        let is_there = state.ensemble.find(before).is_some();
+        let this = &mut state.clients[client];
+        match is_there {
+            true => this.wait(node, before),
+            false => this.phase = Phase::Look(Own::Sure(node)),
+        }
+    }
+
+    fn grant_node(&self, state: &mut State, client: usize, node: u8) {
+        let token = match self.recipe {
+            Recipe::NumberAsToken => state.ensemble.find(node).map_or(0, |node| node.number + 1),
+            _ => node,
+        };
+        state.clients[client].watch = Some(node);
+        state.grant(client, node, token);
+    }
+}
+
+impl Client {
+    fn wait(&mut self, node: u8, before: u8) {
+        self.standing = Standing::Known { session: self.session, node, watched: before };
+        (self.phase, self.watch, self.told) = (Phase::Rest, Some(before), false);
+    }
+
+    fn deleted(&mut self, node: u8) {
+        match std::mem::take(&mut self.phase) {
+            Phase::Leave(left) => {
+                let left = left.unwrap_or_default().into_iter().filter(|other| *other != node);
+                self.go_on_leaving(left.collect());
+            }
+            _ => self.phase = Phase::Look(Own::Unknown),
+        }
+    }
+
+    /// From the back, so that none of them comes to hold by this.
+    fn go_on_leaving(&mut self, left: Vec<u8>) {
+        self.phase = if left.is_empty() { Phase::Gone } else { Phase::Leave(Some(left)) };
+    }
+}

@@ -10,7 +10,7 @@ type Done = Result<(), Cannot>;
 
 /// The administrator of a store whose clients have sessions: connections with settings, transactions and an end.
 ///
-/// A hook that is not there skips the cases that need it, as those of [`Store`](crate::Store) do.
+/// A hook that is not there skips the cases that need it. Errors and cancel safety are those of [`Store`](crate::Store).
 #[async_trait]
 pub trait Administrator: fmt::Debug + Send + Sync + 'static {
     /// The store's address for a client that may have so many connections for its statements.

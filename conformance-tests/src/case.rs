@@ -16,9 +16,40 @@ pub struct Case {
     pub id: &'static str,
     /// The property, in snake case: `held_lock_refuses_a_second_holder`.
     pub property: &'static str,
-    /// True if it needs the machine for itself, for its load or for its timing.
-    pub alone: bool,
+    /// How much of the machine it needs.
+    pub share: Share,
+    /// What it does to a store that others use, beyond taking locks of its own names.
+    pub harm: Harm,
     run: Run,
+}
+
+/// How much of the machine a case needs, for its load or for its timing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Share {
+    /// It mostly waits, beside others that do.
+    Usual,
+    /// It is a load.
+    Third,
+    /// Its store elects and fails over, with time-outs of its own that others would make it miss.
+    Half,
+    /// It counts what happens, or asks for all that there is.
+    Whole,
+}
+
+/// What a case does to a store that others use.
+///
+/// Only what it does through the lock's own interface: servers are killed, records deleted and clocks set by the hooks of
+/// a [`Store`](crate::Store), and where there is no hook the case is skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Harm {
+    /// Nothing: it takes and gives back locks of its own names, and looks.
+    None,
+    /// It is a load that others would feel: thousands of locks or waiters.
+    Load,
+    /// It changes what is not its own.
+    Others,
 }
 
 type Run = for<'a> fn(&'a Context) -> Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;
@@ -38,11 +69,31 @@ pub enum Stop {
 
 impl Case {
     pub(crate) const fn new(id: &'static str, property: &'static str, run: Run) -> Self {
-        Self { id, property, alone: false, run }
+        Self { id, property, share: Share::Usual, harm: Harm::None, run }
+    }
+
+    pub(crate) const fn third(mut self) -> Self {
+        self.share = Share::Third;
+        self
+    }
+
+    pub(crate) const fn half(mut self) -> Self {
+        self.share = Share::Half;
+        self
     }
 
     pub(crate) const fn alone(mut self) -> Self {
-        self.alone = true;
+        self.share = Share::Whole;
+        self
+    }
+
+    pub(crate) const fn load(mut self) -> Self {
+        self.harm = Harm::Load;
+        self
+    }
+
+    pub(crate) const fn touches_others(mut self) -> Self {
+        self.harm = Harm::Others;
         self
     }
 
@@ -59,8 +110,8 @@ impl Case {
 /// The table of a family: `A01 name_of_the_function, …`. A function that stands in no table is dead code, and the
 /// build refuses it.
 macro_rules! cases {
-    ($($id:ident $property:ident $(($how:ident))?),+ $(,)?) => {
-        &[$($crate::case::Case::new(stringify!($id), stringify!($property), |context| Box::pin($property(context)))$(.$how())?),+]
+    ($($id:ident $property:ident $(($($how:ident),+))?),+ $(,)?) => {
+        &[$($crate::case::Case::new(stringify!($id), stringify!($property), |context| Box::pin($property(context)))$($(.$how())+)?),+]
     };
 }
 pub(crate) use cases;

@@ -2,6 +2,7 @@
 
 use crate::case::{Stop, Verdict, ensure};
 use crate::proxy::{Proxy, Traffic};
+use crate::runner::Terms;
 use crate::subject::{Cannot, Store, Subject};
 use crate::worker::Worker;
 use leasehold_core::{
@@ -19,6 +20,7 @@ pub struct Context {
     /// Makes the names of this case and run its own.
     mark: String,
     scale: f64,
+    terms: Terms,
 }
 
 pub(crate) type Client = Arc<dyn DistributedLock>;
@@ -36,12 +38,29 @@ impl Context {
     /// # Errors
     ///
     /// If there is none.
+    ///
+    /// # Cancel safety
+    ///
+    /// As of [`Subject::start`].
     pub async fn start(subject: Arc<dyn Subject>, case: &str) -> Result<Self, Cannot> {
+        Self::on(subject, case, Terms::of_environment()).await
+    }
+
+    /// The same, as one of many in a run.
+    pub(crate) async fn on(subject: Arc<dyn Subject>, case: &str, terms: Terms) -> Result<Self, Cannot> {
         let store = subject.start().await?;
-        let mark = format!("{case}-{:08x}", fastrand::u32(..));
-        let scale =
-            std::env::var("LEASEHOLD_TIME_SCALE").ok().and_then(|scale| scale.parse().ok()).unwrap_or(1.0);
-        Ok(Self { subject, store, mark, scale })
+        // Not by the seed: what the same seed has left in a store must be in nobody's way.
+        let mark = format!("{}{case}-{:08x}", terms.root, fastrand::u32(..));
+        Ok(Self { subject, store, mark, scale: time_scale(), terms })
+    }
+
+    /// What the random choices of a case are made from.
+    pub(crate) fn seed(&self) -> u64 {
+        self.terms.seed
+    }
+
+    pub(crate) fn subject(&self) -> &dyn Subject {
+        &*self.subject
     }
 
     pub(crate) fn store(&self) -> &dyn Store {
@@ -101,16 +120,26 @@ impl Context {
 
     pub(crate) fn named(&self, name: &str) -> LockName {
         // The mark is short and plain, and the cases' own names fit beside it; a name that does not is the case's bug.
-        LockName::new(format!("{}/{name}", self.mark)).unwrap_or_else(|error| unreachable!("{error}"))
+        let name =
+            LockName::new(format!("{}/{name}", self.mark)).unwrap_or_else(|error| unreachable!("{error}"));
+        self.terms.note(&name);
+        name
     }
 
     pub(crate) fn mark(&self) -> &str {
         &self.mark
     }
 
-    /// Makes the client's connections and whatever else comes with a first use, so that what follows is one request.
+    /// Makes the client's connections and whatever else comes with a first use, so that what follows is one request. A client
+    /// of little patience may need several attempts for that, on a busy machine.
     pub(crate) async fn warm_up(&self, client: &Client) -> Verdict {
-        ensure_free(client, &self.named("warm-up"), "a name that nobody uses").await
+        let (name, start) = (self.named("warm-up"), Instant::now());
+        loop {
+            match ensure_free(client, &name, "a name that nobody uses").await {
+                Err(_) if start.elapsed() < self.patience() => tokio::time::sleep(self.ttl() / 10).await,
+                verdict => return verdict,
+            }
+        }
     }
 
     /// A holder whose hold is over in the store, or will be in a moment, and that still has its guard.
@@ -160,6 +189,12 @@ impl Context {
     pub(crate) fn patience(&self) -> Duration {
         PATIENCE.mul_f64(self.scale)
     }
+}
+
+/// By how much everything takes longer on this machine, as whoever runs it says.
+pub(crate) fn time_scale() -> f64 {
+    let scale = std::env::var("LEASEHOLD_TIME_SCALE").ok().and_then(|scale| scale.parse().ok());
+    scale.unwrap_or(1.0)
 }
 
 /// See [`Context::outlived`].

@@ -56,21 +56,28 @@ mod cases;
 pub mod checker;
 mod clock;
 pub mod context;
+mod faults;
 pub mod history;
+pub mod matrix;
 pub mod proxy;
 mod runner;
 pub mod servers;
+mod shift;
+mod soak;
+#[cfg(feature = "stores")]
+pub mod stores;
 mod subject;
 mod worker;
 mod workload;
 
 pub use administrator::Administrator;
-pub use case::{Case, Stop, Verdict};
+pub use case::{Case, Harm, Share, Stop, Verdict};
 pub use cases::{all, by_id};
 pub use clock::{ShimmedClock, SteppedClock};
-pub use runner::{run, run_case};
+pub use runner::{CaseEvent, CaseOutcome, CaseResult, Interrupt, Run, RunObserver, Tally, run, run_case};
+pub use soak::{Round, Soak};
 pub use subject::{Cannot, Counters, Members, Replicas, Store, Subject};
-pub use worker::serve_as_worker;
+pub use worker::{is_worker, serve_as_worker, worker_order};
 
 /// The `main` of a test target with `harness = false`: runs the suite against these subjects.
 #[macro_export]

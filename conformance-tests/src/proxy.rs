@@ -22,21 +22,47 @@ pub enum Traffic {
     HoldReplies,
 }
 
+/// What servers call each other, by port, and what they are called through the proxy. As long as each other, so that a reply
+/// keeps its length.
+type Names = Vec<Name>;
+type Name = ([u8; 5], [u8; 5]);
+
 /// A proxy in front of one server, or of several that fail together. Connections end with it.
 #[derive(Debug)]
 pub struct Proxy {
     addresses: Vec<SocketAddr>,
     traffic: watch::Sender<Traffic>,
+    /// Connections with a smaller number are stranded.
+    stranded: watch::Sender<u64>,
+    /// The number of the next connection.
+    next: Arc<AtomicU64>,
     /// For each server.
     shared: Vec<Arc<Shared>>,
     _tasks: JoinSet<()>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
+    target: Mutex<SocketAddr>,
     requests: Counter,
     replies: Counter,
     connections: Mutex<JoinSet<()>>,
+    names: Arc<Names>,
+}
+
+/// What decides over one connection.
+#[derive(Clone)]
+struct Gate {
+    traffic: watch::Receiver<Traffic>,
+    stranded: watch::Receiver<u64>,
+    number: u64,
+}
+
+/// Where something comes from.
+#[derive(Clone, Copy)]
+enum Side {
+    Client,
+    Server,
 }
 
 /// What came from one side: how much, and in how many pieces.
@@ -52,6 +78,10 @@ impl Proxy {
     /// # Errors
     ///
     /// If it cannot listen.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe to drop: nothing listens then.
     pub async fn to(target: SocketAddr) -> io::Result<Self> {
         Self::to_all([target]).await
     }
@@ -61,19 +91,49 @@ impl Proxy {
     /// # Errors
     ///
     /// If it cannot listen, or there is none.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe to drop: nothing listens then.
     pub async fn to_all(targets: impl IntoIterator<Item = SocketAddr>) -> io::Result<Self> {
-        let (traffic, watch) = watch::channel(Traffic::Pass);
-        let (mut addresses, mut shared, mut tasks) = (Vec::new(), Vec::new(), JoinSet::new());
-        for target in targets {
+        Self::listen(targets.into_iter().collect(), false).await
+    }
+
+    /// The same for servers that send their clients to each other, in Redis's protocol: wherever a reply names the port of
+    /// one, it names the proxy's instead. So a client that follows what it is told never leaves the proxy.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot listen, there is none, or a port has not five digits.
+    pub async fn to_all_that_name_each_other(
+        targets: impl IntoIterator<Item = SocketAddr>,
+    ) -> io::Result<Self> {
+        Self::listen(targets.into_iter().collect(), true).await
+    }
+
+    async fn listen(targets: Vec<SocketAddr>, naming: bool) -> io::Result<Self> {
+        let (traffic, stranded) = (watch::Sender::new(Traffic::Pass), watch::Sender::new(0));
+        let next = Arc::<AtomicU64>::default();
+        let (mut listeners, mut names) = (Vec::new(), Names::new());
+        for target in &targets {
             let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+            if naming {
+                names.push((digits(target.port())?, digits(listener.local_addr()?.port())?));
+            }
+            listeners.push(listener);
+        }
+        let names = Arc::new(names);
+        let (mut addresses, mut shared, mut tasks) = (Vec::new(), Vec::new(), JoinSet::new());
+        for (target, listener) in targets.into_iter().zip(listeners) {
             addresses.push(listener.local_addr()?);
-            let of_this = Arc::<Shared>::default();
-            tasks.spawn(accept(listener, target, watch.clone(), Arc::clone(&of_this)));
+            let of_this = Arc::new(Shared::new(target, Arc::clone(&names)));
+            let gate = Gate { traffic: traffic.subscribe(), stranded: stranded.subscribe(), number: 0 };
+            tasks.spawn(accept(listener, gate, (Arc::clone(&next), Arc::clone(&of_this))));
             shared.push(of_this);
         }
         match addresses.is_empty() {
             true => Err(io::Error::other("a proxy in front of nothing")),
-            false => Ok(Self { addresses, traffic, shared, _tasks: tasks }),
+            false => Ok(Self { addresses, traffic, stranded, next, shared, _tasks: tasks }),
         }
     }
 
@@ -97,6 +157,23 @@ impl Proxy {
         self.shared.iter().for_each(|shared| shared.connections().abort_all());
     }
 
+    /// Keeps back what clients send from now on over the connections that there are; new ones pass. It is not lost: it
+    /// reaches the server with [`deliver`](Self::deliver), long after its client has given up and gone.
+    pub fn strand(&self) {
+        self.stranded.send_replace(self.next.load(Ordering::SeqCst));
+    }
+
+    /// Passes on what [`strand`](Self::strand) has kept back.
+    pub fn deliver(&self) {
+        self.stranded.send_replace(0);
+    }
+
+    /// Leads whoever connects from now on to another server, the first if there are several, as an address does that moves
+    /// from one host to another. Connections that there are stay where they lead.
+    pub fn lead_to(&self, target: SocketAddr) {
+        *self.shared[0].target.lock().unwrap_or_else(PoisonError::into_inner) = target;
+    }
+
     /// Bytes that clients have sent so far.
     pub fn request_bytes(&self) -> u64 {
         self.shared.iter().map(|shared| shared.requests.bytes.load(Ordering::SeqCst)).sum()
@@ -116,68 +193,102 @@ impl Proxy {
 }
 
 impl Shared {
+    fn new(target: SocketAddr, names: Arc<Names>) -> Self {
+        let (requests, replies) = (Counter::default(), Counter::default());
+        Self { target: Mutex::new(target), requests, replies, connections: Mutex::default(), names }
+    }
+
+    fn target(&self) -> SocketAddr {
+        *self.target.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn connections(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn accept(
-    listener: TcpListener,
-    target: SocketAddr,
-    traffic: watch::Receiver<Traffic>,
-    shared: Arc<Shared>,
-) {
+async fn accept(listener: TcpListener, gate: Gate, (next, shared): (Arc<AtomicU64>, Arc<Shared>)) {
     while let Ok((client, _)) = listener.accept().await {
-        let connection = serve(client, target, traffic.clone(), Arc::clone(&shared));
+        let gate = Gate { number: next.fetch_add(1, Ordering::SeqCst), ..gate.clone() };
+        let connection = serve(client, gate, Arc::clone(&shared));
         let mut connections = shared.connections();
         while connections.try_join_next().is_some() {}
         connections.spawn(connection);
     }
 }
 
-async fn serve(
-    client: TcpStream,
-    target: SocketAddr,
-    traffic: watch::Receiver<Traffic>,
-    shared: Arc<Shared>,
-) {
-    let mut before = traffic.clone();
+async fn serve(client: TcpStream, gate: Gate, shared: Arc<Shared>) {
     // A connection attempt vanishes too: the kernel has accepted it, and nothing else will happen.
-    if before.wait_for(|traffic| *traffic != Traffic::BlackHole).await.is_err() {
+    if !gate.clone().passes(|now| now != Traffic::BlackHole).await {
         return;
     }
-    let Ok(server) = TcpStream::connect(target).await else {
+    let Ok(server) = TcpStream::connect(shared.target()).await else {
         return;
     };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let there =
-        pump(from_client, to_server, traffic.clone(), &shared.requests, |now| now != Traffic::BlackHole);
-    let back = pump(from_server, to_client, traffic, &shared.replies, |now| now == Traffic::Pass);
+    let there = pump(from_client, to_server, gate.clone(), Side::Client, (&shared.requests, &[]));
+    let back = pump(from_server, to_client, gate, Side::Server, (&shared.replies, &shared.names));
     tokio::select! {
         () = there => {}
         () = back => {}
     }
 }
 
-/// Passes on what comes, when `passes` says so; what came meanwhile waits.
+impl Gate {
+    /// Waits until what came from this side may go on; false if the proxy has ended.
+    async fn lets_pass(&mut self, from: Side) -> bool {
+        match from {
+            Side::Client => {
+                self.passes(|now| now != Traffic::BlackHole).await
+                    && self.stranded.wait_for(|first| self.number >= *first).await.is_ok()
+            }
+            Side::Server => self.passes(|now| now == Traffic::Pass).await,
+        }
+    }
+
+    async fn passes(&mut self, passes: fn(Traffic) -> bool) -> bool {
+        self.traffic.wait_for(|now| passes(*now)).await.is_ok()
+    }
+}
+
+/// Passes on what comes, when it may pass; what came meanwhile waits.
 async fn pump(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    mut traffic: watch::Receiver<Traffic>,
-    counter: &Counter,
-    passes: fn(Traffic) -> bool,
+    mut gate: Gate,
+    side: Side,
+    (counter, names): (&Counter, &[Name]),
 ) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
         counter.bytes.fetch_add(length as u64, Ordering::SeqCst);
         counter.pieces.fetch_add(1, Ordering::SeqCst);
-        if traffic.wait_for(|now| passes(*now)).await.is_err() {
+        if !gate.lets_pass(side).await {
             return;
         }
+        rename(&mut buffer[..length], names);
         if to.write_all(&buffer[..length]).await.is_err() {
             return;
         }
     }
+}
+
+/// Only where the whole number is meant: a token may have the same digits in it.
+fn rename(reply: &mut [u8], names: &[Name]) {
+    for at in 0..reply.len().saturating_sub(6) {
+        let (before, after) = (reply[at], reply[at + 6]);
+        if !matches!(before, b':' | b'\n') || !matches!(after, b'\r' | b'@' | b' ' | b',') {
+            continue;
+        }
+        let number = &mut reply[at + 1..at + 6];
+        if let Some((_, new)) = names.iter().find(|(old, _)| old == number) {
+            number.copy_from_slice(new);
+        }
+    }
+}
+
+fn digits(port: u16) -> io::Result<[u8; 5]> {
+    port.to_string().as_bytes().try_into().map_err(|_| io::Error::other(format!("port {port} is too short")))
 }

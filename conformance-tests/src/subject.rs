@@ -1,10 +1,14 @@
 //! What is put to the test: a backend in a mode, and how to get at its store.
 
+mod several;
+
+pub use several::{Members, Replicas};
+
 use crate::administrator::Administrator;
 use crate::case::Case;
 use crate::proxy::Proxy;
 use async_trait::async_trait;
-use leasehold_core::{DistributedLock, LockName, Result};
+use leasehold_core::{DistributedLock, Fault, LockName, Result};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +17,11 @@ use std::time::Duration;
 ///
 /// This is all that a third party must write. Everything a case does beyond taking locks goes through the optional
 /// hooks of [`Store`].
+///
+/// # Cancel safety
+///
+/// A case that takes too long is dropped wherever it waits, and its store with it. What a hook has started must end with
+/// the store then, and need not be finished.
 #[async_trait]
 pub trait Subject: fmt::Debug + Send + Sync + 'static {
     /// Its name in the output: `redis`. One word.
@@ -44,10 +53,26 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
         let _ = case;
         Ok(())
     }
+
+    /// Whether this fault can happen to its store, where the backend's promises cannot say: they are the same for one
+    /// server and for several. Default: yes.
+    ///
+    /// # Errors
+    ///
+    /// Why it never can.
+    fn can_meet(&self, fault: Fault) -> std::result::Result<(), Cannot> {
+        let _ = fault;
+        Ok(())
+    }
 }
 
 /// A running store, and what the suite may do to it. A hook that is not there skips the cases that need it, by name
-/// and with its reason.
+/// and with its reason: that is each hook's only error.
+///
+/// # Cancel safety
+///
+/// A case that takes too long is dropped wherever it waits, and its store with it. What a hook has started must end with
+/// the store then, and need not be finished.
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// What [`Subject::connect`] takes, in any process of this host.
@@ -88,6 +113,24 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Err(Cannot::new("the store has no process that could be restarted"))
     }
 
+    /// Kills it as a crash would, and starts it again with what one that is set up in the usual way would have written by
+    /// then.
+    async fn crash(&self) -> std::result::Result<(), Cannot> {
+        self.kill().await?;
+        self.restart(true).await
+    }
+
+    /// From now on, what is there counts as synced to the disk, and what comes later does not, where the store
+    /// acknowledges what is not.
+    async fn sync(&self) -> std::result::Result<(), Cannot> {
+        Err(Cannot::new("there is no way here to lose what the kernel has and the disk has not"))
+    }
+
+    /// Kills it as a loss of power would, and starts it again with what was [synced](Self::sync).
+    async fn lose_power(&self) -> std::result::Result<(), Cannot> {
+        Err(Cannot::new("there is no way here to lose what the kernel has and the disk has not"))
+    }
+
     /// Deletes the record of one held lock, as an administrator with the store's own client would.
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         let _ = name;
@@ -97,6 +140,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Deletes everything in the store.
     async fn wipe(&self) -> std::result::Result<(), Cannot> {
         Err(Cannot::new("no way to delete everything in the store"))
+    }
+
+    /// Loses everything that it keeps, by whatever is the worst way to do so. Default: [`wipe`](Self::wipe).
+    async fn lose_data(&self) -> std::result::Result<(), Cannot> {
+        self.wipe().await
     }
 
     /// How many records the store has, of whatever kind: keys, rows, nodes.
@@ -125,6 +173,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Err(Cannot::new("the store is one server"))
     }
 
+    /// Lets a replica follow it from now on, where there is none from the start; then it has [`replicas`](Self::replicas),
+    /// and an [`address`](Self::address) that leads to whichever server is the primary. The first time, it may be a new
+    /// start with nothing. The replica's clock is `behind` by so much, where that can be chosen.
+    async fn replicate(&self, behind: Duration) -> std::result::Result<(), Cannot> {
+        let _ = behind;
+        self.replicas().map(drop)
+    }
+
     /// Its replicas, one of which takes over when a primary fails.
     fn replicas(&self) -> std::result::Result<&dyn Replicas, Cannot> {
         Err(Cannot::new("the store has no replica that takes over"))
@@ -145,79 +201,6 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn secret(&self) -> std::result::Result<(String, String), Cannot> {
         Err(Cannot::new("the backend takes no secret"))
     }
-}
-
-/// The servers of a store that has several, known by their places from zero.
-#[async_trait]
-pub trait Members: fmt::Debug + Send + Sync + 'static {
-    /// How many there are when all is well.
-    fn count(&self) -> usize;
-
-    /// Waits until so many of them serve, and answers which one leads.
-    async fn leader_of(&self, serving: usize) -> std::result::Result<usize, Cannot>;
-
-    /// Kills one as a crash would.
-    async fn kill(&self, member: usize) -> std::result::Result<(), Cannot>;
-
-    /// Starts it again with what it had written. It joins the others a moment later.
-    async fn restart(&self, member: usize) -> std::result::Result<(), Cannot>;
-
-    /// Stops one without closing a connection.
-    async fn pause(&self, member: usize) -> std::result::Result<(), Cannot>;
-
-    /// Lets it go on.
-    async fn resume(&self, member: usize) -> std::result::Result<(), Cannot>;
-
-    /// A proxy in front of each, in their order, and the address of the store through them.
-    async fn proxied(&self) -> std::result::Result<(Vec<Proxy>, String), Cannot>;
-
-    /// Starts one again with nothing, where each keeps for itself what the clients tell it.
-    async fn restart_empty(&self, member: usize) -> std::result::Result<(), Cannot> {
-        let _ = member;
-        Err(Cannot::new(REPLICATED))
-    }
-
-    /// How many records one has, of whatever kind.
-    async fn records_of(&self, member: usize) -> std::result::Result<usize, Cannot> {
-        let _ = member;
-        Err(Cannot::new(REPLICATED))
-    }
-
-    /// True if one has this lock as taken, by whomever.
-    async fn holds(&self, member: usize, name: &LockName) -> std::result::Result<bool, Cannot> {
-        let _ = (member, name);
-        Err(Cannot::new(REPLICATED))
-    }
-
-    /// Ends the lease of a lock on one of them, as its clock would.
-    async fn end_lease(&self, member: usize, name: &LockName) -> std::result::Result<(), Cannot> {
-        let _ = (member, name);
-        Err(Cannot::new(REPLICATED))
-    }
-}
-
-const REPLICATED: &str = "its servers are one store, and tell each other what they know";
-
-/// A store with a primary for each name, and a replica that takes over from it.
-#[async_trait]
-pub trait Replicas: fmt::Debug + Send + Sync + 'static {
-    /// The store's address for clients that believe no grant which the replica does not have.
-    fn confirmed_address(&self) -> String;
-
-    /// Waits until the replica of the name's primary has all that it has.
-    async fn catch_up(&self, name: &LockName) -> std::result::Result<(), Cannot>;
-
-    /// Cuts the replica of the name's primary off: what the primary is told from now on, the replica will never have.
-    async fn cut_off(&self, name: &LockName) -> std::result::Result<(), Cannot>;
-
-    /// Kills the name's primary as a crash would, and waits until the replica has taken over.
-    async fn fail_over(&self, name: &LockName) -> std::result::Result<(), Cannot>;
-
-    /// Stops the name's primary without closing a connection, and waits until the replica has taken over.
-    async fn supplant(&self, name: &LockName) -> std::result::Result<(), Cannot>;
-
-    /// Lets the stopped primary go on, which takes itself for one until it is told.
-    async fn revive(&self) -> std::result::Result<(), Cannot>;
 }
 
 /// What a store has counted since it started.

@@ -1,12 +1,15 @@
 //! Worker processes: this very program, executed again, taking locks on command. For what only another process can
 //! show: crashes, pauses, clocks of its own.
 
+mod shifts;
+
 use crate::case::Stop;
-use crate::servers::spawn_lasting;
+use crate::servers::{spawn_lasting, until_still};
 use crate::subject::Subject;
 use crate::workload::{Interrupted, Workload};
 use leasehold_core::{AcquireOptions, LockGuard, LockName, Wait};
 use rustix::process::{Pid, Signal, kill_process};
+use shifts::Shifts;
 use std::io::Write as _;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -117,6 +120,7 @@ impl Worker {
     /// Stops it: nothing in it runs.
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
+        until_still(&self.child);
     }
 
     /// Lets it go on.
@@ -167,6 +171,19 @@ fn token(answer: &str) -> Result<u64, Stop> {
     token.ok_or_else(|| Stop::Failed(format!("a worker said {answer:?} instead of a token")))
 }
 
+/// True if this process was started as a worker of the suite. For a `main` with something else to do: it need not make
+/// its subjects to find that out.
+pub fn is_worker() -> bool {
+    std::env::var_os(ENVIRONMENT).is_some()
+}
+
+/// The subject and the address that this process was told, if it was started as a worker of the suite. For a `main` whose
+/// subjects are made of what it is called with.
+pub fn worker_order() -> Option<(String, String)> {
+    let order = std::env::var(ENVIRONMENT).ok()?;
+    order.split_once('\n').map(|(subject, address)| (subject.to_owned(), address.to_owned()))
+}
+
 /// If this process is a worker of the suite, serves until its requests end. For a `main` of your own that runs cases
 /// with [`run_case`](crate::run_case): call it before anything else.
 pub fn serve_as_worker(subjects: &[Arc<dyn Subject>]) -> Option<ExitCode> {
@@ -193,6 +210,7 @@ fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Result<(),
         say("ready")?;
         let mut requests = BufReader::new(tokio::io::stdin()).lines();
         let (mut guard, mut interrupted) = (None, None);
+        let mut shifts = Shifts::new(&**subject, address);
         while let Some(request) = requests.next_line().await? {
             let mut words = request.split(' ');
             let verb = words.next().unwrap_or_default();
@@ -216,7 +234,7 @@ fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Result<(),
                     Some(effect) => done(effect.end().await)?,
                     None => "none".to_owned(),
                 },
-                _ => format!("unknown {verb}"),
+                _ => shifts.answer(verb, &rest(&mut words)).await?,
             };
             say(&answer)?;
         }

@@ -22,14 +22,17 @@ pub(crate) struct Workload {
     pub(crate) lasts: Duration,
 }
 
+/// Whether a client goes on after an error: it does not after what nobody can explain.
+pub(crate) type Survived = fn(Error) -> Result<(), Stop>;
+
 /// The two counters that the lock protects, as one client sees them.
-struct Counters {
+pub(crate) struct Counters {
     fenced: FencedCounter,
     plain: PlainCounter,
 }
 
 /// What a client has read, and works on.
-struct Read {
+pub(crate) struct Read {
     fenced: Option<u64>,
     plain: u64,
 }
@@ -43,16 +46,29 @@ impl Workload {
     /// Does it. An error of the lock is no end: it stands in the history.
     pub(crate) async fn run(&self, lock: Arc<dyn DistributedLock>) -> Result<(), Stop> {
         let lock = RecordedLock::new(lock, Recorder::create(&self.directory)?);
-        let mut counters = Counters::open(&self.directory)?;
-        let mut rng = Rng::with_seed(self.seed);
-        let (start, mut grants) = (Instant::now(), 0);
+        let start = Instant::now();
         // A machine that is busy gets less done in a time; what shows nothing would be void.
-        while start.elapsed() < self.lasts || (grants < Self::GRANTS && start.elapsed() < Self::AT_MOST) {
+        let goes_on = |grants| {
+            start.elapsed() < self.lasts || (grants < Self::GRANTS && start.elapsed() < Self::AT_MOST)
+        };
+        self.run_while(&lock, goes_on, expected).await
+    }
+
+    /// Does it for as long as somebody says, who is told how many grants there were, and of every error.
+    pub(crate) async fn run_while(
+        &self,
+        lock: &RecordedLock,
+        goes_on: impl Fn(u32) -> bool,
+        survived: Survived,
+    ) -> Result<(), Stop> {
+        let mut counters = Counters::open(&self.directory)?;
+        let (mut rng, mut grants) = (Rng::with_seed(self.seed), 0);
+        while goes_on(grants) {
             let fixed = rng.u32(0..4) == 0;
-            if let Some(guard) = self.acquire(&lock, fixed, &mut rng).await? {
+            if let Some(guard) = self.acquire(lock, fixed, &mut rng, survived).await? {
                 grants += 1;
                 let too_long = fixed && rng.u32(0..3) == 0;
-                self.hold(guard, too_long, &mut counters, &mut rng).await?;
+                self.hold(guard, too_long, &mut counters, &mut rng, survived).await?;
             }
             pause(&mut rng, 8).await;
         }
@@ -64,6 +80,7 @@ impl Workload {
         lock: &RecordedLock,
         fixed: bool,
         rng: &mut Rng,
+        survived: Survived,
     ) -> Result<Option<RecordedGuard>, Stop> {
         let wait = match rng.u32(0..10) {
             0..3 => Wait::No,
@@ -77,7 +94,7 @@ impl Workload {
             if rng.u32(0..12) == 0 { Duration::from_millis(rng.u64(0..20)) } else { Duration::MAX };
         match tokio::time::timeout(patience, acquiring).await {
             Ok(Ok(guard)) => Ok(Some(guard)),
-            Ok(Err(error)) => expected(error).map(|()| None),
+            Ok(Err(error)) => survived(error).map(|()| None),
             // It has left, and the attempt is withdrawn behind it.
             Err(_) => Ok(None),
         }
@@ -89,11 +106,12 @@ impl Workload {
         too_long: bool,
         counters: &mut Counters,
         rng: &mut Rng,
+        survived: Survived,
     ) -> Result<(), Stop> {
         let read = counters.read(&guard)?;
         pause(rng, 12).await;
         if rng.u32(0..8) == 0 {
-            guard.extend(self.ttl).await.or_else(expected)?;
+            guard.extend(self.ttl).await.or_else(survived)?;
         }
         if too_long {
             guard.lost().await?;
@@ -101,12 +119,12 @@ impl Workload {
         }
         // Whether or not it still holds: what looks after that is the counter.
         counters.write(&guard, &read)?;
-        guard.observe().map(drop).or_else(expected)?;
+        guard.observe().map(drop).or_else(survived)?;
         if rng.u32(0..8) == 0 {
             drop(guard);
             return Ok(());
         }
-        guard.release().await.or_else(expected)
+        guard.release().await.or_else(survived)
     }
 }
 
@@ -139,16 +157,16 @@ impl Counters {
     const FENCED: &str = "fenced";
     const PLAIN: &str = "plain";
 
-    fn open(directory: &Path) -> Result<Self, Stop> {
+    pub(crate) fn open(directory: &Path) -> Result<Self, Stop> {
         let fenced = FencedCounter::open(&directory.join(Self::FENCED))?;
         Ok(Self { fenced, plain: PlainCounter::open(&directory.join(Self::PLAIN))? })
     }
 
-    fn read(&mut self, guard: &RecordedGuard) -> Result<Read, Stop> {
+    pub(crate) fn read(&mut self, guard: &RecordedGuard) -> Result<Read, Stop> {
         Ok(Read { fenced: self.fenced.read(guard.token())?, plain: self.plain.read()? })
     }
 
-    fn write(&mut self, guard: &RecordedGuard, read: &Read) -> Result<(), Stop> {
+    pub(crate) fn write(&mut self, guard: &RecordedGuard, read: &Read) -> Result<(), Stop> {
         let mut wrote = None;
         if let Some(before) = read.fenced
             && self.fenced.write(guard.token(), before + 1)?

@@ -1,8 +1,9 @@
 //! A: what a lock is.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context, ensure_free, ensure_held, ensure_kind};
-use leasehold_core::{AcquireOptions, ErrorKind, HolderInfo, LockName};
+use crate::context::{ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually};
+use crate::proxy::Traffic;
+use leasehold_core::{AcquireOptions, ErrorKind, HolderInfo, LockName, Wait};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -15,8 +16,9 @@ pub(super) const CASES: &[Case] = cases![
     A05 four_processes_are_never_two_at_once,
     A06 release_is_final_and_frees_no_successor,
     A07 release_lets_a_waiter_in_within_its_bound,
-    A08 thousand_cycles_leave_nothing_behind(alone),
+    A08 thousand_cycles_leave_nothing_behind(third),
     A09 lock_is_not_reentrant,
+    A10 first_requests_of_a_client_may_come_at_once,
     A11 two_tasks_of_one_process_exclude_each_other,
     A12 bad_arguments_are_refused_before_any_trace,
 ];
@@ -41,9 +43,10 @@ async fn held_lock_refuses_a_second_holder_at_once(cx: &Context) -> Verdict {
 }
 
 async fn two_names_are_two_locks(cx: &Context) -> Verdict {
-    let client = cx.client().await?;
-    let one = client.take(&cx.named("one"), &cx.options()).await?;
-    let two = client.take(&cx.named("two"), &cx.options()).await?;
+    let ttl = cx.patience();
+    let client = cx.client_at(&cx.store().address_for_holds_of(ttl)).await?;
+    let one = client.take(&cx.named("one"), &cx.options().with_ttl(ttl)).await?;
+    let two = client.take(&cx.named("two"), &cx.options().with_ttl(ttl)).await?;
     ensure!(one.is_held() && two.is_held(), "one name took the lock of the other");
     one.release().await?;
     Ok(two.release().await?)
@@ -150,6 +153,30 @@ async fn lock_is_not_reentrant(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let _guard = client.take(&name, &AcquireOptions::new()).await?;
     ensure_held(&client, &name, "acquired again by its own holder").await
+}
+
+/// The second comes while the first has asked and not heard: whatever a client finds out once, both wait for it.
+async fn first_requests_of_a_client_may_come_at_once(cx: &Context) -> Verdict {
+    let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
+    proxy.set(Traffic::HoldReplies);
+    let begin = |name: &str| {
+        let (client, name, once) =
+            (client.clone(), cx.named(name), cx.options().with_ttl(cx.patience()).with_wait(Wait::No));
+        tokio::spawn(async move { client.acquire_with(&name, &once).await })
+    };
+    let first = begin("first");
+    let asked = eventually(cx.patience(), || proxy.reply_bytes() > 0).await;
+    ensure!(asked, "the store never answered");
+    let mut second = begin("second");
+    // Who does not wait for the answers ends here.
+    let early = tokio::time::timeout(cx.ttl() / 5, &mut second).await;
+    proxy.set(Traffic::Pass);
+    let second = match early {
+        Ok(ended) => ended,
+        Err(_) => second.await,
+    };
+    first.await??.release().await?;
+    Ok(second??.release().await?)
 }
 
 async fn two_tasks_of_one_process_exclude_each_other(cx: &Context) -> Verdict {

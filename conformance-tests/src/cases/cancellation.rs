@@ -173,7 +173,7 @@ async fn panic_in_the_critical_section_frees_the_lock(cx: &Context) -> Verdict {
 /// The lease is much longer than the case may take: the lock is had because it is recognised, not because it ended.
 async fn grant_whose_reply_is_lost_is_recognised(cx: &Context) -> Verdict {
     let name = cx.name();
-    let (proxy, client) = cx.client_behind_proxy(Duration::from_millis(300)).await?;
+    let (proxy, client) = cx.client_behind_proxy(cx.patience() / 20).await?;
     ensure_free(&client, &name, "before anybody wanted it").await?;
     proxy.set(Traffic::HoldReplies);
     let before = proxy.reply_bytes();

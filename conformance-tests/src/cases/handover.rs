@@ -179,8 +179,9 @@ async fn until_waiting(client: &Client, cx: &Context, name: &LockName, count: us
     Ok(())
 }
 
-/// Counted by the proxy, less what keeps its connection alive. A waiter may ask four times as often as its longest
-/// interval, because pauses are jittered down to a quarter of it, and a few times more at first.
+/// Counted by the proxy, less what keeps its connection alive. Who looks by himself may ask four times as often as its
+/// longest interval, because pauses are jittered down to a quarter of it; who is told asks once in an interval, but a
+/// question may be several requests. Both ask a few times more at first.
 async fn idle_waiter_costs_what_is_declared(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let _guard = client.take(&name, &AcquireOptions::new()).await?;
@@ -228,7 +229,7 @@ async fn nobody_starves(cx: &Context) -> Verdict {
 async fn waiter_that_was_cut_off_holds_nothing_beside_another(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let guard = client.take(&name, &cx.options()).await?;
-    let (proxy, cut_off) = cx.client_behind_proxy(cx.ttl() / 4).await?;
+    let (proxy, cut_off) = cx.client_behind_proxy(cx.ttl() / 2).await?;
     cx.warm_up(&cut_off).await?;
     let (before, waiting) = (proxy.requests(), cx.store().counters().await.ok());
     let (wanted, options) = (name.clone(), cx.options());

@@ -27,10 +27,9 @@ struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     fn new(cx: &'a Context, ttl: Duration) -> Result<Self, Stop> {
-        let seed = std::env::var("LEASEHOLD_SEED").ok().and_then(|seed| seed.parse().ok());
         let directory = tempfile::tempdir()?;
         let recorder = Recorder::create(directory.path())?;
-        Ok(Self { cx, directory, seed: seed.unwrap_or_else(|| fastrand::u64(..)), ttl, recorder })
+        Ok(Self { cx, directory, seed: cx.seed(), ttl, recorder })
     }
 
     fn workload(&self, client: u64, lasts: Duration) -> Workload {

@@ -8,10 +8,10 @@ use leasehold_core::{AcquireOptions, LockGuard, Wait};
 use std::time::{Duration, Instant};
 
 pub(super) const CASES: &[Case] = cases![
-    J17 killed_leader_costs_no_holder_its_lock(alone),
-    J18 stopped_leader_costs_no_holder_its_lock(alone),
-    J19 lost_majority_grants_nothing_and_ends_belief_in_time(alone),
-    J20 partitioned_server_costs_its_client_no_lock(alone),
+    J17 killed_leader_costs_no_holder_its_lock(half),
+    J18 stopped_leader_costs_no_holder_its_lock(half),
+    J19 lost_majority_grants_nothing_and_ends_belief_in_time(half),
+    J20 partitioned_server_costs_its_client_no_lock(half),
 ];
 
 /// Longer than an election takes, also where the old leader only fell silent.

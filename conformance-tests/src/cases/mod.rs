@@ -9,6 +9,7 @@ mod fencing;
 mod handover;
 mod histories;
 mod lease;
+mod limits;
 mod loss;
 mod members;
 mod names;
@@ -28,11 +29,12 @@ use crate::case::Case;
 ///
 /// Not here, because no lock of this library is re-entrant: A10, D11, F05; A09 and A11 assert the opposite.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 19] = [
+    let families: [&[Case]; 20] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
         lease::CASES,
+        limits::CASES,
         loss::CASES,
         fencing::CASES,
         cancellation::CASES,

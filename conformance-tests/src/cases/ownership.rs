@@ -24,6 +24,7 @@ pub(super) const CASES: &[Case] = cases![
     C10 listing_shows_exactly_the_held_names,
     C11 interleaved_attempts_leave_one_holder_that_can_release,
     C12 release_delayed_on_the_wire_frees_no_successor,
+    C13 late_release_after_a_deletion_frees_no_successor,
 ];
 
 async fn status(client: &Client, name: &LockName) -> Result<Option<LockStatus>, Stop> {
@@ -132,13 +133,14 @@ async fn holder_info_is_seen_while_held_and_gone_after(cx: &Context) -> Verdict 
 
 async fn looking_shows_the_holder_and_changes_nothing(cx: &Context) -> Verdict {
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
-    let guard = client.take(&name, &cx.fixed()).await?;
-    let mut last = cx.ttl();
+    let ttl = cx.ttl() * 2;
+    let guard = client.take(&name, &cx.fixed().with_ttl(ttl)).await?;
+    let (token, mut last) = (guard.token()?, ttl);
     for _ in 0..5 {
         let Some(seen) = status(&other, &name).await? else {
             return Err(Stop::Failed("a held lock is not shown".to_owned()));
         };
-        ensure!(seen.token == Some(guard.token()?), "token {:?} is shown", seen.token);
+        ensure!(seen.token == Some(token), "token {:?} is shown", seen.token);
         let lease = other.semantics().hold == HoldKind::Lease;
         ensure!(lease == seen.ends_in.is_some(), "a hold that is no lease ends in {:?}", seen.ends_in);
         let ends_in = seen.ends_in.unwrap_or(last / 2);
@@ -153,7 +155,7 @@ async fn looking_shows_the_holder_and_changes_nothing(cx: &Context) -> Verdict {
     let fifo = other.semantics().fairness == Fairness::Fifo;
     ensure!(waiters.is_empty() || fifo, "waiters of a store without a queue: {waiters:?}");
     ensure!(guard.is_held(), "looking at a lock lost it");
-    tokio::time::sleep(cx.ttl()).await;
+    tokio::time::sleep(ttl).await;
     let ended = Context::let_go_unless_lease(&client, guard);
     let bound = if ended.is_some() { Duration::ZERO } else { cx.slack() };
     let start = Instant::now();
@@ -259,4 +261,16 @@ async fn release_delayed_on_the_wire_frees_no_successor(cx: &Context) -> Verdict
     tokio::time::sleep(Duration::from_millis(100)).await;
     ensure_held(&direct, &name, "after the delayed release went on").await?;
     Ok(successor.release().await?)
+}
+
+/// What an administrator deletes is made anew by the next holder. Where places have numbers, those begin anew, too: the
+/// successor's may be the late holder's.
+async fn late_release_after_a_deletion_frees_no_successor(cx: &Context) -> Verdict {
+    let (holder, second, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let late = holder.take(&name, &cx.options()).await?;
+    if cx.store().delete_queue(&name).await.is_err() {
+        cx.store().delete(&name).await?;
+    }
+    let successor = second.take(&name, &cx.options()).await?;
+    release_late(late, successor, &second).await
 }

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 pub(super) const CASES: &[Case] = cases![
-    Q01 release_wakes_one_waiter_whatever_their_number(alone),
+    Q01 release_wakes_one_waiter_whatever_their_number(alone, load),
     Q05 waiters_survive_the_deletion_of_their_queue,
-    Q08 thousands_of_waiters_are_served_in_their_order(alone),
+    Q08 thousands_of_waiters_are_served_in_their_order(alone, load),
     Q09 newcomer_never_overtakes_by_its_name,
-    Q10 hundred_sessions_that_end_are_lost_in_time_and_begin_anew(alone),
+    Q10 hundred_sessions_that_end_are_lost_in_time_and_begin_anew(alone, load),
 ];
 
 /// How many hand-overs are measured; the cheapest counts, because the store may hear of other things meanwhile.

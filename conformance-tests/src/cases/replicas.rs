@@ -2,16 +2,17 @@
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{ClientExt, Context, ensure_kind, loss_within};
+use crate::subject::{Cannot, Replicas};
 use leasehold_core::{AcquireOptions, ErrorKind, Fault, Outcome};
 use std::time::{Duration, Instant};
 
 pub(super) const CASES: &[Case] = cases![
-    J04 lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(alone),
-    J05 waiter_outlives_a_fail_over(alone),
-    J25 confirmed_grant_is_not_made_where_the_replica_cannot_have_it(alone),
-    J26 holder_keeps_its_lock_over_a_fail_over_of_which_the_replica_knew(alone),
-    J27 release_while_failing_over_ends_the_hold(alone),
-    J28 supplanted_primary_that_comes_back_turns_no_token_back(alone),
+    J04 lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(half),
+    J05 waiter_outlives_a_fail_over(half),
+    J25 confirmed_grant_is_not_made_where_the_replica_cannot_have_it(half),
+    J26 holder_keeps_its_lock_over_a_fail_over_of_which_the_replica_knew(half),
+    J27 release_while_failing_over_ends_the_hold(half),
+    J28 supplanted_primary_that_comes_back_turns_no_token_back(half),
 ];
 
 /// Longer than a fail-over takes.
@@ -21,10 +22,16 @@ fn long(cx: &Context) -> AcquireOptions {
     cx.options().with_ttl(OUTLASTS).with_wait(OUTLASTS)
 }
 
+/// Those that follow the store, from now on if not from the start.
+async fn replicas(cx: &Context) -> Result<&dyn Replicas, Cannot> {
+    cx.store().replicate(Duration::ZERO).await?;
+    cx.store().replicas()
+}
+
 /// The replica never had the grant, which is certain because it was cut off before. So the next primary gives the lock
 /// to another: that this can happen must be declared. The tokens tell the two apart, and the first holder hears of it.
 async fn lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(cx: &Context) -> Verdict {
-    let replicas = cx.store().replicas()?;
+    let replicas = replicas(cx).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     cx.warm_up(&client).await?;
     replicas.cut_off(&name).await?;
@@ -48,8 +55,8 @@ async fn lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(cx:
 
 /// With the word of the replicas, the same grant is not made; nobody holds it, and nothing of it stays.
 async fn confirmed_grant_is_not_made_where_the_replica_cannot_have_it(cx: &Context) -> Verdict {
-    let replicas = cx.store().replicas()?;
-    let (client, name) = (cx.client_at(&replicas.confirmed_address()).await?, cx.name());
+    let replicas = replicas(cx).await?;
+    let (client, name) = (cx.client_at(&replicas.confirmed_address()?).await?, cx.name());
     let guard = client.take(&name, &long(cx)).await?;
     let first = guard.token()?;
     guard.release().await?;
@@ -69,7 +76,7 @@ async fn confirmed_grant_is_not_made_where_the_replica_cannot_have_it(cx: &Conte
 
 /// It hangs on nothing that died with the primary: connection, subscription, scripts.
 async fn waiter_outlives_a_fail_over(cx: &Context) -> Verdict {
-    let replicas = cx.store().replicas()?;
+    let replicas = replicas(cx).await?;
     let (client, waiting, name) = (cx.client().await?, cx.client().await?, cx.name());
     let guard = client.take(&name, &long(cx)).await?;
     let first = guard.token()?;
@@ -96,7 +103,7 @@ async fn waiter_outlives_a_fail_over(cx: &Context) -> Verdict {
 }
 
 async fn holder_keeps_its_lock_over_a_fail_over_of_which_the_replica_knew(cx: &Context) -> Verdict {
-    let replicas = cx.store().replicas()?;
+    let replicas = replicas(cx).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     let guard = client.take(&name, &long(cx)).await?;
     replicas.catch_up(&name).await?;
@@ -116,7 +123,7 @@ async fn holder_keeps_its_lock_over_a_fail_over_of_which_the_replica_knew(cx: &C
 
 /// Its answer may be lost with the primary; the lock is free all the same, and long before the lease would have ended.
 async fn release_while_failing_over_ends_the_hold(cx: &Context) -> Verdict {
-    let replicas = cx.store().replicas()?;
+    let replicas = replicas(cx).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     let guard = client.take(&name, &long(cx)).await?;
     let first = guard.token()?;
@@ -137,7 +144,7 @@ async fn release_while_failing_over_ends_the_hold(cx: &Context) -> Verdict {
 /// A primary that was stopped is replaced, and goes on. Those who are still connected to it may be granted locks for a
 /// moment, where that is declared; whoever is granted one later has the larger token.
 async fn supplanted_primary_that_comes_back_turns_no_token_back(cx: &Context) -> Verdict {
-    let replicas = cx.store().replicas()?;
+    let replicas = replicas(cx).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     cx.warm_up(&client).await?;
     client.take(&name, &cx.options()).await?.release().await?;

@@ -48,7 +48,7 @@ pub(super) fn check(history: &History, kills: &HashMap<u32, u64>, model: &Model,
 }
 
 /// True if somebody whom the fault hits held, or asked, at some time of it. Who was killed believed until then.
-fn met_a_hold(span: &Span, history: &History, kills: &HashMap<u32, u64>) -> bool {
+pub(crate) fn met_a_hold(span: &Span, history: &History, kills: &HashMap<u32, u64>) -> bool {
     let hit = history.granted().filter(|(grant, _)| {
         let name = &history.names[grant.name as usize];
         span.target.is_none_or(|target| target == grant.process)

@@ -47,6 +47,8 @@ mod waiting;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use belief::belief;
+pub(crate) use evidence::met_a_hold;
 pub use model::{Least, Model};
 pub use report::{Measured, Report, Rule, Updates, Verdict, Violation};
 
@@ -57,7 +59,7 @@ use waiting::Pauses;
 
 /// Holds a history against a model, in the time that it takes to sort it.
 pub fn check(history: &History, model: &Model) -> Report {
-    let mut report = Report::default();
+    let mut report = Report::against(model);
     let kills = history.kills();
     let (ends, pauses) = (Ends::new(model, history), Pauses::new(history));
     for (name, all) in by_name(history) {

@@ -23,6 +23,9 @@ pub struct Model {
     pub contenders_refuse: bool,
     /// What a history must have, or it shows nothing.
     pub least: Least,
+    /// When two owners are possible, and only the promises of tokens are held against it: F1, F2, M3. From and to, in the
+    /// time of the history.
+    pub fenced_only: Vec<(u64, u64)>,
 }
 
 /// What a history must have, or it shows nothing.
@@ -56,6 +59,7 @@ impl Model {
             order: (semantics.fairness == Fairness::Fifo).then_some(slack),
             contenders_refuse: true,
             least: Least { grants: 10, contended: 3, unknown_percent: 50 },
+            fenced_only: Vec::new(),
         }
     }
 

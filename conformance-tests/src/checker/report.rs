@@ -1,3 +1,4 @@
+use super::model::Model;
 use std::fmt;
 use std::time::Duration;
 
@@ -29,6 +30,13 @@ pub enum Rule {
     Crash,
     /// L4: where it is declared, first come, first served.
     Order,
+}
+
+impl Rule {
+    /// True if a lock keeps it that may have two owners, as long as its tokens grow.
+    fn is_of_tokens(self) -> bool {
+        matches!(self, Self::TokenUnique | Self::TokenOrder | Self::Effects)
+    }
 }
 
 /// One place where a history breaks a rule.
@@ -104,11 +112,17 @@ pub struct Report {
     /// Why it shows nothing, if it does not.
     pub void: Vec<String>,
     counts: Vec<(Rule, usize)>,
+    /// As [`Model::fenced_only`].
+    fenced_only: Vec<(u64, u64)>,
 }
 
 impl Report {
     /// How many violations of each rule are kept.
     pub const SHOWN: usize = 10;
+
+    pub(super) fn against(model: &Model) -> Self {
+        Self { fenced_only: model.fenced_only.clone(), ..Self::default() }
+    }
 
     /// The verdict.
     pub fn verdict(&self) -> Verdict {
@@ -130,11 +144,21 @@ impl Report {
     }
 
     pub(super) fn broken(&mut self, rule: Rule, violation: impl FnOnce() -> Violation) {
+        if self.fenced_only.is_empty() || rule.is_of_tokens() {
+            return self.count_up(rule, violation);
+        }
+        let seen = violation();
+        if !self.fenced_only.iter().any(|(from, to)| *from <= seen.at && seen.at <= *to) {
+            self.count_up(rule, || seen);
+        }
+    }
+
+    fn count_up(&mut self, rule: Rule, violation: impl FnOnce() -> Violation) {
         let count = match self.counts.iter_mut().find(|(other, _)| *other == rule) {
             Some((_, count)) => count,
             None => {
                 self.counts.push((rule, 0));
-                return self.broken(rule, violation);
+                return self.count_up(rule, violation);
             }
         };
         *count += 1;

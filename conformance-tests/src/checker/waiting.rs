@@ -8,26 +8,45 @@ use leasehold_core::Fault;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Processes and stores that stood still: what happened meanwhile took as long as it took.
+/// Processes and stores that stood still: what happened meanwhile took as long as it took. And stores that were away, or
+/// started again: they hand nothing over meanwhile. But a deadline is the client's own, and is kept without them.
 pub(super) struct Pauses<'a> {
     spans: Vec<&'a Span>,
+}
+
+/// What excuses a rule.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Excuse {
+    StandingStill,
+    BeingAway,
 }
 
 impl<'a> Pauses<'a> {
     pub(super) fn new(history: &'a History) -> Self {
         let still = |span: &&Span| {
-            matches!(span.fault, Fault::HolderPaused | Fault::ExecutorStarved | Fault::StorePaused)
+            !matches!(
+                span.fault,
+                Fault::None | Fault::HolderKilled | Fault::RecordDeleted | Fault::ClientClockJumps
+            )
         };
         Self { spans: history.faults.iter().filter(still).collect() }
     }
 
-    fn hit(&self, process: u32, from: u64, to: u64) -> bool {
+    fn hit(&self, excuse: Excuse, process: u32, from: u64, to: u64) -> bool {
         self.spans.iter().any(|span| {
-            span.target.is_none_or(|target| target == process)
+            (excuse == Excuse::BeingAway || stands_still(span.fault))
+                && span.target.is_none_or(|target| target == process)
                 && span.from <= to
                 && span.to.is_none_or(|end| end >= from)
         })
     }
+}
+
+fn stands_still(fault: Fault) -> bool {
+    matches!(
+        fault,
+        Fault::HolderPaused | Fault::ClientSuspended | Fault::ExecutorStarved | Fault::StorePaused
+    )
 }
 
 pub(super) fn check(
@@ -50,7 +69,9 @@ fn deadlines(name: &str, all: &[&Acquisition], pauses: &Pauses<'_>, model: &Mode
             continue;
         };
         let late = (answered - one.asked_at).saturating_sub(wait);
-        if late > nanos(model.overshoot) && !pauses.hit(one.process, one.asked_at, answered) {
+        if late > nanos(model.overshoot)
+            && !pauses.hit(Excuse::StandingStill, one.process, one.asked_at, answered)
+        {
             let what = || format!("it ended {:?} after its deadline", Duration::from_nanos(late));
             report.broken(Rule::Deadline, || violation(Rule::Deadline, name, one, answered, what()));
         }
@@ -74,7 +95,9 @@ fn wake_ups(
         };
         let (from, to) = (freed.max(grant.asked_at), grant.answered_by());
         let idle = to.saturating_sub(from);
-        if idle > nanos(model.wake_up) && !pauses.hit(grant.process, from, to) && !ghosts.in_the_way(from, to)
+        if idle > nanos(model.wake_up)
+            && !pauses.hit(Excuse::BeingAway, grant.process, from, to)
+            && !ghosts.in_the_way(from, to)
         {
             let what = || format!("free for {:?} while it waited", Duration::from_nanos(idle));
             report.broken(Rule::WakeUp, || violation(Rule::WakeUp, timeline.name, grant, to, what()));
@@ -135,7 +158,9 @@ fn crashes(
         let took = Duration::from_nanos(to.saturating_sub(killed.max(next.asked_at)));
         let (longest, count) = report.measured.detection.unwrap_or_default();
         report.measured.detection = Some((longest.max(took), count + 1));
-        if model.crash.is_some_and(|bound| took > bound) && !pauses.hit(next.process, killed, to) {
+        if model.crash.is_some_and(|bound| took > bound)
+            && !pauses.hit(Excuse::BeingAway, next.process, killed, to)
+        {
             let what = || format!("granted {took:?} after the holder was killed");
             report.broken(Rule::Crash, || violation(Rule::Crash, timeline.name, next, to, what()));
         }

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 use tempfile::TempDir;
 
 const SOURCE: &str = include_str!("shim.c");
@@ -13,7 +14,7 @@ const SOURCE_FILE: &str = "clock.c";
 const OFFSET_FILE: &str = "offset";
 
 /// The wall clock of a process, by a preloaded library of our own, made by the C compiler of this machine. Its monotonic
-/// clocks go on as they are.
+/// clocks go on as they are, but for time in which its host is said to have been asleep.
 #[derive(Debug)]
 pub struct ShimmedClock {
     folder: TempDir,
@@ -32,6 +33,7 @@ impl ShimmedClock {
         compile(folder.path())?;
         let offset = File::create(folder.path().join(OFFSET_FILE))?;
         let clock = Self { folder, offset };
+        clock.hide(Duration::ZERO)?;
         clock.step_to(seconds)?;
         Ok(clock)
     }
@@ -44,6 +46,17 @@ impl ShimmedClock {
     pub fn step_to(&self, seconds: i64) -> Result<(), Stop> {
         // In place: the process has the file mapped into its memory.
         Ok(self.offset.write_all_at(&seconds.to_ne_bytes(), 0)?)
+    }
+
+    /// Hides from its monotonic clock that this much time has passed: it was asleep, and so was its host. For a process that
+    /// is stopped, or it would see the clock go back.
+    ///
+    /// # Errors
+    ///
+    /// If the file that says what time it is cannot be written.
+    pub fn hide(&self, asleep: Duration) -> Result<(), Stop> {
+        let nanos = i64::try_from(asleep.as_nanos()).unwrap_or(i64::MAX);
+        Ok(self.offset.write_all_at(&nanos.to_ne_bytes(), 8)?)
     }
 
     /// What a process must be started with.

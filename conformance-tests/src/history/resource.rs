@@ -1,5 +1,6 @@
 use std::fs::{File, OpenOptions};
-use std::io::{Error, ErrorKind, Read, Result, Seek, Write};
+use std::io::{Error, ErrorKind, Result, Seek, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// A counter in a file, shared by the processes of this host, that looks at tokens: what a lock with a fencing token is
@@ -31,11 +32,14 @@ impl FencedCounter {
     ///
     /// What the file system says.
     pub fn read(&mut self, token: u64) -> Result<Option<u64>> {
-        self.0.step(|[number, highest]| {
-            let fresh = token >= *highest;
-            *highest = token.max(*highest);
-            fresh.then_some(*number)
-        })
+        let fresh = self.0.step(&Step::Read(token))?;
+        Ok(fresh.then_some(self.0.number))
+    }
+
+    /// The highest token that was shown so far. For whoever looks on, and takes no part.
+    pub(crate) fn highest(&mut self) -> Result<u64> {
+        self.0.look()?;
+        Ok(self.0.highest)
     }
 
     /// Writes the number, unless the token is older than one which was shown before: false then.
@@ -44,13 +48,7 @@ impl FencedCounter {
     ///
     /// What the file system says.
     pub fn write(&mut self, token: u64, new: u64) -> Result<bool> {
-        self.0.step(|[number, highest]| {
-            let fresh = token >= *highest;
-            if fresh {
-                (*number, *highest) = (new, token);
-            }
-            fresh
-        })
+        self.0.step(&Step::Write(token, new))
     }
 }
 
@@ -70,7 +68,8 @@ impl PlainCounter {
     ///
     /// What the file system says.
     pub fn read(&mut self) -> Result<u64> {
-        self.0.step(|[number, _]| *number)
+        self.0.look()?;
+        Ok(self.0.number)
     }
 
     /// Writes the number.
@@ -79,48 +78,98 @@ impl PlainCounter {
     ///
     /// What the file system says.
     pub fn write(&mut self, new: u64) -> Result<()> {
-        self.0.step(|[number, _]| *number = new)
+        self.0.step(&Step::Write(ANY, new)).map(drop)
     }
 }
 
-/// Two numbers in a file. The kernel's lock on it is not the one under test: it lasts for one step, and ends with its
-/// process.
+/// The token of one who shows none: no other is older or newer.
+const ANY: u64 = 0;
+
+/// Two numbers, as a file of the steps that made them: whoever makes a step appends it, in one call, and learns what came of
+/// it from all that stand before it. No lock is taken, since a process that is stopped would keep it: a resource does not
+/// stand still with one of its clients.
 #[derive(Debug)]
-struct Shared(File);
+struct Shared {
+    file: File,
+    /// How much of the file is in the numbers below.
+    folded: u64,
+    number: u64,
+    highest: u64,
+}
+
+/// One step, with the token that it shows.
+enum Step {
+    Read(u64),
+    Write(u64, u64),
+}
 
 impl Shared {
     fn open(path: &Path) -> Result<Self> {
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map(Self)
+        let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        Ok(Self { file, folded: 0, number: 0, highest: 0 })
     }
 
-    fn step<T>(&mut self, step: impl FnOnce(&mut [u64; 2]) -> T) -> Result<T> {
-        self.0.lock()?;
-        let outcome = self.locked(step);
-        self.0.unlock()?;
-        outcome
+    /// True unless the token was older than one before it.
+    fn step(&mut self, step: &Step) -> Result<bool> {
+        self.file.write_all(&step.to_bytes())?;
+        // What is appended moves the place of this file to its own end, wherever others have written meanwhile.
+        let end = self.file.stream_position()?;
+        self.fold(end)
     }
 
-    fn locked<T>(&mut self, step: impl FnOnce(&mut [u64; 2]) -> T) -> Result<T> {
-        let mut file = &self.0;
-        let mut text = String::new();
-        file.rewind()?;
-        file.read_to_string(&mut text)?;
-        let mut numbers = parse(&text)?;
-        let outcome = step(&mut numbers);
-        // Always as long as the last time, and in one call: there is never half a number in it.
-        let text = format!("{:020} {:020}\n", numbers[0], numbers[1]);
-        file.rewind()?;
-        file.write_all(text.as_bytes())?;
-        Ok(outcome)
+    /// Without a step of its own.
+    fn look(&mut self) -> Result<()> {
+        let end = self.file.metadata()?.len();
+        // The last one may be on its way.
+        self.fold(end - end % Step::LENGTH).map(drop)
+    }
+
+    /// What the last step before this place came to.
+    fn fold(&mut self, end: u64) -> Result<bool> {
+        let mut bytes = vec![0; usize::try_from(end - self.folded).unwrap_or_default()];
+        self.file.read_exact_at(&mut bytes, self.folded)?;
+        self.folded = end;
+        let steps = bytes.chunks_exact(Step::LENGTH as usize).map(Step::from_bytes);
+        let mut accepted = false;
+        for step in steps {
+            accepted = self.accepts(&step?);
+        }
+        Ok(accepted)
+    }
+
+    fn accepts(&mut self, step: &Step) -> bool {
+        let (Step::Read(token) | Step::Write(token, _)) = *step;
+        let fresh = token >= self.highest;
+        self.highest = token.max(self.highest);
+        if let (true, Step::Write(_, new)) = (fresh, step) {
+            self.number = *new;
+        }
+        fresh
     }
 }
 
-fn parse(text: &str) -> Result<[u64; 2]> {
-    let mut numbers = [0; 2];
-    for (number, word) in numbers.iter_mut().zip(text.split_whitespace()) {
-        *number = word.parse().map_err(|_| Error::new(ErrorKind::InvalidData, format!("{text:?}")))?;
+impl Step {
+    /// A line: what it is, the token, the number.
+    const LENGTH: u64 = 44;
+
+    fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Read(token) => format!("r {token:020} {:020}\n", 0),
+            Self::Write(token, number) => format!("w {token:020} {number:020}\n"),
+        }
+        .into_bytes()
     }
-    Ok(numbers)
+
+    fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let text = String::from_utf8_lossy(bytes);
+        let mut words = text.split_whitespace();
+        let (verb, mut numbers) = (words.next(), words.map(str::parse));
+        match (verb, numbers.next(), numbers.next()) {
+            (Some("r"), Some(Ok(token)), _) => Ok(Self::Read(token)),
+            (Some("w"), Some(Ok(token)), Some(Ok(number))) => Ok(Self::Write(token, number)),
+            _ => Err(Error::new(ErrorKind::InvalidData, format!("{text:?}"))),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -139,6 +188,59 @@ mod tests {
         assert_eq!(one.read(4).unwrap(), None);
         assert!(two.write(5, 2).unwrap());
         assert_eq!(two.read(5).unwrap(), Some(2));
+    }
+
+    /// As one does that is stopped in the middle of a step.
+    #[test]
+    fn who_keeps_the_file_to_himself_keeps_nobody_waiting() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("fenced");
+        let kept = File::create(&path).unwrap();
+        kept.lock().unwrap();
+        let (done, outcome) = std::sync::mpsc::channel();
+        std::thread::spawn(move || done.send(FencedCounter::open(&path).unwrap().read(1).unwrap()));
+        let waited = std::time::Duration::from_secs(10);
+        assert_eq!(
+            outcome.recv_timeout(waited),
+            Ok(Some(0)),
+            "the resource stands still with one of its clients"
+        );
+        drop(kept);
+    }
+
+    #[test]
+    fn steps_of_many_at_once_are_in_one_order() {
+        const TIMES: u64 = 2_000;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("fenced");
+        let (turn, mut seen) = (std::sync::atomic::AtomicU64::new(1), FencedCounter::open(&path).unwrap());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut counter = FencedCounter::open(&path).unwrap();
+                    for _ in 0..TIMES {
+                        let token = turn.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        // Refused, if another one was here with a newer token.
+                        if counter.read(token).unwrap().is_some() {
+                            counter.write(token, token).unwrap();
+                        }
+                    }
+                });
+            }
+            let mut before = 0;
+            while before < 4 * TIMES {
+                let now = seen.highest().unwrap();
+                assert!(now >= before, "the highest token went back from {before} to {now}");
+                before = now;
+            }
+        });
+        let mut fresh = FencedCounter::open(&path).unwrap();
+        let number = fresh.read(u64::MAX).unwrap().unwrap();
+        assert_eq!(
+            Some(number),
+            seen.read(u64::MAX).unwrap(),
+            "who reads it all, and who read it as it grew"
+        );
     }
 
     #[test]

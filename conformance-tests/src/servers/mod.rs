@@ -11,6 +11,7 @@ mod process;
 mod redis;
 mod redis_cluster;
 mod redis_sentinel;
+mod spawn;
 mod template;
 mod zookeeper;
 
@@ -20,11 +21,12 @@ pub use mysql::MySqlServer;
 pub use pgbouncer::{PgBouncer, pgbouncer_missing};
 pub use port::free_port;
 pub use postgres::{PostgresServer, postgres_server_missing};
-pub(crate) use process::spawn_lasting;
+pub(crate) use process::until_still;
 pub use process::{Launch, ServerProcess};
 pub use redis::{RedisServer, ask_redis, redis_server_missing};
 pub use redis_cluster::RedisCluster;
 pub use redis_sentinel::RedisSentinelGroup;
+pub(crate) use spawn::spawn_lasting;
 pub use zookeeper::{
     ZooKeeperEnsemble, ZooKeeperRole, ZooKeeperServer, ask_zookeeper, zookeeper_server_missing,
 };

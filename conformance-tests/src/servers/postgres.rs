@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// A `postgres` of its own, ready in about thirty milliseconds. Its administrator is `postgres`, without a password;
@@ -32,16 +32,34 @@ impl PostgresServer {
         Self::start_with(&[], &[])
     }
 
+    /// Starts one that follows another one, asynchronously, and can be read.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_standby_of(primary: &Self) -> Result<Self, StartError> {
+        Self::launch(&[], &[], Some(primary.port))
+    }
+
     /// Starts one with more arguments, such as `["-c", "max_connections=10"]`, and with this environment.
     ///
     /// # Errors
     ///
     /// As [`start`](Self::start).
     pub fn start_with(arguments: &[&str], environment: &[(String, String)]) -> Result<Self, StartError> {
+        Self::launch(arguments, environment, None)
+    }
+
+    fn launch(
+        arguments: &[&str],
+        environment: &[(String, String)],
+        follows: Option<u16>,
+    ) -> Result<Self, StartError> {
         let missing = || StartError::new(postgres_server_missing().unwrap_or_default());
         let launch = PostgresLaunch {
             postgres: binary("postgres").ok_or_else(missing)?,
             initdb: binary("initdb").ok_or_else(missing)?,
+            follows,
             port: free_port()?,
             arguments: arguments.iter().map(ToString::to_string).collect(),
             environment: environment.to_vec(),
@@ -73,6 +91,8 @@ impl DerefMut for PostgresServer {
 struct PostgresLaunch {
     postgres: PathBuf,
     initdb: PathBuf,
+    /// The port of the one that it follows, if it follows one.
+    follows: Option<u16>,
     port: u16,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
@@ -83,13 +103,16 @@ impl Launch for PostgresLaunch {
         // The server runs as another user, and must be able to get to its own directory in here.
         std::fs::set_permissions(data, std::fs::Permissions::from_mode(0o711))
             .map_err(|error| StartError::new(format!("cannot open its directory: {error}")))?;
+        if let Some(primary) = self.follows {
+            return follow(primary, &data.join("db"));
+        }
         let version = run(Command::new(&self.postgres).arg("--version"))?.stdout;
         let version = String::from_utf8_lossy(&version);
         let version = version.split_whitespace().nth(2).unwrap_or("unknown");
         copy_of(&format!("postgres-small-{version}"), data, |template| {
             let data = template.join("db");
+            own_directory(&data)?;
             if rustix::process::getuid().is_root() {
-                run(Command::new("install").args(["-d", "-m", "700", "-o", "postgres"]).arg(&data))?;
                 std::fs::set_permissions(template, std::fs::Permissions::from_mode(0o711))
                     .map_err(|error| StartError::new(error.to_string()))?;
             }
@@ -123,10 +146,42 @@ impl Launch for PostgresLaunch {
         command
     }
 
+    /// The shared memory by which a server finds out that another one is on its data. The kernel keeps it for ever, and has
+    /// room for 4096 such: thousands of killed servers would fill it.
+    fn bury(&self, data: &Path) {
+        if let Some(segment) = shared_memory(data) {
+            let _ = Command::new("ipcrm").arg("-m").arg(segment).stderr(Stdio::null()).status();
+        }
+    }
+
     /// True if it lets somebody in; while it starts, it answers with an error.
     fn is_ready(&self) -> bool {
         greeting(self.port).is_ok_and(|first| first == b'R')
     }
+}
+
+/// The number of its segment of System V: the second word in the seventh line of `postmaster.pid`, which a clean end removes.
+fn shared_memory(data: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(data.join("db/postmaster.pid")).ok()?;
+    text.lines().nth(6)?.split_whitespace().nth(1).map(str::to_owned)
+}
+
+/// A directory of the user that the server runs as, where that is another one.
+fn own_directory(directory: &Path) -> Result<(), StartError> {
+    if rustix::process::getuid().is_root() {
+        run(Command::new("install").args(["-d", "-m", "700", "-o", "postgres"]).arg(directory))?;
+    }
+    Ok(())
+}
+
+/// Fills a directory with what the server at this port has, and the word that it is to be followed.
+fn follow(primary: u16, data: &Path) -> Result<(), StartError> {
+    own_directory(data)?;
+    let missing = || StartError::new("pg_basebackup is not installed");
+    let mut copy = not_as_root(&binary("pg_basebackup").ok_or_else(missing)?);
+    copy.args(["-h", "127.0.0.1", "-p", &primary.to_string(), "-U", "postgres", "-D"]).arg(data);
+    copy.args(["--checkpoint=fast", "--wal-method=stream", "--write-recovery-conf", "--no-sync"]);
+    run(copy.current_dir("/")).map(drop)
 }
 
 /// The first byte of the answer to a start-up message.
@@ -165,4 +220,23 @@ fn binary(name: &str) -> Option<PathBuf> {
         let version = versions.map(|entry| entry.path()).max_by_key(|path| number(path).unwrap_or(0_u32))?;
         Some(version.join("bin").join(name)).filter(|file| file.is_file())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segments() -> Vec<String> {
+        let text = std::fs::read_to_string("/proc/sysvipc/shm").unwrap();
+        text.lines().filter_map(|line| line.split_whitespace().nth(1).map(str::to_owned)).collect()
+    }
+
+    #[test]
+    fn a_server_that_was_killed_leaves_no_shared_memory_behind() {
+        let server = PostgresServer::start().unwrap();
+        let segment = shared_memory(server.data()).unwrap();
+        assert!(segments().contains(&segment), "{segment} is not a segment");
+        drop(server);
+        assert!(!segments().contains(&segment), "{segment} is kept");
+    }
 }

@@ -1,16 +1,21 @@
 use super::StartError;
+use super::spawn::spawn_lasting;
+use super::template::run;
+use crate::context::time_scale;
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, kill_process_group, prlimit};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
-use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// How long a server may take until it answers. They take milliseconds; a busy machine may take longer.
 const READY_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long one may take until it stands still. A thread may be in the middle of a write to the disk.
+const STILL_WITHIN: Duration = Duration::from_secs(5);
 
 /// How to start a server in a data directory, and how to tell that it is ready.
 pub trait Launch: Send + Sync + 'static {
@@ -28,6 +33,11 @@ pub trait Launch: Send + Sync + 'static {
     fn prepare(&self, data: &Path) -> Result<(), StartError> {
         let _ = data;
         Ok(())
+    }
+
+    /// Removes what a server that was killed leaves in the system outside of its data directory, when it is not to come back.
+    fn bury(&self, data: &Path) {
+        let _ = data;
     }
 }
 
@@ -77,6 +87,7 @@ impl ServerProcess {
     /// Stops it without its noticing: connections stay open and silent.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
+        self.child.iter().for_each(until_still);
     }
 
     /// Lets it go on.
@@ -98,6 +109,7 @@ impl ServerProcess {
             match prlimit(Some(pid), Resource::Fsize, nothing) {
                 // A child may have ended meanwhile.
                 Ok(_) | Err(Errno::SRCH) => {}
+                Err(Errno::PERM) => limit_as_its_user(pid)?,
                 Err(error) => return Err(StartError::new(format!("cannot limit process {pid:?}: {error}"))),
             }
         }
@@ -135,7 +147,7 @@ impl ServerProcess {
         let start = Instant::now();
         while !self.launch.is_ready() {
             let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
-            if ended.is_some() || start.elapsed() > READY_WITHIN {
+            if ended.is_some() || start.elapsed() > READY_WITHIN.mul_f64(time_scale()) {
                 let why = ended
                     .map_or("did not answer in time".to_owned(), |status| format!("ended with {status}"));
                 return Err(StartError::new(format!("the server {why}: {}", self.log_tail())));
@@ -165,6 +177,7 @@ impl ServerProcess {
 impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.kill();
+        self.launch.bury(self.data.path());
     }
 }
 
@@ -193,10 +206,46 @@ fn children(parent: &Child) -> Vec<Pid> {
     list.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
 }
 
+/// Waits until nothing runs in a process that was stopped, nor in its children. `kill(2)` returns before anybody has taken the
+/// signal: a thread that a request wakes in that moment would still answer it.
+pub(crate) fn until_still(stopped: &Child) {
+    let own = i32::try_from(stopped.id()).ok().and_then(Pid::from_raw);
+    let (all, start) = (children(stopped).into_iter().chain(own).collect::<Vec<_>>(), Instant::now());
+    while !all.iter().all(|pid| is_still(*pid)) && start.elapsed() < STILL_WITHIN {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Each of its threads is stopped, or has ended.
+fn is_still(pid: Pid) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()));
+    threads.into_iter().flatten().flatten().all(|thread| is_in_state(&thread.path(), &['T', 't', 'Z', 'X']))
+}
+
+/// Root in a container may not limit whoever it likes; but who is of the same user and group may.
+fn limit_as_its_user(pid: Pid) -> Result<(), StartError> {
+    let number = pid.as_raw_nonzero().to_string();
+    let Ok(owner) = std::fs::metadata(format!("/proc/{number}")) else { return Ok(()) };
+    let (user, group) = (format!("--reuid={}", owner.uid()), format!("--regid={}", owner.gid()));
+    let mut command = Command::new("setpriv");
+    command.args([&user, &group, "--clear-groups", "prlimit", "--fsize=0:", "--pid", &number]);
+    match run(&mut command) {
+        Err(error) if is_running(pid) => Err(error),
+        // It may have ended meanwhile.
+        _ => Ok(()),
+    }
+}
+
 /// A process that has ended and that nobody has waited for yet runs no longer.
 fn is_running(pid: Pid) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
-    status.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
+    let process = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
+    !is_in_state(&process, &['Z', 'X'])
+}
+
+/// One of these letters (`proc_pid_stat(5)`); also one that is not there any more.
+fn is_in_state(task: &Path, states: &[char]) -> bool {
+    let status = std::fs::read_to_string(task.join("stat")).unwrap_or_default();
+    status.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(states))
 }
 
 fn empty(directory: &Path) -> std::io::Result<()> {
@@ -209,56 +258,4 @@ fn empty(directory: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Starts a process that the kernel kills when this one dies, however it dies. `set_up` gives it its pipes.
-pub(crate) fn spawn_lasting(
-    command: &Command,
-    set_up: impl FnOnce(&mut Command),
-) -> Result<Child, StartError> {
-    let mut command = die_with_us(command);
-    set_up(&mut command);
-    spawn_from_lasting_thread(command)
-}
-
-/// The same command under `setpriv` (util-linux, on every Debian), so that the kernel kills the server when this
-/// process dies without having had time to: a killed test run leaves nothing behind.
-fn die_with_us(command: &Command) -> Command {
-    let mut wrapped = Command::new("setpriv");
-    wrapped.args(["--pdeathsig", "KILL"]).arg(command.get_program()).args(command.get_args());
-    for (key, value) in command.get_envs() {
-        match value {
-            Some(value) => wrapped.env(key, value),
-            None => wrapped.env_remove(key),
-        };
-    }
-    if let Some(directory) = command.get_current_dir() {
-        wrapped.current_dir(directory);
-    }
-    wrapped
-}
-
-/// The parent-death signal is sent when the *thread* that forked ends, not the process (`prctl(2)`), so servers are
-/// started from one thread that lasts as long as the process.
-fn spawn_from_lasting_thread(command: Command) -> Result<Child, StartError> {
-    type Order = (Command, Sender<std::io::Result<Child>>);
-    static SPAWNER: OnceLock<Sender<Order>> = OnceLock::new();
-    let spawner = SPAWNER.get_or_init(|| {
-        let (orders, inbox) = channel::<Order>();
-        std::thread::spawn(move || {
-            for (mut command, reply) in inbox {
-                let _ = reply.send(command.spawn());
-            }
-        });
-        orders
-    });
-    let (reply, answer) = channel();
-    let program = command.get_args().nth(2).unwrap_or_default().to_string_lossy().into_owned();
-    let sent = spawner.send((command, reply)).is_ok();
-    let spawned = answer.recv().ok().filter(|_| sent);
-    match spawned {
-        Some(Ok(child)) => Ok(child),
-        Some(Err(error)) => Err(StartError::new(format!("cannot execute {program}: {error}"))),
-        None => Err(StartError::new("the thread that starts servers has ended")),
-    }
 }

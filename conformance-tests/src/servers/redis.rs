@@ -1,9 +1,11 @@
 use super::{Launch, ServerProcess, StartError, free_port};
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// A `redis-server` of its own, ready in about ten milliseconds.
@@ -11,7 +13,13 @@ use std::time::Duration;
 pub struct RedisServer {
     process: ServerProcess,
     port: u16,
+    environment: Environment,
+    /// How long its append-only file was when it counted as synced.
+    synced: u64,
 }
+
+/// What the server is started with from the next time on.
+type Environment = Arc<Mutex<Vec<(String, String)>>>;
 
 /// Why no Redis can be started here, or `None` if one can.
 pub fn redis_server_missing() -> Option<String> {
@@ -44,7 +52,7 @@ impl RedisServer {
     /// As [`start`](Self::start).
     pub fn start_in(arguments: &[&str], environment: &[(String, String)]) -> Result<Self, StartError> {
         let launch = RedisLaunch::new(free_port()?, arguments)?;
-        Self::launch(RedisLaunch { environment: environment.to_vec(), ..launch })
+        Self::launch(RedisLaunch { environment: Arc::new(Mutex::new(environment.to_vec())), ..launch })
     }
 
     /// Starts one on this port, with files in its data directory.
@@ -57,8 +65,47 @@ impl RedisServer {
     }
 
     fn launch(launch: RedisLaunch) -> Result<Self, StartError> {
-        let port = launch.port;
-        Ok(Self { process: ServerProcess::start(launch)?, port })
+        let (port, environment) = (launch.port, Arc::clone(&launch.environment));
+        Ok(Self { process: ServerProcess::start(launch)?, port, environment, synced: 0 })
+    }
+
+    /// Starts it again with its data, in this environment.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn restart_in(&mut self, environment: Vec<(String, String)>) -> Result<(), StartError> {
+        *self.environment.lock().unwrap_or_else(PoisonError::into_inner) = environment;
+        self.restart(true)
+    }
+
+    /// From now on, what is in its append-only file counts as synced to the disk, and what is added does not: `appendfsync
+    /// everysec`, the default, promises that for a second.
+    ///
+    /// # Errors
+    ///
+    /// If it has no such file.
+    pub fn sync(&mut self) -> std::io::Result<()> {
+        self.synced = self.append_only_file()?.metadata()?.len();
+        Ok(())
+    }
+
+    /// Kills it as a loss of power would: what was not [synced](Self::sync) is gone. It stays down until it is started again.
+    ///
+    /// # Errors
+    ///
+    /// If it has no append-only file.
+    pub fn lose_power(&mut self) -> std::io::Result<()> {
+        self.kill();
+        self.append_only_file()?.set_len(self.synced)
+    }
+
+    fn append_only_file(&self) -> std::io::Result<File> {
+        let folder = std::fs::read_dir(self.data().join("appendonlydir"))?;
+        let increments = folder.flatten().map(|entry| entry.path());
+        let newest = increments.filter(|path| path.to_string_lossy().ends_with(".incr.aof")).max();
+        let newest = newest.ok_or_else(|| std::io::Error::other("there is no append-only file"))?;
+        OpenOptions::new().write(true).open(newest)
     }
 
     /// Its port on 127.0.0.1.
@@ -101,13 +148,13 @@ struct RedisLaunch {
     arguments: Vec<String>,
     /// What stands in the data directory from the start, by the names of the files.
     files: Vec<(&'static str, String)>,
-    environment: Vec<(String, String)>,
+    environment: Environment,
 }
 
 impl RedisLaunch {
     fn new(port: u16, arguments: &[&str]) -> Result<Self, StartError> {
         let arguments = arguments.iter().map(ToString::to_string).collect();
-        Ok(Self { binary: binary()?, port, arguments, files: Vec::new(), environment: Vec::new() })
+        Ok(Self { binary: binary()?, port, arguments, files: Vec::new(), environment: Arc::default() })
     }
 }
 
@@ -117,7 +164,8 @@ impl Launch for RedisLaunch {
         let port = self.port.to_string();
         command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--daemonize", "no"]);
         command.arg("--dir").arg(data).args(&self.arguments);
-        command.envs(self.environment.iter().map(|(key, value)| (key, value)));
+        let environment = self.environment.lock().unwrap_or_else(PoisonError::into_inner);
+        command.envs(environment.iter().map(|(key, value)| (key, value)));
         command
     }
 

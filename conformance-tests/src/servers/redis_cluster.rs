@@ -90,11 +90,17 @@ impl RedisCluster {
     pub fn fail_over(&mut self, key: &str) -> Result<(), StartError> {
         let primary = self.owner_of(key)?;
         self.nodes[primary].kill();
+        self.start_partner_of(primary)?;
+        self.until_replaced(primary, key)
+    }
+
+    /// If it was cut off. The primary says nothing any more, so it learns nothing new.
+    fn start_partner_of(&mut self, primary: usize) -> Result<(), StartError> {
         let replica = &mut self.nodes[Self::partner_of(primary)];
         if replica.command(&["PING"]).is_err() {
             replica.restart(true)?;
         }
-        self.until_replaced(primary, key)
+        Ok(())
     }
 
     /// Stops the primary of a key without closing a connection, and waits until its replica has taken over. Which it was.
@@ -102,9 +108,10 @@ impl RedisCluster {
     /// # Errors
     ///
     /// If that takes longer than anything reasonable.
-    pub fn supplant(&self, key: &str) -> Result<usize, StartError> {
+    pub fn supplant(&mut self, key: &str) -> Result<usize, StartError> {
         let primary = self.owner_of(key)?;
         self.nodes[primary].pause();
+        self.start_partner_of(primary)?;
         self.until_replaced(primary, key)?;
         Ok(primary)
     }

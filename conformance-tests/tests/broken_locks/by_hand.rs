@@ -1,11 +1,12 @@
 //! Mistakes in the client: a lock written by hand on top of sound steps, without the core's attempt and keeper.
 
+use crate::calls::Calls;
 use crate::plain::{Plain, SOUND};
 use crate::subject::Address;
 use async_trait::async_trait;
 use leasehold_core::{
     AcquireOptions, Attempt, Claim, DistributedLock, Error, ErrorKind, FencingToken, Hold, HoldStatus,
-    LockAdmin, LockBackend, LockGuard, LockName, Loss, LossCause, OwnerId, Renewal, Result, Semantics, Wait,
+    LockAdmin, LockGuard, LockName, Loss, LossCause, OwnerId, Renewal, Result, Semantics, Wait,
 };
 use std::fmt;
 use std::future::Future;
@@ -110,7 +111,7 @@ async fn watchdog(backend: Arc<Plain>, claim: Claim, valid_until: Arc<Mutex<Inst
     loop {
         tokio::time::sleep(claim.ttl() / 3).await;
         let sent = Instant::now();
-        if let [Ok(Renewal::Renewed)] = backend.renew(std::slice::from_ref(&claim)).await[..] {
+        if let Ok(Renewal::Renewed) = backend.renew(&claim).await {
             *valid_until.lock().unwrap_or_else(PoisonError::into_inner) = sent + claim.ttl();
         }
     }
@@ -158,13 +159,13 @@ impl Hold for HeldByHand {
 
     fn release(self: Arc<Self>) -> Later<Result<()>> {
         self.watchdog.abort();
-        Box::pin(async move { self.backend.release(&self.claim, Duration::ZERO).await.map(drop) })
+        Box::pin(async move { self.backend.release(&self.claim).await.map(drop) })
     }
 
     fn abandon(self: Arc<Self>) {
         self.watchdog.abort();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { self.backend.release(&self.claim, Duration::ZERO).await });
+            runtime.spawn(async move { self.backend.release(&self.claim).await });
         }
     }
 }

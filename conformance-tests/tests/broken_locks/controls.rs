@@ -16,9 +16,11 @@ use std::sync::Arc;
 /// A broken lock, the same lock without the mistake, and the case that tells them apart.
 pub(crate) struct Control {
     /// Its number in the list of classic mistakes.
-    number: u8,
+    pub(crate) number: u8,
     mistake: &'static str,
     pub(crate) case: &'static str,
+    /// The path of `start`.
+    store: &'static str,
     start: Start,
     broken: Make,
     mended: Make,
@@ -27,6 +29,21 @@ pub(crate) struct Control {
 impl Control {
     pub(crate) fn name(&self) -> String {
         format!("{:02}_{}", self.number, self.mistake)
+    }
+
+    /// What people call the store that it stands on.
+    pub(crate) fn store(&self) -> &'static str {
+        const STORES: [(&str, &str); 7] = [
+            ("redlock", "five Redis nodes"),
+            ("cluster", "Redis Cluster"),
+            ("replica", "Redis with a replica"),
+            ("zookeeper", "ZooKeeper"),
+            ("mariadb", "MariaDB"),
+            ("postgres", "PostgreSQL"),
+            ("sqlite", "SQLite"),
+        ];
+        let known = STORES.iter().find(|(path, _)| self.store.contains(path));
+        known.map_or("Redis", |(_, name)| name)
     }
 
     pub(crate) fn broken(&self) -> Arc<dyn Subject> {
@@ -47,6 +64,7 @@ macro_rules! control {
             number: $number,
             mistake: stringify!($mistake),
             case: stringify!($case),
+            store: stringify!($start),
             start: $start,
             broken: |address| Ok($broken(address)),
             mended: |address| Ok($mended(address)),
@@ -114,6 +132,7 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(35 no_owner_in_the_name G09, zookeeper NoOwnerInTheName),
         control!(36 persistent_nodes I01, zookeeper PersistentNodes),
         control!(37 waits_for_the_word_expired E02, zookeeper WaitsForExpired),
+        control!(38 number_that_begins_anew C13, zookeeper OwnerInTheData),
         control!(39 woken_is_taken_for_granted H10, zookeeper TrustsTheWatch),
         control!(40 row_without_a_lease I01, row WithoutLease),
         control!(41 looks_then_takes C11, row LooksThenTakes),
@@ -131,6 +150,7 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(54 deferred_transaction P04 on sql::sqlite,
             |address| deferred::lock("BEGIN", address), |address| deferred::lock("BEGIN IMMEDIATE", address)),
         control!(55 second_release_frees_the_next_owner A06, guard ReleasedTwice),
+        control!(57 deadline_begins_again_with_every_try B04, guard DeadlineForEachTry),
         control!(58 drop_blocks G06, guard DropBlocks),
         control!(59 password_in_debug R06, chatty, discreet),
         // Once more, by nothing but the history of clients that know nothing of the mistake.

@@ -1,5 +1,6 @@
 //! Mistakes in the guard: a sound lock, with a guard around its guard that gets one thing wrong.
 
+use crate::calls::ByCalls;
 use crate::plain::{SOUND, lock};
 use crate::subject::Address;
 use async_trait::async_trait;
@@ -26,9 +27,14 @@ pub(crate) enum Mistake {
     FlagSetByATask,
     /// #55: releasing twice frees whoever holds the lock by then.
     ReleasedTwice,
+    /// #57: when a try has failed, the next one gets the whole wait again.
+    DeadlineForEachTry,
     /// #58: dropping waits for the release.
     DropBlocks,
 }
+
+/// How often [`Mistake::DeadlineForEachTry`] tries again.
+const TRIES: u32 = 3;
 
 /// A sound lock under guards with this mistake.
 pub(crate) fn wrapped(mistake: Mistake, address: &Address) -> Arc<dyn DistributedLock> {
@@ -58,7 +64,13 @@ impl DistributedLock for Wrapped {
     }
 
     async fn acquire_with(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
-        let guard = self.inner.acquire_with(name, options).await?;
+        let mut outcome = self.inner.acquire_with(name, options).await;
+        for _ in 0..TRIES {
+            if self.mistake == Mistake::DeadlineForEachTry && outcome.is_err() {
+                outcome = self.inner.acquire_with(name, options).await;
+            }
+        }
+        let guard = outcome?;
         let held = Arc::new(AtomicBool::new(true));
         let (lease, flag) = (guard.lease(), Arc::clone(&held));
         if self.mistake == Mistake::FlagSetByATask {
@@ -198,7 +210,7 @@ impl Clock for WallClock {
 }
 
 pub(crate) fn on_the_wall_clock(address: &Address) -> Arc<dyn DistributedLock> {
-    let backend = Arc::new(crate::plain::Plain::new(SOUND, address));
+    let backend = Arc::new(ByCalls(crate::plain::Plain::new(SOUND, address)));
     Arc::new(LockClient::builder(backend).with_clock(Arc::new(WallClock)).build())
 }
 

@@ -7,12 +7,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
 
 mod by_hand;
+mod calls;
 mod controls;
 mod guards;
 mod locks;
 mod plain;
 mod steps;
 mod subject;
+mod table;
 
 use controls::{Control, controls};
 use leasehold_conformance::{Stop, Subject, by_id, run_case, serve_as_worker};
@@ -32,8 +34,9 @@ fn main() -> ExitCode {
     // Broken locks panic; that is what some of them are caught by, and not to be read by anybody.
     std::panic::set_hook(Box::new(|_| {}));
     let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(8);
-    let trials = controls.iter().flat_map(|control| trials(control, &controls)).collect();
+    arguments.test_threads.get_or_insert(10);
+    let mut trials: Vec<Trial> = controls.iter().flat_map(|control| trials(control, &controls)).collect();
+    trials.push(Trial::test("documentation_has_them_all", move || Ok(table::check(&controls)?)));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

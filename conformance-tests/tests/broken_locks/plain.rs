@@ -1,15 +1,15 @@
-//! A small backend over Redis in four steps, each of which can be exchanged for a broken one.
+//! A small backend over Redis in three steps, each of which can be exchanged for a broken one.
 
+use crate::calls::{Calls, lock_of};
 use crate::subject::Address;
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use leasehold_core::{
-    Attempt, Busy, Claim, DistributedLock, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend,
-    LockClient, LossCause, Outcome, OwnerId, Promises, Release, Renewal, Result, Semantics,
+    Attempt, Busy, Claim, DistributedLock, Error, ErrorKind, FencingToken, Grant, LossCause, Outcome,
+    Promises, Release, Renewal, Result, Semantics,
 };
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, cmd};
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -178,13 +178,13 @@ impl Plain {
     }
 }
 
-/// A lock of these steps, with the core's guard and keeper.
+/// A lock of these steps.
 pub(crate) fn lock(steps: Steps, address: &Address) -> Arc<dyn DistributedLock> {
-    Arc::new(LockClient::new(Arc::new(Plain::new(steps, address))))
+    lock_of(Plain::new(steps, address))
 }
 
 #[async_trait]
-impl LockBackend for Plain {
+impl Calls for Plain {
     fn semantics(&self) -> Semantics {
         Semantics::lease("redis", "plain", Promises::new(|_| Outcome::MayBreak))
     }
@@ -193,33 +193,11 @@ impl LockBackend for Plain {
         (self.steps.acquire)(&self.redis, claim).await
     }
 
-    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        leasehold_core::renew_each(claims, |claim| (self.steps.renew)(&self.redis, claim)).await
+    async fn renew(&self, claim: &Claim) -> Result<Renewal> {
+        (self.steps.renew)(&self.redis, claim).await
     }
 
-    async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
+    async fn release(&self, claim: &Claim) -> Result<Release> {
         (self.steps.release)(&self.redis, claim).await
-    }
-
-    async fn changed(&self, _claim: &Claim) {
-        std::future::pending::<()>().await;
-    }
-
-    async fn suspects(&self) -> Vec<OwnerId> {
-        std::future::pending().await
-    }
-
-    fn admin(&self) -> Option<&dyn LockAdmin> {
-        None
-    }
-
-    async fn close(&self) -> Result<()> {
-        Ok(())
-    }
-}
-
-impl fmt::Debug for Plain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Plain")
     }
 }

@@ -26,6 +26,7 @@ fn model() -> Model {
         order: None,
         contenders_refuse: false,
         least: Least { grants: 0, contended: 0, unknown_percent: 100 },
+        fenced_only: Vec::new(),
     }
 }
 

@@ -38,6 +38,15 @@ impl ZooKeeperEnsemble {
     ///
     /// If ZooKeeper is not installed or does not start.
     pub fn start() -> Result<Self, StartError> {
+        Self::start_within(&[])
+    }
+
+    /// Starts them in this environment.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_within(environment: &[(String, String)]) -> Result<Self, StartError> {
         let ports = (0..3).map(|_| Ports::free()).collect::<Result<Vec<_>, _>>()?;
         let lines = configuration(&ports);
         // At once: one after the other takes three times as long.
@@ -45,7 +54,9 @@ impl ZooKeeperEnsemble {
             let starts: Vec<_> = (1..)
                 .zip(&ports)
                 .map(|(number, ports)| (ZooKeeperLaunch::member(number, ports.clients, lines.clone()), ports))
-                .map(|(launch, ports)| scope.spawn(|| Member::start(launch?, ports.clients)))
+                .map(|(launch, ports)| {
+                    scope.spawn(|| Member::start(launch?.within(environment), ports.clients))
+                })
                 .collect();
             starts.into_iter().map(|start| start.join().unwrap_or_else(|_| Err(panicked()))).collect()
         });
@@ -108,6 +119,15 @@ impl ZooKeeperEnsemble {
     /// Lets it go on.
     pub fn resume(&self, member: usize) {
         self.members[member].process.resume();
+    }
+
+    /// Leaves no member room for anything that it wants to write to a file. They end; a restart makes room again.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not let this process limit them.
+    pub fn fill_disks(&self) -> Result<(), StartError> {
+        self.members.iter().try_for_each(|member| member.process.fill_disk())
     }
 
     /// Starts one member again, with what it had written or with nothing. It joins the others by itself, a moment

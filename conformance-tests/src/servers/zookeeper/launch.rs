@@ -55,15 +55,21 @@ pub(super) struct ZooKeeperLaunch {
     lines: Vec<String>,
     /// Its number in the ensemble.
     member: Option<usize>,
+    environment: Vec<(String, String)>,
 }
 
 impl ZooKeeperLaunch {
     pub(super) fn alone(port: u16, lines: Vec<String>) -> Result<Self, StartError> {
-        Ok(Self { java: installed()?, port, lines, member: None })
+        Ok(Self { java: installed()?, port, lines, member: None, environment: Vec::new() })
     }
 
     pub(super) fn member(number: usize, port: u16, lines: Vec<String>) -> Result<Self, StartError> {
-        Ok(Self { java: installed()?, port, lines, member: Some(number) })
+        Ok(Self { java: installed()?, port, lines, member: Some(number), environment: Vec::new() })
+    }
+
+    pub(super) fn within(mut self, environment: &[(String, String)]) -> Self {
+        self.environment = environment.to_vec();
+        self
     }
 
     fn configuration(&self, data: &Path) -> String {
@@ -83,6 +89,7 @@ impl Launch for ZooKeeperLaunch {
             let _ = std::fs::write(data.join("myid"), number.to_string());
         }
         let mut command = Command::new(&self.java);
+        command.envs(self.environment.iter().map(|(key, value)| (key, value)));
         command.args(JAVA).arg("-Dzookeeper.fastleader.minNotificationInterval=50");
         command.args(self.lines.iter().filter(|line| is_for_java(line)));
         command.arg("-cp").arg([JARS, JARS_FOR_TLS].concat().join(":"));

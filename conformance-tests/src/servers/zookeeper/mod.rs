@@ -49,10 +49,23 @@ impl ZooKeeperServer {
     ///
     /// As [`start`](Self::start).
     pub fn start_with(lines: &[&str]) -> Result<Self, StartError> {
+        Self::launch(lines, &[])
+    }
+
+    /// Starts one in this environment.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start).
+    pub fn start_within(environment: &[(String, String)]) -> Result<Self, StartError> {
+        Self::launch(&[], environment)
+    }
+
+    fn launch(lines: &[&str], environment: &[(String, String)]) -> Result<Self, StartError> {
         let port = free_port()?;
         let mut lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
         lines.extend([format!("clientPort={port}"), "clientPortAddress=127.0.0.1".to_owned()]);
-        let process = ServerProcess::start(ZooKeeperLaunch::alone(port, lines)?)?;
+        let process = ServerProcess::start(ZooKeeperLaunch::alone(port, lines)?.within(environment))?;
         Ok(Self { process, port })
     }
 

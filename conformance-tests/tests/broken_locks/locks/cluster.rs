@@ -2,7 +2,7 @@
 
 use crate::plain::{Redis, SOUND, Steps, busy, granted, key};
 use async_trait::async_trait;
-use leasehold_conformance::servers::RedisServer;
+use leasehold_conformance::servers::{RedisServer, free_port};
 use leasehold_conformance::{Cannot, Store};
 use leasehold_core::{Attempt, Claim, LockName, Result};
 use std::time::{Duration, Instant};
@@ -16,7 +16,10 @@ const READY_WITHIN: Duration = Duration::from_secs(20);
 
 /// A cluster of one node.
 pub(crate) fn start() -> std::result::Result<Box<dyn Store>, Cannot> {
-    let node = RedisServer::start_with(&["--cluster-enabled", "yes"]).map_err(cannot)?;
+    // By default the second port is ten thousand above the first, where the kernel takes ports for outgoing connections.
+    let bus = free_port().map_err(cannot)?.to_string();
+    let node =
+        RedisServer::start_with(&["--cluster-enabled", "yes", "--cluster-port", &bus]).map_err(cannot)?;
     node.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).map_err(cannot)?;
     let start = Instant::now();
     while !node.command(&["CLUSTER", "INFO"]).map_err(cannot)?.contains("cluster_state:ok") {

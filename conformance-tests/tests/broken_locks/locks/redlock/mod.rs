@@ -4,16 +4,16 @@ mod server;
 
 pub(crate) use server::{five, four};
 
+use crate::calls::{Calls, lock_of};
 use crate::plain::{Redis, busy, fence, granted, key};
 use crate::subject::Address;
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use leasehold_core::{
-    Attempt, Claim, DistributedLock, Error, ErrorKind, LockAdmin, LockBackend, LockClient, LossCause,
-    Outcome, OwnerId, Promises, Release, Renewal, Result, Semantics,
+    Attempt, Claim, DistributedLock, Error, ErrorKind, LossCause, Outcome, OwnerId, Promises, Release,
+    Renewal, Result, Semantics,
 };
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -75,7 +75,7 @@ pub(crate) fn lock(mistake: Mistake, address: &Address) -> Arc<dyn DistributedLo
     let node = |server: &str| Redis::at(&Address { server: server.to_owned(), patience, ..address.clone() });
     let nodes = address.server.split(',').map(node).collect();
     let redlock = Redlock { nodes, mistake, attempts: AtomicU64::new(0) };
-    Arc::new(LockClient::new(Arc::new(Backend { redlock: Arc::new(redlock), slow: Mutex::default() })))
+    lock_of(Backend { redlock: Arc::new(redlock), slow: Mutex::default() })
 }
 
 struct Redlock {
@@ -207,7 +207,7 @@ impl Backend {
 }
 
 #[async_trait]
-impl LockBackend for Backend {
+impl Calls for Backend {
     fn semantics(&self) -> Semantics {
         Semantics::lease("redis", "redlock", Promises::new(|_| Outcome::MayBreak))
     }
@@ -230,46 +230,21 @@ impl LockBackend for Backend {
         }
     }
 
-    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        leasehold_core::renew_each(claims, |claim| async move {
-            let (owner, ttl) = (claim.owner().to_hex(), claim.ttl_millis().to_string());
-            let answers = self.redlock.ask(RENEW, claim, &[&owner, &ttl]).await;
-            let renewed = answers.iter().filter(|answer| matches!(answer, Ok(1))).count();
-            let failed = answers.iter().filter(|answer| answer.is_err()).count();
-            match renewed >= self.redlock.majority() {
-                true => Ok(Renewal::Renewed),
-                false if failed > 0 => Err(Error::new(ErrorKind::Indeterminate, "too few nodes answer")),
-                false => Ok(Renewal::Lost(LossCause::Gone)),
-            }
-        })
-        .await
+    async fn renew(&self, claim: &Claim) -> Result<Renewal> {
+        let (owner, ttl) = (claim.owner().to_hex(), claim.ttl_millis().to_string());
+        let answers = self.redlock.ask(RENEW, claim, &[&owner, &ttl]).await;
+        let renewed = answers.iter().filter(|answer| matches!(answer, Ok(1))).count();
+        let failed = answers.iter().filter(|answer| answer.is_err()).count();
+        match renewed >= self.redlock.majority() {
+            true => Ok(Renewal::Renewed),
+            false if failed > 0 => Err(Error::new(ErrorKind::Indeterminate, "too few nodes answer")),
+            false => Ok(Renewal::Lost(LossCause::Gone)),
+        }
     }
 
-    async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
+    async fn release(&self, claim: &Claim) -> Result<Release> {
         let answers = self.redlock.ask(RELEASE, claim, &[&claim.owner().to_hex()]).await;
         let released = answers.iter().any(|answer| matches!(answer, Ok(1)));
         Ok(if released { Release::Released } else { Release::NotHeld })
-    }
-
-    async fn changed(&self, _claim: &Claim) {
-        std::future::pending::<()>().await;
-    }
-
-    async fn suspects(&self) -> Vec<OwnerId> {
-        std::future::pending().await
-    }
-
-    fn admin(&self) -> Option<&dyn LockAdmin> {
-        None
-    }
-
-    async fn close(&self) -> Result<()> {
-        Ok(())
-    }
-}
-
-impl fmt::Debug for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Redlock")
     }
 }

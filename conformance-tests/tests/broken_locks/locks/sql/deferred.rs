@@ -2,16 +2,15 @@
 //! somebody has written since it has read, it is refused at once, however long it is willing to wait.
 
 use super::{granted, in_time, owner_of};
+use crate::calls::{Calls, lock_of};
 use crate::plain::busy;
 use crate::subject::Address;
 use async_trait::async_trait;
 use leasehold_core::{
-    Attempt, Claim, DistributedLock, LockAdmin, LockBackend, LockClient, LossCause, Outcome, OwnerId,
-    Promises, Release, Renewal, Result, Semantics,
+    Attempt, Claim, DistributedLock, LossCause, Outcome, Promises, Release, Renewal, Result, Semantics,
 };
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode};
 use sqlx::{Connection, Executor, query, query_as};
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -19,8 +18,7 @@ use tokio::sync::Mutex;
 
 /// A lock whose transactions begin with this statement.
 pub(crate) fn lock(begin: &'static str, address: &Address) -> Arc<dyn DistributedLock> {
-    let rows = Rows { begin, address: address.clone(), connection: Mutex::new(None) };
-    Arc::new(LockClient::new(Arc::new(rows)))
+    lock_of(Rows { begin, address: address.clone(), connection: Mutex::new(None) })
 }
 
 struct Rows {
@@ -106,7 +104,7 @@ async fn others_read_too() {
 }
 
 #[async_trait]
-impl LockBackend for Rows {
+impl Calls for Rows {
     fn semantics(&self) -> Semantics {
         Semantics::lease("sqlite", "plain", Promises::new(|_| Outcome::MayBreak))
     }
@@ -115,38 +113,13 @@ impl LockBackend for Rows {
         Ok(self.in_transaction(What::Acquire, claim).await?.map_or_else(busy, granted))
     }
 
-    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        leasehold_core::renew_each(claims, |claim| async move {
-            let held = self.in_transaction(What::Renew, claim).await?.is_some();
-            Ok(if held { Renewal::Renewed } else { Renewal::Lost(LossCause::Gone) })
-        })
-        .await
+    async fn renew(&self, claim: &Claim) -> Result<Renewal> {
+        let held = self.in_transaction(What::Renew, claim).await?.is_some();
+        Ok(if held { Renewal::Renewed } else { Renewal::Lost(LossCause::Gone) })
     }
 
-    async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
+    async fn release(&self, claim: &Claim) -> Result<Release> {
         let ended = self.in_transaction(What::Release, claim).await?.is_some();
         Ok(if ended { Release::Released } else { Release::NotHeld })
-    }
-
-    async fn changed(&self, _claim: &Claim) {
-        std::future::pending::<()>().await;
-    }
-
-    async fn suspects(&self) -> Vec<OwnerId> {
-        std::future::pending().await
-    }
-
-    fn admin(&self) -> Option<&dyn LockAdmin> {
-        None
-    }
-
-    async fn close(&self) -> Result<()> {
-        Ok(())
-    }
-}
-
-impl fmt::Debug for Rows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Rows")
     }
 }

@@ -1,19 +1,18 @@
 //! A row of MariaDB that a transaction keeps locked for as long as the lock is held, and what people get wrong in it.
 
 use super::{NOW, connect, granted, hex, in_time, owner_of, run};
+use crate::calls::{Calls, lock_of};
 use crate::plain::busy;
 use crate::subject::Address;
 use async_trait::async_trait;
 use leasehold_core::{
-    Attempt, Claim, CrashBound, DistributedLock, HoldKind, LockAdmin, LockBackend, LockClient, LossCause,
-    Outcome, OwnerId, Promises, Release, Renewal, Result, Semantics,
+    Attempt, Claim, CrashBound, DistributedLock, HoldKind, LossCause, Outcome, OwnerId, Promises, Release,
+    Renewal, Result, Semantics,
 };
 use sqlx::mysql::MySqlConnection;
 use sqlx::{AssertSqlSafe, Connection, Executor, Row};
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::Mutex;
 
 /// What it does wrong.
@@ -34,7 +33,7 @@ pub(crate) enum Mistake {
 /// A lock with this mistake, and with the core's guard and keeper.
 pub(crate) fn lock(mistake: Mistake, address: &Address) -> Arc<dyn DistributedLock> {
     let (idle, held) = (Mutex::default(), Mutex::default());
-    Arc::new(LockClient::new(Arc::new(HeldRows { mistake, address: address.clone(), idle, held })))
+    lock_of(HeldRows { mistake, address: address.clone(), idle, held })
 }
 
 struct HeldRows {
@@ -172,7 +171,7 @@ fn unless_locked<T>(answer: sqlx::Result<T>) -> sqlx::Result<Option<T>> {
 }
 
 #[async_trait]
-impl LockBackend for HeldRows {
+impl Calls for HeldRows {
     fn semantics(&self) -> Semantics {
         let mut semantics = Semantics::lease("mariadb", "plain", Promises::new(|_| Outcome::MayBreak));
         semantics.hold = HoldKind::Connection;
@@ -187,33 +186,11 @@ impl LockBackend for HeldRows {
         in_time(&self.address, self.acquire(claim)).await
     }
 
-    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        leasehold_core::renew_each(claims, |claim| in_time(&self.address, self.heartbeat(claim))).await
+    async fn renew(&self, claim: &Claim) -> Result<Renewal> {
+        in_time(&self.address, self.heartbeat(claim)).await
     }
 
-    async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
+    async fn release(&self, claim: &Claim) -> Result<Release> {
         in_time(&self.address, self.end(claim)).await
-    }
-
-    async fn changed(&self, _claim: &Claim) {
-        std::future::pending::<()>().await;
-    }
-
-    async fn suspects(&self) -> Vec<OwnerId> {
-        std::future::pending().await
-    }
-
-    fn admin(&self) -> Option<&dyn LockAdmin> {
-        None
-    }
-
-    async fn close(&self) -> Result<()> {
-        Ok(())
-    }
-}
-
-impl fmt::Debug for HeldRows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("HeldRows")
     }
 }

@@ -1,18 +1,17 @@
 //! A lease in a row of MariaDB, and what people get wrong in it.
 
 use super::{NOW, connected, granted, hex, in_time, owner_of};
+use crate::calls::{Calls, lock_of};
 use crate::plain::busy;
 use crate::subject::Address;
 use async_trait::async_trait;
 use leasehold_core::{
-    Attempt, Claim, DistributedLock, LockAdmin, LockBackend, LockClient, LossCause, Outcome, OwnerId,
-    Promises, Release, Renewal, Result, Semantics,
+    Attempt, Claim, DistributedLock, LossCause, Outcome, Promises, Release, Renewal, Result, Semantics,
 };
 use sqlx::mysql::MySqlConnection;
 use sqlx::{AssertSqlSafe, Executor, Row as _};
-use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::Mutex;
 
 /// What it does wrong.
@@ -37,8 +36,7 @@ pub(crate) enum Mistake {
 
 /// A lock with this mistake, and with the core's guard and keeper.
 pub(crate) fn lock(mistake: Mistake, address: &Address) -> Arc<dyn DistributedLock> {
-    let rows = Rows { mistake, address: address.clone(), connection: Mutex::new(None) };
-    Arc::new(LockClient::new(Arc::new(rows)))
+    lock_of(Rows { mistake, address: address.clone(), connection: Mutex::new(None) })
 }
 
 struct Rows {
@@ -159,7 +157,7 @@ struct Row {
 }
 
 #[async_trait]
-impl LockBackend for Rows {
+impl Calls for Rows {
     fn semantics(&self) -> Semantics {
         Semantics::lease("mariadb", "plain", Promises::new(|_| Outcome::MayBreak))
     }
@@ -172,42 +170,17 @@ impl LockBackend for Rows {
         }
     }
 
-    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        leasehold_core::renew_each(claims, |claim| async move {
-            let held = self.change(RENEW, claim).await? == 1;
-            Ok(if held { Renewal::Renewed } else { Renewal::Lost(LossCause::Gone) })
-        })
-        .await
+    async fn renew(&self, claim: &Claim) -> Result<Renewal> {
+        let held = self.change(RENEW, claim).await? == 1;
+        Ok(if held { Renewal::Renewed } else { Renewal::Lost(LossCause::Gone) })
     }
 
-    async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
+    async fn release(&self, claim: &Claim) -> Result<Release> {
         let end = match self.mistake {
             Mistake::WithoutLease | Mistake::NamesCutShort | Mistake::ReleaseDeletes => DELETE,
             _ => END,
         };
         let ended = self.change(end, claim).await? == 1;
         Ok(if ended { Release::Released } else { Release::NotHeld })
-    }
-
-    async fn changed(&self, _claim: &Claim) {
-        std::future::pending::<()>().await;
-    }
-
-    async fn suspects(&self) -> Vec<OwnerId> {
-        std::future::pending().await
-    }
-
-    fn admin(&self) -> Option<&dyn LockAdmin> {
-        None
-    }
-
-    async fn close(&self) -> Result<()> {
-        Ok(())
-    }
-}
-
-impl fmt::Debug for Rows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Rows")
     }
 }

@@ -6,14 +6,14 @@ mod session;
 
 pub(crate) use server::start;
 
+use crate::calls::{Calls, lock_of};
 use crate::subject::Address;
 use async_trait::async_trait;
 use leasehold_core::{
-    Attempt, Claim, CrashBound, DistributedLock, Fairness, HoldKind, LockAdmin, LockBackend, LockClient,
-    Outcome, OwnerId, Promises, Release, Renewal, Result, Semantics, WakeUp,
+    Attempt, Claim, CrashBound, DistributedLock, Fairness, HoldKind, Outcome, Promises, Release, Renewal,
+    Result, Semantics, WakeUp,
 };
 use recipe::Recipe;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,19 +33,21 @@ pub(crate) enum Mistake {
     PersistentNodes,
     /// #37: only the server's word *expired* is a loss, and it comes when the connection is back.
     WaitsForExpired,
+    /// #38: whose a place is stands in its data, and its name is but a number, which begins anew when the queue is made anew.
+    OwnerInTheData,
     /// #39: whoever is woken holds the lock, whatever has become of its own place meanwhile.
     TrustsTheWatch,
 }
 
 /// A lock with this mistake, and with the core's guard and keeper.
 pub(crate) fn lock(mistake: Mistake, address: &Address) -> Arc<dyn DistributedLock> {
-    Arc::new(LockClient::new(Arc::new(ByRecipe(Recipe::new(mistake, address)))))
+    lock_of(ByRecipe(Recipe::new(mistake, address)))
 }
 
 struct ByRecipe(Recipe);
 
 #[async_trait]
-impl LockBackend for ByRecipe {
+impl Calls for ByRecipe {
     fn semantics(&self) -> Semantics {
         let mut semantics = Semantics::lease("zookeeper", "plain", Promises::new(|_| Outcome::MayBreak));
         semantics.hold = HoldKind::Session;
@@ -59,33 +61,15 @@ impl LockBackend for ByRecipe {
         self.0.try_acquire(claim).await
     }
 
-    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        leasehold_core::renew_each(claims, |claim| self.0.renew(claim)).await
+    async fn renew(&self, claim: &Claim) -> Result<Renewal> {
+        self.0.renew(claim).await
     }
 
-    async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
+    async fn release(&self, claim: &Claim) -> Result<Release> {
         self.0.release(claim).await
     }
 
     async fn changed(&self, claim: &Claim) {
         self.0.changed(claim).await;
-    }
-
-    async fn suspects(&self) -> Vec<OwnerId> {
-        std::future::pending().await
-    }
-
-    fn admin(&self) -> Option<&dyn LockAdmin> {
-        None
-    }
-
-    async fn close(&self) -> Result<()> {
-        Ok(())
-    }
-}
-
-impl fmt::Debug for ByRecipe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ByRecipe")
     }
 }

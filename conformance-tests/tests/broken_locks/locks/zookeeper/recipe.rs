@@ -4,7 +4,8 @@ use super::Mistake;
 use super::session::Session;
 use crate::subject::Address;
 use leasehold_core::{
-    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LossCause, OwnerId, Release, Renewal, Result,
+    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockName, LossCause, OwnerId, Release,
+    Renewal, Result,
 };
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -112,7 +113,7 @@ impl Recipe {
         let name = self.prefix(claim);
         let path = format!("{queue}/{name}");
         loop {
-            let created = client.create(&path, b"", &mode.with_acls(Acls::anyone_all()));
+            let created = client.create(&path, &self.data(claim), &mode.with_acls(Acls::anyone_all()));
             match self.session.outcome(created).await? {
                 Ok((stat, sequence)) => {
                     let place = format!("{name}{sequence}");
@@ -133,7 +134,26 @@ impl Recipe {
             return Ok(None);
         }
         let queue = self.queue(client, claim).await?;
+        if self.mistake == Mistake::OwnerInTheData {
+            return self.found_by_data(client, claim, queue).await;
+        }
         Ok(queue.into_iter().find(|place| place.contains(&claim.owner().to_hex())))
+    }
+
+    async fn found_by_data(
+        &self,
+        client: &Client,
+        claim: &Claim,
+        places: Vec<String>,
+    ) -> Result<Option<String>> {
+        for place in places {
+            let path = format!("{}/{place}", queue(claim));
+            let read = self.session.outcome(client.get_data(&path)).await?;
+            if read.is_ok_and(|(data, _)| data == self.data(claim)) {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
     }
 
     async fn queue(&self, client: &Client, claim: &Claim) -> Result<Vec<String>> {
@@ -206,7 +226,7 @@ impl Recipe {
     fn prefix(&self, claim: &Claim) -> String {
         let owner = claim.owner().to_hex();
         match self.mistake {
-            Mistake::NoOwnerInTheName => "lock-".to_owned(),
+            Mistake::NoOwnerInTheName | Mistake::OwnerInTheData => "lock-".to_owned(),
             Mistake::SortedByName => {
                 let mut acquisitions = self.acquisitions.lock().unwrap_or_else(PoisonError::into_inner);
                 let prefix = PREFIXES[*acquisitions % PREFIXES.len()];
@@ -214,6 +234,13 @@ impl Recipe {
                 format!("_c_{prefix}{owner}-lock-")
             }
             _ => format!("_c_{owner}-lock-"),
+        }
+    }
+
+    fn data(&self, claim: &Claim) -> Vec<u8> {
+        match self.mistake {
+            Mistake::OwnerInTheData => claim.owner().to_hex().into_bytes(),
+            _ => Vec::new(),
         }
     }
 
@@ -248,9 +275,14 @@ impl Recipe {
     }
 }
 
-/// The parent of the places. The cases' names are plain; only their slash must not be one here.
+/// The parent of the places.
 fn queue(claim: &Claim) -> String {
-    format!("/{}", claim.name().as_str().replace('/', "%2F"))
+    queue_of(claim.name())
+}
+
+/// The cases' names are plain; only their slash must not be one here.
+pub(super) fn queue_of(name: &LockName) -> String {
+    format!("/{}", name.as_str().replace('/', "%2F"))
 }
 
 /// The number that the server has put at the end of a name.

@@ -1,8 +1,11 @@
+use super::recipe::queue_of;
 use async_trait::async_trait;
 use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::servers::ZooKeeperServer;
 use leasehold_conformance::{Cannot, Counters, Store};
+use leasehold_core::LockName;
 use std::time::Duration;
+use zookeeper_client::Client;
 
 #[derive(Debug)]
 struct Server(ZooKeeperServer);
@@ -26,6 +29,16 @@ impl Store for Server {
         let proxy = Proxy::to(([127, 0, 0, 1], self.0.port()).into()).await.map_err(cannot)?;
         let address = format!("{} {}", proxy.address(), patience.as_millis());
         Ok((proxy, address))
+    }
+
+    async fn delete_queue(&self, name: &LockName) -> Result<(), Cannot> {
+        let client = Client::connect(&format!("127.0.0.1:{}", self.0.port())).await.map_err(cannot)?;
+        let (queue, mut deletion) = (queue_of(name), client.new_multi_writer());
+        for place in client.list_children(&queue).await.map_err(cannot)? {
+            deletion.add_delete(&format!("{queue}/{place}"), None).map_err(cannot)?;
+        }
+        deletion.add_delete(&queue, None).map_err(cannot)?;
+        deletion.commit().await.map(drop).map_err(cannot)
     }
 
     async fn counters(&self) -> Result<Counters, Cannot> {

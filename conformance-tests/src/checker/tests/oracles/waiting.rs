@@ -1,0 +1,228 @@
+//! Who is refused, who waits, and how long.
+
+use super::super::model;
+use super::super::script::Script;
+use super::{oracle, oracle_of};
+use crate::checker::{Model, Rule};
+use leasehold_core::{Fault, HoldKind};
+use std::time::Duration;
+
+#[test]
+fn a_refusal_needs_somebody_who_may_have_held() {
+    oracle(&[Rule::Refusal], |h| h.refused((5, 6)));
+    oracle(&[Rule::Refusal], |h| {
+        h.refused((5, 9));
+        h.grant((10, 12), 1);
+    });
+    oracle(&[], |h| {
+        h.refused((5, 10));
+        h.grant((10, 12), 1);
+    });
+}
+
+#[test]
+fn a_refusal_after_the_release_was_confirmed_is_wrong() {
+    let write = |h: &mut Script, asked: u64| {
+        let first = h.grant((10, 12), 1);
+        h.release(first, (20, 22));
+        h.refused((asked, asked + 3));
+        h.grant((30, 32), 2);
+    };
+    oracle(&[], |h| write(h, 22));
+    oracle(&[Rule::Refusal], |h| write(h, 23));
+    oracle(&[], |h| write(h, 27));
+}
+
+#[test]
+fn a_release_whose_answer_is_late_was_over_when_the_next_one_held() {
+    oracle(&[Rule::Refusal], |h| {
+        let first = h.grant((10, 12), 1);
+        h.release(first, (13, 30));
+        let second = h.grant((14, 16), 2);
+        h.release(second, (17, 19));
+        h.refused((21, 23));
+    });
+}
+
+#[test]
+fn a_waiter_who_has_not_got_it_yet_is_no_holder_before_the_one_in_front() {
+    oracle(&[Rule::Refusal], |h| {
+        let first = h.grant((10, 12), 1);
+        h.release(first, (20, 22));
+        h.refused((25, 28));
+        // It has been waiting all the time; but its token says that it came after the next.
+        let second = h.grant((30, 32), 2);
+        h.release(second, (33, 34));
+        h.waited((15, 36), 100, 3);
+    });
+}
+
+#[test]
+fn one_unknown_acquisition_excuses_the_refusals_of_one_gap() {
+    let write = |h: &mut Script, unknown: u64| {
+        for asked in 0..unknown {
+            h.unanswered(asked);
+        }
+        h.refused((5, 6));
+        h.refused((7, 8));
+        let first = h.grant((10, 12), 1);
+        h.release(first, (20, 22));
+        h.refused((25, 26));
+        h.grant((30, 32), 2);
+    };
+    oracle(&[Rule::Refusal], |h| write(h, 0));
+    oracle(&[Rule::Refusal], |h| write(h, 1));
+    oracle(&[], |h| write(h, 2));
+}
+
+#[test]
+fn where_contenders_keep_each_other_out_two_attempts_may_both_fail() {
+    let both = |h: &mut Script| {
+        h.refused((5, 8));
+        h.refused((7, 9));
+    };
+    let one = |h: &mut Script| {
+        h.refused((5, 6));
+        h.refused((7, 9));
+    };
+    let lenient = Model { contenders_refuse: true, ..model() };
+    oracle(&[Rule::Refusal], both);
+    oracle_of(&lenient, &[], both);
+    oracle_of(&lenient, &[Rule::Refusal], one);
+}
+
+#[test]
+fn a_deadline_is_kept() {
+    let write = |h: &mut Script, end: u64| {
+        h.grant((10, 12), 1);
+        h.timed_out((20, end), 100);
+    };
+    oracle(&[], |h| write(h, 170));
+    oracle(&[Rule::Deadline], |h| write(h, 171));
+    oracle(&[Rule::Deadline], |h| {
+        h.waited((10, 161), 100, 1);
+    });
+}
+
+#[test]
+fn a_process_that_stands_still_keeps_no_deadline() {
+    oracle(&[], |h| {
+        h.grant((10, 12), 1);
+        h.timed_out((20, 500), 100);
+        h.fault(Fault::HolderPaused, 30, true, Some(2));
+        h.fault(Fault::HolderPaused, 400, false, Some(2));
+    });
+}
+
+#[test]
+fn a_store_that_is_away_hands_nothing_over_and_a_clock_of_a_client_excuses_nobody() {
+    let late = |h: &mut Script, fault| {
+        let first = h.grant((10, 12), 1);
+        h.release(first, (20, 22));
+        h.waited((15, 500), 1_000, 2);
+        h.fault(fault, 30, true, None);
+        h.fault(fault, 400, false, None);
+    };
+    for fault in [Fault::StoreRestarted, Fault::QuorumLost, Fault::DiskFull, Fault::HolderPartitioned] {
+        oracle(&[], |h| late(h, fault));
+    }
+    for fault in [Fault::ClientClockJumps, Fault::RecordDeleted] {
+        oracle(&[Rule::WakeUp], |h| late(h, fault));
+    }
+}
+
+#[test]
+fn a_deadline_is_kept_without_the_store() {
+    let late = |h: &mut Script, fault| {
+        h.grant((10, 12), 1);
+        h.timed_out((20, 500), 100);
+        h.fault(fault, 30, true, None);
+        h.fault(fault, 400, false, None);
+    };
+    for fault in [Fault::StoreRestarted, Fault::QuorumLost, Fault::DiskFull, Fault::HolderPartitioned] {
+        oracle(&[Rule::Deadline], |h| late(h, fault));
+    }
+    oracle(&[], |h| late(h, Fault::StorePaused));
+}
+
+#[test]
+fn a_free_lock_does_not_wait_for_its_waiter() {
+    let write = |h: &mut Script, granted: u64| {
+        let first = h.grant((10, 12), 1);
+        h.release(first, (20, 22));
+        h.waited((15, granted), 1000, 2);
+    };
+    oracle(&[], |h| write(h, 72));
+    oracle(&[Rule::WakeUp], |h| write(h, 73));
+    oracle(&[], |h| {
+        write(h, 73);
+        h.unanswered(14);
+    });
+}
+
+#[test]
+fn a_killed_holder_is_replaced_in_time() {
+    let write = |h: &mut Script, granted: u64| {
+        let first = h.kept_up((10, 12), 1);
+        h.kill(first, 900);
+        h.waited((500, granted), 3000, 2);
+    };
+    oracle(&[], |h| write(h, 1950));
+    oracle(&[Rule::Crash], |h| write(h, 1951));
+    let mut h = Script::default();
+    write(&mut h, 1700);
+    assert_eq!(h.check(&model()).measured.detection, Some((Duration::from_millis(800), 1)));
+}
+
+#[test]
+fn a_connection_ends_with_its_process_and_a_lease_does_not() {
+    let connection = Model { hold: HoldKind::Connection, ..model() };
+    let write = |h: &mut Script, granted: u64| {
+        let first = h.grant((10, 12), 1);
+        h.kill(first, 100);
+        h.grant((90, granted), 2);
+    };
+    oracle_of(&connection, &[], |h| write(h, 100));
+    oracle_of(&connection, &[Rule::Exclusion, Rule::Belief], |h| write(h, 99));
+    oracle(&[Rule::Exclusion], |h| write(h, 101));
+}
+
+#[test]
+fn a_session_ends_no_earlier_than_its_holder_was_told() {
+    let session = Model { hold: HoldKind::Session, ..model() };
+    let write = |h: &mut Script, granted: u64| {
+        let first = h.grant((10, 12), 1);
+        h.is_told_of_its_loss(first, 13);
+        h.grant((90, granted), 2);
+    };
+    oracle_of(&session, &[], |h| write(h, 998));
+    oracle_of(&session, &[Rule::Exclusion], |h| write(h, 997));
+}
+
+#[test]
+fn a_record_that_was_deleted_is_nobodys() {
+    let write = |h: &mut Script, granted: u64| {
+        let first = h.grant((10, 12), 1);
+        h.is_told_of_its_loss(first, 13);
+        h.fault(Fault::RecordDeleted, 50, true, None);
+        h.fault(Fault::RecordDeleted, 52, false, None);
+        h.grant((40, granted), 2);
+    };
+    oracle(&[], |h| write(h, 50));
+    oracle(&[Rule::Exclusion], |h| write(h, 49));
+}
+
+#[test]
+fn where_order_is_declared_who_came_first_is_served_first() {
+    let fifo = Model { order: Some(Duration::from_millis(10)), ..model() };
+    let write = |h: &mut Script, second: u64| {
+        let holder = h.grant((10, 12), 1);
+        h.release(holder, (100, 101));
+        h.waited((20, 130), 1000, 3);
+        let early = h.waited((second, 102), 1000, 2);
+        h.release(early, (103, 104));
+    };
+    oracle_of(&fifo, &[Rule::Order], |h| write(h, 31));
+    oracle_of(&fifo, &[], |h| write(h, 30));
+    oracle(&[], |h| write(h, 31));
+}

@@ -1,0 +1,141 @@
+//! Faults between clients and their store.
+
+use super::{Ground, Injection, Lasting, Schedule, Setting, scaled};
+use crate::case::{Stop, Verdict};
+use crate::context::eventually;
+use crate::proxy::{Proxy, Traffic};
+use crate::subject::{Cannot, Store};
+use async_trait::async_trait;
+use std::time::Duration;
+
+/// How long a client behind a proxy waits for a reply before it takes the request for lost.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+/// The holder behind a proxy, the others not.
+async fn behind_proxy(store: &dyn Store, schedule: &Schedule) -> Result<(Proxy, Setting), Cannot> {
+    let (proxy, address) = store.proxied(scaled(PATIENCE)).await?;
+    Ok((proxy, Setting::through(address, store.address_for_holds_of(schedule.ttl))))
+}
+
+/// Nothing passes between the holder and the store.
+#[derive(Default)]
+pub(super) struct BlackHole(Option<Proxy>);
+
+#[async_trait]
+impl Injection for BlackHole {
+    fn words(&self) -> &'static str {
+        "nothing passes between the holder and the store, in either direction, and no connection is closed"
+    }
+
+    fn schedule(&self) -> Schedule {
+        Schedule::new(Lasting::SPELL)
+    }
+
+    async fn prepare(&mut self, store: &dyn Store, schedule: &Schedule) -> Result<Setting, Cannot> {
+        let (proxy, setting) = behind_proxy(store, schedule).await?;
+        self.0 = Some(proxy);
+        Ok(setting)
+    }
+
+    async fn inject(&mut self, _: &mut Ground<'_>) -> Verdict {
+        self.0.iter().for_each(|proxy| proxy.set(Traffic::BlackHole));
+        Ok(())
+    }
+
+    async fn heal(&mut self, _: &mut Ground<'_>) -> Verdict {
+        self.0.iter().for_each(|proxy| proxy.set(Traffic::Pass));
+        Ok(())
+    }
+}
+
+/// The store has granted, and the holder never hears of it: the reply dies with its connection.
+#[derive(Default)]
+pub(super) struct ReplyLost {
+    proxy: Option<Proxy>,
+    answered: u64,
+}
+
+#[async_trait]
+impl Injection for ReplyLost {
+    fn words(&self) -> &'static str {
+        "the store grants, and every reply is held back; then the connection is cut with the replies in it"
+    }
+
+    fn schedule(&self) -> Schedule {
+        Schedule::new(Lasting::Moment).there_from_the_start()
+    }
+
+    async fn prepare(&mut self, store: &dyn Store, schedule: &Schedule) -> Result<Setting, Cannot> {
+        let (proxy, setting) = behind_proxy(store, schedule).await?;
+        self.proxy = Some(proxy);
+        Ok(setting)
+    }
+
+    async fn before_the_hold(&mut self, ground: &mut Ground<'_>) -> Verdict {
+        // The reply that is lost is to be that of the acquisition, and not of a greeting.
+        ground.holder.warm_up(ground.name).await
+    }
+
+    async fn inject(&mut self, _: &mut Ground<'_>) -> Verdict {
+        if let Some(proxy) = &self.proxy {
+            self.answered = proxy.reply_bytes();
+            proxy.set(Traffic::HoldReplies);
+        }
+        Ok(())
+    }
+
+    async fn has_struck(&mut self) -> Verdict {
+        let Some(proxy) = &self.proxy else { return Ok(()) };
+        let before = self.answered;
+        match eventually(Duration::from_secs(10), || proxy.reply_bytes() > before).await {
+            true => Ok(()),
+            false => Err(Stop::Failed("the store never answered".to_owned())),
+        }
+    }
+
+    async fn heal(&mut self, _: &mut Ground<'_>) -> Verdict {
+        if let Some(proxy) = &self.proxy {
+            proxy.cut();
+            proxy.set(Traffic::Pass);
+        }
+        Ok(())
+    }
+}
+
+/// The connections of all clients are ended, by an administrator; where there is none, those of the holder, by the network.
+#[derive(Default)]
+pub(super) struct Killed(Option<Proxy>);
+
+#[async_trait]
+impl Injection for Killed {
+    fn words(&self) -> &'static str {
+        match self.0 {
+            Some(_) => "the network ends every connection of the holder",
+            None => "an administrator ends the connections of all clients at once",
+        }
+    }
+
+    fn schedule(&self) -> Schedule {
+        Schedule::new(Lasting::Moment).patient()
+    }
+
+    async fn prepare(&mut self, store: &dyn Store, schedule: &Schedule) -> Result<Setting, Cannot> {
+        // Nobody is connected yet.
+        if let Ok(administrator) = store.administrator()
+            && administrator.kill_connections().await.is_ok()
+        {
+            return Ok(Setting::of(store, schedule));
+        }
+        let (proxy, setting) = behind_proxy(store, schedule).await?;
+        self.0 = Some(proxy);
+        Ok(setting)
+    }
+
+    async fn inject(&mut self, ground: &mut Ground<'_>) -> Verdict {
+        match &self.0 {
+            Some(proxy) => proxy.cut(),
+            None => ground.store.administrator()?.kill_connections().await?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! Faults of a store that has several servers: replicas that take over, members that vote. Of a store that has one server,
+//! that one is the minority and the majority.
+
+use super::{Claim, Ground, Injection, Lasting, Schedule, Setting, Time};
+use crate::case::Verdict;
+use crate::subject::{Cannot, Members, Store};
+use async_trait::async_trait;
+use leasehold_core::Outcome;
+use std::time::Duration;
+
+/// What is done to some of the servers.
+pub(super) enum Servers {
+    /// The primary is killed; its replica takes over, and lacks what came after it was cut off. At once where it is told to,
+    /// and does not have to find out.
+    FailOver { at_once: bool },
+    /// The primary is stopped and replaced, and goes on.
+    Supplant { at_once: bool },
+    /// The member that leads is killed.
+    LeaderKilled { leader: usize },
+    /// The member that leads is stopped, replaced, and goes on.
+    LeaderStopped { leader: usize },
+    /// Some members are killed; none of them leads unless it must be.
+    SomeKilled { most: bool, killed: Vec<usize> },
+    /// The one server is killed, or all of them.
+    AllKilled,
+}
+
+impl Servers {
+    pub(super) fn fail_over(store: &dyn Store) -> Self {
+        match (store.replicas(), store.members()) {
+            (Err(_), Ok(_)) => Self::LeaderKilled { leader: 0 },
+            (replicas, _) => Self::FailOver { at_once: replicas.is_err() },
+        }
+    }
+
+    pub(super) fn split_brain(store: &dyn Store) -> Self {
+        match (store.replicas(), store.members()) {
+            (Err(_), Ok(_)) => Self::LeaderStopped { leader: 0 },
+            (replicas, _) => Self::Supplant { at_once: replicas.is_err() },
+        }
+    }
+
+    pub(super) fn minority_down(store: &dyn Store, promised: Outcome) -> Result<Self, Cannot> {
+        match (store.replicas(), store.members()) {
+            // The one that is down is the primary of the name: that is the worst of them.
+            (Ok(_), _) => Ok(Self::FailOver { at_once: false }),
+            (_, Ok(_)) => Ok(Self::SomeKilled { most: false, killed: Vec::new() }),
+            // Who promises nothing else means the one server.
+            _ if promised == Outcome::Unavailable => Ok(Self::AllKilled),
+            _ => Err(Cannot::new("one server alone has no minority that it could spare")),
+        }
+    }
+
+    pub(super) fn quorum_lost(store: &dyn Store) -> Self {
+        match store.members() {
+            Ok(_) => Self::SomeKilled { most: true, killed: Vec::new() },
+            Err(_) => Self::AllKilled,
+        }
+    }
+}
+
+/// By how much the clocks of two primaries differ, where that can be chosen: who grants tokens by a clock of its own repeats
+/// those of the other.
+const APART: Duration = Duration::from_secs(5);
+
+#[async_trait]
+impl Injection for Servers {
+    fn words(&self) -> &'static str {
+        match self {
+            Self::FailOver { .. } => {
+                "the replica is cut off before the lock is granted; then the primary is killed and the replica takes over"
+            }
+            Self::Supplant { .. } => {
+                "the replica is cut off before the lock is granted; then the primary is stopped (SIGSTOP), replaced, and goes on"
+            }
+            Self::LeaderKilled { .. } => "the leader is killed (SIGKILL), and another one elected",
+            Self::LeaderStopped { .. } => {
+                "the leader is stopped (SIGSTOP), another one elected, and the old one goes on"
+            }
+            Self::SomeKilled { most: false, .. } => "as many servers are killed as can be spared",
+            Self::SomeKilled { most: true, .. } => {
+                "a majority of the servers is killed, and started again later"
+            }
+            Self::AllKilled => {
+                "the store is killed (SIGKILL), and started again later with all that it had written"
+            }
+        }
+    }
+
+    fn schedule(&self) -> Schedule {
+        let until_replaced = Lasting::Spell(Time::new(0, 6_000));
+        match self {
+            Self::FailOver { at_once: true } => Schedule::new(Lasting::Moment).patient(),
+            Self::Supplant { at_once: true } => Schedule::new(until_replaced).patient(),
+            Self::FailOver { .. } => Schedule::new(Lasting::Moment).long(),
+            Self::Supplant { .. } => Schedule::new(until_replaced).long(),
+            Self::LeaderKilled { .. } | Self::LeaderStopped { .. } => {
+                Schedule::new(Lasting::Spell(Time::new(2_500, 2_500))).long()
+            }
+            Self::SomeKilled { most: false, .. } => Schedule::new(Lasting::STATE).long(),
+            Self::SomeKilled { .. } | Self::AllKilled => Schedule::new(Lasting::STATE),
+        }
+    }
+
+    fn claim(&self) -> Claim {
+        match self {
+            Self::FailOver { .. } | Self::Supplant { .. } => Claim::Primary,
+            _ => Claim::Nothing,
+        }
+    }
+
+    async fn prepare(&mut self, store: &dyn Store, schedule: &Schedule) -> Result<Setting, Cannot> {
+        match self {
+            Self::FailOver { .. } => store.replicate(Duration::ZERO).await?,
+            Self::Supplant { .. } => store.replicate(APART).await?,
+            _ => {}
+        }
+        Ok(Setting::of(store, schedule))
+    }
+
+    async fn before_the_hold(&mut self, ground: &mut Ground<'_>) -> Verdict {
+        if matches!(self, Self::FailOver { .. } | Self::Supplant { .. }) {
+            ground.store.replicas()?.cut_off(ground.name).await?;
+        }
+        Ok(())
+    }
+
+    async fn inject(&mut self, ground: &mut Ground<'_>) -> Verdict {
+        let store = ground.store;
+        match self {
+            Self::FailOver { .. } => store.replicas()?.fail_over(ground.name).await?,
+            Self::Supplant { .. } => store.replicas()?.supplant(ground.name).await?,
+            Self::LeaderKilled { leader } => {
+                let members = store.members()?;
+                *leader = members.leader_of(members.count()).await?;
+                members.kill(*leader).await?;
+            }
+            Self::LeaderStopped { leader } => {
+                let members = store.members()?;
+                *leader = members.leader_of(members.count()).await?;
+                members.pause(*leader).await?;
+            }
+            Self::SomeKilled { most, killed } => {
+                let members = store.members()?;
+                let spared = members.count() / 2 + usize::from(*most);
+                *killed = followers_first(members).await?.into_iter().take(spared).collect();
+                for member in killed {
+                    members.kill(*member).await?;
+                }
+            }
+            Self::AllKilled => store.kill().await?,
+        }
+        Ok(())
+    }
+
+    async fn heal(&mut self, ground: &mut Ground<'_>) -> Verdict {
+        let store = ground.store;
+        match self {
+            Self::FailOver { .. } => {}
+            Self::Supplant { .. } => store.replicas()?.revive().await?,
+            Self::LeaderKilled { leader } => store.members()?.restart(*leader).await?,
+            Self::LeaderStopped { leader } => store.members()?.resume(*leader).await?,
+            Self::SomeKilled { killed, .. } => {
+                for member in killed {
+                    store.members()?.restart(*member).await?;
+                }
+            }
+            Self::AllKilled => store.restart(true).await?,
+        }
+        Ok(())
+    }
+}
+
+/// All members, the leader last.
+async fn followers_first(members: &dyn Members) -> Result<Vec<usize>, Cannot> {
+    let leader = members.leader_of(members.count()).await?;
+    let followers = (0..members.count()).filter(|member| *member != leader);
+    Ok(followers.chain([leader]).collect())
+}

@@ -1,0 +1,76 @@
+//! Faults of the store's process and of what it keeps.
+
+use super::{Ground, Injection, Lasting, Schedule};
+use crate::case::Verdict;
+use async_trait::async_trait;
+
+/// What is done to the store as a whole.
+pub(super) enum OnStore {
+    Paused,
+    /// Holds that are connections end with it.
+    Crashed {
+        with_holds: bool,
+    },
+    PowerLost,
+    RecordDeleted,
+    /// Where no other process reaches the store.
+    RecordDeletedInside,
+    DataLost {
+        with_holds: bool,
+    },
+}
+
+#[async_trait]
+impl Injection for OnStore {
+    fn words(&self) -> &'static str {
+        match self {
+            Self::Paused => "the store is stopped (SIGSTOP) for longer than the lease, and goes on",
+            Self::Crashed { .. } => {
+                "the store is killed (SIGKILL) and started again as it is usually set up, with what it had written"
+            }
+            Self::PowerLost => "the store is killed and started again with what it had synced to its disk",
+            Self::RecordDeleted | Self::RecordDeletedInside => {
+                "an administrator deletes the record of the held lock"
+            }
+            Self::DataLost { .. } => "everything in the store is lost",
+        }
+    }
+
+    fn schedule(&self) -> Schedule {
+        match self {
+            Self::Paused => Schedule::new(Lasting::SPELL),
+            // Its holder is to hear of it only when the store has long been back.
+            Self::Crashed { with_holds: true } | Self::DataLost { with_holds: true } => {
+                Schedule::new(Lasting::Moment).long()
+            }
+            // Servers need a moment to start, and others a moment to ask; the holder's next renewal is to come after that.
+            _ => Schedule::new(Lasting::Moment).patient(),
+        }
+    }
+
+    async fn before_the_hold(&mut self, ground: &mut Ground<'_>) -> Verdict {
+        if matches!(self, Self::PowerLost) {
+            ground.store.sync().await?;
+        }
+        Ok(())
+    }
+
+    async fn inject(&mut self, ground: &mut Ground<'_>) -> Verdict {
+        match self {
+            Self::Paused => ground.store.pause().await?,
+            Self::Crashed { .. } => ground.store.crash().await?,
+            Self::PowerLost => ground.store.lose_power().await?,
+            Self::RecordDeleted => ground.store.delete(ground.name).await?,
+            Self::RecordDeletedInside => ground.holder.force_release(ground.name).await?,
+            Self::DataLost { .. } => ground.store.lose_data().await?,
+        }
+        Ok(())
+    }
+
+    async fn heal(&mut self, ground: &mut Ground<'_>) -> Verdict {
+        if matches!(self, Self::Paused) {
+            ground.store.resume().await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,160 @@
+use crate::runner::{CaseOutcome, CaseResult};
+use leasehold_core::{Fault, Outcome};
+use serde::{Deserialize, Serialize};
+
+/// One fault under one store.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Cell {
+    /// The subject: `redis-sentinel`.
+    pub subject: String,
+    /// The fault.
+    pub fault: Fault,
+    /// What the store promises under it.
+    pub promised: Outcome,
+    /// What was seen; `None` where nothing was.
+    pub measured: Option<Outcome>,
+    /// How the two agree.
+    pub state: State,
+    /// How the fault was made, and what came of it, in a sentence.
+    pub words: String,
+    /// What was measured.
+    pub figures: Figures,
+    /// What the random choices were made from.
+    pub seed: u64,
+    /// How long it took, in milliseconds.
+    pub took_ms: u64,
+}
+
+impl Cell {
+    /// The name of its line: `redis::fault_store-paused`.
+    pub fn name(&self) -> String {
+        cell_name(&self.subject, self.fault)
+    }
+}
+
+/// The name of the line of a subject under a fault: `redis::fault_store-paused`.
+pub fn cell_name(subject: &str, fault: Fault) -> String {
+    format!("{subject}::fault_{}", word(fault))
+}
+
+/// `store-paused`.
+fn word(fault: Fault) -> String {
+    let value = serde_json::to_value(fault).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Among the results of cases: what broke or showed nothing has failed, what was not made is skipped.
+impl From<&Cell> for CaseResult {
+    fn from(cell: &Cell) -> Self {
+        let outcome = match &cell.state {
+            State::Kept | State::Better => CaseOutcome::Passed,
+            State::Broken { why } => CaseOutcome::Failed { words: why.clone() },
+            State::Void { why } => CaseOutcome::Failed { words: format!("it shows nothing: {why}") },
+            State::NotRun { why } => CaseOutcome::Skipped { reason: why.clone() },
+            State::NotApplicable { why } => CaseOutcome::Skipped { reason: format!("not applicable: {why}") },
+        };
+        let (subject, case, property) = (cell.subject.clone(), "fault".to_owned(), word(cell.fault));
+        Self { subject, case, property, outcome, took_ms: cell.took_ms }
+    }
+}
+
+/// How a promise and what was seen agree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "kebab-case")]
+#[expect(clippy::exhaustive_enums, reason = "complete: the verdicts of a cell")]
+pub enum State {
+    /// What was seen is what is promised.
+    Kept,
+    /// More was seen than is promised: the promise may be too small, or the fault too weak.
+    Better,
+    /// Less was seen than is promised.
+    Broken {
+        /// What was seen.
+        why: String,
+    },
+    /// The fault touched nothing: no hold overlapped it. It shows nothing, and fails the run.
+    Void {
+        /// What was missing.
+        why: String,
+    },
+    /// It can happen, and cannot be made on this machine.
+    NotRun {
+        /// Why.
+        why: String,
+    },
+    /// It cannot happen to this store.
+    NotApplicable {
+        /// Why not. Empty where an earlier run did not say.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        why: String,
+    },
+}
+
+/// What was measured in one cell. Times are in milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Figures {
+    /// How often the fault was made.
+    pub trials: u64,
+    /// Grants that were answered.
+    pub grants: u64,
+    /// M1: grants of a name that, to the store, somebody else still held.
+    pub two_holders: u64,
+    /// M2: the longest time for which two holders believed at once.
+    pub belief_overlap_ms: f64,
+    /// M3: updates lost by a resource that checks tokens.
+    pub fenced_lost: u64,
+    /// Updates lost by a resource that does not.
+    pub plain_lost: u64,
+    /// F1, F2: tokens that were given twice, or were smaller than an earlier one.
+    pub tokens_repeated: u64,
+    /// The longest time for which nobody could have the lock.
+    pub unavailable_ms: f64,
+    /// From the fault to the moment at which its holder knew; `None` where nobody lost anything.
+    pub detected_ms: Option<f64>,
+    /// From the fault to the next grant.
+    pub recovered_ms: Option<f64>,
+    /// Records that were left when all was over, beyond those that are declared.
+    pub residue: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(state: State) -> Cell {
+        Cell {
+            subject: "redis".to_owned(),
+            fault: Fault::StorePaused,
+            promised: Outcome::Holds,
+            measured: None,
+            state,
+            words: String::new(),
+            figures: Figures::default(),
+            seed: 7,
+            took_ms: 12,
+        }
+    }
+
+    #[test]
+    fn what_broke_and_what_shows_nothing_has_failed_among_the_cases() {
+        let why = || "two holders".to_owned();
+        let result = CaseResult::from(&cell(State::Broken { why: why() }));
+        assert_eq!((result.name(), &*result.property), (cell(State::Kept).name(), "store-paused"));
+        assert_eq!(result.outcome, CaseOutcome::Failed { words: why() });
+        let outcome = |state| CaseResult::from(&cell(state)).outcome;
+        assert!(matches!(outcome(State::Void { why: why() }), CaseOutcome::Failed { .. }));
+        assert!(matches!(outcome(State::NotRun { why: why() }), CaseOutcome::Skipped { .. }));
+        assert!(matches!(outcome(State::NotApplicable { why: why() }), CaseOutcome::Skipped { .. }));
+        assert_eq!(outcome(State::Better), CaseOutcome::Passed);
+    }
+
+    #[test]
+    fn a_state_of_an_earlier_run_may_lack_its_reason() {
+        let read = serde_json::from_str::<State>(r#"{"is":"not-applicable"}"#).unwrap();
+        assert_eq!(read, State::NotApplicable { why: String::new() });
+        assert_eq!(serde_json::to_string(&read).unwrap(), r#"{"is":"not-applicable"}"#);
+    }
+}

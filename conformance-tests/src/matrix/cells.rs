@@ -1,0 +1,204 @@
+//! Cells, many at once.
+
+use super::cell::{Cell, Figures, State};
+use super::never;
+use super::scene::{Seen, play};
+use crate::case::{Share, Stop};
+use crate::runner::{Machine, Run};
+use crate::subject::Subject;
+use leasehold_core::{Fault, Outcome, Semantics};
+use std::collections::{HashMap, VecDeque};
+use std::sync::mpsc::{RecvTimeoutError, channel, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A cell that takes longer than this hangs.
+const WATCHDOG: Duration = Duration::from_secs(120);
+/// How often a fault is made until it hits somebody: a machine that is busy may take a lease from its holder before.
+const TRIALS: u64 = 3;
+
+/// Plays all cells of these subjects whose subject and fault the filter takes, many at once, and tells of each when it is
+/// finished. In the order of the subjects and of
+/// [`Fault::ALL`].
+///
+/// To be called in a program that [serves as a worker](crate::serve_as_worker) for these subjects.
+pub fn cells(
+    subjects: &[Arc<dyn Subject>],
+    filter: impl Fn(&str, Fault) -> bool,
+    seed: u64,
+    mut on_finished: impl FnMut(&Cell),
+) -> Vec<Cell> {
+    let matrix = Matrix::new(subjects, seed);
+    let wanted: Vec<_> =
+        matrix.all().filter(|(subject, fault)| filter(subject.name(), *fault)).enumerate().collect();
+    let mut finished: Vec<Option<Cell>> = wanted.iter().map(|_| None).collect();
+    let queue = Mutex::new(wanted.into_iter().collect::<VecDeque<_>>());
+    let (done, cells) = channel();
+    std::thread::scope(|scope| {
+        for _ in 0..Run::THREADS {
+            let (done, queue, matrix) = (done.clone(), &queue, &matrix);
+            scope.spawn(move || {
+                while let Some((place, (subject, fault))) = lock(queue).pop_front() {
+                    // Nobody listens any more only if the caller panicked.
+                    let _ = done.send((place, matrix.play(&subject, fault)));
+                }
+            });
+        }
+        drop(done);
+        for (place, cell) in cells {
+            on_finished(&cell);
+            finished[place] = Some(cell);
+        }
+    });
+    finished.into_iter().flatten().collect()
+}
+
+/// What a subject promises, once it was asked. Who asks holds it, so that only one store is started for that.
+type Known = Arc<Mutex<Option<Semantics>>>;
+
+/// Subjects, and what is known of them.
+#[derive(Debug)]
+pub struct Matrix {
+    subjects: Vec<Arc<dyn Subject>>,
+    seed: u64,
+    /// What each promises, by its name: to ask, a store must be started.
+    semantics: Mutex<HashMap<String, Known>>,
+    machine: Machine,
+}
+
+impl Matrix {
+    /// The matrix of these subjects.
+    pub fn new(subjects: &[Arc<dyn Subject>], seed: u64) -> Self {
+        Self { subjects: subjects.to_vec(), seed, semantics: Mutex::default(), machine: Machine::new() }
+    }
+
+    /// All pairs of a subject and a fault, in the order of the table.
+    pub fn all(&self) -> impl Iterator<Item = (Arc<dyn Subject>, Fault)> + '_ {
+        self.subjects.iter().flat_map(|subject| Fault::ALL.map(|fault| (Arc::clone(subject), fault)))
+    }
+
+    /// Plays one cell, here and now; waits until its share of the machine is free.
+    pub fn play(&self, subject: &Arc<dyn Subject>, fault: Fault) -> Cell {
+        let part = self.machine.take(share(subject.name(), fault));
+        let start = Instant::now();
+        let mut cell = self.played(subject, fault);
+        cell.took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        drop(part);
+        cell
+    }
+
+    fn played(&self, subject: &Arc<dyn Subject>, fault: Fault) -> Cell {
+        let semantics = match self.semantics_of(subject) {
+            Ok(semantics) => semantics,
+            Err(stop) => return self.stopped(subject, fault, Outcome::NotApplicable, stop),
+        };
+        let promised = semantics.promises.under(fault);
+        if let Err(cannot) = never::can_happen(&**subject, &semantics, fault) {
+            return self.cell(subject, fault, promised, State::NotApplicable { why: cannot.to_string() });
+        }
+        let mut trials = 0;
+        loop {
+            trials += 1;
+            let (this, semantics, seed) = (Arc::clone(subject), semantics.clone(), self.seed);
+            let seen = in_runtime(move || async move { play(&this, &semantics, fault, seed).await });
+            let mut cell = match seen {
+                Ok(seen) => self.judged(subject, promised, &seen),
+                Err(stop) => self.stopped(subject, fault, promised, stop),
+            };
+            cell.figures.trials = trials;
+            if trials == TRIALS || !matches!(cell.state, State::Void { .. }) {
+                return cell;
+            }
+        }
+    }
+
+    fn judged(&self, subject: &Arc<dyn Subject>, promised: Outcome, seen: &Seen) -> Cell {
+        let figures = seen.figures();
+        let measured = seen.outcome(&figures);
+        let mut cell = self.cell(subject, seen.fault, promised, seen.state(promised, measured));
+        cell.words = seen.words.to_owned();
+        cell.measured = Some(measured);
+        cell.figures = figures;
+        cell
+    }
+
+    fn stopped(&self, subject: &Arc<dyn Subject>, fault: Fault, promised: Outcome, stop: Stop) -> Cell {
+        let state = match stop {
+            Stop::Skipped(why) => State::NotRun { why },
+            Stop::Failed(why) => State::Broken { why },
+        };
+        self.cell(subject, fault, promised, state)
+    }
+
+    fn cell(&self, subject: &Arc<dyn Subject>, fault: Fault, promised: Outcome, state: State) -> Cell {
+        Cell {
+            subject: subject.name().to_owned(),
+            fault,
+            promised,
+            measured: None,
+            state,
+            words: String::new(),
+            figures: Figures::default(),
+            seed: self.seed,
+            took_ms: 0,
+        }
+    }
+
+    fn semantics_of(&self, subject: &Arc<dyn Subject>) -> Result<Semantics, Stop> {
+        let known = Arc::clone(lock(&self.semantics).entry(subject.name().to_owned()).or_default());
+        let mut known = lock(&known);
+        if let Some(known) = &*known {
+            return Ok(known.clone());
+        }
+        let this = Arc::clone(subject);
+        let semantics = in_runtime(move || async move {
+            let store = this.start().await.map_err(|cannot| crate::runner::missing(&cannot.to_string()))?;
+            Ok(this.connect(&store.address()).await?.semantics().clone())
+        })?;
+        *known = Some(semantics.clone());
+        Ok(semantics)
+    }
+}
+
+/// Elections and fail-overs have time-outs of their own, which other cells would make them miss; and of servers that are three
+/// virtual machines, ten at once find no leader in time.
+fn share(subject: &str, fault: Fault) -> Share {
+    let ensemble = subject.contains("ensemble");
+    let several = ensemble || subject.contains("sentinel") || subject.contains("cluster");
+    match fault {
+        Fault::FailOver | Fault::SplitBrain | Fault::MinorityDown | Fault::QuorumLost if several => {
+            Share::Half
+        }
+        _ if ensemble => Share::Third,
+        _ => Share::Usual,
+    }
+}
+
+/// A runtime for this cell alone, on a thread that is left behind if it hangs.
+fn in_runtime<T, F>(work: impl FnOnce() -> F + Send + 'static) -> Result<T, Stop>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, Stop>> + Send + 'static,
+{
+    let (done, outcome) = sync_channel(1);
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let played = runtime.map_err(Stop::from).and_then(|runtime| {
+            // A task of its own: a panic is the failure of this cell.
+            let played = runtime.block_on(async { tokio::spawn(work()).await });
+            runtime.shutdown_timeout(Duration::from_secs(1));
+            played?
+        });
+        let _ = done.send(played);
+    });
+    outcome.recv_timeout(WATCHDOG).unwrap_or_else(|error| {
+        Err(Stop::Failed(match error {
+            RecvTimeoutError::Timeout => format!("it hangs: no end after {WATCHDOG:?}"),
+            RecvTimeoutError::Disconnected => "it panicked".to_owned(),
+        }))
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,281 @@
+//! One fault under one store, played on real servers and written into a history.
+
+use crate::case::Stop;
+use crate::checker::{Model, Report, check};
+use crate::context::eventually;
+use crate::faults::{Ground, Injection, Lasting, Schedule, Setting, Time, injection, scaled};
+use crate::history::{FencedCounter, History, PlainCounter, Recorder, read};
+use crate::shift::Role;
+use crate::subject::{Store, Subject};
+use crate::worker::Worker;
+use crate::workload::Workload;
+use leasehold_core::{AcquireOptions, Fault, HoldKind, LockName, Reach, Semantics};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// What is left of a scene.
+pub(super) struct Seen {
+    pub(super) fault: Fault,
+    pub(super) words: &'static str,
+    pub(super) schedule: Schedule,
+    pub(super) hold: HoldKind,
+    pub(super) name: LockName,
+    pub(super) history: History,
+    pub(super) report: Report,
+    /// The process of the holder.
+    pub(super) holder: u32,
+    /// Just before the fault was made, just after; just before it was healed. In the time of the history.
+    pub(super) injected: u64,
+    pub(super) struck: u64,
+    pub(super) healing: u64,
+    /// How long it took until the lock could be had again when all was over, if it ever could.
+    pub(super) recovered: Option<Duration>,
+    /// Records beyond those that a plain use leaves.
+    pub(super) residue: u64,
+}
+
+struct Scene {
+    subject: Arc<dyn Subject>,
+    store: Box<dyn Store>,
+    fault: Fault,
+    schedule: Schedule,
+    semantics: Semantics,
+    seed: u64,
+    name: LockName,
+    free_name: LockName,
+    directory: TempDir,
+    recorder: Recorder,
+}
+
+/// The processes of a scene.
+struct Crew {
+    holder: Worker,
+    /// Of the others; `None` where they must be in the holder's.
+    others: Option<Worker>,
+}
+
+/// How long others may take until they have had a first answer.
+const FIRST_ANSWER: Duration = Duration::from_secs(3);
+/// How long a lock may take to be had again when all is over, beyond the lease and the interval of questions.
+const AFTERWARDS: Duration = Duration::from_secs(8);
+
+/// Plays it.
+///
+/// # Errors
+///
+/// [`Stop::Skipped`] if the fault cannot be made on this store, [`Stop::Failed`] if something of the scene's own fails.
+pub(super) async fn play(
+    subject: &Arc<dyn Subject>,
+    semantics: &Semantics,
+    fault: Fault,
+    seed: u64,
+) -> Result<Seen, Stop> {
+    let store = subject.start().await.map_err(|cannot| crate::runner::missing(&cannot.to_string()))?;
+    let injection = injection(fault, &*store, semantics)?;
+    let directory = tempfile::tempdir()?;
+    let recorder = Recorder::create(directory.path())?;
+    let scene = Scene {
+        subject: Arc::clone(subject),
+        store,
+        fault,
+        schedule: injection.schedule(),
+        semantics: semantics.clone(),
+        seed,
+        name: LockName::new(format!("matrix/{seed:x}/wanted"))?,
+        free_name: LockName::new(format!("matrix/{seed:x}/free"))?,
+        directory,
+        recorder,
+    };
+    scene.run(injection).await
+}
+
+impl Scene {
+    async fn run(self, mut injection: Box<dyn Injection>) -> Result<Seen, Stop> {
+        let setting = injection.prepare(&*self.store, &self.schedule).await?;
+        let declared = self.plain_use(&setting).await;
+        let mut crew = self.crew(&setting).await?;
+        let pid = crew.holder.process();
+        injection.before_the_hold(&mut self.ground(&mut crew)).await?;
+
+        let injected;
+        if self.schedule.from_the_start {
+            injected = self.recorder.now();
+            self.inject(&mut *injection, &mut crew).await?;
+            crew.holder.begin_shift(Role::Holder, &self.workload(&self.name)).await?;
+            injection.has_struck().await?;
+            self.begin_others(crew.others()).await?;
+        } else {
+            crew.holder.begin_shift(Role::Holder, &self.workload(&self.name)).await?;
+            crew.holder.held().await?;
+            self.begin_others(crew.others()).await?;
+            injected = self.recorder.now();
+            self.inject(&mut *injection, &mut crew).await?;
+        }
+        let struck = self.recorder.now();
+        if let Lasting::Spell(time) | Lasting::State(time) = self.schedule.lasts {
+            self.watch(time).await?;
+        }
+        let healing = self.recorder.now();
+        self.heal(&mut *injection, &mut crew).await?;
+        self.watch(self.aftermath(crew.holder.is_alive())).await?;
+        if let Some(address) = &setting.healed {
+            crew.others = Some(self.worker(address, &setting.others_environment).await?);
+            self.begin_others(crew.others()).await?;
+        }
+        let recovered = self.recover(&mut crew).await?;
+        drop(crew);
+        let residue = self.residue(declared).await;
+        let (history, report) = self.report()?;
+        Ok(Seen {
+            fault: self.fault,
+            words: injection.words(),
+            schedule: self.schedule,
+            hold: self.semantics.hold,
+            name: self.name,
+            history,
+            report,
+            holder: pid,
+            injected,
+            struck,
+            healing,
+            recovered,
+            residue,
+        })
+    }
+
+    /// Takes and gives back both locks, where that can be done from here; how many records that leaves.
+    async fn plain_use(&self, setting: &Setting) -> Option<usize> {
+        if self.semantics.reach == Reach::Process {
+            return None;
+        }
+        let client = self.subject.connect(&setting.others).await.ok()?;
+        let options = AcquireOptions::new().with_ttl(self.schedule.ttl).with_wait(scaled(FIRST_ANSWER));
+        for name in [&self.name, &self.free_name] {
+            client.acquire_with(name, &options).await.ok()?.release().await.ok()?;
+        }
+        client.close().await.ok()?;
+        self.store.records().await.ok()
+    }
+
+    async fn crew(&self, setting: &Setting) -> Result<Crew, Stop> {
+        let holder = self.worker(&setting.holder, &setting.holder_environment).await?;
+        let others = match self.semantics.reach {
+            Reach::Process => None,
+            _ => Some(self.worker(&setting.others, &setting.others_environment).await?),
+        };
+        Ok(Crew { holder, others })
+    }
+
+    async fn worker(&self, address: &str, environment: &[(String, String)]) -> Result<Worker, Stop> {
+        Worker::start(self.subject.name(), address, environment).await
+    }
+
+    /// All others want the lock from now on, and each has been told once that it is held.
+    async fn begin_others(&self, worker: &mut Worker) -> Result<(), Stop> {
+        worker.begin_shift(Role::Passer, &self.workload(&self.free_name)).await?;
+        worker.begin_shift(Role::Prober, &self.workload(&self.name)).await?;
+        worker.begin_shift(Role::Waiter, &self.workload(&self.name)).await?;
+        worker.answered(scaled(FIRST_ANSWER)).await
+    }
+
+    fn workload(&self, name: &LockName) -> Workload {
+        Workload {
+            directory: self.directory.path().to_owned(),
+            name: name.clone(),
+            seed: self.seed,
+            ttl: self.schedule.ttl,
+            lasts: Duration::ZERO,
+        }
+    }
+
+    fn ground<'a>(&'a self, crew: &'a mut Crew) -> Ground<'a> {
+        Ground { store: &*self.store, holder: &mut crew.holder, name: &self.name, recorder: &self.recorder }
+    }
+
+    fn target(&self, crew: &Crew) -> Option<u32> {
+        self.schedule.hits_holder.then(|| crew.holder.process())
+    }
+
+    async fn inject(&self, injection: &mut dyn Injection, crew: &mut Crew) -> Result<(), Stop> {
+        self.recorder.injected(self.fault, self.target(crew))?;
+        injection.inject(&mut self.ground(crew)).await
+    }
+
+    async fn heal(&self, injection: &mut dyn Injection, crew: &mut Crew) -> Result<(), Stop> {
+        injection.heal(&mut self.ground(crew)).await?;
+        // The dead stay dead.
+        if self.fault == Fault::HolderKilled {
+            return Ok(());
+        }
+        Ok(self.recorder.healed(self.fault, self.target(crew))?)
+    }
+
+    /// Waits for so long, and then until somebody else has had the lock.
+    async fn watch(&self, time: Time) -> Result<(), Stop> {
+        let mut counter = FencedCounter::open(&self.file("fenced"))?;
+        let (start, before) = (Instant::now(), counter.highest()?);
+        while start.elapsed() < time.least || (start.elapsed() < time.most && counter.highest()? <= before) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+
+    /// What comes of a moment is seen within a lease; a dead holder is replaced after it.
+    fn aftermath(&self, holder_lives: bool) -> Time {
+        let ttl = self.schedule.ttl;
+        match (self.schedule.lasts, holder_lives) {
+            (Lasting::Moment, true) => Time { least: ttl / 2, most: ttl * 6 / 5 },
+            (Lasting::Moment, false) => Time { least: Duration::ZERO, most: ttl + scaled(AFTERWARDS) },
+            _ => Time { least: ttl / 4, most: ttl / 4 },
+        }
+    }
+
+    /// The holder gives back what it has, and the others go on. How long it takes until one of them has the lock.
+    async fn recover(&self, crew: &mut Crew) -> Result<Option<Duration>, Stop> {
+        let mut counter = PlainCounter::open(&self.file("plain"))?;
+        if crew.holder.is_alive() {
+            crew.holder.leave(Some(Role::Holder)).await?;
+        }
+        let (start, before) = (Instant::now(), counter.read()?);
+        let bound = self.schedule.ttl + self.semantics.wake_up.bound() + scaled(AFTERWARDS);
+        // The first may have begun before.
+        let free = eventually(bound, || counter.read().is_ok_and(|now| now >= before + 2)).await;
+        let took = start.elapsed();
+        crew.others().leave(None).await?;
+        Ok(free.then_some(took))
+    }
+
+    /// What is left when everybody has gone, once leases have had time to end.
+    async fn residue(&self, declared: Option<usize>) -> u64 {
+        let Some(declared) = declared else { return 0 };
+        // A session may be longer than the lease that was asked for, by a third.
+        let (start, bound) = (Instant::now(), self.schedule.ttl * 4 / 3 + scaled(AFTERWARDS / 4));
+        loop {
+            let left = self.store.records().await.unwrap_or_default().saturating_sub(declared);
+            if left == 0 || start.elapsed() > bound {
+                return left as u64;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    fn report(&self) -> Result<(History, Report), Stop> {
+        let model = Model::of(&self.semantics, self.schedule.ttl, scaled(AFTERWARDS));
+        let history = History::from_events(read(self.directory.path())?)
+            .map_err(|error| Stop::Failed(format!("the history is none: {error}")))?;
+        let report = check(&history, &model);
+        Ok((history, report))
+    }
+
+    fn file(&self, counter: &str) -> PathBuf {
+        self.directory.path().join(counter)
+    }
+}
+
+impl Crew {
+    fn others(&mut self) -> &mut Worker {
+        self.others.as_mut().unwrap_or(&mut self.holder)
+    }
+}

@@ -1,0 +1,138 @@
+//! From what was seen to what it is worth.
+
+use super::cell::{Figures, State};
+use super::figures::Grant;
+use super::scene::Seen;
+use crate::faults::{Lasting, scaled};
+use leasehold_core::{Fault, Outcome};
+use std::time::Duration;
+
+impl Seen {
+    /// What was seen, by the rule that stands at the head of this module.
+    pub(super) fn outcome(&self, figures: &Figures) -> Outcome {
+        if figures.tokens_repeated > 0 || figures.fenced_lost > 0 {
+            return Outcome::MayBreak;
+        }
+        if figures.two_holders > 0 || figures.belief_overlap_ms > 0.0 {
+            return Outcome::FencedOnly;
+        }
+        match self.schedule.lasts {
+            Lasting::State(_) if self.nobody_was_granted() => Outcome::Unavailable,
+            _ => Outcome::Holds,
+        }
+    }
+
+    /// How it agrees with the promise.
+    pub(super) fn state(&self, promised: Outcome, measured: Outcome) -> State {
+        if let Some(why) = self.void() {
+            return State::Void { why };
+        }
+        if self.recovered.is_none() {
+            return State::Broken { why: "nobody got the lock again when the fault was over".to_owned() };
+        }
+        if self.residue > 0 {
+            let why = format!("{} records are left, beyond those of a plain use", self.residue);
+            return State::Broken { why };
+        }
+        match rank(measured).cmp(&rank(promised)) {
+            std::cmp::Ordering::Less => State::Broken { why: self.why(measured) },
+            std::cmp::Ordering::Equal => State::Kept,
+            std::cmp::Ordering::Greater => State::Better,
+        }
+    }
+
+    /// Of one lock or the other: nobody held it when the fault was healed, and nobody had been granted it under the fault.
+    fn nobody_was_granted(&self) -> bool {
+        let none = |grants: &[Grant<'_>]| {
+            let under =
+                |grant: &&Grant<'_>| grant.acquisition.asked_at >= self.struck && grant.from <= self.healing;
+            let held = grants.iter().any(|grant| grant.from <= self.healing && self.healing <= grant.until);
+            !held && grants.iter().find(under).is_none()
+        };
+        none(&self.wanted()) || none(&self.passed())
+    }
+
+    /// What is missing for the fault to have shown anything.
+    fn void(&self) -> Option<String> {
+        if self.met().is_none() && !self.refused_from_the_start() {
+            return Some("nobody held the lock when the fault was made".to_owned());
+        }
+        if self.report.measured.contended == 0 {
+            return Some("nobody wanted the lock while it was held".to_owned());
+        }
+        self.without_effect()
+    }
+
+    /// The holder asked, and the answer was that it cannot have it here.
+    fn refused_from_the_start(&self) -> bool {
+        self.schedule.from_the_start && self.history.acquisitions.iter().any(|one| one.process == self.holder)
+    }
+
+    /// A fault that changed nothing was not made, whatever its hook says.
+    fn without_effect(&self) -> Option<String> {
+        let told = self.met().is_some_and(|met| met.hold.seen_ended.is_some());
+        let alive = |from: u64, to: u64| self.writes_of_holder(from, to) > 0;
+        let grace = nanos(scaled(GRACE));
+        // Until well before its end: when exactly that comes, the machine decides.
+        let spell = (self.struck + grace, self.healing.min(self.struck + nanos(self.schedule.ttl)));
+        let why = match self.fault {
+            Fault::HolderKilled if alive(self.injected + grace, u64::MAX) => {
+                "the holder works on after its death"
+            }
+            Fault::HolderPaused | Fault::ClientSuspended | Fault::ExecutorStarved
+                if alive(spell.0, spell.1) =>
+            {
+                "the holder works on while it stands still"
+            }
+            Fault::StorePaused
+                if self
+                    .passed()
+                    .iter()
+                    .any(|grant| spell.0 < grant.acquisition.asked_at && grant.from < spell.1) =>
+            {
+                "the store grants while it stands still"
+            }
+            Fault::HolderPartitioned | Fault::RecordDeleted | Fault::DataLost | Fault::MemoryFull
+                if !told =>
+            {
+                "the holder never lost what was taken from it"
+            }
+            _ => return None,
+        };
+        Some(why.to_owned())
+    }
+
+    fn writes_of_holder(&self, from: u64, to: u64) -> usize {
+        let token = self.met().map(|met| met.hold.token);
+        let of_holder = self
+            .history
+            .writes
+            .iter()
+            .filter(|write| write.process == self.holder && Some(write.what.token) == token);
+        of_holder.filter(|write| from < write.at && write.at < to).count()
+    }
+
+    /// The first thing that a promise of more would not allow.
+    fn why(&self, measured: Outcome) -> String {
+        let first = self.report.violations.first().map(ToString::to_string);
+        let first = first.unwrap_or_else(|| format!("{measured:?} was measured"));
+        format!("{measured:?}: {first}")
+    }
+}
+
+/// What a process may still do that was stopped a moment ago.
+const GRACE: Duration = Duration::from_millis(300);
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// From the worst to the best.
+fn rank(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::MayBreak => 0,
+        Outcome::FencedOnly => 1,
+        Outcome::Unavailable => 2,
+        Outcome::Holds | Outcome::NotApplicable => 3,
+    }
+}

@@ -1,0 +1,97 @@
+use super::one::in_turn;
+use super::result::{CaseOutcome, CaseResult};
+use super::terms::Terms;
+use crate::case::Case;
+use crate::cases::all;
+use crate::subject::Subject;
+use crate::worker;
+use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many of the slowest cases are named at the end.
+const SLOWEST: usize = 20;
+
+/// Names a file into which every result is written, one JSON object in a line.
+const RESULTS: &str = "LEASEHOLD_RESULTS";
+
+/// Runs every case against every subject and reports in the form of `cargo test`: filters, `--list`, `--exact` and
+/// `--test-threads` work. To be called first in `main`, because it also serves as the worker processes of the cases.
+///
+/// A case that has no meaning for a subject is `ignored`, with its reason. A subject whose store is missing fails,
+/// unless `LEASEHOLD_SKIP_MISSING` is set. A run without a filter in which nothing ran fails. `LEASEHOLD_RESULTS=FILE`
+/// writes every [`CaseResult`] into a file, one JSON object in a line.
+pub fn run(subjects: Vec<Box<dyn Subject>>) -> ExitCode {
+    let subjects: Vec<Arc<dyn Subject>> = subjects.into_iter().map(Arc::from).collect();
+    if let Some(done) = worker::serve_as_worker(&subjects) {
+        return done;
+    }
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(super::Run::THREADS);
+    let (terms, results) = (Terms::of_environment(), Results::default());
+    let mut pairs: Vec<(&Arc<dyn Subject>, Case)> =
+        subjects.iter().flat_map(|subject| all().map(move |case| (subject, case))).collect();
+    super::the_largest_last(&mut pairs);
+    let trials = pairs.into_iter().map(|(subject, case)| trial(subject, case, &terms, &results)).collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    conclude(&arguments, &conclusion, &results)
+}
+
+type Results = Arc<Mutex<Vec<CaseResult>>>;
+
+fn trial(subject: &Arc<dyn Subject>, case: Case, terms: &Terms, results: &Results) -> Trial {
+    let name = format!("{}::{}", subject.name(), case.name());
+    let (subject, terms, results) = (Arc::clone(subject), terms.clone(), Arc::clone(results));
+    Trial::ignorable_test(name, move || {
+        let Some(result) = in_turn(&subject, case, &terms, || ()) else {
+            return Ok(Completion::ignored_with("it was interrupted"));
+        };
+        results.lock().unwrap_or_else(PoisonError::into_inner).push(result.clone());
+        match result.outcome {
+            CaseOutcome::Passed => Ok(Completion::Completed),
+            CaseOutcome::Skipped { reason } => Ok(Completion::ignored_with(reason)),
+            CaseOutcome::Failed { words } => Err(Failed::from(words)),
+        }
+    })
+}
+
+fn conclude(arguments: &Arguments, conclusion: &Conclusion, results: &Results) -> ExitCode {
+    let mut results = std::mem::take(&mut *results.lock().unwrap_or_else(PoisonError::into_inner));
+    if let Some(file) = std::env::var_os(RESULTS)
+        && let Err(error) = write(&results, Path::new(&file))
+    {
+        let _ = writeln!(io::stderr(), "{RESULTS}={}: {error}", file.display());
+        return ExitCode::FAILURE;
+    }
+    results.sort_by_key(|result| std::cmp::Reverse(result.took_ms));
+    if results.len() > SLOWEST {
+        let _ = tell_slowest(&results);
+    }
+    let ran = conclusion.num_passed + conclusion.num_failed;
+    if ran == 0 && arguments.filter.is_none() && !arguments.list {
+        let _ = writeln!(io::stderr(), "nothing ran: that is a failure");
+        return ExitCode::FAILURE;
+    }
+    conclusion.exit_code()
+}
+
+fn write(results: &[CaseResult], file: &Path) -> io::Result<()> {
+    let mut file = io::BufWriter::new(std::fs::File::create(file)?);
+    for result in results {
+        serde_json::to_writer(&mut file, result)?;
+        file.write_all(b"\n")?;
+    }
+    file.flush()
+}
+
+fn tell_slowest(results: &[CaseResult]) -> io::Result<()> {
+    let mut stderr = io::stderr().lock();
+    let total: u64 = results.iter().map(|result| result.took_ms).sum();
+    writeln!(stderr, "{} cases took {} s, one after the other. The slowest:", results.len(), total / 1000)?;
+    for result in &results[..SLOWEST] {
+        writeln!(stderr, "{:7.1} s  {}", result.took_ms as f64 / 1000.0, result.name())?;
+    }
+    Ok(())
+}

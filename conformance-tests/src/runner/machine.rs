@@ -1,0 +1,120 @@
+//! The machine, which cases share.
+
+use super::Run;
+use crate::case::Share;
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The machine of a run. Who wants a part of it waits its turn, so that small parts never keep a large one waiting for long.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    free: usize,
+    /// Who waits, in the order in which they came.
+    line: VecDeque<u64>,
+    next: u64,
+}
+
+/// A part of the machine, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Part<'a> {
+    machine: &'a Machine,
+    size: usize,
+}
+
+impl Share {
+    const WHOLE: usize = 48;
+
+    const fn size(self) -> usize {
+        match self {
+            Self::Usual => Self::WHOLE / Run::THREADS,
+            Self::Third => Self::WHOLE / 3,
+            Self::Half => Self::WHOLE / 2,
+            Self::Whole => Self::WHOLE,
+        }
+    }
+}
+
+impl Machine {
+    pub(crate) const fn new() -> Self {
+        let state = State { free: Share::WHOLE, line: VecDeque::new(), next: 0 };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Waits until there is room for this share.
+    pub(crate) fn take(&self, share: Share) -> Part<'_> {
+        let mut state = self.lock();
+        let ticket = state.next;
+        state.next += 1;
+        state.line.push_back(ticket);
+        while state.line.front() != Some(&ticket) || state.free < share.size() {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.line.pop_front();
+        state.free -= share.size();
+        drop(state);
+        // There may be room for the next one as well.
+        self.changed.notify_all();
+        Part { machine: self, size: share.size() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Part<'_> {
+    fn drop(&mut self) {
+        self.machine.lock().free += self.size;
+        self.machine.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    #[test]
+    fn there_are_as_many_parts_as_the_name_says() {
+        for (share, parts) in
+            [(Share::Half, 2), (Share::Third, 3), (Share::Whole, 1), (Share::Usual, Run::THREADS)]
+        {
+            let machine = Machine::new();
+            let taken: Vec<_> = (0..parts).map(|_| machine.take(share)).collect();
+            assert_eq!(machine.lock().free, 0, "{share:?}");
+            drop(taken);
+            assert_eq!(machine.lock().free, Share::WHOLE, "{share:?}");
+        }
+    }
+
+    #[test]
+    fn the_whole_is_had_alone_and_before_those_who_came_later() {
+        let machine = Machine::new();
+        let (told, order) = channel();
+        let first = machine.take(Share::Usual);
+        std::thread::scope(|scope| {
+            for (place, share) in [Share::Whole, Share::Usual].into_iter().enumerate() {
+                let (told, machine) = (told.clone(), &machine);
+                scope.spawn(move || {
+                    let part = machine.take(share);
+                    told.send((share, machine.lock().free)).unwrap();
+                    drop(part);
+                });
+                while machine.lock().line.len() <= place {
+                    std::thread::yield_now();
+                }
+            }
+            assert!(order.recv_timeout(Duration::from_millis(20)).is_err(), "the whole, beside a part");
+            drop(first);
+            assert_eq!(order.recv().unwrap(), (Share::Whole, 0));
+            assert_eq!(order.recv().unwrap(), (Share::Usual, Share::WHOLE - Share::Usual.size()));
+        });
+    }
+}

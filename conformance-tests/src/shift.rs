@@ -1,0 +1,180 @@
+//! What the clients of a scene do until they are told to leave: one holds and works, the others want what it holds, and
+//! one takes a lock that nobody else wants, again and again.
+
+use crate::case::{Stop, Verdict};
+use crate::history::{RecordedGuard, RecordedLock, Recorder};
+use crate::workload::{Counters, Workload};
+use leasehold_core::{AcquireOptions, DistributedLock, Error, ErrorKind, Wait};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// What a client does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Takes the lock and works under it for as long as it holds.
+    Holder,
+    /// Waits for the lock, works under it once, gives it back, and waits again.
+    Waiter,
+    /// Tries for it every few milliseconds, without waiting.
+    Prober,
+    /// Takes and gives back a lock that is always free: whether the store grants anything at all.
+    Passer,
+    /// Takes the lock at random, in every way there is: see [`Workload`].
+    Anybody,
+}
+
+/// A client at work.
+pub(crate) struct Shift {
+    client: Arc<dyn DistributedLock>,
+    leave: watch::Sender<bool>,
+    role: Role,
+    held: watch::Receiver<Option<u64>>,
+    work: JoinHandle<Verdict>,
+}
+
+/// The side of the client.
+struct Client {
+    role: Role,
+    workload: Workload,
+    lock: RecordedLock,
+    leaving: watch::Receiver<bool>,
+    held: watch::Sender<Option<u64>>,
+}
+
+/// How long a piece of work takes, between reading what the lock protects and writing it.
+const WORK: Duration = Duration::from_millis(8);
+/// Between two attempts of one that does not wait, or that met an error.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How long one wait lasts. After it, the client asks anew.
+const WAIT: Duration = Duration::from_secs(2);
+
+impl Shift {
+    pub(crate) fn begin(
+        role: Role,
+        workload: &Workload,
+        lock: Arc<dyn DistributedLock>,
+    ) -> Result<Self, Stop> {
+        let client = Arc::clone(&lock);
+        let lock = RecordedLock::new(lock, Recorder::create(&workload.directory)?);
+        let (leave, leaving) = watch::channel(false);
+        let (tell, held) = watch::channel(None);
+        let work = Client { role, workload: workload.clone(), lock, leaving, held: tell }.work();
+        Ok(Self { client, leave, role, held, work: tokio::spawn(work) })
+    }
+
+    pub(crate) fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Waits until the lock is had for the first time, its token; zero from one that does not wait and was refused.
+    pub(crate) async fn held(&mut self) -> Result<u64, Stop> {
+        match self.held.wait_for(Option::is_some).await {
+            Ok(token) => Ok(token.unwrap_or_default()),
+            Err(_) => Err(Stop::Failed("a client ended before it had the lock".to_owned())),
+        }
+    }
+
+    /// Lets it give back what it has, and go. An attempt that it gave up is withdrawn by then: a process that is killed in the
+    /// middle of that would leave its place in a queue behind.
+    pub(crate) async fn end(self) -> Verdict {
+        self.leave.send_replace(true);
+        self.work.await??;
+        self.client.close().await.or_else(survived)
+    }
+}
+
+impl Client {
+    async fn work(mut self) -> Verdict {
+        if self.role == Role::Anybody {
+            let stays = |_| !*self.leaving.borrow();
+            return self.workload.run_while(&self.lock, stays, survived).await;
+        }
+        let mut counters = Counters::open(&self.workload.directory)?;
+        while !*self.leaving.borrow() {
+            let Some(guard) = self.acquire().await? else { continue };
+            self.held.send_replace(Some(guard.token()));
+            if self.role != Role::Passer {
+                self.work_under(&guard, &mut counters).await?;
+            }
+            guard.release().await.or_else(survived)?;
+            if self.role == Role::Holder {
+                return Ok(());
+            }
+            tokio::time::sleep(PAUSE / 2).await;
+        }
+        Ok(())
+    }
+
+    /// An error of the lock is no end: it stands in the history, and is tried again.
+    async fn acquire(&mut self) -> Result<Option<RecordedGuard>, Stop> {
+        let wait = match self.role {
+            Role::Holder | Role::Waiter => Wait::UpTo(WAIT),
+            Role::Prober | Role::Passer | Role::Anybody => Wait::No,
+        };
+        let options = AcquireOptions::new().with_ttl(self.workload.ttl).with_wait(wait);
+        let outcome = tokio::select! {
+            outcome = self.lock.acquire(&self.workload.name, &options) => outcome,
+            // It leaves, and the attempt is withdrawn behind it.
+            _ = self.leaving.wait_for(|leaving| *leaving) => return Ok(None),
+        };
+        match outcome {
+            Ok(guard) => Ok(Some(guard)),
+            Err(error) => {
+                if self.role == Role::Prober && error.kind() == ErrorKind::Busy {
+                    self.held.send_replace(Some(0));
+                }
+                survived(error)?;
+                tokio::time::sleep(PAUSE).await;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The holder works piece by piece until it is told to leave or sees that it lost. Between reading and writing nobody
+    /// looks at a guard: that is where a lock alone is not enough.
+    async fn work_under(&self, guard: &RecordedGuard, counters: &mut Counters) -> Verdict {
+        loop {
+            let read = counters.read(guard)?;
+            tokio::time::sleep(WORK).await;
+            counters.write(guard, &read)?;
+            let held = guard.observe()?;
+            if !held || self.role != Role::Holder || *self.leaving.borrow() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Whatever a store says while it is broken; only what no fault explains is an end.
+fn survived(error: Error) -> Verdict {
+    match error.kind() {
+        ErrorKind::Invalid => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Holder => "holder",
+            Self::Waiter => "waiter",
+            Self::Prober => "prober",
+            Self::Passer => "passer",
+            Self::Anybody => "anybody",
+        })
+    }
+}
+
+impl FromStr for Role {
+    type Err = Stop;
+
+    fn from_str(word: &str) -> Result<Self, Stop> {
+        let roles = [Self::Holder, Self::Waiter, Self::Prober, Self::Passer, Self::Anybody];
+        let role = roles.into_iter().find(|role| role.to_string() == word);
+        role.ok_or_else(|| Stop::Failed(format!("there is no role {word:?}")))
+    }
+}

@@ -1,0 +1,108 @@
+//! Random faults at random moments under random clients, round after round. What a round chooses, it chooses by its seed.
+//!
+//! A round has a store of its own, processes that [contend](crate::history) for one lock, and a schedule of faults: of those
+//! of the [matrix](crate::matrix), each that the store can meet and under which it promises anything. The history is
+//! recorded, and [checked](crate::checker). Where two owners are possible, that is what the tokens must show.
+//!
+//! | looking for | it is in |
+//! |---|---|
+//! | what is drawn, and what never together | `schedule.rs` |
+//! | faults that are prepared and made, the processes that they hit | `stage.rs` |
+//! | a round from its store to its verdict | `round.rs` |
+
+mod round;
+mod schedule;
+mod stage;
+
+use crate::runner::{CaseOutcome, Interrupt, Terms, in_runtime};
+use crate::subject::Subject;
+use round::Played;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Round after round, each on the next of some subjects.
+#[derive(Debug)]
+pub struct Soak {
+    subjects: Vec<Arc<dyn Subject>>,
+    terms: Terms,
+}
+
+/// What came of one round.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Round {
+    /// Its number, from zero.
+    pub number: u64,
+    /// The subject.
+    pub subject: String,
+    /// What it chose from: a soak of this subject with this seed begins with this round.
+    pub seed: u64,
+    /// The faults, in their order, with their moments; and which of them could not be made, and why. Empty if the store could
+    /// not be started.
+    pub schedule: String,
+    /// How often the lock was granted.
+    pub grants: usize,
+    /// Faults that were made.
+    pub faults: usize,
+    /// Those of them under which somebody held the lock.
+    pub met: usize,
+    /// How it came out. Skipped is one whose history shows nothing: too few met in it.
+    pub outcome: CaseOutcome,
+    /// How long it took, in milliseconds.
+    pub took_ms: u64,
+}
+
+impl Soak {
+    /// Rounds over these subjects in turn. Worker processes are this program, executed again: see
+    /// [`serve_as_worker`](crate::serve_as_worker).
+    pub fn new(subjects: Vec<Arc<dyn Subject>>) -> Self {
+        Self { subjects, terms: Terms::of_environment() }
+    }
+
+    /// Makes the random choices from this.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.terms.seed = seed;
+        self
+    }
+
+    /// What the random choices are made from.
+    pub fn seed(&self) -> u64 {
+        self.terms.seed
+    }
+
+    /// Ends a round early, from any thread.
+    pub fn interrupt(&self) -> Interrupt {
+        self.terms.interrupt.clone()
+    }
+
+    /// Runs the round of this number, here and now; `None` if it was interrupted, or there are no subjects. Blocks this
+    /// thread: call it from one that no runtime needs.
+    pub fn round(&self, number: u64) -> Option<Round> {
+        let turn = usize::try_from(number).unwrap_or(usize::MAX) % self.subjects.len().max(1);
+        let subject = Arc::clone(self.subjects.get(turn)?);
+        let (name, seed, start) =
+            (subject.name().to_owned(), seed_of(self.terms.seed, number), Instant::now());
+        let terms = Terms { seed, ..self.terms.clone() };
+        let played = in_runtime(&self.terms.interrupt, round::play(subject, terms))?;
+        let Played { schedule, seen, outcome } = played.unwrap_or_else(Played::not_begun);
+        Some(Round {
+            number,
+            subject: name,
+            seed,
+            schedule,
+            grants: seen.grants,
+            faults: seen.faults,
+            met: seen.met,
+            outcome: outcome.into(),
+            took_ms: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
+        })
+    }
+}
+
+/// That of the first round is the one that was given, so that any round can be made the first one.
+fn seed_of(seed: u64, number: u64) -> u64 {
+    // Far from each other: 2^64 over the golden ratio.
+    seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}

@@ -1,0 +1,198 @@
+use super::schedule::{Possible, Schedule, Step};
+use crate::case::{Stop, Verdict};
+use crate::context::Context;
+use crate::faults::{Claim, Ground, Injection, Setting, injection, usual_lease};
+use crate::history::Recorder;
+use crate::matrix::can_happen;
+use crate::worker::Worker;
+use leasehold_core::{Fault, Outcome, Reach, Semantics};
+
+/// The faults that the store can meet, and under which it promises anything.
+pub(super) fn possible(cx: &Context, semantics: &Semantics) -> Vec<Possible> {
+    let faults = Fault::ALL.into_iter().filter(|fault| *fault != Fault::None);
+    let of_kit = faults.filter_map(|fault| {
+        let promised = promised(semantics, fault);
+        if !matches!(promised, Outcome::Holds | Outcome::Unavailable | Outcome::FencedOnly) {
+            return None;
+        }
+        can_happen(cx.subject(), semantics, fault).ok()?;
+        let injection = injection(fault, cx.store(), semantics).ok()?;
+        let schedule = injection.schedule();
+        Some(Possible {
+            fault,
+            promised,
+            lasts: schedule.lasts,
+            claim: injection.claim(),
+            lies_in_wait: schedule.from_the_start,
+        })
+    });
+    of_kit.collect()
+}
+
+/// What is promised while it lasts and when it is healed: a clock that was set back jumps ahead then.
+fn promised(semantics: &Semantics, fault: Fault) -> Outcome {
+    let promised = semantics.promises.under(fault);
+    let ahead = semantics.promises.under(Fault::StoreClockForward);
+    match ahead {
+        Outcome::FencedOnly | Outcome::MayBreak if fault == Fault::StoreClockBack => ahead,
+        _ => promised,
+    }
+}
+
+/// The faults of a round, ready to be made, and the processes that they are made on: each that hits a process has one of its
+/// own. Where a lock excludes within one process only, there is no other one.
+pub(super) struct Stage {
+    acts: Vec<Act>,
+    /// Those who survive all faults, and then those of acts.
+    crew: Vec<Worker>,
+    /// What was drawn and cannot be made, and why.
+    pub(super) left_out: Vec<String>,
+}
+
+/// Processes that no fault hits alone: of a lock between processes there must be two, or nobody is met.
+const SURVIVORS: usize = 2;
+
+/// The address of the store, and what the process is started with.
+type Order = (String, Environment);
+type Environment = Vec<(String, String)>;
+
+/// One fault, prepared.
+struct Act {
+    step: Step,
+    injection: Box<dyn Injection>,
+    setting: Setting,
+    /// Its process among the crew.
+    process: usize,
+}
+
+/// A fault that was made: when, from just before to just after.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Made {
+    pub(super) what: Possible,
+    pub(super) from: u64,
+    pub(super) to: u64,
+}
+
+impl Stage {
+    /// Prepares all faults, and then starts the processes: nobody is connected before clocks and proxies stand.
+    pub(super) async fn set(cx: &Context, semantics: &Semantics, schedule: &Schedule) -> Result<Self, Stop> {
+        let mut stage = Self { acts: Vec::new(), crew: Vec::new(), left_out: Vec::new() };
+        let mut steps: Vec<(usize, &Step)> = schedule.steps.iter().enumerate().collect();
+        // To change a clock or a primary, servers may be started anew, with another address for proxies to lead to.
+        steps.sort_by_key(|(_, step)| step.what.claim == Claim::Nothing);
+        let mut acts = Vec::new();
+        for (place, step) in steps {
+            match Act::prepare(cx, semantics, *step).await {
+                Ok(act) => acts.push((place, act)),
+                Err(Stop::Skipped(why)) => stage.leave_out(step.what.fault, &why),
+                Err(failed) => return Err(failed),
+            }
+        }
+        acts.sort_by_key(|(place, _)| *place);
+        stage.acts = acts.into_iter().map(|(_, act)| act).collect();
+        for (address, environment) in stage.orders(cx, semantics.reach) {
+            stage.crew.push(Worker::start(cx.subject().name(), &address, &environment).await?);
+        }
+        Ok(stage)
+    }
+
+    /// How each of the crew is to connect, and what it is started with. Each fault that hits a process gets one of its own.
+    fn orders(&mut self, cx: &Context, reach: Reach) -> Vec<Order> {
+        let address = cx.store().address_for_holds_of(usual_lease());
+        if reach == Reach::Process {
+            return vec![(address, self.environment(|setting| &setting.holder_environment))];
+        }
+        let of_all = self.environment(|setting| &setting.others_environment);
+        let mut orders = vec![(address, of_all.clone()); SURVIVORS];
+        for act in self.acts.iter_mut().filter(|act| act.hits_a_process()) {
+            act.process = orders.len();
+            let own = Some(&act.setting.holder_environment).filter(|own| !own.is_empty());
+            orders.push((act.setting.holder.clone(), own.unwrap_or(&of_all).clone()));
+        }
+        orders
+    }
+
+    /// There is one at most: two faults do not claim the clocks.
+    fn environment(&self, of: fn(&Setting) -> &Environment) -> Environment {
+        let mut all = self.acts.iter().map(|act| of(&act.setting));
+        all.find(|environment| !environment.is_empty()).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn crew(&mut self) -> &mut [Worker] {
+        &mut self.crew
+    }
+
+    /// Lets what lies in wait see a first use of the lock, as long as nobody else uses it.
+    pub(super) async fn rehearse(&mut self, cx: &Context, recorder: &Recorder) -> Verdict {
+        let name = cx.name();
+        for act in &mut self.acts {
+            if act.step.what.lies_in_wait {
+                let holder = &mut self.crew[act.process];
+                let mut ground = Ground { store: cx.store(), holder, name: &name, recorder };
+                act.injection.before_the_hold(&mut ground).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes all faults, each at its moment, and heals it at its own.
+    pub(super) async fn play(&mut self, cx: &Context, recorder: &Recorder) -> Result<Vec<Made>, Stop> {
+        let (name, mut made, mut missed) = (cx.name(), Vec::new(), Vec::new());
+        for act in &mut self.acts {
+            let holder = &mut self.crew[act.process];
+            match act.play(Ground { store: cx.store(), holder, name: &name, recorder }).await {
+                Ok(one) => made.push(one),
+                Err(Stop::Skipped(why)) => missed.push((act.step.what.fault, why)),
+                Err(Stop::Failed(why)) => {
+                    return Err(Stop::Failed(format!("{:?}: {why}", act.step.what.fault)));
+                }
+            }
+        }
+        missed.iter().for_each(|(fault, why)| self.leave_out(*fault, why));
+        Ok(made)
+    }
+
+    fn leave_out(&mut self, fault: Fault, why: &str) {
+        self.left_out.push(format!("{fault:?} was not made: {why}"));
+    }
+}
+
+impl Act {
+    async fn prepare(cx: &Context, semantics: &Semantics, step: Step) -> Result<Self, Stop> {
+        let mut injection = injection(step.what.fault, cx.store(), semantics)?;
+        let schedule = injection.schedule().with_lease(usual_lease());
+        let setting = injection.prepare(cx.store(), &schedule).await?;
+        Ok(Self { step, injection, setting, process: 0 })
+    }
+
+    async fn play(&mut self, mut ground: Ground<'_>) -> Result<Made, Stop> {
+        let Step { after, what, lasts } = self.step;
+        if !what.lies_in_wait {
+            self.injection.before_the_hold(&mut ground).await?;
+        }
+        tokio::time::sleep(after).await;
+        let target = self.hits_its_own().then(|| ground.holder.process());
+        let from = ground.recorder.now();
+        ground.recorder.injected(what.fault, target)?;
+        let mut done = self.injection.inject(&mut ground).await;
+        if done.is_ok() {
+            tokio::time::sleep(lasts).await;
+            done = self.injection.heal(&mut ground).await;
+        }
+        // The dead stay dead.
+        if what.fault != Fault::HolderKilled {
+            ground.recorder.healed(what.fault, target)?;
+        }
+        done.map(|()| Made { what, from, to: ground.recorder.now() })
+    }
+
+    /// True if nobody feels it but its own process.
+    fn hits_its_own(&self) -> bool {
+        self.injection.schedule().hits_holder || self.setting.holder != self.setting.others
+    }
+
+    /// The same, or if it kills one in its course: after a clock was set back, the lease of the dead goes on.
+    fn hits_a_process(&self) -> bool {
+        self.hits_its_own() || self.step.what.fault == Fault::StoreClockBack
+    }
+}

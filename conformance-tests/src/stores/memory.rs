@@ -1,0 +1,49 @@
+use super::{cannot, connect};
+use crate::{Cannot, Store, Subject};
+use async_trait::async_trait;
+use leasehold::{DistributedLock, LockName, Result};
+use std::sync::Arc;
+
+/// Locks in this process's memory.
+#[derive(Debug)]
+pub(crate) struct Memory;
+
+/// A namespace of its own, kept by one client that lives as long as the case.
+#[derive(Debug)]
+struct Namespace {
+    address: String,
+    keeper: Arc<dyn DistributedLock>,
+}
+
+#[async_trait]
+impl Subject for Memory {
+    fn name(&self) -> &str {
+        "memory"
+    }
+
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+        let address = format!("memory:{:016x}", fastrand::u64(..));
+        let keeper = connect(&address).await.map_err(cannot)?;
+        Ok(Box::new(Namespace { address, keeper }))
+    }
+
+    async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
+        connect(address).await
+    }
+}
+
+#[async_trait]
+impl Store for Namespace {
+    fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
+        let admin = self.keeper.admin().ok_or_else(|| Cannot::new("no way to look"))?;
+        admin.force_release(name, None).await.map(drop).map_err(cannot)
+    }
+
+    async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {
+        Ok(format!("{} {prefix}", self.address))
+    }
+}

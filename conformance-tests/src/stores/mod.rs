@@ -1,0 +1,65 @@
+//! The backends of this workspace as subjects of the suite, each on private servers of its own, and made by nothing
+//! but a URL.
+
+mod local_queue;
+mod memory;
+mod named;
+mod pool;
+mod redis;
+mod redis_cluster;
+mod redis_sentinel;
+mod redlock;
+mod sql;
+mod sqlite;
+mod zookeeper;
+
+use crate::servers::MySqlServer;
+use crate::{Cannot, Subject};
+use leasehold::{Config, DistributedLock, Result};
+use local_queue::WithLocalQueue;
+pub use named::named;
+use sql::{MariaDb, MySql, Postgres};
+use std::sync::Arc;
+
+/// Every backend in every mode. Oracle's MySQL is among them if its folder is named in the environment
+/// ([`MySqlServer::FOLDER`]): it is not in stable Debian.
+pub fn all() -> Vec<Box<dyn Subject>> {
+    let mut subjects: Vec<Box<dyn Subject>> = vec![
+        Box::new(memory::Memory),
+        Box::new(sqlite::Sqlite),
+        Box::new(redis::Redis),
+        Box::new(redis_sentinel::RedisSentinel),
+        Box::new(redis_cluster::RedisCluster::default()),
+        Box::new(redlock::Redlock),
+        Box::new(WithLocalQueue::new("redis-local-queue", redis::Redis)),
+        Box::new(MariaDb::lease("mariadb")),
+        Box::new(MariaDb::for_update("mariadb-for-update")),
+        Box::new(MariaDb::optimistic("mariadb-optimistic")),
+        Box::new(Postgres::lease("postgres")),
+        Box::new(Postgres::for_update("postgres-for-update")),
+        Box::new(Postgres::optimistic("postgres-optimistic")),
+        Box::new(zookeeper::ZooKeeper::default()),
+        Box::new(zookeeper::ZooKeeperEnsemble),
+    ];
+    if std::env::var_os(MySqlServer::FOLDER).is_some() {
+        subjects.push(Box::new(MySql::lease("mysql")));
+        subjects.push(Box::new(MySql::for_update("mysql-for-update")));
+        subjects.push(Box::new(MySql::optimistic("mysql-optimistic")));
+    }
+    subjects
+}
+
+/// A URL, and the prefix of lock names if there is one: `URL` or `URL PREFIX`, in one line for worker processes.
+async fn connect(address: &str) -> Result<Arc<dyn DistributedLock>> {
+    let (url, prefix) = address.split_once(' ').map_or((address, None), |(url, prefix)| (url, Some(prefix)));
+    let config = Config::new(url)?;
+    let config = match prefix {
+        Some(prefix) => config.with_prefix(prefix)?,
+        None => config,
+    };
+    leasehold::connect_with(&config).await
+}
+
+fn cannot(error: impl std::fmt::Display) -> Cannot {
+    Cannot::new(error.to_string())
+}

@@ -1,0 +1,85 @@
+//! What the administrator of several Redis servers does, to all of them alike.
+
+use super::cannot;
+use crate::servers::RedisServer;
+use crate::{Administrator, Cannot, ShimmedClock};
+use async_trait::async_trait;
+use std::fmt::Debug;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+type Done = Result<(), Cannot>;
+
+/// Redis servers that are one store.
+pub(in crate::stores) trait Servers: Debug + Send + Sync + 'static {
+    /// Does this to each that keeps data.
+    fn each(&self, act: &mut dyn FnMut(&mut RedisServer) -> Done) -> Done;
+
+    /// Waits until they are one store again, after each was started anew.
+    fn settle(&self) -> Done;
+
+    /// The clock that they run by, if it is one of their own.
+    fn clock(&self) -> &Mutex<Option<ShimmedClock>>;
+}
+
+/// How long what the servers do by themselves may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[async_trait]
+impl<S: Servers> Administrator for S {
+    async fn kill_connections(&self) -> Done {
+        self.each(&mut |server| {
+            tell(server, &["CLIENT", "KILL", "TYPE", "normal"])?;
+            tell(server, &["CLIENT", "KILL", "TYPE", "pubsub"])
+        })
+    }
+
+    async fn step_clock(&self, seconds: i64) -> Done {
+        let mut clock = self.clock().lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(clock) = &*clock {
+            return clock.step_to(seconds).map_err(|stop| Cannot::new(format!("{stop:?}")));
+        }
+        let new = ShimmedClock::ahead(seconds).map_err(|stop| Cannot::new(format!("{stop:?}")))?;
+        self.each(&mut |server| server.restart_in(new.environment()).map_err(cannot))?;
+        *clock = Some(new);
+        self.settle()
+    }
+
+    async fn fill_disk(&self, full: bool) -> Done {
+        if full {
+            return self.each(&mut |server| server.fill_disk().map_err(cannot));
+        }
+        self.each(&mut |server| server.restart(true).map_err(cannot))?;
+        self.settle()
+    }
+
+    /// Nobody writes anything meanwhile, because there is no room for it.
+    async fn evict_everything(&self) -> Done {
+        self.each(&mut |server| {
+            tell(server, &["CONFIG", "SET", "maxmemory-policy", "allkeys-random"])?;
+            tell(server, &["CONFIG", "SET", "maxmemory", "1"])
+        })?;
+        self.each(&mut |server| {
+            let start = Instant::now();
+            while server.command(&["DBSIZE"]).map_err(cannot)? != ":0" {
+                if start.elapsed() > PATIENCE {
+                    return Err(Cannot::new("a server evicts nothing"));
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Ok(())
+        })?;
+        self.each(&mut |server| {
+            tell(server, &["CONFIG", "SET", "maxmemory", "0"])?;
+            tell(server, &["CONFIG", "SET", "maxmemory-policy", "noeviction"])
+        })
+    }
+}
+
+fn tell(server: &RedisServer, words: &[&str]) -> Done {
+    let answer = server.command(words).map_err(cannot)?;
+    match answer.starts_with('-') {
+        true => Err(Cannot::new(format!("{words:?} answered {answer}"))),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,209 @@
+use super::redis::{Servers, records};
+use super::{cannot, connect};
+use crate::proxy::Proxy;
+use crate::servers::{RedisSentinelGroup as Group, RedisServer};
+use crate::{Administrator, Cannot, Case, Replicas, ShimmedClock, Store, Subject};
+use async_trait::async_trait;
+use leasehold::{DistributedLock, LockName, Result};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A Redis with a replica, and three Sentinels that watch them.
+#[derive(Debug)]
+pub(crate) struct RedisSentinel;
+
+#[derive(Debug)]
+struct Watched {
+    group: Mutex<Group>,
+    url: String,
+    /// The primary that was stopped.
+    stopped: Mutex<Option<usize>>,
+    clock: Mutex<Option<ShimmedClock>>,
+}
+
+impl Watched {
+    fn group(&self) -> MutexGuard<'_, Group> {
+        self.group.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn command(&self, words: &[&str]) -> std::result::Result<String, Cannot> {
+        let group = self.group();
+        let primary = group.primary().ok_or_else(|| Cannot::new("no Sentinel names a primary"))?;
+        group.server(primary).command(words).map_err(cannot)
+    }
+}
+
+impl Servers for Watched {
+    fn each(
+        &self,
+        act: &mut dyn FnMut(&mut RedisServer) -> std::result::Result<(), Cannot>,
+    ) -> std::result::Result<(), Cannot> {
+        self.group().servers_mut().iter_mut().try_for_each(act)
+    }
+
+    fn settle(&self) -> std::result::Result<(), Cannot> {
+        self.group().wait_until_whole().map_err(cannot)
+    }
+
+    fn clock(&self) -> &Mutex<Option<ShimmedClock>> {
+        &self.clock
+    }
+}
+
+#[async_trait]
+impl Subject for RedisSentinel {
+    fn name(&self) -> &str {
+        "redis-sentinel"
+    }
+
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+        let group = Group::start().map_err(cannot)?;
+        let url = group.url();
+        Ok(Box::new(Watched {
+            group: Mutex::new(group),
+            url,
+            stopped: Mutex::default(),
+            clock: Mutex::default(),
+        }))
+    }
+
+    async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
+        connect(address).await
+    }
+
+    fn covers(&self, case: &Case) -> std::result::Result<(), Cannot> {
+        match case.id {
+            "D16" => Err(Cannot::new("the primary is one server, and renewals are those of one")),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Watched {
+    fn address(&self) -> String {
+        self.url.clone()
+    }
+
+    async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
+        let (sentinels, servers) = {
+            let group = self.group();
+            (group.sentinel_ports(), [0, 1].map(|server| group.server(server).port()))
+        };
+        let all = sentinels.iter().chain(&servers).map(|port| ([127, 0, 0, 1], *port).into());
+        let proxy = Proxy::to_all_that_name_each_other(all).await.map_err(cannot)?;
+        let mut url = self.url.clone();
+        for (port, through) in sentinels.iter().zip(proxy.addresses()) {
+            url = url.replace(&port.to_string(), &through.port().to_string());
+        }
+        let patience = patience.as_millis();
+        Ok((proxy, format!("{url}?timeout={patience}ms&connect_timeout={patience}ms")))
+    }
+
+    async fn pause(&self) -> std::result::Result<(), Cannot> {
+        self.group().pause();
+        Ok(())
+    }
+
+    async fn resume(&self) -> std::result::Result<(), Cannot> {
+        self.group().resume();
+        Ok(())
+    }
+
+    async fn kill(&self) -> std::result::Result<(), Cannot> {
+        self.group().kill();
+        Ok(())
+    }
+
+    async fn restart(&self, keep_data: bool) -> std::result::Result<(), Cannot> {
+        self.group().restart(keep_data).map_err(cannot)
+    }
+
+    /// As they are shipped, they write nothing but a snapshot after an hour.
+    async fn crash(&self) -> std::result::Result<(), Cannot> {
+        self.restart(false).await
+    }
+
+    async fn sync(&self) -> std::result::Result<(), Cannot> {
+        self.each(&mut |server| server.sync().map_err(cannot))
+    }
+
+    /// Of all at once.
+    async fn lose_power(&self) -> std::result::Result<(), Cannot> {
+        self.each(&mut |server| server.lose_power().map_err(cannot))?;
+        self.restart(true).await
+    }
+
+    /// Of the primary: one that was replaced keeps what it has until it is told.
+    async fn records(&self) -> std::result::Result<usize, Cannot> {
+        let group = self.group();
+        group.primary().map_or(Ok(0), |primary| records(group.server(primary)))
+    }
+
+    fn administrator(&self) -> std::result::Result<&dyn Administrator, Cannot> {
+        Ok(self)
+    }
+
+    async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
+        let key = format!("leasehold:{name}");
+        let deleted = self.command(&["DEL", &key])?;
+        if deleted == ":1" { Ok(()) } else { Err(Cannot::new(format!("DEL {key} answered {deleted}"))) }
+    }
+
+    async fn wipe(&self) -> std::result::Result<(), Cannot> {
+        self.command(&["FLUSHALL"]).map(drop)
+    }
+
+    fn replicas(&self) -> std::result::Result<&dyn Replicas, Cannot> {
+        Ok(self)
+    }
+
+    async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {
+        Ok(format!("{} {prefix}", self.url))
+    }
+
+    async fn secret(&self) -> std::result::Result<(String, String), Cannot> {
+        let secret = "S3CR3T-CANARY".to_owned();
+        Ok((format!("{}?sentinel_password={secret}", self.url), secret))
+    }
+}
+
+#[async_trait]
+impl Replicas for Watched {
+    fn confirmed_address(&self) -> std::result::Result<String, Cannot> {
+        Ok(format!("{}?wait_replicas=1&timeout=8s", self.url))
+    }
+
+    async fn catch_up(&self, _: &LockName) -> std::result::Result<(), Cannot> {
+        self.command(&["SET", "mark", "written"])?;
+        let has_it = |server: usize| {
+            let mark = self.group().server(server).command(&["GET", "mark"]);
+            mark.is_ok_and(|mark| mark.ends_with("written"))
+        };
+        while !(has_it(0) && has_it(1)) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+
+    async fn cut_off(&self, _: &LockName) -> std::result::Result<(), Cannot> {
+        self.group().cut_replica_off().map_err(cannot)
+    }
+
+    async fn fail_over(&self, _: &LockName) -> std::result::Result<(), Cannot> {
+        self.group().fail_over().map_err(cannot)
+    }
+
+    async fn supplant(&self, _: &LockName) -> std::result::Result<(), Cannot> {
+        let primary = self.group().supplant().map_err(cannot)?;
+        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = Some(primary);
+        Ok(())
+    }
+
+    async fn revive(&self) -> std::result::Result<(), Cannot> {
+        if let Some(primary) = self.stopped.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            self.group().server(primary).resume();
+        }
+        Ok(())
+    }
+}

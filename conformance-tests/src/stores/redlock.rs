@@ -1,0 +1,265 @@
+use super::redis::Servers;
+use super::{cannot, connect};
+use crate::proxy::Proxy;
+use crate::servers::{RedisServer, StartError};
+use crate::{Administrator, Cannot, Case, Members, ShimmedClock, Store, Subject};
+use async_trait::async_trait;
+use leasehold::{DistributedLock, LockName, Result};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Five Redis nodes that know nothing of each other, and write to disk what they have acknowledged, as far as a crash of
+/// the process goes.
+#[derive(Debug)]
+pub(crate) struct Redlock;
+
+const NODES: usize = 5;
+
+#[derive(Debug)]
+struct Nodes {
+    servers: Vec<Mutex<RedisServer>>,
+    ports: Vec<u16>,
+    clock: Mutex<Option<ShimmedClock>>,
+}
+
+impl Nodes {
+    fn start() -> std::result::Result<Self, StartError> {
+        let start = || RedisServer::start_with(&["--appendonly", "yes"]);
+        let servers = std::thread::scope(|scope| {
+            let starting: Vec<_> = (0..NODES).map(|_| scope.spawn(start)).collect();
+            starting
+                .into_iter()
+                .map(|server| server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect::<std::result::Result<Vec<_>, _>>()
+        })?;
+        let ports = servers.iter().map(RedisServer::port).collect();
+        Ok(Self { servers: servers.into_iter().map(Mutex::new).collect(), ports, clock: Mutex::default() })
+    }
+
+    fn server(&self, node: usize) -> MutexGuard<'_, RedisServer> {
+        self.servers[node].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn command(&self, node: usize, words: &[&str]) -> std::result::Result<String, Cannot> {
+        self.server(node).command(words).map_err(cannot)
+    }
+
+    fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.ports.iter().map(|port| ([127, 0, 0, 1], *port).into())
+    }
+}
+
+fn url(addresses: impl IntoIterator<Item = SocketAddr>) -> String {
+    let hosts: Vec<String> = addresses.into_iter().map(|address| address.to_string()).collect();
+    format!("redlock://{}", hosts.join(","))
+}
+
+fn patient(url: &str, patience: Duration) -> String {
+    let patience = patience.as_millis();
+    format!("{url}?timeout={patience}ms&connect_timeout={patience}ms")
+}
+
+impl Servers for Nodes {
+    fn each(
+        &self,
+        act: &mut dyn FnMut(&mut RedisServer) -> std::result::Result<(), Cannot>,
+    ) -> std::result::Result<(), Cannot> {
+        (0..NODES).try_for_each(|node| act(&mut self.server(node)))
+    }
+
+    fn settle(&self) -> std::result::Result<(), Cannot> {
+        Ok(())
+    }
+
+    fn clock(&self) -> &Mutex<Option<ShimmedClock>> {
+        &self.clock
+    }
+}
+
+#[async_trait]
+impl Subject for Redlock {
+    fn name(&self) -> &str {
+        "redlock"
+    }
+
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+        Ok(Box::new(tokio::task::block_in_place(Nodes::start).map_err(cannot)?))
+    }
+
+    async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
+        connect(address).await
+    }
+
+    fn covers(&self, case: &Case) -> std::result::Result<(), Cannot> {
+        match case.id {
+            "P04" => Err(Cannot::new("of many who try at once and do not wait, none may get a majority")),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Nodes {
+    fn address(&self) -> String {
+        url(self.addresses())
+    }
+
+    async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
+        let proxy = Proxy::to_all(self.addresses()).await.map_err(cannot)?;
+        let address = patient(&url(proxy.addresses().iter().copied()), patience);
+        Ok((proxy, address))
+    }
+
+    async fn pause(&self) -> std::result::Result<(), Cannot> {
+        (0..NODES).for_each(|node| self.server(node).pause());
+        Ok(())
+    }
+
+    async fn resume(&self) -> std::result::Result<(), Cannot> {
+        (0..NODES).for_each(|node| self.server(node).resume());
+        Ok(())
+    }
+
+    async fn kill(&self) -> std::result::Result<(), Cannot> {
+        (0..NODES).for_each(|node| self.server(node).kill());
+        Ok(())
+    }
+
+    async fn restart(&self, keep_data: bool) -> std::result::Result<(), Cannot> {
+        (0..NODES).try_for_each(|node| self.server(node).restart(keep_data)).map_err(cannot)
+    }
+
+    /// As they are shipped, they write nothing but a snapshot after an hour.
+    async fn crash(&self) -> std::result::Result<(), Cannot> {
+        Store::restart(self, false).await
+    }
+
+    async fn sync(&self) -> std::result::Result<(), Cannot> {
+        self.each(&mut |server| server.sync().map_err(cannot))
+    }
+
+    /// Of all at once.
+    async fn lose_power(&self) -> std::result::Result<(), Cannot> {
+        self.each(&mut |server| server.lose_power().map_err(cannot))?;
+        Store::restart(self, true).await
+    }
+
+    fn administrator(&self) -> std::result::Result<&dyn Administrator, Cannot> {
+        Ok(self)
+    }
+
+    async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
+        let key = format!("leasehold:{name}");
+        for node in 0..NODES {
+            let deleted = self.command(node, &["DEL", &key])?;
+            if deleted != ":1" {
+                return Err(Cannot::new(format!("DEL {key} answered {deleted} on node {node}")));
+            }
+        }
+        Ok(())
+    }
+
+    async fn wipe(&self) -> std::result::Result<(), Cannot> {
+        (0..NODES).try_for_each(|node| self.command(node, &["FLUSHALL"]).map(drop))
+    }
+
+    /// Of the node that has most. A node that answered after a lock was granted, or released, without it follows the
+    /// others a moment later, so it is looked at until nothing changes.
+    async fn records(&self) -> std::result::Result<usize, Cannot> {
+        let mut before = None;
+        loop {
+            let mut now = Vec::new();
+            for node in 0..NODES {
+                now.push(self.records_of(node).await?);
+            }
+            if before.as_ref() == Some(&now) {
+                return Ok(now.into_iter().max().unwrap_or_default());
+            }
+            before = Some(now);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    fn members(&self) -> std::result::Result<&dyn Members, Cannot> {
+        Ok(self)
+    }
+
+    async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {
+        Ok(format!("{} {prefix}", self.address()))
+    }
+
+    async fn aliases(&self) -> std::result::Result<Vec<String>, Cannot> {
+        let backwards: Vec<SocketAddr> = self.addresses().collect();
+        let backwards = url(backwards.into_iter().rev());
+        let by_name = self.address().replace("127.0.0.1", "localhost");
+        Ok(vec![
+            by_name,
+            format!("{backwards}/0"),
+            format!("{}?timeout=1s", self.address()),
+            format!("{}?protocol=resp2", self.address()),
+        ])
+    }
+
+    async fn secret(&self) -> std::result::Result<(String, String), Cannot> {
+        let secret = "S3CR3T-CANARY".to_owned();
+        Ok((self.address().replace("://", &format!("://locker:{secret}@")), secret))
+    }
+}
+
+#[async_trait]
+impl Members for Nodes {
+    fn count(&self) -> usize {
+        NODES
+    }
+
+    /// None of them leads, so any will do.
+    async fn leader_of(&self, _serving: usize) -> std::result::Result<usize, Cannot> {
+        Ok(0)
+    }
+
+    async fn kill(&self, member: usize) -> std::result::Result<(), Cannot> {
+        self.server(member).kill();
+        Ok(())
+    }
+
+    async fn restart(&self, member: usize) -> std::result::Result<(), Cannot> {
+        self.server(member).restart(true).map_err(cannot)
+    }
+
+    async fn restart_empty(&self, member: usize) -> std::result::Result<(), Cannot> {
+        self.server(member).restart(false).map_err(cannot)
+    }
+
+    async fn pause(&self, member: usize) -> std::result::Result<(), Cannot> {
+        self.server(member).pause();
+        Ok(())
+    }
+
+    async fn resume(&self, member: usize) -> std::result::Result<(), Cannot> {
+        self.server(member).resume();
+        Ok(())
+    }
+
+    async fn proxied(&self) -> std::result::Result<(Vec<Proxy>, String), Cannot> {
+        let mut proxies = Vec::new();
+        for address in self.addresses() {
+            proxies.push(Proxy::to(address).await.map_err(cannot)?);
+        }
+        let address = url(proxies.iter().map(Proxy::address));
+        Ok((proxies, address))
+    }
+
+    async fn records_of(&self, member: usize) -> std::result::Result<usize, Cannot> {
+        self.command(member, &["DBSIZE"])?.trim_start_matches(':').parse().map_err(cannot)
+    }
+
+    async fn holds(&self, member: usize, name: &LockName) -> std::result::Result<bool, Cannot> {
+        Ok(self.command(member, &["EXISTS", &format!("leasehold:{name}")])? == ":1")
+    }
+
+    async fn end_lease(&self, member: usize, name: &LockName) -> std::result::Result<(), Cannot> {
+        let (lock, holder) = (format!("leasehold:{name}"), format!("{{leasehold:{name}}}:holder"));
+        self.command(member, &["DEL", &lock, &holder]).map(drop)
+    }
+}

@@ -1,0 +1,77 @@
+//! What becomes of a ZooKeeper's host: its wall clock, and its disk.
+
+use super::admin::Admin;
+use super::ensemble::Nodes;
+use super::{Node, Pooled, cannot};
+use crate::servers::{ZooKeeperEnsemble, ZooKeeperServer};
+use crate::{Administrator, Cannot, ShimmedClock, Store};
+use async_trait::async_trait;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+type Environment = [(String, String)];
+
+/// What the clock of a server may be off when it is looked at.
+const ABOUT: Duration = Duration::from_secs(60);
+
+#[async_trait]
+impl Administrator for Node {
+    async fn step_clock(&self, seconds: i64) -> Result<(), Cannot> {
+        step(&self.clock, seconds, |environment| {
+            *self.server() = Pooled::apart(ZooKeeperServer::start_within(environment).map_err(cannot)?);
+            Ok(())
+        })?;
+        is_at(&self.admin().await?, seconds).await
+    }
+
+    async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
+        let mut server = self.harmed();
+        if full { server.fill_disk() } else { server.restart(true) }.map_err(cannot)
+    }
+}
+
+/// Of all of them: to an ensemble, one server more or less is nothing.
+#[async_trait]
+impl Administrator for Nodes {
+    async fn step_clock(&self, seconds: i64) -> Result<(), Cannot> {
+        step(&self.clock, seconds, |environment| {
+            *self.servers() = ZooKeeperEnsemble::start_within(environment).map_err(cannot)?;
+            Ok(())
+        })?;
+        is_at(&self.admin().await?, seconds).await
+    }
+
+    async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
+        match full {
+            true => self.servers().fill_disks().map_err(cannot),
+            false => Store::restart(self, true).await,
+        }
+    }
+}
+
+/// Steps the clock; the first time, `start` starts what runs by it.
+fn step(
+    clock: &Mutex<Option<ShimmedClock>>,
+    seconds: i64,
+    start: impl FnOnce(&Environment) -> Result<(), Cannot>,
+) -> Result<(), Cannot> {
+    let mut clock = clock.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(clock) = &*clock {
+        return clock.step_to(seconds).map_err(|stop| Cannot::new(format!("{stop:?}")));
+    }
+    let new = ShimmedClock::ahead(seconds).map_err(|stop| Cannot::new(format!("{stop:?}")))?;
+    tokio::task::block_in_place(|| start(&new.environment()))?;
+    *clock = Some(new);
+    Ok(())
+}
+
+/// Nothing else would show that a virtual machine took no notice: no lock hangs on this clock.
+async fn is_at(admin: &Admin, seconds: i64) -> Result<(), Cannot> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_err(cannot)?;
+    let wanted = i64::try_from(now.as_millis()).map_err(cannot)? + seconds * 1_000;
+    let shown = admin.wall_clock().await?;
+    match shown.abs_diff(wanted) < u64::try_from(ABOUT.as_millis()).unwrap_or_default() {
+        true => Ok(()),
+        false => Err(Cannot::new(format!("its clock shows {shown} ms, and was set to {wanted}"))),
+    }
+}

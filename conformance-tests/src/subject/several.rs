@@ -1,0 +1,83 @@
+//! Stores of several servers: members that vote, a primary and its replica.
+
+use super::Cannot;
+use crate::proxy::Proxy;
+use async_trait::async_trait;
+use leasehold_core::LockName;
+use std::fmt;
+
+/// The servers of a store that has several, known by their places from zero. Errors and cancel safety are those of [`Store`](super::Store).
+#[async_trait]
+pub trait Members: fmt::Debug + Send + Sync + 'static {
+    /// How many there are when all is well.
+    fn count(&self) -> usize;
+
+    /// Waits until so many of them serve, and answers which one leads.
+    async fn leader_of(&self, serving: usize) -> Result<usize, Cannot>;
+
+    /// Kills one as a crash would.
+    async fn kill(&self, member: usize) -> Result<(), Cannot>;
+
+    /// Starts it again with what it had written. It joins the others a moment later.
+    async fn restart(&self, member: usize) -> Result<(), Cannot>;
+
+    /// Stops one without closing a connection.
+    async fn pause(&self, member: usize) -> Result<(), Cannot>;
+
+    /// Lets it go on.
+    async fn resume(&self, member: usize) -> Result<(), Cannot>;
+
+    /// A proxy in front of each, in their order, and the address of the store through them.
+    async fn proxied(&self) -> Result<(Vec<Proxy>, String), Cannot>;
+
+    /// Starts one again with nothing, where each keeps for itself what the clients tell it.
+    async fn restart_empty(&self, member: usize) -> Result<(), Cannot> {
+        let _ = member;
+        Err(Cannot::new(REPLICATED))
+    }
+
+    /// How many records one has, of whatever kind.
+    async fn records_of(&self, member: usize) -> Result<usize, Cannot> {
+        let _ = member;
+        Err(Cannot::new(REPLICATED))
+    }
+
+    /// True if one has this lock as taken, by whomever.
+    async fn holds(&self, member: usize, name: &LockName) -> Result<bool, Cannot> {
+        let _ = (member, name);
+        Err(Cannot::new(REPLICATED))
+    }
+
+    /// Ends the lease of a lock on one of them, as its clock would.
+    async fn end_lease(&self, member: usize, name: &LockName) -> Result<(), Cannot> {
+        let _ = (member, name);
+        Err(Cannot::new(REPLICATED))
+    }
+}
+
+const REPLICATED: &str = "its servers are one store, and tell each other what they know";
+
+/// A store with a primary for each name, and a replica that takes over from it. Errors and cancel safety are those of
+/// [`Store`](super::Store).
+#[async_trait]
+pub trait Replicas: fmt::Debug + Send + Sync + 'static {
+    /// The store's address for clients that believe no grant which the replica does not have.
+    fn confirmed_address(&self) -> Result<String, Cannot> {
+        Err(Cannot::new("clients cannot ask whether a replica has what the primary has"))
+    }
+
+    /// Waits until the replica of the name's primary has all that it has.
+    async fn catch_up(&self, name: &LockName) -> Result<(), Cannot>;
+
+    /// Cuts the replica of the name's primary off: what the primary is told from now on, the replica will never have.
+    async fn cut_off(&self, name: &LockName) -> Result<(), Cannot>;
+
+    /// Kills the name's primary as a crash would, and waits until the replica has taken over.
+    async fn fail_over(&self, name: &LockName) -> Result<(), Cannot>;
+
+    /// Stops the name's primary without closing a connection, and waits until the replica has taken over.
+    async fn supplant(&self, name: &LockName) -> Result<(), Cannot>;
+
+    /// Lets the stopped primary go on, which takes itself for one until it is told.
+    async fn revive(&self) -> Result<(), Cannot>;
+}

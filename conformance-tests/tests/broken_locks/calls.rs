@@ -1,0 +1,73 @@
+//! What is the same in every lock here: it is told of nothing, has no queue, nothing for administrators, and nothing to close.
+
+use async_trait::async_trait;
+use leasehold_core::{
+    Attempt, Claim, DistributedLock, LockAdmin, LockBackend, LockClient, OwnerId, Release, Renewal, Result,
+    Semantics, renew_each,
+};
+use std::fmt;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The calls to the store in which a lock can be broken.
+#[async_trait]
+pub(crate) trait Calls: Send + Sync + 'static {
+    fn semantics(&self) -> Semantics;
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt>;
+    async fn renew(&self, claim: &Claim) -> Result<Renewal>;
+    async fn release(&self, claim: &Claim) -> Result<Release>;
+
+    async fn changed(&self, _claim: &Claim) {
+        pending::<()>().await;
+    }
+}
+
+/// A lock of these calls, with the core's guard and keeper.
+pub(crate) fn lock_of(calls: impl Calls) -> Arc<dyn DistributedLock> {
+    Arc::new(LockClient::new(Arc::new(ByCalls(calls))))
+}
+
+/// These calls as a backend.
+pub(crate) struct ByCalls<C>(pub(crate) C);
+
+#[async_trait]
+impl<C: Calls> LockBackend for ByCalls<C> {
+    fn semantics(&self) -> Semantics {
+        self.0.semantics()
+    }
+
+    async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        self.0.try_acquire(claim).await
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        renew_each(claims, |claim| self.0.renew(claim)).await
+    }
+
+    async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
+        self.0.release(claim).await
+    }
+
+    async fn changed(&self, claim: &Claim) {
+        self.0.changed(claim).await;
+    }
+
+    async fn suspects(&self) -> Vec<OwnerId> {
+        pending().await
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        None
+    }
+
+    async fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl<C> fmt::Debug for ByCalls<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::any::type_name::<C>())
+    }
+}

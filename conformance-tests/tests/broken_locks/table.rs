@@ -1,0 +1,136 @@
+//! `docs/broken-locks.md`: every lock of this program, its mistake, and the case that catches it. Written by this program
+//! itself with `LEASEHOLD_WRITE_DOCS=1`, and otherwise compared.
+
+use crate::controls::Control;
+use leasehold_conformance::by_id;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const WRITE: &str = "LEASEHOLD_WRITE_DOCS";
+
+const HEAD: &str = "\
+# Broken locks
+
+A suite that passes everything proves nothing. These locks are broken on purpose, each by one classic mistake, on the real
+store where the mistake lives. Each is caught by the case that is named for it, by order and not by luck: a gate, a held
+reply, a stopped process. The same lock without the mistake passes that case, and the broken one passes the cases that
+have nothing to do with it: it is a lock that somebody would have trusted.
+
+```sh
+cargo test -p leasehold-conformance --test broken_locks
+```
+
+";
+
+/// The mistakes, in a sentence each, by their numbers in [`controls`](crate::controls).
+const MISTAKES: &[(u8, &str)] = &[
+    (1, "`SETNX` without an end: a crashed holder keeps the lock for ever."),
+    (2, "`SETNX`, then `EXPIRE`: a holder that dies between the two keeps it for ever."),
+    (
+        3,
+        "The end of the lease in the value, taken over by `GETSET`: the loser of the race overwrites the winner.",
+    ),
+    (4, "The end of the lease by the clock of whoever took it."),
+    (5, "`DEL` without a look at the owner: a late release frees the next holder."),
+    (6, "`GET`, then `DEL`: the lock may change hands between the two."),
+    (8, "`PEXPIRE` without a look at the owner: a late renewal shortens the next holder's lease."),
+    (10, "Renewal begins before there is a guard: a dropped acquire is renewed for ever."),
+    (11, "A guard that goes down in a panic stops nothing: its lock is renewed for ever."),
+    (12, "A renewal without an answer counts as renewed: a holder that is cut off never hears of it."),
+    (13, "Whether it is held is a flag that some task sets: a busy executor holds on to a lost lock."),
+    (14, "The lease counts from the reply, not from the request."),
+    (15, "The lease counts from the first try of a long wait."),
+    (16, "The lease is measured by the wall clock."),
+    (18, "A new owner for each try: a grant whose reply was lost is in its own way."),
+    (19, "Redlock: half of the nodes are a majority."),
+    (20, "Redlock: nodes that did not answer are not released."),
+    (21, "Redlock: the time that the nodes took is not subtracted from the lease."),
+    (22, "Redlock: one node after the other, each with a time-out of its own."),
+    (23, "Redlock: the fencing token is the maximum of the nodes' counters."),
+    (25, "The fencing token is the time, by the clock of the client."),
+    (26, "The counter of tokens goes with the record of the lock."),
+    (28, "Waiters ask only when they are told, and expired keys are told of when Redis comes across them."),
+    (29, "The lock's name is the hash tag: a name with braces sends its keys to different nodes."),
+    (30, "Whether it is free is asked of a replica."),
+    (31, "One node that all watch: every release wakes the herd."),
+    (32, "A queue that all watch: every change of it wakes the herd."),
+    (33, "The queue is sorted by the whole name, which begins with something random."),
+    (35, "Nobody's name in a place: one whose reply was lost is not found again, and blocks the queue."),
+    (36, "Persistent nodes: a crashed holder keeps its place for ever."),
+    (37, "Only the server's word that the session is over is a loss, and it comes when the network is back."),
+    (
+        38,
+        "A place is known by its number alone, which begins anew with the queue: a late release frees the next holder.",
+    ),
+    (39, "Whoever is woken holds the lock, whatever has become of its own place."),
+    (40, "A row without a lease: a crashed holder keeps the lock for ever."),
+    (41, "`SELECT`, then `UPDATE`: two find it free."),
+    (42, "`FOR UPDATE` outside a transaction: the lock ends with the statement."),
+    (43, "`FOR UPDATE` of a row that is not there: it locks nothing."),
+    (44, "The end of the lease by the clock of the client."),
+    (45, "The end of the lease in the time zone of the session."),
+    (46, "Names that collate: `a` is `A`, and `á`."),
+    (47, "Names that are cut short: two long ones are one."),
+    (49, "A lock wait that timed out is taken for a rollback: the transaction goes on, and holds."),
+    (50, "A connection goes back to its pool with its lock: the next user holds it."),
+    (51, "A pool reconnects behind the guard, which asks whether the connection lives."),
+    (52, "Release deletes the row, and the tokens begin again."),
+    (54, "A deferred transaction: reads, and cannot write what it has decided."),
+    (55, "A second release frees the next holder."),
+    (57, "The deadline begins again with every try."),
+    (58, "Dropping a guard waits for the store."),
+    (59, "The password is in what `Debug` prints."),
+];
+
+/// True to the table, or the table is written anew.
+pub(crate) fn check(controls: &[Arc<Control>]) -> Result<(), String> {
+    let (text, file) = (table(controls)?, of_workspace("docs/broken-locks.md"));
+    if std::env::var_os(WRITE).is_some() {
+        std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+    } else if read(&file)? != text {
+        return Err(format!("docs/broken-locks.md is not what these locks are: run this with {WRITE}=1"));
+    }
+    let (readme, told) = (read(&of_workspace("README.md"))?, told(controls));
+    if readme.contains(&told) { Ok(()) } else { Err(format!("README.md does not say {told:?}")) }
+}
+
+/// What the README says of them.
+fn told(controls: &[Arc<Control>]) -> String {
+    format!("[{} classic broken locks](docs/broken-locks.md)", numbers(controls).len())
+}
+
+fn table(controls: &[Arc<Control>]) -> Result<String, String> {
+    let sentences: BTreeMap<u8, &str> = MISTAKES.iter().copied().collect();
+    if !sentences.keys().eq(numbers(controls).iter()) {
+        return Err("a broken lock without a sentence, or a sentence without a lock".to_owned());
+    }
+    let mut out = HEAD.to_owned();
+    out.push_str("| # | mistake | store | caught by |\n|---:|---|---|---|\n");
+    for (number, sentence) in &sentences {
+        let of_this: Vec<_> = controls.iter().filter(|control| control.number == *number).collect();
+        let cases: Vec<String> = of_this.iter().map(|control| case(control.case)).collect();
+        let store = of_this.first().map_or("", |control| control.store());
+        let _ = writeln!(out, "| {number} | {sentence} | {store} | {} |", cases.join("<br>"));
+    }
+    let _ = writeln!(out, "\n{} broken locks, all caught.", sentences.len());
+    Ok(out)
+}
+
+fn case(id: &str) -> String {
+    let property = by_id(id).map_or("", |case| case.property);
+    format!("{id} {}", property.replace('_', " "))
+}
+
+fn numbers(controls: &[Arc<Control>]) -> BTreeSet<u8> {
+    controls.iter().map(|control| control.number).collect()
+}
+
+fn of_workspace(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file)
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
+}

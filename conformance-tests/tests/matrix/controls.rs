@@ -1,0 +1,273 @@
+//! The matrix itself put to the test: stores that claim too much, faults that are not made, a lock that is none. Each must
+//! turn its cell red, or the other cells mean nothing.
+
+use async_trait::async_trait;
+use leasehold_conformance::matrix::{Cell, Matrix, State};
+use leasehold_conformance::{Cannot, Store, Subject};
+use leasehold_core::memory::MemoryBackend;
+use leasehold_core::{
+    AcquireOptions, Attempt, Claim, DistributedLock, Fault, FencingToken, Grant, LockAdmin, LockBackend,
+    LockClient, LockGuard, LockName, Outcome, OwnerId, Promises, Release, Renewal, Result, Semantics,
+};
+use libtest_mimic::{Failed, Trial};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// A cell that must be red, and how.
+struct Control {
+    what: &'static str,
+    subject: Arc<dyn Subject>,
+    fault: Fault,
+    is_right: fn(&State) -> bool,
+}
+
+fn broken(state: &State) -> bool {
+    matches!(state, State::Broken { .. })
+}
+
+fn void(state: &State) -> bool {
+    matches!(state, State::Void { .. })
+}
+
+fn controls(honest: &Arc<dyn Subject>) -> Vec<Control> {
+    let control = |what, subject, fault, is_right| Control { what, subject, fault, is_right };
+    let proud = proud(honest);
+    let tame: Arc<dyn Subject> = Arc::new(Tame(Arc::clone(honest)));
+    let untidy = Arc::new(Untidy(Arc::clone(honest)));
+    vec![
+        control(
+            "store_that_claims_to_survive_its_own_death",
+            Arc::clone(&proud),
+            Fault::StoreRestarted,
+            broken,
+        ),
+        control("store_that_claims_to_survive_the_loss_of_its_data", proud, Fault::DataLost, broken),
+        control("pause_that_stops_nothing", Arc::clone(&tame), Fault::StorePaused, void),
+        control("loss_that_loses_nothing", tame, Fault::DataLost, void),
+        control("lock_that_leaves_something_behind", untidy, Fault::None, broken),
+        control("lock_that_lets_everybody_in", open(), Fault::None, broken),
+    ]
+}
+
+/// Another subject, which claims to hold under everything.
+pub(crate) fn proud(honest: &Arc<dyn Subject>) -> Arc<dyn Subject> {
+    Arc::new(Proud(Arc::clone(honest)))
+}
+
+/// A subject whose lock lets everybody in.
+pub(crate) fn open() -> Arc<dyn Subject> {
+    Arc::new(Open)
+}
+
+/// The subjects, which worker processes must know.
+pub(crate) fn subjects(honest: &Arc<dyn Subject>) -> Vec<Arc<dyn Subject>> {
+    controls(honest).into_iter().map(|control| control.subject).collect()
+}
+
+pub(crate) fn trials(honest: &Arc<dyn Subject>, seed: u64) -> Vec<Trial> {
+    let trial = |control: Control| {
+        Trial::test(format!("controls::{}", control.what), move || {
+            let Control { subject, fault, is_right, .. } = control;
+            let cell: Cell = Matrix::new(&[Arc::clone(&subject)], seed).play(&subject, fault);
+            match is_right(&cell.state) {
+                true => Ok(()),
+                false => Err(Failed::from(format!("it was taken for {:?}: {:?}", cell.state, cell.figures))),
+            }
+        })
+    };
+    controls(honest).into_iter().map(trial).collect()
+}
+
+#[derive(Debug)]
+struct Proud(Arc<dyn Subject>);
+
+#[async_trait]
+impl Subject for Proud {
+    fn name(&self) -> &str {
+        "proud"
+    }
+
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+        self.0.start().await
+    }
+
+    async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
+        let lock = self.0.connect(address).await?;
+        let mut semantics = lock.semantics().clone();
+        semantics.promises = Promises::new(|_| Outcome::Holds);
+        Ok(Arc::new(ProudLock { lock, semantics }))
+    }
+}
+
+#[derive(Debug)]
+struct ProudLock {
+    lock: Arc<dyn DistributedLock>,
+    semantics: Semantics,
+}
+
+#[async_trait]
+impl DistributedLock for ProudLock {
+    fn semantics(&self) -> &Semantics {
+        &self.semantics
+    }
+
+    fn defaults(&self) -> &AcquireOptions {
+        self.lock.defaults()
+    }
+
+    async fn acquire_with(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
+        self.lock.acquire_with(name, options).await
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        self.lock.admin()
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.lock.close().await
+    }
+}
+
+/// Another subject, whose faults are not made.
+#[derive(Debug)]
+struct Tame(Arc<dyn Subject>);
+
+#[derive(Debug)]
+struct TameStore(Box<dyn Store>);
+
+#[async_trait]
+impl Subject for Tame {
+    fn name(&self) -> &str {
+        "tame"
+    }
+
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+        Ok(Box::new(TameStore(self.0.start().await?)))
+    }
+
+    async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
+        self.0.connect(address).await
+    }
+}
+
+#[async_trait]
+impl Store for TameStore {
+    fn address(&self) -> String {
+        self.0.address()
+    }
+
+    async fn pause(&self) -> std::result::Result<(), Cannot> {
+        Ok(())
+    }
+
+    async fn resume(&self) -> std::result::Result<(), Cannot> {
+        Ok(())
+    }
+
+    async fn wipe(&self) -> std::result::Result<(), Cannot> {
+        Ok(())
+    }
+}
+
+/// Another subject, in whose store more and more is found.
+#[derive(Debug)]
+struct Untidy(Arc<dyn Subject>);
+
+#[derive(Debug)]
+struct UntidyStore(Box<dyn Store>, AtomicUsize);
+
+#[async_trait]
+impl Subject for Untidy {
+    fn name(&self) -> &str {
+        "untidy"
+    }
+
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+        Ok(Box::new(UntidyStore(self.0.start().await?, AtomicUsize::new(0))))
+    }
+
+    async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
+        self.0.connect(address).await
+    }
+}
+
+#[async_trait]
+impl Store for UntidyStore {
+    fn address(&self) -> String {
+        self.0.address()
+    }
+
+    async fn records(&self) -> std::result::Result<usize, Cannot> {
+        Ok(self.0.records().await? + self.1.fetch_add(1, Ordering::SeqCst))
+    }
+}
+
+/// A lock that grants whatever it is asked.
+#[derive(Debug)]
+struct Open;
+
+#[derive(Debug)]
+struct OpenStore;
+
+#[derive(Debug, Default)]
+struct OpenBackend(MemoryBackend);
+
+static TOKENS: AtomicU64 = AtomicU64::new(1);
+
+#[async_trait]
+impl Subject for Open {
+    fn name(&self) -> &str {
+        "open"
+    }
+
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+        Ok(Box::new(OpenStore))
+    }
+
+    async fn connect(&self, _: &str) -> Result<Arc<dyn DistributedLock>> {
+        Ok(Arc::new(LockClient::new(Arc::new(OpenBackend::default()))))
+    }
+}
+
+impl Store for OpenStore {
+    fn address(&self) -> String {
+        "nowhere".to_owned()
+    }
+}
+
+#[async_trait]
+impl LockBackend for OpenBackend {
+    fn semantics(&self) -> Semantics {
+        self.0.semantics()
+    }
+
+    async fn try_acquire(&self, _: &Claim) -> Result<Attempt> {
+        let token = FencingToken::new(TOKENS.fetch_add(1, Ordering::SeqCst));
+        Ok(Attempt::Granted(Grant::new(token)))
+    }
+
+    async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        claims.iter().map(|_| Ok(Renewal::Renewed)).collect()
+    }
+
+    async fn release(&self, _: &Claim, _: Duration) -> Result<Release> {
+        Ok(Release::Released)
+    }
+
+    async fn changed(&self, _: &Claim) {
+        std::future::pending::<()>().await;
+    }
+
+    async fn suspects(&self) -> Vec<OwnerId> {
+        std::future::pending().await
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        None
+    }
+
+    async fn close(&self) -> Result<()> {
+        Ok(())
+    }
+}

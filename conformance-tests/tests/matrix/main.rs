@@ -1,0 +1,78 @@
+//! The matrix over the backends of this workspace: every fault under every store, one named line each; and negative
+//! controls of the matrix itself, and of the soak, which draws from the same faults.
+//!
+//! `LEASEHOLD_SEED` repeats the choices of a run; to the file that `LEASEHOLD_MATRIX_JSON` names, each cell is added as a line
+//! of JSON when it is finished.
+
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
+
+mod controls;
+mod soak;
+
+use leasehold_conformance::matrix::{Cell, Matrix, State, cell_name};
+use leasehold_conformance::{Run, Subject, serve_as_worker, stores};
+use leasehold_core::Fault;
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+
+fn main() -> ExitCode {
+    let subjects: Vec<Arc<dyn Subject>> = stores::all().into_iter().map(Arc::from).collect();
+    let honest = Arc::clone(subjects.iter().find(|subject| subject.name() == "redis").unwrap());
+    if let Some(done) = serve_as_worker(&[subjects.clone(), controls::subjects(&honest)].concat()) {
+        return done;
+    }
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(Run::THREADS);
+    let seed = std::env::var("LEASEHOLD_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+    // A matter of tasks within a process, of which the store hears nothing: its own subject is in the table.
+    let subjects: Vec<_> =
+        subjects.into_iter().filter(|subject| !subject.name().contains("local-queue")).collect();
+    let matrix = Arc::new(Matrix::new(&subjects, seed));
+    let file = std::env::var_os("LEASEHOLD_MATRIX_JSON")
+        .map(|path| Mutex::new(OpenOptions::new().append(true).create(true).open(path).unwrap()));
+    let file = Arc::new(file);
+    // Fault by fault, so that the stores of several servers, of which few play at a time, do not stand together.
+    let mut pairs: Vec<_> = matrix.all().collect();
+    pairs.sort_by_key(|(_, fault)| *fault as usize);
+    let cells = pairs.into_iter().map(|(subject, fault)| trial(&matrix, subject, fault, &file));
+    let trials =
+        controls::trials(&honest, seed).into_iter().chain(soak::trials(&honest)).chain(cells).collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if conclusion.num_passed + conclusion.num_failed == 0 && arguments.filter.is_none() && !arguments.list {
+        let _ = writeln!(std::io::stderr(), "nothing ran: that is a failure");
+        return ExitCode::FAILURE;
+    }
+    conclusion.exit_code()
+}
+
+fn trial(
+    matrix: &Arc<Matrix>,
+    subject: Arc<dyn Subject>,
+    fault: Fault,
+    file: &Arc<Option<Mutex<File>>>,
+) -> Trial {
+    let name = cell_name(subject.name(), fault);
+    let (matrix, file) = (Arc::clone(matrix), Arc::clone(file));
+    Trial::ignorable_test(name, move || {
+        let cell = matrix.play(&subject, fault);
+        if let Some(file) = &*file {
+            writeln!(file.lock().unwrap(), "{}", serde_json::to_string(&cell).unwrap()).unwrap();
+        }
+        completion(&cell)
+    })
+}
+
+fn completion(cell: &Cell) -> Result<Completion, Failed> {
+    match &cell.state {
+        State::Kept | State::Better => Ok(Completion::Completed),
+        State::NotApplicable { why } => Ok(Completion::ignored_with(format!("not applicable: {why}"))),
+        State::NotRun { why } => Ok(Completion::ignored_with(format!("not run: {why}"))),
+        State::Broken { why } | State::Void { why } => {
+            Err(Failed::from(format!("{why}\n{}", serde_json::to_string_pretty(cell).unwrap())))
+        }
+    }
+}

@@ -13,6 +13,8 @@ impl Code {
     pub(crate) const SUCCESS: Self = Self(0);
     /// The operator was asked, and said no.
     pub(crate) const DECLINED: Self = Self(1);
+    /// A store was put to the test, and failed it; or nothing was tested.
+    pub(crate) const FAILED: Self = Self(1);
     /// The command line is wrong (`EX_USAGE`).
     pub(crate) const USAGE: Self = Self(64);
     /// The store cannot be reached, or it is not known what it did (`EX_UNAVAILABLE`).

@@ -2,11 +2,14 @@
 
 use crate::report::Console;
 use crate::store::Store;
-use leasehold::{DistributedLock, Error, ErrorKind, LockGuard, Loss};
+use leasehold::{DistributedLock, Error, ErrorKind, LockGuard, Loss, LossCause};
 use std::time::Duration;
 
 /// The longest time that is spent on a store which may give no answer, when nobody waits for it any more.
 pub(crate) const PARTING: Duration = Duration::from_millis(500);
+
+/// The same, where the store is in no trouble: the lock has come to a limit of its own.
+const PARTING_AT_THE_LIMIT: Duration = Duration::from_secs(5);
 
 /// What the store said when the lock was given back.
 #[derive(Debug)]
@@ -35,7 +38,9 @@ pub(crate) async fn give_back(store: &Store, guard: LockGuard, hurry: bool, cons
     };
     // What is left in the store, of a lock that was lost too, is taken back in the background: a moment for that costs
     // nobody anything.
-    let _ = tokio::time::timeout(PARTING, store.locks.close()).await;
+    let at_the_limit = released.loss().is_some_and(|loss| loss.cause() == LossCause::MaxHold);
+    let parting = if at_the_limit { PARTING_AT_THE_LIMIT } else { PARTING };
+    let _ = tokio::time::timeout(parting, store.locks.close()).await;
     released
 }
 

@@ -6,6 +6,9 @@
 //! | acquire, start, watch, release | `run/` |
 //! | the other verbs | `commands/` |
 //! | what locks cost | `bench/` |
+//! | which store to choose | `compare/` |
+//! | whether they are locks | `conformance/` |
+//! | faults that are made for both | `cells.rs` |
 //! | options and their values | `args/` |
 //! | what people read | `report/` |
 //! | exit codes | `exit.rs` |
@@ -18,7 +21,10 @@ compile_error!(
 mod acquire;
 mod args;
 mod bench;
+mod cells;
 mod commands;
+mod compare;
+mod conformance;
 mod exit;
 mod give_back;
 mod inherited;
@@ -38,6 +44,9 @@ fn main() -> ExitCode {
     let name = words.next();
     if watchdog::is_meant(name.as_deref()) {
         return watchdog::main(words);
+    }
+    if let Some(done) = conformance::work() {
+        return done;
     }
     let words: Vec<OsString> = name.into_iter().chain(words).collect();
     leasehold(&words).into()

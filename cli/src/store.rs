@@ -20,12 +20,19 @@ pub(crate) struct Store {
 impl Store {
     /// Reads the configuration. Opens nothing yet: the first lock does.
     pub(crate) async fn open(sources: ConfigSources, console: Console) -> Result<Self, Failure> {
-        let config = load(&sources, console)?;
+        Self::configured(load(&sources, console)?, console).await
+    }
+
+    /// The same with a configuration that was read already.
+    pub(crate) async fn configured(config: Config, console: Console) -> Result<Self, Failure> {
         let backend = Registry::default().open(&config).await?;
-        let locks = LockClient::builder(backend)
+        let client = LockClient::builder(backend)
             .with_defaults(config.options())
-            .with_observer(Arc::new(CliObserver::new(console)))
-            .build();
+            .with_observer(Arc::new(CliObserver::new(console)));
+        let locks = match config.local_queue()? {
+            Some(local_queue) => client.with_local_queue(local_queue).build(),
+            None => client.build(),
+        };
         let path = config.url().path().ok().filter(|_| config.is_default_store());
         Ok(Self { new_file: path.filter(|path| !Path::new(path).exists()), config, locks })
     }

@@ -65,7 +65,7 @@ pub(crate) enum Format {
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(60);
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let time = super::values::duration(text)?;
     if (SHORTEST..=LONGEST).contains(&time) { Ok(time) } else { Err("a window has 10ms to 60s".to_owned()) }
 }
@@ -76,6 +76,15 @@ fn passes(text: &str) -> Result<usize, String> {
 
 fn processes(text: &str) -> Result<usize, String> {
     number(text, 1..=64)
+}
+
+/// In decimal, or as it is printed: `0x5eed`.
+pub(super) fn seed(text: &str) -> Result<u64, String> {
+    let parsed = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    parsed.map_err(|_| "it is no number from 0 to 2^64-1, nor one in hexadecimal behind 0x".to_owned())
 }
 
 fn number(text: &str, range: std::ops::RangeInclusive<usize>) -> Result<usize, String> {

@@ -7,12 +7,16 @@
 
 mod bench;
 mod common;
+mod compare;
+mod conformance;
 mod run;
 mod values;
 mod verbs;
 
 pub(crate) use bench::{BenchArgs, Format, Part};
 pub(crate) use common::Common;
+pub(crate) use compare::{CompareArgs, ComparePart, Preset, ReportArgs, ReportFormat};
+pub(crate) use conformance::{ConformanceArgs, Lines};
 pub(crate) use run::{AcquireArgs, RunArgs};
 pub(crate) use values::{lock_name, shell_word};
 pub(crate) use verbs::{

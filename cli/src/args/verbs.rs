@@ -1,4 +1,6 @@
 use super::bench::BenchArgs;
+use super::compare::{CompareArgs, ReportArgs};
+use super::conformance::ConformanceArgs;
 use super::run::{AcquireArgs, RunArgs};
 use super::values::duration;
 use clap::{Args, Subcommand, ValueHint};
@@ -23,6 +25,9 @@ pub(crate) enum Verb {
     /// What `bench` starts its processes with
     #[command(hide = true)]
     BenchWorker,
+    Compare(CompareArgs),
+    Report(ReportArgs),
+    Conformance(ConformanceArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }

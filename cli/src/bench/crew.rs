@@ -1,9 +1,9 @@
 //! The worker processes of one store.
 
 use super::job::{Done, Job};
+use super::target::Target;
 use crate::exit::Code;
 use crate::report::Failure;
-use std::ffi::OsString;
 use std::io;
 use std::process::Stdio;
 use std::time::Duration;
@@ -24,16 +24,13 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts one, with the options that say which store is meant.
-    pub(super) fn start(options: &[OsString]) -> Result<Self, Failure> {
+    /// Starts one for this store.
+    pub(super) fn start(target: &Target) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::internal("cannot start a worker", error);
-        let mut child = Command::new(std::env::current_exe().map_err(failed)?)
-            .args(options)
-            .arg(VERB)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(failed)?;
+        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        target.tell(&mut command);
+        let mut child =
+            command.arg(VERB).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
         let missing = || failed(io::ErrorKind::BrokenPipe.into());
         let input = child.stdin.take().ok_or_else(missing)?;
         let output = child.stdout.take().ok_or_else(missing)?;

@@ -26,6 +26,11 @@ impl Moment {
         self.0.saturating_sub(earlier.0)
     }
 
+    /// As [`wait`](Self::wait), for a thread that has no other work.
+    pub(super) fn sleep(self) {
+        std::thread::sleep(Duration::from_nanos(self.nanos_since(Self::now())));
+    }
+
     pub(super) async fn wait(self) {
         let left = self.nanos_since(Self::now());
         tokio::time::sleep(Duration::from_nanos(left)).await;
@@ -48,6 +53,12 @@ impl Window {
         Duration::from_nanos(self.until.nanos_since(self.from)).as_secs_f64()
     }
 
+    /// How much of it is left at a moment, as a part of the whole; a tenth at least.
+    pub(super) fn share_after(self, moment: Moment) -> f64 {
+        let left = self.until.nanos_since(moment.max(self.from)) as f64;
+        (left / self.until.nanos_since(self.from) as f64).max(0.1)
+    }
+
     pub(super) fn covers(self, moment: Moment) -> bool {
         self.from <= moment && moment <= self.until
     }
@@ -61,6 +72,8 @@ pub(super) enum Way {
     Leasehold,
     /// By the least that could be right.
     Raw,
+    /// By the same without a token.
+    Tokenless,
 }
 
 /// One thing to do.
@@ -74,6 +87,8 @@ pub(super) enum Job {
     Pairs { way: Way, tasks: usize, names: String, pairs_a_second: Option<f64>, window: Window },
     /// All want one name. They are numbered from `first`.
     HandOver { name: String, contenders: usize, first: usize, window: Window },
+    /// One name is given back by hand while somebody waits to be told, over and over.
+    Notices { name: String, window: Window },
     /// Holds so many names.
     Hold { names: String, count: usize, ttl_millis: u64, millis: u64 },
 }
@@ -83,9 +98,28 @@ pub(super) enum Job {
 #[serde(tag = "done", rename_all = "snake_case")]
 pub(super) enum Done {
     Opened,
-    Pairs { latencies: Counts, cpu: f64 },
-    HandOver { turns: Vec<Turn>, cpu: f64 },
+    Pairs(Pairs),
+    HandOver {
+        turns: Vec<Turn>,
+        cpu: f64,
+    },
+    /// How long it took until he was told.
+    Notices {
+        times: Counts,
+    },
     Held(Held),
+}
+
+/// Pairs that ended within the window.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Pairs {
+    /// Of the whole pair; with a pace, from when it was to begin.
+    pub(super) latencies: Counts,
+    /// Its two halves, by Leasehold only.
+    pub(super) acquires: Counts,
+    pub(super) releases: Counts,
+    /// Seconds on a processor.
+    pub(super) cpu: f64,
 }
 
 /// One time that somebody held the lock.

@@ -1,18 +1,15 @@
 //! One store: its rows, in turns, so that what else the machine does falls on all of them alike.
 
 use super::crew::Worker;
-use super::job::{Counts, Done, Job, Moment, Way, Window, histogram, nanos};
+use super::job::{Counts, Done, Job, Moment, Way, Window, nanos};
 use super::plan::{Plan, Row};
-use super::progress::Progress;
-use super::report::{HeldReport, LeftOut, RowReport, StoreReport};
-use super::show::is_noisy;
-use super::stats::{Latency, Passes, Round};
-use crate::report::Failure;
-use crate::store::Store;
-use hdrhistogram::Histogram;
-use leasehold::bench::{Counters, Yardstick};
-use leasehold::{DistributedLock, Error, ErrorKind, LockName};
-use std::ffi::OsString;
+use super::report::{HeldReport, LeftOut};
+use super::stats::Round;
+use super::tally::Tally;
+use super::target::Target;
+use crate::report::{Failure, Progress};
+use leasehold::bench::{ByHand, Counters, Yardstick};
+use leasehold::{Error, ErrorKind, LockName};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,10 +22,8 @@ const HOLD: Duration = Duration::from_secs(4);
 /// One store, and who measures it.
 pub(super) struct Measurement<'a> {
     pub(super) plan: &'a Plan,
-    pub(super) store: &'a Store,
+    pub(super) target: &'a Target,
     pub(super) yardstick: Option<Arc<dyn Yardstick>>,
-    /// How a worker is told which store is meant.
-    pub(super) options: Vec<OsString>,
     /// What all names begin with.
     pub(super) seed: &'a str,
     pub(super) progress: &'a Progress,
@@ -37,25 +32,18 @@ pub(super) struct Measurement<'a> {
     pub(super) names: Vec<LockName>,
 }
 
-/// What the passes of a row have shown so far.
+/// One store, measured.
 #[derive(Debug)]
-struct Tally {
-    row: Row,
-    rates: Vec<f64>,
-    raw_rates: Vec<f64>,
-    latencies: Histogram<u64>,
-    turns: u64,
-    cpu: f64,
-    counted: Option<Counters>,
-    fairness: Vec<f64>,
-    overlaps: u64,
-    stale_tokens: u64,
-    held: Option<HeldReport>,
+pub(crate) struct Measured {
+    /// What the server calls itself, if there is one and it tells.
+    pub(crate) server: Option<String>,
+    pub(crate) tallies: Vec<Tally>,
+    pub(crate) left_out: Vec<LeftOut>,
 }
 
 impl Measurement<'_> {
     /// Measures all rows. What was used stays in `names` and `workers` also if it fails, or is dropped half-way.
-    pub(super) async fn run(&mut self) -> Result<StoreReport, Failure> {
+    pub(super) async fn run(&mut self) -> Result<Measured, Failure> {
         self.crew(1).await?;
         let server = match &self.yardstick {
             Some(yardstick) => Some(yardstick.server().await?),
@@ -72,35 +60,38 @@ impl Measurement<'_> {
         let mut tallies: Vec<Tally> = rows.iter().map(|row| Tally::new(*row)).collect();
         for pass in 0..self.plan.passes {
             for at in 0..tallies.len() {
-                self.progress.step(tallies[at].row, pass);
+                self.progress.step(format_args!("pass {}: {}", pass + 1, tallies[at].row));
                 let half = half_of(&tallies, tallies[at].row);
                 self.pass(&mut tallies[at], pass, half).await?;
             }
         }
-        Ok(StoreReport {
-            url: self.store.config.url().to_string(),
-            backend: self.store.locks.semantics().backend.to_string(),
-            server,
-            rows: tallies.into_iter().map(Tally::into_report).collect(),
-            left_out,
-        })
+        Ok(Measured { server, tallies, left_out })
     }
 
     async fn pass(&mut self, tally: &mut Tally, pass: usize, half: Option<f64>) -> Result<(), Failure> {
         match tally.row {
             Row::Pairs { tasks } => {
-                // First one, then the other, so that neither always has the warmer machine.
                 let mut ways = vec![Way::Leasehold];
-                if self.has_raw() {
-                    ways.insert(pass % 2, Way::Raw);
-                }
+                let by_hand = [(ByHand::Pair, Way::Raw), (ByHand::TokenlessPair, Way::Tokenless)];
+                ways.extend(
+                    by_hand.into_iter().filter(|(measure, _)| self.has(*measure)).map(|(_, way)| way),
+                );
+                // Each is first at times, so that none always has the warmer machine.
+                let first = pass % ways.len();
+                ways.rotate_left(first);
                 for way in ways {
                     self.pairs(tally, way, tasks, None).await?;
                 }
                 Ok(())
             }
             Row::HalfLoad { tasks } => self.pairs(tally, Way::Leasehold, tasks, half).await,
-            Row::HandOver { waiters, processes } => self.hand_over(tally, pass, waiters + 1, processes).await,
+            Row::HandOver { waiters, processes } => {
+                self.hand_over(tally, pass, waiters + 1, processes).await?;
+                if self.has(ByHand::Notice) {
+                    self.notices().await?.add_to(&mut tally.notices);
+                }
+                Ok(())
+            }
             // Once is enough for what takes minutes to make.
             Row::Held { count } if pass == 0 => self.held(tally, count).await,
             Row::Held { .. } => Ok(()),
@@ -114,14 +105,18 @@ impl Measurement<'_> {
         tasks: usize,
         pairs_a_second: Option<f64>,
     ) -> Result<(), Failure> {
-        let kind = if way == Way::Raw { "raw" } else { "pairs" };
+        let kind = match way {
+            Way::Leasehold => "pairs",
+            Way::Raw => "raw",
+            Way::Tokenless => "tokenless",
+        };
         let names = self.names(&format!("{kind}/{tasks}"), tasks)?;
         let window = self.window();
         let job = Job::Pairs { way, tasks, names, pairs_a_second, window };
         let (done, counted) = self.ask_counting(0, 1, vec![job], window).await?;
         for done in done {
-            let Done::Pairs { latencies, cpu } = done else { return Err(out_of_turn()) };
-            tally.pairs(way, &latencies, cpu, counted, window);
+            let Done::Pairs(pairs) = done else { return Err(out_of_turn()) };
+            tally.add_pairs(way, &pairs, counted, window);
         }
         Ok(())
     }
@@ -150,16 +145,17 @@ impl Measurement<'_> {
             turns.extend(some);
             cpu += its;
         }
-        tally.turns += turns.len() as u64;
-        tally.rates.push(turns.len() as f64 / window.seconds());
-        tally.cpu += cpu;
-        tally.count(counted);
-        let round = Round::of(turns, contenders);
-        let _ = tally.latencies.add(&round.hand_overs);
-        tally.fairness.push(round.fairness);
-        tally.overlaps += round.overlaps;
-        tally.stale_tokens += round.stale_tokens;
+        tally.add_round(&Round::of(turns, contenders), cpu, counted, window);
         Ok(())
+    }
+
+    /// As long as one window, with nothing beside it.
+    async fn notices(&mut self) -> Result<Counts, Failure> {
+        let (name, window) = (self.name("notice")?, self.window());
+        match self.ask(0, Job::Notices { name, window }).await? {
+            Done::Notices { times } => Ok(times),
+            _ => Err(out_of_turn()),
+        }
     }
 
     /// In a process of its own, whose memory nothing else has grown.
@@ -192,16 +188,22 @@ impl Measurement<'_> {
             worker.tell(job).await?;
         }
         window.from.wait().await;
+        let asked = Moment::now();
         let before = self.counters().await?;
+        let counted_from = asked.plus(Duration::from_nanos(Moment::now().nanos_since(asked) / 2));
         window.until.wait().await;
         let after = self.counters().await?;
         let mut done = Vec::new();
         for worker in self.workers.iter_mut().skip(first).take(count) {
             done.push(worker.answer().await?);
         }
+        // A busy server tells its counters late: what it did before is not in them. After the window it does nothing more.
+        let whole = window.share_after(counted_from).recip();
+        let of_window =
+            |after: u64, before: u64| (after.saturating_sub(before) as f64 * whole).round() as u64;
         let counted = before.zip(after).map(|(before, after)| Counters {
-            commands: after.commands.saturating_sub(before.commands),
-            bytes: after.bytes.saturating_sub(before.bytes),
+            commands: of_window(after.commands, before.commands),
+            bytes: of_window(after.bytes, before.bytes),
         });
         Ok((done, counted))
     }
@@ -224,7 +226,7 @@ impl Measurement<'_> {
     async fn crew(&mut self, count: usize) -> Result<(), Failure> {
         while self.workers.len() < count {
             let at = self.workers.len();
-            self.workers.push(Worker::start(&self.options)?);
+            self.workers.push(Worker::start(self.target)?);
             let name = self.name(&format!("open/{at}"))?;
             self.ask(at, Job::Open { name }).await?;
         }
@@ -251,21 +253,21 @@ impl Measurement<'_> {
         Ok(prefix)
     }
 
-    fn has_raw(&self) -> bool {
-        self.plan.raw && self.yardstick.as_ref().is_some_and(|yardstick| yardstick.has_raw())
+    fn has(&self, measure: ByHand) -> bool {
+        self.plan.raw && self.yardstick.as_ref().is_some_and(|yardstick| yardstick.has(measure))
     }
 
     fn left_out(&self) -> Vec<LeftOut> {
         let left = |row: String, why: &str| LeftOut { row, why: why.to_owned() };
-        let raw = (self.plan.raw && !self.has_raw())
+        let raw = (self.plan.raw && !self.has(ByHand::Pair))
             .then(|| left("raw".to_owned(), "this store has no such measure"));
         let rows = self.plan.left_out.iter();
-        let rows = rows.map(|row| left(row.to_string(), "not of this choice of rows; --full alone has all"));
+        let rows = rows.map(|row| left(row.to_string(), self.plan.why_left_out));
         raw.into_iter().chain(rows).collect()
     }
 
     fn is_impossible(&self, row: Row) -> bool {
-        let shared = self.store.config.url().scheme() != "memory";
+        let shared = self.target.store.config.url().scheme() != "memory";
         matches!(row, Row::HandOver { processes: 2.., .. } if !shared)
     }
 }
@@ -275,70 +277,6 @@ fn half_of(tallies: &[Tally], row: Row) -> Option<f64> {
     let Row::HalfLoad { tasks } = row else { return None };
     let full = tallies.iter().find(|tally| tally.row == Row::Pairs { tasks })?;
     Some((full.rates.last()? / 2.0).max(1.0))
-}
-
-impl Tally {
-    fn new(row: Row) -> Self {
-        Self {
-            row,
-            rates: Vec::new(),
-            raw_rates: Vec::new(),
-            latencies: histogram(),
-            turns: 0,
-            cpu: 0.0,
-            counted: None,
-            fairness: Vec::new(),
-            overlaps: 0,
-            stale_tokens: 0,
-            held: None,
-        }
-    }
-
-    fn pairs(&mut self, way: Way, latencies: &Counts, cpu: f64, counted: Option<Counters>, window: Window) {
-        let mut seen = histogram();
-        latencies.add_to(&mut seen);
-        let rate = seen.len() as f64 / window.seconds();
-        if way == Way::Raw {
-            self.raw_rates.push(rate);
-            return;
-        }
-        self.rates.push(rate);
-        self.turns += seen.len();
-        self.cpu += cpu;
-        self.count(counted);
-        let _ = self.latencies.add(&seen);
-    }
-
-    fn count(&mut self, counted: Option<Counters>) {
-        let Some(counted) = counted else { return };
-        let all = self.counted.get_or_insert_default();
-        all.commands += counted.commands;
-        all.bytes += counted.bytes;
-    }
-
-    fn into_report(self) -> RowReport {
-        let each = |total: f64| (self.turns > 0).then(|| total / self.turns as f64);
-        let contended = matches!(self.row, Row::HandOver { .. });
-        let ratios: Vec<f64> = self.rates.iter().zip(&self.raw_rates).map(|(rate, raw)| rate / raw).collect();
-        let some = |values: Vec<f64>| (!values.is_empty()).then(|| Passes::of(values));
-        let mut report = RowReport {
-            row: self.row.to_string(),
-            server_commands: self.counted.and_then(|counted| each(counted.commands as f64)),
-            server_bytes: self.counted.and_then(|counted| each(counted.bytes as f64)),
-            client_cpu_us: each(self.cpu * 1e6).filter(|_| self.held.is_none()),
-            per_second: some(self.rates),
-            latency_us: Latency::of(&self.latencies),
-            raw_per_second: some(self.raw_rates),
-            of_raw: some(ratios),
-            fairness: some(self.fairness),
-            overlaps: contended.then_some(self.overlaps),
-            stale_tokens: contended.then_some(self.stale_tokens),
-            held: self.held,
-            noisy: false,
-        };
-        report.noisy = is_noisy(&report);
-        report
-    }
 }
 
 fn out_of_turn() -> Failure {

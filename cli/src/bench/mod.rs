@@ -3,9 +3,9 @@
 //! | looking for | it is in |
 //! |---|---|
 //! | what is measured, for how long | `plan.rs` |
-//! | how it is measured | `worker.rs`, in processes of its own |
+//! | how it is measured | `worker.rs` and `pairs.rs`, in processes of its own |
 //! | who holds at once, fairness, passes | `stats.rs` |
-//! | the order of the passes | `measure.rs` |
+//! | the order of the passes | `measure.rs`, with `tally.rs` for what they show |
 //! | the form of the result | `report.rs` |
 //!
 //! Rows at full speed are closed loops: they tell how long a pair takes when the store is as busy as its clients can make
@@ -15,29 +15,34 @@
 mod crew;
 mod job;
 mod measure;
+mod pairs;
 mod plan;
-mod progress;
 mod report;
 mod show;
 mod stats;
+mod tally;
+mod target;
 mod usage;
 mod worker;
 
+pub(crate) use measure::Measured;
+pub(crate) use plan::{Plan, Row};
+pub(crate) use report::{HeldReport, LeftOut};
+pub(crate) use stats::Passes;
+pub(crate) use tally::Tally;
+pub(crate) use target::Target;
+pub(crate) use usage::{cores, load_average};
 pub(crate) use worker::work;
 
 use crate::args::{BenchArgs, Common, Format};
 use crate::exit::{Code, as_interrupted};
-use crate::report::{Console, Failure, print_json, timestamp};
-use crate::run::signals::{Signals, ends};
-use crate::store::{Store, sources};
+use crate::report::{Console, Failure, Progress, print_json, timestamp};
+use crate::run::signals::Signals;
 use leasehold::bench::yardstick;
 use leasehold::{Error, ErrorKind};
 use measure::Measurement;
-use plan::Plan;
-use progress::Progress;
 use report::{Machine, Report, SCHEMA, StoreReport};
 use rustix::process::Signal;
-use std::ffi::OsString;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -50,15 +55,16 @@ pub(crate) async fn bench(args: &BenchArgs, common: &Common, console: Console) -
     let mut report = begin(&plan)?;
     let mut ended = None;
     for common in each_store(args, common) {
-        match measure(&plan, &common, &report.seed, &mut signals, console).await? {
-            Outcome::Measured(store) => report.stores.push(store),
+        let target = Target::configured(&common, console).await?;
+        match measure(&plan, &target, &report.seed, &mut signals, console).await? {
+            Outcome::Measured(measured) => report.stores.push(StoreReport::of(&target.store, &measured)),
             Outcome::Interrupted(signal) => {
                 ended = Some(signal);
                 break;
             }
         }
     }
-    report.machine.load_after = usage::load_average();
+    report.machine.load_after = load_average();
     report.interrupted = ended.is_some();
     publish(&report, baseline.as_ref(), args)?;
     if let Some(signal) = ended {
@@ -72,52 +78,40 @@ pub(crate) async fn bench(args: &BenchArgs, common: &Common, console: Console) -
     Ok(Code::SUCCESS)
 }
 
-enum Outcome {
-    Measured(StoreReport),
+/// How a measurement ended.
+pub(crate) enum Outcome {
+    Measured(Measured),
     Interrupted(Signal),
 }
 
 /// Measures one store, and leaves nothing behind in it, however that ends.
-async fn measure(
+pub(crate) async fn measure(
     plan: &Plan,
-    common: &Common,
+    target: &Target,
     seed: &str,
     signals: &mut Signals,
     console: Console,
 ) -> Result<Outcome, Failure> {
-    let store = Store::open(sources(common), console).await?;
     let progress = Progress::new(console, plan.rows.len() * plan.passes);
     let mut measurement = Measurement {
         plan,
-        store: &store,
-        yardstick: yardstick(&store.config)?,
-        options: worker_options(common),
+        target,
+        yardstick: yardstick(&target.store.config)?,
         seed,
         progress: &progress,
         workers: Vec::new(),
         names: Vec::new(),
     };
-    let outcome = {
-        let mut running = std::pin::pin!(measurement.run());
-        loop {
-            tokio::select! {
-                biased;
-                signal = signals.next() => match signal {
-                    Signal::TSTP => signals.suspend(),
-                    signal if ends(signal) => break Ok(Outcome::Interrupted(signal)),
-                    _ => {}
-                },
-                outcome = &mut running => break outcome.map(Outcome::Measured),
-            }
-        }
+    let outcome = match signals.unless_ended(measurement.run()).await {
+        Ok(measured) => measured.map(Outcome::Measured),
+        Err(signal) => Ok(Outcome::Interrupted(signal)),
     };
-    progress.end();
     let Measurement { workers, names, yardstick, .. } = measurement;
     for worker in workers {
         worker.end().await;
     }
     // Only now: nobody holds any of them any more. One name alone was never acquired: the store could not be reached.
-    if let Some(yardstick) = yardstick.filter(|_| names.len() > 1)
+    if let Some(yardstick) = yardstick.filter(|_| names.len() > 1 && !target.ends_with_us())
         && let Err(error) = yardstick.forget(&names).await
     {
         console.warn(format_args!("not deleted: what locks below {seed:?} have left: {error}"), error.help());
@@ -140,8 +134,8 @@ fn begin(plan: &Plan) -> Result<Report, Failure> {
                 text(system.release()),
                 text(system.machine())
             ),
-            cores: usage::cores(),
-            load_before: usage::load_average(),
+            cores: cores(),
+            load_before: load_average(),
             load_after: None,
         },
         seed: format!("leasehold-bench-{}", &seed[..12]),
@@ -159,20 +153,6 @@ fn each_store(args: &BenchArgs, common: &Common) -> Vec<Common> {
         return vec![common.clone()];
     }
     args.stores.iter().map(|url| Common { url: Some(url.clone()), ..common.clone() }).collect()
-}
-
-/// The same store for a worker: a URL given as a word has no password, and everything else comes from where we have it.
-fn worker_options(common: &Common) -> Vec<OsString> {
-    let mut options = Vec::new();
-    let mut add = |name: &str, value: Option<OsString>| {
-        if let Some(value) = value {
-            options.extend([name.into(), value]);
-        }
-    };
-    add("--url", common.url.as_ref().map(Into::into));
-    add("--profile", common.profile.as_ref().map(Into::into));
-    add("--config", common.config.as_ref().map(Into::into));
-    options
 }
 
 fn read(file: &Path) -> Result<Report, Failure> {

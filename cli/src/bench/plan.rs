@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// One row of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Row {
+pub(crate) enum Row {
     /// Acquire and release, each task on a name of its own, as fast as it goes.
     Pairs { tasks: usize },
     /// The same at half of the rate that the row before has reached.
@@ -41,13 +41,14 @@ impl fmt::Display for Row {
 
 /// What this run measures.
 #[derive(Debug)]
-pub(super) struct Plan {
-    pub(super) rows: Vec<Row>,
-    pub(super) left_out: Vec<Row>,
-    pub(super) window: Duration,
-    pub(super) warm_up: Duration,
-    pub(super) passes: usize,
-    pub(super) raw: bool,
+pub(crate) struct Plan {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) left_out: Vec<Row>,
+    pub(crate) why_left_out: &'static str,
+    pub(crate) window: Duration,
+    pub(crate) warm_up: Duration,
+    pub(crate) passes: usize,
+    pub(crate) raw: bool,
 }
 
 impl Plan {
@@ -55,7 +56,25 @@ impl Plan {
         let (rows, left_out) = all(args.processes).into_iter().partition(|row| wanted(*row, args));
         let millis = if args.quick { 200 } else { 700 };
         let window = args.duration.unwrap_or(Duration::from_millis(millis));
-        Self { rows, left_out, window, warm_up: window / 4, passes: args.passes, raw: args.raw }
+        let why_left_out = "not of this choice of rows; --full alone has all";
+        Self { rows, left_out, why_left_out, window, warm_up: window / 4, passes: args.passes, raw: args.raw }
+    }
+}
+
+impl Plan {
+    /// What stores are compared by. The crowd is spread over two processes where the lock excludes between processes.
+    pub(crate) fn comparing(quick: bool, window: Option<Duration>, between_processes: bool) -> Self {
+        let processes = if between_processes { 2 } else { 1 };
+        let turns = |waiters| Row::HandOver { waiters, processes };
+        let mut rows: Vec<Row> = [1, 64].map(|tasks| Row::Pairs { tasks }).into();
+        rows.extend([1, 8, 64].map(turns));
+        let long = vec![turns(512), Row::Held { count: 1_000 }];
+        let (more, left_out) = if quick { (Vec::new(), long) } else { (long, Vec::new()) };
+        rows.extend(more);
+        let (millis, passes) = if quick { (150, 3) } else { (400, 5) };
+        let window = window.unwrap_or(Duration::from_millis(millis));
+        let why_left_out = "left out by --quick";
+        Self { rows, left_out, why_left_out, window, warm_up: window / 4, passes, raw: false }
     }
 }
 

@@ -1,7 +1,13 @@
 //! The result: what is written with `--json`, compared with `--baseline`, and shown in the table.
 
 use super::job::Held;
+use super::measure::Measured;
+use super::plan::Row;
+use super::show::is_noisy;
 use super::stats::{Latency, Passes};
+use super::tally::Tally;
+use crate::store::Store;
+use leasehold::DistributedLock;
 use serde::{Deserialize, Serialize};
 
 /// Goes up when a reader of the JSON has to change.
@@ -46,10 +52,10 @@ pub(super) struct StoreReport {
     pub(super) left_out: Vec<LeftOut>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct LeftOut {
-    pub(super) row: String,
-    pub(super) why: String,
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LeftOut {
+    pub(crate) row: String,
+    pub(crate) why: String,
 }
 
 /// One row. What does not apply to it, or is not known, is `null`.
@@ -63,6 +69,11 @@ pub(super) struct RowReport {
     /// The raw measure beside it, and how much of its rate is reached, pass by pass.
     pub(super) raw_per_second: Option<Passes>,
     pub(super) of_raw: Option<Passes>,
+    /// The raw measure without a token, and how much of its rate the one with a token reaches.
+    pub(super) tokenless_per_second: Option<Passes>,
+    pub(super) raw_of_tokenless: Option<Passes>,
+    /// Beside a hand-over: from the beginning of a release by hand until another was told of it.
+    pub(super) raw_latency_us: Option<Latency>,
     /// Of the server, for one pair or turn, as it counts them for all its clients.
     pub(super) server_commands: Option<f64>,
     pub(super) server_bytes: Option<f64>,
@@ -76,17 +87,17 @@ pub(super) struct RowReport {
     pub(super) noisy: bool,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct HeldReport {
-    pub(super) ttl_ms: u64,
-    pub(super) acquired_in_s: f64,
-    pub(super) released_in_s: f64,
-    pub(super) lost: usize,
-    pub(super) bytes_each: Option<u64>,
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct HeldReport {
+    pub(crate) ttl_ms: u64,
+    pub(crate) acquired_in_s: f64,
+    pub(crate) released_in_s: f64,
+    pub(crate) lost: usize,
+    pub(crate) bytes_each: Option<u64>,
     /// Of one core, at this ttl.
-    pub(super) client_cpu: f64,
+    pub(crate) client_cpu: f64,
     /// The same for a ttl of 30 s, where renewals are so much rarer.
-    pub(super) client_cpu_at_30s: f64,
+    pub(crate) client_cpu_at_30s: f64,
 }
 
 impl HeldReport {
@@ -104,13 +115,56 @@ impl HeldReport {
     }
 }
 
+impl StoreReport {
+    pub(super) fn of(store: &Store, measured: &Measured) -> Self {
+        Self {
+            url: store.config.url().to_string(),
+            backend: store.locks.semantics().backend.to_string(),
+            server: measured.server.clone(),
+            rows: measured.tallies.iter().map(RowReport::of).collect(),
+            left_out: measured.left_out.clone(),
+        }
+    }
+}
+
 impl RowReport {
+    fn of(tally: &Tally) -> Self {
+        let contended = matches!(tally.row, Row::HandOver { .. });
+        let costs = tally.costs();
+        let mut report = Self {
+            row: tally.row.to_string(),
+            server_commands: costs.server_commands,
+            server_bytes: costs.server_bytes,
+            client_cpu_us: costs.client_cpu_us,
+            per_second: tally.per_second(),
+            latency_us: Latency::of(&tally.latencies),
+            raw_per_second: Passes::some(&tally.raw_rates),
+            of_raw: ratios(&tally.rates, &tally.raw_rates),
+            tokenless_per_second: Passes::some(&tally.tokenless_rates),
+            raw_of_tokenless: ratios(&tally.raw_rates, &tally.tokenless_rates),
+            raw_latency_us: Latency::of(&tally.notices),
+            fairness: Passes::some(&tally.fairness),
+            overlaps: contended.then_some(tally.overlaps),
+            stale_tokens: contended.then_some(tally.stale_tokens),
+            held: tally.held.clone(),
+            noisy: false,
+        };
+        report.noisy = is_noisy(&report);
+        report
+    }
+
     /// True if something was seen that a lock must never do.
     pub(super) fn is_broken(&self) -> bool {
         self.overlaps.unwrap_or(0) > 0
             || self.stale_tokens.unwrap_or(0) > 0
             || self.held.as_ref().is_some_and(|held| held.lost > 0)
     }
+}
+
+/// Pass by pass. A window in which nothing was ended by the other measure has no ratio.
+fn ratios(rates: &[f64], of: &[f64]) -> Option<Passes> {
+    let both = rates.iter().zip(of).filter(|(_, of)| **of > 0.0);
+    Passes::some(&both.map(|(rate, of)| rate / of).collect::<Vec<f64>>())
 }
 
 impl Report {

@@ -90,6 +90,16 @@ fn more(row: &RowReport) -> Option<String> {
             held.lost
         ));
     }
+    if let Some(passes) = row.raw_of_tokenless {
+        parts.push(format!("by hand, {:.2} of what there would be without a token", passes.median));
+    }
+    if let Some((own, raw)) = row.latency_us.zip(row.raw_latency_us) {
+        parts.push(format!(
+            "p99 is {:.1} times that of a release by hand until another was told of it, {} µs",
+            own.p99 / raw.p99,
+            figure(raw.p99)
+        ));
+    }
     if let (Some(fairness), Some(overlaps), Some(stale)) = (row.fairness, row.overlaps, row.stale_tokens) {
         parts.push(format!(
             "fairness {:.3} (1 is equal), two holders at once: {overlaps}, tokens that did not grow: {stale}",

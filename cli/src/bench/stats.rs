@@ -6,26 +6,31 @@ use serde::{Deserialize, Serialize};
 
 /// One figure in several passes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Passes {
-    pub(super) median: f64,
-    pub(super) min: f64,
-    pub(super) max: f64,
+pub(crate) struct Passes {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
 }
 
 impl Passes {
-    pub(super) fn of(mut values: Vec<f64>) -> Self {
+    /// `None` if there was no pass.
+    pub(crate) fn some(values: &[f64]) -> Option<Self> {
+        (!values.is_empty()).then(|| Self::of(values.to_vec()))
+    }
+
+    pub(crate) fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |index: usize| values.get(index).copied().unwrap_or_default();
         Self { median: at(values.len() / 2), min: at(0), max: at(values.len().saturating_sub(1)) }
     }
 
     /// How far the passes lie apart, as a part of the median.
-    pub(super) fn spread(self) -> f64 {
+    pub(crate) fn spread(self) -> f64 {
         if self.median > 0.0 { (self.max - self.min) / self.median } else { 0.0 }
     }
 
     /// True if some pass of one lies between passes of the other: a difference cannot be told then.
-    pub(super) fn overlaps(self, other: Self) -> bool {
+    pub(crate) fn overlaps(self, other: Self) -> bool {
         self.min <= other.max && other.min <= self.max
     }
 }
@@ -57,6 +62,8 @@ impl Latency {
 /// How a lock went round in one window.
 #[derive(Debug)]
 pub(super) struct Round {
+    /// How often somebody had it.
+    pub(super) turns: u64,
     /// From the beginning of a release until the next one's acquisition has returned.
     pub(super) hand_overs: Histogram<u64>,
     /// Turns that began before the one before had ended. Zero, or the lock is none.
@@ -71,6 +78,7 @@ impl Round {
     pub(super) fn of(mut turns: Vec<Turn>, contenders: usize) -> Self {
         turns.sort_by_key(|turn| turn.acquired);
         let mut round = Self {
+            turns: turns.len() as u64,
             hand_overs: histogram(),
             overlaps: 0,
             stale_tokens: 0,

@@ -16,10 +16,10 @@ pub(super) fn resident_bytes() -> Option<u64> {
 }
 
 /// How many tasks want a processor, on average over the last minute; `None` where the system does not tell.
-pub(super) fn load_average() -> Option<f64> {
+pub(crate) fn load_average() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
 }
 
-pub(super) fn cores() -> usize {
+pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }

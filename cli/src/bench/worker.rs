@@ -1,7 +1,8 @@
 //! A process that takes locks, as an application would: what is measured runs here, on one thread, so that its time on a
 //! processor and its memory are those of the locks alone.
 
-use super::job::{Counts, Done, Held, Job, Moment, Turn, Way, Window, histogram};
+use super::job::{Counts, Done, Held, Job, Moment, Turn, Way, Window, histogram, nanos};
+use super::pairs::{Pace, Shared, Taker, take_turns, unmeasured};
 use super::usage::{cpu_seconds, resident_bytes};
 use crate::args::Common;
 use crate::exit::Code;
@@ -12,13 +13,15 @@ use leasehold::client::LockClient;
 use leasehold::{
     AcquireOptions, DistributedLock, Error, ErrorKind, Health, LockGuard, LockName, Result, Wait,
 };
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, stdin, stdout};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+/// How long a notice may take: one that is lost does not come at all.
+const NOTICE: Duration = Duration::from_secs(5);
 /// How many names are acquired and released at a time.
 const AT_ONCE: usize = 64;
 
@@ -83,6 +86,7 @@ impl Subject {
             Job::HandOver { name, contenders, first, window } => {
                 self.hand_over(&LockName::new(name)?, contenders, first, window).await
             }
+            Job::Notices { name, window } => self.notices(&LockName::new(name)?, window).await,
             Job::Hold { names, count, ttl_millis, millis } => {
                 self.hold(&names, count, Duration::from_millis(ttl_millis), Duration::from_millis(millis))
                     .await
@@ -98,22 +102,19 @@ impl Subject {
         pairs_a_second: Option<f64>,
         window: Window,
     ) -> Result<Done> {
-        let mut running = JoinSet::new();
+        let (mut running, all) = (JoinSet::new(), Shared::default());
         for task in 0..tasks {
             let name = LockName::new(format!("{names}/{task}"))?;
-            // Of one task: so many between two of its pairs, each task a little later than the one before.
-            let pace = pairs_a_second.map(|rate| Duration::from_secs_f64(tasks as f64 / rate));
-            let begin = Moment::now().plus(pace.unwrap_or_default().mul_f64(task as f64 / tasks as f64));
             let taker = Taker { locks: self.locks.clone(), raw: self.raw.clone(), way, name };
-            self.spawn(&mut running, take_turns(taker, Pace { next: begin, pace }, window));
+            let pace = Pace::of(pairs_a_second, task, tasks);
+            self.spawn(&mut running, take_turns(taker, pace, window, Arc::clone(&all)));
         }
-        let cpu = cpu_within(window).await;
-        let mut latencies = histogram();
+        let cpu = cpu_within(window).await?;
         while let Some(task) = running.join_next().await {
-            let counts = task.unwrap_or_else(|error| Err(ended_early(error)))?;
-            counts.add_to(&mut latencies);
+            task.unwrap_or_else(|error| Err(ended_early(error)))?;
         }
-        Ok(Done::Pairs { latencies: Counts::of(&latencies), cpu })
+        let all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Done::Pairs(all.to_pairs(cpu)))
     }
 
     /// Whoever has just released stands in line again at once.
@@ -129,12 +130,26 @@ impl Subject {
             let (locks, name) = (self.locks.clone(), name.clone());
             self.spawn(&mut running, contend(locks, name, who, window));
         }
-        let cpu = cpu_within(window).await;
+        let cpu = cpu_within(window).await?;
         let mut turns = Vec::new();
         while let Some(task) = running.join_next().await {
             turns.extend(task.unwrap_or_else(|error| Err(ended_early(error)))?);
         }
         Ok(Done::HandOver { turns, cpu })
+    }
+
+    async fn notices(&self, name: &LockName, window: Window) -> Result<Done> {
+        let raw = self.raw.as_ref().ok_or_else(unmeasured)?;
+        let mut seen = histogram();
+        while Moment::now() < window.until {
+            let heard = tokio::time::timeout(NOTICE, raw.raw_notice(name)).await;
+            let heard = heard.map_err(|_| Error::new(ErrorKind::Unavailable, "a notice was lost"))??;
+            if window.covers(Moment::now()) {
+                // It grows with what it is given: `saturating_record` would cut off instead.
+                let _ = seen.record(nanos(heard));
+            }
+        }
+        Ok(Done::Notices { times: Counts::of(&seen) })
     }
 
     async fn hold(&self, names: &str, count: usize, ttl: Duration, time: Duration) -> Result<Done> {
@@ -194,61 +209,6 @@ impl Subject {
     }
 }
 
-/// A task's way to a name of its own.
-struct Taker {
-    locks: LockClient,
-    raw: Option<Arc<dyn Yardstick>>,
-    way: Way,
-    name: LockName,
-}
-
-impl Taker {
-    async fn pair(&self) -> Result<()> {
-        match (self.way, &self.raw) {
-            (Way::Raw, Some(raw)) => raw.raw_pair(&self.name).await,
-            (Way::Raw, None) => Err(Error::new(ErrorKind::Unsupported, "this store has no raw measure")
-                .with_help("leave --raw out")),
-            (Way::Leasehold, _) => self.locks.acquire_with(&self.name, &options()).await?.release().await,
-        }
-    }
-}
-
-/// When a task is to begin its next pair: at once, or at fixed times whatever the store does.
-struct Pace {
-    next: Moment,
-    pace: Option<Duration>,
-}
-
-impl Pace {
-    /// Waits until it is time, and says since when the pair's time runs. If the task was still busy when it was time,
-    /// since then: a store that stands still is charged with all that had to wait meanwhile, and not with one pair
-    /// (coordinated omission). If it was idle, since now: that a timer is late is no fault of the store.
-    async fn begin(&mut self) -> Moment {
-        let Some(pace) = self.pace else { return Moment::now() };
-        let due = self.next;
-        self.next = due.plus(pace);
-        if Moment::now() >= due {
-            return due;
-        }
-        due.wait().await;
-        Moment::now()
-    }
-}
-
-async fn take_turns(taker: Taker, mut pace: Pace, window: Window) -> Result<Counts> {
-    let mut latencies = histogram();
-    while Moment::now() < window.until {
-        let began = pace.begin().await;
-        taker.pair().await?;
-        let ended = Moment::now();
-        if window.covers(ended) {
-            // It grows with what it is given: `saturating_record` would cut off instead.
-            let _ = latencies.record(ended.nanos_since(began));
-        }
-    }
-    Ok(Counts::of(&latencies))
-}
-
 async fn contend(locks: LockClient, name: LockName, who: usize, window: Window) -> Result<Vec<Turn>> {
     let mut turns = Vec::new();
     loop {
@@ -288,16 +248,20 @@ async fn release_all(guards: Vec<LockGuard>) -> usize {
     }
 }
 
-/// Seconds on a processor within the window.
-async fn cpu_within(window: Window) -> f64 {
-    window.from.wait().await;
-    let before = cpu_seconds();
-    window.until.wait().await;
-    cpu_seconds() - before
+/// Seconds on a processor within the window. Read by a thread of its own: tasks that never wait, as those on a store in
+/// memory, would let no timer of theirs end before they do.
+async fn cpu_within(window: Window) -> Result<f64> {
+    let read = tokio::task::spawn_blocking(move || {
+        window.from.sleep();
+        let before = cpu_seconds();
+        window.until.sleep();
+        cpu_seconds() - before
+    });
+    read.await.map_err(ended_early)
 }
 
 /// Longer than any window: nothing is renewed that is not held on purpose.
-fn options() -> AcquireOptions {
+pub(super) fn options() -> AcquireOptions {
     AcquireOptions::new().with_ttl(Duration::from_secs(30))
 }
 

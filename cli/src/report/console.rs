@@ -44,6 +44,11 @@ impl Console {
         self.level >= Level::Verbose || (self.level == Level::Normal && io::stderr().is_terminal())
     }
 
+    /// True if somebody sits there, who has not asked for silence.
+    pub(crate) fn is_at_terminal(self) -> bool {
+        self.level >= Level::Normal && io::stderr().is_terminal()
+    }
+
     /// What is done, for those who asked.
     pub(crate) fn detail(self, what: impl Display) {
         if self.level >= Level::Verbose {

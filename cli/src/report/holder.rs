@@ -6,6 +6,9 @@ use std::time::SystemTime;
 
 /// Who holds it, in one line: `"demo" is held by ada@laptop:48211 (sleep 30) for 4.0s; its lease ends in 26s`.
 pub(crate) fn sentence(lock: &LockStatus) -> String {
+    if let Some(ends_in) = lock.ends_in.filter(|_| lock.is_released()) {
+        return format!("{:?} is released, and others are kept out for {} more", lock.name, brief(ends_in));
+    }
     let mut sentence = format!("{:?} is held by {}", lock.name, holder(lock));
     if let Some(since) = lock.acquired_at {
         sentence += &format!(" for {}", ago(since, SystemTime::now()));
@@ -18,8 +21,8 @@ pub(crate) fn sentence(lock: &LockStatus) -> String {
 
 /// What is known of the holder, as labelled lines.
 pub(crate) fn block(lock: &LockStatus) -> Vec<(&'static str, String)> {
-    let mut lines = vec![("holder", holder(lock))];
-    if let Some(since) = lock.acquired_at {
+    let mut lines = vec![("holder", if lock.is_released() { "nobody".to_owned() } else { holder(lock) })];
+    if let Some(since) = lock.acquired_at.filter(|_| !lock.is_released()) {
         let for_time = ago(since, SystemTime::now());
         lines.push(("since", format!("{} ({for_time})", timestamp(since))));
     }
@@ -28,7 +31,11 @@ pub(crate) fn block(lock: &LockStatus) -> Vec<(&'static str, String)> {
         match lock.ends_in {
             Some(ends_in) => {
                 let until = timestamp(SystemTime::now() + ends_in);
-                format!("{until} (in {}), unless it is renewed", brief(ends_in))
+                let why = match lock.is_released() {
+                    true => ": its last holder wanted it held for a time at least",
+                    false => ", unless it is renewed",
+                };
+                format!("{until} (in {}){why}", brief(ends_in))
             }
             None => format!("it {}, or is released", end(lock.hold)),
         },
@@ -48,9 +55,11 @@ pub(crate) fn block(lock: &LockStatus) -> Vec<(&'static str, String)> {
 pub(super) fn help(lock: &LockStatus) -> Vec<(&'static str, String)> {
     let name = shell_word(lock.name.as_str());
     let token = lock.token.map(|token| format!(" --if-token {token}")).unwrap_or_default();
+    let to_free_it =
+        if lock.is_released() { "to let others in now" } else { "if its holder is gone for good" };
     vec![
         ("help", format!("wait for it with -w 60, or look at it: leasehold inspect -- {name}")),
-        ("help", format!("if its holder is gone for good: leasehold release --force{token} -- {name}")),
+        ("help", format!("{to_free_it}: leasehold release --force{token} -- {name}")),
     ]
 }
 
@@ -74,7 +83,7 @@ fn holder(lock: &LockStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use leasehold::{HolderInfo, LockName};
+    use leasehold::{FencingToken, HolderInfo, LockName};
     use std::time::Duration;
 
     fn lock() -> LockStatus {
@@ -93,6 +102,17 @@ mod tests {
         lock.acquired_at = Some(SystemTime::now() - Duration::from_secs(4));
         let expected = "\"demo\" is held by ada@laptop:48211 (sleep 30) for 4.0s; its lease ends in 26s";
         assert_eq!(sentence(&lock), expected);
+    }
+
+    #[test]
+    fn nobody_is_accused_of_holding_what_is_released() {
+        let mut released = lock();
+        released.token = Some(FencingToken::new(7));
+        assert_eq!(sentence(&released), "\"demo\" is released, and others are kept out for 26s more");
+        let lines = block(&released);
+        assert_eq!(lines[0], ("holder", "nobody".to_owned()));
+        assert!(lines[1].1.ends_with("its last holder wanted it held for a time at least"), "{lines:?}");
+        assert!(help(&released)[1].1.starts_with("to let others in now"));
     }
 
     #[test]

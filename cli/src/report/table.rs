@@ -28,12 +28,12 @@ pub(crate) fn table(locks: &[LockStatus], width: Option<u16>) -> String {
 
 fn row(lock: &LockStatus) -> Row {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let doing = &lock.holder.doing;
+    let (doing, held) = (&lock.holder.doing, !lock.is_released());
     [
         safe(lock.name.as_str()),
-        safe(&lock.holder.to_string()),
-        or_dash((!doing.is_empty()).then(|| safe(doing))),
-        or_dash(lock.acquired_at.map(|since| ago(since, SystemTime::now()))),
+        if held { safe(&lock.holder.to_string()) } else { "(released)".to_owned() },
+        or_dash((held && !doing.is_empty()).then(|| safe(doing))),
+        or_dash(lock.acquired_at.filter(|_| held).map(|since| ago(since, SystemTime::now()))),
         or_dash(lock.ends_in.map(brief)),
         or_dash(lock.token.map(|token| token.to_string())),
     ]

@@ -62,6 +62,22 @@ impl Signals {
         }
     }
 
+    /// Waits for this, unless a signal asks to end: then it is dropped, and the signal is the answer.
+    pub(crate) async fn unless_ended<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Signal> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                signal = self.next() => match signal {
+                    Signal::TSTP => self.suspend(),
+                    signal if ends(signal) => return Err(signal),
+                    _ => {}
+                },
+                done = &mut work => return Ok(done),
+            }
+        }
+    }
+
     /// Suspends this process and its whole group, as the terminal would have: whoever called us, and whoever is in the
     /// same pipe. Returns when it is continued.
     ///

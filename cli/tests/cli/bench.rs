@@ -1,6 +1,6 @@
 //! `leasehold bench`: what it says, and what it leaves behind. Not how fast anything is.
 
-use crate::support::{Place, Said, gone, until};
+use crate::support::{Place, Said, gone, machine, until};
 use leasehold_conformance::servers::{
     MariaDbServer, PostgresServer, RedisServer, ZooKeeperServer, mariadb_server_missing,
     postgres_server_missing, zookeeper_server_missing,
@@ -11,7 +11,7 @@ use std::process::Command;
 
 /// A short run with these options too. The windows are long enough for every crowd to turn round in a debug build.
 fn words<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    [&["bench", "--quick", "--passes", "2", "--duration", "150ms"], more].concat()
+    [&["bench", "--quick", "--passes", "1", "--duration", "150ms"], more].concat()
 }
 
 fn json(said: &Said) -> Value {
@@ -65,8 +65,14 @@ fn is_whole(report: &Value) {
     }
 }
 
+/// True if a release by hand, until another was told of it, was measured beside this row: at least one round trip.
+fn was_told(row: &Value) -> bool {
+    row["raw_latency_us"]["p50"].as_f64().is_some_and(|told| told > 1.0)
+}
+
 #[test]
 fn every_row_is_measured_on_redis_and_nothing_stays_there() {
+    let _alone = machine();
     let (place, server) = Place::with_redis();
     let report = json(&place.say(words(&["--raw", "--processes", "2", "--format", "json"])));
     is_whole(&report);
@@ -90,11 +96,17 @@ fn every_row_is_measured_on_redis_and_nothing_stays_there() {
     assert!((7.0..10.0).contains(&commands), "{commands}");
     assert!(row(&report, "pairs@1")["of_raw"]["median"].as_f64().unwrap() > 0.0);
     assert!(row(&report, "hand-over@8x2p")["of_raw"].is_null());
+    // A token costs something, and not everything.
+    let of_tokenless = row(&report, "pairs@64")["raw_of_tokenless"]["median"].as_f64().unwrap();
+    assert!(0.1 < of_tokenless && of_tokenless < 2.0, "{of_tokenless}");
+    assert!(was_told(row(&report, "hand-over@8x2p")));
+    assert!(!was_told(row(&report, "pairs@64")));
     assert_eq!(keys(&server), Vec::<String>::new());
 }
 
 #[test]
 fn sqlite_is_measured_and_keeps_no_row() {
+    let _alone = machine();
     let place = Place::with_store("sqlite:locks.db");
     let said = place.say(words(&["--only", "handover", "--only", "uncontended", "--format", "json"]));
     let report = json(&said);
@@ -112,7 +124,9 @@ fn sqlite_is_measured_and_keeps_no_row() {
 /// Those of the servers that are installed here: `scripts/test` installs all of them.
 #[test]
 fn the_other_servers_are_measured_too() {
-    let only = ["--only", "uncontended", "--raw", "--format", "json"];
+    let _alone = machine();
+    let only =
+        ["--only", "uncontended", "--only", "handover", "--processes", "1", "--raw", "--format", "json"];
     let measured = |url: String| {
         let place = Place::with_store(url);
         place.say(["init"]).code(0);
@@ -127,6 +141,7 @@ fn the_other_servers_are_measured_too() {
         // A statement each.
         let commands = row(&report, "pairs@1")["server_commands"].as_f64().unwrap();
         assert!((1.9..4.0).contains(&commands), "{commands}");
+        assert!(!was_told(row(&report, "hand-over@8x1p")), "MariaDB tells nobody");
         assert!(row(&report, "pairs@64")["of_raw"]["median"].as_f64().unwrap() > 0.0);
     }
     if postgres_server_missing().is_none() {
@@ -134,18 +149,23 @@ fn the_other_servers_are_measured_too() {
         let report =
             measured(format!("postgres://postgres@127.0.0.1:{}/postgres?sslmode=disable", server.port()));
         assert!(report["stores"][0]["server"].as_str().unwrap().starts_with("PostgreSQL "), "{report}");
+        assert!(was_told(row(&report, "hand-over@8x1p")), "{report}");
         assert!(row(&report, "pairs@64")["of_raw"]["median"].as_f64().unwrap() > 0.0);
     }
     if zookeeper_server_missing().is_none() {
         let server = ZooKeeperServer::start().unwrap();
         let report = measured(server.url());
-        let left_out = report["stores"][0]["left_out"].as_array().unwrap();
-        assert_eq!(left_out[0]["why"], "this store has no such measure");
+        assert!(report["stores"][0]["server"].as_str().unwrap().starts_with("zookeeper 3."), "{report}");
+        let commands = row(&report, "pairs@1")["server_commands"].as_f64().unwrap();
+        assert!((2.5..5.0).contains(&commands), "{commands}");
+        assert!(was_told(row(&report, "hand-over@8x1p")), "{report}");
+        assert!(row(&report, "pairs@1")["of_raw"]["median"].as_f64().unwrap() > 0.0);
     }
 }
 
 #[test]
 fn a_run_can_be_compared_with_an_earlier_one() {
+    let _alone = machine();
     let place = Place::with_store("memory:");
     let only = ["--only", "uncontended"];
     let said = place.say(words(&[&only[..], &["--json", "first.json"]].concat()));
@@ -178,6 +198,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is() {
 
 #[test]
 fn a_store_in_memory_has_no_crowd_of_several_processes() {
+    let _alone = machine();
     let place = Place::with_store("memory:");
     let report = json(&place.say(words(&["--only", "handover", "--format", "json"])));
     let left_out = report["stores"][0]["left_out"].as_array().unwrap();
@@ -201,6 +222,19 @@ fn ctrl_c_ends_it_and_nothing_stays_in_the_store() {
     assert_eq!(report["interrupted"], true);
     assert!(!worker.lives());
     assert_eq!(keys(&server), Vec::<String>::new());
+}
+
+#[test]
+fn tasks_that_take_turns_are_measured_as_such() {
+    let _alone = machine();
+    let (place, server) = Place::with_redis();
+    let url = format!("{}?local_queue=16", server.url());
+    let only = ["--only", "handover", "--processes", "1", "--format", "json", &url];
+    let report = json(&place.say(words(&only)));
+    is_whole(&report);
+    // Without the queue each turn costs twenty, and with it one in sixteen does.
+    let each = row(&report, "hand-over@64x1p")["server_commands"].as_f64().unwrap();
+    assert!(each < 10.0, "{each} commands");
 }
 
 #[test]

@@ -12,7 +12,9 @@
 )]
 
 mod bench;
+mod compare;
 mod config;
+mod conformance;
 mod docs;
 mod environment;
 mod errors;

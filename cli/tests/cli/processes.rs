@@ -65,7 +65,10 @@ fn three_processes_and_no_more() {
 fn an_upgrade_while_it_waits_does_no_harm() {
     let place = Place::new();
     let copy = place.path().join("leasehold");
-    std::fs::copy(env!("CARGO_BIN_EXE_leasehold"), &copy).unwrap();
+    // By a process of its own: a child that another test forks while this one has the copy open to write keeps it open until
+    // it executes, and what is open to write cannot be executed.
+    let copied = std::process::Command::new("cp").arg(env!("CARGO_BIN_EXE_leasehold")).arg(&copy).status();
+    assert!(copied.unwrap().success());
     let script = format!("rm {}; echo hello", copy.display());
     let mut command = std::process::Command::new(&copy);
     command.args(["-q", "run", "x", "--", "sh", "-c", &script]);

@@ -1,5 +1,6 @@
 //! A place of its own for every test, and processes that end with it.
 
+pub(crate) mod browser;
 mod process;
 mod running;
 mod terminal;
@@ -11,7 +12,14 @@ pub(crate) use terminal::Shell;
 use leasehold_conformance::servers::RedisServer;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
+
+/// The machine, for who loads all of it: two of them at once would run out of their time.
+pub(crate) fn machine() -> MutexGuard<'static, ()> {
+    static MACHINE: Mutex<()> = Mutex::new(());
+    MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A home directory and a store.
 pub(crate) struct Place {

@@ -1,0 +1,115 @@
+//! Acquire and release, each task on a name of its own.
+
+use super::job::{Counts, Moment, Pairs, Way, Window, histogram};
+use super::worker::options;
+use hdrhistogram::Histogram;
+use leasehold::bench::Yardstick;
+use leasehold::client::LockClient;
+use leasehold::{DistributedLock, Error, ErrorKind, LockName, Result};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// A task's way to a name of its own.
+pub(super) struct Taker {
+    pub(super) locks: LockClient,
+    pub(super) raw: Option<Arc<dyn Yardstick>>,
+    pub(super) way: Way,
+    pub(super) name: LockName,
+}
+
+impl Taker {
+    /// Answers when it was acquired: between acquisition and release nothing is done.
+    async fn pair(&self) -> Result<Moment> {
+        match (self.way, &self.raw) {
+            (Way::Raw, Some(raw)) => raw.raw_pair(&self.name).await.map(|()| Moment::now()),
+            (Way::Tokenless, Some(raw)) => raw.tokenless_pair(&self.name).await.map(|()| Moment::now()),
+            (Way::Raw | Way::Tokenless, None) => Err(unmeasured()),
+            (Way::Leasehold, _) => {
+                let guard = self.locks.acquire_with(&self.name, &options()).await?;
+                let acquired = Moment::now();
+                guard.release().await.map(|()| acquired)
+            }
+        }
+    }
+}
+
+/// Of a store that was asked for what it has not.
+pub(super) fn unmeasured() -> Error {
+    Error::new(ErrorKind::Unsupported, "this store has no raw measure").with_help("leave --raw out")
+}
+
+/// When a task is to begin its next pair: at once, or at fixed times whatever the store does.
+pub(super) struct Pace {
+    next: Moment,
+    pace: Option<Duration>,
+}
+
+impl Pace {
+    /// Of one task of so many, which together begin so many pairs a second: each a little later than the one before.
+    pub(super) fn of(pairs_a_second: Option<f64>, task: usize, tasks: usize) -> Self {
+        let pace = pairs_a_second.map(|rate| Duration::from_secs_f64(tasks as f64 / rate));
+        let next = Moment::now().plus(pace.unwrap_or_default().mul_f64(task as f64 / tasks as f64));
+        Self { next, pace }
+    }
+
+    /// Waits until it is time, and says since when the pair's time runs. If the task was still busy when it was time,
+    /// since then: a store that stands still is charged with all that had to wait meanwhile, and not with one pair
+    /// (coordinated omission). If it was idle, since now: that a timer is late is no fault of the store.
+    async fn begin(&mut self) -> Moment {
+        let Some(pace) = self.pace else { return Moment::now() };
+        let due = self.next;
+        self.next = due.plus(pace);
+        if Moment::now() >= due {
+            return due;
+        }
+        due.wait().await;
+        Moment::now()
+    }
+}
+
+/// How long pairs have taken, and their halves.
+#[derive(Debug)]
+pub(super) struct Timings {
+    pairs: Histogram<u64>,
+    acquires: Histogram<u64>,
+    releases: Histogram<u64>,
+}
+
+impl Default for Timings {
+    fn default() -> Self {
+        Self { pairs: histogram(), acquires: histogram(), releases: histogram() }
+    }
+}
+
+impl Timings {
+    pub(super) fn to_pairs(&self, cpu: f64) -> Pairs {
+        Pairs {
+            latencies: Counts::of(&self.pairs),
+            acquires: Counts::of(&self.acquires),
+            releases: Counts::of(&self.releases),
+            cpu,
+        }
+    }
+
+    fn record(&mut self, began: Moment, acquired: Moment, ended: Moment) {
+        // They grow with what they are given: `saturating_record` would cut off instead.
+        let _ = self.pairs.record(ended.nanos_since(began));
+        let _ = self.acquires.record(acquired.nanos_since(began));
+        let _ = self.releases.record(ended.nanos_since(acquired));
+    }
+}
+
+/// One for all tasks: a histogram each would be half a gigabyte for a thousand of them, and the worker has one thread.
+pub(super) type Shared = Arc<Mutex<Timings>>;
+
+pub(super) async fn take_turns(taker: Taker, mut pace: Pace, window: Window, all: Shared) -> Result<()> {
+    while Moment::now() < window.until {
+        let began = pace.begin().await;
+        let acquired = taker.pair().await?;
+        let ended = Moment::now();
+        if window.covers(ended) {
+            all.lock().unwrap_or_else(PoisonError::into_inner).record(began, acquired, ended);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! Every fault under every private store: one line for each, what is promised beside what was seen.
+
+use super::reporter::Reporter;
+use crate::args::ConformanceArgs;
+use crate::cells::{AT_ONCE, PARTING, Pair, Playing};
+use crate::run::signals::{Signals, ends};
+use leasehold::semantics::Fault;
+use leasehold_conformance::Subject;
+use leasehold_conformance::matrix::{Cell, Matrix, cell_name};
+use rustix::process::Signal;
+use std::sync::Arc;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+
+/// The cells whose lines the call wants. A store with a local queue has the promises of the one below it.
+pub(super) fn wanted(args: &ConformanceArgs, subjects: &[Arc<dyn Subject>]) -> Vec<Pair> {
+    let subjects = subjects.iter().filter(|subject| !subject.name().contains("local-queue"));
+    let all = subjects.flat_map(|subject| Fault::ALL.map(|fault| (Arc::clone(subject), fault)));
+    let is_wanted = |(subject, fault): &Pair| {
+        let line = cell_name(subject.name(), *fault);
+        args.filter.is_empty() || args.filter.iter().any(|filter| line.contains(filter.as_str()))
+    };
+    all.filter(is_wanted).collect()
+}
+
+/// Plays them, and says what came of each; what has ended it early, if something did.
+pub(super) async fn play(
+    cells: &[Pair],
+    args: &ConformanceArgs,
+    seed: u64,
+    signals: &mut Signals,
+    reporter: &Reporter,
+) -> (Vec<Cell>, Option<Signal>) {
+    let subjects: Vec<Arc<dyn Subject>> = cells.iter().map(|(subject, _)| Arc::clone(subject)).collect();
+    let at_once = args.threads.map_or(AT_ONCE, usize::from);
+    let mut playing = Playing::begin(Matrix::new(&subjects, seed), cells.to_vec(), at_once);
+    let (mut played, mut ended) = (Vec::new(), None);
+    let (mut heartbeat, mut parting) = (interval(super::HEARTBEAT), Instant::now());
+    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    heartbeat.reset();
+    loop {
+        tokio::select! {
+            biased;
+            signal = signals.next() => match signal {
+                Signal::TSTP => signals.suspend(),
+                // Whoever asks a second time does not want to wait.
+                signal if ends(signal) && ended.is_some() => return (played, Some(signal)),
+                signal if ends(signal) => {
+                    (ended, parting) = (Some(signal), Instant::now() + PARTING);
+                    playing.stop();
+                }
+                _ => {}
+            },
+            cell = playing.next() => match cell {
+                Some(cell) => {
+                    reporter.cell(&cell);
+                    played.push(cell);
+                }
+                None => return (played, ended),
+            },
+            () = sleep_until(parting), if ended.is_some() => return (played, ended),
+            _ = heartbeat.tick() => reporter.heartbeat(),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! `leasehold conformance`: the suite of `leasehold-conformance`, over a store of the user's or over private servers.
+//!
+//! | looking for | it is in |
+//! |---|---|
+//! | a store of the user's as a subject of the suite | `given.rs` |
+//! | what the cases have left, and its end | `tidy.rs` |
+//! | lines, bars, JSON | `reporter/` |
+//! | the file for a CI server | `junit.rs` |
+//! | every fault under every store | `faults.rs` |
+//! | random faults, for as long as told | `soak.rs` |
+
+mod faults;
+mod given;
+mod junit;
+mod reporter;
+mod soak;
+mod tidy;
+
+pub(crate) use given::{Given, root};
+pub(crate) use tidy::tidy;
+
+use crate::args::{Common, ConformanceArgs};
+use crate::cells::Pair;
+use crate::exit::{Code, as_interrupted};
+use crate::report::{Console, Failure};
+use crate::run::signals::{Signals, ends};
+use leasehold::Error;
+use leasehold_conformance::{
+    CaseEvent, CaseResult, Run, Subject, Tally, serve_as_worker, stores, worker_order,
+};
+use reporter::Reporter;
+use rustix::process::Signal;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// How many cases run at once in one store: they measure times, and must not be in each other's way.
+const IN_A_STORE_OF_THE_USERS: usize = 4;
+
+/// How often it says that it lives, where nobody sees a bar.
+const HEARTBEAT: Duration = Duration::from_secs(30);
+
+/// Serves as a process of the suite, if this is one.
+pub(crate) fn work() -> Option<std::process::ExitCode> {
+    let (name, address) = worker_order()?;
+    let subjects = match Given::of_worker(&name, &address) {
+        Some(given) => vec![Arc::new(given) as Arc<dyn Subject>],
+        None => stores::all().into_iter().map(Arc::from).collect(),
+    };
+    serve_as_worker(&subjects)
+}
+
+/// Puts stores to the test.
+pub(crate) async fn conformance(
+    args: &ConformanceArgs,
+    common: &Common,
+    console: Console,
+) -> Result<Code, Failure> {
+    if let Some(time) = args.soak {
+        return soak::soak(args, time).await;
+    }
+    // Before the first lock: what is interrupted is tidied up.
+    let mut signals =
+        Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
+    if args.faults {
+        let subjects = private(args)?;
+        let cells = faults::wanted(args, &subjects);
+        let run = Arc::new(of(args, subjects, &cells)?);
+        return if args.list {
+            list(&run, &cells, args)
+        } else {
+            Ok(conclude(&attend(&run, &cells, args, &mut signals, console).await?))
+        };
+    }
+    let args = &ConformanceArgs { stores: named(args, common), ..args.clone() };
+    let given = Given::each(&args.stores, common);
+    let subjects = given.iter().map(Given::subject).collect();
+    let root = root();
+    let run = of(args, subjects, &[])?.harmless_below(&root);
+    if args.list {
+        return list(&run, &[], args);
+    }
+    let mut threads = IN_A_STORE_OF_THE_USERS;
+    for store in &given {
+        threads = threads.min(store.probe(&root, console).await?);
+    }
+    let run = Arc::new(run.with_threads(args.threads.map_or(threads, usize::from)));
+    let ended = attend(&run, &[], args, &mut signals, console).await;
+    let mut tidied = Ok(());
+    for store in &given {
+        tidied = tidied.and(tidy(store, &root, &run.names(), console).await);
+    }
+    let ended = ended?;
+    // What was found says more than what was left.
+    match conclude(&ended) {
+        Code::SUCCESS => tidied.map(|()| Code::SUCCESS),
+        code => {
+            if let Err(failure) = tidied {
+                console.fail(&failure);
+            }
+            Ok(code)
+        }
+    }
+}
+
+/// The stores that the call names, by whatever word; none if it is the configured one.
+fn named(args: &ConformanceArgs, common: &Common) -> Vec<String> {
+    let url = common.url.iter().filter(|_| args.stores.is_empty());
+    args.stores.iter().chain(url).cloned().collect()
+}
+
+/// The subjects with private servers that were asked for.
+fn private(args: &ConformanceArgs) -> Result<Vec<Arc<dyn Subject>>, Failure> {
+    let named = stores::named(&args.stores).map_err(|cannot| {
+        let known: Vec<String> = stores::all().iter().map(|subject| subject.name().to_owned()).collect();
+        Error::invalid("URL", cannot, format!("use one of: {}", known.join(", ")))
+    })?;
+    Ok(named.into_iter().map(Arc::from).collect())
+}
+
+fn of(args: &ConformanceArgs, subjects: Vec<Arc<dyn Subject>>, cells: &[Pair]) -> Result<Run, Failure> {
+    let mut run = Run::new(subjects).with_threads(args.threads.map_or(Run::THREADS, usize::from));
+    run = args.filter.iter().fold(run, Run::with_filter);
+    if let Some(seed) = args.seed {
+        run = run.with_seed(seed);
+    }
+    if run.plan().is_empty() && cells.is_empty() {
+        let problem = format_args!("{:?} is in the line of no case", args.filter);
+        return Err(Error::invalid("filter", problem, "look for one in what --list says").into());
+    }
+    Ok(run)
+}
+
+fn list(run: &Run, cells: &[Pair], args: &ConformanceArgs) -> Result<Code, Failure> {
+    reporter::list(run, cells, args.format).map_err(crate::commands::unprinted)?;
+    Ok(Code::SUCCESS)
+}
+
+/// What came of a run.
+struct Ended {
+    results: Vec<CaseResult>,
+    /// What ended it early.
+    signal: Option<Signal>,
+}
+
+/// Runs it on threads of its own while this one listens to signals, then the cells, and publishes what came of it.
+async fn attend(
+    run: &Arc<Run>,
+    cells: &[Pair],
+    args: &ConformanceArgs,
+    signals: &mut Signals,
+    console: Console,
+) -> Result<Ended, Failure> {
+    let reporter = Arc::new(Reporter::new(run, cells, args, console));
+    let (done, over) = oneshot::channel();
+    let (running, told) = (Arc::clone(run), Arc::clone(&reporter));
+    std::thread::spawn(move || {
+        let results = running.execute(&|event: CaseEvent<'_>| told.observe(event));
+        let _ = done.send(results);
+    });
+    let (mut results, mut signal) = until_over(over, run, signals, &reporter).await?;
+    if signal.is_none() {
+        let (played, by) = faults::play(cells, args, run.seed(), signals, &reporter).await;
+        results.extend(played.iter().map(CaseResult::from));
+        signal = by;
+    }
+    let ended = Ended { results, signal };
+    reporter.end(&ended).map_err(crate::commands::unprinted)?;
+    if let Some(file) = &args.junit {
+        junit::write(file, &ended)?;
+    }
+    Ok(ended)
+}
+
+async fn until_over(
+    mut over: oneshot::Receiver<Vec<CaseResult>>,
+    run: &Run,
+    signals: &mut Signals,
+    reporter: &Reporter,
+) -> Result<(Vec<CaseResult>, Option<Signal>), Failure> {
+    let (mut heartbeat, mut ended) = (interval(HEARTBEAT), None);
+    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    heartbeat.reset();
+    loop {
+        tokio::select! {
+            biased;
+            signal = signals.next() => match signal {
+                Signal::TSTP => signals.suspend(),
+                signal if ends(signal) => {
+                    ended = Some(signal);
+                    run.interrupt().interrupt();
+                }
+                _ => {}
+            },
+            results = &mut over => {
+                let results = results.map_err(|gone| Failure::internal("the run of the suite ended", gone))?;
+                return Ok((results, ended));
+            }
+            _ = heartbeat.tick() => reporter.heartbeat(),
+        }
+    }
+}
+
+/// What a run means. It is over, and tidied up.
+fn conclude(ended: &Ended) -> Code {
+    match ended.signal {
+        Some(Signal::INT) => as_interrupted(),
+        Some(signal) => Code::of_signal(signal.as_raw()),
+        None if Tally::of(&ended.results).is_success() => Code::SUCCESS,
+        None => Code::FAILED,
+    }
+}

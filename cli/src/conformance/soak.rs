@@ -1,0 +1,88 @@
+use super::{private, reporter};
+use crate::args::{ConformanceArgs, Lines};
+use crate::commands::unprinted;
+use crate::exit::{Code, as_interrupted};
+use crate::report::Failure;
+use crate::run::signals::{Signals, ends};
+use leasehold_conformance::{CaseOutcome, Round, Soak};
+use rustix::process::Signal;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{Receiver, channel};
+
+/// Round after round for as long as told, one at least: random faults under random clients on private servers.
+pub(super) async fn soak(args: &ConformanceArgs, time: Duration) -> Result<Code, Failure> {
+    let mut soak = Soak::new(private(args)?);
+    if let Some(seed) = args.seed {
+        soak = soak.with_seed(seed);
+    }
+    let mut signals =
+        Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
+    let soak = Arc::new(soak);
+    if args.format == Lines::Plain {
+        reporter::say(format_args!("soak of {} s, seed {}", time.as_secs(), soak.seed()))
+            .map_err(unprinted)?;
+    }
+    let mut rounds = begin(Arc::clone(&soak), time);
+    let (mut sum, mut ended) = (Sum::default(), None);
+    loop {
+        tokio::select! {
+            biased;
+            signal = signals.next() => match signal {
+                Signal::TSTP => signals.suspend(),
+                signal if ends(signal) => {
+                    ended = Some(signal);
+                    soak.interrupt().interrupt();
+                }
+                _ => {}
+            },
+            round = rounds.recv() => match round {
+                Some(round) => {
+                    sum.add(&round);
+                    reporter::round(&round, args.format).map_err(unprinted)?;
+                }
+                None => break,
+            },
+        }
+    }
+    reporter::rounds(sum.accepted, sum.rejected, sum.void, args.format, ended.is_some())
+        .map_err(unprinted)?;
+    Ok(match ended {
+        Some(Signal::INT) => as_interrupted(),
+        Some(signal) => Code::of_signal(signal.as_raw()),
+        None if sum.rejected == 0 && sum.accepted > 0 => Code::SUCCESS,
+        None => Code::FAILED,
+    })
+}
+
+#[derive(Debug, Default)]
+struct Sum {
+    accepted: usize,
+    rejected: usize,
+    void: usize,
+}
+
+impl Sum {
+    fn add(&mut self, round: &Round) {
+        match round.outcome {
+            CaseOutcome::Passed => self.accepted += 1,
+            CaseOutcome::Failed { .. } => self.rejected += 1,
+            CaseOutcome::Skipped { .. } => self.void += 1,
+        }
+    }
+}
+
+/// On a thread of its own, which blocks. Ends when the time is over, or when it is interrupted.
+fn begin(soak: Arc<Soak>, time: Duration) -> Receiver<Round> {
+    let (tell, told) = channel(1);
+    std::thread::spawn(move || {
+        let start = Instant::now();
+        for number in 0.. {
+            let Some(round) = soak.round(number) else { break };
+            if tell.blocking_send(round).is_err() || start.elapsed() >= time {
+                break;
+            }
+        }
+    });
+    told
+}

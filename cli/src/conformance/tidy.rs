@@ -1,0 +1,50 @@
+use super::given::{Given, probed};
+use crate::report::{Console, Failure};
+use leasehold::admin::LockAdmin;
+use leasehold::bench::yardstick;
+use leasehold::{DistributedLock, Error, ErrorKind, LockName};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How long what the cases have dropped may take to be gone.
+const WITHIN: Duration = Duration::from_secs(20);
+
+/// Ends what the cases have left in the store, and looks whether nothing is left: locks of processes that were killed, and
+/// last tokens. Only below `root`, of which nobody else has a name.
+pub(crate) async fn tidy(
+    given: &Given,
+    root: &str,
+    names: &[LockName],
+    console: Console,
+) -> Result<(), Failure> {
+    let store = given.open(console).await?;
+    match store.locks.admin() {
+        Some(admin) => end_all(admin, root).await?,
+        None => console.note("the store cannot list its locks: what is left of them ends with its lease"),
+    }
+    if let Some(below) = yardstick(&store.config)? {
+        below.forget(names).await?;
+        below.forget(&[probed(root)?]).await?;
+    }
+    Ok(store.locks.close().await?)
+}
+
+async fn end_all(admin: &dyn LockAdmin, root: &str) -> Result<(), Error> {
+    let start = Instant::now();
+    loop {
+        let held = admin.list(root).await?;
+        if held.is_empty() {
+            return Ok(());
+        }
+        if start.elapsed() > WITHIN {
+            let names: Vec<&str> = held.iter().take(3).map(|lock| lock.name.as_str()).collect();
+            let message = format!("{} locks are left in the store: {}", held.len(), names.join(", "));
+            return Err(Error::new(ErrorKind::Indeterminate, message)
+                .with_help(format!("they end with their leases; or: leasehold ls {root}")));
+        }
+        for lock in held {
+            admin.force_release(&lock.name, lock.token).await?;
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+}

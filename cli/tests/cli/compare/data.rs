@@ -1,0 +1,111 @@
+//! The data: their published form, other forms of them, and what was different last time.
+
+use super::{FIXTURE, fixture, shown};
+use crate::support::Place;
+use serde_json::{Value, json};
+
+/// Whether this is what `docs/compare.schema.json` says.
+pub(super) fn is_valid(report: &Value) -> Result<(), String> {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/compare.schema.json");
+    let schema: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+    let (mut schemas, mut compiler) = (boon::Schemas::new(), boon::Compiler::new());
+    compiler.enable_format_assertions();
+    compiler.add_resource("compare.json", schema).unwrap();
+    let schema = compiler.compile("compare.json", &mut schemas).unwrap();
+    schemas.validate(report, schema).map_err(|error| error.to_string())
+}
+
+#[test]
+fn the_schema_takes_a_report_and_nothing_else() {
+    is_valid(&fixture()).unwrap();
+    let mut odd = fixture();
+    odd["stores"][1]["declared"]["reach"] = json!("galaxy");
+    assert!(is_valid(&odd).is_err());
+    let mut odd = fixture();
+    odd["stores"][1].as_object_mut().unwrap().remove("cells");
+    assert!(is_valid(&odd).is_err());
+    let mut odd = fixture();
+    odd["stores"][1]["stars"] = json!(5);
+    assert!(is_valid(&odd).is_err());
+}
+
+#[test]
+fn a_report_that_is_read_and_written_is_the_same() {
+    let again: Value = serde_json::from_str(&shown(&["--format", "json"]).code(0).out).unwrap();
+    assert_eq!(again, fixture());
+}
+
+#[test]
+fn what_is_no_report_is_refused_with_its_name() {
+    let place = Place::new();
+    let newer = place.file("newer.json", &json!({ "schema": 9 }).to_string());
+    let other = place.file("other.json", "[1]");
+    for (file, problem) in
+        [(newer, "its schema is 9"), (other, "it is no report"), ("gone.json".into(), "gone.json")]
+    {
+        let said = place.say(["report", file.to_str().unwrap()]);
+        said.code(64);
+        assert!(said.err.contains(problem) && said.err.contains("help"), "{}", said.err);
+    }
+}
+
+#[test]
+fn a_baseline_says_what_is_faster_slower_and_the_same() {
+    let place = Place::new();
+    let mut before = fixture();
+    let pairs = |store: usize, factor: f64, before: &mut Value| {
+        for name in ["median", "min", "max"] {
+            let rate = &mut before["stores"][store]["speed"]["pairs"][0]["per_second"][name];
+            *rate = json!(rate.as_f64().unwrap() * factor);
+        }
+    };
+    pairs(1, 0.5, &mut before);
+    pairs(2, 2.0, &mut before);
+    pairs(4, 1.05, &mut before);
+    let file = place.file("before.json", &before.to_string());
+    let said = place.say(["report", FIXTURE, "--format", "json", "--baseline", file.to_str().unwrap()]);
+    let now: Value = serde_json::from_str(&said.code(0).out).unwrap();
+    is_valid(&now).unwrap();
+    let verdict = |store: &str| {
+        let rows = now["changes"]["rows"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["store"] == store && row["row"] == "pairs@1").unwrap();
+        row["verdict"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(verdict("sqlite"), "faster");
+    assert_eq!(verdict("redis"), "slower");
+    assert_eq!(verdict("zookeeper"), "same-within-noise");
+    let said = place.say(["report", FIXTURE, "--baseline", file.to_str().unwrap()]);
+    // However its lines break.
+    let words = said.code(0).out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("1 faster, 1 slower, 28 the same within noise"), "{}", said.out);
+}
+
+#[test]
+fn a_pipe_gets_eighty_columns_without_colours() {
+    let said = shown(&[]);
+    let out = &said.code(0).out;
+    assert!(!out.contains('\u{1b}'));
+    for line in out.lines() {
+        assert!(line.chars().count() <= 80, "{} columns: {line:?}", line.chars().count());
+    }
+    for needed in ["WHICH STORE", "no server to run", "BROKEN", "not run", "UNDER FAULTS", "HAND-OVER"] {
+        assert!(out.contains(needed), "{needed}");
+    }
+    // zookeeper, fail over: seen to hold; the letters stand in the order of the numbers.
+    let line = out.lines().find(|line| line.starts_with("fail over")).unwrap();
+    assert_eq!(line.split_whitespace().skip(2).collect::<Vec<_>>(), ["–", "–", "–", "X", "H", "–"]);
+}
+
+#[test]
+fn markdown_has_tables_and_what_went_wrong() {
+    let said = shown(&["--format", "markdown"]);
+    let out = &said.code(0).out;
+    assert!(out.starts_with("# 7 lock stores, measured\n"));
+    let tables = out.split("\n\n").filter(|part| part.starts_with('|'));
+    for table in tables {
+        let columns = |line: &str| line.replace("\\|", "").matches('|').count();
+        let first = columns(table.lines().next().unwrap());
+        assert!(table.lines().all(|line| columns(line) == first), "{table}");
+    }
+    assert!(out.contains("a token came twice") && out.contains("no grant within 20s"));
+}

@@ -1,0 +1,136 @@
+//! Comparisons that are made for real.
+
+use super::data::is_valid;
+use crate::support::{Place, Said, machine, until};
+use rustix::process::Signal;
+use serde_json::Value;
+
+fn report(directory: &std::path::Path) -> Value {
+    let report =
+        serde_json::from_str(&std::fs::read_to_string(directory.join("report.json")).unwrap()).unwrap();
+    is_valid(&report).unwrap();
+    report
+}
+
+#[test]
+fn stores_of_the_users_are_compared_and_nothing_stays_in_them() {
+    let _alone = machine();
+    let (place, server) = Place::with_redis();
+    let out = place.path().join("out");
+    let words = ["compare", "memory:", &server.url(), "--quick", "--bench-time", "200ms", "--seed", "0x5eed"];
+    let words = words.into_iter().chain(["--out", out.to_str().unwrap()]);
+    // Longer than anything else that a test waits for: it is a suite.
+    let said = Said::of(&place.command(words).output().unwrap());
+    for file in ["report.md", "report.html"] {
+        assert!(out.join(file).exists(), "{file}");
+    }
+    let report = report(&out);
+    assert_eq!((&report["seed"], &report["interrupted"]), (&Value::from(0x5eed), &Value::from(false)));
+    let names: Vec<&str> =
+        report["stores"].as_array().unwrap().iter().map(|store| store["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["memory", "redis"]);
+    let mut broken = false;
+    for store in report["stores"].as_array().unwrap() {
+        let came_out = |how| {
+            let cases = store["cases"].as_array().unwrap().iter();
+            cases.filter(|case| case["outcome"]["is"] == how).count()
+        };
+        assert!(came_out("passed") > 20, "{}", store["name"]);
+        broken |= came_out("failed") > 0;
+        let rows = ["pairs", "hand_over", "held", "left_out"];
+        let rows: usize = rows.iter().map(|part| store["speed"][part].as_array().unwrap().len()).sum();
+        assert_eq!(rows, 7, "each row is measured, or it is said why not: {}", store["speed"]);
+        assert_eq!(store["cells"].as_array().unwrap().len(), 0, "no fault is made in a user's store");
+    }
+    // How fast and whole a store is on a machine that does much else is not the matter here: that the code says it is.
+    assert_eq!(said.code, Some(i32::from(broken)), "{}", said.err);
+    let keys = server.command(&["KEYS", "*leasehold-*"]).unwrap();
+    assert!(!keys.contains("leasehold-bench") && !keys.contains("leasehold-conformance"), "{keys}");
+}
+
+#[test]
+fn a_private_store_is_started_and_faults_are_made_in_it() {
+    let _alone = machine();
+    let place = Place::new();
+    let out = place.path().join("out");
+    let words = [
+        "compare",
+        "--preset",
+        "local",
+        "--store",
+        "sqlite",
+        "--only",
+        "faults",
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    place.say(words).code(0);
+    let report = report(&out);
+    let cells = report["stores"][0]["cells"].as_array().unwrap().clone();
+    assert_eq!(cells.len(), 24);
+    assert!(cells.iter().any(|cell| cell["fault"] == "holder-killed" && cell["state"]["is"] == "kept"));
+}
+
+/// Its user may not delete, and need not: what the bench leaves ends with the server.
+#[test]
+fn a_private_store_is_measured_without_a_word_of_what_is_left_in_it() {
+    let _alone = machine();
+    let place = Place::new();
+    let out = place.path().join("out");
+    let store = ["compare", "--preset", "local", "--store", "mariadb-optimistic"];
+    let bench = ["--only", "bench", "--quick", "--bench-time", "200ms", "--out", out.to_str().unwrap()];
+    let said = place.say([&store[..], &bench].concat());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(!said.err.contains("not deleted"), "{}", said.err);
+    assert!(!report(&out)["stores"][0]["speed"].is_null());
+}
+
+#[test]
+fn a_store_that_is_not_there_is_in_the_report_and_nothing_at_all_is_a_failure() {
+    let place = Place::new();
+    let out = place.path().join("out");
+    let words = ["compare", "redis://127.0.0.1:1", "--quick", "--out", out.to_str().unwrap()];
+    let said = place.say(words);
+    assert_eq!(said.code, Some(1), "{}", said.err);
+    assert!(said.err.contains("nothing was measured"), "{}", said.err);
+    let report = report(&out);
+    assert!(report["stores"][0]["not_run"].as_str().is_some_and(|why| !why.is_empty()));
+}
+
+#[test]
+fn mistakes_are_told_before_anything_is_tried() {
+    let place = Place::new();
+    let file = place.file("file", "");
+    let out = file.join("out");
+    let cases: [(&[&str], &str); 4] = [
+        (&["compare"], "required"),
+        (
+            &["compare", "memory:", "--only", "faults"],
+            "no fault is made in a store that somebody may be using",
+        ),
+        (&["compare", "--preset", "local", "--store", "etcd"], "no store of this machine"),
+        (&["compare", "memory:", "--out", out.to_str().unwrap()], "invalid out"),
+    ];
+    for (words, problem) in cases {
+        let said = place.say(words.iter().copied());
+        said.code(64);
+        assert!(said.err.contains(problem), "{}", said.err);
+    }
+}
+
+#[test]
+fn an_interrupted_comparison_is_published_and_says_so() {
+    let (place, server) = Place::with_redis();
+    let out = place.path().join("out");
+    let url = server.url();
+    let words = ["compare", &url, "--only", "bench", "--bench-time", "5s", "--out", out.to_str().unwrap()];
+    let child = place.start(words);
+    until("it measures", || server.command(&["KEYS", "*leasehold-bench*"]).unwrap().contains("bench"));
+    child.signal(Signal::INT);
+    let said = child.wait();
+    // By the signal itself, as a shell wants it.
+    assert_eq!(said.code, None, "{said:?}");
+    let report = report(&out);
+    assert_eq!(report["interrupted"], true);
+    assert!(std::fs::read_to_string(out.join("report.html")).unwrap().contains("interrupted"));
+}

@@ -1,0 +1,186 @@
+//! The page as a document: its figures are those of the data, it wants nothing from anywhere, and it can be read.
+
+use super::{between, fixture, page, shown};
+use crate::support::Place;
+use serde_json::Value;
+use std::collections::HashSet;
+
+/// The rows of a table of the page: of each field the exact figure, if there is one, or its text.
+fn rows(page: &str, table: &str) -> Vec<Vec<String>> {
+    let begin = page.find(&format!("<table id=\"{table}\"")).unwrap_or_else(|| panic!("no {table}"));
+    let table = page[begin..].split("</table>").next().unwrap();
+    let body = table.split("<tbody>").nth(1).unwrap();
+    let field = |html: &str| match html.split("<data value=\"").nth(1) {
+        Some(rest) => rest.split('"').next().unwrap().to_owned(),
+        None => text(html),
+    };
+    let rows = body.split("<tr>").skip(1);
+    rows.map(|row| row.split_inclusive("</t").filter(|part| part.contains("<t")).map(field).collect())
+        .collect()
+}
+
+/// Without tags.
+fn text(html: &str) -> String {
+    let mut out = String::new();
+    let mut inside = !html.trim_start().starts_with('<') && html.contains('>');
+    for c in html.trim_end_matches("</t").chars() {
+        match c {
+            '<' => inside = true,
+            '>' => inside = false,
+            c if !inside => out.push(c),
+            _ => {}
+        }
+    }
+    out.trim().to_owned()
+}
+
+fn is(figure: &str, value: &Value) -> bool {
+    match value.as_f64() {
+        Some(value) => figure.parse::<f64>().is_ok_and(|figure| figure.to_bits() == value.to_bits()),
+        None => figure == "–",
+    }
+}
+
+#[test]
+fn every_figure_of_the_page_is_that_of_the_data() {
+    let (data, (_, page)) = (fixture(), page(&Place::new()));
+    let stores = data["stores"].as_array().unwrap();
+    let mut expected: Vec<Vec<&Value>> = Vec::new();
+    for row in stores.iter().flat_map(|store| store["speed"]["hand_over"].as_array().unwrap()) {
+        let gap = &row["gap"];
+        let times = ["p50_us", "p99_us", "p999_us", "max_us", "count"].map(|name| &gap[name]);
+        expected.push([&row["waiters"], &row["processes"]].into_iter().chain(times).collect());
+    }
+    let shown = rows(&page, "hand-over-table");
+    assert_eq!(shown.len(), expected.len());
+    for (row, expected) in shown.iter().zip(&expected) {
+        let figures = &row[1..];
+        assert_eq!(figures.len(), expected.len(), "{row:?}");
+        for (figure, value) in figures.iter().zip(expected) {
+            assert!(is(figure, value), "{figure} is not {value} in {row:?}");
+        }
+    }
+    let pairs = stores.iter().flat_map(|store| store["speed"]["pairs"].as_array().unwrap());
+    let halves = pairs.flat_map(|row| [&row["acquire"], &row["release"]]);
+    for (row, seen) in rows(&page, "latency-table").iter().zip(halves) {
+        assert!(is(&row[3], &seen["p50_us"]) && is(&row[4], &seen["p99_us"]), "{row:?} is not {seen}");
+    }
+    let rates = rows(&page, "throughput-table");
+    let pairs: Vec<&Value> = stores
+        .iter()
+        .flat_map(|store| {
+            let both = ["pairs", "hand_over"].map(|name| store["speed"][name].as_array().unwrap());
+            both.into_iter().flatten()
+        })
+        .collect();
+    assert_eq!(rates.len(), pairs.len());
+    for (row, seen) in rates.iter().zip(pairs) {
+        assert!(is(&row[2], &seen["per_second"]["median"]), "{row:?} is not {seen}");
+    }
+}
+
+#[test]
+fn every_field_of_the_matrix_says_what_was_seen_or_promised() {
+    let (data, (_, page)) = (fixture(), page(&Place::new()));
+    let matrix = rows(&page, "faults-table");
+    let fields = |fault: &str| {
+        let row = matrix.iter().find(|row| row[0] == fault).unwrap_or_else(|| panic!("no {fault}"));
+        row[1..].to_vec()
+    };
+    // memory, sqlite, redis, redis-sentinel, zookeeper, mariadb: the seventh store was not there.
+    let killed = fields("holder killed");
+    assert_eq!(killed.len(), data["stores"].as_array().unwrap().len() - 1);
+    assert!(killed[0].contains('–') && killed[1].contains("holds"), "{killed:?}");
+    assert!(killed[5].contains("promised"), "nothing was tried on the last one: {killed:?}");
+    let fail_over = fields("fail over");
+    assert!(fail_over[3].contains("broken: may break") && fail_over[3].contains("promised: fenced only"));
+    assert!(fields("quorum lost")[3].contains("void"));
+    assert!(fields("record deleted")[2].contains("promised: fenced only"), "more than promised is told, too");
+}
+
+#[test]
+fn every_link_leads_somewhere_and_every_anchor_is_there_once() {
+    let (_, page) = page(&Place::new());
+    let ids = between(&page, " id=\"", "\"");
+    let unique: HashSet<&&str> = ids.iter().collect();
+    assert_eq!(unique.len(), ids.len(), "an anchor is there twice");
+    let links = between(&page, "href=\"#", "\"");
+    assert!(links.len() > 50, "{} links", links.len());
+    for link in links {
+        assert!(unique.contains(&link), "#{link} leads nowhere");
+    }
+}
+
+#[test]
+fn the_page_has_no_script_and_asks_for_nothing() {
+    let (_, page) = page(&Place::new());
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:";
+    assert!(page.contains(&format!("http-equiv=\"Content-Security-Policy\" content=\"{policy}\"")));
+    for forbidden in
+        ["<script", "javascript:", "http://", "https://", "@import", "url(", " onload", "<iframe"]
+    {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+    assert!(page.contains("Redis 7.0.15 &lt;on&gt;") && !page.contains("<on>"), "a server's words are text");
+}
+
+#[test]
+fn every_chart_has_its_title_and_stands_before_its_table() {
+    let (_, page) = page(&Place::new());
+    let pictures = page.matches("role=\"img\"").count();
+    assert!(pictures > 20, "{pictures} pictures");
+    for picture in page.split("role=\"img\"").skip(1) {
+        assert!(picture.starts_with(" aria-label=\""), "a picture without a name");
+        assert!(picture.split("</svg>").next().unwrap().contains("<title>"), "a picture without a title");
+    }
+    for section in between(&page, "<section ", "</section>").iter().filter(|text| text.contains("<figure")) {
+        assert!(section.rfind("<figure").unwrap() < section.find("<table").unwrap(), "{}", &section[..40]);
+    }
+}
+
+#[test]
+fn text_can_be_read_on_its_ground_in_both_schemes() {
+    let (_, page) = page(&Place::new());
+    let style = page.split("<style>").nth(1).unwrap().split("</style>").next().unwrap();
+    let schemes = between(style, ":root {", "}");
+    assert_eq!(schemes.len(), 3, "light, dark and print");
+    for scheme in schemes {
+        for ground in ["ground", "surface"] {
+            for ink in ["ink", "muted", "good", "careful", "bad"] {
+                let contrast = contrast(&colour(scheme, ink), &colour(scheme, ground));
+                assert!(contrast >= 4.5, "--{ink} on --{ground} has {contrast:.2}");
+            }
+        }
+    }
+}
+
+fn colour(scheme: &str, name: &str) -> [f64; 3] {
+    let value = scheme.split(&format!("--{name}: #")).nth(1).unwrap_or_else(|| panic!("no --{name}"));
+    [0, 2, 4].map(|at| f64::from(u8::from_str_radix(&value[at..at + 2], 16).unwrap()) / 255.0)
+}
+
+/// By WCAG 2.2, section 1.4.3.
+fn contrast(one: &[f64; 3], other: &[f64; 3]) -> f64 {
+    let luminance = |colour: &[f64; 3]| {
+        let linear = colour.map(|c| if c <= 0.040_45 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) });
+        0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    };
+    let (one, other) = (luminance(one), luminance(other));
+    (one.max(other) + 0.05) / (one.min(other) + 0.05)
+}
+
+#[test]
+fn the_answers_are_what_the_data_say() {
+    let (_, page) = page(&Place::new());
+    let answers = between(&page, "<dl class=\"answers\">", "</dl>")[0];
+    let of = |want: &str| {
+        let answer = answers.split("<dt>").find(|part| part.starts_with(want));
+        text(&format!("<x>{}", answer.unwrap_or_else(|| panic!("no {want} in {answers}"))))
+    };
+    assert!(of("no server to run").contains("sqlite"), "the widest of those without a server");
+    let fastest = of("the fastest hand-over");
+    assert!(fastest.contains("redis") && !fastest.contains("memory"), "{fastest}");
+    assert!(!answers.contains("redis-sentinel"), "what is broken is recommended for nothing");
+    assert!(of("a server that may die").contains("zookeeper"));
+    let _ = shown(&["--format", "html"]).code(0);
+}

@@ -1,0 +1,193 @@
+//! `leasehold conformance`: what it says, what it leaves behind, and how it ends. What the cases ask stands in the suite.
+
+use crate::support::{Place, Said, until};
+use leasehold_conformance::servers::RedisServer;
+use rustix::process::Signal;
+
+fn keys(server: &RedisServer) -> String {
+    server.command(&["DBSIZE"]).unwrap()
+}
+
+fn last_line(said: &Said) -> &str {
+    said.out.lines().last().unwrap_or_default()
+}
+
+#[test]
+fn a_store_of_the_users_is_put_to_the_test_and_left_as_it_was() {
+    let (place, server) = Place::with_redis();
+    server.command(&["SET", "leasehold:theirs", "another program's"]).unwrap();
+    // Locks that are given back, dropped, listed, taken by processes that are killed; and a whole family.
+    let filters = ["--filter", "::A", "--filter", "C10", "--filter", "I01", "--filter", "E04"];
+    let said = place.say([&["conformance", "--seed", "7"], &filters[..]].concat());
+    said.code(0);
+    assert!(said.out.contains("ok      store::A05_four_processes_are_never_two_at_once ("), "{said:?}");
+    assert!(said.out.contains("skipped store::A08_thousand_cycles_leave_nothing_behind: "), "{said:?}");
+    assert!(last_line(&said).contains(" passed, 0 failed, "), "{said:?}");
+    assert!(!said.out.contains('\u{1b}'), "{said:?}");
+    assert_eq!(keys(&server), ":1", "{}", server.command(&["KEYS", "*"]).unwrap());
+    assert!(server.command(&["GET", "leasehold:theirs"]).unwrap().ends_with("another program's"));
+}
+
+#[test]
+fn cases_that_would_disturb_others_are_skipped_and_say_so() {
+    let place = Place::new();
+    let url = format!("sqlite:{}", place.path().join("locks.db").display());
+    let said = place.say(["conformance", &url, "--filter", "D16", "--filter", "P12", "--filter", "A01"]);
+    said.code(0);
+    assert!(said.out.contains("D16_ten_thousand_holds_are_all_renewed: it is a load that"), "{said:?}");
+    assert!(said.out.contains("P12_purge_forgets_nothing_that_counts: it would change what"), "{said:?}");
+    assert_eq!(last_line(&said), "1 passed, 0 failed, 2 skipped");
+}
+
+#[test]
+fn a_list_runs_nothing() {
+    let place = Place::new();
+    let said = place.say(["conformance", "--faults", "redis", "sqlite:", "--list", "--filter", "A01"]);
+    said.expect(
+        0,
+        "sqlite::A01_released_lock_can_be_had_again\nredis::A01_released_lock_can_be_had_again\n",
+        "",
+    );
+    // Nor does it need a store.
+    let said = place.say(["conformance", "redis://127.0.0.1:1", "--list", "--filter", "A02_"]);
+    said.expect(0, "redis::A02_held_lock_refuses_a_second_holder_at_once\n", "");
+    assert!(!place.default_store().exists());
+}
+
+#[test]
+fn a_run_in_which_nothing_ran_is_a_failure() {
+    let (place, _server) = Place::with_redis();
+    let said = place.say(["conformance", "--filter", "P07"]);
+    said.code(1);
+    assert!(
+        said.out.ends_with("nothing ran: that is a failure\n0 passed, 0 failed, 1 skipped\n"),
+        "{said:?}"
+    );
+    let said = place.say(["conformance", "--filter", "no such case"]);
+    said.code(64);
+    assert!(said.err.contains("invalid filter: [\"no such case\"]"), "{said:?}");
+    let said = place.say(["conformance", "--faults", "etcd"]);
+    said.code(64);
+    assert!(said.err.contains("\"etcd\" names no store"), "{said:?}");
+}
+
+#[test]
+fn a_store_that_lets_nobody_in_is_said_once() {
+    let place = Place::new();
+    let said = place.say(["conformance", "redis://127.0.0.1:1"]);
+    said.code(69);
+    assert_eq!((said.out.as_str(), said.err.matches("error[").count()), ("", 1), "{said:?}");
+}
+
+/// A user without the right to list fails the case that lists, and the line that shows it again stands beside it.
+#[test]
+fn what_fails_is_told_with_the_line_that_shows_it_again() {
+    let (place, server) = Place::with_redis();
+    server.command(&["ACL", "SETUSER", "default", "-scan"]).unwrap();
+    let junit = place.path().join("result.xml");
+    let words = ["conformance", "--seed", "7", "--filter", "C10", "--filter", "A01", "--junit"];
+    let said = place.say([&words[..], &[junit.to_str().unwrap()]].concat());
+    said.code(1);
+    assert!(said.out.contains("FAILED  store::C10_listing_shows_exactly_the_held_names ("), "{said:?}");
+    assert!(said.out.contains("again: leasehold conformance --filter C10 --seed 7"), "{said:?}");
+    assert!(said.out.ends_with("1 passed, 1 failed, 0 skipped\n"), "{said:?}");
+    // What was found says more than that the store could not be tidied up, and both are said.
+    assert!(said.err.contains("error[E_DENIED]"), "{said:?}");
+    is_well_formed(&std::fs::read_to_string(junit).unwrap());
+}
+
+/// Every tag is closed in its turn, and the numbers are those of the run.
+fn is_well_formed(text: &str) {
+    let mut open = Vec::new();
+    for tag in text.split('<').skip(1) {
+        let (tag, _) = tag.split_once('>').unwrap_or_else(|| panic!("a tag without an end: {tag}"));
+        assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+        let name = |tag: &str| tag.split(' ').next().unwrap_or_default().to_owned();
+        match tag.strip_prefix('/') {
+            Some(closed) => assert_eq!(open.pop(), Some(name(closed)), "{text}"),
+            None if tag.ends_with('/') || tag.starts_with('?') => {}
+            None => open.push(name(tag)),
+        }
+    }
+    assert!(open.is_empty(), "{open:?} are open in {text}");
+    assert!(text.contains("tests=\"2\" failures=\"1\" skipped=\"0\""), "{text}");
+}
+
+#[test]
+fn events_are_one_object_in_a_line() {
+    let (place, _server) = Place::with_redis();
+    let said = place.say(["conformance", "--format", "ndjson", "--filter", "A01", "--seed", "7"]);
+    said.code(0);
+    let events: Vec<serde_json::Value> =
+        said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["case_started", "case_finished", "run_finished"]);
+    assert_eq!((&events[1]["case"], &events[1]["outcome"]["is"]), (&"A01".into(), &"passed".into()));
+    assert_eq!((&events[2]["passed"], &events[2]["seed"]), (&1.into(), &"7".into()));
+}
+
+#[test]
+fn ctrl_c_ends_it_and_leaves_nothing() {
+    let (place, server) = Place::with_redis();
+    let mut run = place.start(["conformance", "--filter", "D0", "--filter", "B0", "--filter", "A0"]);
+    until("it is at it", || keys(&server) != ":0" && run.is_running());
+    run.process().signal(Signal::INT);
+    let said = run.wait();
+    assert!(matches!(said.code, None | Some(130)), "{said:?}");
+    assert!(last_line(&said).contains(", interrupted: "), "{said:?}");
+    assert_eq!(keys(&server), ":0", "{}", server.command(&["KEYS", "*"]).unwrap());
+}
+
+#[test]
+fn faults_are_one_line_each_and_count() {
+    let place = Place::new();
+    let junit = place.path().join("result.xml");
+    let words =
+        ["conformance", "--faults", "sqlite", "--filter", "fault_record", "--filter", "fault_store-paused"];
+    let said = place.say([&words[..], &["--seed", "7", "--junit", junit.to_str().unwrap()]].concat());
+    said.code(0);
+    let line = |begin: &str| said.out.lines().find(|line| line.starts_with(begin)).unwrap_or_default();
+    let played = line("ok      sqlite::fault_record-deleted (");
+    assert!(played.ends_with(" s): fenced only, as promised"), "{said:?}");
+    let spared = line("skipped sqlite::fault_store-paused: not applicable: ");
+    assert!(spared.contains("the store is a file"), "{said:?}");
+    assert_eq!(last_line(&said), "1 passed, 0 failed, 1 skipped");
+    assert!(std::fs::read_to_string(junit).unwrap().contains("name=\"fault_record-deleted\""));
+}
+
+/// Like the cases: what can never be seen here is no success.
+#[test]
+fn faults_of_which_none_was_made_are_a_failure() {
+    let place = Place::new();
+    let words =
+        ["conformance", "--faults", "sqlite", "--filter", "sqlite::fault_pooler", "--format", "ndjson"];
+    let said = place.say(words);
+    said.code(1);
+    let events: Vec<serde_json::Value> =
+        said.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&events[0]["event"], &events[0]["fault"]), (&"cell_finished".into(), &"pooler".into()));
+    assert_eq!((&events[0]["state"]["is"], &events[1]["skipped"]), (&"not-applicable".into(), &1.into()));
+    place.say([&words[..5], &["--list"]].concat()).expect(0, "sqlite::fault_pooler\n", "");
+}
+
+#[test]
+fn a_soak_prints_the_seed_and_schedule_of_each_round() {
+    let place = Place::new();
+    let said = place.say(["conformance", "--faults", "redis", "--soak", "1s", "--seed", "7"]);
+    said.code(0);
+    let lines: Vec<&str> = said.out.lines().collect();
+    assert_eq!(lines[0], "soak of 1 s, seed 7");
+    assert!(lines[1].starts_with("ok      redis seed 7 ("), "{said:?}");
+    let (_, seen) = lines[1].split_once(" s): ").unwrap();
+    let (schedule, seen) = seen.rsplit_once("; ").unwrap();
+    assert!(schedule.contains(" at "), "{said:?}");
+    assert!(seen.contains(" grants, ") && seen.ends_with(" faults met a hold"), "{said:?}");
+    assert_eq!(last_line(&said), "1 rounds accepted, 0 rejected, 0 void");
+}
+
+#[test]
+fn memory_is_one_store_to_all_clients_of_a_case() {
+    let said = Place::new().say(["conformance", "memory:", "--filter", "A0"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.out.contains(" 0 failed"), "{said:?}");
+}

@@ -1,0 +1,78 @@
+//! What the driver was told.
+
+use crate::Outcome;
+use leasehold::LockName;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    pub(crate) url: String,
+    pub(crate) work: Work,
+    pub(crate) tasks: usize,
+    pub(crate) process: u64,
+    pub(crate) rows: Option<PathBuf>,
+    pub(crate) hold: Duration,
+    pub(crate) ramp: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) names: usize,
+    prefix: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    Uncontended,
+    Contended,
+    Hold,
+}
+
+impl Arguments {
+    pub(crate) fn of(mut words: impl Iterator<Item = String>) -> Outcome<Self> {
+        let usage = "usage: leasehold-driver URL unc|con|hold [KEY=VALUE ...]";
+        let (url, work) = words.next().zip(words.next()).ok_or(usage)?;
+        let work = match work.as_str() {
+            "unc" => Work::Uncontended,
+            "con" => Work::Contended,
+            "hold" => Work::Hold,
+            _ => return Err(usage.into()),
+        };
+        let pairs =
+            words.filter_map(|word| word.split_once('=').map(|(key, value)| (key.into(), value.into())));
+        let given = Given(pairs.collect());
+        Ok(Self {
+            url,
+            work,
+            tasks: given.number("conc", 1)?,
+            process: given.number("id", 0)?,
+            rows: given.0.get("out").map(PathBuf::from),
+            hold: Duration::from_micros(given.number("hold_us", 0)?),
+            ramp: Duration::from_millis(given.number("ramp", 0)?),
+            grace: Duration::from_millis(given.number("grace", 300)?),
+            names: given.number("n", 10_000)?,
+            prefix: given.0.get("prefix").cloned().unwrap_or_else(|| "k".to_owned()),
+        })
+    }
+
+    /// The name that this task takes.
+    pub(crate) fn name(&self, task: usize) -> leasehold::Result<LockName> {
+        let (prefix, process) = (&self.prefix, self.process);
+        match self.work {
+            Work::Contended => LockName::new(prefix.clone()),
+            Work::Uncontended => LockName::new(format!("{prefix}-{process}-{task}")),
+            Work::Hold => LockName::new(format!("lock-number-{task:08}")),
+        }
+    }
+}
+
+struct Given(HashMap<String, String>);
+
+impl Given {
+    fn number<T: FromStr>(&self, key: &str, default: T) -> Outcome<T> {
+        match self.0.get(key) {
+            None => Ok(default),
+            Some(text) => text.parse().map_err(|_| format!("{key} is no number in range: {text:?}").into()),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! One process of a measurement that compares locks of several libraries and languages. It takes Leasehold's, as an
+//! application would, and says when it had them; who starts it has the clock, the servers and the other libraries.
+//!
+//! ```text
+//! leasehold-driver URL WORK [KEY=VALUE …]
+//! ```
+//!
+//! | `WORK` | what it does |
+//! |---|---|
+//! | `unc` | each of `conc` tasks takes and gives back a name of its own |
+//! | `con` | all of them take turns with one name |
+//! | `hold` | holds `n` names, and is idle for six seconds |
+//!
+//! | key | meaning | default |
+//! |---|---|---|
+//! | `conc` | how many tasks | 1 |
+//! | `id` | the number of this process among those of one measurement | 0 |
+//! | `prefix` | what names begin with | `k` |
+//! | `out` | where the rows go | nowhere |
+//! | `hold_us` | how long each hold lasts, in microseconds | 0 |
+//! | `ramp` | how long it takes until all tasks have begun, in milliseconds | 0 |
+//! | `grace` | how long tasks have to end after the window, in milliseconds | 300 |
+//! | `n` | how many names `hold` holds | 10000 |
+//!
+//! Other keys are for other drivers, and are passed over. Whatever the URL can say, such as `local_queue=16`, can be
+//! measured.
+//!
+//! For `unc` and `con` it connects, prints `READY`, and reads a line `GO T0 T1`: nanoseconds of `CLOCK_MONOTONIC`, which
+//! all processes of a host share. It begins at once; what is acquired from T0 to T1 is a row of five numbers of 64 bits,
+//! lowest byte first: task (100 000 × `id` + its number), asked, acquired, release begun, released. At the end it writes
+//! the rows, and prints `DONE` and an object of JSON: `n`, `cpu_s` within the window, `rss0_kb` and `rss1_kb` before and
+//! after it, `errors` and `first_error`.
+//!
+//! `hold` prints `MARK start`, `MARK held` and `MARK idle6s`, waits for a line after each, so that the server can be looked
+//! at in between, and then prints `DONE` with `acquire_s`, `client_bytes_per_lock` and `idle6s_client_cpu_s`.
+//!
+//! What fails before the window is one line `ERR …`, and exit code 1. One thread does it all.
+
+#![allow(clippy::print_stdout, reason = "the protocol is on the standard output")]
+
+mod arguments;
+mod holding;
+mod turns;
+mod usage;
+
+use arguments::{Arguments, Work};
+use std::process::ExitCode;
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+fn main() -> ExitCode {
+    match drive() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("ERR {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn drive() -> Outcome<()> {
+    let arguments = Arguments::of(std::env::args().skip(1))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let done = runtime.block_on(async {
+        match arguments.work {
+            Work::Uncontended | Work::Contended => turns::take_turns(&arguments).await,
+            Work::Hold => holding::hold(&arguments).await,
+        }
+    });
+    // A task that waits for a lock, or for its input, would be waited for.
+    runtime.shutdown_background();
+    done
+}

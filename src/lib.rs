@@ -41,7 +41,9 @@
 //! Exclusion of *effects*. A process that is paused while it holds a lock wakes up later and writes, and no lock service
 //! can call that write back (Kleppmann, *How to do distributed locking*, 2016). Only the resource can refuse it: hand it
 //! the [fencing token](FencingToken), and let it accept none lower than the highest it has seen. Where it cannot, a lock
-//! saves work, and the work must be safe to be done twice.
+//! saves work, and the work must be safe to be done twice. The guide `docs/fencing.md` of the repository has both: the
+//! `UPDATE` that checks (`FencedWrite` of the crate `leasehold-sql`, whatever store the lock is in), an object store, and
+//! what to do with a resource that cannot check.
 //!
 //! Locks here are not re-entrant. On ZooKeeper and one Redis they are fair; on the other stores waiters get them in no order.
 //! Where many tasks of one process want one name, they can [take turns](Config::local_queue) without asking the store.
@@ -71,7 +73,7 @@
 //! * to use locks: [`DistributedLock`], [`LockGuard`], [`AcquireOptions`], [`ErrorKind`]
 //! * to configure the store: [`Config`]
 //! * to see who holds what, and free what is stuck: [`admin`]
-//! * to choose a store: [`semantics`]
+//! * to choose a store: the six questions of `docs/choose.md`, and [`semantics`]
 //! * to write a backend: [`backend`]; to measure or observe one: [`client`]
 
 #[cfg(feature = "bench")]
@@ -166,3 +168,11 @@ pub async fn connect_with(config: &Config) -> Result<Arc<dyn DistributedLock>> {
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}
+
+#[cfg(all(doctest, feature = "full"))]
+#[doc = include_str!("../docs/choose.md")]
+mod choose {}
+
+#[cfg(all(doctest, feature = "sqlite"))]
+#[doc = include_str!("../docs/fencing.md")]
+mod fencing {}

@@ -1,0 +1,64 @@
+//! The committed run of the matrix.
+
+use crate::stores::{SUBJECTS, semantics};
+use leasehold::semantics::Fault;
+use leasehold_conformance::matrix::{Cell, State};
+
+const RUN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/matrix.json");
+
+/// What is to be written when `scripts/matrix` has measured anew: cells as lines of JSON, in the order in which they ended.
+const NEW_RUN: &str = "LEASEHOLD_MATRIX_RUN";
+
+pub(crate) fn cells() -> Vec<Cell> {
+    serde_json::from_str(&std::fs::read_to_string(RUN).unwrap()).unwrap()
+}
+
+/// The cell of a subject under a fault.
+pub(crate) fn cell<'a>(cells: &'a [Cell], subject: &str, fault: Fault) -> &'a Cell {
+    let found = cells.iter().find(|cell| cell.subject == subject && cell.fault == fault);
+    found.unwrap_or_else(|| panic!("the run has no cell {subject} × {fault:?}: scripts/matrix"))
+}
+
+#[tokio::test]
+async fn run_has_every_cell_once_and_promises_what_the_code_declares() {
+    if let Some(new) = std::env::var_os(NEW_RUN) {
+        write(&std::fs::read_to_string(new).unwrap());
+    }
+    let cells = cells();
+    assert_eq!(cells.len(), SUBJECTS.len() * Fault::ALL.len(), "scripts/matrix");
+    for (subject, _) in SUBJECTS {
+        let declared = semantics(subject).await;
+        for fault in Fault::ALL {
+            let promised = cell(&cells, subject, fault).promised;
+            assert_eq!(promised, declared.promises.under(fault), "{subject} × {fault:?}: scripts/matrix");
+        }
+    }
+}
+
+/// What was published shows what is promised, in every cell that was played.
+#[test]
+fn run_broke_no_promise_and_no_cell_of_it_is_void() {
+    for cell in cells() {
+        let bad = matches!(cell.state, State::Broken { .. } | State::Void { .. });
+        assert!(!bad, "{} × {:?}: {:?}", cell.subject, cell.fault, cell.state);
+    }
+}
+
+/// In the order of the table, a later cell in the place of an earlier one.
+fn write(lines: &str) {
+    let mut new: Vec<Cell> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    new.reverse();
+    let place = |cell: &Cell| {
+        let subject = SUBJECTS.iter().position(|(name, _)| *name == cell.subject);
+        (subject, cell.fault as usize)
+    };
+    new.sort_by_key(place);
+    new.dedup_by_key(|cell| place(cell));
+    for figures in new.iter_mut().map(|cell| &mut cell.figures) {
+        figures.belief_overlap_ms = figures.belief_overlap_ms.ceil();
+        figures.unavailable_ms = figures.unavailable_ms.ceil();
+        figures.detected_ms = figures.detected_ms.map(f64::ceil);
+        figures.recovered_ms = figures.recovered_ms.map(f64::ceil);
+    }
+    std::fs::write(RUN, serde_json::to_string_pretty(&new).unwrap() + "\n").unwrap();
+}

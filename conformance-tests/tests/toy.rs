@@ -63,10 +63,30 @@ impl Toy {
 impl LockBackend for Toy {
     fn semantics(&self) -> Semantics {
         let promises = Promises::new(|fault| match fault {
+            Fault::None
+            | Fault::HolderKilled
+            | Fault::HolderPaused
+            | Fault::ExecutorStarved
+            | Fault::ClientClockJumps
+            | Fault::ClientSuspended => Outcome::Holds,
+            Fault::DiskFull => Outcome::Unavailable,
             Fault::RecordDeleted | Fault::DataLost | Fault::PowerLost | Fault::NetworkFileSystem => {
                 Outcome::MayBreak
             }
-            _ => Outcome::Holds,
+            // There is no server.
+            Fault::StorePaused
+            | Fault::StoreRestarted
+            | Fault::StoreClockForward
+            | Fault::StoreClockBack
+            | Fault::HolderPartitioned
+            | Fault::AcquireReplyLost
+            | Fault::FailOver
+            | Fault::SplitBrain
+            | Fault::MinorityDown
+            | Fault::QuorumLost
+            | Fault::MemoryFull
+            | Fault::ConnectionKilled
+            | Fault::Pooler => Outcome::NotApplicable,
         });
         let mut semantics = Semantics::lease("toy", "file", promises);
         (semantics.reach, semantics.expiry_clock) = (Reach::Host, ExpiryClock::Host);

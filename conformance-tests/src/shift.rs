@@ -78,10 +78,15 @@ impl Shift {
         }
     }
 
-    /// Lets it give back what it has, and go. An attempt that it gave up is withdrawn by then: a process that is killed in the
+    /// Tells it to give back what it has, and to go.
+    pub(crate) fn tell(&self) {
+        self.leave.send_replace(true);
+    }
+
+    /// The same, and waits for it. An attempt that it gave up is withdrawn by then: a process that is killed in the
     /// middle of that would leave its place in a queue behind.
     pub(crate) async fn end(self) -> Verdict {
-        self.leave.send_replace(true);
+        self.tell();
         self.work.await??;
         self.client.close().await.or_else(survived)
     }

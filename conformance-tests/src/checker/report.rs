@@ -33,9 +33,10 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// True if a lock keeps it that may have two owners, as long as its tokens grow.
-    fn is_of_tokens(self) -> bool {
-        matches!(self, Self::TokenUnique | Self::TokenOrder | Self::Effects)
+    /// True if a lock keeps it that may have two owners, as long as its tokens grow: what tokens promise, and what the client
+    /// does by itself.
+    fn is_kept_by_two(self) -> bool {
+        matches!(self, Self::TokenUnique | Self::TokenOrder | Self::Effects | Self::Deadline)
     }
 }
 
@@ -144,7 +145,7 @@ impl Report {
     }
 
     pub(super) fn broken(&mut self, rule: Rule, violation: impl FnOnce() -> Violation) {
-        if self.fenced_only.is_empty() || rule.is_of_tokens() {
+        if self.fenced_only.is_empty() || rule.is_kept_by_two() {
             return self.count_up(rule, violation);
         }
         let seen = violation();

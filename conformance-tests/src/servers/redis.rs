@@ -97,7 +97,9 @@ impl RedisServer {
     /// If it has no append-only file.
     pub fn lose_power(&mut self) -> std::io::Result<()> {
         self.kill();
-        self.append_only_file()?.set_len(self.synced)
+        // Which may have been written anew meanwhile, and is shorter then.
+        let file = self.append_only_file()?;
+        file.set_len(self.synced.min(file.metadata()?.len()))
     }
 
     fn append_only_file(&self) -> std::io::Result<File> {

@@ -54,7 +54,16 @@ impl Schedule {
 impl Possible {
     fn goes_with(&self, other: &Self) -> bool {
         let alone = self.claim == Claim::Nothing || other.claim == Claim::Nothing;
-        alone && !self.misleads(other) && !other.misleads(self)
+        alone
+            && !self.misleads(other)
+            && !other.misleads(self)
+            && !self.strands(other)
+            && !other.strands(self)
+    }
+
+    /// A store that began anew is followed by nobody who could take over.
+    fn strands(&self, other: &Self) -> bool {
+        self.fault == Fault::DataLost && other.claim == Claim::Primary
     }
 
     /// A token after data were lost is taken from the clock, so whoever changes the clock must not lose data as well: that
@@ -194,6 +203,8 @@ mod tests {
         let drawn =
             |schedule: &Schedule, is: fn(&Possible) -> bool| schedule.steps.iter().any(|step| is(&step.what));
         for schedule in (0..300).map(draw) {
+            let lost = drawn(&schedule, |what| what.fault == Fault::DataLost);
+            assert!(!lost || !drawn(&schedule, |what| what.claim == Claim::Primary), "{schedule}");
             let clocks = drawn(&schedule, |what| what.claim == Claim::Clocks);
             assert!(!clocks || !drawn(&schedule, Possible::may_forget), "{schedule}");
         }

@@ -162,6 +162,10 @@ impl Act {
         let mut injection = injection(step.what.fault, cx.store(), semantics)?;
         let schedule = injection.schedule().with_lease(usual_lease());
         let setting = injection.prepare(cx.store(), &schedule).await?;
+        // A pooler stands before all of them from the start, or before nobody: no moment of a round makes it.
+        if setting.others != cx.store().address_for_holds_of(usual_lease()) {
+            return Err(Stop::Skipped("it is there for all, and from the start".to_owned()));
+        }
         Ok(Self { step, injection, setting, process: 0 })
     }
 

@@ -113,7 +113,9 @@ impl<'a> Shifts<'a> {
             }
             "leave" => {
                 let leaving = |shift: &mut Shift| rest.is_empty() || shift.role().to_string() == rest;
-                for shift in self.running.extract_if(.., leaving) {
+                let leaving: Vec<Shift> = self.running.extract_if(.., leaving).collect();
+                leaving.iter().for_each(Shift::tell);
+                for shift in leaving {
                     shift.end().await?;
                 }
                 "done".to_owned()
@@ -150,7 +152,7 @@ async fn warm_up(client: &Client, name: &LockName) -> Verdict {
     loop {
         let used = async { client.acquire_with(name, &AcquireOptions::new()).await?.release().await };
         match used.await {
-            Err(error) if error.kind() == ErrorKind::Unavailable && start.elapsed() < FIRST_USE => {
+            Err(error) if error.kind() != ErrorKind::Invalid && start.elapsed() < FIRST_USE => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             used => return Ok(used?),

@@ -3,28 +3,35 @@
 
 use crate::controls::{open, proud};
 use leasehold_conformance::{CaseOutcome, Round, Soak, Subject};
-use libtest_mimic::{Failed, Trial};
+use libtest_mimic::{Completion, Failed, Trial};
 use std::sync::Arc;
 
 const SEED: u64 = 7;
-/// How many rounds it may take.
-const ROUNDS: u64 = 4;
+/// How many rounds it may take until what is no lock is accused: it is by one fault of some, met by chance.
+const ACCUSED_WITHIN: u64 = 12;
+/// How many rounds what is a lock has to stand.
+const TRUSTED_FOR: u64 = 4;
 
 pub(crate) fn trials(honest: &Arc<dyn Subject>) -> Vec<Trial> {
     let accused = |what: &str, subject: Arc<dyn Subject>| {
-        Trial::test(format!("soak::{what}_is_accused"), move || {
-            let seen: Vec<Round> = rounds(subject).take_while(|round| !is_accused(round)).collect();
-            match seen.len() < ROUNDS as usize {
-                true => Ok(()),
-                false => Err(Failed::from(format!("it was trusted: {seen:?}"))),
+        Trial::ignorable_test(format!("soak::{what}_is_accused"), move || {
+            let mut seen = Vec::new();
+            for round in rounds(subject, ACCUSED_WITHIN) {
+                if is_accused(&round) {
+                    return Ok(Completion::Completed);
+                }
+                seen.push(round);
             }
+            not_run(&seen).ok_or_else(|| Failed::from(format!("it was trusted: {seen:?}")))
         })
     };
     let trusted = |subject: Arc<dyn Subject>| {
-        Trial::test("soak::store_that_keeps_its_promises_is_not_accused", move || {
-            match rounds(subject).find(is_accused) {
-                None => Ok(()),
-                Some(round) => Err(Failed::from(format!("{round:?}"))),
+        Trial::ignorable_test("soak::store_that_keeps_its_promises_is_not_accused", move || {
+            let seen: Vec<Round> = rounds(subject, TRUSTED_FOR).collect();
+            let failed = seen.iter().any(|round| matches!(round.outcome, CaseOutcome::Failed { .. }));
+            match seen.iter().any(|round| round.outcome == CaseOutcome::Passed) && !failed {
+                true => Ok(Completion::Completed),
+                false => not_run(&seen).ok_or_else(|| Failed::from(format!("{seen:?}"))),
             }
         })
     };
@@ -35,11 +42,22 @@ pub(crate) fn trials(honest: &Arc<dyn Subject>) -> Vec<Trial> {
     ]
 }
 
-fn rounds(subject: Arc<dyn Subject>) -> impl Iterator<Item = Round> {
+fn rounds(subject: Arc<dyn Subject>, at_most: u64) -> impl Iterator<Item = Round> {
     let soak = Soak::new(vec![subject]).with_seed(SEED);
-    (0..ROUNDS).map_while(move |number| soak.round(number))
+    (0..at_most).map_while(move |number| soak.round(number))
 }
 
+/// For its history: a round that did not come to its end accuses nobody.
 fn is_accused(round: &Round) -> bool {
-    matches!(round.outcome, CaseOutcome::Failed { .. })
+    matches!(&round.outcome, CaseOutcome::Failed { words } if words.contains("Rejected"))
+}
+
+/// Where it was allowed to do without servers that are missing.
+fn not_run(seen: &[Round]) -> Option<Completion> {
+    let missing = |round: &Round| match &round.outcome {
+        CaseOutcome::Skipped { reason } => reason.starts_with("NOT RUN").then(|| reason.clone()),
+        _ => None,
+    };
+    let reasons: Option<Vec<String>> = seen.iter().map(missing).collect();
+    reasons?.pop().map(Completion::ignored_with)
 }

@@ -163,7 +163,7 @@ impl<Server: SqlServer> Store for Running<Server> {
     }
 
     async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
-        let proxy = Proxy::to(([127, 0, 0, 1], self.port()).into()).await.map_err(cannot)?;
+        let proxy = Proxy::to(self.place().parse().map_err(cannot)?).await.map_err(cannot)?;
         let patience = patience.as_millis();
         let more = format!("&timeout={patience}ms&connect_timeout={patience}ms");
         let address = self.url(LOCKER, &proxy.address().to_string(), &more);

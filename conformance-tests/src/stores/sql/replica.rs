@@ -7,7 +7,9 @@ use crate::{Cannot, Replicas, SteppedClock};
 use async_trait::async_trait;
 use leasehold::LockName;
 use std::sync::{MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+const CATCHES_UP_WITHIN: Duration = Duration::from_secs(20);
 
 /// The other server of two, and the address that leads to the primary.
 #[derive(Debug)]
@@ -50,8 +52,12 @@ impl<Server: SqlServer> Running<Server> {
     }
 
     async fn caught_up(&self) -> Result<(), Cannot> {
-        let written = Server::count(self.port(), Server::WRITTEN).await?;
+        let (start, written) = (Instant::now(), Server::count(self.port(), Server::WRITTEN).await?);
         while Server::count(self.port_of_follower()?, Server::FOLLOWED).await? < written {
+            // It may follow a primary that is no more: one that began anew with empty files.
+            if start.elapsed() > CATCHES_UP_WITHIN {
+                return Err(Cannot::new("the replica does not catch up"));
+            }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         Ok(())

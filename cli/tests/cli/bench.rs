@@ -51,8 +51,16 @@ fn is_whole(report: &Value) {
         let rate = &row["per_second"];
         let of = |what: &str| rate[what].as_f64().unwrap();
         assert!(of("min") <= of("median") && of("median") <= of("max") && of("max") > 0.0, "{row}");
-        let at = |what: &str| row["latency_us"][what].as_f64().unwrap();
-        assert!(0.0 < at("p50") && at("p50") <= at("p99") && at("p99") <= at("max"), "{row}");
+        if row["latency_us"].is_null() {
+            // Where waiters look for themselves, one may have had all turns of a window as short as this.
+            assert!(
+                name.starts_with("hand-over@") && row["fairness"]["max"].as_f64().unwrap() <= 0.5,
+                "{row}"
+            );
+        } else {
+            let at = |what: &str| row["latency_us"][what].as_f64().unwrap();
+            assert!(0.0 < at("p50") && at("p50") <= at("p99") && at("p99") <= at("max"), "{row}");
+        }
         if name.starts_with("hand-over@") {
             assert_eq!(
                 (&row["overlaps"], &row["stale_tokens"]),

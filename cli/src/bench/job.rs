@@ -80,8 +80,8 @@ pub(super) enum Way {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "job", rename_all = "snake_case")]
 pub(super) enum Job {
-    /// Takes a lock and gives it back: connects, and makes what the store needs.
-    Open { name: String },
+    /// Takes a lock and gives it back: connects, and makes what the store needs. `for_all` rows, or for one of them.
+    Open { name: String, for_all: bool },
     /// Each task takes a name of its own and gives it back, over and over; `pairs_a_second`, all tasks together, or as
     /// fast as it goes.
     Pairs { way: Way, tasks: usize, names: String, pairs_a_second: Option<f64>, window: Window },
@@ -93,10 +93,21 @@ pub(super) enum Job {
     Hold { names: String, count: usize, ttl_millis: u64, millis: u64 },
 }
 
+impl Job {
+    /// True unless nothing can be measured without it.
+    pub(super) fn is_of_row(&self) -> bool {
+        !matches!(self, Self::Open { for_all: true, .. })
+    }
+}
+
 /// What came of it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "done", rename_all = "snake_case")]
 pub(super) enum Done {
+    /// The store has no room for it.
+    Failed {
+        why: String,
+    },
     Opened,
     Pairs(Pairs),
     HandOver {

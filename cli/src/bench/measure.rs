@@ -41,10 +41,32 @@ pub(crate) struct Measured {
     pub(crate) left_out: Vec<LeftOut>,
 }
 
+/// What ended a pass.
+enum Trouble {
+    /// The store has no room for this row; others may be smaller.
+    OfRow(String),
+    OfRun(Failure),
+}
+
+impl Trouble {
+    fn of_all(self) -> Failure {
+        match self {
+            Self::OfRow(why) => Error::new(ErrorKind::Unavailable, why).into(),
+            Self::OfRun(failure) => failure,
+        }
+    }
+}
+
+impl<E: Into<Failure>> From<E> for Trouble {
+    fn from(failure: E) -> Self {
+        Self::OfRun(failure.into())
+    }
+}
+
 impl Measurement<'_> {
     /// Measures all rows. What was used stays in `names` and `workers` also if it fails, or is dropped half-way.
     pub(super) async fn run(&mut self) -> Result<Measured, Failure> {
-        self.crew(1).await?;
+        self.crew(1).await.map_err(Trouble::of_all)?;
         let server = match &self.yardstick {
             Some(yardstick) => Some(yardstick.server().await?),
             None => None,
@@ -59,16 +81,25 @@ impl Measurement<'_> {
         );
         let mut tallies: Vec<Tally> = rows.iter().map(|row| Tally::new(*row)).collect();
         for pass in 0..self.plan.passes {
-            for at in 0..tallies.len() {
-                self.progress.step(format_args!("pass {}: {}", pass + 1, tallies[at].row));
-                let half = half_of(&tallies, tallies[at].row);
-                self.pass(&mut tallies[at], pass, half).await?;
+            let mut at = 0;
+            while at < tallies.len() {
+                let row = tallies[at].row;
+                self.progress.step(format_args!("pass {}: {row}", pass + 1));
+                let half = half_of(&tallies, row);
+                match self.pass(&mut tallies[at], pass, half).await {
+                    Ok(()) => at += 1,
+                    Err(Trouble::OfRow(why)) if tallies.len() > 1 => {
+                        left_out.push(LeftOut { row: row.to_string(), why });
+                        tallies.remove(at);
+                    }
+                    Err(trouble) => return Err(trouble.of_all()),
+                }
             }
         }
         Ok(Measured { server, tallies, left_out })
     }
 
-    async fn pass(&mut self, tally: &mut Tally, pass: usize, half: Option<f64>) -> Result<(), Failure> {
+    async fn pass(&mut self, tally: &mut Tally, pass: usize, half: Option<f64>) -> Result<(), Trouble> {
         match tally.row {
             Row::Pairs { tasks } => {
                 let mut ways = vec![Way::Leasehold];
@@ -83,6 +114,9 @@ impl Measurement<'_> {
                     self.pairs(tally, way, tasks, None).await?;
                 }
                 Ok(())
+            }
+            Row::HalfLoad { .. } if half.is_none() => {
+                Err(Trouble::OfRow("the row that it is the half of was not measured".to_owned()))
             }
             Row::HalfLoad { tasks } => self.pairs(tally, Way::Leasehold, tasks, half).await,
             Row::HandOver { waiters, processes } => {
@@ -104,7 +138,7 @@ impl Measurement<'_> {
         way: Way,
         tasks: usize,
         pairs_a_second: Option<f64>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Trouble> {
         let kind = match way {
             Way::Leasehold => "pairs",
             Way::Raw => "raw",
@@ -115,8 +149,10 @@ impl Measurement<'_> {
         let job = Job::Pairs { way, tasks, names, pairs_a_second, window };
         let (done, counted) = self.ask_counting(0, 1, vec![job], window).await?;
         for done in done {
-            let Done::Pairs(pairs) = done else { return Err(out_of_turn()) };
-            tally.add_pairs(way, &pairs, counted, window);
+            match done {
+                Done::Pairs(pairs) => tally.add_pairs(way, &pairs, counted, window),
+                other => return Err(instead(other)),
+            }
         }
         Ok(())
     }
@@ -127,7 +163,7 @@ impl Measurement<'_> {
         pass: usize,
         contenders: usize,
         processes: usize,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Trouble> {
         self.crew(processes).await?;
         let name = self.name(&format!("hand-over/{contenders}x{processes}/{pass}"))?;
         let window = self.window();
@@ -141,25 +177,29 @@ impl Measurement<'_> {
         let (done, counted) = self.ask_counting(0, processes, jobs.collect(), window).await?;
         let (mut turns, mut cpu) = (Vec::new(), 0.0);
         for done in done {
-            let Done::HandOver { turns: some, cpu: its } = done else { return Err(out_of_turn()) };
-            turns.extend(some);
-            cpu += its;
+            match done {
+                Done::HandOver { turns: some, cpu: its } => {
+                    turns.extend(some);
+                    cpu += its;
+                }
+                other => return Err(instead(other)),
+            }
         }
         tally.add_round(&Round::of(turns, contenders), cpu, counted, window);
         Ok(())
     }
 
     /// As long as one window, with nothing beside it.
-    async fn notices(&mut self) -> Result<Counts, Failure> {
+    async fn notices(&mut self) -> Result<Counts, Trouble> {
         let (name, window) = (self.name("notice")?, self.window());
         match self.ask(0, Job::Notices { name, window }).await? {
             Done::Notices { times } => Ok(times),
-            _ => Err(out_of_turn()),
+            other => Err(instead(other)),
         }
     }
 
     /// In a process of its own, whose memory nothing else has grown.
-    async fn held(&mut self, tally: &mut Tally, count: usize) -> Result<(), Failure> {
+    async fn held(&mut self, tally: &mut Tally, count: usize) -> Result<(), Trouble> {
         let at = self.workers.len();
         self.crew(at + 1).await?;
         let names = self.names(&format!("held/{count}"), count)?;
@@ -169,9 +209,12 @@ impl Measurement<'_> {
         let ttl = time * 3 / 2;
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let job = Job::Hold { names, count, ttl_millis: millis(ttl), millis: millis(time) };
-        let Done::Held(held) = self.ask(at, job).await? else { return Err(out_of_turn()) };
-        tally.held = Some(HeldReport::of(&held, millis(ttl), time.as_secs_f64()));
+        let done = self.ask(at, job).await?;
         self.workers.remove(at).end().await;
+        match done {
+            Done::Held(held) => tally.held = Some(HeldReport::of(&held, millis(ttl), time.as_secs_f64())),
+            other => return Err(instead(other)),
+        }
         Ok(())
     }
 
@@ -223,12 +266,17 @@ impl Measurement<'_> {
     }
 
     /// At least so many workers, each of which has its connection.
-    async fn crew(&mut self, count: usize) -> Result<(), Failure> {
+    async fn crew(&mut self, count: usize) -> Result<(), Trouble> {
         while self.workers.len() < count {
             let at = self.workers.len();
             self.workers.push(Worker::start(self.target)?);
             let name = self.name(&format!("open/{at}"))?;
-            self.ask(at, Job::Open { name }).await?;
+            // Without the first there is nothing to measure, and it says itself what is wrong.
+            let opened = self.ask(at, Job::Open { name, for_all: at == 0 }).await?;
+            if !matches!(opened, Done::Opened) {
+                self.workers.remove(at).end().await;
+                return Err(instead(opened));
+            }
         }
         Ok(())
     }
@@ -277,6 +325,14 @@ fn half_of(tallies: &[Tally], row: Row) -> Option<f64> {
     let Row::HalfLoad { tasks } = row else { return None };
     let full = tallies.iter().find(|tally| tally.row == Row::Pairs { tasks })?;
     Some((full.rates.last()? / 2.0).max(1.0))
+}
+
+/// Of an answer that is not the one that was asked for.
+fn instead(answer: Done) -> Trouble {
+    match answer {
+        Done::Failed { why } => Trouble::OfRow(why),
+        _ => Trouble::OfRun(out_of_turn()),
+    }
 }
 
 fn out_of_turn() -> Failure {

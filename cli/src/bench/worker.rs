@@ -22,6 +22,8 @@ use tokio::task::JoinSet;
 
 /// How long a notice may take: one that is lost does not come at all.
 const NOTICE: Duration = Duration::from_secs(5);
+/// How long a name that nobody else wants may take: where each hold has a connection of its own, there may be none left.
+const ALONE: Duration = Duration::from_secs(5);
 /// How many names are acquired and released at a time.
 const AT_ONCE: usize = 64;
 
@@ -41,11 +43,18 @@ pub(crate) async fn work(common: &Common, console: Console) -> std::result::Resu
     loop {
         let next = lines.next_line().await;
         let Some(line) = next.map_err(|error| Failure::internal("cannot read", error))? else { break };
-        let job = serde_json::from_str(&line).map_err(|error| Failure::internal("cannot read", error))?;
+        let job: Job =
+            serde_json::from_str(&line).map_err(|error| Failure::internal("cannot read", error))?;
+        let of_row = job.is_of_row();
         let mut input_ends = std::pin::pin!(lines.next_line());
         let done = tokio::select! {
-            done = subject.execute(job) => done?,
+            done = subject.execute(job) => done,
             _ = &mut input_ends => break,
+        };
+        let done = match done {
+            // A store that is there, and has no room for so many: another row may want less of it.
+            Err(error) if is_lack_of_room(&error) && of_row => Done::Failed { why: error.to_string() },
+            done => done?,
         };
         let mut line = serde_json::to_vec(&done).map_err(|error| Failure::internal("cannot write", error))?;
         line.push(b'\n');
@@ -76,8 +85,9 @@ struct Subject {
 impl Subject {
     async fn execute(&self, job: Job) -> Result<Done> {
         match job {
-            Job::Open { name } => {
-                self.locks.acquire_with(&LockName::new(name)?, &options()).await?.release().await?;
+            Job::Open { name, .. } => {
+                let options = options().with_wait(ALONE);
+                self.locks.acquire_with(&LockName::new(name)?, &options).await?.release().await?;
                 Ok(Done::Opened)
             }
             Job::Pairs { way, tasks, names, pairs_a_second, window } => {
@@ -196,7 +206,7 @@ impl Subject {
                 let mut guards = Vec::with_capacity(count / AT_ONCE + 1);
                 for number in (part..count).step_by(AT_ONCE) {
                     let name = LockName::new(format!("{names}/{number}"))?;
-                    guards.push(locks.acquire_with(&name, &options().with_ttl(ttl)).await?);
+                    guards.push(locks.acquire_with(&name, &options().with_ttl(ttl).with_wait(ALONE)).await?);
                 }
                 Ok(guards)
             });
@@ -263,6 +273,10 @@ async fn cpu_within(window: Window) -> Result<f64> {
 /// Longer than any window: nothing is renewed that is not held on purpose.
 pub(super) fn options() -> AcquireOptions {
     AcquireOptions::new().with_ttl(Duration::from_secs(30))
+}
+
+fn is_lack_of_room(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::TimedOut)
 }
 
 fn seconds_since(begin: Moment) -> f64 {

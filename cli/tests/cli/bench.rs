@@ -129,6 +129,28 @@ fn sqlite_is_measured_and_keeps_no_row() {
     assert!(left_out.iter().any(|left| left["row"] == "held@1000"), "{report}");
 }
 
+/// What the server has no room for costs its own row, and no other: each hold takes a connection in this mode.
+#[test]
+fn a_row_that_the_store_has_no_room_for_is_left_out_and_says_why() {
+    if mariadb_server_missing().is_some() {
+        return;
+    }
+    let _alone = machine();
+    let server = MariaDbServer::start_with(&["--max-connections=40"], &[]).unwrap();
+    let place = Place::with_store(format!(
+        "mariadb://root@127.0.0.1:{}/locks?sslmode=disable&mode=for-update",
+        server.port()
+    ));
+    place.say(["init"]).code(0);
+    let only = ["--only", "handover", "--only", "held", "--processes", "1", "--format", "json"];
+    let report = json(&place.say(words(&only)));
+    let names: Vec<&str> = rows(&report).iter().map(|row| row["row"].as_str().unwrap()).collect();
+    assert_eq!(names, ["hand-over@1x1p", "hand-over@8x1p", "hand-over@64x1p"]);
+    let left_out = report["stores"][0]["left_out"].as_array().unwrap();
+    let many = left_out.iter().find(|left| left["row"] == "held@1000").unwrap();
+    assert!(many["why"].as_str().unwrap().contains("no connections left"), "{many}");
+}
+
 /// Those of the servers that are installed here: `scripts/test` installs all of them.
 #[test]
 fn the_other_servers_are_measured_too() {

@@ -2,7 +2,7 @@
 //! knows what the others said.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context, ensure_free, ensure_held, loss_within};
+use crate::context::{Client, ClientExt, Context, ensure_free, ensure_held, loss_within};
 use crate::proxy::{Proxy, Traffic};
 use crate::subject::Members;
 use leasehold_core::{AcquireOptions, ErrorKind, LockName, Wait};
@@ -95,7 +95,7 @@ async fn what_a_failed_attempt_took_is_given_back_on_every_node(cx: &Context) ->
     let nodes = Nodes::of(cx, &cx.name()).await?;
     let (proxies, address) = nodes.members.proxied().await?;
     let (holder, late) = (cx.client().await?, cx.client_at(&address).await?);
-    cx.warm_up(&late).await?;
+    nodes.are_all_reached_by(&late, cx).await?;
     let guard = holder.take(&nodes.name, &AcquireOptions::new().with_fixed_lease()).await?;
     nodes.hold_on(0..nodes.count(), cx.slack()).await?;
     nodes.end_leases(0..2).await?;
@@ -220,6 +220,18 @@ impl<'a> Nodes<'a> {
     async fn end_leases(&self, nodes: std::ops::Range<usize>) -> Verdict {
         for node in nodes {
             self.members.end_lease(node, &self.name).await?;
+        }
+        Ok(())
+    }
+
+    /// Has a client take and give back the lock on every node, so that it has a connection to each: a first use is over when
+    /// a majority has answered, and what connects later does not get through to a node whose replies are held.
+    async fn are_all_reached_by(&self, client: &Client, cx: &Context) -> Verdict {
+        let guard = client.take(&self.name, &cx.options()).await?;
+        self.hold_on(0..self.count(), cx.patience()).await?;
+        guard.release().await?;
+        for node in 0..self.count() {
+            self.freed_on(node, cx.patience()).await?;
         }
         Ok(())
     }

@@ -86,7 +86,7 @@ impl Measurement<'_> {
                 let row = tallies[at].row;
                 self.progress.step(format_args!("pass {}: {row}", pass + 1));
                 let half = half_of(&tallies, row);
-                match self.pass(&mut tallies[at], pass, half).await {
+                match self.pass_with_room(&mut tallies[at], pass, half).await {
                     Ok(()) => at += 1,
                     Err(Trouble::OfRow(why)) if tallies.len() > 1 => {
                         left_out.push(LeftOut { row: row.to_string(), why });
@@ -97,6 +97,25 @@ impl Measurement<'_> {
             }
         }
         Ok(Measured { server, tallies, left_out })
+    }
+
+    /// The row before may have left its processes with all connections that the store has: new ones begin with none.
+    async fn pass_with_room(
+        &mut self,
+        tally: &mut Tally,
+        pass: usize,
+        half: Option<f64>,
+    ) -> Result<(), Trouble> {
+        match self.pass(tally, pass, half).await {
+            Err(Trouble::OfRow(_)) => {
+                for worker in std::mem::take(&mut self.workers) {
+                    worker.end().await;
+                }
+                self.crew(1).await?;
+                self.pass(tally, pass, half).await
+            }
+            passed => passed,
+        }
     }
 
     async fn pass(&mut self, tally: &mut Tally, pass: usize, half: Option<f64>) -> Result<(), Trouble> {

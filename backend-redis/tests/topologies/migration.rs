@@ -1,10 +1,11 @@
 //! Slots that move from node to node under locks.
 
 use crate::kit::{
-    answered, attempt_fails, backend, claim, get, hold, name, queue, release, renew, told, waiter,
+    agreed, answered, attempt_fails, backend, claim, get, hold, name, queue, release, renew, told, waiter,
 };
 use leasehold_conformance::servers::RedisCluster;
 use leasehold_core::{Attempt, ErrorKind, LockBackend, Release, Renewal};
+use std::time::Duration;
 
 const LOCK: &str = "leasehold:job";
 const HOLDER: &str = "{leasehold:job}:holder";
@@ -96,17 +97,25 @@ async fn waiters_are_served_wherever_the_name_goes() {
     for hop in 0..6 {
         let (from, to) = ((first + hop) % 3, (first + hop + 1) % 3);
         let (holder, next) = (claim("job"), waiter("job"));
-        let granted = hold(&holding, &holder).await;
-        assert!(Some(granted) > token);
-        queue(&waiting, &next).await;
+        let Attempt::Granted(granted) = agreed(async || holding.try_acquire(&holder).await).await else {
+            panic!("nobody else has it")
+        };
+        assert!(Some(granted.token) > token);
+        assert!(matches!(agreed(async || waiting.try_acquire(&next).await).await, Attempt::Busy(_)));
         cluster.begin_migration(LOCK, to).unwrap();
         cluster.migrate(from, to, &[LOCK, HOLDER, TOKEN, QUEUE, WAITERS]).unwrap();
         cluster.end_migration(LOCK, from, to).unwrap();
-        queue(&waiting, &next).await;
-        release(&holding, &holder).await;
+        let again = agreed(async || waiting.try_acquire(&next).await).await;
+        assert!(matches!(again, Attempt::Busy(busy) if busy.queued));
+        agreed(async || holding.release(&holder, Duration::ZERO).await).await;
         answered(waiting.changed(&next)).await;
-        token = Some(hold(&waiting, &next).await);
-        assert_eq!(release(&waiting, &next).await, Release::Released);
-        assert!(waiting.admin().unwrap().inspect(&name("job")).await.unwrap().is_none());
+        let Attempt::Granted(grant) = agreed(async || waiting.try_acquire(&next).await).await else {
+            panic!("it was not handed over")
+        };
+        token = Some(grant.token);
+        let released = agreed(async || waiting.release(&next, Duration::ZERO).await).await;
+        assert_eq!(released, Release::Released);
+        let admin = waiting.admin().unwrap();
+        assert!(agreed(async || admin.inspect(&name("job")).await).await.is_none());
     }
 }

@@ -7,9 +7,10 @@ use super::report::{HeldReport, LeftOut};
 use super::stats::Round;
 use super::tally::Tally;
 use super::target::Target;
+use super::trouble::{Trouble, instead, out_of_turn};
 use crate::report::{Failure, Progress};
+use leasehold::LockName;
 use leasehold::bench::{ByHand, Counters, Yardstick};
-use leasehold::{Error, ErrorKind, LockName};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,28 +40,6 @@ pub(crate) struct Measured {
     pub(crate) server: Option<String>,
     pub(crate) tallies: Vec<Tally>,
     pub(crate) left_out: Vec<LeftOut>,
-}
-
-/// What ended a pass.
-enum Trouble {
-    /// The store has no room for this row; others may be smaller.
-    OfRow(String),
-    OfRun(Failure),
-}
-
-impl Trouble {
-    fn of_all(self) -> Failure {
-        match self {
-            Self::OfRow(why) => Error::new(ErrorKind::Unavailable, why).into(),
-            Self::OfRun(failure) => failure,
-        }
-    }
-}
-
-impl<E: Into<Failure>> From<E> for Trouble {
-    fn from(failure: E) -> Self {
-        Self::OfRun(failure.into())
-    }
 }
 
 impl Measurement<'_> {
@@ -344,16 +323,4 @@ fn half_of(tallies: &[Tally], row: Row) -> Option<f64> {
     let Row::HalfLoad { tasks } = row else { return None };
     let full = tallies.iter().find(|tally| tally.row == Row::Pairs { tasks })?;
     Some((full.rates.last()? / 2.0).max(1.0))
-}
-
-/// Of an answer that is not the one that was asked for.
-fn instead(answer: Done) -> Trouble {
-    match answer {
-        Done::Failed { why } => Trouble::OfRow(why),
-        _ => Trouble::OfRun(out_of_turn()),
-    }
-}
-
-fn out_of_turn() -> Failure {
-    Error::new(ErrorKind::Closed, "a worker of the bench answered out of turn").into()
 }

@@ -6,6 +6,7 @@
 //! | how it is measured | `worker.rs` and `pairs.rs`, in processes of its own |
 //! | who holds at once, fairness, passes | `stats.rs` |
 //! | the order of the passes | `measure.rs`, with `tally.rs` for what they show |
+//! | what costs a row only, and what the run | `trouble.rs` |
 //! | the form of the result | `report.rs` |
 //!
 //! Rows at full speed are closed loops: they tell how long a pair takes when the store is as busy as its clients can make
@@ -22,6 +23,7 @@ mod show;
 mod stats;
 mod tally;
 mod target;
+mod trouble;
 mod usage;
 mod worker;
 

@@ -42,6 +42,7 @@ mod refusals;
 mod report;
 mod resurrection;
 mod timeline;
+mod unseen;
 mod waiting;
 
 #[cfg(test)]

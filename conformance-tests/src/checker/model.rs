@@ -1,4 +1,4 @@
-use leasehold_core::{CrashBound, Drift, Fairness, HoldKind, Semantics};
+use leasehold_core::{CrashBound, Drift, Fairness, Fault, HoldKind, Outcome, Semantics};
 use std::time::Duration;
 
 /// What a history is held against.
@@ -57,7 +57,7 @@ impl Model {
             overshoot: slack,
             crash,
             order: (semantics.fairness == Fairness::Fifo).then_some(slack),
-            contenders_refuse: true,
+            contenders_refuse: has_line(semantics) || has_votes(semantics),
             least: Least { grants: 10, contended: 3, unknown_percent: 50 },
             fenced_only: Vec::new(),
         }
@@ -88,6 +88,15 @@ impl Model {
     fn shortest(&self, ttl: u64) -> u64 {
         (ttl / 1000 * (1000 - self.drift_per_mille.min(1000))).saturating_sub(MARGIN)
     }
+}
+
+fn has_line(semantics: &Semantics) -> bool {
+    semantics.fairness != Fairness::Unordered
+}
+
+/// Where a minority can be away, there are several servers, of which each may have another owner for a moment.
+fn has_votes(semantics: &Semantics) -> bool {
+    semantics.promises.under(Fault::MinorityDown) != Outcome::NotApplicable
 }
 
 /// What is rounded, as in [`Drift::DEFAULT`].

@@ -3,7 +3,8 @@
 use super::model::{Model, nanos};
 use super::report::{Report, Rule, Violation};
 use super::timeline::{Placed, Timeline};
-use crate::history::{Acquisition, History, Outcome, Span};
+use super::unseen::Unseen;
+use crate::history::{Acquisition, History, Span};
 use leasehold_core::Fault;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,7 +17,7 @@ pub(super) struct Pauses<'a> {
 
 /// What excuses a rule.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Excuse {
+pub(super) enum Excuse {
     StandingStill,
     BeingAway,
 }
@@ -32,7 +33,7 @@ impl<'a> Pauses<'a> {
         Self { spans: history.faults.iter().filter(still).collect() }
     }
 
-    fn hit(&self, excuse: Excuse, process: u32, from: u64, to: u64) -> bool {
+    pub(super) fn hit(&self, excuse: Excuse, process: u32, from: u64, to: u64) -> bool {
         self.spans.iter().any(|span| {
             (excuse == Excuse::BeingAway || stands_still(span.fault))
                 && span.target.is_none_or(|target| target == process)
@@ -87,56 +88,22 @@ fn wake_ups(
     model: &Model,
     report: &mut Report,
 ) {
-    let ghosts = Ghosts::new(all, kills, model);
+    let unseen = Unseen::new(all, kills, pauses, model);
     for pair in timeline.grants.windows(2) {
         let (before, grant) = (&pair[0], pair[1].acquisition);
         let Some(freed) = before.hold.released().and_then(|release| release.answered_at) else {
             continue;
         };
         let (from, to) = (freed.max(grant.asked_at), grant.answered_by());
-        let idle = to.saturating_sub(from);
-        if idle > nanos(model.wake_up)
-            && !pauses.hit(Excuse::BeingAway, grant.process, from, to)
-            && !ghosts.in_the_way(from, to)
-        {
+        let bound = nanos(model.wake_up);
+        if to.saturating_sub(from) <= bound || pauses.hit(Excuse::BeingAway, grant.process, from, to) {
+            continue;
+        }
+        let idle = unseen.longest_without(from, to);
+        if idle > bound {
             let what = || format!("free for {:?} while it waited", Duration::from_nanos(idle));
             report.broken(Rule::WakeUp, || violation(Rule::WakeUp, timeline.name, grant, to, what()));
         }
-    }
-}
-
-/// Those who may have had the lock, or the first place in its queue, without anybody's learning of it.
-struct Ghosts {
-    /// By the question, with the latest end of all up to it.
-    spans: Vec<(u64, u64)>,
-}
-
-impl Ghosts {
-    fn new(all: &[&Acquisition], kills: &HashMap<u32, u64>, model: &Model) -> Self {
-        let mut spans: Vec<(u64, u64)> = all.iter().filter_map(|one| Self::span(one, kills, model)).collect();
-        spans.sort_unstable();
-        let mut latest = 0;
-        for (_, end) in &mut spans {
-            latest = latest.max(*end);
-            *end = latest;
-        }
-        Self { spans }
-    }
-
-    fn span(one: &Acquisition, kills: &HashMap<u32, u64>, model: &Model) -> Option<(u64, u64)> {
-        let left = match one.outcome {
-            Outcome::Unknown => one.answered_at.or(kills.get(&one.process).copied()).unwrap_or(u64::MAX),
-            // It stood in line, and is taken out of it after it has given up.
-            Outcome::Contended if one.wait != Some(0) => one.answered_by(),
-            _ => return None,
-        };
-        let leftovers = model.crash.map_or(u64::MAX, nanos);
-        Some((one.asked_at, left.saturating_add(leftovers)))
-    }
-
-    fn in_the_way(&self, from: u64, to: u64) -> bool {
-        let begun = self.spans.partition_point(|(asked, _)| *asked <= to);
-        begun.checked_sub(1).is_some_and(|last| self.spans[last].1 >= from)
     }
 }
 

@@ -111,6 +111,9 @@ pub struct Of {
 #[non_exhaustive]
 pub struct Done {}
 
+/// The reason of who did not wait for an answer.
+pub(super) const DROPPED: &str = "Dropped";
+
 /// Why not, or why nobody knows: the name of an [`ErrorKind`](leasehold_core::ErrorKind), or `Dropped`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]

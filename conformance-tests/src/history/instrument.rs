@@ -1,4 +1,6 @@
-use super::event::{Asked, Done, Extended, Granted, Observed, Of, Phase, Reason, Step, Until, Written};
+use super::event::{
+    Asked, DROPPED, Done, Extended, Granted, Observed, Of, Phase, Reason, Step, Until, Written,
+};
 use super::recorder::Recorder;
 use leasehold_core::{
     AcquireOptions, DistributedLock, Error, ErrorKind, Lease, LockGuard, LockName, Loss, Result, Wait,
@@ -213,7 +215,7 @@ impl Drop for Unanswered<'_> {
 }
 
 fn dropped() -> Reason {
-    Reason { why: "Dropped".to_owned() }
+    Reason { why: DROPPED.to_owned() }
 }
 
 /// By the kind of the error: certainly without effect, or nobody knows.

@@ -28,6 +28,8 @@ pub(crate) struct Acquisition {
     /// `None`: for ever.
     pub(crate) wait: Option<u64>,
     pub(crate) renewed: bool,
+    /// True if its caller did not wait for the answer.
+    pub(crate) was_dropped: bool,
     pub(crate) outcome: Outcome,
 }
 

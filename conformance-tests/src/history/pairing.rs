@@ -1,4 +1,4 @@
-use super::event::{Asked, Event, Extended, Granted, Injected, Of, Phase, Step, Until};
+use super::event::{Asked, DROPPED, Event, Extended, Granted, Injected, Of, Phase, Step, Until};
 use super::operation::{Acquisition, Answer, Call, History, Hold, Outcome, Renewal, Span, Write};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -83,6 +83,7 @@ impl Pairing {
             ttl: from_millis(asked.ttl_ms),
             wait: asked.wait_ms.map(from_millis),
             renewed: asked.renewed,
+            was_dropped: false,
             outcome: Outcome::Unknown,
         });
         Ok(())
@@ -166,6 +167,7 @@ impl Acquisition {
             return Err(SECOND_ANSWER);
         }
         self.answered_at = Some(at);
+        self.was_dropped = matches!(&phase, Phase::Info(reason) if reason.why == DROPPED);
         self.outcome = match phase {
             Phase::Ok(granted) => Outcome::Granted(Box::new(Hold {
                 token: granted.token,

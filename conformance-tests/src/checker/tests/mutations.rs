@@ -247,13 +247,9 @@ fn believe_too_long(history: &mut History, rng: &mut Rng) -> bool {
     next_killed.is_empty()
 }
 
+/// Long after all who gave up have gone.
 fn wake_late(history: &mut History, rng: &mut Rng) -> bool {
-    let in_the_way = |one: &Acquisition| match one.outcome {
-        Outcome::Unknown => true,
-        Outcome::Contended => one.wait != Some(0),
-        _ => false,
-    };
-    if history.acquisitions.iter().any(in_the_way) {
+    if history.acquisitions.iter().any(|one| matches!(one.outcome, Outcome::Unknown)) {
         return false;
     }
     let grants = grants(history, rng);
@@ -262,7 +258,7 @@ fn wake_late(history: &mut History, rng: &mut Rng) -> bool {
         return false;
     };
     let last = &mut history.acquisitions[last];
-    last.answered_at = Some(freed.max(last.asked_at) + 50 * MILLI + 1);
+    last.answered_at = Some(freed.max(last.asked_at) + 1_000 * MILLI);
     true
 }
 

@@ -161,6 +161,41 @@ fn a_free_lock_does_not_wait_for_its_waiter() {
 }
 
 #[test]
+fn who_gives_up_is_in_the_way_for_a_moment_and_no_longer() {
+    let write = |h: &mut Script, granted: u64, dropped: bool| {
+        let first = h.grant((10, 12), 1);
+        h.release(first, (20, 22));
+        h.waited((15, granted), 1000, 2);
+        if dropped { h.left((12, 30)) } else { h.timed_out((12, 30), 18) }
+    };
+    for dropped in [false, true] {
+        oracle(&[], |h| write(h, 130, dropped));
+        oracle(&[Rule::WakeUp], |h| write(h, 131, dropped));
+    }
+    // Nor does it count that it stood in line long before: it would have heard of what it was given.
+    oracle(&[Rule::WakeUp], |h| {
+        let first = h.grant((10, 12), 1);
+        h.release(first, (20, 22));
+        h.timed_out((14, 174), 160);
+        h.waited((15, 176), 1000, 2);
+    });
+}
+
+#[test]
+fn who_was_cut_off_is_in_the_way_until_its_lease_is_over() {
+    let write = |h: &mut Script, target: u32| {
+        let first = h.grant((10, 12), 1);
+        h.release(first, (20, 22));
+        h.timed_out((12, 30), 18);
+        h.waited((15, 900), 1000, 2);
+        h.fault(Fault::HolderPartitioned, 25, true, Some(target));
+        h.fault(Fault::HolderPartitioned, 40, false, Some(target));
+    };
+    oracle(&[], |h| write(h, 3));
+    oracle(&[Rule::WakeUp], |h| write(h, 1));
+}
+
+#[test]
 fn a_killed_holder_is_replaced_in_time() {
     let write = |h: &mut Script, granted: u64| {
         let first = h.kept_up((10, 12), 1);

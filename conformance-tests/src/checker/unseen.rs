@@ -1,0 +1,67 @@
+use super::model::{Model, nanos};
+use super::waiting::{Excuse, Pauses};
+use crate::history::{Acquisition, Outcome};
+use std::collections::HashMap;
+
+/// When somebody may have had the lock, or the first place in its queue, without anybody's learning of it.
+pub(super) struct Unseen {
+    /// Apart from each other, and in order.
+    spans: Vec<(u64, u64)>,
+}
+
+impl Unseen {
+    pub(super) fn new(
+        all: &[&Acquisition],
+        kills: &HashMap<u32, u64>,
+        pauses: &Pauses<'_>,
+        model: &Model,
+    ) -> Self {
+        let mut spans: Vec<(u64, u64)> =
+            all.iter().filter_map(|one| span(one, kills, pauses, model)).collect();
+        spans.sort_unstable();
+        spans.dedup_by(|next, before| {
+            let touch = next.0 <= before.1;
+            if touch {
+                before.1 = before.1.max(next.1);
+            }
+            touch
+        });
+        Self { spans }
+    }
+
+    /// The longest part of this time in which nobody was there.
+    pub(super) fn longest_without(&self, from: u64, to: u64) -> u64 {
+        let (mut free, mut longest) = (from, 0);
+        let first = self.spans.partition_point(|(_, end)| *end < from);
+        for (begin, end) in self.spans[first..].iter().take_while(|(begin, _)| *begin <= to) {
+            longest = longest.max(begin.saturating_sub(free));
+            free = free.max(*end);
+        }
+        longest.max(to.saturating_sub(free))
+    }
+}
+
+fn span(
+    one: &Acquisition,
+    kills: &HashMap<u32, u64>,
+    pauses: &Pauses<'_>,
+    model: &Model,
+) -> Option<(u64, u64)> {
+    let (left, takes_leave) = match one.outcome {
+        Outcome::Unknown => {
+            let left = one.answered_at.or(kills.get(&one.process).copied()).unwrap_or(u64::MAX);
+            (left, one.was_dropped)
+        }
+        // It stood in line, and is taken out of it after it has given up.
+        Outcome::Contended if one.wait != Some(0) => (one.answered_by(), true),
+        _ => return None,
+    };
+    let leftovers = left.saturating_add(model.crash.map_or(u64::MAX, nanos));
+    // Who gives up while nothing is wrong takes back what it may have been given, and would have heard of what it was given
+    // long before.
+    if takes_leave && !pauses.hit(Excuse::BeingAway, one.process, one.asked_at, leftovers) {
+        let moment = nanos(model.wake_up);
+        return Some((one.asked_at.max(left.saturating_sub(moment)), left.saturating_add(moment)));
+    }
+    Some((one.asked_at, leftovers))
+}

@@ -4,14 +4,13 @@ use leasehold::semantics::Fault;
 use leasehold_conformance::Subject;
 use leasehold_conformance::matrix::{Cell, Matrix};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// How many are played at once if nothing is said. They mostly wait.
 pub(crate) const AT_ONCE: usize = 10;
-/// How long those that are being played may take to end after a signal.
+/// How long those that are being played may take to end their servers after a signal.
 pub(crate) const PARTING: Duration = Duration::from_secs(20);
 
 /// A fault under a store.
@@ -26,14 +25,13 @@ pub(crate) struct Playing {
 struct Work {
     matrix: Matrix,
     left: Mutex<VecDeque<Pair>>,
-    stop: AtomicBool,
 }
 
 impl Playing {
     /// Begins with these, fault by fault, so that stores of several servers do not all stand at the same time.
     pub(crate) fn begin(matrix: Matrix, mut cells: Vec<Pair>, at_once: usize) -> Self {
         cells.sort_by_key(|(_, fault)| *fault as usize);
-        let work = Arc::new(Work { matrix, left: Mutex::new(cells.into()), stop: false.into() });
+        let work = Arc::new(Work { matrix, left: Mutex::new(cells.into()) });
         let (done, played) = unbounded_channel();
         for _ in 0..at_once {
             let (work, done) = (Arc::clone(&work), done.clone());
@@ -47,19 +45,19 @@ impl Playing {
         self.played.recv().await
     }
 
-    /// Begins no more of them.
+    /// Begins no more of them, and ends those that are being played.
     pub(crate) fn stop(&self) {
-        self.work.stop.store(true, Ordering::Relaxed);
+        self.work.matrix.interrupt().interrupt();
     }
 }
 
 impl Work {
     fn play(&self, done: &UnboundedSender<Cell>) {
-        while !self.stop.load(Ordering::Relaxed) {
-            let next = self.left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            let Some((subject, fault)) = next else { break };
+        let next = || self.left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        while let Some((subject, fault)) = next() {
+            let Some(cell) = self.matrix.play(&subject, fault) else { break };
             // Nobody listens any more only if nobody wants to know.
-            let _ = done.send(self.matrix.play(&subject, fault));
+            let _ = done.send(cell);
         }
     }
 }

@@ -118,7 +118,7 @@ impl Subject for Given {
     }
 
     async fn start(&self) -> Result<Box<dyn Running>, Cannot> {
-        let address = serde_json::to_string(&self.place).map_err(|error| Cannot::new(error.to_string()))?;
+        let address = serde_json::to_string(&self.place).map_err(Cannot::failed)?;
         Ok(Box::new(Address(address)))
     }
 

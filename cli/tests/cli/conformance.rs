@@ -1,8 +1,11 @@
 //! `leasehold conformance`: what it says, what it leaves behind, and how it ends. What the cases ask stands in the suite.
 
-use crate::support::{Place, Said, until};
+use crate::support::{Place, Running, Said, until};
 use leasehold_conformance::servers::RedisServer;
 use rustix::process::Signal;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 fn keys(server: &RedisServer) -> String {
     server.command(&["DBSIZE"]).unwrap()
@@ -153,6 +156,35 @@ fn faults_are_one_line_each_and_count() {
     assert!(spared.contains("the store is a file"), "{said:?}");
     assert_eq!(last_line(&said), "1 passed, 0 failed, 1 skipped");
     assert!(std::fs::read_to_string(junit).unwrap().contains("name=\"fault_record-deleted\""));
+}
+
+/// The servers that it has started end, and their data with them.
+#[test]
+fn faults_that_are_interrupted_leave_nothing() {
+    let place = Place::new();
+    let scratch = place.path().join("scratch");
+    std::fs::create_dir(&scratch).unwrap();
+    // The server of PostgreSQL runs as somebody else.
+    for folder in [place.path(), &scratch] {
+        std::fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command =
+        place.command(["conformance", "--faults", "postgres", "--filter", "fault_store-restarted"]);
+    command.env("TMPDIR", &scratch);
+    // But for what is made once, and kept for the next run.
+    let left = || {
+        let all = std::fs::read_dir(&scratch).unwrap().map(|entry| entry.unwrap().path());
+        let kept =
+            |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("leasehold-servers");
+        all.filter(|path| !kept(path)).collect::<Vec<_>>()
+    };
+    let run = Running::start(command);
+    until("the server is there", || left().iter().any(|data| data.join("db/postmaster.pid").exists()));
+    run.signal(Signal::INT);
+    let said = run.wait();
+    assert!(matches!(said.code, None | Some(130)), "{said:?}");
+    assert!(last_line(&said).contains("0 passed, 0 failed, 0 skipped, interrupted: "), "{said:?}");
+    assert_eq!(left(), Vec::<PathBuf>::new());
 }
 
 /// Like the cases: what can never be seen here is no success.

@@ -4,7 +4,7 @@ use super::cell::{Cell, Figures, State};
 use super::never;
 use super::scene::{Seen, play};
 use crate::case::{Share, Stop};
-use crate::runner::{Machine, Run};
+use crate::runner::{Interrupt, Machine, Run, in_runtime, missing};
 use crate::subject::Subject;
 use leasehold_core::{Fault, Outcome, Semantics};
 use std::collections::{HashMap, VecDeque};
@@ -39,8 +39,10 @@ pub fn cells(
             let (done, queue, matrix) = (done.clone(), &queue, &matrix);
             scope.spawn(move || {
                 while let Some((place, (subject, fault))) = lock(queue).pop_front() {
-                    // Nobody listens any more only if the caller panicked.
-                    let _ = done.send((place, matrix.play(&subject, fault)));
+                    // Nobody interrupts it; and nobody listens any more only if the caller panicked.
+                    if let Some(cell) = matrix.play(&subject, fault) {
+                        let _ = done.send((place, cell));
+                    }
                 }
             });
         }
@@ -64,12 +66,19 @@ pub struct Matrix {
     /// What each promises, by its name: to ask, a store must be started.
     semantics: Mutex<HashMap<String, Known>>,
     machine: Machine,
+    interrupt: Interrupt,
 }
 
 impl Matrix {
     /// The matrix of these subjects.
     pub fn new(subjects: &[Arc<dyn Subject>], seed: u64) -> Self {
-        Self { subjects: subjects.to_vec(), seed, semantics: Mutex::default(), machine: Machine::new() }
+        Self {
+            subjects: subjects.to_vec(),
+            seed,
+            semantics: Mutex::default(),
+            machine: Machine::new(),
+            interrupt: Interrupt::default(),
+        }
     }
 
     /// All pairs of a subject and a fault, in the order of the table.
@@ -77,37 +86,47 @@ impl Matrix {
         self.subjects.iter().flat_map(|subject| Fault::ALL.map(|fault| (Arc::clone(subject), fault)))
     }
 
-    /// Plays one cell, here and now; waits until its share of the machine is free.
-    pub fn play(&self, subject: &Arc<dyn Subject>, fault: Fault) -> Cell {
-        let part = self.machine.take(share(subject.name(), fault));
-        let start = Instant::now();
-        let mut cell = self.played(subject, fault);
-        cell.took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
-        drop(part);
-        cell
+    /// Ends cells early, from any thread.
+    pub fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
     }
 
-    fn played(&self, subject: &Arc<dyn Subject>, fault: Fault) -> Cell {
-        let semantics = match self.semantics_of(subject) {
+    /// Plays one cell, here and now; waits until its share of the machine is free. `None` if it was interrupted.
+    pub fn play(&self, subject: &Arc<dyn Subject>, fault: Fault) -> Option<Cell> {
+        let part = self.machine.take(share(subject.name(), fault));
+        let start = Instant::now();
+        let mut cell = self.played(subject, fault)?;
+        cell.took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        drop(part);
+        Some(cell)
+    }
+
+    fn played(&self, subject: &Arc<dyn Subject>, fault: Fault) -> Option<Cell> {
+        let semantics = match self.semantics_of(subject)? {
             Ok(semantics) => semantics,
-            Err(stop) => return self.stopped(subject, fault, Outcome::NotApplicable, stop),
+            Err(stop) => return Some(self.stopped(subject, fault, Outcome::NotApplicable, stop)),
         };
         let promised = semantics.promises.under(fault);
         if let Err(cannot) = never::can_happen(&**subject, &semantics, fault) {
-            return self.cell(subject, fault, promised, State::NotApplicable { why: cannot.to_string() });
+            return Some(self.cell(
+                subject,
+                fault,
+                promised,
+                State::NotApplicable { why: cannot.to_string() },
+            ));
         }
         let mut trials = 0;
         loop {
             trials += 1;
             let (this, semantics, seed) = (Arc::clone(subject), semantics.clone(), self.seed);
-            let seen = in_runtime(move || async move { play(&this, &semantics, fault, seed).await });
+            let seen = self.watched(move || async move { play(&this, &semantics, fault, seed).await })?;
             let mut cell = match seen {
                 Ok(seen) => self.judged(subject, promised, &seen),
                 Err(stop) => self.stopped(subject, fault, promised, stop),
             };
             cell.figures.trials = trials;
             if trials == TRIALS || !matches!(cell.state, State::Void { .. }) {
-                return cell;
+                return Some(cell);
             }
         }
     }
@@ -144,19 +163,43 @@ impl Matrix {
         }
     }
 
-    fn semantics_of(&self, subject: &Arc<dyn Subject>) -> Result<Semantics, Stop> {
+    /// `None` if it was interrupted.
+    fn semantics_of(&self, subject: &Arc<dyn Subject>) -> Option<Result<Semantics, Stop>> {
         let known = Arc::clone(lock(&self.semantics).entry(subject.name().to_owned()).or_default());
         let mut known = lock(&known);
         if let Some(known) = &*known {
-            return Ok(known.clone());
+            return Some(Ok(known.clone()));
         }
         let this = Arc::clone(subject);
-        let semantics = in_runtime(move || async move {
-            let store = this.start().await.map_err(|cannot| crate::runner::missing(&cannot.to_string()))?;
+        let semantics = self.watched(move || async move {
+            let store = this.start().await.map_err(|cannot| missing(&cannot.to_string()))?;
             Ok(this.connect(&store.address()).await?.semantics().clone())
         })?;
-        *known = Some(semantics.clone());
-        Ok(semantics)
+        if let Ok(semantics) = &semantics {
+            *known = Some(semantics.clone());
+        }
+        Some(semantics)
+    }
+
+    /// In a runtime of its own, on a thread that is left behind if it hangs. `None` if it was interrupted.
+    fn watched<T, F>(&self, work: impl FnOnce() -> F + Send + 'static) -> Option<Result<T, Stop>>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Stop>> + Send + 'static,
+    {
+        let (done, outcome) = sync_channel(1);
+        let interrupt = self.interrupt.clone();
+        std::thread::spawn(move || {
+            // A task of its own: a panic is the failure of this cell.
+            let played = in_runtime(&interrupt, async { tokio::spawn(work()).await? });
+            let _ = done.send(played);
+        });
+        outcome.recv_timeout(WATCHDOG).unwrap_or_else(|error| {
+            Some(Err(Stop::Failed(match error {
+                RecvTimeoutError::Timeout => format!("it hangs: no end after {WATCHDOG:?}"),
+                RecvTimeoutError::Disconnected => "it panicked".to_owned(),
+            })))
+        })
     }
 }
 
@@ -172,31 +215,6 @@ fn share(subject: &str, fault: Fault) -> Share {
         _ if ensemble => Share::Third,
         _ => Share::Usual,
     }
-}
-
-/// A runtime for this cell alone, on a thread that is left behind if it hangs.
-fn in_runtime<T, F>(work: impl FnOnce() -> F + Send + 'static) -> Result<T, Stop>
-where
-    T: Send + 'static,
-    F: Future<Output = Result<T, Stop>> + Send + 'static,
-{
-    let (done, outcome) = sync_channel(1);
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        let played = runtime.map_err(Stop::from).and_then(|runtime| {
-            // A task of its own: a panic is the failure of this cell.
-            let played = runtime.block_on(async { tokio::spawn(work()).await });
-            runtime.shutdown_timeout(Duration::from_secs(1));
-            played?
-        });
-        let _ = done.send(played);
-    });
-    outcome.recv_timeout(WATCHDOG).unwrap_or_else(|error| {
-        Err(Stop::Failed(match error {
-            RecvTimeoutError::Timeout => format!("it hangs: no end after {WATCHDOG:?}"),
-            RecvTimeoutError::Disconnected => "it panicked".to_owned(),
-        }))
-    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -94,7 +94,7 @@ pub(super) async fn play(
 impl Scene {
     async fn run(self, mut injection: Box<dyn Injection>) -> Result<Seen, Stop> {
         let setting = injection.prepare(&*self.store, &self.schedule).await?;
-        let declared = self.plain_use(&setting).await;
+        let declared = self.plain_use().await?;
         let mut crew = self.crew(&setting).await?;
         let pid = crew.holder.process();
         injection.before_the_hold(&mut self.ground(&mut crew)).await?;
@@ -126,7 +126,7 @@ impl Scene {
         }
         let recovered = self.recover(&mut crew).await?;
         drop(crew);
-        let residue = self.residue(declared).await;
+        let residue = self.residue(declared).await?;
         let (history, report) = self.report()?;
         Ok(Seen {
             fault: self.fault,
@@ -145,18 +145,30 @@ impl Scene {
         })
     }
 
-    /// Takes and gives back both locks, where that can be done from here; how many records that leaves.
-    async fn plain_use(&self, setting: &Setting) -> Option<usize> {
+    /// Takes and gives back both locks, where that can be done from here, whatever stands between the store and others; how many records that leaves, where somebody can
+    /// count them.
+    async fn plain_use(&self) -> Result<Option<usize>, Stop> {
         if self.semantics.reach == Reach::Process {
-            return None;
+            return Ok(None);
         }
-        let client = self.subject.connect(&setting.others).await.ok()?;
+        let (address, start) = (self.store.address_for_holds_of(self.schedule.ttl), Instant::now());
+        while let Err(error) = self.use_each_once(&address).await {
+            // A server that has just started may take its time.
+            if start.elapsed() > scaled(AFTERWARDS) {
+                return Err(Stop::Failed(format!("no plain use before the fault: {error}")));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(self.store.records().await.ok())
+    }
+
+    async fn use_each_once(&self, address: &str) -> leasehold_core::Result<()> {
+        let client = self.subject.connect(address).await?;
         let options = AcquireOptions::new().with_ttl(self.schedule.ttl).with_wait(scaled(FIRST_ANSWER));
         for name in [&self.name, &self.free_name] {
-            client.acquire_with(name, &options).await.ok()?.release().await.ok()?;
+            client.acquire_with(name, &options).await?.release().await?;
         }
-        client.close().await.ok()?;
-        self.store.records().await.ok()
+        client.close().await
     }
 
     async fn crew(&self, setting: &Setting) -> Result<Crew, Stop> {
@@ -248,14 +260,14 @@ impl Scene {
     }
 
     /// What is left when everybody has gone, once leases have had time to end.
-    async fn residue(&self, declared: Option<usize>) -> u64 {
-        let Some(declared) = declared else { return 0 };
+    async fn residue(&self, declared: Option<usize>) -> Result<u64, Stop> {
+        let Some(declared) = declared else { return Ok(0) };
         // A session may be longer than the lease that was asked for, by a third.
         let (start, bound) = (Instant::now(), self.schedule.ttl * 4 / 3 + scaled(AFTERWARDS / 4));
         loop {
-            let left = self.store.records().await.unwrap_or_default().saturating_sub(declared);
-            if left == 0 || start.elapsed() > bound {
-                return left as u64;
+            let left = self.store.records().await.map(|records| records.saturating_sub(declared) as u64);
+            if matches!(left, Ok(0)) || start.elapsed() > bound {
+                return left.map_err(|why| Stop::Failed(format!("what is left cannot be counted: {why}")));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// A case that takes longer than this hangs.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
+/// How long what was interrupted may take to end.
+const PARTING: Duration = Duration::from_secs(15);
+
 /// Runs one case against one subject, here and now.
 ///
 /// # Errors
@@ -82,7 +85,9 @@ pub(crate) fn in_runtime<T>(
             () = interrupt.asked_for() => None,
         }
     });
-    runtime.shutdown_timeout(Duration::from_secs(1));
+    // What was interrupted still has servers to end, and their folders to remove.
+    let parting = if verdict.is_some() { Duration::from_secs(1) } else { PARTING };
+    runtime.shutdown_timeout(parting);
     verdict
 }
 
@@ -94,8 +99,18 @@ async fn in_a_store(subject: Arc<dyn Subject>, case: Case, terms: Terms) -> Verd
 }
 
 pub(crate) fn missing(reason: &str) -> Stop {
-    if std::env::var_os("LEASEHOLD_SKIP_MISSING").is_some() {
-        return Stop::Skipped(format!("NOT RUN: {reason}"));
+    match may_be_missing(reason.to_owned()) {
+        Stop::Failed(why) => {
+            Stop::Failed(format!("{why}; scripts/test installs it, LEASEHOLD_SKIP_MISSING=1 skips its cases"))
+        }
+        skipped @ Stop::Skipped(_) => skipped,
     }
-    Stop::Failed(format!("{reason}; scripts/test installs it, LEASEHOLD_SKIP_MISSING=1 skips its cases"))
+}
+
+/// What went wrong, perhaps for want of a server: a failure, unless somebody has said that he does without.
+pub(crate) fn may_be_missing(reason: String) -> Stop {
+    match std::env::var_os("LEASEHOLD_SKIP_MISSING") {
+        Some(_) => Stop::Skipped(format!("NOT RUN: {reason}")),
+        None => Stop::Failed(reason),
+    }
 }

@@ -2,7 +2,6 @@
 
 use crate::context::Context;
 use crate::servers::StartError;
-use crate::subject::Cannot;
 use leasehold_core::Error;
 use std::error::Error as _;
 use std::future::Future;
@@ -125,12 +124,6 @@ macro_rules! ensure {
     };
 }
 pub(crate) use ensure;
-
-impl From<Cannot> for Stop {
-    fn from(cannot: Cannot) -> Self {
-        Self::Skipped(cannot.to_string())
-    }
-}
 
 impl From<Error> for Stop {
     fn from(error: Error) -> Self {

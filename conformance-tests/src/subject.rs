@@ -5,8 +5,9 @@ mod several;
 pub use several::{Members, Replicas};
 
 use crate::administrator::Administrator;
-use crate::case::Case;
+use crate::case::{Case, Stop};
 use crate::proxy::Proxy;
+use crate::runner::may_be_missing;
 use async_trait::async_trait;
 use leasehold_core::{DistributedLock, Fault, LockName, Result};
 use std::fmt;
@@ -222,16 +223,41 @@ impl Counters {
     }
 }
 
-/// Something that the suite wanted and a store or subject cannot do, and why. It skips a case; it never passes one.
+/// Something that the suite wanted and a store or subject cannot do, and why. It skips a case, or fails it; it never passes
+/// one.
 #[derive(Clone, Debug)]
 pub struct Cannot {
     reason: String,
+    tried: bool,
 }
 
 impl Cannot {
-    /// For this reason.
+    /// There is no way to do it, for this reason: a case that needs it is skipped.
     pub fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into() }
+        Self { reason: reason.into(), tried: false }
+    }
+
+    /// It was tried, and came to nothing, or to one knows not what: a case that needs it has failed.
+    pub fn failed(error: impl fmt::Display) -> Self {
+        Self { reason: error.to_string(), tried: true }
+    }
+}
+
+impl From<Cannot> for Stop {
+    fn from(cannot: Cannot) -> Self {
+        match cannot.tried {
+            false => Self::Skipped(cannot.reason),
+            true => may_be_missing(cannot.reason),
+        }
+    }
+}
+
+impl From<Stop> for Cannot {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Skipped(why) => Self::new(why),
+            Stop::Failed(why) => Self::failed(why),
+        }
     }
 }
 

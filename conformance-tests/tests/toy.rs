@@ -155,7 +155,7 @@ impl Subject for ToySubject {
     }
 
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        let directory = tempfile::tempdir().map_err(|error| Cannot::new(error.to_string()))?;
+        let directory = tempfile::tempdir().map_err(Cannot::failed)?;
         Ok(Box::new(Directory(directory)))
     }
 

@@ -1,7 +1,7 @@
 //! Faults of the holder's process, and of the host that it runs on.
 
 use super::{Claim, Ground, Injection, Lasting, Schedule, Setting, Time, scaled};
-use crate::case::{Stop, Verdict};
+use crate::case::Verdict;
 use crate::clock::{ShimmedClock, SteppedClock};
 use crate::subject::{Cannot, Store};
 use async_trait::async_trait;
@@ -79,7 +79,7 @@ impl Injection for Suspended {
     }
 
     async fn prepare(&mut self, store: &dyn Store, schedule: &Schedule) -> Result<Setting, Cannot> {
-        let clock = ShimmedClock::ahead(0).map_err(unavailable)?;
+        let clock = ShimmedClock::ahead(0)?;
         let mut setting = Setting::of(store, schedule);
         setting.holder_environment = clock.environment();
         self.clock = Some(clock);
@@ -147,7 +147,7 @@ impl Injection for ClockJumps {
     }
 
     async fn prepare(&mut self, store: &dyn Store, schedule: &Schedule) -> Result<Setting, Cannot> {
-        let clock = SteppedClock::ahead(0).map_err(unavailable)?;
+        let clock = SteppedClock::ahead(0)?;
         let mut setting = Setting::of(store, schedule);
         setting.holder_environment = clock.environment();
         if self.of_host {
@@ -171,9 +171,4 @@ impl Injection for ClockJumps {
     async fn heal(&mut self, _: &mut Ground<'_>) -> Verdict {
         self.clock.as_ref().map_or(Ok(()), |clock| clock.step_to(0))
     }
-}
-
-fn unavailable(stop: Stop) -> Cannot {
-    let (Stop::Failed(why) | Stop::Skipped(why)) = stop;
-    Cannot::new(why)
 }

@@ -1,27 +1,40 @@
 use super::StartError;
-use std::collections::HashSet;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::sync::{Mutex, PoisonError};
 
 /// Below the range from which the kernel takes ports for outgoing connections (`ip_local_port_range`, from 32768): one
 /// of those could take the port of a server that is being restarted.
 const RANGE: std::ops::Range<u16> = 20_000..32_000;
 
-/// A port of the loopback address on which nobody listens, and which this process has not given out before.
+/// A port of the loopback address on which nobody listens, and which nobody else is given before this process has ended:
+/// neither here nor in another process that asks for one.
 ///
 /// # Errors
 ///
 /// If there is none.
 pub fn free_port() -> Result<u16, StartError> {
-    static GIVEN: Mutex<Option<HashSet<u16>>> = Mutex::new(None);
-    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let given = given.get_or_insert_default();
+    // Whoever has the port for UDP, on which no store listens, has it for its servers, also while none of them runs.
+    static GIVEN: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
     for _ in 0..1_000 {
         let port = fastrand::u16(RANGE);
-        if !given.contains(&port) && TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            given.insert(port);
+        let Ok(claim) = UdpSocket::bind(("127.0.0.1", port)) else { continue };
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            GIVEN.lock().unwrap_or_else(PoisonError::into_inner).push(claim);
             return Ok(port);
         }
     }
     Err(StartError::new("no free port on 127.0.0.1 from 20000 to 31999"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_given_once_on_this_machine_even_while_nobody_listens_on_it() {
+        let port = free_port().unwrap();
+        assert!(TcpListener::bind(("127.0.0.1", port)).is_ok(), "its server can have it");
+        let error = UdpSocket::bind(("127.0.0.1", port)).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse, "another process would take it as well");
+    }
 }

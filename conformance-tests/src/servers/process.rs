@@ -84,6 +84,11 @@ impl ServerProcess {
         }
     }
 
+    /// True if it was killed, and not started since.
+    pub fn is_killed(&self) -> bool {
+        self.child.is_none()
+    }
+
     /// Stops it without its noticing: connections stay open and silent.
     pub fn pause(&self) {
         self.signal(Signal::STOP);

@@ -18,6 +18,7 @@ use crate::runner::{CaseOutcome, Interrupt, Terms, in_runtime};
 use crate::subject::Subject;
 use round::Played;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -26,6 +27,7 @@ use std::time::Instant;
 pub struct Soak {
     subjects: Vec<Arc<dyn Subject>>,
     terms: Terms,
+    directory: PathBuf,
 }
 
 /// What came of one round.
@@ -57,7 +59,14 @@ impl Soak {
     /// Rounds over these subjects in turn. Worker processes are this program, executed again: see
     /// [`serve_as_worker`](crate::serve_as_worker).
     pub fn new(subjects: Vec<Arc<dyn Subject>>) -> Self {
-        Self { subjects, terms: Terms::of_environment() }
+        Self { subjects, terms: Terms::of_environment(), directory: std::env::temp_dir() }
+    }
+
+    /// Where histories are written. What is rejected is kept. Default: where temporary files are.
+    #[must_use]
+    pub fn with_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = directory.into();
+        self
     }
 
     /// Makes the random choices from this.
@@ -85,7 +94,7 @@ impl Soak {
         let (name, seed, start) =
             (subject.name().to_owned(), seed_of(self.terms.seed, number), Instant::now());
         let terms = Terms { seed, ..self.terms.clone() };
-        let played = in_runtime(&self.terms.interrupt, round::play(subject, terms))?;
+        let played = in_runtime(&self.terms.interrupt, round::play(subject, terms, &self.directory))?;
         let Played { schedule, seen, outcome } = played.unwrap_or_else(Played::not_begun);
         Some(Round {
             number,

@@ -10,6 +10,7 @@ use crate::shift::Role;
 use crate::subject::Subject;
 use crate::workload::Workload;
 use leasehold_core::{LockName, Outcome, Reach, Semantics};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -31,6 +32,12 @@ impl Played {
     }
 }
 
+/// What came of a schedule.
+struct Came {
+    made: Vec<Made>,
+    half_made: Option<String>,
+}
+
 /// What a history shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
@@ -50,20 +57,24 @@ struct Scene {
     left_out: Vec<String>,
 }
 
-/// Draws a round for this subject, plays it to its end, and judges what was recorded. A history that is not one of a lock is
-/// kept.
-pub(super) async fn play(subject: Arc<dyn Subject>, terms: Terms) -> Result<Played, Stop> {
+/// Draws a round for this subject, plays it to its end, and judges what was recorded in a folder below `directory`. A history
+/// that is not one of a lock is kept.
+pub(super) async fn play(subject: Arc<dyn Subject>, terms: Terms, directory: &Path) -> Result<Played, Stop> {
     let cx = Context::on(subject, "SOAK", terms).await.map_err(|cannot| missing(&cannot.to_string()))?;
     let semantics = cx.semantics().await?;
     let schedule = Schedule::draw(cx.seed(), &possible(&cx, &semantics), usual_lease());
-    let directory = tempfile::tempdir()?;
+    let directory = tempfile::tempdir_in(directory)?;
     let recorder = Recorder::create(directory.path())?;
     let mut scene = Scene { cx, semantics, directory, recorder, left_out: Vec::new() };
     let mut seen = Seen::default();
     let contended = tokio::time::timeout(scaled(WATCHDOG), scene.contend(&schedule)).await;
     let played =
         contended.unwrap_or_else(|_| Err(Stop::Failed(format!("it hangs: no end after {WATCHDOG:?}"))));
-    let outcome = played.and_then(|made| scene.judge(&made, &mut seen));
+    let outcome = played.and_then(|came| match (scene.judge(&came.made, &mut seen), came.half_made) {
+        // The machine's doing; and a history that ends there need not show anything else.
+        (Ok(()) | Err(Stop::Skipped(_)), Some(why)) => Err(Stop::Skipped(why)),
+        (judged, _) => judged,
+    });
     let words = [schedule.to_string()].into_iter().chain(std::mem::take(&mut scene.left_out));
     let schedule = words.collect::<Vec<_>>().join("; ");
     let outcome = outcome.map_err(|stop| match stop {
@@ -76,7 +87,7 @@ pub(super) async fn play(subject: Arc<dyn Subject>, terms: Terms) -> Result<Play
 }
 
 impl Scene {
-    async fn contend(&mut self, schedule: &Schedule) -> Result<Vec<Made>, Stop> {
+    async fn contend(&mut self, schedule: &Schedule) -> Result<Came, Stop> {
         let mut stage = Stage::set(&self.cx, &self.semantics, schedule).await?;
         stage.rehearse(&self.cx, &self.recorder).await?;
         let mut number = 0;
@@ -88,8 +99,12 @@ impl Scene {
                 process.begin_shift(Role::Anybody, &self.workload(number)).await?;
             }
         }
-        let made = stage.play(&self.cx, &self.recorder).await?;
+        let made = stage.play(&self.cx, &self.recorder).await;
         self.left_out.append(&mut stage.left_out);
+        let came = Came { made, half_made: stage.half_made.take() };
+        if came.half_made.is_some() {
+            return Ok(came);
+        }
         // What the last one has touched is over by then, or confirmed.
         tokio::time::sleep(usual_lease()).await;
         // One that has ended without being killed has failed, and does not answer.
@@ -107,7 +122,7 @@ impl Scene {
         if self.semantics.reach != Reach::Process {
             self.must_be_free(&self.cx.name()).await?;
         }
-        Ok(made)
+        Ok(came)
     }
 
     async fn must_be_free(&self, name: &LockName) -> Verdict {

@@ -47,6 +47,8 @@ pub(super) struct Stage {
     crew: Vec<Worker>,
     /// What was drawn and cannot be made, and why.
     pub(super) left_out: Vec<String>,
+    /// What was begun and could not be brought to its end, and why.
+    pub(super) half_made: Option<String>,
 }
 
 /// Processes that no fault hits alone: of a lock between processes there must be two, or nobody is met.
@@ -76,7 +78,7 @@ pub(super) struct Made {
 impl Stage {
     /// Prepares all faults, and then starts the processes: nobody is connected before clocks and proxies stand.
     pub(super) async fn set(cx: &Context, semantics: &Semantics, schedule: &Schedule) -> Result<Self, Stop> {
-        let mut stage = Self { acts: Vec::new(), crew: Vec::new(), left_out: Vec::new() };
+        let mut stage = Self { acts: Vec::new(), crew: Vec::new(), left_out: Vec::new(), half_made: None };
         let mut steps: Vec<(usize, &Step)> = schedule.steps.iter().enumerate().collect();
         // To change a clock or a primary, servers may be started anew, with another address for proxies to lead to.
         steps.sort_by_key(|(_, step)| step.what.claim == Claim::Nothing);
@@ -85,7 +87,7 @@ impl Stage {
             match Act::prepare(cx, semantics, *step).await {
                 Ok(act) => acts.push((place, act)),
                 Err(Stop::Skipped(why)) => stage.leave_out(step.what.fault, &why),
-                Err(failed) => return Err(failed),
+                Err(Stop::Failed(why)) => return Err(Stop::Skipped(by_half(step.what.fault, &why))),
             }
         }
         acts.sort_by_key(|(place, _)| *place);
@@ -129,32 +131,47 @@ impl Stage {
             if act.step.what.lies_in_wait {
                 let holder = &mut self.crew[act.process];
                 let mut ground = Ground { store: cx.store(), holder, name: &name, recorder };
-                act.injection.before_the_hold(&mut ground).await?;
+                let done = act.injection.before_the_hold(&mut ground).await;
+                done.map_err(|stop| Stop::Skipped(by_half(act.step.what.fault, &why(stop))))?;
             }
         }
         Ok(())
     }
 
-    /// Makes all faults, each at its moment, and heals it at its own.
-    pub(super) async fn play(&mut self, cx: &Context, recorder: &Recorder) -> Result<Vec<Made>, Stop> {
+    /// Makes all faults, each at its moment, and heals it at its own. Ends with the first that came to nothing half-way: in
+    /// what state the store is then, nobody knows.
+    pub(super) async fn play(&mut self, cx: &Context, recorder: &Recorder) -> Vec<Made> {
         let (name, mut made, mut missed) = (cx.name(), Vec::new(), Vec::new());
         for act in &mut self.acts {
             let holder = &mut self.crew[act.process];
-            match act.play(Ground { store: cx.store(), holder, name: &name, recorder }).await {
-                Ok(one) => made.push(one),
-                Err(Stop::Skipped(why)) => missed.push((act.step.what.fault, why)),
+            let (one, done) = act.play(Ground { store: cx.store(), holder, name: &name, recorder }).await;
+            let fault = act.step.what.fault;
+            match done {
+                Ok(()) => made.push(one),
+                Err(Stop::Skipped(why)) => missed.push((fault, why)),
                 Err(Stop::Failed(why)) => {
-                    return Err(Stop::Failed(format!("{:?}: {why}", act.step.what.fault)));
+                    made.push(one);
+                    self.half_made = Some(by_half(fault, &why));
+                    break;
                 }
             }
         }
         missed.iter().for_each(|(fault, why)| self.leave_out(*fault, why));
-        Ok(made)
+        made
     }
 
     fn leave_out(&mut self, fault: Fault, why: &str) {
         self.left_out.push(format!("{fault:?} was not made: {why}"));
     }
+}
+
+fn why(stop: Stop) -> String {
+    let (Stop::Failed(why) | Stop::Skipped(why)) = stop;
+    why
+}
+
+fn by_half(fault: Fault, why: &str) -> String {
+    format!("{fault:?} was made by half: {why}")
 }
 
 impl Act {
@@ -169,25 +186,35 @@ impl Act {
         Ok(Self { step, injection, setting, process: 0 })
     }
 
-    async fn play(&mut self, mut ground: Ground<'_>) -> Result<Made, Stop> {
+    /// When it was made, and whether it was.
+    async fn play(&mut self, mut ground: Ground<'_>) -> (Made, Verdict) {
+        let from = ground.recorder.now();
+        let mut made = Made { what: self.step.what, from, to: from };
+        let done = self.make(&mut ground, &mut made.from).await;
+        made.to = ground.recorder.now();
+        (made, done)
+    }
+
+    async fn make(&mut self, ground: &mut Ground<'_>, from: &mut u64) -> Verdict {
         let Step { after, what, lasts } = self.step;
         if !what.lies_in_wait {
-            self.injection.before_the_hold(&mut ground).await?;
+            self.injection.before_the_hold(ground).await?;
         }
         tokio::time::sleep(after).await;
         let target = self.hits_its_own().then(|| ground.holder.process());
-        let from = ground.recorder.now();
+        *from = ground.recorder.now();
         ground.recorder.injected(what.fault, target)?;
-        let mut done = self.injection.inject(&mut ground).await;
+        let mut done = self.injection.inject(ground).await;
         if done.is_ok() {
             tokio::time::sleep(lasts).await;
-            done = self.injection.heal(&mut ground).await;
+            // It is there, and stays.
+            done = self.injection.heal(ground).await.map_err(|stop| Stop::Failed(why(stop)));
         }
         // The dead stay dead.
         if what.fault != Fault::HolderKilled {
             ground.recorder.healed(what.fault, target)?;
         }
-        done.map(|()| Made { what, from, to: ground.recorder.now() })
+        done
     }
 
     /// True if nobody feels it but its own process.

@@ -61,5 +61,5 @@ async fn connect(address: &str) -> Result<Arc<dyn DistributedLock>> {
 }
 
 fn cannot(error: impl std::fmt::Display) -> Cannot {
-    Cannot::new(error.to_string())
+    Cannot::failed(error)
 }

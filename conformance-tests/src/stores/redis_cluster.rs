@@ -36,7 +36,7 @@ impl Cluster {
     ) -> std::result::Result<T, Cannot> {
         match &mut *lock(&self.nodes) {
             Some(nodes) => act(nodes),
-            None => Err(Cannot::new("it has ended")),
+            None => Err(Cannot::failed("it has ended")),
         }
     }
 
@@ -170,7 +170,8 @@ impl Store for Cluster {
     }
 
     async fn records(&self) -> std::result::Result<usize, Cannot> {
-        self.with(|nodes| nodes.nodes().iter().map(records).sum())
+        // What a dead one has kept, another one keeps.
+        self.with(|nodes| nodes.nodes().iter().filter(|node| !node.is_killed()).map(records).sum())
     }
 
     fn administrator(&self) -> std::result::Result<&dyn Administrator, Cannot> {
@@ -181,7 +182,11 @@ impl Store for Cluster {
         let key = format!("leasehold:{name}");
         self.with(|nodes| {
             let deleted = nodes.nodes()[Self::owner(nodes, name)?].command(&["DEL", &key]).map_err(cannot)?;
-            if deleted == ":1" { Ok(()) } else { Err(Cannot::new(format!("DEL {key} answered {deleted}"))) }
+            if deleted == ":1" {
+                Ok(())
+            } else {
+                Err(Cannot::failed(format!("DEL {key} answered {deleted}")))
+            }
         })
     }
 

@@ -28,7 +28,7 @@ impl Watched {
 
     fn command(&self, words: &[&str]) -> std::result::Result<String, Cannot> {
         let group = self.group();
-        let primary = group.primary().ok_or_else(|| Cannot::new("no Sentinel names a primary"))?;
+        let primary = group.primary().ok_or_else(|| Cannot::failed("no Sentinel names a primary"))?;
         group.server(primary).command(words).map_err(cannot)
     }
 }
@@ -137,7 +137,8 @@ impl Store for Watched {
     /// Of the primary: one that was replaced keeps what it has until it is told.
     async fn records(&self) -> std::result::Result<usize, Cannot> {
         let group = self.group();
-        group.primary().map_or(Ok(0), |primary| records(group.server(primary)))
+        let primary = group.primary().ok_or_else(|| Cannot::failed("there is no primary"))?;
+        records(group.server(primary))
     }
 
     fn administrator(&self) -> std::result::Result<&dyn Administrator, Cannot> {
@@ -147,7 +148,7 @@ impl Store for Watched {
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         let key = format!("leasehold:{name}");
         let deleted = self.command(&["DEL", &key])?;
-        if deleted == ":1" { Ok(()) } else { Err(Cannot::new(format!("DEL {key} answered {deleted}"))) }
+        if deleted == ":1" { Ok(()) } else { Err(Cannot::failed(format!("DEL {key} answered {deleted}"))) }
     }
 
     async fn wipe(&self) -> std::result::Result<(), Cannot> {

@@ -154,7 +154,7 @@ impl Store for Nodes {
         for node in 0..NODES {
             let deleted = self.command(node, &["DEL", &key])?;
             if deleted != ":1" {
-                return Err(Cannot::new(format!("DEL {key} answered {deleted} on node {node}")));
+                return Err(Cannot::failed(format!("DEL {key} answered {deleted} on node {node}")));
             }
         }
         Ok(())

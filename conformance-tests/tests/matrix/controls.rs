@@ -3,7 +3,7 @@
 
 use crate::skips_missing;
 use async_trait::async_trait;
-use leasehold_conformance::matrix::{Cell, Matrix, State};
+use leasehold_conformance::matrix::{Matrix, State};
 use leasehold_conformance::{Cannot, Store, Subject};
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
@@ -12,7 +12,7 @@ use leasehold_core::{
 };
 use libtest_mimic::{Completion, Failed, Trial};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A cell that must be red, and how.
@@ -36,6 +36,7 @@ fn controls(honest: &Arc<dyn Subject>) -> Vec<Control> {
     let proud = proud(honest);
     let tame: Arc<dyn Subject> = Arc::new(Tame(Arc::clone(honest)));
     let untidy = Arc::new(Untidy(Arc::clone(honest)));
+    let blind = Arc::new(Blind(Arc::clone(honest)));
     vec![
         control(
             "store_that_claims_to_survive_its_own_death",
@@ -47,6 +48,7 @@ fn controls(honest: &Arc<dyn Subject>) -> Vec<Control> {
         control("pause_that_stops_nothing", Arc::clone(&tame), Fault::StorePaused, void),
         control("loss_that_loses_nothing", tame, Fault::DataLost, void),
         control("lock_that_leaves_something_behind", untidy, Fault::None, broken),
+        control("store_in_which_nobody_can_count_what_is_left", blind, Fault::None, broken),
         control("lock_that_lets_everybody_in", open(), Fault::None, broken),
     ]
 }
@@ -61,16 +63,22 @@ pub(crate) fn open() -> Arc<dyn Subject> {
     Arc::new(Open)
 }
 
+/// A subject whose servers, once they stand still, are not to be moved.
+pub(crate) fn clumsy(honest: &Arc<dyn Subject>) -> Arc<dyn Subject> {
+    Arc::new(Clumsy(Arc::clone(honest)))
+}
+
 /// The subjects, which worker processes must know.
 pub(crate) fn subjects(honest: &Arc<dyn Subject>) -> Vec<Arc<dyn Subject>> {
-    controls(honest).into_iter().map(|control| control.subject).collect()
+    controls(honest).into_iter().map(|control| control.subject).chain([clumsy(honest)]).collect()
 }
 
 pub(crate) fn trials(honest: &Arc<dyn Subject>, seed: u64) -> Vec<Trial> {
     let trial = |control: Control| {
         Trial::ignorable_test(format!("controls::{}", control.what), move || {
             let Control { subject, fault, is_right, .. } = control;
-            let cell: Cell = Matrix::new(&[Arc::clone(&subject)], seed).play(&subject, fault);
+            let cell = Matrix::new(&[Arc::clone(&subject)], seed).play(&subject, fault);
+            let cell = cell.ok_or("it was interrupted")?;
             match &cell.state {
                 state if is_right(state) => Ok(Completion::Completed),
                 State::NotRun { why } if skips_missing() => Ok(Completion::ignored_with(why.clone())),
@@ -202,6 +210,79 @@ impl Store for UntidyStore {
 
     async fn records(&self) -> std::result::Result<usize, Cannot> {
         Ok(self.0.records().await? + self.1.fetch_add(1, Ordering::SeqCst))
+    }
+}
+
+/// Another subject, in whose store nobody can count a second time.
+#[derive(Debug)]
+struct Blind(Arc<dyn Subject>);
+
+#[derive(Debug)]
+struct BlindStore(Box<dyn Store>, AtomicBool);
+
+#[async_trait]
+impl Subject for Blind {
+    fn name(&self) -> &str {
+        "blind"
+    }
+
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+        Ok(Box::new(BlindStore(self.0.start().await?, AtomicBool::new(false))))
+    }
+
+    async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
+        self.0.connect(address).await
+    }
+}
+
+#[async_trait]
+impl Store for BlindStore {
+    fn address(&self) -> String {
+        self.0.address()
+    }
+
+    async fn records(&self) -> std::result::Result<usize, Cannot> {
+        match self.1.swap(true, Ordering::SeqCst) {
+            false => self.0.records().await,
+            true => Err(Cannot::new("it is too dark")),
+        }
+    }
+}
+
+/// Another subject, of whose faults one is made, and cannot be healed.
+#[derive(Debug)]
+struct Clumsy(Arc<dyn Subject>);
+
+#[derive(Debug)]
+struct ClumsyStore(Box<dyn Store>);
+
+#[async_trait]
+impl Subject for Clumsy {
+    fn name(&self) -> &str {
+        "clumsy"
+    }
+
+    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+        Ok(Box::new(ClumsyStore(self.0.start().await?)))
+    }
+
+    async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
+        self.0.connect(address).await
+    }
+}
+
+#[async_trait]
+impl Store for ClumsyStore {
+    fn address(&self) -> String {
+        self.0.address()
+    }
+
+    async fn pause(&self) -> std::result::Result<(), Cannot> {
+        self.0.pause().await
+    }
+
+    async fn resume(&self) -> std::result::Result<(), Cannot> {
+        Err(Cannot::new("its servers were dropped"))
     }
 }
 

@@ -58,7 +58,7 @@ fn trial(
     let name = cell_name(subject.name(), fault);
     let (matrix, file) = (Arc::clone(matrix), Arc::clone(file));
     Trial::ignorable_test(name, move || {
-        let cell = matrix.play(&subject, fault);
+        let cell = matrix.play(&subject, fault).ok_or("it was interrupted")?;
         if let Some(file) = &*file {
             writeln!(file.lock().unwrap(), "{}", serde_json::to_string(&cell).unwrap()).unwrap();
         }

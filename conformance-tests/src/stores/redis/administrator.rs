@@ -46,9 +46,9 @@ impl Administrator for Node {
     async fn step_clock(&self, seconds: i64) -> Result<(), Cannot> {
         let mut clock = self.clock();
         if let Some(clock) = &*clock {
-            return clock.step_to(seconds).map_err(|stop| Cannot::new(format!("{stop:?}")));
+            return clock.step_to(seconds).map_err(Cannot::from);
         }
-        let new = ShimmedClock::ahead(seconds).map_err(|stop| Cannot::new(format!("{stop:?}")))?;
+        let new = ShimmedClock::ahead(seconds)?;
         *self.server() = start(&new.environment())?;
         *clock = Some(new);
         Ok(())
@@ -65,7 +65,7 @@ impl Administrator for Node {
         let start = Instant::now();
         while self.command(&["DBSIZE"])? != ":0" {
             if start.elapsed() > PATIENCE {
-                return Err(Cannot::new("the server evicts nothing"));
+                return Err(Cannot::failed("the server evicts nothing"));
             }
         }
         self.set("maxmemory", "0")?;
@@ -82,7 +82,7 @@ impl Administrator for Node {
         let start = Instant::now();
         while !self.says_that_it_is_busy().map_err(cannot)? {
             if start.elapsed() > PATIENCE {
-                return Err(Cannot::new("the server is never busy"));
+                return Err(Cannot::failed("the server is never busy"));
             }
         }
         let mut killer = TcpStream::connect(("127.0.0.1", self.port())).map_err(cannot)?;
@@ -99,7 +99,7 @@ impl Node {
     fn set(&self, setting: &str, value: &str) -> Result<(), Cannot> {
         match &*self.command(&["CONFIG", "SET", setting, value])? {
             "+OK" => Ok(()),
-            other => Err(Cannot::new(format!("CONFIG SET {setting} answered {other}"))),
+            other => Err(Cannot::failed(format!("CONFIG SET {setting} answered {other}"))),
         }
     }
 

@@ -64,15 +64,13 @@ fn start(environment: &[(String, String)]) -> std::result::Result<RedisServer, C
     RedisServer::start_in(&arguments, environment).map_err(cannot)
 }
 
-/// What a server keeps of locks, if it is a primary that answers; of a replica it is what its primary keeps.
+/// What a server keeps of locks, if it is a primary; of a replica it is what its primary keeps.
 pub(super) fn records(server: &RedisServer) -> std::result::Result<usize, Cannot> {
-    match server.command(&["ROLE"]) {
-        Ok(role) if role.contains("master") => {
-            let records = server.command(&["EVAL", RECORDS, "0"]).map_err(cannot)?;
-            records.trim_start_matches(':').parse().map_err(|_| Cannot::new(records.clone()))
-        }
-        _ => Ok(0),
+    if !server.command(&["ROLE"]).map_err(cannot)?.contains("master") {
+        return Ok(0);
     }
+    let records = server.command(&["EVAL", RECORDS, "0"]).map_err(cannot)?;
+    records.trim_start_matches(':').parse().map_err(|_| Cannot::failed(records.clone()))
 }
 
 impl Node {
@@ -165,7 +163,7 @@ impl Store for Node {
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         let key = format!("leasehold:{name}");
         let deleted = self.command(&["DEL", &key])?;
-        if deleted == ":1" { Ok(()) } else { Err(Cannot::new(format!("DEL {key} answered {deleted}"))) }
+        if deleted == ":1" { Ok(()) } else { Err(Cannot::failed(format!("DEL {key} answered {deleted}"))) }
     }
 
     async fn wipe(&self) -> std::result::Result<(), Cannot> {

@@ -37,9 +37,9 @@ impl<S: Servers> Administrator for S {
     async fn step_clock(&self, seconds: i64) -> Done {
         let mut clock = self.clock().lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(clock) = &*clock {
-            return clock.step_to(seconds).map_err(|stop| Cannot::new(format!("{stop:?}")));
+            return clock.step_to(seconds).map_err(Cannot::from);
         }
-        let new = ShimmedClock::ahead(seconds).map_err(|stop| Cannot::new(format!("{stop:?}")))?;
+        let new = ShimmedClock::ahead(seconds)?;
         self.each(&mut |server| server.restart_in(new.environment()).map_err(cannot))?;
         *clock = Some(new);
         self.settle()
@@ -63,7 +63,7 @@ impl<S: Servers> Administrator for S {
             let start = Instant::now();
             while server.command(&["DBSIZE"]).map_err(cannot)? != ":0" {
                 if start.elapsed() > PATIENCE {
-                    return Err(Cannot::new("a server evicts nothing"));
+                    return Err(Cannot::failed("a server evicts nothing"));
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -79,7 +79,7 @@ impl<S: Servers> Administrator for S {
 fn tell(server: &RedisServer, words: &[&str]) -> Done {
     let answer = server.command(words).map_err(cannot)?;
     match answer.starts_with('-') {
-        true => Err(Cannot::new(format!("{words:?} answered {answer}"))),
+        true => Err(Cannot::failed(format!("{words:?} answered {answer}"))),
         false => Ok(()),
     }
 }

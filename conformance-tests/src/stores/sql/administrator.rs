@@ -1,4 +1,4 @@
-use super::{LOCKER, Running, SqlServer, cannot};
+use super::{LOCKER, Running, SqlServer, cannot, kill_clients};
 use crate::{Administrator, Cannot, SteppedClock};
 use async_trait::async_trait;
 use std::any::Any;
@@ -19,7 +19,7 @@ impl<Server: SqlServer> Administrator for Running<Server> {
     }
 
     async fn kill_connections(&self) -> Result<(), Cannot> {
-        Server::kill_clients(self.port()).await
+        kill_clients::<Server>(self.port()).await
     }
 
     async fn connections(&self) -> Result<usize, Cannot> {
@@ -38,7 +38,7 @@ impl<Server: SqlServer> Administrator for Running<Server> {
                 Err(_) => return Ok(Box::new(all)),
             }
         }
-        Err(Cannot::new(format!("the server takes {MANY} connections and more")))
+        Err(Cannot::failed(format!("the server takes {MANY} connections and more")))
     }
 
     async fn set_time_zone(&self, offset: &str) -> Result<(), Cannot> {
@@ -56,7 +56,7 @@ impl<Server: SqlServer> Administrator for Running<Server> {
     async fn set_read_only(&self, read_only: bool) -> Result<(), Cannot> {
         let statement = self.harmed().read_only(read_only)?;
         Server::run(self.port(), &statement).await?;
-        Server::kill_clients(self.port()).await
+        kill_clients::<Server>(self.port()).await
     }
 
     async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
@@ -71,7 +71,7 @@ impl<Server: SqlServer> Administrator for Running<Server> {
             clock.as_ref().map(|clock| clock.step_to(seconds))
         };
         match running_on_it {
-            Some(stepped) => stepped.map_err(|stop| Cannot::new(format!("{stop:?}"))),
+            Some(stepped) => stepped.map_err(Cannot::from),
             None => self.start_on_a_clock(seconds).await,
         }
     }
@@ -85,7 +85,7 @@ impl<Server: SqlServer> Running<Server> {
     }
 
     async fn start_on_a_clock(&self, seconds: i64) -> Result<(), Cannot> {
-        let clock = SteppedClock::ahead(seconds).map_err(|stop| Cannot::new(format!("{stop:?}")))?;
+        let clock = SteppedClock::ahead(seconds)?;
         let server = Server::launch(clock.environment()).await?;
         self.replace(server);
         *self.clock() = Some(clock);

@@ -79,7 +79,7 @@ impl<Server: SqlServer> Subject for Sql<Server> {
         };
         if let Some(used) = self.pool.take() {
             // What the last case has left to itself.
-            Server::kill_clients(used.port()).await?;
+            kill_clients::<Server>(used.port()).await?;
             return Ok(Box::new(running(used)));
         }
         let new = running(self.pool.lend(Server::launch(Vec::new()).await?));
@@ -147,7 +147,7 @@ impl<Server: SqlServer> Running<Server> {
         let client = leasehold::connect_with(&Config::new(&url).map_err(cannot)?).await.map_err(cannot)?;
         let admin = client.admin().ok_or_else(|| Cannot::new("no administration"))?;
         let made = admin.init().await;
-        made.map_err(|error| Cannot::new(format!("{error}: {:?}", error.source())))?;
+        made.map_err(|error| Cannot::failed(format!("{error}: {:?}", error.source())))?;
         client.close().await.map_err(cannot)?;
         for grant in self.tables.iter().flat_map(|table| Server::grants(table)) {
             Server::run(self.port(), &grant).await?;
@@ -196,7 +196,7 @@ impl<Server: SqlServer> Store for Running<Server> {
         }
         match Server::delete(self.port(), self.tables[0], name.as_str().as_bytes()).await? {
             1 => Ok(()),
-            _ => Err(Cannot::new(format!("there is no row {name:?}"))),
+            _ => Err(Cannot::failed(format!("there is no row {name:?}"))),
         }
     }
 
@@ -254,3 +254,18 @@ impl<Server: SqlServer> Store for Running<Server> {
         Ok((self.address().replace("sesame", &secret), secret))
     }
 }
+
+async fn kill_clients<Server: SqlServer>(port: u16) -> std::result::Result<(), Cannot> {
+    in_time("clients are still connected", Server::kill_clients(port)).await
+}
+
+/// What an administrator's work may take.
+async fn in_time(
+    otherwise: &str,
+    work: impl Future<Output = std::result::Result<(), Cannot>>,
+) -> std::result::Result<(), Cannot> {
+    let late = |_| Cannot::failed(format!("{otherwise} after {DONE_WITHIN:?}"));
+    tokio::time::timeout(DONE_WITHIN, work).await.map_err(late)?
+}
+
+const DONE_WITHIN: Duration = Duration::from_secs(20);

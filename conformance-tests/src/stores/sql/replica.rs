@@ -1,15 +1,13 @@
 //! A replica of a database, for the cases that need one: it follows asynchronously, as replicas do that nobody has told to do
 //! otherwise, and takes over when it is told to. Clients come by an address that moves with the primary.
 
-use super::{Pooled, Running, SqlServer, cannot};
+use super::{Pooled, Running, SqlServer, cannot, in_time};
 use crate::proxy::Proxy;
 use crate::{Cannot, Replicas, SteppedClock};
 use async_trait::async_trait;
 use leasehold::LockName;
 use std::sync::{MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-const CATCHES_UP_WITHIN: Duration = Duration::from_secs(20);
+use std::time::Duration;
 
 /// The other server of two, and the address that leads to the primary.
 #[derive(Debug)]
@@ -36,7 +34,7 @@ impl<Server: SqlServer> Running<Server> {
         let Some(seconds) = i64::try_from(ahead.as_secs()).ok().filter(|seconds| *seconds > 0) else {
             return Server::launch_pair(Vec::new()).await;
         };
-        let clock = SteppedClock::ahead(seconds).map_err(|stop| Cannot::new(format!("{stop:?}")))?;
+        let clock = SteppedClock::ahead(seconds)?;
         let pair = Server::launch_pair(clock.environment()).await?;
         *self.clock() = Some(clock);
         Ok(pair)
@@ -52,15 +50,15 @@ impl<Server: SqlServer> Running<Server> {
     }
 
     async fn caught_up(&self) -> Result<(), Cannot> {
-        let (start, written) = (Instant::now(), Server::count(self.port(), Server::WRITTEN).await?);
-        while Server::count(self.port_of_follower()?, Server::FOLLOWED).await? < written {
-            // It may follow a primary that is no more: one that began anew with empty files.
-            if start.elapsed() > CATCHES_UP_WITHIN {
-                return Err(Cannot::new("the replica does not catch up"));
+        let written = Server::count(self.port(), Server::WRITTEN).await?;
+        // It may follow a primary that is no more: one that began anew with empty files.
+        in_time("the replica does not catch up", async {
+            while Server::count(self.port_of_follower()?, Server::FOLLOWED).await? < written {
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        Ok(())
+            Ok(())
+        })
+        .await
     }
 
     fn port_of_follower(&self) -> Result<u16, Cannot> {
@@ -88,7 +86,7 @@ impl<Server: SqlServer> Replicas for Running<Server> {
     /// With all that there is until now: the tables, and what clients have left in them.
     async fn cut_off(&self, _: &LockName) -> Result<(), Cannot> {
         self.caught_up().await?;
-        Server::cut_off(self.port_of_follower()?).await
+        in_time("the replica listens on", Server::cut_off(self.port_of_follower()?)).await
     }
 
     async fn fail_over(&self, _: &LockName) -> Result<(), Cannot> {

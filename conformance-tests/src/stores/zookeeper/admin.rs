@@ -26,7 +26,7 @@ impl Admin {
         let queue = self.queue(name);
         let places = self.client.list_children(&queue).await.map_err(cannot)?;
         let first = places.into_iter().min_by_key(|place| sequence(place));
-        let first = first.ok_or_else(|| Cannot::new(format!("{queue} has no places")))?;
+        let first = first.ok_or_else(|| Cannot::failed(format!("{queue} has no places")))?;
         self.client.delete(&format!("{queue}/{first}"), None).await.map_err(cannot)
     }
 

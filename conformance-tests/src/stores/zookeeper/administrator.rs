@@ -57,9 +57,9 @@ fn step(
 ) -> Result<(), Cannot> {
     let mut clock = clock.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(clock) = &*clock {
-        return clock.step_to(seconds).map_err(|stop| Cannot::new(format!("{stop:?}")));
+        return clock.step_to(seconds).map_err(Cannot::from);
     }
-    let new = ShimmedClock::ahead(seconds).map_err(|stop| Cannot::new(format!("{stop:?}")))?;
+    let new = ShimmedClock::ahead(seconds)?;
     tokio::task::block_in_place(|| start(&new.environment()))?;
     *clock = Some(new);
     Ok(())
@@ -72,6 +72,6 @@ async fn is_at(admin: &Admin, seconds: i64) -> Result<(), Cannot> {
     let shown = admin.wall_clock().await?;
     match shown.abs_diff(wanted) < u64::try_from(ABOUT.as_millis()).unwrap_or_default() {
         true => Ok(()),
-        false => Err(Cannot::new(format!("its clock shows {shown} ms, and was set to {wanted}"))),
+        false => Err(Cannot::failed(format!("its clock shows {shown} ms, and was set to {wanted}"))),
     }
 }

@@ -68,5 +68,5 @@ impl Store for Node {
 }
 
 fn cannot(error: impl std::fmt::Display) -> Cannot {
-    Cannot::new(error.to_string())
+    Cannot::failed(error)
 }

@@ -96,5 +96,5 @@ impl Administrator for Pair {
 }
 
 fn cannot(error: impl std::fmt::Display) -> Cannot {
-    Cannot::new(error.to_string())
+    Cannot::failed(error)
 }

@@ -40,7 +40,7 @@ fn address(ports: impl IntoIterator<Item = u16>) -> String {
 }
 
 fn cannot(error: impl std::fmt::Display) -> Cannot {
-    Cannot::new(error.to_string())
+    Cannot::failed(error)
 }
 
 #[async_trait]

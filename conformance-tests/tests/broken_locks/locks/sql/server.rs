@@ -107,5 +107,5 @@ impl Store for File {
 }
 
 fn cannot(error: impl std::fmt::Display) -> Cannot {
-    Cannot::new(error.to_string())
+    Cannot::failed(error)
 }

@@ -20,6 +20,7 @@ use local_queue::WithLocalQueue;
 pub use named::named;
 use sql::{MariaDb, MySql, Postgres};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Every backend in every mode. Oracle's MySQL is among them if its folder is named in the environment
 /// ([`MySqlServer::FOLDER`]): it is not in stable Debian.
@@ -60,6 +61,26 @@ async fn connect(address: &str) -> Result<Arc<dyn DistributedLock>> {
     leasehold::connect_with(&config).await
 }
 
+/// A password that is to be found nowhere.
+const SECRET: &str = "S3CR3T-CANARY";
+
+/// What stands in a URL for a client that has no more patience with a server than this.
+fn timeouts(patience: Duration) -> String {
+    let patience = patience.as_millis();
+    format!("timeout={patience}ms&connect_timeout={patience}ms")
+}
+
 fn cannot(error: impl std::fmt::Display) -> Cannot {
     Cannot::failed(error)
 }
+
+/// What an administrator's work may take.
+async fn in_time(
+    otherwise: &str,
+    work: impl Future<Output = std::result::Result<(), Cannot>>,
+) -> std::result::Result<(), Cannot> {
+    let late = |_| Cannot::failed(format!("{otherwise} after {DONE_WITHIN:?}"));
+    tokio::time::timeout(DONE_WITHIN, work).await.map_err(late)?
+}
+
+const DONE_WITHIN: Duration = Duration::from_secs(20);

@@ -1,5 +1,5 @@
-use super::redis::{Servers, records};
-use super::{cannot, connect};
+use super::redis::{Servers, delete, records};
+use super::{SECRET, cannot, connect, in_time, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::{RedisCluster as Nodes, RedisServer};
 use crate::{Administrator, Cannot, Replicas, ShimmedClock, Store, Subject};
@@ -120,9 +120,7 @@ impl Store for Cluster {
         let nodes = ports.into_iter().map(|port| ([127, 0, 0, 1], port).into());
         let proxy = Proxy::to_all_that_name_each_other(nodes).await.map_err(cannot)?;
         let hosts: Vec<String> = proxy.addresses().iter().map(ToString::to_string).collect();
-        let patience = patience.as_millis();
-        let timeouts = format!("timeout={patience}ms&connect_timeout={patience}ms");
-        Ok((proxy, format!("redis+cluster://{}?{timeouts}", hosts.join(","))))
+        Ok((proxy, format!("redis+cluster://{}?{}", hosts.join(","), timeouts(patience))))
     }
 
     async fn pause(&self) -> std::result::Result<(), Cannot> {
@@ -179,15 +177,7 @@ impl Store for Cluster {
     }
 
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        let key = format!("leasehold:{name}");
-        self.with(|nodes| {
-            let deleted = nodes.nodes()[Self::owner(nodes, name)?].command(&["DEL", &key]).map_err(cannot)?;
-            if deleted == ":1" {
-                Ok(())
-            } else {
-                Err(Cannot::failed(format!("DEL {key} answered {deleted}")))
-            }
-        })
+        self.with(|nodes| delete(&nodes.nodes()[Self::owner(nodes, name)?], name))
     }
 
     async fn wipe(&self) -> std::result::Result<(), Cannot> {
@@ -219,7 +209,7 @@ impl Store for Cluster {
     }
 
     async fn secret(&self) -> std::result::Result<(String, String), Cannot> {
-        let secret = "S3CR3T-CANARY".to_owned();
+        let secret = SECRET.to_owned();
         let seed = self.with(|nodes| Ok(nodes.nodes()[0].port()))?;
         Ok((format!("redis+cluster://locker:{secret}@127.0.0.1:{seed}"), secret))
     }
@@ -248,10 +238,13 @@ impl Replicas for Cluster {
             field("master_repl_offset:")
         };
         let told = written(primary);
-        while written(replica) < told {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        Ok(())
+        in_time("the replica does not catch up", async {
+            while written(replica) < told {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            Ok(())
+        })
+        .await
     }
 
     async fn cut_off(&self, name: &LockName) -> std::result::Result<(), Cannot> {

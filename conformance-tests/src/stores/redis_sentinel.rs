@@ -1,5 +1,5 @@
-use super::redis::{Servers, records};
-use super::{cannot, connect};
+use super::redis::{Servers, delete, records};
+use super::{SECRET, cannot, connect, in_time, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::{RedisSentinelGroup as Group, RedisServer};
 use crate::{Administrator, Cannot, Case, Replicas, ShimmedClock, Store, Subject};
@@ -26,10 +26,17 @@ impl Watched {
         self.group.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn command(&self, words: &[&str]) -> std::result::Result<String, Cannot> {
+    fn on_primary<T>(
+        &self,
+        act: impl FnOnce(&RedisServer) -> std::result::Result<T, Cannot>,
+    ) -> std::result::Result<T, Cannot> {
         let group = self.group();
         let primary = group.primary().ok_or_else(|| Cannot::failed("no Sentinel names a primary"))?;
-        group.server(primary).command(words).map_err(cannot)
+        act(group.server(primary))
+    }
+
+    fn command(&self, words: &[&str]) -> std::result::Result<String, Cannot> {
+        self.on_primary(|primary| primary.command(words).map_err(cannot))
     }
 }
 
@@ -96,8 +103,7 @@ impl Store for Watched {
         for (port, through) in sentinels.iter().zip(proxy.addresses()) {
             url = url.replace(&port.to_string(), &through.port().to_string());
         }
-        let patience = patience.as_millis();
-        Ok((proxy, format!("{url}?timeout={patience}ms&connect_timeout={patience}ms")))
+        Ok((proxy, format!("{url}?{}", timeouts(patience))))
     }
 
     async fn pause(&self) -> std::result::Result<(), Cannot> {
@@ -136,9 +142,7 @@ impl Store for Watched {
 
     /// Of the primary: one that was replaced keeps what it has until it is told.
     async fn records(&self) -> std::result::Result<usize, Cannot> {
-        let group = self.group();
-        let primary = group.primary().ok_or_else(|| Cannot::failed("there is no primary"))?;
-        records(group.server(primary))
+        self.on_primary(records)
     }
 
     fn administrator(&self) -> std::result::Result<&dyn Administrator, Cannot> {
@@ -146,9 +150,7 @@ impl Store for Watched {
     }
 
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        let key = format!("leasehold:{name}");
-        let deleted = self.command(&["DEL", &key])?;
-        if deleted == ":1" { Ok(()) } else { Err(Cannot::failed(format!("DEL {key} answered {deleted}"))) }
+        self.on_primary(|primary| delete(primary, name))
     }
 
     async fn wipe(&self) -> std::result::Result<(), Cannot> {
@@ -164,7 +166,7 @@ impl Store for Watched {
     }
 
     async fn secret(&self) -> std::result::Result<(String, String), Cannot> {
-        let secret = "S3CR3T-CANARY".to_owned();
+        let secret = SECRET.to_owned();
         Ok((format!("{}?sentinel_password={secret}", self.url), secret))
     }
 }
@@ -181,10 +183,13 @@ impl Replicas for Watched {
             let mark = self.group().server(server).command(&["GET", "mark"]);
             mark.is_ok_and(|mark| mark.ends_with("written"))
         };
-        while !(has_it(0) && has_it(1)) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        Ok(())
+        in_time("the replica does not catch up", async {
+            while !(has_it(0) && has_it(1)) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            Ok(())
+        })
+        .await
     }
 
     async fn cut_off(&self, _: &LockName) -> std::result::Result<(), Cannot> {

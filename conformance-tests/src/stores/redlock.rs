@@ -1,5 +1,5 @@
-use super::redis::Servers;
-use super::{cannot, connect};
+use super::redis::{Servers, delete};
+use super::{SECRET, cannot, connect, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::{RedisServer, StartError};
 use crate::{Administrator, Cannot, Case, Members, ShimmedClock, Store, Subject};
@@ -56,8 +56,7 @@ fn url(addresses: impl IntoIterator<Item = SocketAddr>) -> String {
 }
 
 fn patient(url: &str, patience: Duration) -> String {
-    let patience = patience.as_millis();
-    format!("{url}?timeout={patience}ms&connect_timeout={patience}ms")
+    format!("{url}?{}", timeouts(patience))
 }
 
 impl Servers for Nodes {
@@ -150,14 +149,7 @@ impl Store for Nodes {
     }
 
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        let key = format!("leasehold:{name}");
-        for node in 0..NODES {
-            let deleted = self.command(node, &["DEL", &key])?;
-            if deleted != ":1" {
-                return Err(Cannot::failed(format!("DEL {key} answered {deleted} on node {node}")));
-            }
-        }
-        Ok(())
+        (0..NODES).try_for_each(|node| delete(&self.server(node), name))
     }
 
     async fn wipe(&self) -> std::result::Result<(), Cannot> {
@@ -202,7 +194,7 @@ impl Store for Nodes {
     }
 
     async fn secret(&self) -> std::result::Result<(String, String), Cannot> {
-        let secret = "S3CR3T-CANARY".to_owned();
+        let secret = SECRET.to_owned();
         Ok((self.address().replace("://", &format!("://locker:{secret}@")), secret))
     }
 }

@@ -3,7 +3,7 @@ mod servers;
 
 pub(super) use servers::Servers;
 
-use super::{cannot, connect};
+use super::{SECRET, cannot, connect, timeouts};
 use crate::ShimmedClock;
 use crate::proxy::Proxy;
 use crate::servers::RedisServer;
@@ -73,6 +73,13 @@ pub(super) fn records(server: &RedisServer) -> std::result::Result<usize, Cannot
     records.trim_start_matches(':').parse().map_err(|_| Cannot::failed(records.clone()))
 }
 
+/// Deletes the lock key of a name, which is to be there.
+pub(super) fn delete(server: &RedisServer, name: &LockName) -> std::result::Result<(), Cannot> {
+    let key = format!("leasehold:{name}");
+    let deleted = server.command(&["DEL", &key]).map_err(cannot)?;
+    if deleted == ":1" { Ok(()) } else { Err(Cannot::failed(format!("DEL {key} answered {deleted}"))) }
+}
+
 impl Node {
     fn server(&self) -> MutexGuard<'_, RedisServer> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
@@ -120,9 +127,7 @@ impl Store for Node {
 
     async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
         let proxy = Proxy::to(([127, 0, 0, 1], self.port()).into()).await.map_err(cannot)?;
-        let patience = patience.as_millis();
-        let (server, timeouts) =
-            (proxy.address(), format!("timeout={patience}ms&connect_timeout={patience}ms"));
+        let (server, timeouts) = (proxy.address(), timeouts(patience));
         let address = format!("redis://{USER}:{PASSWORD}@{server}?{timeouts}");
         Ok((proxy, address))
     }
@@ -161,9 +166,7 @@ impl Store for Node {
     }
 
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        let key = format!("leasehold:{name}");
-        let deleted = self.command(&["DEL", &key])?;
-        if deleted == ":1" { Ok(()) } else { Err(Cannot::failed(format!("DEL {key} answered {deleted}"))) }
+        delete(&self.server(), name)
     }
 
     async fn wipe(&self) -> std::result::Result<(), Cannot> {
@@ -213,7 +216,7 @@ impl Store for Node {
     }
 
     async fn secret(&self) -> std::result::Result<(String, String), Cannot> {
-        let secret = "S3CR3T-CANARY".to_owned();
+        let secret = SECRET.to_owned();
         Ok((format!("redis://locker:{secret}@127.0.0.1:{}", self.port()), secret))
     }
 }

@@ -7,7 +7,7 @@ mod replica;
 mod server;
 
 use super::pool::{Pool, Pooled};
-use super::{cannot, connect};
+use super::{SECRET, cannot, connect, in_time, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::{MariaDbServer, MySqlServer, PostgresServer};
 use crate::{Administrator, Cannot, Case, Replicas, SteppedClock, Store, Subject};
@@ -164,9 +164,8 @@ impl<Server: SqlServer> Store for Running<Server> {
 
     async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
         let proxy = Proxy::to(self.place().parse().map_err(cannot)?).await.map_err(cannot)?;
-        let patience = patience.as_millis();
-        let more = format!("&timeout={patience}ms&connect_timeout={patience}ms");
-        let address = self.url(LOCKER, &proxy.address().to_string(), &more);
+        let timeouts = format!("&{}", timeouts(patience));
+        let address = self.url(LOCKER, &proxy.address().to_string(), &timeouts);
         Ok((proxy, address))
     }
 
@@ -250,7 +249,7 @@ impl<Server: SqlServer> Store for Running<Server> {
     }
 
     async fn secret(&self) -> std::result::Result<(String, String), Cannot> {
-        let secret = "S3CR3T-CANARY".to_owned();
+        let secret = SECRET.to_owned();
         Ok((self.address().replace("sesame", &secret), secret))
     }
 }
@@ -258,14 +257,3 @@ impl<Server: SqlServer> Store for Running<Server> {
 async fn kill_clients<Server: SqlServer>(port: u16) -> std::result::Result<(), Cannot> {
     in_time("clients are still connected", Server::kill_clients(port)).await
 }
-
-/// What an administrator's work may take.
-async fn in_time(
-    otherwise: &str,
-    work: impl Future<Output = std::result::Result<(), Cannot>>,
-) -> std::result::Result<(), Cannot> {
-    let late = |_| Cannot::failed(format!("{otherwise} after {DONE_WITHIN:?}"));
-    tokio::time::timeout(DONE_WITHIN, work).await.map_err(late)?
-}
-
-const DONE_WITHIN: Duration = Duration::from_secs(20);

@@ -1,5 +1,5 @@
 use super::admin::Admin;
-use super::{cannot, connect, directory, session_for};
+use super::{cannot, connect, directory, session_for, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::ZooKeeperEnsemble as Servers;
 use crate::{Administrator, Cannot, Case, Members, ShimmedClock, Store, Subject};
@@ -83,8 +83,7 @@ impl Store for Nodes {
         let servers = self.ports().into_iter().map(|port| ([127, 0, 0, 1], port).into());
         let proxy = Proxy::to_all(servers).await.map_err(cannot)?;
         let url = self.url(proxy.addresses().iter().map(std::net::SocketAddr::port));
-        let patience = patience.as_millis();
-        let short = format!("session_timeout=2s&timeout={patience}ms&connect_timeout={patience}ms");
+        let short = format!("session_timeout=2s&{}", timeouts(patience));
         Ok((proxy, url.replace(LONG_SESSION, &short)))
     }
 

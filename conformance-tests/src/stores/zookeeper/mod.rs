@@ -5,7 +5,7 @@ mod ensemble;
 pub(crate) use ensemble::ZooKeeperEnsemble;
 
 use super::pool::{Pool, Pooled};
-use super::{cannot, connect};
+use super::{SECRET, cannot, connect, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::ZooKeeperServer;
 use crate::{Administrator, Cannot, Counters, ShimmedClock, Store, Subject};
@@ -95,9 +95,8 @@ impl Store for Node {
 
     async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
         let proxy = Proxy::to(([127, 0, 0, 1], self.port()).into()).await.map_err(cannot)?;
-        let (server, directory, patience) = (proxy.address(), &self.directory, patience.as_millis());
-        let address =
-            format!("zk://{server}{directory}?{SESSION}&timeout={patience}ms&connect_timeout={patience}ms");
+        let (server, directory, timeouts) = (proxy.address(), &self.directory, timeouts(patience));
+        let address = format!("zk://{server}{directory}?{SESSION}&{timeouts}");
         Ok((proxy, address))
     }
 
@@ -163,7 +162,7 @@ impl Store for Node {
     }
 
     async fn secret(&self) -> std::result::Result<(String, String), Cannot> {
-        let secret = "S3CR3T-CANARY".to_owned();
+        let secret = SECRET.to_owned();
         Ok((format!("zk://locker:{secret}@127.0.0.1:{}{}?{SESSION}", self.port(), self.directory), secret))
     }
 }

@@ -29,7 +29,8 @@ def goal(what, value, sign, bound, unit=""):
         return "", ""
     met = HOLDS[sign](value, bound)
     if not met:
-        MISSED.append(f"{what}: {value:,.3g}{unit}, and the goal is {sign} {bound:,}{unit}")
+        value = f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+        MISSED.append(f"{what}: {value}{unit}, and the goal is {sign} {bound:,}{unit}")
     return f"{sign} {bound:,}{unit}", "met" if met else "**not met**"
 
 

@@ -68,7 +68,7 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
 }
 
 /// A running store, and what the suite may do to it. A hook that is not there skips the cases that need it, by name
-/// and with its reason: that is each hook's only error.
+/// and with its reason ([`Cannot::new`]); one that was tried and came to nothing fails them ([`Cannot::failed`]).
 ///
 /// # Cancel safety
 ///
@@ -240,6 +240,11 @@ impl Cannot {
     /// It was tried, and came to nothing, or to one knows not what: a case that needs it has failed.
     pub fn failed(error: impl fmt::Display) -> Self {
         Self { reason: error.to_string(), tried: true }
+    }
+
+    /// False if there is no way to do it.
+    pub(crate) fn was_tried(&self) -> bool {
+        self.tried
     }
 }
 

@@ -50,7 +50,7 @@ mod tests;
 
 pub(crate) use belief::belief;
 pub(crate) use evidence::met_a_hold;
-pub use model::{Least, Model};
+pub use model::{Least, Model, RefusedFor};
 pub use report::{Measured, Report, Rule, Updates, Verdict, Violation};
 
 use crate::history::{Acquisition, History};

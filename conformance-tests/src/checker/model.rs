@@ -18,14 +18,35 @@ pub struct Model {
     /// Where waiters are served in order: how much earlier one must have come to be certainly before another. `None`:
     /// served in no order.
     pub order: Option<Duration>,
-    /// True if a store may refuse an attempt because of another one that is under way and may come to nothing: places in
-    /// a queue, and votes that are split among several servers, keep others out for a moment as a holder does.
-    pub contenders_refuse: bool,
+    /// Because of whom an attempt may be refused.
+    pub refused_for: RefusedFor,
     /// What a history must have, or it shows nothing.
     pub least: Least,
     /// When two owners are possible, and only the promises of tokens are held against it: F1, F2, M3. From and to, in the
     /// time of the history.
     pub fenced_only: Vec<(u64, u64)>,
+}
+
+/// Whoever may keep others out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefusedFor {
+    /// Who is granted the lock, from the grant on.
+    Holders,
+    /// Also who waits, or fails: it may have had the lock for a moment, and have given it back without a word.
+    Waiters,
+    /// Also whoever tries: places in a queue, and votes that are split among several servers, keep others out for a moment as
+    /// a holder does.
+    Contenders,
+}
+
+impl RefusedFor {
+    fn of(semantics: &Semantics) -> Self {
+        let has_line = semantics.fairness != Fairness::Unordered;
+        // Of several servers, each may have another owner for a moment.
+        let has_votes = semantics.promises.under(Fault::MinorityDown) != Outcome::NotApplicable;
+        if has_line || has_votes { Self::Contenders } else { Self::Waiters }
+    }
 }
 
 /// What a history must have, or it shows nothing.
@@ -57,7 +78,7 @@ impl Model {
             overshoot: slack,
             crash,
             order: (semantics.fairness == Fairness::Fifo).then_some(slack),
-            contenders_refuse: has_line(semantics) || has_votes(semantics),
+            refused_for: RefusedFor::of(semantics),
             least: Least { grants: 10, contended: 3, unknown_percent: 50 },
             fenced_only: Vec::new(),
         }
@@ -88,15 +109,6 @@ impl Model {
     fn shortest(&self, ttl: u64) -> u64 {
         (ttl / 1000 * (1000 - self.drift_per_mille.min(1000))).saturating_sub(MARGIN)
     }
-}
-
-fn has_line(semantics: &Semantics) -> bool {
-    semantics.fairness != Fairness::Unordered
-}
-
-/// Where a minority can be away, there are several servers, of which each may have another owner for a moment.
-fn has_votes(semantics: &Semantics) -> bool {
-    semantics.promises.under(Fault::MinorityDown) != Outcome::NotApplicable
 }
 
 /// What is rounded, as in [`Drift::DEFAULT`].

@@ -1,6 +1,6 @@
 //! C1: whoever is told that somebody else holds the lock is told so for a reason.
 
-use super::model::Model;
+use super::model::{Model, RefusedFor, nanos};
 use super::report::{Report, Rule, Violation};
 use super::timeline::Timeline;
 use crate::history::{Acquisition, Outcome};
@@ -12,14 +12,14 @@ pub(super) fn check(timeline: &Timeline<'_>, all: &[&Acquisition], model: &Model
     // In a gap between two holds, the first answer is the one that wants a holder first.
     refused.sort_unstable_by_key(|refused| refused.answered_by());
     let held = possible_holds(timeline);
-    let contenders = Contenders::new(all);
+    let contenders = Contenders::new(all, model);
     let mut ghosts = Ghosts::new(all);
     for refusal in refused {
         let by = refusal.answered_by();
         // The last hold that can have begun by then: all before it were over earlier.
         let index = held.partition_point(|(from, _)| *from <= by);
         let excused = index.checked_sub(1).is_some_and(|last| held[last].1 >= refusal.asked_at)
-            || (model.contenders_refuse && contenders.others_in(refusal.asked_at, by))
+            || contenders.others_in(refusal)
             || ghosts.fill(index, by);
         if !excused {
             report.broken(Rule::Refusal, || Violation {
@@ -48,26 +48,43 @@ fn possible_holds(timeline: &Timeline<'_>) -> Vec<(u64, u64)> {
     holds
 }
 
-/// Who asked when, with or without success.
-struct Contenders {
+/// When those were under way who may keep others out though they are granted nothing, or not yet.
+struct Contenders<'a> {
+    model: &'a Model,
     asked: Vec<u64>,
-    answered: Vec<u64>,
+    over: Vec<u64>,
 }
 
-impl Contenders {
-    fn new(all: &[&Acquisition]) -> Self {
-        let mut asked: Vec<u64> = all.iter().map(|one| one.asked_at).collect();
-        let mut answered: Vec<u64> = all.iter().map(|one| one.answered_by()).collect();
+impl<'a> Contenders<'a> {
+    fn new(all: &[&Acquisition], model: &'a Model) -> Self {
+        let spans = all.iter().filter_map(|one| under_way(one, model));
+        let (mut asked, mut over): (Vec<u64>, Vec<u64>) = spans.unzip();
         asked.sort_unstable();
-        answered.sort_unstable();
-        Self { asked, answered }
+        over.sort_unstable();
+        Self { model, asked, over }
     }
 
-    /// True if somebody but the one who asks was under way in this time.
-    fn others_in(&self, from: u64, to: u64) -> bool {
-        let begun = self.asked.partition_point(|asked| *asked <= to);
-        let over = self.answered.partition_point(|answered| *answered < from);
-        begun - over > 1
+    /// True if somebody but the one who was refused was under way meanwhile.
+    fn others_in(&self, refusal: &Acquisition) -> bool {
+        let begun = self.asked.partition_point(|asked| *asked <= refusal.answered_by());
+        let over = self.over.partition_point(|over| *over < refusal.asked_at);
+        begun - over > usize::from(under_way(refusal, self.model).is_some())
+    }
+}
+
+/// Who may have the lock before it is told so has it while it is under way; and who gives up or fails just then undoes that
+/// behind its answer. A single attempt that was refused is nobody's to be refused for; and of those of whom nobody knows, each
+/// counts once, as a ghost.
+fn under_way(one: &Acquisition, model: &Model) -> Option<(u64, u64)> {
+    let asking = (one.asked_at, one.answered_by());
+    match (model.refused_for, &one.outcome) {
+        (RefusedFor::Holders, _) => None,
+        (RefusedFor::Contenders, _) | (_, Outcome::Granted(_)) => Some(asking),
+        (_, Outcome::Contended) if one.wait == Some(0) => None,
+        (_, Outcome::Contended | Outcome::Failed) => {
+            Some((asking.0, asking.1.saturating_add(nanos(model.overshoot))))
+        }
+        (_, Outcome::Unknown) => None,
     }
 }
 

@@ -57,11 +57,13 @@ fn span(
         _ => return None,
     };
     let leftovers = left.saturating_add(model.crash.map_or(u64::MAX, nanos));
+    let moment = nanos(model.wake_up);
+    let gone = left.saturating_add(moment);
+    let killed = kills.get(&one.process).is_some_and(|at| *at <= gone);
     // Who gives up while nothing is wrong takes back what it may have been given, and would have heard of what it was given
     // long before.
-    if takes_leave && !pauses.hit(Excuse::BeingAway, one.process, one.asked_at, leftovers) {
-        let moment = nanos(model.wake_up);
-        return Some((one.asked_at.max(left.saturating_sub(moment)), left.saturating_add(moment)));
+    if takes_leave && !killed && !pauses.hit(Excuse::BeingAway, one.process, one.asked_at, leftovers) {
+        return Some((one.asked_at.max(left.saturating_sub(moment)), gone));
     }
     Some((one.asked_at, leftovers))
 }

@@ -60,7 +60,7 @@ impl RecordedLock {
         });
         let phase = match &outcome {
             Ok((_, granted)) => Phase::Ok(granted.clone()),
-            Err(error) => refusal(error),
+            Err(error) => acquisition(error),
         };
         unanswered.answer(Step::Acquire(phase))?;
         let (guard, granted) = outcome?;
@@ -218,13 +218,24 @@ fn dropped() -> Reason {
     Reason { why: DROPPED.to_owned() }
 }
 
+/// What is lost when it is looked at for the first time was granted: others were refused for its sake.
+fn acquisition(error: &Error) -> Phase<Asked, Granted> {
+    match error.kind() {
+        ErrorKind::Lost => Phase::Info(reason(error)),
+        _ => refusal(error),
+    }
+}
+
 /// By the kind of the error: certainly without effect, or nobody knows.
 fn refusal<C, A>(error: &Error) -> Phase<C, A> {
-    let reason = Reason { why: format!("{:?}", error.kind()) };
     match error.kind() {
-        ErrorKind::Indeterminate | ErrorKind::Closed => Phase::Info(reason),
-        _ => Phase::Fail(reason),
+        ErrorKind::Indeterminate | ErrorKind::Closed => Phase::Info(reason(error)),
+        _ => Phase::Fail(reason(error)),
     }
+}
+
+fn reason(error: &Error) -> Reason {
+    Reason { why: format!("{:?}", error.kind()) }
 }
 
 /// Worked out from a moment before the guard was asked, so it is never too late.
@@ -247,4 +258,19 @@ fn wait_millis(wait: Wait) -> Option<u64> {
 
 fn unwritten(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Unavailable, "the history cannot be written").with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_that_is_over_before_anybody_looks_may_have_kept_others_out() {
+        let of = |kind| acquisition(&Error::new(kind, "over"));
+        assert!(matches!(of(ErrorKind::Lost), Phase::Info(_)));
+        assert!(matches!(of(ErrorKind::Indeterminate), Phase::Info(_)));
+        assert!(matches!(of(ErrorKind::Busy), Phase::Fail(_)));
+        let renewal: Phase<Extended, Until> = refusal(&Error::new(ErrorKind::Lost, "over"));
+        assert!(matches!(renewal, Phase::Fail(_)), "it had no effect");
+    }
 }

@@ -94,6 +94,9 @@ impl Matrix {
     /// Plays one cell, here and now; waits until its share of the machine is free. `None` if it was interrupted.
     pub fn play(&self, subject: &Arc<dyn Subject>, fault: Fault) -> Option<Cell> {
         let part = self.machine.take(share(subject.name(), fault));
+        if self.interrupt.is_asked_for() {
+            return None;
+        }
         let start = Instant::now();
         let mut cell = self.played(subject, fault)?;
         cell.took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -187,6 +190,9 @@ impl Matrix {
         T: Send + 'static,
         F: Future<Output = Result<T, Stop>> + Send + 'static,
     {
+        if self.interrupt.is_asked_for() {
+            return None;
+        }
         let (done, outcome) = sync_channel(1);
         let interrupt = self.interrupt.clone();
         std::thread::spawn(move || {

@@ -145,8 +145,8 @@ impl Scene {
         })
     }
 
-    /// Takes and gives back both locks, where that can be done from here, whatever stands between the store and others; how many records that leaves, where somebody can
-    /// count them.
+    /// Takes and gives back both locks, where that can be done from here, whatever stands between the store and others; how
+    /// many records that leaves, where there is a way to count them.
     async fn plain_use(&self) -> Result<Option<usize>, Stop> {
         if self.semantics.reach == Reach::Process {
             return Ok(None);
@@ -159,7 +159,10 @@ impl Scene {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        Ok(self.store.records().await.ok())
+        match self.store.records().await {
+            Err(cannot) if !cannot.was_tried() => Ok(None),
+            counted => Ok(Some(counted?)),
+        }
     }
 
     async fn use_each_once(&self, address: &str) -> leasehold_core::Result<()> {

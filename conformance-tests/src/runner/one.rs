@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const WATCHDOG: Duration = Duration::from_secs(120);
 
 /// How long what was interrupted may take to end.
-const PARTING: Duration = Duration::from_secs(15);
+const PARTING: Duration = Duration::from_secs(5);
 
 /// Runs one case against one subject, here and now.
 ///
@@ -110,7 +110,17 @@ pub(crate) fn missing(reason: &str) -> Stop {
 /// What went wrong, perhaps for want of a server: a failure, unless somebody has said that he does without.
 pub(crate) fn may_be_missing(reason: String) -> Stop {
     match std::env::var_os("LEASEHOLD_SKIP_MISSING") {
-        Some(_) => Stop::Skipped(format!("NOT RUN: {reason}")),
+        Some(_) => Stop::Skipped(format!("{NOT_RUN}{reason}")),
         None => Stop::Failed(reason),
     }
 }
+
+/// True if it went wrong, whether or not somebody does without.
+pub(crate) fn went_wrong(stop: &Stop) -> bool {
+    match stop {
+        Stop::Failed(_) => true,
+        Stop::Skipped(why) => why.starts_with(NOT_RUN),
+    }
+}
+
+const NOT_RUN: &str = "NOT RUN: ";

@@ -18,7 +18,8 @@ pub(crate) struct Terms {
 /// Lock names that a run has used.
 pub(crate) type Names = Arc<Mutex<BTreeSet<LockName>>>;
 
-/// Ends a [`Run`](super::Run) early. Clones are one and the same.
+/// Ends early what it was asked of: a [`Run`](super::Run), a [`Soak`](crate::Soak), the cells of a
+/// [`Matrix`](crate::matrix::Matrix). Clones are one and the same.
 #[derive(Clone, Debug)]
 pub struct Interrupt(Arc<watch::Sender<bool>>);
 
@@ -51,7 +52,7 @@ impl Default for Interrupt {
 }
 
 impl Interrupt {
-    /// No further case begins, and those that run are dropped where they are. Their servers and worker processes end.
+    /// Nothing further begins, and what runs is dropped where it is. Their servers and worker processes end.
     pub fn interrupt(&self) {
         self.0.send_replace(true);
     }

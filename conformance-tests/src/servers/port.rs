@@ -1,4 +1,6 @@
 use super::StartError;
+use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::net::{TcpListener, UdpSocket};
 use std::sync::{Mutex, PoisonError};
 
@@ -6,7 +8,11 @@ use std::sync::{Mutex, PoisonError};
 /// of those could take the port of a server that is being restarted.
 const RANGE: std::ops::Range<u16> = 20_000..32_000;
 
-/// A port of the loopback address on which nobody listens, and which nobody else is given before this process has ended:
+/// More than are in use at a time: the oldest beyond these have had their time. Each costs a file descriptor, of which a
+/// process may have 1024.
+const KEPT: usize = 256;
+
+/// A port of the loopback address on which nobody listens, and which nobody else is given as long as its server may need it:
 /// neither here nor in another process that asks for one.
 ///
 /// # Errors
@@ -14,12 +20,19 @@ const RANGE: std::ops::Range<u16> = 20_000..32_000;
 /// If there is none.
 pub fn free_port() -> Result<u16, StartError> {
     // Whoever has the port for UDP, on which no store listens, has it for its servers, also while none of them runs.
-    static GIVEN: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
+    static GIVEN: Mutex<VecDeque<UdpSocket>> = Mutex::new(VecDeque::new());
     for _ in 0..1_000 {
         let port = fastrand::u16(RANGE);
-        let Ok(claim) = UdpSocket::bind(("127.0.0.1", port)) else { continue };
+        let claim = match UdpSocket::bind(("127.0.0.1", port)) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => continue,
+            claim => claim.map_err(|error| StartError::new(format!("no port on 127.0.0.1: {error}")))?,
+        };
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            GIVEN.lock().unwrap_or_else(PoisonError::into_inner).push(claim);
+            let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+            given.push_back(claim);
+            if given.len() > KEPT {
+                given.pop_front();
+            }
             return Ok(port);
         }
     }
@@ -35,6 +48,6 @@ mod tests {
         let port = free_port().unwrap();
         assert!(TcpListener::bind(("127.0.0.1", port)).is_ok(), "its server can have it");
         let error = UdpSocket::bind(("127.0.0.1", port)).unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse, "another process would take it as well");
+        assert_eq!(error.kind(), ErrorKind::AddrInUse, "another process would take it as well");
     }
 }

@@ -49,7 +49,7 @@ pub struct Round {
     pub faults: usize,
     /// Those of them under which somebody held the lock.
     pub met: usize,
-    /// How it came out. Skipped is one whose history shows nothing: too few met in it.
+    /// How it came out. Skipped is one whose history shows nothing: too few met in it, or a fault could only be made by half.
     pub outcome: CaseOutcome,
     /// How long it took, in milliseconds.
     pub took_ms: u64,

@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::faults::{Claim, Ground, Injection, Setting, injection, usual_lease};
 use crate::history::Recorder;
 use crate::matrix::can_happen;
+use crate::runner::went_wrong;
 use crate::worker::Worker;
 use leasehold_core::{Fault, Outcome, Reach, Semantics};
 
@@ -148,12 +149,12 @@ impl Stage {
             let fault = act.step.what.fault;
             match done {
                 Ok(()) => made.push(one),
-                Err(Stop::Skipped(why)) => missed.push((fault, why)),
-                Err(Stop::Failed(why)) => {
+                Err(stop) if went_wrong(&stop) => {
                     made.push(one);
-                    self.half_made = Some(by_half(fault, &why));
+                    self.half_made = Some(by_half(fault, &why(stop)));
                     break;
                 }
+                Err(stop) => missed.push((fault, why(stop))),
             }
         }
         missed.iter().for_each(|(fault, why)| self.leave_out(*fault, why));

@@ -61,6 +61,9 @@ async fn connect(address: &str) -> Result<Arc<dyn DistributedLock>> {
     leasehold::connect_with(&config).await
 }
 
+/// What was to be deleted.
+const NOBODY: &str = "nobody holds the lock";
+
 /// A password that is to be found nowhere.
 const SECRET: &str = "S3CR3T-CANARY";
 

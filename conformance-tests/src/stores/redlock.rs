@@ -1,5 +1,5 @@
 use super::redis::{Servers, delete};
-use super::{SECRET, cannot, connect, timeouts};
+use super::{NOBODY, SECRET, cannot, connect, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::{RedisServer, StartError};
 use crate::{Administrator, Cannot, Case, Members, ShimmedClock, Store, Subject};
@@ -149,7 +149,15 @@ impl Store for Nodes {
     }
 
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        (0..NODES).try_for_each(|node| delete(&self.server(node), name))
+        let mut deleted = Err(Cannot::new(NOBODY));
+        for node in 0..NODES {
+            match delete(&self.server(node), name) {
+                // A majority is enough to hold it.
+                Err(nobody) if !nobody.was_tried() => {}
+                here => deleted = Ok(here?),
+            }
+        }
+        deleted
     }
 
     async fn wipe(&self) -> std::result::Result<(), Cannot> {

@@ -1,4 +1,4 @@
-use super::{cannot, connect};
+use super::{NOBODY, cannot, connect};
 use crate::{Administrator, Cannot, Store, Subject};
 use async_trait::async_trait;
 use leasehold::{DistributedLock, LockName, Result};
@@ -57,11 +57,7 @@ impl Store for Database {
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         let delete = query("DELETE FROM leasehold WHERE name = ?").bind(name.as_str().as_bytes());
         let done = delete.execute(&mut self.open().await?).await.map_err(cannot)?;
-        if done.rows_affected() == 1 {
-            Ok(())
-        } else {
-            Err(Cannot::failed(format!("there is no row {name:?}")))
-        }
+        if done.rows_affected() == 1 { Ok(()) } else { Err(Cannot::new(NOBODY)) }
     }
 
     async fn wipe(&self) -> std::result::Result<(), Cannot> {

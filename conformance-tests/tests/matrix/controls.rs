@@ -12,7 +12,7 @@ use leasehold_core::{
 };
 use libtest_mimic::{Completion, Failed, Trial};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A cell that must be red, and how.
@@ -36,7 +36,7 @@ fn controls(honest: &Arc<dyn Subject>) -> Vec<Control> {
     let proud = proud(honest);
     let tame: Arc<dyn Subject> = Arc::new(Tame(Arc::clone(honest)));
     let untidy = Arc::new(Untidy(Arc::clone(honest)));
-    let blind = Arc::new(Blind(Arc::clone(honest)));
+    let blind = |counts| Arc::new(Blind { honest: Arc::clone(honest), counts });
     vec![
         control(
             "store_that_claims_to_survive_its_own_death",
@@ -48,7 +48,8 @@ fn controls(honest: &Arc<dyn Subject>) -> Vec<Control> {
         control("pause_that_stops_nothing", Arc::clone(&tame), Fault::StorePaused, void),
         control("loss_that_loses_nothing", tame, Fault::DataLost, void),
         control("lock_that_leaves_something_behind", untidy, Fault::None, broken),
-        control("store_in_which_nobody_can_count_what_is_left", blind, Fault::None, broken),
+        control("store_in_which_nobody_can_count_what_is_left", blind(1), Fault::None, broken),
+        control("store_in_which_counting_goes_wrong", blind(0), Fault::None, broken),
         control("lock_that_lets_everybody_in", open(), Fault::None, broken),
     ]
 }
@@ -213,38 +214,45 @@ impl Store for UntidyStore {
     }
 }
 
-/// Another subject, in whose store nobody can count a second time.
+/// Another subject, in whose store nobody can count more than so many times.
 #[derive(Debug)]
-struct Blind(Arc<dyn Subject>);
+struct Blind {
+    honest: Arc<dyn Subject>,
+    counts: usize,
+}
 
 #[derive(Debug)]
-struct BlindStore(Box<dyn Store>, AtomicBool);
+struct BlindStore {
+    store: Box<dyn Store>,
+    left: AtomicUsize,
+}
 
 #[async_trait]
 impl Subject for Blind {
     fn name(&self) -> &str {
-        "blind"
+        if self.counts == 0 { "blind" } else { "soon-blind" }
     }
 
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        Ok(Box::new(BlindStore(self.0.start().await?, AtomicBool::new(false))))
+        Ok(Box::new(BlindStore { store: self.honest.start().await?, left: AtomicUsize::new(self.counts) }))
     }
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
-        self.0.connect(address).await
+        self.honest.connect(address).await
     }
 }
 
 #[async_trait]
 impl Store for BlindStore {
     fn address(&self) -> String {
-        self.0.address()
+        self.store.address()
     }
 
     async fn records(&self) -> std::result::Result<usize, Cannot> {
-        match self.1.swap(true, Ordering::SeqCst) {
-            false => self.0.records().await,
-            true => Err(Cannot::new("it is too dark")),
+        let one_less = |left: usize| left.checked_sub(1);
+        match self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less) {
+            Ok(_) => self.store.records().await,
+            Err(_) => Err(Cannot::failed("it is too dark")),
         }
     }
 }

@@ -9,7 +9,7 @@ mod random;
 mod script;
 mod speed;
 
-use super::{Least, Model, Report, Rule};
+use super::{Least, Model, RefusedFor, Report, Rule};
 use leasehold_core::HoldKind;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn model() -> Model {
         overshoot: little,
         crash: Some(TTL + little),
         order: None,
-        contenders_refuse: false,
+        refused_for: RefusedFor::Holders,
         least: Least { grants: 0, contended: 0, unknown_percent: 100 },
         fenced_only: Vec::new(),
     }

@@ -258,7 +258,7 @@ fn wake_late(history: &mut History, rng: &mut Rng) -> bool {
         return false;
     };
     let last = &mut history.acquisitions[last];
-    last.answered_at = Some(freed.max(last.asked_at) + 1_000 * MILLI);
+    last.answered_at = Some(freed.max(last.asked_at) + 5_000 * MILLI);
     true
 }
 

@@ -75,6 +75,12 @@ impl Script {
         self.push(answered, op, op, Step::Acquire(Phase::Fail(why("Busy"))));
     }
 
+    /// A single attempt that came to nothing.
+    pub(super) fn failed(&mut self, (asked, answered): Took) {
+        let op = self.asks(asked, Some(0), false);
+        self.push(answered, op, op, Step::Acquire(Phase::Fail(why("Unavailable"))));
+    }
+
     /// A wait of so many milliseconds, in vain.
     pub(super) fn timed_out(&mut self, (asked, answered): Took, wait: u64) {
         let op = self.asks(asked, Some(wait), false);

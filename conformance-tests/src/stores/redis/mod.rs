@@ -3,7 +3,7 @@ mod servers;
 
 pub(super) use servers::Servers;
 
-use super::{SECRET, cannot, connect, timeouts};
+use super::{NOBODY, SECRET, cannot, connect, timeouts};
 use crate::ShimmedClock;
 use crate::proxy::Proxy;
 use crate::servers::RedisServer;
@@ -76,8 +76,11 @@ pub(super) fn records(server: &RedisServer) -> std::result::Result<usize, Cannot
 /// Deletes the lock key of a name, which is to be there.
 pub(super) fn delete(server: &RedisServer, name: &LockName) -> std::result::Result<(), Cannot> {
     let key = format!("leasehold:{name}");
-    let deleted = server.command(&["DEL", &key]).map_err(cannot)?;
-    if deleted == ":1" { Ok(()) } else { Err(Cannot::failed(format!("DEL {key} answered {deleted}"))) }
+    match server.command(&["DEL", &key]).map_err(cannot)?.as_str() {
+        ":1" => Ok(()),
+        ":0" => Err(Cannot::new(NOBODY)),
+        other => Err(Cannot::failed(format!("DEL {key} answered {other}"))),
+    }
 }
 
 impl Node {

@@ -7,7 +7,7 @@ mod replica;
 mod server;
 
 use super::pool::{Pool, Pooled};
-use super::{SECRET, cannot, connect, in_time, timeouts};
+use super::{NOBODY, SECRET, cannot, connect, in_time, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::{MariaDbServer, MySqlServer, PostgresServer};
 use crate::{Administrator, Cannot, Case, Replicas, SteppedClock, Store, Subject};
@@ -195,7 +195,7 @@ impl<Server: SqlServer> Store for Running<Server> {
         }
         match Server::delete(self.port(), self.tables[0], name.as_str().as_bytes()).await? {
             1 => Ok(()),
-            _ => Err(Cannot::failed(format!("there is no row {name:?}"))),
+            _ => Err(Cannot::new(NOBODY)),
         }
     }
 

@@ -1,4 +1,4 @@
-use super::cannot;
+use super::{NOBODY, cannot};
 use crate::Cannot;
 use leasehold::LockName;
 use std::time::Duration;
@@ -26,8 +26,11 @@ impl Admin {
         let queue = self.queue(name);
         let places = self.client.list_children(&queue).await.map_err(cannot)?;
         let first = places.into_iter().min_by_key(|place| sequence(place));
-        let first = first.ok_or_else(|| Cannot::failed(format!("{queue} has no places")))?;
-        self.client.delete(&format!("{queue}/{first}"), None).await.map_err(cannot)
+        let first = first.ok_or_else(|| Cannot::new(NOBODY))?;
+        match self.client.delete(&format!("{queue}/{first}"), None).await {
+            Err(Error::NoNode) => Err(Cannot::new(NOBODY)),
+            deleted => deleted.map_err(cannot),
+        }
     }
 
     /// Deletes all places of a lock, and where they are, in one transaction: nobody takes a new place in between.

@@ -5,7 +5,7 @@ mod ensemble;
 pub(crate) use ensemble::ZooKeeperEnsemble;
 
 use super::pool::{Pool, Pooled};
-use super::{SECRET, cannot, connect, timeouts};
+use super::{NOBODY, SECRET, cannot, connect, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::ZooKeeperServer;
 use crate::{Administrator, Cannot, Counters, ShimmedClock, Store, Subject};

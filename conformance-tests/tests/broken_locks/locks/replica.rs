@@ -95,6 +95,7 @@ impl Administrator for Pair {
     }
 }
 
+/// A case that fails for this would pass for one that has caught the lock: it is one that did not run.
 fn cannot(error: impl std::fmt::Display) -> Cannot {
-    Cannot::failed(error)
+    Cannot::new(error.to_string())
 }

@@ -3,7 +3,7 @@
 use super::super::model;
 use super::super::script::Script;
 use super::{oracle, oracle_of};
-use crate::checker::{Model, Rule};
+use crate::checker::{Model, RefusedFor, Rule};
 use leasehold_core::{Fault, HoldKind};
 use std::time::Duration;
 
@@ -85,10 +85,46 @@ fn where_contenders_keep_each_other_out_two_attempts_may_both_fail() {
         h.refused((5, 6));
         h.refused((7, 9));
     };
-    let lenient = Model { contenders_refuse: true, ..model() };
+    let lenient = Model { refused_for: RefusedFor::Contenders, ..model() };
     oracle(&[Rule::Refusal], both);
     oracle_of(&lenient, &[], both);
     oracle_of(&lenient, &[Rule::Refusal], one);
+}
+
+#[test]
+fn who_fails_or_gives_up_may_have_had_it_until_a_moment_later() {
+    let lenient = Model { refused_for: RefusedFor::Waiters, ..model() };
+    let write = |h: &mut Script, refused: u64, waits: bool| {
+        h.failed((4, 8));
+        if waits {
+            h.timed_out((refused, refused + 2), 2);
+        } else {
+            h.refused((refused, refused + 2));
+        }
+    };
+    for waits in [true, false] {
+        oracle(&[Rule::Refusal], |h| write(h, 5, waits));
+        oracle_of(&lenient, &[], |h| write(h, 5, waits));
+        oracle_of(&lenient, &[], |h| write(h, 58, waits));
+        oracle_of(&lenient, &[Rule::Refusal], |h| write(h, 59, waits));
+        oracle_of(&lenient, &[Rule::Refusal], |h| write(h, 1, waits));
+    }
+}
+
+#[test]
+fn who_is_granted_it_may_have_had_it_before_it_was_told() {
+    let lenient = Model { refused_for: RefusedFor::Waiters, ..model() };
+    let write = |h: &mut Script, asked: u64| {
+        let first = h.grant((1, 2), 1);
+        h.release(first, (3, 4));
+        h.refused((5, 9));
+        let second = h.grant((10, 11), 2);
+        h.release(second, (12, 13));
+        h.waited((asked, 20), 3_000, 3);
+    };
+    oracle_of(&lenient, &[], |h| write(h, 9));
+    oracle_of(&lenient, &[Rule::Refusal], |h| write(h, 10));
+    oracle(&[Rule::Refusal], |h| write(h, 9));
 }
 
 #[test]

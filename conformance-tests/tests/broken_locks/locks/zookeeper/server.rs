@@ -46,6 +46,7 @@ impl Store for Server {
     }
 }
 
+/// A case that fails for this would pass for one that has caught the lock: it is one that did not run.
 fn cannot(error: impl std::fmt::Display) -> Cannot {
-    Cannot::failed(error)
+    Cannot::new(error.to_string())
 }

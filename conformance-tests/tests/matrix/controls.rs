@@ -34,9 +34,10 @@ fn void(state: &State) -> bool {
 fn controls(honest: &Arc<dyn Subject>) -> Vec<Control> {
     let control = |what, subject, fault, is_right| Control { what, subject, fault, is_right };
     let proud = proud(honest);
-    let tame: Arc<dyn Subject> = Arc::new(Tame(Arc::clone(honest)));
-    let untidy = Arc::new(Untidy(Arc::clone(honest)));
-    let blind = |counts| Arc::new(Blind { honest: Arc::clone(honest), counts });
+    let tame = another("tame", honest, |store| Box::new(TameStore(store)));
+    let untidy = another("untidy", honest, |store| Box::new(UntidyStore(store, AtomicUsize::new(0))));
+    let blind = another("blind", honest, |store| Box::new(BlindStore(store, AtomicUsize::new(0))));
+    let soon_blind = another("soon-blind", honest, |store| Box::new(BlindStore(store, AtomicUsize::new(1))));
     vec![
         control(
             "store_that_claims_to_survive_its_own_death",
@@ -48,8 +49,8 @@ fn controls(honest: &Arc<dyn Subject>) -> Vec<Control> {
         control("pause_that_stops_nothing", Arc::clone(&tame), Fault::StorePaused, void),
         control("loss_that_loses_nothing", tame, Fault::DataLost, void),
         control("lock_that_leaves_something_behind", untidy, Fault::None, broken),
-        control("store_in_which_nobody_can_count_what_is_left", blind(1), Fault::None, broken),
-        control("store_in_which_counting_goes_wrong", blind(0), Fault::None, broken),
+        control("store_in_which_nobody_can_count_what_is_left", soon_blind, Fault::None, broken),
+        control("store_in_which_counting_goes_wrong", blind, Fault::None, broken),
         control("lock_that_lets_everybody_in", open(), Fault::None, broken),
     ]
 }
@@ -66,7 +67,7 @@ pub(crate) fn open() -> Arc<dyn Subject> {
 
 /// A subject whose servers, once they stand still, are not to be moved.
 pub(crate) fn clumsy(honest: &Arc<dyn Subject>) -> Arc<dyn Subject> {
-    Arc::new(Clumsy(Arc::clone(honest)))
+    another("clumsy", honest, |store| Box::new(ClumsyStore(store)))
 }
 
 /// The subjects, which worker processes must know.
@@ -140,27 +141,40 @@ impl DistributedLock for ProudLock {
     }
 }
 
-/// Another subject, whose faults are not made.
+/// Another subject, whose store is not what it was.
 #[derive(Debug)]
-struct Tame(Arc<dyn Subject>);
+struct Another {
+    name: &'static str,
+    honest: Arc<dyn Subject>,
+    alter: fn(Box<dyn Store>) -> Box<dyn Store>,
+}
 
-#[derive(Debug)]
-struct TameStore(Box<dyn Store>);
+fn another(
+    name: &'static str,
+    honest: &Arc<dyn Subject>,
+    alter: fn(Box<dyn Store>) -> Box<dyn Store>,
+) -> Arc<dyn Subject> {
+    Arc::new(Another { name, honest: Arc::clone(honest), alter })
+}
 
 #[async_trait]
-impl Subject for Tame {
+impl Subject for Another {
     fn name(&self) -> &str {
-        "tame"
+        self.name
     }
 
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        Ok(Box::new(TameStore(self.0.start().await?)))
+        Ok((self.alter)(self.honest.start().await?))
     }
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
-        self.0.connect(address).await
+        self.honest.connect(address).await
     }
 }
+
+/// Its faults are not made.
+#[derive(Debug)]
+struct TameStore(Box<dyn Store>);
 
 #[async_trait]
 impl Store for TameStore {
@@ -181,27 +195,9 @@ impl Store for TameStore {
     }
 }
 
-/// Another subject, in whose store more and more is found.
-#[derive(Debug)]
-struct Untidy(Arc<dyn Subject>);
-
+/// More and more is found in it.
 #[derive(Debug)]
 struct UntidyStore(Box<dyn Store>, AtomicUsize);
-
-#[async_trait]
-impl Subject for Untidy {
-    fn name(&self) -> &str {
-        "untidy"
-    }
-
-    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        Ok(Box::new(UntidyStore(self.0.start().await?, AtomicUsize::new(0))))
-    }
-
-    async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
-        self.0.connect(address).await
-    }
-}
 
 #[async_trait]
 impl Store for UntidyStore {
@@ -214,70 +210,28 @@ impl Store for UntidyStore {
     }
 }
 
-/// Another subject, in whose store nobody can count more than so many times.
+/// Nobody can count what is in it more than so many times.
 #[derive(Debug)]
-struct Blind {
-    honest: Arc<dyn Subject>,
-    counts: usize,
-}
-
-#[derive(Debug)]
-struct BlindStore {
-    store: Box<dyn Store>,
-    left: AtomicUsize,
-}
-
-#[async_trait]
-impl Subject for Blind {
-    fn name(&self) -> &str {
-        if self.counts == 0 { "blind" } else { "soon-blind" }
-    }
-
-    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        Ok(Box::new(BlindStore { store: self.honest.start().await?, left: AtomicUsize::new(self.counts) }))
-    }
-
-    async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
-        self.honest.connect(address).await
-    }
-}
+struct BlindStore(Box<dyn Store>, AtomicUsize);
 
 #[async_trait]
 impl Store for BlindStore {
     fn address(&self) -> String {
-        self.store.address()
+        self.0.address()
     }
 
     async fn records(&self) -> std::result::Result<usize, Cannot> {
         let one_less = |left: usize| left.checked_sub(1);
-        match self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less) {
-            Ok(_) => self.store.records().await,
+        match self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less) {
+            Ok(_) => self.0.records().await,
             Err(_) => Err(Cannot::failed("it is too dark")),
         }
     }
 }
 
-/// Another subject, of whose faults one is made, and cannot be healed.
-#[derive(Debug)]
-struct Clumsy(Arc<dyn Subject>);
-
+/// One of its faults is made, and cannot be healed.
 #[derive(Debug)]
 struct ClumsyStore(Box<dyn Store>);
-
-#[async_trait]
-impl Subject for Clumsy {
-    fn name(&self) -> &str {
-        "clumsy"
-    }
-
-    async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        Ok(Box::new(ClumsyStore(self.0.start().await?)))
-    }
-
-    async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
-        self.0.connect(address).await
-    }
-}
 
 #[async_trait]
 impl Store for ClumsyStore {

@@ -74,7 +74,8 @@ impl Raw {
     }
 
     async fn release_on(&self, link: &mut dyn Link, name: &LockName) -> sqlx::Result<bool> {
-        let released = link.ask(&self.release, &[Value::int(0), self.stored(name), self.owner()]).await?;
+        let values = [Value::int(0), self.stored(name), self.owner(), Value::int(1)];
+        let released = link.ask(&self.release, &values).await?;
         Ok(released.changed > 0 || !released.rows.is_empty())
     }
 

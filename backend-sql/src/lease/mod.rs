@@ -49,7 +49,7 @@ impl LockBackend for RowLease {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        if claim.waits() && self.table.know_held(claim) {
+        if claim.waits() && self.table.keeps_waiting(claim) {
             return Ok(Attempt::Busy(Busy::new()));
         }
         if self.contended.has(claim.name())

@@ -51,6 +51,11 @@ impl ServerTable {
         Self { server, namespace: namespace.clone(), statements, semantics, watch }
     }
 
+    /// A claim has the lock now: whoever waits in this process hears it from its release.
+    pub(crate) fn taken(&self, claim: &Claim) {
+        self.watch.taken(|| self.stored(claim.name()), claim.owner());
+    }
+
     fn stored(&self, name: &LockName) -> Vec<u8> {
         self.namespace.stored(name.as_str()).into_bytes()
     }
@@ -118,7 +123,11 @@ impl LeaseTable for ServerTable {
             Value::text(claim.holder()),
         ];
         let answer = self.server.ask(Lane::Asking, Doing::Keeping, &self.statements.acquire, &values).await?;
-        Ok(self.token(&answer)?.map_or(Granting::Held, Granting::Granted))
+        let token = self.token(&answer)?;
+        if token.is_some() {
+            self.taken(claim);
+        }
+        Ok(token.map_or(Granting::Held, Granting::Granted))
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<bool>> {
@@ -142,9 +151,17 @@ impl LeaseTable for ServerTable {
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
-        let values = [micros(linger), Value::bytes(self.stored(claim.name())), owner(claim.owner())];
+        let name = self.stored(claim.name());
+        let hands_on = linger.is_zero() && self.watch.hands_on(|| name.clone(), claim.owner());
+        let values =
+            [micros(linger), Value::bytes(name), owner(claim.owner()), Value::int(u8::from(!hands_on))];
         let answer = self.server.ask(Lane::Keeping, Doing::Ending, &self.statements.release, &values).await;
-        self.watch.forget(values[1].as_bytes().unwrap_or_default());
+        let name = values[1].as_bytes().unwrap_or_default();
+        if linger.is_zero() && answer.as_ref().is_ok_and(has_ended) {
+            self.watch.given_up(name, claim.owner(), hands_on);
+        } else {
+            self.watch.forget(name);
+        }
         Ok(has_ended(&answer?))
     }
 
@@ -174,8 +191,8 @@ impl LeaseTable for ServerTable {
         self.watch.changed(self.stored(claim.name()), claim.owner()).await;
     }
 
-    fn know_held(&self, claim: &Claim) -> bool {
-        self.watch.know_held(|| self.stored(claim.name()), claim.owner())
+    fn keeps_waiting(&self, claim: &Claim) -> bool {
+        self.watch.keeps_waiting(|| self.stored(claim.name()), claim.owner())
     }
 
     /// A few names at a time, each few by a read and a statement that finds them by their key: nothing that is held is

@@ -42,8 +42,8 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
     /// Forgets, or counts, the names that nobody has held for so long.
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64>;
 
-    /// True if a lock is known to be held by another than a claim that waits for it, which is told when that changes.
-    fn know_held(&self, claim: &Claim) -> bool;
+    /// True if a claim that waits need not ask: it is told when that changes.
+    fn keeps_waiting(&self, claim: &Claim) -> bool;
 
     /// Makes what is missing.
     async fn init(&self) -> Result<()>;

@@ -165,6 +165,7 @@ impl Dialect for MySqlDialect {
             make_row: include_str!("make_lease_row.sql"),
             watch: include_str!("watch.sql"),
             want: None,
+            tell: None,
         }
     }
 

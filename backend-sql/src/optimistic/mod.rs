@@ -89,6 +89,7 @@ impl LeaseTable for OptimisticTable {
             return Ok(Granting::Refused(Some(read.row)));
         };
         if self.take(claim, &name, read.version, token).await? {
+            self.leases.taken(claim);
             return Ok(Granting::Granted(token));
         }
         Ok(Granting::Refused(None))
@@ -122,8 +123,8 @@ impl LeaseTable for OptimisticTable {
         self.leases.purge(idle, purge).await
     }
 
-    fn know_held(&self, claim: &Claim) -> bool {
-        self.leases.know_held(claim)
+    fn keeps_waiting(&self, claim: &Claim) -> bool {
+        self.leases.keeps_waiting(claim)
     }
 
     async fn init(&self) -> Result<()> {

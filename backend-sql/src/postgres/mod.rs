@@ -140,6 +140,7 @@ impl Dialect for PostgresDialect {
             make_row: include_str!("make_lease_row.sql"),
             watch: include_str!("watch.sql"),
             want: Some(include_str!("want.sql")),
+            tell: Some(include_str!("tell.sql")),
         }
     }
 

@@ -76,6 +76,8 @@ pub(crate) struct Leases {
     pub(crate) watch: &'static str,
     /// Says that somebody waits; where there is a bell.
     pub(crate) want: Option<&'static str>,
+    /// Tells those who wait that a lease was given up; where there is a bell.
+    pub(crate) tell: Option<&'static str>,
 }
 
 /// The statements by which transactions hold locks, each in a file of its own.

@@ -217,7 +217,7 @@ impl LeaseTable for Table {
         std::future::pending::<()>().await;
     }
 
-    fn know_held(&self, _claim: &Claim) -> bool {
+    fn keeps_waiting(&self, _claim: &Claim) -> bool {
         false
     }
 

@@ -2,9 +2,9 @@
 
 use crate::kit::{ask, both, claim, granted, open};
 use leasehold_conformance::proxy::Proxy;
-use leasehold_core::{Claim, LockBackend};
-use std::sync::Arc;
+use leasehold_core::{Claim, DistributedLockExt, LockBackend, LockClient, LockName};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
@@ -97,6 +97,37 @@ async fn a_waiter_who_is_woken_and_leaves_keeps_nobody_waiting() {
             assert!(next.is_ok(), "a free lock was waited for");
         }
         crowd.shutdown().await;
+    }
+}
+
+/// Who gives it up and wants it again stands behind those who wait: he would be there before anybody who must first be
+/// woken. Only one who is woken and then not heard of for long is overtaken.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_of_one_process_take_turns() {
+    const TURNS: usize = 200;
+    for server in both().await {
+        for mode in ["lease", "optimistic"] {
+            let client = Arc::new(LockClient::new(server.backend(&format!("mode={mode}"))));
+            let name = LockName::new(mode).unwrap();
+            let turns = Arc::new(Mutex::new(Vec::new()));
+            let mut tasks = JoinSet::new();
+            for task in 0..4 {
+                let (client, name, turns) = (Arc::clone(&client), name.clone(), Arc::clone(&turns));
+                tasks.spawn(async move {
+                    while turns.lock().unwrap().len() < TURNS {
+                        let guard = client.acquire(name.clone()).await.unwrap();
+                        turns.lock().unwrap().push(task);
+                        guard.release().await.unwrap();
+                    }
+                });
+            }
+            while let Some(ended) = tasks.join_next().await {
+                ended.unwrap();
+            }
+            let turns = turns.lock().unwrap();
+            let twice = turns.windows(2).filter(|pair| pair[0] == pair[1]).count();
+            assert!(twice <= TURNS / 4, "{twice} of {TURNS} turns were had by whoever had the one before");
+        }
     }
 }
 

@@ -7,7 +7,9 @@
 //! after that if it does not. A lost message costs that pause, and so does a task that has died with its runtime: every
 //! waiter also asks for himself, as often as the declared bound wants it.
 
+mod room;
 mod rooms;
+mod runs;
 
 use crate::server::{Answer, Batch, Bell, Doing, Lane, MOST, Server, Statement, Value};
 use leasehold_core::{OwnerId, Result};
@@ -37,6 +39,7 @@ struct Lookout {
     server: Server,
     look: Batch,
     want: Option<Statement>,
+    tell: Option<Statement>,
 }
 
 impl Watch {
@@ -47,6 +50,7 @@ impl Watch {
         let lookout = Lookout {
             look: Batch::new(leases.watch, dialect, table),
             want: leases.want.map(|want| Statement::new(want, dialect, table)),
+            tell: leases.tell.map(|tell| Statement::new(tell, dialect, table)),
             server: server.clone(),
         };
         let rooms = Arc::new(Rooms::new(longest, bell.is_some()));
@@ -64,13 +68,29 @@ impl Watch {
         self.rooms.wait(name, owner).await;
     }
 
-    /// True if the lock is known to be held by another. Only for a claim that waits: it will be woken.
-    /// Where nobody waits, the name is not even made.
-    pub(super) fn know_held(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) -> bool {
-        self.rooms.know_held(name, owner)
+    /// True if a claim need not ask the store: the lock is known to be held by another, or others of this process are before
+    /// it. Only for a claim that waits: it will be woken.
+    pub(super) fn keeps_waiting(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) -> bool {
+        self.rooms.keeps_waiting(name, owner)
     }
 
-    /// A lock was given up, or taken, by this process: who asks next asks the store.
+    /// A lock was taken by this process.
+    pub(super) fn taken(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) {
+        self.rooms.taken(name, owner);
+    }
+
+    /// True if what an owner gives up is for another one of this process: then the release need tell nobody, and who is told
+    /// of it is woken here.
+    pub(super) fn hands_on(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) -> bool {
+        self.rooms.hands_on(name, owner)
+    }
+
+    /// A lock was given up by this process, and is free.
+    pub(super) fn given_up(&self, name: &[u8], owner: OwnerId, hands_on: bool) {
+        self.rooms.given_up(name, owner, hands_on);
+    }
+
+    /// Something was done to a lock: who asks next asks the store.
     pub(super) fn forget(&self, name: &[u8]) {
         self.rooms.forget(name);
     }
@@ -122,7 +142,9 @@ impl Lookout {
         };
         for name in names {
             let found = held.get(name);
-            rooms.found(name, found.map(|(held, _)| *held));
+            if rooms.found(name, found.map(|(held, _)| *held)) {
+                self.tell(name).await;
+            }
             if let (Some((_, said_for)), Some(want)) = (found, &self.want)
                 && *said_for < SAY_AGAIN
                 && !self.say(want, name).await
@@ -139,6 +161,16 @@ impl Lookout {
             names.iter().cycle().take(size).map(|name| Value::bytes(name.clone())).collect();
         let answer = self.server.ask(Lane::Asking, Doing::Looking, statement, &values).await?;
         read(&answer).ok_or_else(|| self.server.unreadable())
+    }
+
+    /// Tells others that a lock is free. If that fails, they look by themselves before long.
+    async fn tell(&self, name: &[u8]) {
+        if let Some(tell) = &self.tell {
+            let told = self.server.ask(Lane::Asking, Doing::Keeping, tell, &[Value::bytes(name)]).await;
+            if let Err(error) = told {
+                tracing::debug!(target: "leasehold", %error, "others were not told of a free lock");
+            }
+        }
     }
 
     /// Says that somebody waits; false if nobody holds the lock any more. An error is as good as true: it will be said again.

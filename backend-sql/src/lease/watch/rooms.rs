@@ -1,27 +1,13 @@
 //! Who waits for which name in this process, and when the row of each name is looked at next. State alone: it asks nobody.
 
+use super::room::{Room, SHORTEST, Told};
 use crate::server::Ring;
 use leasehold_core::OwnerId;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
-
-/// The shortest pause between two looks at one name.
-const SHORTEST: Duration = Duration::from_millis(1);
-
-/// A lock that has been held for so long is looked at again after this part of it: the wait becomes longer by as little.
-const PART_OF_HOLD: u32 = 16;
-
-/// How far processes that compete for one name keep apart at most.
-const WIDEST: Duration = Duration::from_millis(30);
-
-/// For how long a look is believed beyond the time at which the next one is due.
-const GRACE: Duration = Duration::from_millis(50);
-
-/// For how long a name that nobody waits for is kept in mind: about as long as rivals stay the same.
-const FORGET_AFTER: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Rooms {
@@ -32,35 +18,6 @@ pub(super) struct Rooms {
     has_bell: bool,
     /// Told when there may be something to look at sooner than was said.
     pub(super) sooner: Arc<Notify>,
-}
-
-/// Those who wait for one name. The first to come is the first to be woken, and nobody is woken with him.
-#[derive(Debug)]
-struct Room {
-    waiting: VecDeque<Waiter>,
-    due: Instant,
-    seen: Option<Seen>,
-    /// Over what time the looks of competing processes are to be spread. Grows when somebody else was quicker, shrinks
-    /// when nobody was: so the looks at one name are a few for each hand-over, whatever the number of processes.
-    spread: Duration,
-    /// True if it rang since the last look was sent.
-    rang: bool,
-    /// How many looks in a row have found it free.
-    free_looks: u32,
-    last_use: Instant,
-}
-
-#[derive(Debug)]
-struct Waiter {
-    owner: OwnerId,
-    wake: oneshot::Sender<()>,
-}
-
-/// What the last look has found: a holder.
-#[derive(Debug)]
-struct Seen {
-    owner: Option<OwnerId>,
-    believed_until: Instant,
 }
 
 /// A name as a look has found it held.
@@ -91,43 +48,57 @@ impl Rooms {
     }
 
     fn enter(self: &Arc<Self>, name: Vec<u8>, owner: OwnerId) -> Place {
-        let (wake, woken) = oneshot::channel();
         let now = Instant::now();
-        {
-            let mut rooms = self.rooms();
-            let room = rooms.entry(name.clone()).or_insert_with(|| Room::new(now));
-            if room.waiting.is_empty() {
-                if !room.is_believed_held(now) {
-                    // With a bell, a look is what says that somebody waits.
-                    room.due = now + if self.has_bell { Duration::ZERO } else { SHORTEST.max(room.spread) };
-                }
-                self.sooner.notify_one();
-            }
-            room.waiting.push_back(Waiter { owner, wake });
-            room.last_use = now;
-        }
+        let mut rooms = self.rooms();
+        let room = rooms.entry(name.clone()).or_insert_with(|| Room::new(now));
+        let woken = room.enter(owner, now, self.has_bell);
+        drop(rooms);
+        self.sooner.notify_one();
         Place { rooms: Arc::clone(self), name, woken }
     }
 
-    /// True if a look has found the lock held by another, and the next look is not overdue.
-    pub(super) fn know_held(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) -> bool {
-        let by_another = |seen: &Seen| seen.owner != Some(owner) && Instant::now() < seen.believed_until;
-        let rooms = self.rooms();
-        let room = if rooms.is_empty() { None } else { rooms.get(&name()) };
-        room.and_then(|room| room.seen.as_ref()).is_some_and(by_another)
+    /// True if a claim that waits need not ask the store.
+    pub(super) fn keeps_waiting(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) -> bool {
+        self.of(name, |room| room.keeps_waiting(owner, Instant::now())).unwrap_or(false)
+    }
+
+    /// One of this process was granted the lock.
+    pub(super) fn taken(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) {
+        self.of(name, |room| room.taken(owner, Instant::now(), self.longest));
+    }
+
+    /// True if what this owner gives up is for another one of this process, and nobody else need be told.
+    pub(super) fn hands_on(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) -> bool {
+        self.has_bell && self.of(name, |room| room.hands_on(owner, Instant::now())).unwrap_or(false)
+    }
+
+    /// One of this process has given it up, and has told others, if there is a way to, unless it [hands on](Self::hands_on).
+    pub(super) fn given_up(&self, name: &[u8], owner: OwnerId, hands_on: bool) {
+        let told = match (self.has_bell, hands_on) {
+            (false, _) => Told::ByLooks,
+            (true, false) => Told::Everybody,
+            (true, true) => Told::Nobody,
+        };
+        if self.of(|| name.to_vec(), |room| room.given_up(owner, Instant::now(), told)).is_some() {
+            self.sooner.notify_one();
+        }
     }
 
     /// What was known of a name is out of date.
     pub(super) fn forget(&self, name: &[u8]) {
-        if let Some(room) = self.rooms().get_mut(name) {
-            room.seen = None;
-        }
+        self.of(|| name.to_vec(), Room::forget);
+    }
+
+    /// Where nobody waits, the name is not even made.
+    fn of<T>(&self, name: impl FnOnce() -> Vec<u8>, tell: impl FnOnce(&mut Room) -> T) -> Option<T> {
+        let mut rooms = self.rooms();
+        if rooms.is_empty() { None } else { rooms.get_mut(&name()).map(tell) }
     }
 
     pub(super) fn next(&self) -> Next {
         let (now, mut rooms) = (Instant::now(), self.rooms());
-        rooms.retain(|_, room| !room.waiting.is_empty() || now < room.last_use + FORGET_AFTER);
-        let wanted = || rooms.iter().filter(|(_, room)| !room.waiting.is_empty());
+        rooms.retain(|_, room| !room.is_forgotten(now));
+        let wanted = || rooms.iter().filter(|(_, room)| room.is_looked_at());
         let Some(first) = wanted().map(|(_, room)| room.due).min() else {
             return Next::Nothing;
         };
@@ -141,27 +112,25 @@ impl Rooms {
             .collect();
         for name in &names {
             if let Some(room) = rooms.get_mut(name) {
-                room.rang = false;
+                room.looks(now);
             }
         }
         Next::Look(names)
     }
 
-    /// A look has found a name like this. Who waits for a free one is woken: the first of them.
-    pub(super) fn found(&self, name: &[u8], held: Option<Held>) {
+    /// A look has found a name like this. Who waits for a free one is woken: the first of them. True if there is none, and
+    /// others have yet to be told.
+    #[must_use]
+    pub(super) fn found(&self, name: &[u8], held: Option<Held>) -> bool {
         let now = Instant::now();
-        let mut rooms = self.rooms();
-        let Some(room) = rooms.get_mut(name) else { return };
-        match held {
+        let found = |room: &mut Room| match held {
             None => room.found_free(now),
             Some(held) => {
-                let pause = match self.has_bell {
-                    true => self.longest,
-                    false => (held.since / PART_OF_HOLD).max(jittered(room.spread)),
-                };
-                room.found_held(held, now, pause.clamp(SHORTEST, self.longest));
+                room.found_held(held, now, self.longest, self.has_bell);
+                false
             }
-        }
+        };
+        self.of(|| name.to_vec(), found).unwrap_or(false)
     }
 
     /// The look did not come about. Nobody is woken: who asks for himself hears why.
@@ -169,8 +138,7 @@ impl Rooms {
         let (due, mut rooms) = (Instant::now() + self.longest, self.rooms());
         for name in names {
             if let Some(room) = rooms.get_mut(name) {
-                room.seen = None;
-                room.due = due;
+                room.failed(due);
             }
         }
     }
@@ -184,62 +152,6 @@ impl Rooms {
 
     fn rooms(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Room>> {
         self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Room {
-    fn new(now: Instant) -> Self {
-        Self {
-            waiting: VecDeque::new(),
-            due: now,
-            seen: None,
-            spread: Duration::ZERO,
-            rang: false,
-            free_looks: 0,
-            last_use: now,
-        }
-    }
-
-    fn is_believed_held(&self, now: Instant) -> bool {
-        self.seen.as_ref().is_some_and(|seen| now < seen.believed_until)
-    }
-
-    fn found_free(&mut self, now: Instant) {
-        self.seen = None;
-        self.spread /= 2;
-        // If it is still free then, whoever was woken has left, or the store is slow to grant.
-        self.due = now + SHORTEST.max(self.spread) * 2_u32.pow(self.free_looks.min(5));
-        self.free_looks += 1;
-        while let Some(waiter) = self.waiting.pop_front() {
-            if waiter.wake.send(()).is_ok() {
-                break;
-            }
-        }
-    }
-
-    fn found_held(&mut self, held: Held, now: Instant, pause: Duration) {
-        if self.seen.as_ref().is_some_and(|seen| seen.owner != held.owner) {
-            self.spread = (self.spread * 2).clamp(SHORTEST, WIDEST);
-        }
-        self.free_looks = 0;
-        let due = now + pause;
-        self.seen = Some(Seen { owner: held.owner, believed_until: due + GRACE });
-        // What rang while the answer was on its way may be news.
-        self.due = if self.rang { now + jittered(self.spread) } else { due };
-        // One who has it and does not know: the answer to his attempt was lost.
-        if let Some(at) = self.waiting.iter().position(|waiter| Some(waiter.owner) == held.owner)
-            && let Some(waiter) = self.waiting.remove(at)
-        {
-            let _ = waiter.wake.send(());
-        }
-    }
-
-    fn ring(&mut self, now: Instant) {
-        self.rang = true;
-        self.due = self.due.min(now + jittered(self.spread));
-        if let Some(seen) = &mut self.seen {
-            seen.believed_until = now;
-        }
     }
 }
 
@@ -272,18 +184,13 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.woken.close();
         if let Some(room) = self.rooms.rooms().get_mut(&self.name) {
-            room.waiting.retain(|waiter| !waiter.wake.is_closed());
-            // Woken, and gone before he heard it: somebody else is to be.
-            if self.woken.try_recv().is_ok() {
-                room.due = Instant::now();
+            let unheard = self.woken.try_recv().is_ok();
+            room.leave(unheard, Instant::now());
+            if unheard {
                 self.rooms.sooner.notify_one();
             }
         }
     }
-}
-
-fn jittered(spread: Duration) -> Duration {
-    spread.mul_f64(fastrand::f64())
 }
 
 #[cfg(test)]

@@ -28,9 +28,9 @@ pub struct Case {
 pub enum Share {
     /// It mostly waits, beside others that do.
     Usual,
-    /// It is a load.
+    /// It is a load, or a replica takes over, with time-outs of its own that others would make it miss.
     Third,
-    /// Its store elects and fails over, with time-outs of its own that others would make it miss.
+    /// Likewise, of servers that are three virtual machines.
     Half,
     /// It counts what happens, or asks for all that there is.
     Whole,

@@ -213,13 +213,13 @@ impl Matrix {
 /// virtual machines, ten at once find no leader in time.
 fn share(subject: &str, fault: Fault) -> Share {
     let ensemble = subject.contains("ensemble");
-    let several = ensemble || subject.contains("sentinel") || subject.contains("cluster");
-    match fault {
-        Fault::FailOver | Fault::SplitBrain | Fault::MinorityDown | Fault::QuorumLost if several => {
-            Share::Half
-        }
-        _ if ensemble => Share::Third,
-        _ => Share::Usual,
+    let elects =
+        matches!(fault, Fault::FailOver | Fault::SplitBrain | Fault::MinorityDown | Fault::QuorumLost);
+    match (ensemble, elects) {
+        (true, true) => Share::Half,
+        (true, false) => Share::Third,
+        (false, true) if subject.contains("sentinel") || subject.contains("cluster") => Share::Third,
+        (false, _) => Share::Usual,
     }
 }
 

@@ -51,9 +51,14 @@ impl ServerTable {
         Self { server, namespace: namespace.clone(), statements, semantics, watch }
     }
 
-    /// A claim has the lock now: whoever waits in this process hears it from its release.
-    pub(crate) fn taken(&self, claim: &Claim) {
-        self.watch.taken(|| self.stored(claim.name()), claim.owner());
+    /// What came of asking for a claim, for those who wait in this process: whether it has the lock now, or no answer.
+    pub(crate) fn note<E>(&self, claim: &Claim, has_it: std::result::Result<bool, E>) {
+        let name = || self.stored(claim.name());
+        match has_it {
+            Ok(true) => self.watch.taken(name, claim.owner()),
+            Ok(false) => {}
+            Err(_) => self.watch.ask_failed(name),
+        }
     }
 
     fn stored(&self, name: &LockName) -> Vec<u8> {
@@ -122,12 +127,10 @@ impl LeaseTable for ServerTable {
             micros(claim.ttl()),
             Value::text(claim.holder()),
         ];
-        let answer = self.server.ask(Lane::Asking, Doing::Keeping, &self.statements.acquire, &values).await?;
-        let token = self.token(&answer)?;
-        if token.is_some() {
-            self.taken(claim);
-        }
-        Ok(token.map_or(Granting::Held, Granting::Granted))
+        let answer = self.server.ask(Lane::Asking, Doing::Keeping, &self.statements.acquire, &values).await;
+        let token = answer.and_then(|answer| self.token(&answer));
+        self.note(claim, token.as_ref().map(Option::is_some));
+        Ok(token?.map_or(Granting::Held, Granting::Granted))
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<bool>> {
@@ -157,10 +160,12 @@ impl LeaseTable for ServerTable {
             [micros(linger), Value::bytes(name), owner(claim.owner()), Value::int(u8::from(!hands_on))];
         let answer = self.server.ask(Lane::Keeping, Doing::Ending, &self.statements.release, &values).await;
         let name = values[1].as_bytes().unwrap_or_default();
-        if linger.is_zero() && answer.as_ref().is_ok_and(has_ended) {
-            self.watch.given_up(name, claim.owner(), hands_on);
-        } else {
-            self.watch.forget(name);
+        match &answer {
+            Ok(answer) if linger.is_zero() && has_ended(answer) => {
+                self.watch.given_up(name, claim.owner(), hands_on);
+            }
+            Ok(_) => self.watch.forget(name, Some(claim.owner()), false),
+            Err(_) => self.watch.forget(name, Some(claim.owner()), hands_on),
         }
         Ok(has_ended(&answer?))
     }
@@ -168,7 +173,7 @@ impl LeaseTable for ServerTable {
     async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
         let values = [Value::bytes(self.stored(name)), Value::int(token.get())];
         let answer = self.server.ask(Lane::Asking, Doing::Ending, &self.statements.end_grant, &values).await;
-        self.watch.forget(values[0].as_bytes().unwrap_or_default());
+        self.watch.forget(values[0].as_bytes().unwrap_or_default(), None, false);
         Ok(has_ended(&answer?))
     }
 

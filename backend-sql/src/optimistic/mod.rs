@@ -88,8 +88,9 @@ impl LeaseTable for OptimisticTable {
         let Some(token) = token else {
             return Ok(Granting::Refused(Some(read.row)));
         };
-        if self.take(claim, &name, read.version, token).await? {
-            self.leases.taken(claim);
+        let taken = self.take(claim, &name, read.version, token).await;
+        self.leases.note(claim, taken.as_ref().copied());
+        if taken? {
             return Ok(Granting::Granted(token));
         }
         Ok(Granting::Refused(None))

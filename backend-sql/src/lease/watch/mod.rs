@@ -85,14 +85,19 @@ impl Watch {
         self.rooms.hands_on(name, owner)
     }
 
-    /// A lock was given up by this process, and is free.
-    pub(super) fn given_up(&self, name: &[u8], owner: OwnerId, hands_on: bool) {
-        self.rooms.given_up(name, owner, hands_on);
+    /// A lock was given up by this process, and is free. In silence if the store has told nobody, since it hands on.
+    pub(super) fn given_up(&self, name: &[u8], owner: OwnerId, in_silence: bool) {
+        self.rooms.given_up(name, owner, in_silence);
     }
 
-    /// Something was done to a lock: who asks next asks the store.
-    pub(super) fn forget(&self, name: &[u8]) {
-        self.rooms.forget(name);
+    /// Something was done to a lock, or perhaps was, and perhaps in silence: who asks next asks the store.
+    pub(super) fn forget(&self, name: &[u8], owner: Option<OwnerId>, in_silence: bool) {
+        self.rooms.forget(name, owner, in_silence);
+    }
+
+    /// One of this process has asked, and had no answer.
+    pub(super) fn ask_failed(&self, name: impl FnOnce() -> Vec<u8>) {
+        self.rooms.ask_failed(name);
     }
 
     fn keep_looking(&self) {
@@ -140,12 +145,14 @@ impl Lookout {
                 return rooms.failed(names);
             }
         };
-        for name in names {
-            let found = held.get(name);
-            if rooms.found(name, found.map(|(held, _)| *held)) {
-                self.tell(name).await;
-            }
-            if let (Some((_, said_for)), Some(want)) = (found, &self.want)
+        // All of them first: what is said to the server takes its time, and what was seen grows old.
+        let free: Vec<&Vec<u8>> =
+            names.iter().filter(|name| rooms.found(name, held.get(*name).map(|(held, _)| *held))).collect();
+        for name in free {
+            self.tell(name).await;
+        }
+        for (name, (_, said_for)) in &held {
+            if let Some(want) = &self.want
                 && *said_for < SAY_AGAIN
                 && !self.say(want, name).await
             {

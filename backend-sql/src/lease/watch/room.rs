@@ -23,12 +23,20 @@ pub(super) const GRACE: Duration = Duration::from_millis(50);
 /// A lock that has been held for so long is looked at again after this part of it: the wait becomes longer by as little.
 const PART_OF_HOLD: u32 = 16;
 
+/// How long who was woken may take to be granted the lock, before somebody looks what became of it. If he gives up, that is
+/// heard at once.
+pub(super) const PATIENCE: Duration = Duration::from_millis(10);
+
 /// What rings while this process has the lock is most likely the echo of what it gave up itself.
 const ECHO: Duration = Duration::from_millis(10);
 
 /// Those who wait for one name. The first to come is the first to be woken, and nobody is woken with him.
 #[derive(Debug)]
 pub(super) struct Room {
+    /// The longest pause between two looks.
+    longest: Duration,
+    /// True if somebody rings when the lock is given up.
+    has_bell: bool,
     waiting: VecDeque<Waiter>,
     /// Who was woken last, and asks, or is about to.
     turn: Option<OwnerId>,
@@ -57,6 +65,8 @@ pub(super) struct Room {
 struct Waiter {
     owner: OwnerId,
     wake: oneshot::Sender<()>,
+    /// Since when he is not here: he asks for himself, and will be back in a moment, or he has given up.
+    away: Option<Instant>,
 }
 
 /// What the last look has found: a holder.
@@ -66,20 +76,11 @@ struct Seen {
     believed_until: Instant,
 }
 
-/// Who hears that a lock was given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
-    /// Only who is woken by this process. If it dies before he has the lock, others look by themselves before long.
-    Nobody,
-    /// Everybody who listens.
-    Everybody,
-    /// There is nothing to listen to: others look when they look.
-    ByLooks,
-}
-
 impl Room {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(super) fn new(now: Instant, longest: Duration, has_bell: bool) -> Self {
         Self {
+            longest,
+            has_bell,
             waiting: VecDeque::new(),
             turn: None,
             runs: Runs::default(),
@@ -98,17 +99,21 @@ impl Room {
 
     /// True if there is a reason to look.
     pub(super) fn is_looked_at(&self) -> bool {
-        !self.waiting.is_empty() || self.owes_word
+        self.is_waited_for() || self.owes_word
+    }
+
+    fn is_waited_for(&self) -> bool {
+        self.waiting.iter().any(|waiter| waiter.away.is_none())
     }
 
     pub(super) fn is_forgotten(&self, now: Instant) -> bool {
         !self.is_looked_at() && now >= self.last_use + FORGET_AFTER
     }
 
-    /// Stands in line. Who had his turn and did not get the lock keeps his place.
-    pub(super) fn enter(&mut self, owner: OwnerId, now: Instant, has_bell: bool) -> oneshot::Receiver<()> {
+    /// Stands in line. Who was in it a moment ago has his place still; who had his turn, and did not get the lock, the first.
+    pub(super) fn enter(&mut self, owner: OwnerId, now: Instant) -> oneshot::Receiver<()> {
         let (wake, woken) = oneshot::channel();
-        let waiter = Waiter { owner, wake };
+        let waiter = Waiter { owner, wake, away: None };
         self.last_use = now;
         if self.turn == Some(owner) {
             self.turn = None;
@@ -117,18 +122,23 @@ impl Room {
             self.waiting.push_front(waiter);
             return woken;
         }
-        if self.waiting.is_empty() && !self.is_believed_held(now) {
+        if !self.is_waited_for() && !self.is_believed_held(now) {
             // With a bell, a look is what says that somebody waits.
-            let soon = if has_bell { Duration::ZERO } else { SHORTEST.max(self.spread) };
+            let soon = if self.has_bell { Duration::ZERO } else { SHORTEST.max(self.spread) };
             self.due = (now + soon).max(self.stands_back_until);
         }
-        self.waiting.push_back(waiter);
+        self.waiting.retain(|waiter| waiter.away.is_none_or(|since| now < since + GRACE));
+        match self.waiting.iter_mut().find(|waiter| waiter.owner == owner) {
+            Some(place) => *place = waiter,
+            None => self.waiting.push_back(waiter),
+        }
         woken
     }
 
-    /// Takes out who has left. `unheard` if he was woken, and gone before he heard it: somebody else is to be.
+    /// Somebody is not here any more. `unheard` if he was woken, and gone before he heard it: somebody else is to be.
     pub(super) fn leave(&mut self, unheard: bool, now: Instant) {
-        self.waiting.retain(|waiter| !waiter.wake.is_closed());
+        let left = self.waiting.iter_mut().filter(|waiter| waiter.away.is_none() && waiter.wake.is_closed());
+        left.for_each(|waiter| waiter.away = Some(now));
         if unheard {
             self.due = now;
         }
@@ -139,7 +149,7 @@ impl Room {
     pub(super) fn keeps_waiting(&self, owner: OwnerId, now: Instant) -> bool {
         let is_his =
             self.turn == Some(owner) || self.seen.as_ref().is_some_and(|seen| seen.owner == Some(owner));
-        let is_in_line = (self.turn.is_some() || !self.waiting.is_empty()) && now < self.due + GRACE;
+        let is_in_line = (self.turn.is_some() || self.is_waited_for()) && now < self.due + GRACE;
         let stands_back = now < self.stands_back_until;
         !is_his && (self.is_believed_held(now) || (!self.blind && (is_in_line || stands_back)))
     }
@@ -149,39 +159,55 @@ impl Room {
     }
 
     /// Granted to one of this process.
-    pub(super) fn taken(&mut self, owner: OwnerId, now: Instant, longest: Duration) {
-        self.turn = None;
+    pub(super) fn taken(&mut self, owner: OwnerId, now: Instant) {
+        self.turn = self.turn.filter(|turn| *turn != owner);
         self.runs.taken(owner, now);
         (self.owes_word, self.free_looks) = (false, 0);
         // Whoever gives it up says so.
-        self.due = self.looked_at + longest;
+        self.due = self.looked_at + self.longest;
     }
 
     /// True if what this owner gives up is for the next of this process, so that nobody else need be told.
     pub(super) fn hands_on(&self, owner: OwnerId, now: Instant) -> bool {
-        !self.waiting.is_empty() && self.runs.goes_on(owner, now)
+        self.has_bell && self.is_waited_for() && self.runs.goes_on(owner, now)
     }
 
     /// Given up by one of this process: the next of them has his turn, or, after a while, whoever is the first to look.
-    pub(super) fn given_up(&mut self, owner: OwnerId, now: Instant, told: Told) {
-        self.seen = None;
+    /// In silence if nobody else was told, because it [hands on](Self::hands_on).
+    pub(super) fn given_up(&mut self, owner: OwnerId, now: Instant, in_silence: bool) {
+        if self.runs.has_it() && !self.runs.is_own(Some(owner)) {
+            // The store was quicker than its answer: somebody of this process has it again.
+            return;
+        }
+        // A look that is under way may have seen what was before.
+        (self.seen, self.rang, self.owes_word) = (None, true, in_silence);
         let (own, run_goes_on) = self.runs.given_up(owner, now);
-        self.owes_word = told == Told::Nobody;
-        if self.owes_word || run_goes_on {
+        if in_silence || run_goes_on {
             return self.wake_first(now);
         }
         let back = self.runs.stand_back(&own, self.spread, now);
         self.stands_back_until = now + back;
-        let others = match told {
-            Told::ByLooks => ((now - own.since) / PART_OF_HOLD).max(SHORTEST),
-            Told::Everybody | Told::Nobody => Duration::ZERO,
-        };
+        // Without a bell, others look no sooner than this.
+        let others = if self.has_bell { Duration::ZERO } else { self.pause_after(now - own.since) };
         self.due = self.due.min(now + back.max(others));
     }
 
-    /// What was known is out of date.
-    pub(super) fn forget(&mut self) {
+    /// What became of this owner's lock, or attempt, is not known, or what was known is out of date. If others had heard of it
+    /// by what is not known, they have yet to be told.
+    pub(super) fn forget(&mut self, owner: Option<OwnerId>, now: Instant, in_silence: bool) {
         self.seen = None;
+        let Some(owner) = owner else { return };
+        self.runs.is_over(owner);
+        self.owes_word |= in_silence;
+        if self.turn == Some(owner) || in_silence {
+            self.turn = self.turn.filter(|turn| *turn != owner);
+            self.due = now;
+        }
+    }
+
+    /// One of this process has asked, and had no answer: everybody asks for himself, and hears why.
+    pub(super) fn ask_failed(&mut self) {
+        self.blind = true;
     }
 
     /// A look is sent.
@@ -193,7 +219,7 @@ impl Room {
     /// The look did not come about. Nobody is woken.
     pub(super) fn failed(&mut self, due: Instant) {
         self.seen = None;
-        (self.blind, self.owes_word) = (true, false);
+        self.blind = true;
         self.due = due;
     }
 
@@ -208,7 +234,7 @@ impl Room {
     }
 
     /// A look has found it held.
-    pub(super) fn found_held(&mut self, held: Held, now: Instant, longest: Duration, has_bell: bool) {
+    pub(super) fn found_held(&mut self, held: Held, now: Instant) {
         let is_own = self.runs.is_own(held.owner);
         if let Some(owner) = held.owner
             && !is_own
@@ -220,9 +246,10 @@ impl Room {
             self.keep_apart();
         }
         // Who gives up what this process has says so.
-        let pause = if has_bell || is_own { longest } else { self.pause_after(held.since) };
-        (self.blind, self.owes_word, self.free_looks) = (false, false, 0);
-        let due = now + pause.clamp(SHORTEST, longest);
+        let pause = if self.has_bell || is_own { self.longest } else { self.pause_after(held.since) };
+        (self.blind, self.free_looks) = (false, 0);
+        self.owes_word &= self.rang;
+        let due = now + pause.clamp(SHORTEST, self.longest);
         self.seen = Some(Seen { owner: held.owner, believed_until: due + GRACE });
         // What rang while the answer was on its way may be news.
         self.due = if self.rang { now + jittered(self.spread) } else { due };
@@ -236,9 +263,9 @@ impl Room {
 
     /// Somebody, of this process or another, has given it up.
     pub(super) fn ring(&mut self, now: Instant) {
-        let has_it = self.runs.has_it() || self.turn.is_some();
+        let has_it = self.runs.has_it() || (self.turn.is_some() && now < self.due + GRACE);
         let pause = if has_it { ECHO } else { jittered(self.spread) };
-        self.rang = !has_it;
+        self.rang = true;
         self.due = self.due.min((now + pause).max(self.stands_back_until));
         if let Some(seen) = &mut self.seen {
             seen.believed_until = now;
@@ -247,14 +274,21 @@ impl Room {
 
     fn wake_first(&mut self, now: Instant) {
         self.turn = None;
-        while let Some(waiter) = self.waiting.pop_front() {
+        while let Some(at) = self.waiting.iter().position(|waiter| waiter.away.is_none())
+            && let Some(waiter) = self.waiting.remove(at)
+        {
             if waiter.wake.send(()).is_ok() {
                 self.turn = Some(waiter.owner);
                 break;
             }
         }
-        // If it is free then, whoever was woken has left, or the store is slow to grant.
-        self.due = now + SHORTEST.max(self.spread) * 2_u32.pow(self.free_looks.min(5));
+        // Nobody is here. If others have not been told, a look shows whether they have to be.
+        let Some(_) = self.turn else {
+            self.due = now;
+            return;
+        };
+        let patience = PATIENCE.max(self.spread) * 2_u32.pow(self.free_looks.min(5));
+        self.due = now + patience.min(self.longest);
         self.free_looks += 1;
     }
 

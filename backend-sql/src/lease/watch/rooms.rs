@@ -1,6 +1,6 @@
 //! Who waits for which name in this process, and when the row of each name is looked at next. State alone: it asks nobody.
 
-use super::room::{Room, SHORTEST, Told};
+use super::room::{Room, SHORTEST};
 use crate::server::Ring;
 use leasehold_core::OwnerId;
 use std::collections::HashMap;
@@ -50,8 +50,8 @@ impl Rooms {
     fn enter(self: &Arc<Self>, name: Vec<u8>, owner: OwnerId) -> Place {
         let now = Instant::now();
         let mut rooms = self.rooms();
-        let room = rooms.entry(name.clone()).or_insert_with(|| Room::new(now));
-        let woken = room.enter(owner, now, self.has_bell);
+        let room = rooms.entry(name.clone()).or_insert_with(|| Room::new(now, self.longest, self.has_bell));
+        let woken = room.enter(owner, now);
         drop(rooms);
         self.sooner.notify_one();
         Place { rooms: Arc::clone(self), name, woken }
@@ -64,29 +64,33 @@ impl Rooms {
 
     /// One of this process was granted the lock.
     pub(super) fn taken(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) {
-        self.of(name, |room| room.taken(owner, Instant::now(), self.longest));
+        self.of(name, |room| room.taken(owner, Instant::now()));
     }
 
     /// True if what this owner gives up is for another one of this process, and nobody else need be told.
     pub(super) fn hands_on(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) -> bool {
-        self.has_bell && self.of(name, |room| room.hands_on(owner, Instant::now())).unwrap_or(false)
+        self.of(name, |room| room.hands_on(owner, Instant::now())).unwrap_or(false)
     }
 
-    /// One of this process has given it up, and has told others, if there is a way to, unless it [hands on](Self::hands_on).
-    pub(super) fn given_up(&self, name: &[u8], owner: OwnerId, hands_on: bool) {
-        let told = match (self.has_bell, hands_on) {
-            (false, _) => Told::ByLooks,
-            (true, false) => Told::Everybody,
-            (true, true) => Told::Nobody,
-        };
-        if self.of(|| name.to_vec(), |room| room.given_up(owner, Instant::now(), told)).is_some() {
+    /// One of this process has given it up.
+    pub(super) fn given_up(&self, name: &[u8], owner: OwnerId, in_silence: bool) {
+        self.tell(name, |room| room.given_up(owner, Instant::now(), in_silence));
+    }
+
+    /// What was known of a name, and of what this owner had of it, is out of date.
+    pub(super) fn forget(&self, name: &[u8], owner: Option<OwnerId>, in_silence: bool) {
+        self.tell(name, |room| room.forget(owner, Instant::now(), in_silence));
+    }
+
+    /// One of this process has asked, and had no answer.
+    pub(super) fn ask_failed(&self, name: impl FnOnce() -> Vec<u8>) {
+        self.of(name, Room::ask_failed);
+    }
+
+    fn tell(&self, name: &[u8], news: impl FnOnce(&mut Room)) {
+        if self.of(|| name.to_vec(), news).is_some() {
             self.sooner.notify_one();
         }
-    }
-
-    /// What was known of a name is out of date.
-    pub(super) fn forget(&self, name: &[u8]) {
-        self.of(|| name.to_vec(), Room::forget);
     }
 
     /// Where nobody waits, the name is not even made.
@@ -126,7 +130,7 @@ impl Rooms {
         let found = |room: &mut Room| match held {
             None => room.found_free(now),
             Some(held) => {
-                room.found_held(held, now, self.longest, self.has_bell);
+                room.found_held(held, now);
                 false
             }
         };
@@ -169,7 +173,9 @@ impl Ring for Rooms {
     }
 
     fn is_wanted(&self) -> bool {
-        !self.rooms().is_empty()
+        let (now, mut rooms) = (Instant::now(), self.rooms());
+        rooms.retain(|_, room| !room.is_forgotten(now));
+        !rooms.is_empty()
     }
 }
 

@@ -58,6 +58,13 @@ impl Runs {
         (own, goes_on)
     }
 
+    /// Whatever this owner had, it has it no more.
+    pub(super) fn is_over(&mut self, owner: OwnerId) {
+        if let Some(own) = self.own.as_mut().filter(|own| own.owner == owner) {
+            own.is_over = true;
+        }
+    }
+
     /// True if what this owner has may be handed on.
     pub(super) fn goes_on(&self, owner: OwnerId, now: Instant) -> bool {
         self.in_run(&self.of(owner, now), now)

@@ -1,4 +1,4 @@
-use super::super::room::{GRACE, WIDEST};
+use super::super::room::{GRACE, PATIENCE, WIDEST};
 use super::super::runs::{RUN, RUN_BESIDE_RIVALS};
 use super::*;
 use futures_util::FutureExt;
@@ -115,7 +115,7 @@ async fn who_has_given_it_up_stands_behind_those_who_wait() {
         assert!(second.as_mut().now_or_never().is_none(), "woken beside the first");
         assert!(!rooms.keeps_waiting(|| NAME.to_vec(), owner(2)), "woken, and kept from asking");
         assert!(rooms.keeps_waiting(|| NAME.to_vec(), owner(1)), "asks before those who wait");
-        tokio::time::advance(SHORTEST + GRACE).await;
+        tokio::time::advance(PATIENCE + GRACE).await;
         assert!(!rooms.keeps_waiting(|| NAME.to_vec(), owner(1)), "stands in a line at which nobody looks");
     }
 }
@@ -236,7 +236,6 @@ async fn what_was_given_up_in_silence_and_not_taken_is_told() {
         assert!(rooms.hands_on(|| NAME.to_vec(), owner(1)));
     }
     rooms.given_up(NAME, owner(1), true);
-    tokio::time::advance(SHORTEST).await;
     assert_eq!(rooms.next(), Next::Look(vec![NAME.to_vec()]));
     assert!(rooms.found(NAME, None), "nobody is told");
     assert_eq!(rooms.next(), Next::Nothing);
@@ -256,4 +255,73 @@ async fn nothing_is_given_up_in_silence_where_nobody_waits_or_a_run_is_over() {
     assert!(waiter.now_or_never().is_some());
     rooms.taken(|| NAME.to_vec(), owner(2));
     assert!(!rooms.hands_on(|| NAME.to_vec(), owner(2)));
+}
+
+/// Everybody asks for himself now and then, and is away for that moment.
+#[tokio::test(start_paused = true)]
+async fn who_is_back_in_a_moment_has_his_place_still() {
+    let rooms = rooms(false);
+    let enter = |number| {
+        let mut waiter = Box::pin(rooms.wait(NAME.to_vec(), owner(number)));
+        assert!(waiter.as_mut().now_or_never().is_none());
+        waiter
+    };
+    drop(enter(1));
+    let second = enter(2);
+    tokio::time::advance(GRACE / 2).await;
+    let first = enter(1);
+    drop(second);
+    let third = enter(3);
+    tokio::time::advance(GRACE).await;
+    let late = enter(2);
+    for next in [first, third, late] {
+        let _ = rooms.found(NAME, None);
+        assert!(next.now_or_never().is_some());
+    }
+}
+
+/// It may have been done, and nobody was told: neither those who wait here, nor others.
+#[tokio::test(start_paused = true)]
+async fn a_release_in_silence_of_which_nothing_is_known_is_looked_at() {
+    let rooms = rooms(true);
+    let mut waiter = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(2)));
+    assert!(waiter.as_mut().now_or_never().is_none());
+    let _ = rooms.found(NAME, held(1, Duration::ZERO));
+    rooms.forget(NAME, Some(owner(1)), true);
+    assert_eq!(rooms.next(), Next::Look(vec![NAME.to_vec()]));
+    rooms.failed(&[NAME.to_vec()]);
+    tokio::time::advance(LONGEST).await;
+    assert_eq!(rooms.next(), Next::Look(vec![NAME.to_vec()]));
+    assert!(!rooms.found(NAME, None) && waiter.now_or_never().is_some());
+    rooms.forget(NAME, Some(owner(2)), false);
+    assert!(rooms.found(NAME, None), "others have never been told");
+}
+
+/// His attempt is taken back, which is the last that is heard of him.
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_while_it_is_his_turn_keeps_nobody_waiting() {
+    let rooms = rooms(true);
+    let mut second = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(2)));
+    {
+        let mut first = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(1)));
+        assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
+        let _ = rooms.found(NAME, None);
+        assert!(first.now_or_never().is_some());
+    }
+    rooms.forget(NAME, Some(owner(1)), false);
+    assert_eq!(rooms.next(), Next::Look(vec![NAME.to_vec()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_often_it_was_found_free_a_look_comes_within_the_longest_pause() {
+    let rooms = rooms(false);
+    let mut waiters: Vec<_> =
+        (1..10).map(|number| Box::pin(rooms.wait(NAME.to_vec(), owner(number)))).collect();
+    for waiter in &mut waiters {
+        assert!(waiter.as_mut().now_or_never().is_none());
+    }
+    for _ in 1..9 {
+        let _ = rooms.found(NAME, None);
+        assert!(pause(&rooms) <= LONGEST);
+    }
 }

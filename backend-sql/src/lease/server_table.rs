@@ -1,12 +1,14 @@
 //! The table of leases on a server. The statements are the same for all of them but the one that grants: that one
 //! must answer a token, and there the databases differ.
 
-use super::watch::Watch;
+use super::watch::{End, Watch};
 use super::{Granting, LeaseTable, Row, Standing};
 use crate::purge::name_the_right;
 use crate::server::{Answer, Batch, Doing, Lane, MOST, Server, Statement, Value};
 use async_trait::async_trait;
-use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, OwnerId, Purge, Result, Semantics};
+use leasehold_core::{
+    Claim, ErrorKind, FencingToken, Finding, LockName, Namespace, OwnerId, Purge, Result, Semantics,
+};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
@@ -51,14 +53,10 @@ impl ServerTable {
         Self { server, namespace: namespace.clone(), statements, semantics, watch }
     }
 
-    /// What came of asking for a claim, for those who wait in this process: whether it has the lock now, or no answer.
-    pub(crate) fn note<E>(&self, claim: &Claim, has_it: std::result::Result<bool, E>) {
-        let name = || self.stored(claim.name());
-        match has_it {
-            Ok(true) => self.watch.taken(name, claim.owner()),
-            Ok(false) => {}
-            Err(_) => self.watch.ask_failed(name),
-        }
+    /// What came of asking for a claim, for those who wait in this process.
+    pub(crate) fn asked(&self, claim: &Claim, came: &Result<Granting>) {
+        let granted = came.as_ref().ok().map(|granting| matches!(granting, Granting::Granted(_)));
+        self.watch.asked(|| self.stored(claim.name()), claim.owner(), granted);
     }
 
     fn stored(&self, name: &LockName) -> Vec<u8> {
@@ -129,8 +127,9 @@ impl LeaseTable for ServerTable {
         ];
         let answer = self.server.ask(Lane::Asking, Doing::Keeping, &self.statements.acquire, &values).await;
         let token = answer.and_then(|answer| self.token(&answer));
-        self.note(claim, token.as_ref().map(Option::is_some));
-        Ok(token?.map_or(Granting::Held, Granting::Granted))
+        let granting = token.map(|token| token.map_or(Granting::Held, Granting::Granted));
+        self.asked(claim, &granting);
+        granting
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<bool>> {
@@ -160,12 +159,16 @@ impl LeaseTable for ServerTable {
             [micros(linger), Value::bytes(name), owner(claim.owner()), Value::int(u8::from(!hands_on))];
         let answer = self.server.ask(Lane::Keeping, Doing::Ending, &self.statements.release, &values).await;
         let name = values[1].as_bytes().unwrap_or_default();
+        let by = claim.owner();
         match &answer {
             Ok(answer) if linger.is_zero() && has_ended(answer) => {
-                self.watch.given_up(name, claim.owner(), hands_on);
+                self.watch.ended(name, End::GivenUp { by, in_silence: hands_on });
             }
-            Ok(_) => self.watch.forget(name, Some(claim.owner()), false),
-            Err(_) => self.watch.forget(name, Some(claim.owner()), hands_on),
+            Ok(_) => self.watch.ended(name, End::NotHeld { by }),
+            Err(error) if error.kind() == ErrorKind::Indeterminate => {
+                self.watch.ended(name, End::Perhaps { by, in_silence: hands_on });
+            }
+            Err(_) => {}
         }
         Ok(has_ended(&answer?))
     }
@@ -173,7 +176,7 @@ impl LeaseTable for ServerTable {
     async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
         let values = [Value::bytes(self.stored(name)), Value::int(token.get())];
         let answer = self.server.ask(Lane::Asking, Doing::Ending, &self.statements.end_grant, &values).await;
-        self.watch.forget(values[0].as_bytes().unwrap_or_default(), None, false);
+        self.watch.ended(values[0].as_bytes().unwrap_or_default(), End::FromOutside);
         Ok(has_ended(&answer?))
     }
 

@@ -57,6 +57,26 @@ impl OptimisticTable {
         read().map(Some).ok_or_else(|| self.server.unreadable())
     }
 
+    async fn read_and_take(&self, claim: &Claim) -> Result<Granting> {
+        let name = self.leases.namespace().stored(claim.name().as_str()).into_bytes();
+        let Some(read) = self.read(&name).await? else {
+            // Made free, so that there is a version to compare with. If somebody else makes it first, so much the better.
+            self.server.ask(Lane::Asking, Doing::Making, &self.make_row, &[Value::bytes(name)]).await?;
+            return Ok(Granting::Refused(None));
+        };
+        let token = match read.row.standing {
+            Standing::Free => FencingToken::after(Some(read.row.token), read.now),
+            _ => None,
+        };
+        let Some(token) = token else {
+            return Ok(Granting::Refused(Some(read.row)));
+        };
+        if self.take(claim, &name, read.version, token).await? {
+            return Ok(Granting::Granted(token));
+        }
+        Ok(Granting::Refused(None))
+    }
+
     /// Takes the row as it was read; false if somebody has changed it since.
     async fn take(&self, claim: &Claim, name: &[u8], version: i64, token: FencingToken) -> Result<bool> {
         let values = [
@@ -75,25 +95,9 @@ impl OptimisticTable {
 #[async_trait]
 impl LeaseTable for OptimisticTable {
     async fn grant(&self, claim: &Claim) -> Result<Granting> {
-        let name = self.namespace().stored(claim.name().as_str()).into_bytes();
-        let Some(read) = self.read(&name).await? else {
-            // Made free, so that there is a version to compare with. If somebody else makes it first, so much the better.
-            self.server.ask(Lane::Asking, Doing::Making, &self.make_row, &[Value::bytes(name)]).await?;
-            return Ok(Granting::Refused(None));
-        };
-        let token = match read.row.standing {
-            Standing::Free => FencingToken::after(Some(read.row.token), read.now),
-            _ => None,
-        };
-        let Some(token) = token else {
-            return Ok(Granting::Refused(Some(read.row)));
-        };
-        let taken = self.take(claim, &name, read.version, token).await;
-        self.leases.note(claim, taken.as_ref().copied());
-        if taken? {
-            return Ok(Granting::Granted(token));
-        }
-        Ok(Granting::Refused(None))
+        let granting = self.read_and_take(claim).await;
+        self.leases.asked(claim, &granting);
+        granting
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<bool>> {

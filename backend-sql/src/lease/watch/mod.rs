@@ -7,12 +7,14 @@
 //! after that if it does not. A lost message costs that pause, and so does a task that has died with its runtime: every
 //! waiter also asks for himself, as often as the declared bound wants it.
 
+mod line;
 mod room;
 mod rooms;
 mod runs;
 
 use crate::server::{Answer, Batch, Bell, Doing, Lane, MOST, Server, Statement, Value};
 use leasehold_core::{OwnerId, Result};
+pub(crate) use rooms::End;
 use rooms::{Held, Next, Rooms};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -74,9 +76,9 @@ impl Watch {
         self.rooms.keeps_waiting(name, owner)
     }
 
-    /// A lock was taken by this process.
-    pub(super) fn taken(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) {
-        self.rooms.taken(name, owner);
+    /// What came of asking for a name: granted or not to this owner, or no answer.
+    pub(super) fn asked(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId, granted: Option<bool>) {
+        self.rooms.asked(name, owner, granted);
     }
 
     /// True if what an owner gives up is for another one of this process: then the release need tell nobody, and who is told
@@ -85,19 +87,9 @@ impl Watch {
         self.rooms.hands_on(name, owner)
     }
 
-    /// A lock was given up by this process, and is free. In silence if the store has told nobody, since it hands on.
-    pub(super) fn given_up(&self, name: &[u8], owner: OwnerId, in_silence: bool) {
-        self.rooms.given_up(name, owner, in_silence);
-    }
-
-    /// Something was done to a lock, or perhaps was, and perhaps in silence: who asks next asks the store.
-    pub(super) fn forget(&self, name: &[u8], owner: Option<OwnerId>, in_silence: bool) {
-        self.rooms.forget(name, owner, in_silence);
-    }
-
-    /// One of this process has asked, and had no answer.
-    pub(super) fn ask_failed(&self, name: impl FnOnce() -> Vec<u8>) {
-        self.rooms.ask_failed(name);
+    /// Something became of a lock: who waits here hears of it.
+    pub(super) fn ended(&self, name: &[u8], end: End) {
+        self.rooms.ended(name, end);
     }
 
     fn keep_looking(&self) {

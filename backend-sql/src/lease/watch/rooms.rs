@@ -27,6 +27,19 @@ pub(super) struct Held {
     pub(super) since: Duration,
 }
 
+/// How somebody's hold of a name ended, if it did.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End {
+    /// It is free now. In silence if the store told nobody, because this process hands on.
+    GivenUp { by: OwnerId, in_silence: bool },
+    /// There was no answer.
+    Perhaps { by: OwnerId, in_silence: bool },
+    /// There was nothing to give up, or others are kept out for a while.
+    NotHeld { by: OwnerId },
+    /// Somebody has taken it from its holder.
+    FromOutside,
+}
+
 /// What is to be done next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
@@ -62,9 +75,9 @@ impl Rooms {
         self.of(name, |room| room.keeps_waiting(owner, Instant::now())).unwrap_or(false)
     }
 
-    /// One of this process was granted the lock.
-    pub(super) fn taken(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId) {
-        self.of(name, |room| room.taken(owner, Instant::now()));
+    /// What came of asking: granted or not to this owner, or no answer.
+    pub(super) fn asked(&self, name: impl FnOnce() -> Vec<u8>, owner: OwnerId, granted: Option<bool>) {
+        self.of(name, |room| room.asked(owner, granted, Instant::now()));
     }
 
     /// True if what this owner gives up is for another one of this process, and nobody else need be told.
@@ -72,23 +85,16 @@ impl Rooms {
         self.of(name, |room| room.hands_on(owner, Instant::now())).unwrap_or(false)
     }
 
-    /// One of this process has given it up.
-    pub(super) fn given_up(&self, name: &[u8], owner: OwnerId, in_silence: bool) {
-        self.tell(name, |room| room.given_up(owner, Instant::now(), in_silence));
-    }
-
-    /// What was known of a name, and of what this owner had of it, is out of date.
-    pub(super) fn forget(&self, name: &[u8], owner: Option<OwnerId>, in_silence: bool) {
-        self.tell(name, |room| room.forget(owner, Instant::now(), in_silence));
-    }
-
-    /// One of this process has asked, and had no answer.
-    pub(super) fn ask_failed(&self, name: impl FnOnce() -> Vec<u8>) {
-        self.of(name, Room::ask_failed);
-    }
-
-    fn tell(&self, name: &[u8], news: impl FnOnce(&mut Room)) {
-        if self.of(|| name.to_vec(), news).is_some() {
+    /// What became of a lock that one of this process gave up, or something else that was done to it.
+    pub(super) fn ended(&self, name: &[u8], end: End) {
+        let now = Instant::now();
+        let tell = |room: &mut Room| match end {
+            End::GivenUp { by, in_silence } => room.given_up(by, now, in_silence),
+            End::Perhaps { by, in_silence } => room.given_up_perhaps(by, now, in_silence),
+            End::NotHeld { by } => room.not_held(by, now),
+            End::FromOutside => room.changed(now),
+        };
+        if self.of(|| name.to_vec(), tell).is_some() {
             self.sooner.notify_one();
         }
     }
@@ -139,10 +145,10 @@ impl Rooms {
 
     /// The look did not come about. Nobody is woken: who asks for himself hears why.
     pub(super) fn failed(&self, names: &[Vec<u8>]) {
-        let (due, mut rooms) = (Instant::now() + self.longest, self.rooms());
+        let (now, mut rooms) = (Instant::now(), self.rooms());
         for name in names {
             if let Some(room) = rooms.get_mut(name) {
-                room.failed(due);
+                room.failed(now);
             }
         }
     }
@@ -150,7 +156,7 @@ impl Rooms {
     /// To be looked at now, although the last look is not over for long.
     pub(super) fn look_again(&self, name: &[u8]) {
         if let Some(room) = self.rooms().get_mut(name) {
-            room.due = Instant::now();
+            room.look_by(Instant::now());
         }
     }
 

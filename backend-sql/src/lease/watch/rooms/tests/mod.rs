@@ -1,5 +1,6 @@
+mod hand_on;
+
 use super::super::room::{GRACE, PATIENCE, WIDEST};
-use super::super::runs::{RUN, RUN_BESIDE_RIVALS};
 use super::*;
 use futures_util::FutureExt;
 
@@ -16,6 +17,14 @@ fn owner(number: u128) -> OwnerId {
 
 fn held(by: u128, since: Duration) -> Option<Held> {
     Some(Held { owner: Some(owner(by)), since })
+}
+
+fn take(rooms: &Rooms, by: OwnerId) {
+    rooms.asked(|| NAME.to_vec(), by, Some(true));
+}
+
+fn give_up(rooms: &Rooms, by: OwnerId, in_silence: bool) {
+    rooms.ended(NAME, End::GivenUp { by, in_silence });
 }
 
 fn pause(rooms: &Rooms) -> Duration {
@@ -101,90 +110,6 @@ async fn what_rings_while_a_look_is_under_way_is_looked_at_again() {
     assert_eq!(pause(&rooms), LONGEST);
 }
 
-/// Whoever gives it up would ask sooner than anybody who must first be woken.
-#[tokio::test(start_paused = true)]
-async fn who_has_given_it_up_stands_behind_those_who_wait() {
-    for has_bell in [false, true] {
-        let rooms = rooms(has_bell);
-        let mut first = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(2)));
-        let mut second = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(3)));
-        assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
-        rooms.taken(|| NAME.to_vec(), owner(1));
-        rooms.given_up(NAME, owner(1), false);
-        assert!(first.now_or_never().is_some(), "not woken by one of his own process");
-        assert!(second.as_mut().now_or_never().is_none(), "woken beside the first");
-        assert!(!rooms.keeps_waiting(|| NAME.to_vec(), owner(2)), "woken, and kept from asking");
-        assert!(rooms.keeps_waiting(|| NAME.to_vec(), owner(1)), "asks before those who wait");
-        tokio::time::advance(PATIENCE + GRACE).await;
-        assert!(!rooms.keeps_waiting(|| NAME.to_vec(), owner(1)), "stands in a line at which nobody looks");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_process_hands_on_among_its_own_for_a_moment_only() {
-    let rooms = rooms(true);
-    let mut waiters: Vec<_> =
-        (1..10).map(|number| Box::pin(rooms.wait(NAME.to_vec(), owner(number)))).collect();
-    for waiter in &mut waiters {
-        assert!(waiter.as_mut().now_or_never().is_none());
-    }
-    rooms.taken(|| NAME.to_vec(), owner(100));
-    let mut last = 100;
-    for (number, waiter) in (1..10).zip(&mut waiters) {
-        tokio::time::advance(RUN / 5).await;
-        rooms.given_up(NAME, owner(last), false);
-        let woken = waiter.as_mut().now_or_never().is_some();
-        assert_eq!(woken, number < 5, "after {:?}", RUN / 5 * u32::try_from(number).unwrap());
-        if !woken {
-            // The next look finds it free, and begins another run.
-            let _ = rooms.found(NAME, None);
-            assert!(waiter.as_mut().now_or_never().is_some());
-            rooms.taken(|| NAME.to_vec(), owner(number));
-            rooms.given_up(NAME, owner(number), false);
-            return;
-        }
-        rooms.taken(|| NAME.to_vec(), owner(number));
-        last = number;
-    }
-    unreachable!("handed on for ever");
-}
-
-/// Or the others, who have looked in vain all the while, would look too late every time. Where none is known, one may be.
-#[tokio::test(start_paused = true)]
-async fn after_a_run_others_look_first() {
-    for (holder, run, at_least) in [(9, RUN_BESIDE_RIVALS, WIDEST / 2), (1, RUN, Duration::ZERO)] {
-        let rooms = rooms(true);
-        let mut waiters = [2, 3].map(|number| Box::pin(rooms.wait(NAME.to_vec(), owner(number))));
-        for waiter in &mut waiters {
-            assert!(waiter.as_mut().now_or_never().is_none());
-        }
-        // Whom a look has seen may be of this process: its release tells.
-        let _ = rooms.found(NAME, held(holder, Duration::ZERO));
-        rooms.taken(|| NAME.to_vec(), owner(1));
-        rooms.given_up(NAME, owner(1), false);
-        assert!(waiters[0].as_mut().now_or_never().is_some());
-        rooms.taken(|| NAME.to_vec(), owner(2));
-        tokio::time::advance(run).await;
-        rooms.given_up(NAME, owner(2), false);
-        assert!(waiters[1].as_mut().now_or_never().is_none(), "handed on after {run:?}");
-        rooms.ring(NAME);
-        let pause = pause(&rooms);
-        assert!(at_least <= pause && pause <= WIDEST, "{pause:?}");
-    }
-}
-
-/// Nobody has stood back for it, so there is nobody to stand back for.
-#[tokio::test(start_paused = true)]
-async fn one_turn_is_no_run() {
-    let rooms = rooms(true);
-    let mut waiter = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(2)));
-    assert!(waiter.as_mut().now_or_never().is_none());
-    rooms.taken(|| NAME.to_vec(), owner(1));
-    tokio::time::advance(RUN).await;
-    rooms.given_up(NAME, owner(1), false);
-    assert_eq!(rooms.next(), Next::Look(vec![NAME.to_vec()]));
-}
-
 #[tokio::test(start_paused = true)]
 async fn who_loses_his_turn_keeps_his_place() {
     let rooms = rooms(false);
@@ -212,51 +137,6 @@ async fn when_a_look_fails_everybody_asks_for_himself() {
     assert!(!rooms.keeps_waiting(|| NAME.to_vec(), owner(3)));
 }
 
-/// What a process gives up rings in its own ears, too, when somebody of it has the lock again.
-#[tokio::test(start_paused = true)]
-async fn an_echo_is_no_reason_to_look_at_once() {
-    let rooms = rooms(true);
-    let mut waiter = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(2)));
-    assert!(waiter.as_mut().now_or_never().is_none());
-    let _ = rooms.found(NAME, held(1, Duration::ZERO));
-    rooms.taken(|| NAME.to_vec(), owner(1));
-    rooms.ring(NAME);
-    let pause = pause(&rooms);
-    assert!(Duration::ZERO < pause && pause < LONGEST, "{pause:?}");
-}
-
-/// Who was to have it has gone: others hear of it then.
-#[tokio::test(start_paused = true)]
-async fn what_was_given_up_in_silence_and_not_taken_is_told() {
-    let rooms = rooms(true);
-    {
-        let mut waiter = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(2)));
-        assert!(waiter.as_mut().now_or_never().is_none());
-        rooms.taken(|| NAME.to_vec(), owner(1));
-        assert!(rooms.hands_on(|| NAME.to_vec(), owner(1)));
-    }
-    rooms.given_up(NAME, owner(1), true);
-    assert_eq!(rooms.next(), Next::Look(vec![NAME.to_vec()]));
-    assert!(rooms.found(NAME, None), "nobody is told");
-    assert_eq!(rooms.next(), Next::Nothing);
-    assert!(!rooms.found(NAME, None), "told twice");
-}
-
-#[tokio::test(start_paused = true)]
-async fn nothing_is_given_up_in_silence_where_nobody_waits_or_a_run_is_over() {
-    let rooms = rooms(true);
-    let mut waiter = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(2)));
-    assert!(waiter.as_mut().now_or_never().is_none());
-    rooms.taken(|| NAME.to_vec(), owner(1));
-    tokio::time::advance(RUN).await;
-    assert!(!rooms.hands_on(|| NAME.to_vec(), owner(1)));
-    assert!(!rooms.hands_on(|| b"another".to_vec(), owner(1)));
-    let _ = rooms.found(NAME, None);
-    assert!(waiter.now_or_never().is_some());
-    rooms.taken(|| NAME.to_vec(), owner(2));
-    assert!(!rooms.hands_on(|| NAME.to_vec(), owner(2)));
-}
-
 /// Everybody asks for himself now and then, and is away for that moment.
 #[tokio::test(start_paused = true)]
 async fn who_is_back_in_a_moment_has_his_place_still() {
@@ -273,28 +153,12 @@ async fn who_is_back_in_a_moment_has_his_place_still() {
     drop(second);
     let third = enter(3);
     tokio::time::advance(GRACE).await;
+    let fourth = enter(4);
     let late = enter(2);
-    for next in [first, third, late] {
+    for next in [first, third, fourth, late] {
         let _ = rooms.found(NAME, None);
         assert!(next.now_or_never().is_some());
     }
-}
-
-/// It may have been done, and nobody was told: neither those who wait here, nor others.
-#[tokio::test(start_paused = true)]
-async fn a_release_in_silence_of_which_nothing_is_known_is_looked_at() {
-    let rooms = rooms(true);
-    let mut waiter = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(2)));
-    assert!(waiter.as_mut().now_or_never().is_none());
-    let _ = rooms.found(NAME, held(1, Duration::ZERO));
-    rooms.forget(NAME, Some(owner(1)), true);
-    assert_eq!(rooms.next(), Next::Look(vec![NAME.to_vec()]));
-    rooms.failed(&[NAME.to_vec()]);
-    tokio::time::advance(LONGEST).await;
-    assert_eq!(rooms.next(), Next::Look(vec![NAME.to_vec()]));
-    assert!(!rooms.found(NAME, None) && waiter.now_or_never().is_some());
-    rooms.forget(NAME, Some(owner(2)), false);
-    assert!(rooms.found(NAME, None), "others have never been told");
 }
 
 /// His attempt is taken back, which is the last that is heard of him.
@@ -308,7 +172,7 @@ async fn who_gives_up_while_it_is_his_turn_keeps_nobody_waiting() {
         let _ = rooms.found(NAME, None);
         assert!(first.now_or_never().is_some());
     }
-    rooms.forget(NAME, Some(owner(1)), false);
+    rooms.ended(NAME, End::NotHeld { by: owner(1) });
     assert_eq!(rooms.next(), Next::Look(vec![NAME.to_vec()]));
 }
 
@@ -324,4 +188,27 @@ async fn however_often_it_was_found_free_a_look_comes_within_the_longest_pause()
         let _ = rooms.found(NAME, None);
         assert!(pause(&rooms) <= LONGEST);
     }
+}
+
+/// A server that only reads answers looks, and refuses to grant: whoever waits is to hear it.
+#[tokio::test(start_paused = true)]
+async fn where_asking_fails_everybody_asks_for_himself_and_nobody_spins() {
+    let rooms = rooms(true);
+    let mut looks = 0;
+    let start = Instant::now();
+    let mut second = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(2)));
+    while start.elapsed() < LONGEST * 20 {
+        let mut first = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(1)));
+        if first.as_mut().now_or_never().is_none() {
+            assert!(second.as_mut().now_or_never().is_none());
+            tokio::time::advance(pause(&rooms).max(Duration::from_micros(1))).await;
+            assert!(matches!(rooms.next(), Next::Look(_)));
+            let _ = rooms.found(NAME, None);
+            looks += 1;
+            assert!(first.now_or_never().is_some());
+        }
+        rooms.asked(|| NAME.to_vec(), owner(1), None);
+        assert!(!rooms.keeps_waiting(|| NAME.to_vec(), owner(2)));
+    }
+    assert!(looks < 40, "{looks} looks in {:?}", LONGEST * 20);
 }

@@ -3,6 +3,7 @@ mod hand_on;
 use super::super::room::{GRACE, PATIENCE, WIDEST};
 use super::*;
 use futures_util::FutureExt;
+use std::pin::Pin;
 
 const LONGEST: Duration = Duration::from_millis(100);
 const NAME: &[u8] = b"a";
@@ -27,6 +28,14 @@ fn give_up(rooms: &Rooms, by: OwnerId, in_silence: bool) {
     rooms.ended(NAME, End::GivenUp { by, in_silence });
 }
 
+/// One who stands in line.
+fn enter(rooms: &Arc<Rooms>, number: u128) -> Pin<Box<impl Future<Output = ()>>> {
+    let rooms = Arc::clone(rooms);
+    let mut waiter = Box::pin(async move { rooms.wait(NAME.to_vec(), owner(number)).await });
+    assert!(waiter.as_mut().now_or_never().is_none());
+    waiter
+}
+
 fn pause(rooms: &Rooms) -> Duration {
     match rooms.next() {
         Next::Sleep(until) => until - Instant::now(),
@@ -38,9 +47,7 @@ fn pause(rooms: &Rooms) -> Duration {
 #[tokio::test(start_paused = true)]
 async fn a_free_lock_wakes_the_first_who_waits_and_him_alone() {
     let rooms = rooms(false);
-    let mut first = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(1)));
-    let mut second = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(2)));
-    assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
+    let (first, mut second) = (enter(&rooms, 1), enter(&rooms, 2));
     let _ = rooms.found(NAME, None);
     assert!(second.as_mut().now_or_never().is_none());
     assert!(first.now_or_never().is_some());
@@ -67,8 +74,7 @@ async fn who_is_woken_and_leaves_unheard_makes_room_for_the_next() {
 #[tokio::test(start_paused = true)]
 async fn the_longer_it_is_held_the_longer_is_the_pause() {
     let rooms = rooms(false);
-    let mut waiter = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(2)));
-    assert!(waiter.as_mut().now_or_never().is_none());
+    let _waiter = enter(&rooms, 2);
     let _ = rooms.found(NAME, held(1, Duration::from_micros(100)));
     assert_eq!(pause(&rooms), SHORTEST);
     let _ = rooms.found(NAME, held(1, Duration::from_millis(160)));
@@ -84,8 +90,7 @@ async fn the_longer_it_is_held_the_longer_is_the_pause() {
 #[tokio::test(start_paused = true)]
 async fn rivals_who_are_quicker_spread_the_looks_and_a_free_lock_gathers_them() {
     let rooms = rooms(false);
-    let mut waiter = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(2)));
-    assert!(waiter.as_mut().now_or_never().is_none());
+    let _waiter = enter(&rooms, 2);
     let spread = || rooms.rooms().get(NAME).unwrap().spread;
     for rival in 10..30 {
         let _ = rooms.found(NAME, held(rival, Duration::ZERO));
@@ -100,8 +105,7 @@ async fn rivals_who_are_quicker_spread_the_looks_and_a_free_lock_gathers_them() 
 #[tokio::test(start_paused = true)]
 async fn what_rings_while_a_look_is_under_way_is_looked_at_again() {
     let rooms = rooms(true);
-    let mut waiter = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(2)));
-    assert!(waiter.as_mut().now_or_never().is_none());
+    let _waiter = enter(&rooms, 2);
     assert_eq!(rooms.next(), Next::Look(vec![NAME.to_vec()]));
     rooms.ring(NAME);
     let _ = rooms.found(NAME, held(1, Duration::from_secs(1)));
@@ -114,15 +118,12 @@ async fn what_rings_while_a_look_is_under_way_is_looked_at_again() {
 async fn who_loses_his_turn_keeps_his_place() {
     let rooms = rooms(false);
     {
-        let mut first = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(1)));
-        assert!(first.as_mut().now_or_never().is_none());
+        let first = enter(&rooms, 1);
         let _ = rooms.found(NAME, None);
         assert!(first.now_or_never().is_some());
     }
-    let mut second = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(2)));
-    assert!(second.as_mut().now_or_never().is_none());
-    let mut first = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(1)));
-    assert!(first.as_mut().now_or_never().is_none());
+    let second = enter(&rooms, 2);
+    let first = enter(&rooms, 1);
     let _ = rooms.found(NAME, None);
     assert!(first.now_or_never().is_some() && second.now_or_never().is_none());
 }
@@ -130,8 +131,7 @@ async fn who_loses_his_turn_keeps_his_place() {
 #[tokio::test(start_paused = true)]
 async fn when_a_look_fails_everybody_asks_for_himself() {
     let rooms = rooms(true);
-    let mut waiter = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(2)));
-    assert!(waiter.as_mut().now_or_never().is_none());
+    let _waiter = enter(&rooms, 2);
     assert!(rooms.keeps_waiting(|| NAME.to_vec(), owner(3)));
     rooms.failed(&[NAME.to_vec()]);
     assert!(!rooms.keeps_waiting(|| NAME.to_vec(), owner(3)));
@@ -141,20 +141,15 @@ async fn when_a_look_fails_everybody_asks_for_himself() {
 #[tokio::test(start_paused = true)]
 async fn who_is_back_in_a_moment_has_his_place_still() {
     let rooms = rooms(false);
-    let enter = |number| {
-        let mut waiter = Box::pin(rooms.wait(NAME.to_vec(), owner(number)));
-        assert!(waiter.as_mut().now_or_never().is_none());
-        waiter
-    };
-    drop(enter(1));
-    let second = enter(2);
+    drop(enter(&rooms, 1));
+    let second = enter(&rooms, 2);
     tokio::time::advance(GRACE / 2).await;
-    let first = enter(1);
+    let first = enter(&rooms, 1);
     drop(second);
-    let third = enter(3);
+    let third = enter(&rooms, 3);
     tokio::time::advance(GRACE).await;
-    let fourth = enter(4);
-    let late = enter(2);
+    let fourth = enter(&rooms, 4);
+    let late = enter(&rooms, 2);
     for next in [first, third, fourth, late] {
         let _ = rooms.found(NAME, None);
         assert!(next.now_or_never().is_some());
@@ -179,11 +174,7 @@ async fn who_gives_up_while_it_is_his_turn_keeps_nobody_waiting() {
 #[tokio::test(start_paused = true)]
 async fn however_often_it_was_found_free_a_look_comes_within_the_longest_pause() {
     let rooms = rooms(false);
-    let mut waiters: Vec<_> =
-        (1..10).map(|number| Box::pin(rooms.wait(NAME.to_vec(), owner(number)))).collect();
-    for waiter in &mut waiters {
-        assert!(waiter.as_mut().now_or_never().is_none());
-    }
+    let _waiters: Vec<_> = (1..10).map(|number| enter(&rooms, number)).collect();
     for _ in 1..9 {
         let _ = rooms.found(NAME, None);
         assert!(pause(&rooms) <= LONGEST);

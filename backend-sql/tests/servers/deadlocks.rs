@@ -1,6 +1,6 @@
 //! P05: the victim of a deadlock is asked for again, within its deadline.
 
-use crate::kit::{Server, both, claim, granted};
+use crate::kit::{Server, both, claim, granted, until};
 use leasehold_core::Renewal;
 use sqlx::{AssertSqlSafe, Executor};
 use std::time::{Duration, Instant};
@@ -14,15 +14,6 @@ async fn deadlocks(server: &Server) -> i64 {
             server.number(status).await
         }
         Server::Postgres(_) => server.number("SELECT sum(deadlocks)::bigint FROM pg_stat_database").await,
-    }
-}
-
-async fn until(what: &str, server: &Server, count: &str) {
-    let start = Instant::now();
-    while server.number(count).await == 0 {
-        assert!(start.elapsed() < Duration::from_secs(10), "waited in vain until {what}");
-        // InnoDB shows a copy, and makes a new one only when it was not asked for a tenth of a second.
-        tokio::time::sleep(Duration::from_millis(150)).await;
     }
 }
 

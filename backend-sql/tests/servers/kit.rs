@@ -9,7 +9,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, Row};
 use std::ops::DerefMut;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) enum Server {
     MariaDb(MariaDbServer),
@@ -149,6 +149,16 @@ impl Server {
                     .await;
             }
         }
+    }
+}
+
+/// Until a query answers more than 0.
+pub(crate) async fn until(what: &str, server: &Server, count: &str) {
+    let start = Instant::now();
+    while server.number(count).await == 0 {
+        assert!(start.elapsed() < Duration::from_secs(10), "waited in vain until {what}");
+        // InnoDB shows a copy, and makes a new one only when it was not asked for a tenth of a second.
+        tokio::time::sleep(Duration::from_millis(150)).await;
     }
 }
 

@@ -1,8 +1,9 @@
 //! Waking: by `LISTEN` and `NOTIFY`, or by one look for all who wait in a process.
 
-use crate::kit::{ask, both, claim, granted, open};
-use leasehold_conformance::proxy::Proxy;
-use leasehold_core::{Claim, DistributedLockExt, LockBackend, LockClient, LockName};
+use crate::kit::{Server, ask, both, claim, granted, open, until};
+use leasehold_conformance::proxy::{Proxy, Traffic};
+use leasehold_core::{Claim, DistributedLockExt, LockBackend, LockClient, LockName, Release};
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgSslMode};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -131,6 +132,45 @@ async fn tasks_of_one_process_take_turns() {
     }
 }
 
+/// A release that was to be handed on in silence, while the one it was for went away: others are told after all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_given_up_in_silence_and_not_taken_is_told_to_others() {
+    let server = Server::postgres(&[]);
+    server.furnish().await;
+    let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+    let holder = open(&server.url_at(proxy.address().port(), "locker:sesame", "timeout=30s")).unwrap();
+    // A release whose statement was never prepared would wait for that reply, and not be done.
+    let earlier = claim("earlier");
+    granted(&holder, &earlier).await;
+    assert_eq!(holder.release(&earlier, Duration::ZERO).await.unwrap(), Release::Released);
+    let held = claim("silent");
+    granted(&holder, &held).await;
+    let waiting = tokio::spawn({
+        let (holder, wanted) = (holder.clone(), claim("silent"));
+        async move { holder.changed(&wanted).await }
+    });
+    until("it is said that somebody waits", &server, "SELECT count(*) FROM leasehold WHERE wanted_until > 0")
+        .await;
+    let mut others = listener(&server).await;
+    proxy.set(Traffic::HoldReplies);
+    let release = tokio::spawn({
+        let holder = holder.clone();
+        async move { holder.release(&held, Duration::ZERO).await }
+    });
+    until(
+        "it is given up",
+        &server,
+        "SELECT count(*) FROM leasehold WHERE name = 'silent' AND owner IS NULL",
+    )
+    .await;
+    waiting.abort();
+    server.run("SELECT pg_notify('leasehold', 'mark')").await;
+    assert_eq!(heard(&mut others).await, "mark", "the release was not silent");
+    proxy.set(Traffic::Pass);
+    assert_eq!(release.await.unwrap().unwrap(), Release::Released);
+    assert_eq!(heard(&mut others).await, "73696c656e74");
+}
+
 /// What waiting costs the server does not depend on how many wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_that_waits_asks_as_often_as_one_waiter() {
@@ -148,6 +188,21 @@ async fn a_crowd_that_waits_asks_as_often_as_one_waiter() {
         assert!((1..=25).contains(&asked), "{WAITERS} waiters asked {asked} times in two seconds");
         crowd.shutdown().await;
     }
+}
+
+/// Who hears what is told to those who wait.
+async fn listener(server: &Server) -> PgListener {
+    let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(server.port());
+    let options = options.username("postgres").database("postgres").ssl_mode(PgSslMode::Disable);
+    let pool = PgPoolOptions::new().connect_with(options).await.unwrap();
+    let mut listener = PgListener::connect_with(&pool).await.unwrap();
+    listener.listen("leasehold").await.unwrap();
+    listener
+}
+
+async fn heard(listener: &mut PgListener) -> String {
+    let next = tokio::time::timeout(Duration::from_secs(10), listener.recv()).await;
+    next.expect("nothing was heard").unwrap().payload().to_owned()
 }
 
 /// So many, each with a claim of his own; each counts himself when he is woken, and answers his claim.

@@ -6,8 +6,12 @@ pub use shim::ShimmedClock;
 
 use crate::case::Stop;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
+
+/// Where the library keeps something of each process, by names that begin like these and end with its number.
+const SHARED: &str = "/dev/shm";
+const KEPT: [&str; 2] = ["faketime_shm_", "sem.faketime_sem_"];
 
 /// The wall clock of a process, by a preloaded library (Debian package libfaketime). Its monotonic clocks go on
 /// as they are, as they do when an administrator sets a clock.
@@ -25,6 +29,7 @@ impl SteppedClock {
     /// If the library is not there.
     pub fn ahead(seconds: i64) -> Result<Self, Stop> {
         let library = find().ok_or_else(|| crate::runner::missing("libfaketime is not installed"))?;
+        forget_the_dead();
         let offset = NamedTempFile::new()?;
         // A server that runs as another user reads it as well.
         std::fs::set_permissions(offset.path(), std::fs::Permissions::from_mode(0o644))?;
@@ -54,9 +59,53 @@ impl SteppedClock {
     }
 }
 
+impl Drop for SteppedClock {
+    fn drop(&mut self) {
+        forget_the_dead();
+    }
+}
+
+/// Removes what the library keeps of each process in shared memory, and of one that was killed for ever: a new process of the
+/// same number would refuse to start.
+fn forget_the_dead() {
+    for entry in std::fs::read_dir(SHARED).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let of = KEPT.iter().find_map(|kept| name.to_str()?.strip_prefix(kept));
+        if of.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 fn find() -> Option<PathBuf> {
     let directories = std::fs::read_dir("/usr/lib").ok()?.flatten();
     directories
         .map(|entry| entry.path().join("faketime/libfaketimeMT.so.1"))
         .find(|library| library.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_process_that_was_killed_leaves_nothing_in_shared_memory() {
+        let Ok(clock) = SteppedClock::ahead(60) else { return };
+        let mut process = Command::new("cat")
+            .envs(clock.environment())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let pid = process.id();
+        let kept = || KEPT.map(|kept| Path::new(SHARED).join(format!("{kept}{pid}")).exists());
+        while kept() != [true, true] {
+            assert!(process.try_wait().unwrap().is_none(), "it has ended");
+        }
+        process.kill().unwrap();
+        process.wait().unwrap();
+        drop(clock);
+        assert_eq!(kept(), [false, false]);
+    }
 }

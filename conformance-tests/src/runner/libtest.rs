@@ -33,7 +33,9 @@ pub fn run(subjects: Vec<Box<dyn Subject>>) -> ExitCode {
     let (terms, results) = (Terms::of_environment(), Results::default());
     let mut pairs: Vec<(&Arc<dyn Subject>, Case)> =
         subjects.iter().flat_map(|subject| all().map(move |case| (subject, case))).collect();
-    super::the_largest_last(&mut pairs);
+    if !arguments.list {
+        super::mix(&mut pairs);
+    }
     let trials = pairs.into_iter().map(|(subject, case)| trial(subject, case, &terms, &results)).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     conclude(&arguments, &conclusion, &results)

@@ -147,23 +147,23 @@ impl Run {
         self.subjects[number].name()
     }
 
-    /// What it would run, in this order: the number of the subject among those that were given, and the case.
+    /// What it would run, in an order of its own: the number of the subject among those that were given, and the case.
     pub fn plan(&self) -> Vec<(usize, Case)> {
         let of = |(index, subject): (usize, &Arc<dyn Subject>)| {
             let name = subject.name().to_owned();
             let wanted = move |case: &Case| self.wants(&format!("{name}::{}", case.name()));
             all().filter(wanted).map(move |case| (index, case))
         };
-        let mut plan: Vec<_> = self.subjects.iter().enumerate().flat_map(of).collect();
-        the_largest_last(&mut plan);
-        plan
+        self.subjects.iter().enumerate().flat_map(of).collect()
     }
 
     /// Runs it, on threads of its own, and returns when all is over. The results are in the order in which they came.
     ///
     /// Blocks this thread: call it from one that no runtime needs.
     pub fn execute(&self, observer: &dyn RunObserver) -> Vec<CaseResult> {
-        let (left, results) = (Mutex::new(VecDeque::from(self.plan())), Mutex::new(Vec::new()));
+        let mut plan = self.plan();
+        mix(&mut plan);
+        let (left, results) = (Mutex::new(VecDeque::from(plan)), Mutex::new(Vec::new()));
         let next = || left.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
         std::thread::scope(|scope| {
             for _ in 0..self.threads {
@@ -194,8 +194,11 @@ impl Run {
     }
 }
 
-/// Each of them waits until there is room for it. One after the other at the end, they wait for that once.
-fn the_largest_last<S>(pairs: &mut [(S, Case)]) {
+/// In the same order each time. Neither all cases of one store at once, which would want as many servers of it, nor one case
+/// of all stores, which load the machine alike. Those that need more of it wait until there is room for them: one after the
+/// other at the end, they wait for that once.
+fn mix<S>(pairs: &mut [(S, Case)]) {
+    fastrand::Rng::with_seed(1).shuffle(pairs);
     pairs.sort_by_key(|(_, case)| case.share);
 }
 
@@ -277,7 +280,8 @@ mod tests {
 
     #[test]
     fn those_that_need_the_machine_wait_for_the_others_once() {
-        let plan = run().plan();
+        let mut plan = run().plan();
+        mix(&mut plan);
         assert!(plan.iter().any(|(_, case)| case.share == Share::Whole));
         assert!(plan.is_sorted_by_key(|(_, case)| case.share));
     }

@@ -84,6 +84,24 @@ impl ServerProcess {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn id(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(super) fn end(mut self) -> Result<(), StartError> {
+        self.signal(Signal::TERM);
+        let start = Instant::now();
+        while self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None))) {
+            if start.elapsed() > READY_WITHIN {
+                return Err(StartError::new(format!("the server does not end: {}", self.log_tail())));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
     /// True if it was killed, and not started since.
     pub fn is_killed(&self) -> bool {
         self.child.is_none()

@@ -31,7 +31,11 @@ pub(super) fn run(command: &mut Command) -> Result<Output, StartError> {
     Err(StartError::new(format!("{program} ended with {}: {}", output.status, tail.join(" | "))))
 }
 
-fn template(name: &str, make: impl FnOnce(&Path) -> Result<(), StartError>) -> Result<PathBuf, StartError> {
+/// Where what `make` has made once on this machine is, under a name that is to carry its version.
+pub(super) fn template(
+    name: &str,
+    make: impl FnOnce(&Path) -> Result<(), StartError>,
+) -> Result<PathBuf, StartError> {
     let home = home()?;
     let done = home.join(name);
     let lock = File::create(home.join(format!("{name}.lock"))).map_err(io)?;

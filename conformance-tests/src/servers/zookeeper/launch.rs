@@ -1,3 +1,4 @@
+use super::classes::archive;
 use super::words::{ask_zookeeper, role};
 use crate::servers::{Launch, StartError};
 use std::path::{Path, PathBuf};
@@ -5,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Debian's `libzookeeper-java`. The manifest of the first names whatever else it needs, except a logger.
-const JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
+pub(super) const JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"];
 
 /// What a server with TLS needs beside them: the manifest forgets them.
 const JARS_FOR_TLS: [&str; 2] = ["/usr/share/java/netty-codec.jar", "/usr/share/java/netty-resolver.jar"];
@@ -56,15 +57,26 @@ pub(super) struct ZooKeeperLaunch {
     /// Its number in the ensemble.
     member: Option<usize>,
     environment: Vec<(String, String)>,
+    /// What the virtual machine is told of the classes.
+    classes: Option<String>,
 }
 
 impl ZooKeeperLaunch {
     pub(super) fn alone(port: u16, lines: Vec<String>) -> Result<Self, StartError> {
-        Ok(Self { java: installed()?, port, lines, member: None, environment: Vec::new() })
+        let java = installed()?;
+        let classes = archive(&java).map(|file| format!("-XX:SharedArchiveFile={}", file.display()));
+        Ok(Self { java, port, lines, member: None, environment: Vec::new(), classes })
     }
 
     pub(super) fn member(number: usize, port: u16, lines: Vec<String>) -> Result<Self, StartError> {
-        Ok(Self { java: installed()?, port, lines, member: Some(number), environment: Vec::new() })
+        Ok(Self { member: Some(number), ..Self::alone(port, lines)? })
+    }
+
+    /// One that writes into this file, when it ends, which classes it has loaded.
+    pub(super) fn that_shows_its_classes(file: &Path, port: u16) -> Result<Self, StartError> {
+        let classes = Some(format!("-XX:ArchiveClassesAtExit={}", file.display()));
+        let lines = vec![format!("clientPort={port}"), "clientPortAddress=127.0.0.1".to_owned()];
+        Ok(Self { java: installed()?, port, lines, member: None, environment: Vec::new(), classes })
     }
 
     pub(super) fn within(mut self, environment: &[(String, String)]) -> Self {
@@ -90,7 +102,7 @@ impl Launch for ZooKeeperLaunch {
         }
         let mut command = Command::new(&self.java);
         command.envs(self.environment.iter().map(|(key, value)| (key, value)));
-        command.args(JAVA).arg("-Dzookeeper.fastleader.minNotificationInterval=50");
+        command.args(JAVA).args(&self.classes).arg("-Dzookeeper.fastleader.minNotificationInterval=50");
         command.args(self.lines.iter().filter(|line| is_for_java(line)));
         command.arg("-cp").arg([JARS, JARS_FOR_TLS].concat().join(":"));
         command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(file);

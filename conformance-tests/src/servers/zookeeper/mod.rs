@@ -1,5 +1,6 @@
 //! Real ZooKeeper servers: one alone, and an ensemble of three. Each takes about half a second until it answers.
 
+mod classes;
 mod ensemble;
 mod launch;
 mod words;

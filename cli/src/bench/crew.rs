@@ -5,7 +5,7 @@ use super::target::Target;
 use crate::exit::Code;
 use crate::report::Failure;
 use std::io;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -19,7 +19,8 @@ const PARTING: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(super) struct Worker {
     child: Child,
-    input: ChildStdin,
+    /// Closed when it is to end.
+    input: Option<ChildStdin>,
     output: Lines<BufReader<ChildStdout>>,
 }
 
@@ -34,7 +35,7 @@ impl Worker {
         let missing = || failed(io::ErrorKind::BrokenPipe.into());
         let input = child.stdin.take().ok_or_else(missing)?;
         let output = child.stdout.take().ok_or_else(missing)?;
-        Ok(Self { child, input, output: BufReader::new(output).lines() })
+        Ok(Self { child, input: Some(input), output: BufReader::new(output).lines() })
     }
 
     pub(super) async fn ask(&mut self, job: &Job) -> Result<Done, Failure> {
@@ -45,9 +46,9 @@ impl Worker {
     pub(super) async fn tell(&mut self, job: &Job) -> Result<(), Failure> {
         let mut line = serde_json::to_vec(job).map_err(|error| Failure::internal("cannot write", error))?;
         line.push(b'\n');
-        match self.input.write_all(&line).await {
-            Ok(()) => Ok(()),
-            Err(_) => Err(self.has_failed().await),
+        match &mut self.input {
+            Some(input) if input.write_all(&line).await.is_ok() => Ok(()),
+            _ => Err(self.has_failed().await),
         }
     }
 
@@ -63,16 +64,26 @@ impl Worker {
     /// Waits until it has given everything back.
     pub(super) async fn end(self) {
         let Self { mut child, input, output } = self;
-        drop((input, output));
-        if tokio::time::timeout(PARTING, child.wait()).await.is_err() {
-            let _ = child.kill().await;
-        }
+        drop(output);
+        let _ = status(&mut child, input).await;
     }
 
     /// It has said itself what was wrong.
     async fn has_failed(&mut self) -> Failure {
-        let status = self.child.wait().await.ok().and_then(|status| status.code());
+        let status = status(&mut self.child, self.input.take()).await.and_then(|status| status.code());
         let code = status.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
         Failure::silent(code.map_or(Code::INTERNAL, Code::new))
+    }
+}
+
+/// Tells it to end, and waits for that. One that panicked still reads its input.
+async fn status(child: &mut Child, input: Option<ChildStdin>) -> Option<ExitStatus> {
+    drop(input);
+    match tokio::time::timeout(PARTING, child.wait()).await {
+        Ok(status) => status.ok(),
+        Err(_) => {
+            let _ = child.kill().await;
+            None
+        }
     }
 }

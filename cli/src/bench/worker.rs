@@ -29,6 +29,7 @@ const AT_ONCE: usize = 64;
 
 /// Does what it is told, until there is nobody to tell it.
 pub(crate) async fn work(common: &Common, console: Console) -> std::result::Result<Code, Failure> {
+    end_by_any_panic();
     let heard = |error| Failure::internal("cannot listen to signals", error);
     // Ctrl-C reaches the whole group. It is for the bench to say when this process ends: by closing its input.
     let _ignored = (
@@ -73,6 +74,15 @@ pub(crate) async fn work(common: &Common, console: Console) -> std::result::Resu
     // Waits until what was dropped is released.
     let _ = store.locks.close().await;
     Ok(Code::SUCCESS)
+}
+
+/// Else the end of the runtime would wait for the thread that reads the input, and the bench for this process.
+fn end_by_any_panic() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        std::process::exit(Code::INTERNAL.number().into());
+    }));
 }
 
 struct Subject {

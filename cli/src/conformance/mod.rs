@@ -2,6 +2,7 @@
 //!
 //! | looking for | it is in |
 //! |---|---|
+//! | a run, and the signals that end it | `attend.rs` |
 //! | a store of the user's as a subject of the suite | `given.rs` |
 //! | what the cases have left, and its end | `tidy.rs` |
 //! | lines, bars, JSON | `reporter/` |
@@ -9,6 +10,7 @@
 //! | every fault under every store | `faults.rs` |
 //! | random faults, for as long as told | `soak.rs` |
 
+mod attend;
 mod faults;
 mod given;
 mod junit;
@@ -23,17 +25,13 @@ use crate::args::{Common, ConformanceArgs};
 use crate::cells::Pair;
 use crate::exit::{Code, as_interrupted};
 use crate::report::{Console, Failure};
-use crate::run::signals::{Signals, ends};
+use crate::run::signals::Signals;
+use attend::{Ended, attend};
 use leasehold::Error;
-use leasehold_conformance::{
-    CaseEvent, CaseResult, Run, Subject, Tally, serve_as_worker, stores, worker_order,
-};
-use reporter::Reporter;
+use leasehold_conformance::{Run, Subject, Tally, serve_as_worker, stores, worker_order};
 use rustix::process::Signal;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
-use tokio::time::{MissedTickBehavior, interval};
 
 /// How many cases run at once in one store: they measure times, and must not be in each other's way.
 const IN_A_STORE_OF_THE_USERS: usize = 4;
@@ -86,22 +84,34 @@ pub(crate) async fn conformance(
         threads = threads.min(store.probe(&root, console).await?);
     }
     let run = Arc::new(run.with_threads(args.threads.map_or(threads, usize::from)));
-    let ended = attend(&run, &[], args, &mut signals, console).await;
-    let mut tidied = Ok(());
-    for store in &given {
-        tidied = tidied.and(tidy(store, &root, &run.names(), console).await);
-    }
-    let ended = ended?;
-    // What was found says more than what was left.
-    match conclude(&ended) {
-        Code::SUCCESS => tidied.map(|()| Code::SUCCESS),
-        code => {
+    let attended = attend(&run, &[], args, &mut signals, console).await;
+    let urgent = attended.as_ref().ok().and_then(|ended| ended.signal.filter(|_| ended.is_urgent));
+    let tidied = match urgent {
+        Some(signal) => Err(signal),
+        None => signals.unless_ended(tidy_all(&given, &root, &run, console)).await,
+    };
+    match (conclude(&attended?), tidied) {
+        (_, Err(signal)) => {
+            console.note(format_args!("nobody has looked what the cases left: leasehold ls {root}"));
+            Ok(ended_by(signal))
+        }
+        (Code::SUCCESS, Ok(tidied)) => tidied.map(|()| Code::SUCCESS),
+        // What was found says more than what was left.
+        (code, Ok(tidied)) => {
             if let Err(failure) = tidied {
                 console.fail(&failure);
             }
             Ok(code)
         }
     }
+}
+
+async fn tidy_all(given: &[Given], root: &str, run: &Run, console: Console) -> Result<(), Failure> {
+    let mut tidied = Ok(());
+    for store in given {
+        tidied = tidied.and(tidy(store, root, &run.names(), console).await);
+    }
+    tidied
 }
 
 /// The stores that the call names, by whatever word; none if it is the configured one.
@@ -137,77 +147,18 @@ fn list(run: &Run, cells: &[Pair], args: &ConformanceArgs) -> Result<Code, Failu
     Ok(Code::SUCCESS)
 }
 
-/// What came of a run.
-struct Ended {
-    results: Vec<CaseResult>,
-    /// What ended it early.
-    signal: Option<Signal>,
-}
-
-/// Runs it on threads of its own while this one listens to signals, then the cells, and publishes what came of it.
-async fn attend(
-    run: &Arc<Run>,
-    cells: &[Pair],
-    args: &ConformanceArgs,
-    signals: &mut Signals,
-    console: Console,
-) -> Result<Ended, Failure> {
-    let reporter = Arc::new(Reporter::new(run, cells, args, console));
-    let (done, over) = oneshot::channel();
-    let (running, told) = (Arc::clone(run), Arc::clone(&reporter));
-    std::thread::spawn(move || {
-        let results = running.execute(&|event: CaseEvent<'_>| told.observe(event));
-        let _ = done.send(results);
-    });
-    let (mut results, mut signal) = until_over(over, run, signals, &reporter).await?;
-    if signal.is_none() {
-        let (played, by) = faults::play(cells, args, run.seed(), signals, &reporter).await;
-        results.extend(played.iter().map(CaseResult::from));
-        signal = by;
-    }
-    let ended = Ended { results, signal };
-    reporter.end(&ended).map_err(crate::commands::unprinted)?;
-    if let Some(file) = &args.junit {
-        junit::write(file, &ended)?;
-    }
-    Ok(ended)
-}
-
-async fn until_over(
-    mut over: oneshot::Receiver<Vec<CaseResult>>,
-    run: &Run,
-    signals: &mut Signals,
-    reporter: &Reporter,
-) -> Result<(Vec<CaseResult>, Option<Signal>), Failure> {
-    let (mut heartbeat, mut ended) = (interval(HEARTBEAT), None);
-    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    heartbeat.reset();
-    loop {
-        tokio::select! {
-            biased;
-            signal = signals.next() => match signal {
-                Signal::TSTP => signals.suspend(),
-                signal if ends(signal) => {
-                    ended = Some(signal);
-                    run.interrupt().interrupt();
-                }
-                _ => {}
-            },
-            results = &mut over => {
-                let results = results.map_err(|gone| Failure::internal("the run of the suite ended", gone))?;
-                return Ok((results, ended));
-            }
-            _ = heartbeat.tick() => reporter.heartbeat(),
-        }
-    }
-}
-
-/// What a run means. It is over, and tidied up.
+/// What a run means.
 fn conclude(ended: &Ended) -> Code {
     match ended.signal {
-        Some(Signal::INT) => as_interrupted(),
-        Some(signal) => Code::of_signal(signal.as_raw()),
+        Some(signal) => ended_by(signal),
         None if Tally::of(&ended.results).is_success() => Code::SUCCESS,
         None => Code::FAILED,
+    }
+}
+
+fn ended_by(signal: Signal) -> Code {
+    match signal {
+        Signal::INT => as_interrupted(),
+        signal => Code::of_signal(signal.as_raw()),
     }
 }

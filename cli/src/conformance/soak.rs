@@ -1,7 +1,7 @@
-use super::{private, reporter};
+use super::{ended_by, private, reporter};
 use crate::args::{ConformanceArgs, Lines};
 use crate::commands::unprinted;
-use crate::exit::{Code, as_interrupted};
+use crate::exit::Code;
 use crate::report::Failure;
 use crate::run::signals::{Signals, ends};
 use leasehold_conformance::{CaseOutcome, Round, Soak};
@@ -31,7 +31,10 @@ pub(super) async fn soak(args: &ConformanceArgs, time: Duration) -> Result<Code,
             signal = signals.next() => match signal {
                 Signal::TSTP => signals.suspend(),
                 signal if ends(signal) => {
-                    ended = Some(signal);
+                    // Whoever asks a second time does not want to wait.
+                    if ended.replace(signal).is_some() {
+                        break;
+                    }
                     soak.interrupt().interrupt();
                 }
                 _ => {}
@@ -48,8 +51,7 @@ pub(super) async fn soak(args: &ConformanceArgs, time: Duration) -> Result<Code,
     reporter::rounds(sum.accepted, sum.rejected, sum.void, args.format, ended.is_some())
         .map_err(unprinted)?;
     Ok(match ended {
-        Some(Signal::INT) => as_interrupted(),
-        Some(signal) => Code::of_signal(signal.as_raw()),
+        Some(signal) => ended_by(signal),
         None if sum.rejected == 0 && sum.accepted > 0 => Code::SUCCESS,
         None => Code::FAILED,
     })

@@ -141,6 +141,22 @@ fn ctrl_c_ends_it_and_leaves_nothing() {
     assert_eq!(keys(&server), ":0", "{}", server.command(&["KEYS", "*"]).unwrap());
 }
 
+/// Here for a store that does not answer when it is to be tidied up.
+#[test]
+fn whoever_asks_twice_does_not_wait_and_hears_what_was_not_done() {
+    let (place, server) = Place::with_redis();
+    let mut run = place.start(["conformance", "--filter", "D0", "--filter", "B0", "--filter", "A0"]);
+    until("it is at it", || keys(&server) != ":0" && run.is_running());
+    server.pause();
+    until("it has ended", || {
+        run.signal(Signal::INT);
+        !run.is_running()
+    });
+    let said = run.wait();
+    assert!(matches!(said.code, None | Some(130)), "{said:?}");
+    assert!(said.err.contains("leasehold: nobody has looked what the cases left: leasehold ls "), "{said:?}");
+}
+
 #[test]
 fn faults_are_one_line_each_and_count() {
     let place = Place::new();

@@ -46,10 +46,11 @@ impl Worker {
     pub(super) async fn tell(&mut self, job: &Job) -> Result<(), Failure> {
         let mut line = serde_json::to_vec(job).map_err(|error| Failure::internal("cannot write", error))?;
         line.push(b'\n');
-        match &mut self.input {
-            Some(input) if input.write_all(&line).await.is_ok() => Ok(()),
-            _ => Err(self.has_failed().await),
-        }
+        let written = match &mut self.input {
+            Some(input) => input.write_all(&line).await.is_ok(),
+            None => false,
+        };
+        if written { Ok(()) } else { Err(self.has_failed().await) }
     }
 
     pub(super) async fn answer(&mut self) -> Result<Done, Failure> {

@@ -7,7 +7,7 @@ use crate::cells::Pair;
 use crate::commands::unprinted;
 use crate::report::{Console, Failure};
 use crate::run::signals::{Signals, ends};
-use leasehold_conformance::{CaseEvent, CaseResult, Run};
+use leasehold_conformance::{CaseEvent, CaseResult, Run, Tally};
 use rustix::process::Signal;
 use std::io;
 use std::sync::Arc;
@@ -21,6 +21,12 @@ pub(super) struct Ended {
     pub(super) signal: Option<Signal>,
     /// True if that was asked for twice. Whoever does so does not want to wait.
     pub(super) is_urgent: bool,
+}
+
+impl Ended {
+    pub(super) fn is_success(&self) -> bool {
+        self.signal.is_none() && Tally::of(&self.results).is_success()
+    }
 }
 
 /// Runs the cases, then the cells, and publishes what came of them.

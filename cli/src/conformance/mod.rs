@@ -28,7 +28,7 @@ use crate::report::{Console, Failure};
 use crate::run::signals::Signals;
 use attend::{Ended, attend};
 use leasehold::Error;
-use leasehold_conformance::{Run, Subject, Tally, serve_as_worker, stores, worker_order};
+use leasehold_conformance::{Run, Subject, serve_as_worker, stores, worker_order};
 use rustix::process::Signal;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,18 +90,19 @@ pub(crate) async fn conformance(
         Some(signal) => Err(signal),
         None => signals.unless_ended(tidy_all(&given, &root, &run, console)).await,
     };
-    match (conclude(&attended?), tidied) {
-        (_, Err(signal)) => {
+    let ended = attended?;
+    match tidied {
+        Err(signal) => {
             console.note(format_args!("nobody has looked what the cases left: leasehold ls {root}"));
             Ok(ended_by(signal))
         }
-        (Code::SUCCESS, Ok(tidied)) => tidied.map(|()| Code::SUCCESS),
-        // What was found says more than what was left.
-        (code, Ok(tidied)) => {
+        Ok(Err(failure)) if ended.is_success() => Err(failure),
+        Ok(tidied) => {
+            // What was found says more than what was left.
             if let Err(failure) = tidied {
                 console.fail(&failure);
             }
-            Ok(code)
+            Ok(conclude(&ended))
         }
     }
 }
@@ -151,7 +152,7 @@ fn list(run: &Run, cells: &[Pair], args: &ConformanceArgs) -> Result<Code, Failu
 fn conclude(ended: &Ended) -> Code {
     match ended.signal {
         Some(signal) => ended_by(signal),
-        None if Tally::of(&ended.results).is_success() => Code::SUCCESS,
+        None if ended.is_success() => Code::SUCCESS,
         None => Code::FAILED,
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct HoldState {
     limit: Limit,
     /// The last renewal's failure, if it failed.
     trouble: Option<Error>,
+    /// Renewals that are under way.
+    unanswered: u32,
     end: Option<End>,
 }
 
@@ -50,7 +52,7 @@ pub(crate) enum End {
 impl HoldState {
     /// A hold that was granted until `valid_until`, to be held until `limit` at most.
     pub(crate) fn granted(valid_until: Moment, limit: Limit) -> Self {
-        Self { valid_until: valid_until.min(limit.at), limit, trouble: None, end: None }
+        Self { valid_until: valid_until.min(limit.at), limit, trouble: None, unanswered: 0, end: None }
     }
 
     /// How it ended, if it has by now. Everything else here looks first.
@@ -61,13 +63,29 @@ impl HoldState {
         self.end.as_ref()
     }
 
+    /// A renewal is sent because it is due. One that has had no answer by then has failed, as far as anybody can know.
+    pub(crate) fn asks_in_turn(&mut self) {
+        if self.unanswered > 0 {
+            self.trouble = Some(no_answer_yet());
+        }
+        self.asks();
+    }
+
+    /// A renewal is sent.
+    pub(crate) fn asks(&mut self) {
+        self.unanswered += 1;
+    }
+
     /// The store answered a renewal which, if confirmed, makes the lease last until `renewed_until`.
     pub(crate) fn answered(&mut self, now: Moment, renewed_until: Moment, answer: Result<Renewal>) {
         if self.ended(now).is_some() {
             return;
         }
+        self.unanswered = self.unanswered.saturating_sub(1);
         match answer {
             Ok(Renewal::Renewed) => {
+                // Nobody waits any more for those before it, also one by hand that was given up.
+                self.unanswered = 0;
                 // Answers may come out of order: a later one must not take back what an earlier one gave.
                 self.valid_until = self.valid_until.max(renewed_until.min(self.limit.at));
                 self.trouble = None;
@@ -103,9 +121,14 @@ impl HoldState {
         match self.trouble.take() {
             _ if self.at_limit() => Loss::new(self.limit.cause),
             Some(error) => Loss::unreachable(error),
+            None if self.unanswered > 0 => Loss::unreachable(no_answer_yet()),
             None => Loss::new(LossCause::Expired),
         }
     }
+}
+
+pub(crate) fn no_answer_yet() -> Error {
+    Error::new(ErrorKind::Indeterminate, "the store has not answered a renewal")
 }
 
 fn not_extended() -> Error {
@@ -181,6 +204,28 @@ mod tests {
         let mut state = HoldState::granted(at(10), no_limit());
         state.answered(at(3), at(13), unknown());
         assert_eq!(cause(&mut state, at(10)), Some(LossCause::Unreachable));
+    }
+
+    #[test]
+    fn silence_until_the_deadline_is_unreachable_also_the_first_time() {
+        let mut state = HoldState::granted(at(10), no_limit());
+        state.asks();
+        assert!(state.trouble().is_none(), "the answer may be on its way");
+        state.answered(at(10), at(19), Ok(Renewal::Renewed));
+        assert_eq!(cause(&mut state, at(10)), Some(LossCause::Unreachable));
+    }
+
+    #[test]
+    fn a_second_question_puts_at_risk_and_one_confirmation_answers_all() {
+        let mut state = HoldState::granted(at(10), no_limit());
+        state.asks_in_turn();
+        state.asks();
+        assert!(state.trouble().is_none());
+        state.asks_in_turn();
+        assert!(state.trouble().is_some());
+        state.answered(at(4), at(14), Ok(Renewal::Renewed));
+        assert!(state.trouble().is_none());
+        assert_eq!(cause(&mut state, at(14)), Some(LossCause::Expired));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::Core;
 use super::pending::Granted;
 use super::withdrawal::Withdrawal;
 use crate::guard::{Hold, HoldStatus};
-use crate::keeper::loss_rule::{End, HoldState, Limit};
+use crate::keeper::loss_rule::{End, HoldState, Limit, no_answer_yet};
 use crate::keeper::{Key, Step, renewal_due};
 use crate::observer::Event;
 use crate::sync::Mutex;
@@ -42,8 +42,6 @@ struct State {
     ttl: Duration,
     /// The longest lease that was asked for, confirmed or not: what the store may have.
     asked: Duration,
-    /// Renewals that were sent and not yet answered.
-    unanswered: u32,
     announced: bool,
 }
 
@@ -74,13 +72,7 @@ impl Held {
                 // From now, not from the send: the store granted it in between.
                 at_least => core.clock.now().plus(at_least),
             },
-            state: Mutex::new(State {
-                rule,
-                ttl: grant.lease,
-                asked: claim.ttl(),
-                unanswered: 0,
-                announced: false,
-            }),
+            state: Mutex::new(State { rule, ttl: grant.lease, asked: claim.ttl(), announced: false }),
             claim,
             ended: Notify::new(),
             place: Mutex::new(None),
@@ -146,7 +138,7 @@ impl Held {
         let sent_at = self.core.clock.now();
         {
             let mut state = lock_up(&self.state);
-            state.unanswered += 1;
+            state.rule.asks();
             state.asked = state.asked.max(ttl);
         }
         let answer = self.core.backend.renew(&[claim]).await.pop().unwrap_or_else(|| Err(no_answer_yet()));
@@ -220,10 +212,7 @@ impl Held {
             if !self.renewed || state.rule.at_limit() {
                 return Step::LookAt(state.rule.valid_until());
             }
-            if state.unanswered > 0 {
-                state.rule.answered(now, now, Err(no_answer_yet()));
-            }
-            state.unanswered += 1;
+            state.rule.asks_in_turn();
             let again = renewal_due(now, state.ttl).min(state.rule.valid_until());
             Step::Renew { ask_again_at: again }
         })
@@ -237,7 +226,6 @@ impl Held {
     pub(crate) fn answered(&self, sent_at: Moment, ttl: Duration, answer: Result<Renewal>) {
         let renewed_until = self.core.drift.valid_until(sent_at, ttl);
         let trouble = self.look(|state, now| {
-            state.unanswered = state.unanswered.saturating_sub(1);
             state.rule.answered(now, renewed_until, answer);
             let still = state.rule.ended(now).is_none();
             still
@@ -255,8 +243,4 @@ impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Held").field("claim", &self.claim).field("token", &self.token).finish_non_exhaustive()
     }
-}
-
-fn no_answer_yet() -> Error {
-    Error::new(ErrorKind::Indeterminate, "the store has not answered a renewal")
 }

@@ -139,10 +139,14 @@ async fn what_was_given_up_in_silence_and_not_taken_is_told_to_others() {
     server.furnish().await;
     let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
     let holder = open(&server.url_at(proxy.address().port(), "locker:sesame", "timeout=30s")).unwrap();
-    // A release whose statement was never prepared would wait for that reply, and not be done.
-    let earlier = claim("earlier");
-    granted(&holder, &earlier).await;
-    assert_eq!(holder.release(&earlier, Duration::ZERO).await.unwrap(), Release::Released);
+    // A release whose statement was never prepared would wait for that reply, and not be done. On two connections: a look may
+    // have one of them when replies are held back.
+    let earlier = [claim("one"), claim("other")];
+    let (one, other) = tokio::join!(ask(&holder, &earlier[0]), ask(&holder, &earlier[1]));
+    assert!(one.is_some() && other.is_some());
+    let ends = |claim| holder.release(claim, Duration::ZERO);
+    let (one, other) = tokio::join!(ends(&earlier[0]), ends(&earlier[1]));
+    assert_eq!((one.unwrap(), other.unwrap()), (Release::Released, Release::Released));
     let held = claim("silent");
     granted(&holder, &held).await;
     let waiting = tokio::spawn({

@@ -71,8 +71,10 @@ impl Worker {
 
     /// It has said itself what was wrong.
     async fn has_failed(&mut self) -> Failure {
-        let status = status(&mut self.child, self.input.take()).await.and_then(|status| status.code());
-        let code = status.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
+        let Some(status) = status(&mut self.child, self.input.take()).await else {
+            return Failure::internal("a worker hung", io::Error::from(io::ErrorKind::TimedOut));
+        };
+        let code = status.code().and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
         Failure::silent(code.map_or(Code::INTERNAL, Code::new))
     }
 }

@@ -11,6 +11,7 @@ use leasehold_conformance::{CaseEvent, CaseResult, Run, Tally};
 use rustix::process::Signal;
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -19,8 +20,50 @@ pub(super) struct Ended {
     pub(super) results: Vec<CaseResult>,
     /// What ended it early.
     pub(super) signal: Option<Signal>,
-    /// True if that was asked for twice. Whoever does so does not want to wait.
-    pub(super) is_urgent: bool,
+}
+
+/// Whether anybody has asked for the end, and again: whoever does so does not want to wait.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    first: Option<(Signal, Instant)>,
+    pub(super) again: bool,
+}
+
+/// Two signals that come closer together are one wish: a terminal that is closed tells its group twice.
+const APART: Duration = Duration::from_millis(300);
+
+impl Asked {
+    pub(super) fn hear(&mut self, signal: Signal) {
+        match self.first {
+            Some((_, at)) => self.again |= at.elapsed() >= APART,
+            None => self.first = Some((signal, Instant::now())),
+        }
+    }
+
+    pub(super) fn signal(&self) -> Option<Signal> {
+        self.first.map(|(signal, _)| signal)
+    }
+
+    /// Does this to its end, unless somebody asks again; `None` then, and if that has happened before.
+    pub(super) async fn unless_again<T>(
+        &mut self,
+        signals: &mut Signals,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let mut work = std::pin::pin!(work);
+        while !self.again {
+            tokio::select! {
+                biased;
+                signal = signals.next() => match signal {
+                    Signal::TSTP => signals.suspend(),
+                    signal if ends(signal) => self.hear(signal),
+                    _ => {}
+                },
+                done = &mut work => return Some(done),
+            }
+        }
+        None
+    }
 }
 
 impl Ended {
@@ -35,10 +78,11 @@ pub(super) async fn attend(
     cells: &[Pair],
     args: &ConformanceArgs,
     signals: &mut Signals,
+    asked: &mut Asked,
     console: Console,
 ) -> Result<Ended, Failure> {
     let reporter = Arc::new(Reporter::new(run, cells, args, console));
-    let mut ended = attend_cases(run, signals, &reporter).await?;
+    let mut ended = attend_cases(run, signals, asked, &reporter).await?;
     if ended.signal.is_none() {
         let (played, by) = faults::play(cells, args, run.seed(), signals, &reporter).await;
         ended.results.extend(played.iter().map(CaseResult::from));
@@ -54,6 +98,7 @@ pub(super) async fn attend(
 async fn attend_cases(
     run: &Arc<Run>,
     signals: &mut Signals,
+    asked: &mut Asked,
     reporter: &Arc<Reporter>,
 ) -> Result<Ended, Failure> {
     let (done, mut over) = unbounded_channel();
@@ -67,31 +112,30 @@ async fn attend_cases(
             }
         });
     });
-    let mut ended = Ended { results: Vec::new(), signal: None, is_urgent: false };
-    let mut heartbeat = interval(HEARTBEAT);
+    let (mut results, mut heartbeat) = (Vec::new(), interval(HEARTBEAT));
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     heartbeat.reset();
-    while !ended.is_urgent {
+    while !asked.again {
         tokio::select! {
             biased;
             signal = signals.next() => match signal {
                 Signal::TSTP => signals.suspend(),
                 signal if ends(signal) => {
-                    ended.is_urgent = ended.signal.replace(signal).is_some();
+                    asked.hear(signal);
                     run.interrupt().interrupt();
                 }
                 _ => {}
             },
             result = over.recv() => match result {
-                Some(result) => ended.results.push(result),
+                Some(result) => results.push(result),
                 None => break,
             },
             _ = heartbeat.tick() => reporter.heartbeat(),
         }
     }
     // Its end of the channel goes with it, however it ends.
-    if !ended.is_urgent && threads.join().is_err() {
+    if !asked.again && threads.join().is_err() {
         return Err(Failure::internal("the run of the suite ended", io::Error::other("it panicked")));
     }
-    Ok(ended)
+    Ok(Ended { results, signal: asked.signal() })
 }

@@ -26,7 +26,7 @@ use crate::cells::Pair;
 use crate::exit::{Code, as_interrupted};
 use crate::report::{Console, Failure};
 use crate::run::signals::Signals;
-use attend::{Ended, attend};
+use attend::{Asked, Ended, attend};
 use leasehold::Error;
 use leasehold_conformance::{Run, Subject, serve_as_worker, stores, worker_order};
 use rustix::process::Signal;
@@ -68,7 +68,7 @@ pub(crate) async fn conformance(
         return if args.list {
             list(&run, &cells, args)
         } else {
-            Ok(conclude(&attend(&run, &cells, args, &mut signals, console).await?))
+            Ok(conclude(&attend(&run, &cells, args, &mut signals, &mut Asked::default(), console).await?))
         };
     }
     let args = &ConformanceArgs { stores: named(args, common), ..args.clone() };
@@ -84,20 +84,17 @@ pub(crate) async fn conformance(
         threads = threads.min(store.probe(&root, console).await?);
     }
     let run = Arc::new(run.with_threads(args.threads.map_or(threads, usize::from)));
-    let attended = attend(&run, &[], args, &mut signals, console).await;
-    let urgent = attended.as_ref().ok().and_then(|ended| ended.signal.filter(|_| ended.is_urgent));
-    let tidied = match urgent {
-        Some(signal) => Err(signal),
-        None => signals.unless_ended(tidy_all(&given, &root, &run, console)).await,
-    };
+    let mut asked = Asked::default();
+    let attended = attend(&run, &[], args, &mut signals, &mut asked, console).await;
+    let tidied = asked.unless_again(&mut signals, tidy_all(&given, &root, &run, console)).await;
     let ended = attended?;
     match tidied {
-        Err(signal) => {
+        None => {
             console.note(format_args!("nobody has looked what the cases left: leasehold ls {root}"));
-            Ok(ended_by(signal))
+            Ok(ended_by(asked.signal().unwrap_or(Signal::INT)))
         }
-        Ok(Err(failure)) if ended.is_success() => Err(failure),
-        Ok(tidied) => {
+        Some(Err(failure)) if ended.is_success() => Err(failure),
+        Some(tidied) => {
             // What was found says more than what was left.
             if let Err(failure) = tidied {
                 console.fail(&failure);

@@ -1,3 +1,4 @@
+use super::attend::Asked;
 use super::{ended_by, private, reporter};
 use crate::args::{ConformanceArgs, Lines};
 use crate::commands::unprinted;
@@ -24,18 +25,18 @@ pub(super) async fn soak(args: &ConformanceArgs, time: Duration) -> Result<Code,
             .map_err(unprinted)?;
     }
     let mut rounds = begin(Arc::clone(&soak), time);
-    let (mut sum, mut ended) = (Sum::default(), None);
+    let (mut sum, mut asked) = (Sum::default(), Asked::default());
     loop {
         tokio::select! {
             biased;
             signal = signals.next() => match signal {
                 Signal::TSTP => signals.suspend(),
                 signal if ends(signal) => {
-                    // Whoever asks a second time does not want to wait.
-                    if ended.replace(signal).is_some() {
+                    soak.interrupt().interrupt();
+                    asked.hear(signal);
+                    if asked.again {
                         break;
                     }
-                    soak.interrupt().interrupt();
                 }
                 _ => {}
             },
@@ -48,9 +49,9 @@ pub(super) async fn soak(args: &ConformanceArgs, time: Duration) -> Result<Code,
             },
         }
     }
-    reporter::rounds(sum.accepted, sum.rejected, sum.void, args.format, ended.is_some())
+    reporter::rounds(sum.accepted, sum.rejected, sum.void, args.format, asked.signal().is_some())
         .map_err(unprinted)?;
-    Ok(match ended {
+    Ok(match asked.signal() {
         Some(signal) => ended_by(signal),
         None if sum.rejected == 0 && sum.accepted > 0 => Code::SUCCESS,
         None => Code::FAILED,

@@ -83,9 +83,11 @@ fn no_zombie_is_left_to_anybody() {
     let place = Place::new();
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     // The command ends when its orphan is gone: one that outlives the command is nobody's zombie but the caller's.
-    let script = "orphan=$( (sh -c 'echo $$' &) ); while kill -0 $orphan 2>/dev/null; do :; done; echo pid $orphan; echo pid $$";
+    let script = "orphan=$( (sh -c 'echo $$' &) ); while kill -0 $orphan 2>/dev/null; do :; done; \
+        echo pid $orphan; echo pid $$; until [ -e go ]; do :; done";
     let mut run = place.start(["run", "x", "--", "sh", "-c", script]);
     let processes = [run.process_line("pid "), run.process_line("pid "), run.watchdog()];
+    place.file("go", "");
     run.wait().code(0);
     for process in processes {
         let left = std::path::PathBuf::from(format!("/proc/{}", process.number()));

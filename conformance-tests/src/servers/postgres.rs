@@ -142,8 +142,6 @@ impl Launch for PostgresLaunch {
         // -F: no fsync. What was committed has been given to the kernel, which survives the process.
         command.arg("-D").arg(data.join("db")).args(["-p", &self.port.to_string(), "-h", "127.0.0.1", "-F"]);
         command.args(["-c", "unix_socket_directories=", "-c", "shared_buffers=16MB"]);
-        // In its data directory, which goes with it: elsewhere a server that is killed leaves a megabyte for ever.
-        command.args(["-c", "dynamic_shared_memory_type=mmap"]);
         command.args(&self.arguments).current_dir("/");
         command
     }
@@ -238,8 +236,10 @@ mod tests {
         let server = PostgresServer::start().unwrap();
         let segment = shared_memory(server.data()).unwrap();
         assert!(segments().contains(&segment), "{segment} is not a segment");
-        assert!(server.data().join("db/pg_dynshmem").read_dir().unwrap().next().is_some());
+        let shared = server.process.shared();
+        assert!(!shared.is_empty() && shared.iter().all(|file| file.exists()), "{shared:?}");
         drop(server);
         assert!(!segments().contains(&segment), "{segment} is kept");
+        assert!(!shared.iter().any(|file| file.exists()), "{shared:?} is kept");
     }
 }

@@ -4,6 +4,7 @@ use super::template::run;
 use crate::context::time_scale;
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, kill_process_group, prlimit};
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,9 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 
 /// How long one may take until it stands still. A thread may be in the middle of a write to the disk.
 const STILL_WITHIN: Duration = Duration::from_secs(5);
+
+/// Where the kernel has shared memory that has a name.
+const SHARED: &str = "/dev/shm/";
 
 /// How to start a server in a data directory, and how to tell that it is ready.
 pub trait Launch: Send + Sync + 'static {
@@ -71,7 +75,7 @@ impl ServerProcess {
     /// Kills it and its children at once, as a crash would.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            let children = children(&child);
+            let (children, shared) = (children(&child), shared(&child));
             // A stopped process is killed too, but its wait needs no luck if it is continued first.
             signal(&child, Signal::CONT);
             signal(&child, Signal::KILL);
@@ -81,7 +85,15 @@ impl ServerProcess {
             while children.iter().any(|pid| is_running(*pid)) && start.elapsed() < READY_WITHIN {
                 std::thread::sleep(Duration::from_millis(1));
             }
+            for file in shared {
+                let _ = std::fs::remove_file(file);
+            }
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn shared(&self) -> BTreeSet<PathBuf> {
+        self.child.as_ref().map(shared).unwrap_or_default()
     }
 
     #[cfg(test)]
@@ -227,6 +239,13 @@ fn children(parent: &Child) -> Vec<Pid> {
     let pid = parent.id();
     let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     list.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+}
+
+/// What it has in shared memory under a name, and would have removed at its own end: PostgreSQL a megabyte.
+fn shared(process: &Child) -> BTreeSet<PathBuf> {
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.id())).unwrap_or_default();
+    let file = |line: &str| line.find(SHARED).map(|at| PathBuf::from(&line[at..]));
+    maps.lines().filter_map(file).collect()
 }
 
 /// Waits until nothing runs in a process that was stopped, nor in its children. `kill(2)` returns before anybody has taken the

@@ -18,7 +18,7 @@ pub(crate) struct HoldState {
     limit: Limit,
     /// The last renewal's failure, if it failed.
     trouble: Option<Error>,
-    /// Renewals that are under way.
+    /// Renewals that were sent and not yet answered.
     unanswered: u32,
     end: Option<End>,
 }
@@ -63,12 +63,11 @@ impl HoldState {
         self.end.as_ref()
     }
 
-    /// A renewal is sent because it is due. One that has had no answer by then has failed, as far as anybody can know.
-    pub(crate) fn asks_in_turn(&mut self) {
+    /// Another renewal is due. One that has had no answer by then has failed, as far as anybody can know.
+    pub(crate) fn doubts(&mut self) {
         if self.unanswered > 0 {
             self.trouble = Some(no_answer_yet());
         }
-        self.asks();
     }
 
     /// A renewal is sent.
@@ -84,8 +83,6 @@ impl HoldState {
         self.unanswered = self.unanswered.saturating_sub(1);
         match answer {
             Ok(Renewal::Renewed) => {
-                // Nobody waits any more for those before it, also one by hand that was given up.
-                self.unanswered = 0;
                 // Answers may come out of order: a later one must not take back what an earlier one gave.
                 self.valid_until = self.valid_until.max(renewed_until.min(self.limit.at));
                 self.trouble = None;
@@ -216,15 +213,17 @@ mod tests {
     }
 
     #[test]
-    fn a_second_question_puts_at_risk_and_one_confirmation_answers_all() {
+    fn what_is_unanswered_when_the_next_one_is_due_puts_at_risk_until_a_confirmation() {
         let mut state = HoldState::granted(at(10), no_limit());
-        state.asks_in_turn();
+        state.doubts();
         state.asks();
         assert!(state.trouble().is_none());
-        state.asks_in_turn();
+        state.doubts();
+        state.asks();
         assert!(state.trouble().is_some());
-        state.answered(at(4), at(14), Ok(Renewal::Renewed));
+        state.answered(at(4), at(13), Ok(Renewal::Renewed));
         assert!(state.trouble().is_none());
+        state.answered(at(5), at(14), Ok(Renewal::Renewed));
         assert_eq!(cause(&mut state, at(14)), Some(LossCause::Expired));
     }
 

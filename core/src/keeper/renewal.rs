@@ -16,7 +16,7 @@ const RETRY_AT_MOST: Duration = Duration::from_secs(5);
 
 /// Renews these holds in one call, and enters what was heard.
 pub(super) async fn renew(core: Arc<Core>, batch: Vec<Arc<Held>>) {
-    let claims: Vec<Claim> = batch.iter().map(|held| held.claim_to_renew()).collect();
+    let claims: Vec<Claim> = batch.iter().map(|held| held.asks()).collect();
     let span = tracing::trace_span!(target: "leasehold", "leasehold.renew", lock.backend = core.semantics.backend, leases = claims.len());
     let sent_at = core.clock.now();
     let mut answers = core.backend.renew(&claims).instrument(span).await.into_iter();

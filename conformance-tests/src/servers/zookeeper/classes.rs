@@ -14,12 +14,23 @@ const FILE: &str = "classes.jsa";
 pub(super) fn archive(java: &Path) -> Option<PathBuf> {
     static MADE: OnceLock<Option<PathBuf>> = OnceLock::new();
     let make = || {
-        // Another version of either is another file.
-        let age = |path: &Path| path.canonicalize().and_then(std::fs::metadata).map(|data| data.mtime()).ok();
-        let name = format!("zookeeper-classes-{}-{}", age(java)?, age(Path::new(JARS[0]))?);
-        template(&name, |home| show(&home.join(FILE))).ok().map(|home| home.join(FILE))
+        let name =
+            format!("zookeeper-classes-{}-{}", changed(java)?, changed_last(Path::new(JARS[0]).parent()?)?);
+        template(&name, |home| show(&home.join(FILE)))
+            .ok()
+            .map(|home| home.join(FILE))
+            .filter(|file| file.is_file())
     };
     MADE.get_or_init(make).clone()
+}
+
+/// Another version of the virtual machine, or of anything that it reads, is another file: it would refuse this one.
+fn changed(file: &Path) -> Option<i64> {
+    Some(file.canonicalize().ok()?.metadata().ok()?.mtime())
+}
+
+fn changed_last(folder: &Path) -> Option<i64> {
+    folder.read_dir().ok()?.filter_map(|entry| changed(&entry.ok()?.path())).max()
 }
 
 /// A virtual machine writes them down when it ends.
@@ -35,12 +46,13 @@ fn show(file: &Path) -> Result<(), StartError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::launch::installed;
     use super::super::{ZooKeeperServer, zookeeper_server_missing};
     use super::*;
 
     #[test]
     fn a_server_has_the_classes_from_the_file() {
-        if zookeeper_server_missing().is_some() {
+        if zookeeper_server_missing().is_some() || archive(&installed().unwrap()).is_none() {
             return;
         }
         let server = ZooKeeperServer::start().unwrap();

@@ -123,7 +123,7 @@ fn is_for_java(line: &str) -> bool {
     line.starts_with("-D")
 }
 
-fn installed() -> Result<PathBuf, StartError> {
+pub(super) fn installed() -> Result<PathBuf, StartError> {
     match zookeeper_server_missing() {
         None => java().ok_or_else(|| StartError::new("java is not installed")),
         Some(missing) => Err(StartError::new(missing)),

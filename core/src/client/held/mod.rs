@@ -212,14 +212,17 @@ impl Held {
             if !self.renewed || state.rule.at_limit() {
                 return Step::LookAt(state.rule.valid_until());
             }
-            state.rule.asks_in_turn();
+            state.rule.doubts();
             let again = renewal_due(now, state.ttl).min(state.rule.valid_until());
             Step::Renew { ask_again_at: again }
         })
     }
 
-    pub(crate) fn claim_to_renew(&self) -> Claim {
-        self.claim.clone().with_ttl(self.ttl())
+    /// What a renewal that is sent now asks for. Not when it falls due: until it is sent, the store owes no answer.
+    pub(crate) fn asks(&self) -> Claim {
+        let mut state = lock_up(&self.state);
+        state.rule.asks();
+        self.claim.clone().with_ttl(state.ttl)
     }
 
     /// The store answered a renewal, of a lease of `ttl`, that was sent at `sent_at`.

@@ -65,8 +65,7 @@ impl Drop for SteppedClock {
     }
 }
 
-/// Removes what the library keeps of each process in shared memory, and of one that was killed for ever: a new process of the
-/// same number would refuse to start.
+/// Removes what the library keeps of each process in shared memory, and for ever of one that was killed.
 fn forget_the_dead() {
     for entry in std::fs::read_dir(SHARED).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -34,9 +34,13 @@ const APART: Duration = Duration::from_millis(300);
 
 impl Asked {
     pub(super) fn hear(&mut self, signal: Signal) {
+        self.hear_at(signal, Instant::now());
+    }
+
+    fn hear_at(&mut self, signal: Signal, now: Instant) {
         match self.first {
-            Some((_, at)) => self.again |= at.elapsed() >= APART,
-            None => self.first = Some((signal, Instant::now())),
+            Some((_, at)) => self.again |= now >= at + APART,
+            None => self.first = Some((signal, now)),
         }
     }
 
@@ -84,9 +88,9 @@ pub(super) async fn attend(
     let reporter = Arc::new(Reporter::new(run, cells, args, console));
     let mut ended = attend_cases(run, signals, asked, &reporter).await?;
     if ended.signal.is_none() {
-        let (played, by) = faults::play(cells, args, run.seed(), signals, &reporter).await;
+        let played = faults::play(cells, args, run.seed(), signals, asked, &reporter).await;
         ended.results.extend(played.iter().map(CaseResult::from));
-        ended.signal = by;
+        ended.signal = asked.signal();
     }
     reporter.end(&ended).map_err(unprinted)?;
     if let Some(file) = &args.junit {
@@ -138,4 +142,20 @@ async fn attend_cases(
         return Err(Failure::internal("the run of the suite ended", io::Error::other("it panicked")));
     }
     Ok(Ended { results, signal: asked.signal() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_signals_at_once_are_one_wish_and_a_later_one_is_another() {
+        let (mut asked, start) = (Asked::default(), Instant::now());
+        asked.hear_at(Signal::HUP, start);
+        asked.hear_at(Signal::HUP, start + APART / 2);
+        assert!(!asked.again);
+        asked.hear_at(Signal::INT, start + APART);
+        assert!(asked.again);
+        assert_eq!(asked.signal(), Some(Signal::HUP), "the first one is what ended it");
+    }
 }

@@ -1,5 +1,6 @@
 //! Every fault under every private store: one line for each, what is promised beside what was seen.
 
+use super::attend::Asked;
 use super::reporter::Reporter;
 use crate::args::ConformanceArgs;
 use crate::cells::{AT_ONCE, PARTING, Pair, Playing};
@@ -22,30 +23,30 @@ pub(super) fn wanted(args: &ConformanceArgs, subjects: &[Arc<dyn Subject>]) -> V
     all.filter(is_wanted).collect()
 }
 
-/// Plays them, and says what came of each; what has ended it early, if something did.
+/// Plays them, and says what came of each.
 pub(super) async fn play(
     cells: &[Pair],
     args: &ConformanceArgs,
     seed: u64,
     signals: &mut Signals,
+    asked: &mut Asked,
     reporter: &Reporter,
-) -> (Vec<Cell>, Option<Signal>) {
+) -> Vec<Cell> {
     let subjects: Vec<Arc<dyn Subject>> = cells.iter().map(|(subject, _)| Arc::clone(subject)).collect();
     let at_once = args.threads.map_or(AT_ONCE, usize::from);
     let mut playing = Playing::begin(Matrix::new(&subjects, seed), cells.to_vec(), at_once);
-    let (mut played, mut ended) = (Vec::new(), None);
-    let (mut heartbeat, mut parting) = (interval(super::HEARTBEAT), Instant::now());
+    let (mut played, mut parting) = (Vec::new(), Instant::now());
+    let mut heartbeat = interval(super::HEARTBEAT);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     heartbeat.reset();
-    loop {
+    while !asked.again {
         tokio::select! {
             biased;
             signal = signals.next() => match signal {
                 Signal::TSTP => signals.suspend(),
-                // Whoever asks a second time does not want to wait.
-                signal if ends(signal) && ended.is_some() => return (played, Some(signal)),
                 signal if ends(signal) => {
-                    (ended, parting) = (Some(signal), Instant::now() + PARTING);
+                    asked.hear(signal);
+                    parting = Instant::now() + PARTING;
                     playing.stop();
                 }
                 _ => {}
@@ -55,10 +56,11 @@ pub(super) async fn play(
                     reporter.cell(&cell);
                     played.push(cell);
                 }
-                None => return (played, ended),
+                None => break,
             },
-            () = sleep_until(parting), if ended.is_some() => return (played, ended),
+            () = sleep_until(parting), if asked.signal().is_some() => break,
             _ = heartbeat.tick() => reporter.heartbeat(),
         }
     }
+    played
 }

@@ -29,7 +29,7 @@ pub enum Share {
     /// It mostly waits, beside others that do.
     Usual,
     /// It is a load, or a replica takes over, with time-outs of its own that others would make it miss.
-    Third,
+    Quarter,
     /// Likewise, of servers that are three virtual machines.
     Half,
     /// It counts what happens, or asks for all that there is.
@@ -71,8 +71,8 @@ impl Case {
         Self { id, property, share: Share::Usual, harm: Harm::None, run }
     }
 
-    pub(crate) const fn third(mut self) -> Self {
-        self.share = Share::Third;
+    pub(crate) const fn quarter(mut self) -> Self {
+        self.share = Share::Quarter;
         self
     }
 

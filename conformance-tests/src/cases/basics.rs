@@ -16,7 +16,7 @@ pub(super) const CASES: &[Case] = cases![
     A05 four_processes_are_never_two_at_once,
     A06 release_is_final_and_frees_no_successor,
     A07 release_lets_a_waiter_in_within_its_bound,
-    A08 thousand_cycles_leave_nothing_behind(third),
+    A08 thousand_cycles_leave_nothing_behind(quarter),
     A09 lock_is_not_reentrant,
     A10 first_requests_of_a_client_may_come_at_once,
     A11 two_tasks_of_one_process_exclude_each_other,

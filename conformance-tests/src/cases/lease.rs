@@ -19,7 +19,7 @@ pub(super) const CASES: &[Case] = cases![
     D09 restart_keeps_what_was_written_and_loses_what_was_not,
     D10 name_lost_once_gets_a_working_renewal_again,
     D15 short_lease_is_renewed_in_time,
-    D16 ten_thousand_holds_are_all_renewed(third, load),
+    D16 ten_thousand_holds_are_all_renewed(quarter, load),
     D18 grant_that_arrives_after_its_lease_is_not_held,
 ];
 

@@ -7,12 +7,12 @@ use leasehold_core::{AcquireOptions, ErrorKind, Fault, Outcome};
 use std::time::{Duration, Instant};
 
 pub(super) const CASES: &[Case] = cases![
-    J04 lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(third),
-    J05 waiter_outlives_a_fail_over(third),
-    J25 confirmed_grant_is_not_made_where_the_replica_cannot_have_it(third),
-    J26 holder_keeps_its_lock_over_a_fail_over_of_which_the_replica_knew(third),
-    J27 release_while_failing_over_ends_the_hold(third),
-    J28 supplanted_primary_that_comes_back_turns_no_token_back(third),
+    J04 lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(quarter),
+    J05 waiter_outlives_a_fail_over(quarter),
+    J25 confirmed_grant_is_not_made_where_the_replica_cannot_have_it(quarter),
+    J26 holder_keeps_its_lock_over_a_fail_over_of_which_the_replica_knew(quarter),
+    J27 release_while_failing_over_ends_the_hold(quarter),
+    J28 supplanted_primary_that_comes_back_turns_no_token_back(quarter),
 ];
 
 /// Longer than a fail-over takes.

@@ -217,8 +217,8 @@ fn share(subject: &str, fault: Fault) -> Share {
         matches!(fault, Fault::FailOver | Fault::SplitBrain | Fault::MinorityDown | Fault::QuorumLost);
     match (ensemble, elects) {
         (true, true) => Share::Half,
-        (true, false) => Share::Third,
-        (false, true) if subject.contains("sentinel") || subject.contains("cluster") => Share::Third,
+        (true, false) => Share::Quarter,
+        (false, true) if subject.contains("sentinel") || subject.contains("cluster") => Share::Quarter,
         (false, _) => Share::Usual,
     }
 }

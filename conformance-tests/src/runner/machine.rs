@@ -33,7 +33,7 @@ impl Share {
     const fn size(self) -> usize {
         match self {
             Self::Usual => Self::WHOLE / Run::THREADS,
-            Self::Third => Self::WHOLE / 3,
+            Self::Quarter => Self::WHOLE / 4,
             Self::Half => Self::WHOLE / 2,
             Self::Whole => Self::WHOLE,
         }
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn there_are_as_many_parts_as_the_name_says() {
         for (share, parts) in
-            [(Share::Half, 2), (Share::Third, 3), (Share::Whole, 1), (Share::Usual, Run::THREADS)]
+            [(Share::Half, 2), (Share::Quarter, 4), (Share::Whole, 1), (Share::Usual, Run::THREADS)]
         {
             let machine = Machine::new();
             let taken: Vec<_> = (0..parts).map(|_| machine.take(share)).collect();

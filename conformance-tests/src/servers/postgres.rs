@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// A `postgres` of its own, ready in about thirty milliseconds. Its administrator is `postgres`, without a password;
-/// the database is `postgres` too.
+/// the database is `postgres` too, the only one, and there is no template to make another from.
 #[derive(Debug)]
 pub struct PostgresServer {
     process: ServerProcess,
@@ -109,7 +109,7 @@ impl Launch for PostgresLaunch {
         let version = run(Command::new(&self.postgres).arg("--version"))?.stdout;
         let version = String::from_utf8_lossy(&version);
         let version = version.split_whitespace().nth(2).unwrap_or("unknown");
-        copy_of(&format!("postgres-small-{version}"), data, |template| {
+        copy_of(&format!("postgres-one-{version}"), data, |template| {
             let data = template.join("db");
             own_directory(&data)?;
             if rustix::process::getuid().is_root() {
@@ -129,7 +129,8 @@ impl Launch for PostgresLaunch {
                 "--wal-segsize=1",
             ]);
             initdb.arg("-D").arg(&data);
-            run(initdb.current_dir("/")).map(drop)
+            run(initdb.current_dir("/"))?;
+            keep_one_database(&self.postgres, &data)
         })
     }
 
@@ -172,6 +173,26 @@ fn own_directory(directory: &Path) -> Result<(), StartError> {
         run(Command::new("install").args(["-d", "-m", "700", "-o", "postgres"]).arg(directory))?;
     }
     Ok(())
+}
+
+/// Two of the three databases are there to make others from, which nobody does, and have two files of three. To make a file
+/// takes longer on some systems the more of them were removed in the last minutes: the suite makes and removes a hundred
+/// servers.
+fn keep_one_database(postgres: &Path, data: &Path) -> Result<(), StartError> {
+    let failed = |error: std::io::Error| StartError::new(format!("cannot drop its templates: {error}"));
+    let (statements, mut say) = std::io::pipe().map_err(failed)?;
+    say.write_all(include_bytes!("postgres_one.sql")).map_err(failed)?;
+    drop(say);
+    let mut alone = not_as_root(postgres);
+    alone.args(["--single", "-F", "-D"]).arg(data).arg("postgres");
+    let said = run(alone.current_dir("/").stdin(statements))?;
+    // It goes on after an error, and ends as if there were none.
+    let left = std::fs::read_dir(data.join("base")).map_err(failed)?.count();
+    if left == 1 {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    Err(StartError::new(format!("its templates are not dropped, {left} databases are left: {said}")))
 }
 
 /// Fills a directory with what the server at this port has, and the word that it is to be followed.

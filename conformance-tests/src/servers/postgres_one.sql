@@ -1,0 +1,3 @@
+UPDATE pg_database SET datistemplate = false
+DROP DATABASE template0
+DROP DATABASE template1

@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::crash::{crash_bound, silent_bound};
-use crate::context::{Client, ClientExt, Context, eventually};
+use crate::context::{Client, ClientExt, Context, eventually, until_queued};
 use crate::proxy::Traffic;
 use leasehold_core::{AcquireOptions, Fairness, FencingToken, LockName};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -171,12 +171,7 @@ async fn until_waiting(client: &Client, cx: &Context, name: &LockName, count: us
         tokio::time::sleep(Duration::from_millis(300)).await;
         return Ok(());
     }
-    let arrived = Instant::now();
-    while client.looking()?.waiters(name).await?.len() < count {
-        ensure!(arrived.elapsed() < cx.patience(), "waiter {count} does not appear in the queue");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    Ok(())
+    until_queued(cx, client, name, count).await
 }
 
 /// Counted by the proxy, less what keeps its connection alive. Who looks by himself may ask four times as often as its

@@ -1,9 +1,9 @@
 //! E: the holder is told in time that it holds no longer.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context, ensure_kind, loss_within};
+use crate::context::{ClientExt, Context, ensure_kind, loss_within, until_queued};
 use crate::proxy::Traffic;
-use leasehold_core::{ErrorKind, Health, LossCause, LossSignal};
+use leasehold_core::{ErrorKind, Fairness, Health, LossCause, LossSignal};
 use std::time::{Duration, Instant};
 
 pub(super) const CASES: &[Case] = cases![
@@ -158,8 +158,14 @@ async fn loss_carries_its_cause(cx: &Context) -> Verdict {
     let limited = client.take(&cx.named("limited"), &cx.options().with_max_hold(cx.ttl() / 2)).await?;
     let operator = other.looking()?;
     operator.force_release(&cx.named("forced"), None).await?;
+    // A store that tells of a deletion at once is quicker than who comes after it: he waits already.
+    let (heir, name, options) = (other.clone(), cx.named("taken"), cx.options());
+    let successor = tokio::spawn(async move { heir.take(&name, &options).await });
+    if other.semantics().fairness == Fairness::Fifo {
+        until_queued(cx, &other, &cx.named("taken"), 1).await?;
+    }
     operator.force_release(&cx.named("taken"), None).await?;
-    let _successor = other.take(&cx.named("taken"), &cx.options()).await?;
+    let _successor = successor.await??;
     for (guard, expected) in [
         (&expired, LossCause::Expired),
         (&forced, LossCause::Gone),

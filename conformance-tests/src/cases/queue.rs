@@ -1,7 +1,7 @@
 //! Q: waiters that stand in a queue in the store, and are told when it is their turn.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{Client, ClientExt, Context};
+use crate::context::{Client, ClientExt, Context, until_queued};
 use crate::proxy::Traffic;
 use crate::subject::Counters;
 use leasehold_core::{
@@ -281,13 +281,4 @@ fn fifo_only(client: &Client) -> Verdict {
         return Ok(());
     }
     Err(Stop::Skipped("the backend declares no order of its waiters".to_owned()))
-}
-
-async fn until_queued(cx: &Context, client: &Client, name: &LockName, waiters: usize) -> Verdict {
-    let start = Instant::now();
-    while client.looking()?.waiters(name).await?.len() < waiters {
-        ensure!(start.elapsed() < cx.patience(), "a waiter does not appear in the queue");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-    Ok(())
 }

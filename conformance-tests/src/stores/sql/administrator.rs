@@ -2,10 +2,14 @@ use super::{LOCKER, Running, SqlServer, cannot, kill_clients};
 use crate::{Administrator, Cannot, SteppedClock};
 use async_trait::async_trait;
 use std::any::Any;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// More than any server takes here.
 const MANY: usize = 1_000;
+
+/// A server that has refused somebody for so long is full. It gives out the place of somebody who has just left a little later,
+/// on a busy machine after some milliseconds, and that one would be had by whoever is to find none.
+const STAYS_FULL: Duration = Duration::from_millis(250);
 
 #[async_trait]
 impl<Server: SqlServer> Administrator for Running<Server> {
@@ -31,10 +35,16 @@ impl<Server: SqlServer> Administrator for Running<Server> {
     }
 
     async fn take_all_connections(&self) -> Result<Box<dyn Any + Send>, Cannot> {
-        let mut all = Vec::new();
+        let (mut all, mut full_since) = (Vec::new(), None);
         while all.len() < MANY {
             match Server::stranger(self.port()).await {
-                Ok(connection) => all.push(connection),
+                Ok(connection) => {
+                    all.push(connection);
+                    full_since = None;
+                }
+                Err(_) if full_since.get_or_insert_with(Instant::now).elapsed() < STAYS_FULL => {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
                 Err(_) => return Ok(Box::new(all)),
             }
         }

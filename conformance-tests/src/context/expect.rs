@@ -1,0 +1,107 @@
+//! What cases do all the time, and expect of it.
+
+use super::{Client, Context};
+use crate::case::{Stop, Verdict, ensure};
+use leasehold_core::{AcquireOptions, Error, ErrorKind, LockAdmin, LockGuard, LockName, Loss, Wait};
+use std::time::{Duration, Instant};
+
+/// Shorter words for what cases do all the time.
+pub(crate) trait ClientExt {
+    async fn take(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard, Stop>;
+    /// One attempt with a long lease: the guard, or `None` if it is held.
+    async fn poke(&self, name: &LockName) -> Result<Option<LockGuard>, Stop>;
+    fn looking(&self) -> Result<&dyn LockAdmin, Stop>;
+}
+
+impl ClientExt for Client {
+    async fn take(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard, Stop> {
+        Ok(self.acquire_with(name, options).await?)
+    }
+
+    async fn poke(&self, name: &LockName) -> Result<Option<LockGuard>, Stop> {
+        let options = AcquireOptions::new().with_wait(Wait::No);
+        match self.acquire_with(name, &options).await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn looking(&self) -> Result<&dyn LockAdmin, Stop> {
+        self.admin().ok_or_else(|| Stop::Skipped("the backend cannot look at its locks".to_owned()))
+    }
+}
+
+/// Expects that a lock is held by somebody.
+pub(crate) async fn ensure_held(client: &Client, name: &LockName, when: &str) -> Verdict {
+    ensure!(client.poke(name).await?.is_none(), "{when}: somebody else got the lock");
+    Ok(())
+}
+
+/// Expects that a lock can be had, and gives it back.
+pub(crate) async fn ensure_free(client: &Client, name: &LockName, when: &str) -> Verdict {
+    let Some(guard) = client.poke(name).await? else {
+        return Err(Stop::Failed(format!("{when}: the lock is not free")));
+    };
+    guard.release().await?;
+    Ok(())
+}
+
+/// Expects that a lock can be had within a bound, and gives it back. How long it took.
+pub(crate) async fn free_within(
+    client: &Client,
+    name: &LockName,
+    bound: Duration,
+    when: &str,
+) -> Result<Duration, Stop> {
+    let start = Instant::now();
+    let options = AcquireOptions::new().with_wait(bound);
+    match client.acquire_with(name, &options).await {
+        Ok(guard) => {
+            let took = start.elapsed();
+            guard.release().await?;
+            Ok(took)
+        }
+        Err(error) => Err(Stop::Failed(format!("{when}: not free within {bound:?}: {error}"))),
+    }
+}
+
+/// Expects an error of this kind.
+pub(crate) fn ensure_kind<T>(outcome: Result<T, Error>, kind: ErrorKind, when: &str) -> Verdict {
+    match outcome {
+        Ok(_) => Err(Stop::Failed(format!("{when}: it succeeded instead of being {kind:?}"))),
+        Err(error) => {
+            ensure!(error.kind() == kind, "{when}: {:?} instead of {kind:?}: {error}", error.kind());
+            Ok(())
+        }
+    }
+}
+
+/// Waits until a condition holds, asking every few milliseconds; false if it does not within the bound.
+pub(crate) async fn eventually(bound: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while !holds() {
+        if start.elapsed() > bound {
+            return false;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    true
+}
+
+/// Waits for the loss of a guard; fails the case if it does not come.
+pub(crate) async fn loss_within(guard: &LockGuard, bound: Duration) -> Result<Loss, Stop> {
+    tokio::time::timeout(bound, guard.lost())
+        .await
+        .map_err(|_| Stop::Failed(format!("the holder was not told within {bound:?} that it lost the lock")))
+}
+
+/// Waits until so many stand in the queue of a lock. For a store that knows who waits.
+pub(crate) async fn until_queued(cx: &Context, client: &Client, name: &LockName, waiters: usize) -> Verdict {
+    let start = Instant::now();
+    while client.looking()?.waiters(name).await?.len() < waiters {
+        ensure!(start.elapsed() < cx.patience(), "waiter {waiters} does not appear in the queue");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    Ok(())
+}

@@ -1,10 +1,10 @@
-//! One store: its rows, in turns, so that what else the machine does falls on all of them alike.
+//! One store: its rows, in turns, so that what else the machine does falls on all of them alike. How each is measured stands in
+//! `rows.rs`.
 
 use super::crew::Worker;
-use super::job::{Counts, Done, Job, Moment, Way, Window, nanos};
+use super::job::{Done, Job, Moment, Window, nanos};
 use super::plan::{Plan, Row};
-use super::report::{HeldReport, LeftOut};
-use super::stats::Round;
+use super::report::LeftOut;
 use super::tally::Tally;
 use super::target::Target;
 use super::trouble::{Trouble, instead, out_of_turn};
@@ -16,9 +16,6 @@ use std::time::Duration;
 
 /// From when a job is sent until it runs: a worker reads it, and a thousand tasks are started.
 const HEAD_START: Duration = Duration::from_millis(50);
-
-/// How long names are held at least.
-const HOLD: Duration = Duration::from_secs(4);
 
 /// One store, and who measures it.
 pub(super) struct Measurement<'a> {
@@ -97,166 +94,14 @@ impl Measurement<'_> {
         }
     }
 
-    async fn pass(&mut self, tally: &mut Tally, pass: usize, half: Option<f64>) -> Result<(), Trouble> {
-        match tally.row {
-            Row::Pairs { tasks } => {
-                let mut ways = vec![Way::Leasehold];
-                let by_hand = [(ByHand::Pair, Way::Raw), (ByHand::TokenlessPair, Way::Tokenless)];
-                ways.extend(
-                    by_hand.into_iter().filter(|(measure, _)| self.has(*measure)).map(|(_, way)| way),
-                );
-                // Each is first at times, so that none always has the warmer machine.
-                let first = pass % ways.len();
-                ways.rotate_left(first);
-                for way in ways {
-                    self.pairs(tally, way, tasks, None).await?;
-                }
-                Ok(())
-            }
-            Row::HalfLoad { .. } if half.is_none() => {
-                Err(Trouble::OfRow("the row that it is the half of was not measured".to_owned()))
-            }
-            Row::HalfLoad { tasks } => self.pairs(tally, Way::Leasehold, tasks, half).await,
-            Row::HandOver { waiters, processes } => {
-                self.hand_over(tally, pass, waiters + 1, processes).await?;
-                if self.has(ByHand::Notice) {
-                    self.notices().await?.add_to(&mut tally.notices);
-                }
-                Ok(())
-            }
-            // Once is enough for what takes minutes to make.
-            Row::Held { count } if pass == 0 => self.held(tally, count).await,
-            Row::Held { .. } => Ok(()),
-        }
-    }
-
-    async fn pairs(
-        &mut self,
-        tally: &mut Tally,
-        way: Way,
-        tasks: usize,
-        pairs_a_second: Option<f64>,
-    ) -> Result<(), Trouble> {
-        let kind = match way {
-            Way::Leasehold => "pairs",
-            Way::Raw => "raw",
-            Way::Tokenless => "tokenless",
-        };
-        let names = self.names(&format!("{kind}/{tasks}"), tasks)?;
-        let window = self.window();
-        let job = Job::Pairs { way, tasks, names, pairs_a_second, window };
-        let (done, counted) = self.ask_counting(0, 1, vec![job], window).await?;
-        for done in done {
-            match done {
-                Done::Pairs(pairs) => tally.add_pairs(way, &pairs, counted, window),
-                other => return Err(instead(other)),
-            }
-        }
-        Ok(())
-    }
-
-    async fn hand_over(
-        &mut self,
-        tally: &mut Tally,
-        pass: usize,
-        contenders: usize,
-        processes: usize,
-    ) -> Result<(), Trouble> {
-        self.crew(processes).await?;
-        let name = self.name(&format!("hand-over/{contenders}x{processes}/{pass}"))?;
-        let window = self.window();
-        let first = |process: usize| contenders * process / processes;
-        let jobs = (0..processes).map(|process| Job::HandOver {
-            name: name.clone(),
-            contenders: first(process + 1) - first(process),
-            first: first(process),
-            window,
-        });
-        let (done, counted) = self.ask_counting(0, processes, jobs.collect(), window).await?;
-        let (mut turns, mut cpu) = (Vec::new(), 0.0);
-        for done in done {
-            match done {
-                Done::HandOver { turns: some, cpu: its } => {
-                    turns.extend(some);
-                    cpu += its;
-                }
-                other => return Err(instead(other)),
-            }
-        }
-        tally.add_round(&Round::of(turns, contenders), cpu, counted, window);
-        Ok(())
-    }
-
-    /// As long as one window, with nothing beside it.
-    async fn notices(&mut self) -> Result<Counts, Trouble> {
-        let (name, window) = (self.name("notice")?, self.window());
-        match self.ask(0, Job::Notices { name, window }).await? {
-            Done::Notices { times } => Ok(times),
-            other => Err(instead(other)),
-        }
-    }
-
-    /// In a process of its own, whose memory nothing else has grown.
-    async fn held(&mut self, tally: &mut Tally, count: usize) -> Result<(), Trouble> {
-        let at = self.workers.len();
-        self.crew(at + 1).await?;
-        let names = self.names(&format!("held/{count}"), count)?;
-        // A ttl that has each of them renewed twice meanwhile, and that a busy machine can keep.
-        let time =
-            (self.plan.window * u32::try_from(self.plan.passes).unwrap_or(u32::MAX)).clamp(HOLD, HOLD * 5);
-        let ttl = time * 3 / 2;
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let job = Job::Hold { names, count, ttl_millis: millis(ttl), millis: millis(time) };
-        let done = self.ask(at, job).await?;
-        self.workers.remove(at).end().await;
-        match done {
-            Done::Held(held) => tally.held = Some(HeldReport::of(&held, millis(ttl), time.as_secs_f64())),
-            other => return Err(instead(other)),
-        }
-        Ok(())
-    }
-
-    /// Has workers do these jobs at the same time, and reads the server's counters at both ends of the window.
-    async fn ask_counting(
-        &mut self,
-        first: usize,
-        count: usize,
-        jobs: Vec<Job>,
-        window: Window,
-    ) -> Result<(Vec<Done>, Option<Counters>), Failure> {
-        let workers = self.workers.iter_mut().skip(first).take(count);
-        for (worker, job) in workers.zip(&jobs) {
-            worker.tell(job).await?;
-        }
-        window.from.wait().await;
-        let asked = Moment::now();
-        let before = self.counters().await?;
-        let counted_from = asked.plus(Duration::from_nanos(Moment::now().nanos_since(asked) / 2));
-        window.until.wait().await;
-        let after = self.counters().await?;
-        let mut done = Vec::new();
-        for worker in self.workers.iter_mut().skip(first).take(count) {
-            done.push(worker.answer().await?);
-        }
-        // A busy server tells its counters late: what it did before is not in them. After the window it does nothing more.
-        let whole = window.share_after(counted_from).recip();
-        let of_window =
-            |after: u64, before: u64| (after.saturating_sub(before) as f64 * whole).round() as u64;
-        let counted = before.zip(after).map(|(before, after)| Counters {
-            commands: of_window(after.commands, before.commands),
-            bytes: of_window(after.bytes, before.bytes),
-        });
-        Ok((done, counted))
-    }
-
-    async fn ask(&mut self, worker: usize, job: Job) -> Result<Done, Failure> {
+    pub(super) async fn ask(&mut self, worker: usize, job: Job) -> Result<Done, Failure> {
         match self.workers.get_mut(worker) {
             Some(worker) => worker.ask(&job).await,
             None => Err(out_of_turn()),
         }
     }
 
-    async fn counters(&self) -> Result<Option<Counters>, Failure> {
+    pub(super) async fn counters(&self) -> Result<Option<Counters>, Failure> {
         match &self.yardstick {
             Some(yardstick) => Ok(yardstick.counters().await?),
             None => Ok(None),
@@ -264,7 +109,7 @@ impl Measurement<'_> {
     }
 
     /// At least so many workers, each of which has its connection.
-    async fn crew(&mut self, count: usize) -> Result<(), Trouble> {
+    pub(super) async fn crew(&mut self, count: usize) -> Result<(), Trouble> {
         while self.workers.len() < count {
             let at = self.workers.len();
             self.workers.push(Worker::start(self.target)?);
@@ -279,19 +124,19 @@ impl Measurement<'_> {
         Ok(())
     }
 
-    fn window(&self) -> Window {
+    pub(super) fn window(&self) -> Window {
         let from = Moment::now().plus(HEAD_START + self.plan.warm_up);
         Window { from, until: Moment(from.0 + nanos(self.plan.window)) }
     }
 
-    fn name(&mut self, what: &str) -> Result<String, Failure> {
+    pub(super) fn name(&mut self, what: &str) -> Result<String, Failure> {
         let name = LockName::new(format!("{}/{what}", self.seed))?;
         self.names.push(name.clone());
         Ok(name.as_str().to_owned())
     }
 
     /// What so many names begin with.
-    fn names(&mut self, what: &str, count: usize) -> Result<String, Failure> {
+    pub(super) fn names(&mut self, what: &str, count: usize) -> Result<String, Failure> {
         let prefix = format!("{}/{what}", self.seed);
         for number in 0..count {
             self.names.push(LockName::new(format!("{prefix}/{number}"))?);
@@ -299,7 +144,7 @@ impl Measurement<'_> {
         Ok(prefix)
     }
 
-    fn has(&self, measure: ByHand) -> bool {
+    pub(super) fn has(&self, measure: ByHand) -> bool {
         self.plan.raw && self.yardstick.as_ref().is_some_and(|yardstick| yardstick.has(measure))
     }
 

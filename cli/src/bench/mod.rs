@@ -3,7 +3,8 @@
 //! | looking for | it is in |
 //! |---|---|
 //! | what is measured, for how long | `plan.rs` |
-//! | how it is measured | `worker.rs` and `pairs.rs`, in processes of its own |
+//! | how each row is measured | `rows.rs` |
+//! | what is done for it | `worker.rs` and `pairs.rs`, in processes of its own |
 //! | who holds at once, fairness, passes | `stats.rs` |
 //! | the order of the passes | `measure.rs`, with `tally.rs` for what they show |
 //! | what costs a row only, and what the run | `trouble.rs` |
@@ -19,6 +20,7 @@ mod measure;
 mod pairs;
 mod plan;
 mod report;
+mod rows;
 mod show;
 mod stats;
 mod tally;

@@ -1,16 +1,16 @@
 //! Every fault under every private store: one line for each, what is promised beside what was seen.
 
-use super::attend::Asked;
+use super::asked::{Asked, Heard, Heartbeat};
 use super::reporter::Reporter;
 use crate::args::ConformanceArgs;
 use crate::cells::{AT_ONCE, PARTING, Pair, Playing};
-use crate::run::signals::{Signals, ends};
+use crate::run::signals::Signals;
 use leasehold::semantics::Fault;
 use leasehold_conformance::Subject;
 use leasehold_conformance::matrix::{Cell, Matrix, cell_name};
-use rustix::process::Signal;
+use std::future::pending;
 use std::sync::Arc;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 /// The cells whose lines the call wants. A store with a local queue has the promises of the one below it.
 pub(super) fn wanted(args: &ConformanceArgs, subjects: &[Arc<dyn Subject>]) -> Vec<Pair> {
@@ -35,32 +35,32 @@ pub(super) async fn play(
     let subjects: Vec<Arc<dyn Subject>> = cells.iter().map(|(subject, _)| Arc::clone(subject)).collect();
     let at_once = args.threads.map_or(AT_ONCE, usize::from);
     let mut playing = Playing::begin(Matrix::new(&subjects, seed), cells.to_vec(), at_once);
-    let (mut played, mut parting) = (Vec::new(), Instant::now());
-    let mut heartbeat = interval(super::HEARTBEAT);
-    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    heartbeat.reset();
-    while !asked.again {
-        tokio::select! {
-            biased;
-            signal = signals.next() => match signal {
-                Signal::TSTP => signals.suspend(),
-                signal if ends(signal) => {
-                    asked.hear(signal);
-                    parting = Instant::now() + PARTING;
-                    playing.stop();
-                }
-                _ => {}
-            },
-            cell = playing.next() => match cell {
-                Some(cell) => {
-                    reporter.cell(&cell);
-                    played.push(cell);
-                }
-                None => break,
-            },
-            () = sleep_until(parting), if asked.signal().is_some() => break,
-            _ = heartbeat.tick() => reporter.heartbeat(),
+    let (mut played, mut parting, mut heartbeat) = (Vec::new(), None, Heartbeat::of(reporter));
+    loop {
+        let next = async {
+            tokio::select! {
+                cell = playing.next() => cell,
+                () = until(parting) => None,
+            }
+        };
+        match asked.next(signals, heartbeat.beside(next)).await {
+            Heard::Came(Some(cell)) => {
+                reporter.cell(&cell);
+                played.push(cell);
+            }
+            Heard::End => {
+                parting = Some(Instant::now() + PARTING);
+                playing.stop();
+            }
+            Heard::Came(None) | Heard::Again => break,
         }
     }
     played
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => pending().await,
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! | looking for | it is in |
 //! |---|---|
-//! | a run, and the signals that end it | `attend.rs` |
+//! | a run on threads of its own | `attend.rs` |
+//! | the signals that end it, and the second one | `asked.rs` |
 //! | a store of the user's as a subject of the suite | `given.rs` |
 //! | what the cases have left, and its end | `tidy.rs` |
 //! | lines, bars, JSON | `reporter/` |
@@ -10,6 +11,7 @@
 //! | every fault under every store | `faults.rs` |
 //! | random faults, for as long as told | `soak.rs` |
 
+mod asked;
 mod attend;
 mod faults;
 mod given;
@@ -26,18 +28,15 @@ use crate::cells::Pair;
 use crate::exit::{Code, as_interrupted};
 use crate::report::{Console, Failure};
 use crate::run::signals::Signals;
-use attend::{Asked, Ended, attend};
+use asked::Asked;
+use attend::{Ended, attend};
 use leasehold::Error;
 use leasehold_conformance::{Run, Subject, serve_as_worker, stores, worker_order};
 use rustix::process::Signal;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// How many cases run at once in one store: they measure times, and must not be in each other's way.
 const IN_A_STORE_OF_THE_USERS: usize = 4;
-
-/// How often it says that it lives, where nobody sees a bar.
-const HEARTBEAT: Duration = Duration::from_secs(30);
 
 /// Serves as a process of the suite, if this is one.
 pub(crate) fn work() -> Option<std::process::ExitCode> {

@@ -1,12 +1,11 @@
-use super::attend::Asked;
+use super::asked::{Asked, Heard};
 use super::{ended_by, private, reporter};
 use crate::args::{ConformanceArgs, Lines};
 use crate::commands::unprinted;
 use crate::exit::Code;
 use crate::report::Failure;
-use crate::run::signals::{Signals, ends};
+use crate::run::signals::Signals;
 use leasehold_conformance::{CaseOutcome, Round, Soak};
-use rustix::process::Signal;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{Receiver, channel};
@@ -27,26 +26,13 @@ pub(super) async fn soak(args: &ConformanceArgs, time: Duration) -> Result<Code,
     let mut rounds = begin(Arc::clone(&soak), time);
     let (mut sum, mut asked) = (Sum::default(), Asked::default());
     loop {
-        tokio::select! {
-            biased;
-            signal = signals.next() => match signal {
-                Signal::TSTP => signals.suspend(),
-                signal if ends(signal) => {
-                    soak.interrupt().interrupt();
-                    asked.hear(signal);
-                    if asked.again {
-                        break;
-                    }
-                }
-                _ => {}
-            },
-            round = rounds.recv() => match round {
-                Some(round) => {
-                    sum.add(&round);
-                    reporter::round(&round, args.format).map_err(unprinted)?;
-                }
-                None => break,
-            },
+        match asked.next(&mut signals, rounds.recv()).await {
+            Heard::Came(Some(round)) => {
+                sum.add(&round);
+                reporter::round(&round, args.format).map_err(unprinted)?;
+            }
+            Heard::End => soak.interrupt().interrupt(),
+            Heard::Came(None) | Heard::Again => break,
         }
     }
     reporter::rounds(sum.accepted, sum.rejected, sum.void, args.format, asked.signal().is_some())

@@ -1,13 +1,13 @@
 //! `leasehold bench`: what it says, and what it leaves behind. Not how fast anything is.
 
-use crate::support::{Place, Said, gone, machine, until};
+use crate::support::{Place, Running, Said, gone, machine, until};
 use leasehold_conformance::servers::{
     MariaDbServer, PostgresServer, RedisServer, ZooKeeperServer, mariadb_server_missing,
     postgres_server_missing, zookeeper_server_missing,
 };
 use rustix::process::Signal;
 use serde_json::Value;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// A short run with these options too.
 fn words<'a>(more: &[&'a str]) -> Vec<&'a str> {
@@ -284,4 +284,20 @@ fn workers_give_back_what_they_hold_when_the_bench_is_killed() {
     // Only last tokens, which end by themselves.
     let left = keys(&server);
     assert!(left.iter().all(|key| key.ends_with(":token")), "{left:?}");
+}
+
+/// Whoever wants more locks than there is room for addresses. Its input stays open, as that of a bench which waits for it.
+#[test]
+fn a_worker_that_panics_ends() {
+    let place = Place::with_store("memory:");
+    let mut command = place.command(["bench-worker"]);
+    command.stdin(Stdio::piped());
+    let mut worker = Running::start(command);
+    let count = usize::MAX;
+    worker.write(&format!(
+        "{{\"job\":\"hold\",\"names\":\"all\",\"count\":{count},\"ttl_millis\":1000,\"millis\":1}}\n"
+    ));
+    let said = worker.wait();
+    said.code(70);
+    assert!(said.err.contains("capacity overflow"), "{said:?}");
 }

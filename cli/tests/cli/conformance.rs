@@ -218,6 +218,36 @@ fn faults_of_which_none_was_made_are_a_failure() {
     place.say([&words[..5], &["--list"]].concat()).expect(0, "sqlite::fault_pooler\n", "");
 }
 
+/// To skip what needs it is for whoever asks for that, and no success if nothing else was there.
+#[test]
+fn a_server_that_is_not_installed_is_a_failure_unless_it_may_be_missing() {
+    let place = Place::new();
+    let say = |stores: &[&str], may_be_missing: bool| {
+        let words = [&["conformance", "--faults"][..], stores, &["--filter", "::A01"]].concat();
+        let mut command = place.command(words);
+        command.env("PATH", place.path());
+        if may_be_missing {
+            command.env("LEASEHOLD_SKIP_MISSING", "1");
+        }
+        Running::start(command).wait()
+    };
+    let missing = "redis-server is not installed (Debian package redis-tools)";
+
+    let said = say(&["redis", "sqlite"], false);
+    said.code(1);
+    assert!(said.out.contains("FAILED  redis::A01_") && said.out.contains(missing), "{said:?}");
+    assert_eq!(last_line(&said), "1 passed, 1 failed, 0 skipped");
+
+    let said = say(&["redis", "sqlite"], true);
+    said.code(0);
+    assert!(said.out.contains("skipped redis::A01_") && said.out.contains(missing), "{said:?}");
+    assert_eq!(last_line(&said), "1 passed, 0 failed, 1 skipped");
+
+    let said = say(&["redis"], true);
+    said.code(1);
+    assert_eq!(last_line(&said), "0 passed, 0 failed, 1 skipped");
+}
+
 #[test]
 fn a_soak_prints_the_seed_and_schedule_of_each_round() {
     let place = Place::new();

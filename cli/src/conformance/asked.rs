@@ -1,0 +1,151 @@
+//! Whoever asks for the end of a run, and asks again: then nothing is waited for any more.
+
+use super::reporter::Reporter;
+use crate::run::signals::Signals;
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+/// Whether anybody has asked for the end, and again.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    first: Option<(Signal, Instant)>,
+    again: bool,
+}
+
+/// What a run hears next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard<T> {
+    /// What it waited for.
+    Came(T),
+    /// Somebody wants it to end.
+    End,
+    /// Somebody does not want to wait for the end, either.
+    Again,
+}
+
+/// Two signals that come closer together are one wish: a terminal that is closed tells its group twice.
+const APART: Duration = Duration::from_millis(300);
+
+impl Asked {
+    /// Waits for this, unless somebody asks for the end, or has asked again before.
+    ///
+    /// # Cancel safety
+    ///
+    /// As that of `work`, which is dropped when somebody asks.
+    pub(super) async fn next<T>(&mut self, signals: &mut Signals, work: impl Future<Output = T>) -> Heard<T> {
+        if self.again {
+            return Heard::Again;
+        }
+        match signals.unless_ended(work).await {
+            Ok(done) => Heard::Came(done),
+            Err(signal) => {
+                self.hear(signal, Instant::now());
+                if self.again { Heard::Again } else { Heard::End }
+            }
+        }
+    }
+
+    /// Does this to its end, unless somebody asks again; `None` then, and if that has happened before.
+    pub(super) async fn unless_again<T>(
+        &mut self,
+        signals: &mut Signals,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            match self.next(signals, work.as_mut()).await {
+                Heard::Came(done) => return Some(done),
+                Heard::End => {}
+                Heard::Again => return None,
+            }
+        }
+    }
+
+    /// What ended the run.
+    pub(super) fn signal(&self) -> Option<Signal> {
+        self.first.map(|(signal, _)| signal)
+    }
+
+    pub(super) fn was_again(&self) -> bool {
+        self.again
+    }
+
+    fn hear(&mut self, signal: Signal, now: Instant) {
+        match self.first {
+            Some((_, at)) => self.again |= now >= at + APART,
+            None => self.first = Some((signal, now)),
+        }
+    }
+}
+
+/// Says that a run lives, while nothing comes of it.
+pub(super) struct Heartbeat<'a> {
+    reporter: &'a Reporter,
+    next: Interval,
+}
+
+impl<'a> Heartbeat<'a> {
+    const EVERY: Duration = Duration::from_secs(30);
+
+    pub(super) fn of(reporter: &'a Reporter) -> Self {
+        let mut next = interval(Self::EVERY);
+        next.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        next.reset();
+        Self { reporter, next }
+    }
+
+    /// Waits for this.
+    pub(super) async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                _ = self.next.tick() => self.reporter.heartbeat(),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{getpid, kill_process};
+    use std::future::{pending, ready};
+    use tokio::signal::unix::{SignalKind, signal};
+
+    #[test]
+    fn two_signals_at_once_are_one_wish_and_a_later_one_is_another() {
+        let (mut asked, start) = (Asked::default(), Instant::now());
+        asked.hear(Signal::HUP, start);
+        asked.hear(Signal::HUP, start + APART / 2);
+        assert!(!asked.was_again());
+        asked.hear(Signal::INT, start + APART);
+        assert!(asked.was_again());
+        assert_eq!(asked.signal(), Some(Signal::HUP), "the first one is what ended it");
+    }
+
+    /// No other test of this program hears signals.
+    #[tokio::test]
+    async fn what_is_tidied_up_goes_on_after_one_wish_and_nothing_after_another() {
+        let (mut signals, mut asked) = (Signals::listen().unwrap(), Asked::default());
+        let ask = || kill_process(getpid(), Signal::USR1).unwrap();
+
+        let mut heard = signal(SignalKind::user_defined1()).unwrap();
+        ask();
+        // Whatever is heard at all is heard by the run first.
+        let tidied = asked.unless_again(&mut signals, async { heard.recv().await });
+        assert_eq!(tidied.await, Some(Some(())));
+        assert_eq!(asked.signal(), Some(Signal::USR1));
+
+        ask();
+        assert_eq!(asked.next(&mut signals, pending::<()>()).await, Heard::End, "in the same breath");
+        assert_eq!(asked.next(&mut signals, ready(7)).await, Heard::Came(7));
+
+        asked.first = asked.first.map(|(signal, at)| (signal, at - APART));
+        ask();
+        assert_eq!(asked.unless_again(&mut signals, pending::<()>()).await, None);
+        assert_eq!(asked.next(&mut signals, ready(7)).await, Heard::Again);
+    }
+}

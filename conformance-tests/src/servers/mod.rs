@@ -2,6 +2,7 @@
 //! the test. No docker, no daemon, no fixed port.
 
 mod authority;
+mod launch;
 mod mariadb;
 mod mysql;
 mod pgbouncer;
@@ -16,13 +17,14 @@ mod template;
 mod zookeeper;
 
 pub use authority::CertificateAuthority;
+pub use launch::Launch;
 pub use mariadb::{MariaDbServer, mariadb_server_missing};
 pub use mysql::MySqlServer;
 pub use pgbouncer::{PgBouncer, pgbouncer_missing};
 pub use port::free_port;
 pub use postgres::{PostgresServer, postgres_server_missing};
+pub use process::ServerProcess;
 pub(crate) use process::until_still;
-pub use process::{Launch, ServerProcess};
 pub use redis::{RedisServer, ask_redis, redis_server_missing};
 pub use redis_cluster::RedisCluster;
 pub use redis_sentinel::RedisSentinelGroup;

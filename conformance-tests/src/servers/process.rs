@@ -1,6 +1,6 @@
-use super::StartError;
 use super::spawn::spawn_lasting;
 use super::template::run;
+use super::{Launch, StartError};
 use crate::context::time_scale;
 use rustix::io::Errno;
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, kill_process_group, prlimit};
@@ -20,30 +20,6 @@ const STILL_WITHIN: Duration = Duration::from_secs(5);
 
 /// Where the kernel has shared memory that has a name.
 const SHARED: &str = "/dev/shm/";
-
-/// How to start a server in a data directory, and how to tell that it is ready.
-pub trait Launch: Send + Sync + 'static {
-    /// The command line.
-    fn command(&self, data: &Path) -> Command;
-
-    /// True if it answers.
-    fn is_ready(&self) -> bool;
-
-    /// Fills an empty data directory, if the server does not do so itself.
-    ///
-    /// # Errors
-    ///
-    /// What went wrong.
-    fn prepare(&self, data: &Path) -> Result<(), StartError> {
-        let _ = data;
-        Ok(())
-    }
-
-    /// Removes what a server that was killed leaves in the system outside of its data directory, when it is not to come back.
-    fn bury(&self, data: &Path) {
-        let _ = data;
-    }
-}
 
 /// A server that runs for as long as this value lives, in a process group of its own.
 pub struct ServerProcess {

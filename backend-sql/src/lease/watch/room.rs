@@ -3,8 +3,9 @@
 //! They stand in line. Who comes while others wait stands behind them, also who has just given the lock up: he would ask
 //! the store sooner than anybody who must first be woken, and have it again and again.
 
+mod looks;
+
 use super::line::Line;
-use super::rooms::Held;
 use super::runs::{Runs, jittered};
 use leasehold_core::OwnerId;
 use std::time::Duration;
@@ -23,9 +24,6 @@ pub(super) const GRACE: Duration = Duration::from_millis(50);
 /// How long who was woken may take to be granted the lock, before somebody looks what became of it. If he gives up while he
 /// asks, that is heard at once.
 pub(super) const PATIENCE: Duration = Duration::from_millis(10);
-
-/// What rings while this process has the lock is most likely the echo of what it gave up itself.
-const ECHO: Duration = Duration::from_millis(10);
 
 /// A lock that has been held for so long is looked at again after this part of it: the wait becomes longer by as little.
 const PART_OF_HOLD: u32 = 16;
@@ -218,68 +216,6 @@ impl Room {
         self.look_by(now);
     }
 
-    /// A look is sent.
-    pub(super) fn looks(&mut self, now: Instant) {
-        self.is_old = false;
-        self.looked_at = now;
-    }
-
-    /// The look did not come about. Nobody is woken.
-    pub(super) fn failed(&mut self, now: Instant) {
-        self.seen = None;
-        self.looks_fail = true;
-        self.due = now + self.longest;
-    }
-
-    /// A look has found it free. True if nobody of this process is there to take it, and others were not told.
-    #[must_use]
-    pub(super) fn found_free(&mut self, now: Instant) -> bool {
-        self.looks_fail = false;
-        if self.is_old && self.is_ours(now) {
-            self.due = now + ECHO;
-            return false;
-        }
-        self.seen = None;
-        self.spread /= 2;
-        self.wake_first(now);
-        self.turn.is_none() && std::mem::take(&mut self.owes_word)
-    }
-
-    /// A look has found it held.
-    pub(super) fn found_held(&mut self, held: Held, now: Instant) {
-        (self.looks_fail, self.free_looks) = (false, 0);
-        let believed_until = if self.is_old {
-            // What has happened since may be news, or it was this process.
-            let pause = if self.is_ours(now) { ECHO } else { jittered(self.spread) };
-            self.due = (now + pause).max(self.stands_back_until);
-            self.due
-        } else {
-            self.learn_of(held.owner);
-            // Somebody has it: his release tells.
-            self.owes_word = false;
-            // Of its own, this process hears without looking.
-            let hears = self.has_bell || self.runs.is_own(held.owner);
-            let pause = if hears { self.longest } else { self.pause_after(held.since) };
-            self.due = now + pause.min(self.longest);
-            self.due + GRACE
-        };
-        self.seen = Some(Seen { owner: held.owner, believed_until });
-        // One who has it and does not know: the answer to his attempt was lost.
-        if let Some(owner) = held.owner {
-            self.line.wake(owner);
-        }
-    }
-
-    /// Somebody, of this process or another, has given it up.
-    pub(super) fn ring(&mut self, now: Instant) {
-        self.is_old = true;
-        let pause = if self.is_ours(now) { ECHO } else { jittered(self.spread) };
-        self.look_by(now + pause);
-        if let Some(seen) = &mut self.seen {
-            seen.believed_until = now;
-        }
-    }
-
     /// To be looked at then, if not sooner.
     pub(super) fn look_by(&mut self, at: Instant) {
         self.due = self.due.min(at).max(self.stands_back_until);
@@ -312,16 +248,6 @@ impl Room {
 
     fn is_believed_held(&self, now: Instant) -> bool {
         self.seen.as_ref().is_some_and(|seen| now < seen.believed_until)
-    }
-
-    /// Somebody of another process, who may have been quicker.
-    fn learn_of(&mut self, owner: Option<OwnerId>) {
-        if self.runs.is_own(owner) {
-            return;
-        }
-        if self.seen.as_ref().is_some_and(|seen| seen.owner != owner) {
-            self.keep_apart();
-        }
     }
 
     fn keep_apart(&mut self) {

@@ -1,0 +1,85 @@
+//! What a look brings, or news of the lock from elsewhere.
+
+use super::{GRACE, Room, Seen};
+use crate::lease::watch::rooms::Held;
+use crate::lease::watch::runs::jittered;
+use leasehold_core::OwnerId;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// What rings while this process has the lock is most likely the echo of what it gave up itself.
+const ECHO: Duration = Duration::from_millis(10);
+
+impl Room {
+    /// A look is sent.
+    pub(in crate::lease::watch) fn looks(&mut self, now: Instant) {
+        self.is_old = false;
+        self.looked_at = now;
+    }
+
+    /// The look did not come about. Nobody is woken.
+    pub(in crate::lease::watch) fn failed(&mut self, now: Instant) {
+        self.seen = None;
+        self.looks_fail = true;
+        self.due = now + self.longest;
+    }
+
+    /// A look has found it free. True if nobody of this process is there to take it, and others were not told.
+    #[must_use]
+    pub(in crate::lease::watch) fn found_free(&mut self, now: Instant) -> bool {
+        self.looks_fail = false;
+        if self.is_old && self.is_ours(now) {
+            self.due = now + ECHO;
+            return false;
+        }
+        self.seen = None;
+        self.spread /= 2;
+        self.wake_first(now);
+        self.turn.is_none() && std::mem::take(&mut self.owes_word)
+    }
+
+    /// A look has found it held.
+    pub(in crate::lease::watch) fn found_held(&mut self, held: Held, now: Instant) {
+        (self.looks_fail, self.free_looks) = (false, 0);
+        let believed_until = if self.is_old {
+            // What has happened since may be news, or it was this process.
+            let pause = if self.is_ours(now) { ECHO } else { jittered(self.spread) };
+            self.due = (now + pause).max(self.stands_back_until);
+            self.due
+        } else {
+            self.learn_of(held.owner);
+            // Somebody has it: his release tells.
+            self.owes_word = false;
+            // Of its own, this process hears without looking.
+            let hears = self.has_bell || self.runs.is_own(held.owner);
+            let pause = if hears { self.longest } else { self.pause_after(held.since) };
+            self.due = now + pause.min(self.longest);
+            self.due + GRACE
+        };
+        self.seen = Some(Seen { owner: held.owner, believed_until });
+        // One who has it and does not know: the answer to his attempt was lost.
+        if let Some(owner) = held.owner {
+            self.line.wake(owner);
+        }
+    }
+
+    /// Somebody, of this process or another, has given it up.
+    pub(in crate::lease::watch) fn ring(&mut self, now: Instant) {
+        self.is_old = true;
+        let pause = if self.is_ours(now) { ECHO } else { jittered(self.spread) };
+        self.look_by(now + pause);
+        if let Some(seen) = &mut self.seen {
+            seen.believed_until = now;
+        }
+    }
+
+    /// Somebody of another process, who may have been quicker.
+    fn learn_of(&mut self, owner: Option<OwnerId>) {
+        if self.runs.is_own(owner) {
+            return;
+        }
+        if self.seen.as_ref().is_some_and(|seen| seen.owner != owner) {
+            self.keep_apart();
+        }
+    }
+}

@@ -65,7 +65,7 @@ impl Drop for SteppedClock {
     }
 }
 
-/// Removes what the library keeps of each process in shared memory, and for ever of one that was killed.
+/// Removes what the library keeps in shared memory of each process; of one that was killed, it keeps it for ever.
 fn forget_the_dead() {
     for entry in std::fs::read_dir(SHARED).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -1,10 +1,8 @@
 //! Whoever asks for the end of a run, and asks again: then nothing is waited for any more.
 
-use super::reporter::Reporter;
 use crate::run::signals::Signals;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
-use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// Whether anybody has asked for the end, and again.
 #[derive(Debug, Default)]
@@ -79,35 +77,6 @@ impl Asked {
     }
 }
 
-/// Says that a run lives, while nothing comes of it.
-pub(super) struct Heartbeat<'a> {
-    reporter: &'a Reporter,
-    next: Interval,
-}
-
-impl<'a> Heartbeat<'a> {
-    const EVERY: Duration = Duration::from_secs(30);
-
-    pub(super) fn of(reporter: &'a Reporter) -> Self {
-        let mut next = interval(Self::EVERY);
-        next.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        next.reset();
-        Self { reporter, next }
-    }
-
-    /// Waits for this.
-    pub(super) async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
-        let mut work = std::pin::pin!(work);
-        loop {
-            tokio::select! {
-                biased;
-                done = &mut work => return done,
-                _ = self.next.tick() => self.reporter.heartbeat(),
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,11 +108,13 @@ mod tests {
         assert_eq!(tidied.await, Some(Some(())));
         assert_eq!(asked.signal(), Some(Signal::USR1));
 
+        // However long this machine takes between the two.
+        asked.first = Some((Signal::USR1, Instant::now() + Duration::from_secs(3600)));
         ask();
         assert_eq!(asked.next(&mut signals, pending::<()>()).await, Heard::End, "in the same breath");
         assert_eq!(asked.next(&mut signals, ready(7)).await, Heard::Came(7));
 
-        asked.first = asked.first.map(|(signal, at)| (signal, at - APART));
+        asked.first = Some((Signal::USR1, Instant::now() - APART));
         ask();
         assert_eq!(asked.unless_again(&mut signals, pending::<()>()).await, None);
         assert_eq!(asked.next(&mut signals, ready(7)).await, Heard::Again);

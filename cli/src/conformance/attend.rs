@@ -1,6 +1,7 @@
 //! A run on threads of its own, and what comes of it.
 
-use super::asked::{Asked, Heard, Heartbeat};
+use super::asked::{Asked, Heard};
+use super::heartbeat::Heartbeat;
 use super::reporter::Reporter;
 use super::{faults, junit};
 use crate::args::ConformanceArgs;

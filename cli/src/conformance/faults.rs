@@ -1,6 +1,7 @@
 //! Every fault under every private store: one line for each, what is promised beside what was seen.
 
-use super::asked::{Asked, Heard, Heartbeat};
+use super::asked::{Asked, Heard};
+use super::heartbeat::Heartbeat;
 use super::reporter::Reporter;
 use crate::args::ConformanceArgs;
 use crate::cells::{AT_ONCE, PARTING, Pair, Playing};

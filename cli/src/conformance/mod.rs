@@ -15,6 +15,7 @@ mod asked;
 mod attend;
 mod faults;
 mod given;
+mod heartbeat;
 mod junit;
 mod reporter;
 mod soak;

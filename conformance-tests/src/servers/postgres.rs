@@ -177,7 +177,7 @@ fn own_directory(directory: &Path) -> Result<(), StartError> {
 
 /// Two of the three databases are there to make others from, which nobody does, and have two files of three. To make a file
 /// takes longer on some systems the more of them were removed in the last minutes: the suite makes and removes a hundred
-/// servers.
+/// servers. A server that runs alone takes each line for a statement, and needs no semicolon.
 fn keep_one_database(postgres: &Path, data: &Path) -> Result<(), StartError> {
     let failed = |error: std::io::Error| StartError::new(format!("cannot drop its templates: {error}"));
     let (statements, mut say) = std::io::pipe().map_err(failed)?;

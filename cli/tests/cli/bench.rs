@@ -165,7 +165,8 @@ fn the_other_servers_are_measured_too() {
     let measured = |url: String| {
         let place = Place::with_store(url);
         place.say(["init"]).code(0);
-        let report = json(&place.say(words(&only)));
+        // A database that has just been set up may stand still for longer than the usual window.
+        let report = json(&place.say(words_for("400ms", &only)));
         is_whole(&report);
         report
     };

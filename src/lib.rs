@@ -24,17 +24,18 @@
 //! * **Exclusion**: in the store's own order of events, a name has at most one owner at any point, and only the owner
 //!   can release or renew.
 //! * **Loss in time**: [`is_held`](Lease::is_held) turns false and [`lost`](Lease::lost) is ready no later than the
-//!   lease ends by the local clock, before the store can grant to another; `is_held` is worked out from the clock, and
+//!   lease ends by the local clock, before it can end in the store; `is_held` is worked out from the clock, and
 //!   so is right even where no task could run.
 //! * **Fencing tokens**: a later grant of a name has a larger [token](FencingToken), and no two have the same.
-//! * **No deadlock**: the lock of a crashed holder is free after its lease, without an operator.
+//! * **No deadlock**: the lock of a crashed holder is free after its lease, session or connection, without an operator.
 //! * **Bounded waits**: an acquisition with a deadline returns by it, whatever the store does.
 //! * **Cancel safety**: an acquisition that is dropped at any await leaves nothing behind that outlasts a lease.
 //! * **Clean outcomes**: what is not known is [`Indeterminate`](ErrorKind::Indeterminate), and never passed off as busy
 //!   or as not applied.
 //!
 //! What each store can keep of it under which fault is data: [`semantics`], held against measurements by the conformance
-//! suite.
+//! suite. Where a fault makes a store itself grant twice (a deleted record, a replica that takes over without the last
+//! grant), the first holder is told by its next renewal at the latest, and believes until then.
 //!
 //! # What no lock gives
 //!
@@ -45,7 +46,8 @@
 //! `UPDATE` that checks (`FencedWrite` of the crate `leasehold-sql`, whatever store the lock is in), an object store, and
 //! what to do with a resource that cannot check.
 //!
-//! Locks here are not re-entrant. On ZooKeeper and one Redis they are fair; on the other stores waiters get them in no order.
+//! Locks here are not re-entrant. On ZooKeeper and Redis (not `redlock:`) they are fair; on the other stores waiters get them
+//! in no order.
 //! Where many tasks of one process want one name, they can [take turns](Config::local_queue) without asking the store.
 //!
 //! # Which store, which feature
@@ -59,8 +61,8 @@
 //! | … a majority of nodes | `redlock://r1:6379,r2:6379,r3:6379`, `redlock+tls://…` | `redis`, `tls` | hosts |
 //! | ZooKeeper | `zk://z1:2181,z2:2181,z3:2181/app` | `zookeeper` | hosts |
 //! | … over TLS | `zk+tls://z1:2281/app` | `zookeeper-tls` | hosts |
-//! | MySQL, MariaDB | `mysql://user@host/database`, `mariadb://…` | `mysql` | hosts |
-//! | PostgreSQL | `postgres://user@host/database` | `postgres` | hosts |
+//! | MySQL, MariaDB | `mysql://user@host/database`, `mariadb://…` | `mysql`; `tls` unless the server is on this host, or with `sslmode=disable` | hosts |
+//! | PostgreSQL | `postgres://user@host/database` | `postgres`; `tls` likewise | hosts |
 //! | SQLite | `sqlite:/var/lib/shop/locks.db` | `sqlite` | processes of one host |
 //! | memory | `memory:`, `memory:NAME` | none | tasks of one process |
 //!

@@ -34,7 +34,12 @@ pub(crate) async fn check(backend: &ZooKeeperBackend) -> Result<Vec<Finding>> {
         ));
     }
     if backend.sessions.target().tls.is_some() {
-        // A port with TLS answers no word.
+        findings.push(Finding::new(
+            Severity::Info,
+            "I_NOT_SEEN",
+            "versions and ticks of the servers were not seen: a port with TLS answers no four-letter words",
+            "look at them on a port without TLS",
+        ));
         return Ok(findings);
     }
     for server in backend.sessions.target().servers.each() {

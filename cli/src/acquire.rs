@@ -3,7 +3,7 @@
 use crate::args::AcquireArgs;
 use crate::give_back::PARTING;
 use crate::report::{Console, Failure, brief, sentence};
-use crate::run::signals::{Signals, ends};
+use crate::run::signals::{Signals, ends, suspend};
 use crate::store::Store;
 use leasehold::admin::LockStatus;
 use leasehold::{AcquireOptions, DistributedLock, ErrorKind, HolderInfo, LockGuard, LockName};
@@ -60,7 +60,7 @@ pub(crate) async fn acquire(
                 biased;
                 outcome = &mut acquiring => break Ok(outcome),
                 signal = signals.next() => match signal {
-                    Signal::TSTP => signals.suspend(),
+                    Signal::TSTP => suspend(),
                     signal if ends(signal) => break Err(signal),
                     _ => {}
                 },

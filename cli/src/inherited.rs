@@ -1,6 +1,6 @@
 //! File descriptors that whoever started this process has opened for it.
 
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
 use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
@@ -17,10 +17,14 @@ pub(crate) fn take(number: RawFd) -> io::Result<OwnedFd> {
     }
     #[allow(
         unsafe_code,
-        reason = "a number from the command line becomes a descriptor in no safe way. It is borrowed for two system \
+        reason = "a number from the command line becomes a descriptor in no safe way. It is borrowed for three system \
                   calls, which answer EBADF if nothing is open there, and nobody else closes it meanwhile"
     )]
     let theirs = unsafe { BorrowedFd::borrow_raw(number) };
+    // What was opened for us has come through an exec: this one is our own, under the lowest number that was free.
+    if fcntl_getfd(theirs)?.contains(FdFlags::CLOEXEC) {
+        return Err(io::Error::from(rustix::io::Errno::BADF));
+    }
     let ours = fcntl_dupfd_cloexec(theirs, 3)?;
     if number > 2 {
         fcntl_setfd(theirs, FdFlags::CLOEXEC)?;
@@ -39,11 +43,20 @@ pub(crate) fn release_stdout() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
 
     #[test]
     fn what_is_not_open_is_an_error() {
         for number in [-1, 9_999, RawFd::MAX] {
             assert_eq!(take(number).unwrap_err().raw_os_error(), Some(9), "{number}");
         }
+    }
+
+    #[test]
+    fn what_this_process_has_opened_itself_is_an_error_too() {
+        let file = File::open("/dev/null").unwrap();
+        assert_eq!(take(file.as_raw_fd()).unwrap_err().raw_os_error(), Some(9));
+        fcntl_setfd(&file, FdFlags::empty()).unwrap();
+        assert!(take(file.as_raw_fd()).is_ok());
     }
 }

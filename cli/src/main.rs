@@ -14,9 +14,7 @@
 //! | exit codes | `exit.rs` |
 
 #[cfg(not(unix))]
-compile_error!(
-    "leasehold stops commands by process groups and signals, which only Unix has; the library works elsewhere too"
-);
+compile_error!("leasehold stops commands by process groups and signals, which only Unix has");
 
 mod acquire;
 mod args;

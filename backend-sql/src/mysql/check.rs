@@ -2,9 +2,29 @@
 
 use super::MySqlDialect;
 use crate::server::{Link, Mode, Statement, Target, Value};
-use leasehold_core::{Finding, Severity};
+use leasehold_core::{Error, ErrorKind, Finding, Severity};
 
 const SETTINGS: &str = include_str!("settings.sql");
+const GALERA: &str = include_str!("galera.sql");
+
+const TWO_GRANT: &str =
+    "the server is a node of a Galera cluster: two of its nodes may grant one lock at the same time";
+const ONE_WRITES: &str = "let all clients use one node, and say so with galera=single-writer";
+
+/// Two nodes have two clocks, by which a lease that one has granted may be over on the other; and a row that is locked on
+/// one is free on the others until a commit. So nothing is granted there unless one node alone decides.
+pub(super) async fn refuses(
+    target: &Target,
+    link: &mut dyn Link,
+    dialect: &MySqlDialect,
+) -> sqlx::Result<Option<Error>> {
+    if target.galera_single_writer {
+        return Ok(None);
+    }
+    let answer = link.ask(&Statement::new(GALERA, dialect, &target.table), &[]).await?;
+    let said = answer.rows.first().and_then(|row| row.first()).and_then(Value::as_text);
+    Ok(said.is_some_and(is_on).then(|| Error::new(ErrorKind::Misconfigured, TWO_GRANT).with_help(ONE_WRITES)))
+}
 
 pub(super) async fn check(
     target: &Target,
@@ -16,7 +36,7 @@ pub(super) async fn check(
         let row = answer.rows.iter().find(|row| row.first().and_then(Value::as_text) == Some(wanted));
         row.and_then(|row| row.get(1)).and_then(Value::as_text).unwrap_or_default().to_ascii_uppercase()
     };
-    let is_on = |wanted: &str| matches!(&*setting(wanted), "ON" | "1");
+    let is_on = |wanted: &str| is_on(&setting(wanted));
     let mut findings = Vec::new();
     let mut find = |severity, code, message: String, help: &str| {
         findings.push(Finding::new(severity, code, message, help));
@@ -30,13 +50,7 @@ pub(super) async fn check(
         );
     }
     if is_on("WSREP_ON") && !target.galera_single_writer {
-        find(
-            Severity::Error,
-            "W_GALERA",
-            "the server is a node of a Galera cluster: two of its nodes may grant one lock at the same time"
-                .to_owned(),
-            "let all clients use one node, and say so with galera=single-writer",
-        );
+        find(Severity::Error, "W_GALERA", TWO_GRANT.to_owned(), ONE_WRITES);
     }
     let flush = setting("INNODB_FLUSH_LOG_AT_TRX_COMMIT");
     if flush != "1" {
@@ -67,6 +81,10 @@ pub(super) async fn check(
         );
     }
     Ok(findings)
+}
+
+fn is_on(said: &str) -> bool {
+    matches!(said, "ON" | "1")
 }
 
 fn is_mariadb(version: &str) -> bool {

@@ -10,7 +10,7 @@ use crate::server::{
 };
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
-use leasehold_core::Finding;
+use leasehold_core::{Error, Finding};
 use secrecy::ExposeSecret;
 use sqlx::mysql::{MySqlArguments, MySqlConnectOptions, MySqlConnection, MySqlRow, MySqlSslMode};
 use sqlx::query::Query;
@@ -225,6 +225,10 @@ impl Dialect for MySqlDialect {
     /// `ProxySQL` and `MaxScale` answer `CONNECTION_ID()` themselves, with numbers of their own.
     fn session_number(&self) -> Option<[&'static str; 2]> {
         None
+    }
+
+    async fn refuses(&self, link: &mut dyn Link) -> sqlx::Result<Option<Error>> {
+        check::refuses(&self.target, link, self).await
     }
 
     async fn check(&self, link: &mut dyn Link) -> sqlx::Result<Vec<Finding>> {

@@ -2,7 +2,7 @@
 
 use super::{Answer, Bell, Found, Statement, Table, TableName, Value};
 use async_trait::async_trait;
-use leasehold_core::Finding;
+use leasehold_core::{Error, Finding};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +56,12 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// Two statements, of different texts and one meaning, that answer the server's number of a session; `None` where
     /// what is in between may answer in the server's place.
     fn session_number(&self) -> Option<[&'static str; 2]>;
+
+    /// Why no lock may be granted by this server, if it is one of several that do not know of each other's grants.
+    async fn refuses(&self, link: &mut dyn Link) -> sqlx::Result<Option<Error>> {
+        let _ = link;
+        Ok(None)
+    }
 
     /// Looks for settings that weaken what is promised.
     async fn check(&self, link: &mut dyn Link) -> sqlx::Result<Vec<Finding>>;

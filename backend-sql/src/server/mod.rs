@@ -164,6 +164,7 @@ impl Server {
         if self.shared.checked.get().is_none() {
             self.check_tables(&mut connection).await?;
             self.check_sessions(&mut connection).await?;
+            self.check_server(&mut connection).await?;
             let _ = self.shared.checked.set(());
         } else if lane == Lane::Asking && self.shared.sessions.is_due() {
             self.check_sessions(&mut connection).await?;
@@ -234,6 +235,16 @@ impl Server {
         let found = self.shared.sessions.behind(self, connection.link()).await?;
         found.map_or(Ok(()), |found| sessions::check_mode(found, self.target()))?;
         Ok(found)
+    }
+
+    /// Looks whether the server decides alone.
+    async fn check_server(&self, connection: &mut Connection) -> Result<()> {
+        let look = self.shared.dialect.refuses(connection.link());
+        let refused = match tokio::time::timeout(self.shared.target.timeout, look).await {
+            Ok(refused) => refused.map_err(|error| self.failure(error, Doing::Looking))?,
+            Err(_) => return Err(no_answer(Doing::Looking, &self.shared.target)),
+        };
+        refused.map_or(Ok(()), Err)
     }
 
     async fn check_tables(&self, connection: &mut Connection) -> Result<()> {

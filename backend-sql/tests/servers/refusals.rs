@@ -117,6 +117,10 @@ async fn a_node_of_a_galera_cluster_is_an_error_unless_it_alone_is_written_to() 
     assert_eq!(galera.severity, leasehold_core::Severity::Error);
     assert!(galera.help.contains("galera=single-writer"), "{galera:?}");
     assert!(found("galera=single-writer").await.iter().all(|finding| finding.code != "W_GALERA"));
+    let refused = refusal(&server.backend("")).await;
+    assert!(refused.contains("two of its nodes may grant one lock"), "{refused}");
+    let one = server.backend("galera=single-writer");
+    assert!(matches!(one.try_acquire(&claim("a")).await.unwrap(), leasehold_core::Attempt::Granted(_)));
 }
 
 #[tokio::test]

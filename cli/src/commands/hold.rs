@@ -5,7 +5,7 @@ use crate::exit::Code;
 use crate::give_back::{Released, give_back};
 use crate::report::{Console, Failure, brief, print_json};
 use crate::run::Stack;
-use crate::run::signals::{Signals, ends};
+use crate::run::signals::{Signals, ends, suspend};
 use crate::store::{Store, sources};
 use leasehold::{DistributedLock, Error, ErrorKind, FencingToken, LockGuard, LockName};
 use rustix::fs::{FileType, fstat};
@@ -68,7 +68,7 @@ async fn until_the_end(guard: &LockGuard, signals: &mut Signals) {
             _ = guard.lost() => return,
             () = &mut input => return,
             signal = signals.next() => match signal {
-                Signal::TSTP => signals.suspend(),
+                Signal::TSTP => suspend(),
                 signal if ends(signal) => return,
                 _ => {}
             },

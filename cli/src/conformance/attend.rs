@@ -44,10 +44,12 @@ pub(super) async fn attend(
         ended.results.extend(played.iter().map(CaseResult::from));
         ended.signal = asked.signal();
     }
-    reporter.end(&ended).map_err(unprinted)?;
+    let said = reporter.end(&ended);
+    // Also where nobody reads what is said.
     if let Some(file) = &args.junit {
         junit::write(file, &ended)?;
     }
+    said.map_err(unprinted)?;
     Ok(ended)
 }
 

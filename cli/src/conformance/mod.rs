@@ -65,11 +65,13 @@ pub(crate) async fn conformance(
         let subjects = private(args)?;
         let cells = faults::wanted(args, &subjects);
         let run = Arc::new(of(args, subjects, &cells)?);
-        return if args.list {
-            list(&run, &cells, args)
-        } else {
-            Ok(conclude(&attend(&run, &cells, args, &mut signals, &mut Asked::default(), console).await?))
-        };
+        if args.list {
+            return list(&run, &cells, args);
+        }
+        let ended = attend(&run, &cells, args, &mut signals, &mut Asked::default(), console).await;
+        // Servers that wait for their next case end with them; and what a signal has ended may end by that signal.
+        drop((run, cells));
+        return Ok(conclude(&ended?));
     }
     let args = &ConformanceArgs { stores: named(args, common), ..args.clone() };
     let given = Given::each(&args.stores, common);

@@ -6,7 +6,9 @@ use crate::exit::Code;
 use crate::report::Failure;
 use crate::run::signals::Signals;
 use leasehold_conformance::{CaseOutcome, Round, Soak};
+use std::io;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{Receiver, channel};
 
@@ -23,18 +25,27 @@ pub(super) async fn soak(args: &ConformanceArgs, time: Duration) -> Result<Code,
         reporter::say(format_args!("soak of {} s, seed {}", time.as_secs(), soak.seed()))
             .map_err(unprinted)?;
     }
-    let mut rounds = begin(Arc::clone(&soak), time);
-    let (mut sum, mut asked) = (Sum::default(), Asked::default());
+    let (mut rounds, playing) = begin(Arc::clone(&soak), time);
+    let (mut sum, mut asked, mut said) = (Sum::default(), Asked::default(), Ok(()));
     loop {
         match asked.next(&mut signals, rounds.recv()).await {
             Heard::Came(Some(round)) => {
                 sum.add(&round);
-                reporter::round(&round, args.format).map_err(unprinted)?;
+                said = said.and_then(|()| reporter::round(&round, args.format));
+                if said.is_err() {
+                    soak.interrupt().interrupt();
+                }
             }
             Heard::End => soak.interrupt().interrupt(),
             Heard::Came(None) | Heard::Again => break,
         }
     }
+    // The servers of the last round end with it; and what a signal has ended may end by that signal.
+    drop(soak);
+    if !asked.was_again() && playing.join().is_err() {
+        return Err(Failure::internal("the soak ended", io::Error::other("it panicked")));
+    }
+    said.map_err(unprinted)?;
     reporter::rounds(sum.accepted, sum.rejected, sum.void, args.format, asked.signal().is_some())
         .map_err(unprinted)?;
     Ok(match asked.signal() {
@@ -62,9 +73,9 @@ impl Sum {
 }
 
 /// On a thread of its own, which blocks. Ends when the time is over, or when it is interrupted.
-fn begin(soak: Arc<Soak>, time: Duration) -> Receiver<Round> {
+fn begin(soak: Arc<Soak>, time: Duration) -> (Receiver<Round>, JoinHandle<()>) {
     let (tell, told) = channel(1);
-    std::thread::spawn(move || {
+    let playing = std::thread::spawn(move || {
         let start = Instant::now();
         for number in 0.. {
             let Some(round) = soak.round(number) else { break };
@@ -73,5 +84,5 @@ fn begin(soak: Arc<Soak>, time: Duration) -> Receiver<Round> {
             }
         }
     });
-    told
+    (told, playing)
 }

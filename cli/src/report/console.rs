@@ -71,6 +71,14 @@ impl Console {
         }
     }
 
+    /// What nobody is to miss although the command goes on: like a failure, also for who wants to hear only of these.
+    pub(crate) fn alarm(self, what: impl Display, help: &'static str) {
+        if self.level >= Level::Quiet {
+            self.write(format_args!("{WARNING}warning{WARNING:#}: {what}\n"));
+            self.lines([("help", help)]);
+        }
+    }
+
     /// What went wrong: one line, then what is known about it.
     pub(crate) fn fail(self, failure: &Failure) {
         if self.level < Level::Quiet || failure.is_silent() {

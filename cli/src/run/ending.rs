@@ -21,6 +21,8 @@ pub(super) struct Ending {
     code: Code,
     /// How the command ended.
     command: Option<Exit>,
+    /// True if the lock was lost before the command ended, whatever was done about it.
+    lost: bool,
     warning: Option<String>,
     failure: Option<Failure>,
     interrupt: Interrupt,
@@ -89,7 +91,7 @@ impl Ending {
                 if lost && args.on_lost != OnLost::Warn {
                     return Self::lost(verdict, loss.as_ref(), &ended);
                 }
-                Self::of_its_own(&ended).unless_unreleased(released, args.strict_release)
+                Self { lost, ..Self::of_its_own(&ended).unless_unreleased(released, args.strict_release) }
             }
             End::WithoutWatchdog(left) => {
                 let ended = Ended::unknown(left);
@@ -124,7 +126,8 @@ impl Ending {
     }
 
     fn new(outcome: Outcome, code: Code) -> Self {
-        Self { outcome, code, command: None, warning: None, failure: None, interrupt: Interrupt::No }
+        let lost = outcome == Outcome::Lost;
+        Self { outcome, code, command: None, lost, warning: None, failure: None, interrupt: Interrupt::No }
     }
 
     fn lost(verdict: &Verdict<'_>, loss: Option<&Loss>, ended: &Ended) -> Self {
@@ -178,6 +181,8 @@ struct Status {
     /// The command's exit code, or 128 and its signal; nothing if it did not run.
     command: Option<u8>,
     code: u8,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    lost: bool,
 }
 
 impl StatusFd {
@@ -192,6 +197,7 @@ impl StatusFd {
             outcome: ending.outcome,
             command: ending.command.map(|exit| code_of(exit).number()),
             code: ending.code.number(),
+            lost: ending.lost,
         };
         let mut line = serde_json::to_vec(&status).unwrap_or_default();
         line.push(b'\n');

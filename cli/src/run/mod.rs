@@ -48,8 +48,17 @@ use watch::{Watch, end_of};
 
 /// Runs a command under a lock.
 pub(crate) async fn run(args: &RunArgs, common: &Common, console: Console) -> Result<Code, Failure> {
-    let mut status = StatusFd::new(take_fd("status-fd", args.status_fd)?);
-    let outcome = match Run::prepare(args, common, console).await {
+    let status = take_fd("status-fd", args.status_fd)?;
+    let token = match &status {
+        // It is ours by now.
+        Some(file) if args.token_fd == args.status_fd => Some(
+            file.try_clone()
+                .map_err(|error| Failure::internal("cannot use one descriptor for two things", error))?,
+        ),
+        _ => take_fd("token-fd", args.token_fd)?,
+    };
+    let mut status = StatusFd::new(status);
+    let outcome = match Run::prepare(args, token, common, console).await {
         Ok(run) => run.run().await,
         Err(failure) => Err(failure),
     };
@@ -73,10 +82,14 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     /// Everything that can be found wrong before anybody is kept out.
-    async fn prepare(args: &'a RunArgs, common: &Common, console: Console) -> Result<Self, Failure> {
+    async fn prepare(
+        args: &'a RunArgs,
+        token_fd: Option<File>,
+        common: &Common,
+        console: Console,
+    ) -> Result<Self, Failure> {
         let (name, words) = args.name_and_command()?;
         let name = lock_name(&name)?;
-        let token_fd = take_fd("token-fd", args.token_fd)?;
         let doing = program::description(&words);
         let program = program::find(words)?;
         let supervisor = Supervisor::prepare(&program)

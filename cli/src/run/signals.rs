@@ -1,6 +1,7 @@
 //! The signals that `leasehold` hears.
 
-use rustix::process::{Signal, kill_current_process_group, kill_process};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal as Number, sigaction};
+use rustix::process::{Signal, kill_current_process_group};
 use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
@@ -24,8 +25,6 @@ const HEARD: [Signal; 9] = [
 #[derive(Debug)]
 pub(crate) struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
-    /// A suspension of our own making is still to be heard.
-    own_suspension: bool,
 }
 
 impl Signals {
@@ -41,25 +40,19 @@ impl Signals {
         }
         // Whoever started us may have ignored the end of its children, and the kernel would then keep ours from us.
         drop(unix::signal(SignalKind::child())?);
-        Ok(Self { streams, own_suspension: false })
+        Ok(Self { streams })
     }
 
     /// The next one.
     pub(crate) async fn next(&mut self) -> Signal {
-        loop {
-            let signal = poll_fn(|cx| {
-                let heard = self
-                    .streams
-                    .iter_mut()
-                    .find_map(|(signal, stream)| stream.poll_recv(cx).is_ready().then_some(*signal));
-                heard.map_or(Poll::Pending, Poll::Ready)
-            })
-            .await;
-            if signal == Signal::TSTP && std::mem::take(&mut self.own_suspension) {
-                continue;
-            }
-            return signal;
-        }
+        poll_fn(|cx| {
+            let heard = self
+                .streams
+                .iter_mut()
+                .find_map(|(signal, stream)| stream.poll_recv(cx).is_ready().then_some(*signal));
+            heard.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 
     /// Waits for this, unless a signal asks to end: then it is dropped, and the signal is the answer.
@@ -69,7 +62,7 @@ impl Signals {
             tokio::select! {
                 biased;
                 signal = self.next() => match signal {
-                    Signal::TSTP => self.suspend(),
+                    Signal::TSTP => suspend(),
                     signal if ends(signal) => return Err(signal),
                     _ => {}
                 },
@@ -77,15 +70,27 @@ impl Signals {
             }
         }
     }
+}
 
-    /// Suspends this process and its whole group, as the terminal would have: whoever called us, and whoever is in the
-    /// same pipe. Returns when it is continued.
-    ///
-    /// By a stop that no handler takes, because TSTP has one: ours. The others get TSTP, which they may handle.
-    pub(crate) fn suspend(&mut self) {
-        self.own_suspension = true;
+/// Suspends this process and its whole group, as the terminal would have: whoever called us, and whoever is in the same
+/// pipe. Returns when it is continued.
+///
+/// By the signal that the terminal sends, with our handler out of its way, and not by STOP: the kernel then does not
+/// suspend a group that no shell could continue, such as what `ssh -t` or a container has started.
+pub(crate) fn suspend() {
+    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    #[allow(
+        unsafe_code,
+        reason = "a handler could run at a moment in which nothing may be done; the default runs none of our code, and \
+                  what is put back is what was there"
+    )]
+    // SAFETY: as above.
+    unsafe {
+        let ours = sigaction(Number::SIGTSTP, &default);
         let _ = kill_current_process_group(Signal::TSTP);
-        let _ = kill_process(rustix::process::getpid(), Signal::STOP);
+        if let Ok(ours) = ours {
+            let _ = sigaction(Number::SIGTSTP, &ours);
+        }
     }
 }
 

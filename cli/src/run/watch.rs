@@ -1,7 +1,7 @@
 //! While the command runs: every confirmation of the lease goes on to the watchdog, every signal to the command, and
 //! every loss ends it.
 
-use super::signals::Signals;
+use super::signals::{Signals, suspend};
 use super::supervisor::Supervisor;
 use crate::report::{Console, brief};
 use crate::terminal::{self, Terminal};
@@ -90,9 +90,7 @@ impl Watch<'_> {
     fn stop(&self, loss: &Loss) {
         if self.terms.on_lost == OnLost::Warn {
             let help = "--on-lost warn: the command goes on, and may run beside the next holder's";
-            return self
-                .console
-                .warn(format_args!("lock {:?} was lost: {loss}", self.lease.name()), Some(help));
+            return self.console.alarm(format_args!("lock {:?} was lost: {loss}", self.lease.name()), help);
         }
         self.supervisor.order(&Order::Stop);
         self.console
@@ -127,7 +125,7 @@ impl Watch<'_> {
         self.console.note(format_args!(
             "suspended: the lock is not renewed, and the command is stopped before its lease ends in {left}"
         ));
-        self.signals.suspend();
+        suspend();
         self.hear(Signal::CONT);
     }
 

@@ -65,7 +65,8 @@ pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 fn be_deaf() {
     let mut all = SigSet::all();
     all.remove(Signal::SIGCHLD);
-    let _ = all.thread_block();
+    // Not only more than is blocked already: whoever started us may have blocked what tells of the command's end.
+    let _ = all.thread_set_mask();
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(SHORT_NAME);
     let _ = family::adopt_orphans();

@@ -174,9 +174,25 @@ fn faults_are_one_line_each_and_count() {
     assert!(std::fs::read_to_string(junit).unwrap().contains("name=\"fault_record-deleted\""));
 }
 
-/// The servers that it has started end, and their data with them.
+/// The servers that it has started end, and their data with them: one that is just being started.
 #[test]
 fn faults_that_are_interrupted_leave_nothing() {
+    interrupted(&["--filter", "fault_store-restarted"], |left, _| {
+        until("the server is there", || left().iter().any(|data| data.join("db/postmaster.pid").exists()));
+    });
+}
+
+/// And one that waits for its next case.
+#[test]
+fn faults_that_are_interrupted_leave_no_server_that_is_idle() {
+    let more = ["--filter", "postgres::A01", "--filter", "postgres::D16", "--threads", "1"];
+    interrupted(&more, |_, run| {
+        run.line("ok      postgres::A01");
+    });
+}
+
+/// Interrupts it when it is `time`.
+fn interrupted(more: &[&str], time: impl FnOnce(&dyn Fn() -> Vec<PathBuf>, &mut Running)) {
     let place = Place::new();
     let scratch = place.path().join("scratch");
     std::fs::create_dir(&scratch).unwrap();
@@ -184,8 +200,7 @@ fn faults_that_are_interrupted_leave_nothing() {
     for folder in [place.path(), &scratch] {
         std::fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
     }
-    let mut command =
-        place.command(["conformance", "--faults", "postgres", "--filter", "fault_store-restarted"]);
+    let mut command = place.command([&["conformance", "--faults", "postgres"], more].concat());
     command.env("TMPDIR", &scratch);
     // But for what is made once, and kept for the next run.
     let left = || {
@@ -194,13 +209,22 @@ fn faults_that_are_interrupted_leave_nothing() {
             |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("leasehold-servers");
         all.filter(|path| !kept(path)).collect::<Vec<_>>()
     };
-    let run = Running::start(command);
-    until("the server is there", || left().iter().any(|data| data.join("db/postmaster.pid").exists()));
+    let mut run = Running::start(command);
+    time(&left, &mut run);
     run.signal(Signal::INT);
     let said = run.wait();
     assert!(matches!(said.code, None | Some(130)), "{said:?}");
-    assert!(last_line(&said).contains("0 passed, 0 failed, 0 skipped, interrupted: "), "{said:?}");
+    assert!(last_line(&said).contains(" passed, 0 failed, 0 skipped, interrupted: "), "{said:?}");
     assert_eq!(left(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn junit_is_written_also_if_nobody_reads_what_is_said() {
+    let place = Place::new();
+    let said = place.shell("\"$0\" conformance memory: --filter A0 --junit out.xml | head -1");
+    assert!(said.out.contains("A0"), "{said:?}");
+    let written = std::fs::read_to_string(place.path().join("out.xml")).unwrap();
+    assert!(written.trim_end().ends_with("</testsuites>"), "{written}");
 }
 
 /// Like the cases: what can never be seen here is no success.

@@ -1,7 +1,9 @@
 //! Which processes there are, and which are left.
 
-use crate::support::{Place, gone, until};
+use crate::support::{Place, Running, gone, until};
 use rustix::process::Signal;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 #[test]
 fn the_lock_is_given_back_when_the_command_is_reaped_and_what_it_left_is_told() {
@@ -18,6 +20,29 @@ fn the_lock_is_given_back_when_the_command_is_reaped_and_what_it_left_is_told() 
     assert!(left.lives());
     assert!(!place.is_held("x"));
     left.signal(Signal::KILL);
+}
+
+/// As under a supervisor that reads signals from a descriptor, and hands its mask on.
+#[test]
+fn the_end_of_the_command_is_heard_though_the_caller_has_blocked_its_signal() {
+    let place = Place::new();
+    let mut command = Command::new("env");
+    command.args([
+        "--block-signal=CHLD",
+        env!("CARGO_BIN_EXE_leasehold"),
+        "run",
+        "--ttl",
+        "10m",
+        "x",
+        "--",
+        "true",
+    ]);
+    place.settle(&mut command);
+    let began = Instant::now();
+    Running::start(command).wait().code(0);
+    // Else with the next renewal, after three minutes.
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+    assert!(!place.is_held("x"));
 }
 
 #[test]
@@ -67,10 +92,10 @@ fn an_upgrade_while_it_waits_does_no_harm() {
     let copy = place.path().join("leasehold");
     // By a process of its own: a child that another test forks while this one has the copy open to write keeps it open until
     // it executes, and what is open to write cannot be executed.
-    let copied = std::process::Command::new("cp").arg(env!("CARGO_BIN_EXE_leasehold")).arg(&copy).status();
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_leasehold")).arg(&copy).status();
     assert!(copied.unwrap().success());
     let script = format!("rm {}; echo hello", copy.display());
-    let mut command = std::process::Command::new(&copy);
+    let mut command = Command::new(&copy);
     command.args(["-q", "run", "x", "--", "sh", "-c", &script]);
     place.settle(&mut command);
     let output = command.output().unwrap();

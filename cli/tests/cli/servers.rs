@@ -157,7 +157,7 @@ fn zookeeper_needs_no_setting_up() {
     assert!(printed.code(0).err.ends_with(" needs nothing\n"), "{printed:?}");
     is_used_as_any_other(&store);
     let purged = store.place.say(["purge", "--idle", "30d"]);
-    assert!(purged.code(0).err.ends_with("keeps nothing of names that nobody holds\n"), "{}", purged.err);
+    assert!(purged.code(0).err.ends_with("forgets names that nobody holds by itself\n"), "{}", purged.err);
 }
 
 /// By whoever has the database's own client at hand.

@@ -56,6 +56,24 @@ fn ctrl_c_reaches_a_script_that_called_as_if_nobody_stood_between() {
     assert!(!shell.prompted().contains("went on"));
 }
 
+/// As under `ssh -t` or in a container: what is suspended there, nobody continues.
+#[test]
+fn ctrl_z_suspends_nothing_where_there_is_no_shell() {
+    let place = Place::new();
+    let mut session = Shell::of(&place, &["run", "x", "--", "sh", "-c", "echo up; read a; echo got $a"]);
+    session.sees("up\n");
+    session.presses(CTRL_Z);
+    session.types("hello");
+    session.sees("got hello\n");
+
+    let mut holder = place.hold("y");
+    let mut waiter = Shell::of(&place, &["run", "y", "--", "echo", "has", "it"]);
+    waiter.sees("waiting: ");
+    waiter.presses(CTRL_Z);
+    holder.end_input();
+    waiter.sees("has it\n");
+}
+
 #[test]
 fn ctrl_z_suspends_the_job_and_fg_continues_it() {
     let place = Place::new();

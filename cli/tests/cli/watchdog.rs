@@ -3,6 +3,7 @@
 use crate::support::{Place, Process, Running, gone, until};
 use leasehold::client::{Clock, Moment, SystemClock};
 use rustix::process::Signal;
+use std::process::Command;
 use std::time::Duration;
 
 const TTL: Duration = Duration::from_millis(1500);
@@ -93,7 +94,7 @@ fn the_watchdog_killed_leasehold_kills_the_group_itself() {
 #[test]
 fn whoever_kills_for_the_watchdog_spares_what_is_not_the_commands() {
     let place = Place::new();
-    let mut command = std::process::Command::new("bash");
+    let mut command = Command::new("bash");
     place.settle(&mut command);
     let script = "sleep 1000 & echo stranger $!; exec \"$0\" run x -- sh -c 'echo pid $$; exec sleep 1000'";
     command.args(["-c", script, env!("CARGO_BIN_EXE_leasehold")]);
@@ -201,28 +202,42 @@ fn to_kill_leaves_no_time_to_listen() {
     assert!(!command.lives());
 }
 
+/// And is said to the end, also to who wants to hear of failures only.
 #[test]
 fn to_warn_leaves_the_command_alone() {
     let place = Place::new();
-    let mut command = place.command([
-        "run",
-        "--ttl",
-        "900ms",
-        "--on-lost",
-        "warn",
-        "x",
-        "--",
-        "sh",
-        "-c",
-        "echo ready; read go; exit 5",
-    ]);
+    let status = place.path().join("status");
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "exec 3>\"$0\"; exec \"$@\""])
+        .arg(&status)
+        .arg(env!("CARGO_BIN_EXE_leasehold"))
+        .args([
+            "-q",
+            "run",
+            "--status-fd",
+            "3",
+            "--ttl",
+            "900ms",
+            "--on-lost",
+            "warn",
+            "x",
+            "--",
+            "sh",
+            "-c",
+            "echo ready; read go; exit 5",
+        ]);
+    place.settle(&mut command);
     command.stdin(std::process::Stdio::piped());
     let mut run = Running::start(command);
     run.line("ready");
     place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
     run.warned("warning: lock \"x\" was lost: the store no longer has it\n");
     run.write("go\n");
-    run.wait().code(5);
+    let said = run.wait();
+    assert!(!said.code(5).err.contains("help"), "{}", said.err);
+    let told = std::fs::read_to_string(status).unwrap();
+    assert_eq!(told, "{\"outcome\":\"ended\",\"command\":5,\"code\":5,\"lost\":true}\n");
 }
 
 #[test]

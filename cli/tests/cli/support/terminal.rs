@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 
-/// An interactive bash on a terminal of its own, with somebody who types.
+/// An interactive bash, or another program, on a terminal of its own, with somebody who types.
 pub(crate) struct Shell {
     keyboard: File,
     shell: Child,
@@ -25,6 +25,17 @@ impl Shell {
     }
 
     pub(crate) fn with_columns(place: &Place, columns: u16) -> Self {
+        let mut shell = Self::on_terminal(place, columns, &["bash", "--norc", "--noprofile", "-i"]);
+        shell.sees(PROMPT);
+        shell
+    }
+
+    /// `leasehold` alone, with nobody who could continue it.
+    pub(crate) fn of(place: &Place, words: &[&str]) -> Self {
+        Self::on_terminal(place, 200, &[&[env!("CARGO_BIN_EXE_leasehold")], words].concat())
+    }
+
+    fn on_terminal(place: &Place, columns: u16, program: &[&str]) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -35,14 +46,12 @@ impl Shell {
         let stdio = || terminal.try_clone().unwrap();
         // A session of its own, whose controlling terminal this is (util-linux).
         let mut command = Command::new("setsid");
-        command.args(["--ctty", "bash", "--norc", "--noprofile", "-i"]);
+        command.arg("--ctty").args(program);
         place.settle(&mut command);
         command.env("TERM", "dumb").env("PS1", PROMPT).env("LH", env!("CARGO_BIN_EXE_leasehold"));
         let shell = command.stdin(stdio()).stdout(stdio()).stderr(stdio()).spawn().unwrap();
         let screen = watch(master.try_clone().unwrap());
-        let mut shell = Self { keyboard: File::from(master), shell, screen, read: 0 };
-        shell.sees(PROMPT);
-        shell
+        Self { keyboard: File::from(master), shell, screen, read: 0 }
     }
 
     /// Types a line. The terminal shows it.

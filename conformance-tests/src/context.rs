@@ -3,7 +3,8 @@
 mod expect;
 
 pub(crate) use expect::{
-    ClientExt, ensure_free, ensure_held, ensure_kind, eventually, free_within, loss_within, until_queued,
+    ClientExt, ensure_free, ensure_held, ensure_kind, eventually, free_within, loss_within, optional,
+    until_queued,
 };
 
 use crate::case::{Stop, Verdict};

@@ -7,6 +7,7 @@ mod shifts;
 pub use served::{is_worker, serve_as_worker, worker_order};
 
 use crate::case::Stop;
+use crate::faults::scaled;
 use crate::servers::{spawn_lasting, until_still};
 use crate::workload::Workload;
 use leasehold_core::LockName;
@@ -111,6 +112,10 @@ impl Worker {
 
     /// Ends it as a crash would.
     pub(crate) fn kill(&mut self) {
+        // Of one that was waited for, the number may be somebody else's by now.
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return;
+        }
         self.signal(Signal::CONT);
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -144,12 +149,13 @@ impl Worker {
     }
 
     async fn answer(&mut self) -> Result<String, Stop> {
-        let line = tokio::time::timeout(ANSWER_WITHIN, self.answers.next_line()).await;
+        let within = scaled(ANSWER_WITHIN);
+        let line = tokio::time::timeout(within, self.answers.next_line()).await;
         match line {
             Ok(Ok(Some(line))) => Ok(line),
             Ok(Ok(None)) => Err(Stop::Failed("a worker ended".to_owned())),
             Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(Stop::Failed(format!("a worker said nothing within {ANSWER_WITHIN:?}"))),
+            Err(_) => Err(Stop::Failed(format!("a worker said nothing within {within:?}"))),
         }
     }
 

@@ -41,7 +41,7 @@ fn restricted_without(command: &str) -> (RedisServer, Arc<RedisBackend>) {
 
 #[test]
 fn the_documented_line_is_the_one_that_is_tested() {
-    let documentation = include_str!("../../src/lib.rs").replace("//! ", "").replace("\\\n", "");
+    let documentation = include_str!("../../../docs/redis.md").replace("\\\n", "");
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words(&documentation).contains(&words(LINE)));
 }

@@ -136,7 +136,7 @@ async fn a_check_names_nodes_that_are_down_and_even_numbers() {
 
 #[tokio::test]
 async fn everything_works_with_the_documented_rights() {
-    let documentation = include_str!("../../src/lib.rs").replace("//! ", "").replace("\\\n", "");
+    let documentation = include_str!("../../../docs/redis.md").replace("\\\n", "");
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words(&documentation).contains(&words(LINE)));
 

@@ -1,7 +1,7 @@
 //! A: what a lock is.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually};
+use crate::context::{ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, optional};
 use crate::proxy::Traffic;
 use leasehold_core::{AcquireOptions, ErrorKind, HolderInfo, LockName, Wait};
 use std::sync::Arc;
@@ -189,7 +189,7 @@ async fn two_tasks_of_one_process_exclude_each_other(cx: &Context) -> Verdict {
 async fn bad_arguments_are_refused_before_any_trace(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     cx.warm_up(&client).await?;
-    let before = cx.store().records().await.ok();
+    let before = optional(cx.store().records().await)?;
     let options = AcquireOptions::new();
     let bad = [
         ("a ttl of zero", options.clone().with_ttl(Duration::ZERO)),
@@ -204,7 +204,7 @@ async fn bad_arguments_are_refused_before_any_trace(cx: &Context) -> Verdict {
     for text in ["", "a\0b", "a\nb", "\u{1b}[2J", &"x".repeat(513)] {
         ensure!(LockName::new(text).is_err(), "the name {text:?} was taken");
     }
-    let after = cx.store().records().await.ok();
+    let after = optional(cx.store().records().await)?;
     ensure!(before == after, "{before:?} records before, {after:?} after refused calls");
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! G: dropped, cancelled, panicked: nothing stays behind.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context, ensure_free, eventually, free_within};
+use crate::context::{ClientExt, Context, ensure_free, eventually, free_within, optional};
 use crate::proxy::Traffic;
 use leasehold_core::AcquireOptions;
 use std::future::{Future, poll_fn};
@@ -42,11 +42,11 @@ async fn waiter_that_leaves_delays_nobody(cx: &Context) -> Verdict {
     let guard = client.take(&name, &AcquireOptions::new()).await?;
     let leaver = cx.client().await?;
     drop(tokio::time::timeout(Duration::from_millis(200), leaver.acquire_with(&name, &cx.options())).await);
-    let before = cx.store().records().await.ok();
+    let before = optional(cx.store().records().await)?;
     guard.release().await?;
     let bound = client.semantics().wake_up.bound() + cx.slack();
     free_within(&cx.client().await?, &name, bound, "after a waiter left").await?;
-    let after = cx.store().records().await.ok();
+    let after = optional(cx.store().records().await)?;
     ensure!(after <= before, "{before:?} records while a waiter had left, {after:?} later");
     Ok(())
 }
@@ -91,11 +91,11 @@ async fn acquire_that_is_never_polled_asks_nothing(cx: &Context) -> Verdict {
     let (name, other) = (cx.name(), cx.client().await?);
     let client = cx.client().await?;
     cx.warm_up(&client).await?;
-    let before = cx.store().records().await.ok();
+    let before = optional(cx.store().records().await)?;
     let options = cx.options();
     drop(client.acquire_with(&name, &options));
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let after = cx.store().records().await.ok();
+    let after = optional(cx.store().records().await)?;
     ensure!(
         before == after,
         "{before:?} records before, {after:?} after an acquisition that was never polled"

@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::clock::SteppedClock;
-use crate::context::{Client, ClientExt, Context};
+use crate::context::{Client, ClientExt, Context, optional};
 use leasehold_core::{AcquireOptions, FencingToken, LockName, TokenClass};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -68,10 +68,12 @@ async fn tokens_grow_over_expiry_force_deletion_and_restart(cx: &Context) -> Ver
     let deleted = client.take(&name, &cx.options()).await?;
     growing.ensure(deleted.token()?, "before a deletion")?;
     let deletion = cx.store().delete(&name).await;
+    optional(deletion.clone())?;
     drop(deleted);
     growing.ensure(next_token(&client, &name).await?, "after a deletion")?;
 
     let restart = cx.store().restart(true).await;
+    optional(restart.clone())?;
     growing.ensure(next_token(&cx.client().await?, &name).await?, "after a restart")?;
     // All that this store can show was shown; what it cannot is no reason to call the rest a success.
     if let (Err(no_deletion), Err(no_restart)) = (deletion, restart) {

@@ -25,7 +25,7 @@ async fn deleted_record_is_a_loss_within_its_bound(cx: &Context) -> Verdict {
     let guard = client.take(&name, &cx.options()).await?;
     cx.store().delete(&name).await?;
     let bound = match client.semantics().loss_signal {
-        LossSignal::Push => Duration::from_secs(1),
+        LossSignal::Push => cx.slack() * 2,
         _ => cx.ttl() / 3 + cx.slack(),
     };
     let loss = loss_within(&guard, bound).await?;

@@ -35,8 +35,12 @@ async fn loser_that_gives_up_frees_nobodys_lock(cx: &Context) -> Verdict {
     let (holder, loser, name) = (cx.client().await?, cx.client().await?, cx.name());
     let guard = holder.take(&name, &cx.options()).await?;
     cx.warm_up(&loser).await?;
-    let short = AcquireOptions::new().with_wait(Duration::from_millis(150));
-    ensure_kind(loser.acquire_with(&name, &short).await, ErrorKind::TimedOut, "the loser")?;
+    let short = AcquireOptions::new().with_wait(cx.slack());
+    match loser.acquire_with(&name, &short).await {
+        // So short a wait may be over before a busy machine has brought the first answer; then nothing is known.
+        Err(error) if error.kind() == ErrorKind::Indeterminate => {}
+        outcome => ensure_kind(outcome, ErrorKind::TimedOut, "the loser")?,
+    }
     drop(tokio::time::timeout(Duration::from_millis(150), loser.acquire_with(&name, &cx.options())).await);
     tokio::time::sleep(Duration::from_millis(100)).await;
     ensure_held(&loser, &name, "after a loser gave up").await?;

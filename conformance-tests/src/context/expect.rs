@@ -2,6 +2,7 @@
 
 use super::{Client, Context};
 use crate::case::{Stop, Verdict, ensure};
+use crate::subject::Cannot;
 use leasehold_core::{AcquireOptions, Error, ErrorKind, LockAdmin, LockGuard, LockName, Loss, Wait};
 use std::time::{Duration, Instant};
 
@@ -77,6 +78,15 @@ pub(crate) fn ensure_kind<T>(outcome: Result<T, Error>, kind: ErrorKind, when: &
     }
 }
 
+/// What a hook answered, or `None` where there is no such hook. One that was tried and came to nothing fails the case.
+pub(crate) fn optional<T>(answer: Result<T, Cannot>) -> Result<Option<T>, Stop> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(cannot) if !cannot.was_tried() => Ok(None),
+        Err(cannot) => Err(cannot.into()),
+    }
+}
+
 /// Waits until a condition holds, asking every few milliseconds; false if it does not within the bound.
 pub(crate) async fn eventually(bound: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
@@ -104,4 +114,71 @@ pub(crate) async fn until_queued(cx: &Context, client: &Client, name: &LockName,
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::{run_case, went_wrong};
+    use crate::subject::{Store, Subject};
+    use async_trait::async_trait;
+    use leasehold_core::memory::MemoryBackend;
+    use leasehold_core::{DistributedLock, LockClient};
+    use std::sync::Arc;
+
+    /// Locks in memory, of one client.
+    #[derive(Debug)]
+    struct Small(Arc<LockClient>);
+
+    /// Its hooks are there, and come to nothing.
+    #[derive(Debug)]
+    struct Broken;
+
+    #[async_trait]
+    impl Store for Broken {
+        fn address(&self) -> String {
+            String::new()
+        }
+
+        async fn records(&self) -> Result<usize, Cannot> {
+            Err(Cannot::failed("broken hook"))
+        }
+
+        async fn delete(&self, _: &LockName) -> Result<(), Cannot> {
+            Err(Cannot::failed("broken hook"))
+        }
+    }
+
+    #[async_trait]
+    impl Subject for Small {
+        fn name(&self) -> &str {
+            "small"
+        }
+
+        async fn start(&self) -> Result<Box<dyn Store>, Cannot> {
+            Ok(Box::new(Broken))
+        }
+
+        async fn connect(&self, _: &str) -> Result<Arc<dyn DistributedLock>, Error> {
+            Ok(self.0.clone())
+        }
+    }
+
+    #[test]
+    fn a_hook_that_was_tried_and_came_to_nothing_fails_the_case() {
+        for id in ["A12", "F02", "G01", "G04"] {
+            let client = LockClient::new(Arc::new(MemoryBackend::new()));
+            let subject: Arc<dyn Subject> = Arc::new(Small(Arc::new(client)));
+            let stop = run_case(&subject, crate::by_id(id).unwrap()).unwrap_err();
+            assert!(went_wrong(&stop), "{id}: {stop:?}");
+            let (Stop::Failed(why) | Stop::Skipped(why)) = &stop;
+            assert!(why.ends_with("broken hook"), "{id}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_hook_that_is_not_there_answers_nothing() {
+        assert!(matches!(optional::<usize>(Err(Cannot::new("no way"))), Ok(None)));
+        assert!(matches!(optional(Ok(7)), Ok(Some(7))));
+    }
 }

@@ -4,6 +4,7 @@ use super::cell::{Cell, Figures, State};
 use super::never;
 use super::scene::{Seen, play};
 use crate::case::{Share, Stop};
+use crate::faults::scaled;
 use crate::runner::{Interrupt, Machine, Run, in_runtime, missing};
 use crate::subject::Subject;
 use leasehold_core::{Fault, Outcome, Semantics};
@@ -200,9 +201,10 @@ impl Matrix {
             let played = in_runtime(&interrupt, async { tokio::spawn(work()).await? });
             let _ = done.send(played);
         });
-        outcome.recv_timeout(WATCHDOG).unwrap_or_else(|error| {
+        let watchdog = scaled(WATCHDOG);
+        outcome.recv_timeout(watchdog).unwrap_or_else(|error| {
             Some(Err(Stop::Failed(match error {
-                RecvTimeoutError::Timeout => format!("it hangs: no end after {WATCHDOG:?}"),
+                RecvTimeoutError::Timeout => format!("it hangs: no end after {watchdog:?}"),
                 RecvTimeoutError::Disconnected => "it panicked".to_owned(),
             })))
         })

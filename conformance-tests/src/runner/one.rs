@@ -5,6 +5,7 @@ use super::result::CaseResult;
 use super::terms::{Interrupt, Terms};
 use crate::case::{Case, Stop, Verdict};
 use crate::context::Context;
+use crate::faults::scaled;
 use crate::subject::Subject;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -56,9 +57,10 @@ fn watched(subject: &Arc<dyn Subject>, case: Case, terms: &Terms) -> Option<Verd
         let interrupt = terms.interrupt.clone();
         let _ = done.send(in_runtime(&interrupt, in_a_store(subject, case, terms)));
     });
-    match outcome.recv_timeout(WATCHDOG) {
+    let watchdog = scaled(WATCHDOG);
+    match outcome.recv_timeout(watchdog) {
         Ok(verdict) => verdict,
-        Err(RecvTimeoutError::Timeout) => Some(failed(format!("it hangs: no end after {WATCHDOG:?}"))),
+        Err(RecvTimeoutError::Timeout) => Some(failed(format!("it hangs: no end after {watchdog:?}"))),
         Err(RecvTimeoutError::Disconnected) => Some(failed("it panicked".to_owned())),
     }
 }

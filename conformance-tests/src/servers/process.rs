@@ -3,12 +3,14 @@ use super::template::run;
 use super::{Launch, StartError};
 use crate::context::time_scale;
 use rustix::io::Errno;
-use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, kill_process_group, prlimit};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, prlimit, waitid,
+};
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -78,10 +80,10 @@ impl ServerProcess {
     }
 
     /// Asks it to end, and waits until it has.
-    pub(super) fn end(mut self) -> Result<(), StartError> {
+    pub(super) fn end(self) -> Result<(), StartError> {
         self.signal(Signal::TERM);
         let start = Instant::now();
-        while self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None))) {
+        while self.child.as_ref().is_some_and(|child| end_of(child).is_none()) {
             if start.elapsed() > READY_WITHIN {
                 return Err(StartError::new(format!("the server does not end: {}", self.log_tail())));
             }
@@ -154,10 +156,10 @@ impl ServerProcess {
         self.wait_until_ready()
     }
 
-    fn wait_until_ready(&mut self) -> Result<(), StartError> {
+    fn wait_until_ready(&self) -> Result<(), StartError> {
         let start = Instant::now();
         while !self.launch.is_ready() {
-            let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+            let ended = self.child.as_ref().and_then(end_of);
             if ended.is_some() || start.elapsed() > READY_WITHIN.mul_f64(time_scale()) {
                 let why = ended
                     .map_or("did not answer in time".to_owned(), |status| format!("ended with {status}"));
@@ -209,6 +211,16 @@ fn signal(child: &Child, signal: Signal) {
     for child in children {
         let _ = kill_process(child, signal);
     }
+}
+
+/// How it has ended, if it has. It is left to be waited for: until then its number, which is its group's too, is nobody
+/// else's, and whatever it has left behind can be killed.
+fn end_of(process: &Child) -> Option<ExitStatus> {
+    let pid = Pid::from_raw(i32::try_from(process.id()).ok()?)?;
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let status = waitid(WaitId::Pid(pid), look).ok()??;
+    let by_itself = status.exit_status().map(|code| code << 8);
+    by_itself.or(status.terminating_signal()).map(ExitStatus::from_raw)
 }
 
 fn children(parent: &Child) -> Vec<Pid> {
@@ -276,4 +288,50 @@ fn empty(directory: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ends at once, and leaves one of its group behind.
+    struct Leaving;
+
+    impl Launch for Leaving {
+        fn command(&self, _: &Path) -> Command {
+            let mut command = Command::new("sh");
+            command.args(["-c", "sleep 600 & echo $!; exit 3"]);
+            command
+        }
+
+        fn is_ready(&self) -> bool {
+            false
+        }
+    }
+
+    fn soon(holds: impl Fn() -> bool) -> bool {
+        let start = Instant::now();
+        while !holds() && start.elapsed() < READY_WITHIN {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        holds()
+    }
+
+    #[test]
+    fn what_a_server_that_ended_by_itself_has_left_behind_is_killed() {
+        let message = ServerProcess::start(Leaving).unwrap_err().message;
+        let (words, left) = message.rsplit_once(": ").unwrap();
+        assert_eq!(words, "the server ended with exit status: 3");
+        let left = Pid::from_raw(left.parse().unwrap()).unwrap();
+        assert!(soon(|| !is_running(left)), "{left:?} runs");
+    }
+
+    #[test]
+    fn who_looks_how_it_has_ended_leaves_it_to_be_waited_for() {
+        let mut child = Command::new("sh").args(["-c", "exit 3"]).spawn().unwrap();
+        assert!(soon(|| end_of(&child).is_some()));
+        let seen = end_of(&child);
+        assert_eq!(seen, Some(child.wait().unwrap()));
+        assert_eq!(seen.and_then(|status| status.code()), Some(3));
+    }
 }

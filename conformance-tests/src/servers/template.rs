@@ -1,5 +1,6 @@
 use super::StartError;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -51,17 +52,84 @@ pub(super) fn template(
     Ok(done)
 }
 
-/// Where the templates are. Others may go through it, because a server that runs as another user must.
+/// Where the templates are.
 fn home() -> Result<PathBuf, StartError> {
-    use std::os::unix::fs::PermissionsExt;
-    let user = rustix::process::getuid().as_raw();
-    let home = std::env::temp_dir().join(format!("leasehold-servers-{user}"));
-    fs::create_dir_all(&home).map_err(io)?;
-    fs::set_permissions(&home, fs::Permissions::from_mode(0o711)).map_err(io)?;
+    let home = std::env::temp_dir().join(format!("leasehold-servers-{}", user()));
+    make_own(&home)?;
     Ok(home)
+}
+
+/// Others may go through it, because a server that runs as another user must. Nobody else may have put anything into it:
+/// what is there already is taken for a template.
+fn make_own(home: &Path) -> Result<(), StartError> {
+    DirBuilder::new().recursive(true).mode(THROUGH).create(home).map_err(io)?;
+    let found = fs::symlink_metadata(home).map_err(io)?;
+    if !found.is_dir() || found.uid() != user() || found.mode() & WRITTEN_BY_OTHERS != 0 {
+        let home = home.display();
+        return Err(StartError::new(format!("{home} is no directory that only this user can write to")));
+    }
+    // The mask of this process may have taken the way through it.
+    fs::set_permissions(home, Permissions::from_mode(THROUGH)).map_err(io)
+}
+
+const THROUGH: u32 = 0o711;
+const WRITTEN_BY_OTHERS: u32 = 0o022;
+
+fn user() -> u32 {
+    rustix::process::getuid().as_raw()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the shape that map_err wants")]
 fn io(error: std::io::Error) -> StartError {
     StartError::new(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{chown, symlink};
+
+    fn home() -> (tempfile::TempDir, PathBuf) {
+        let place = tempfile::tempdir().unwrap();
+        let home = place.path().join("home");
+        make_own(&home).unwrap();
+        (place, home)
+    }
+
+    fn is_refused(home: &Path) -> bool {
+        make_own(home).is_err_and(|error| error.message.contains("only this user"))
+    }
+
+    #[test]
+    fn our_own_directory_is_made_and_found_again() {
+        let (_place, home) = home();
+        assert_eq!(fs::metadata(&home).unwrap().mode() & 0o777, THROUGH);
+        make_own(&home).unwrap();
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_refused() {
+        let (place, home) = home();
+        let link = place.path().join("link");
+        symlink(&home, &link).unwrap();
+        assert!(is_refused(&link));
+    }
+
+    #[test]
+    fn a_directory_that_others_can_write_to_is_refused() {
+        for mode in [0o731, 0o713] {
+            let (_place, home) = home();
+            fs::set_permissions(&home, Permissions::from_mode(mode)).unwrap();
+            assert!(is_refused(&home), "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_directory_of_somebody_else_is_refused() {
+        let (_place, home) = home();
+        // Only root can give it away.
+        if chown(&home, Some(user() + 1), None).is_ok() {
+            assert!(is_refused(&home));
+        }
+    }
 }

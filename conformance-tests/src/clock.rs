@@ -5,13 +5,17 @@ mod shim;
 pub use shim::ShimmedClock;
 
 use crate::case::Stop;
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tempfile::NamedTempFile;
 
 /// Where the library keeps something of each process, by names that begin like these and end with its number.
 const SHARED: &str = "/dev/shm";
 const KEPT: [&str; 2] = ["faketime_shm_", "sem.faketime_sem_"];
+const PRELOAD: &str = "LD_PRELOAD";
 
 /// The wall clock of a process, by a preloaded library (Debian package libfaketime). Its monotonic clocks go on
 /// as they are, as they do when an administrator sets a clock.
@@ -50,7 +54,7 @@ impl SteppedClock {
     /// What a process must be started with.
     pub fn environment(&self) -> Vec<(String, String)> {
         let pairs = [
-            ("LD_PRELOAD", self.library.to_string_lossy().into_owned()),
+            (PRELOAD, self.library.to_string_lossy().into_owned()),
             ("FAKETIME_TIMESTAMP_FILE", self.offset.path().to_string_lossy().into_owned()),
             ("FAKETIME_NO_CACHE", "1".to_owned()),
             ("DONT_FAKE_MONOTONIC", "1".to_owned()),
@@ -63,6 +67,30 @@ impl Drop for SteppedClock {
     fn drop(&mut self) {
         forget_the_dead();
     }
+}
+
+/// Finds out whether a process that was to run by a clock of its own does: one that is linked statically, or for another kind of
+/// processor than the library, takes no notice, and nothing else would show that its clock never moved.
+///
+/// # Errors
+///
+/// That it does not.
+pub(crate) fn is_taken(command: &Command, pid: u32) -> Result<(), String> {
+    let Some(library) = preloaded(command) else { return Ok(()) };
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))
+        .map_err(|error| format!("cannot see whether process {pid} runs by its clock: {error}"))?;
+    match maps.contains(&*library) {
+        true => Ok(()),
+        false => Err(format!("process {pid} took no notice of its clock, {library}")),
+    }
+}
+
+/// What is given to it, or to a program that executes it.
+fn preloaded(command: &Command) -> Option<Cow<'_, str>> {
+    let given = command.get_envs().find(|(key, _)| *key == PRELOAD).and_then(|(_, value)| value);
+    let handed_on =
+        || command.get_args().find_map(|word| word.to_str()?.strip_prefix(PRELOAD)?.strip_prefix('='));
+    given.map(OsStr::to_string_lossy).or_else(|| handed_on().map(Cow::from))
 }
 
 /// Removes what the library keeps in shared memory of each process; of one that was killed, it keeps it for ever.
@@ -86,7 +114,29 @@ fn find() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::{Command, Stdio};
+    use std::process::Stdio;
+
+    #[test]
+    fn a_process_that_takes_no_notice_of_its_clock_is_found() {
+        let Ok(clock) = SteppedClock::ahead(60) else { return };
+        let by = |clock: &SteppedClock| {
+            let mut command = Command::new("env");
+            command.args(clock.environment().iter().map(|(key, value)| format!("{key}={value}")));
+            command.arg("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+            let mut process = command.spawn().unwrap();
+            // It answers when it has been loaded.
+            std::io::Write::write_all(process.stdin.as_mut().unwrap(), b"x").unwrap();
+            std::io::Read::read_exact(process.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+            let taken = is_taken(&command, process.id());
+            process.kill().unwrap();
+            process.wait().unwrap();
+            taken
+        };
+        by(&clock).unwrap();
+        let (not_one, mut clock) = (NamedTempFile::new().unwrap(), clock);
+        clock.library = not_one.path().to_path_buf();
+        assert!(by(&clock).unwrap_err().contains("took no notice of its clock"));
+    }
 
     #[test]
     fn a_process_that_was_killed_leaves_nothing_in_shared_memory() {

@@ -7,6 +7,7 @@ mod shifts;
 pub use served::{is_worker, serve_as_worker, worker_order};
 
 use crate::case::Stop;
+use crate::clock::is_taken;
 use crate::faults::scaled;
 use crate::servers::{spawn_lasting, until_still};
 use crate::workload::Workload;
@@ -51,6 +52,7 @@ impl Worker {
             answers: BufReader::new(ChildStdout::from_std(answers)?).lines(),
         };
         worker.expect("ready").await?;
+        is_taken(&command, worker.process()).map_err(Stop::Failed)?;
         Ok(worker)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::crash::{crash_bound, silent_bound};
-use crate::context::{Client, ClientExt, Context, eventually, until_queued};
+use crate::context::{Client, ClientExt, Context, eventually, optional, until_queued};
 use crate::proxy::Traffic;
 use leasehold_core::{AcquireOptions, Fairness, FencingToken, LockName};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -226,7 +226,7 @@ async fn waiter_that_was_cut_off_holds_nothing_beside_another(cx: &Context) -> V
     let guard = client.take(&name, &cx.options()).await?;
     let (proxy, cut_off) = cx.client_behind_proxy(cx.ttl() / 2).await?;
     cx.warm_up(&cut_off).await?;
-    let (before, waiting) = (proxy.requests(), cx.store().counters().await.ok());
+    let (before, waiting) = (proxy.requests(), optional(cx.store().counters().await)?);
     let (wanted, options) = (name.clone(), cx.options());
     let waiter = tokio::spawn(async move { cut_off.take(&wanted, &options).await });
     ensure!(eventually(cx.patience(), || proxy.requests() > before).await, "the waiter asked nothing");

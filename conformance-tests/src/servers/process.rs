@@ -1,6 +1,7 @@
 use super::spawn::spawn_lasting;
 use super::template::run;
 use super::{Launch, StartError};
+use crate::clock::is_taken;
 use crate::context::time_scale;
 use rustix::io::Errno;
 use rustix::process::{
@@ -153,7 +154,9 @@ impl ServerProcess {
         self.child = Some(spawn_lasting(&command, |command| {
             command.stdin(Stdio::null()).stdout(log).stderr(log_too).process_group(0);
         })?);
-        self.wait_until_ready()
+        self.wait_until_ready()?;
+        let taken = self.child.as_ref().map_or(Ok(()), |child| is_taken(&command, child.id()));
+        taken.map_err(StartError::new)
     }
 
     fn wait_until_ready(&self) -> Result<(), StartError> {

@@ -64,6 +64,11 @@ impl PendingClaim {
         &self.claim
     }
 
+    /// True if an attempt was begun and has no answer.
+    pub(super) fn is_asking(&self) -> bool {
+        self.call.is_some()
+    }
+
     /// Makes one attempt. If this future is dropped, the attempt goes on and is taken back.
     pub(super) async fn ask(&mut self) -> Result<Asked> {
         let sent_at = self.core.clock.now();

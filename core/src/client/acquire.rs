@@ -189,7 +189,7 @@ impl Acquisition<'_> {
         if give_up {
             return Err(error);
         }
-        self.core().observer.event(&Event::WaitTrouble { name: self.pending.claim().name(), error: &error });
+        self.core().tell(&Event::WaitTrouble { name: self.pending.claim().name(), error: &error });
         self.trouble = self.trouble.take().filter(Error::is_indeterminate).or(Some(error));
         Ok(())
     }

@@ -120,7 +120,7 @@ impl Drop for PendingClaim {
         let (core, runtime, claim) = (Arc::clone(&self.core), self.runtime.clone(), self.claim.clone());
         let rest = async move {
             if let Ok(Attempt::Granted(_)) = call.await {
-                core.observer.event(&Event::LateGrant { name: claim.name() });
+                core.tell(&Event::LateGrant { name: claim.name() });
             }
             withdraw_in_background(&core, &runtime, claim);
         };

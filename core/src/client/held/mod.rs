@@ -110,7 +110,7 @@ impl Held {
         if let Some(loss) = news {
             self.ended.notify_waiters();
             let name = self.claim.name();
-            self.core.observer.event(&Event::Lost { name, token: self.token, loss: &loss });
+            self.core.tell(&Event::Lost { name, token: self.token, loss: &loss });
         }
         seen
     }
@@ -237,7 +237,7 @@ impl Held {
         });
         if let Some((error, until)) = trouble {
             let (name, remaining) = (self.claim.name(), self.time_left(until));
-            self.core.observer.event(&Event::RenewalTrouble { name, error: &error, remaining });
+            self.core.tell(&Event::RenewalTrouble { name, error: &error, remaining });
         }
     }
 }

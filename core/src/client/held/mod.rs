@@ -218,6 +218,11 @@ impl Held {
         })
     }
 
+    /// Where it lives in the store.
+    pub(crate) fn renewal_group(&self) -> u64 {
+        self.core.backend.renewal_group(&self.claim)
+    }
+
     /// What a renewal that is sent now asks for. Not when it falls due: until it is sent, the store owes no answer.
     pub(crate) fn asks(&self) -> Claim {
         let mut state = lock_up(&self.state);

@@ -6,8 +6,8 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
-/// What a store must be able to do to serve locks. All of it is required; nothing is provided that a wrapper could
-/// forget to pass on.
+/// What a store must be able to do to serve locks. All of it is required but
+/// [`renewal_group`](LockBackend::renewal_group), which a wrapper must not forget to pass on.
 ///
 /// # Contract
 ///
@@ -59,8 +59,23 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// * On any other claim it changes nothing, least of all does it bring an ended lease back, and answers
     ///   [`Lost`](Renewal::Lost).
     ///
-    /// [`renew_each`] serves backends that renew one at a time.
+    /// [`renew_each`] serves backends that renew one at a time. Where holds live in several places, see
+    /// [`renewal_group`](Self::renewal_group).
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>>;
+
+    /// Where the hold of a claim lives, as a number: two claims of one number are renewed in one call, two of different
+    /// numbers in calls of their own, which run beside each other. An answer to [`renew`](Self::renew) comes as a whole, so of
+    /// a node that hangs, or a connection that is dead, everybody in the same call is kept waiting, beyond his lease if need be.
+    ///
+    /// Asked before each renewal, so it may change, and must answer at once, from memory. It decides nothing: `renew` answers
+    /// for whatever it is given, also for claims of several groups. A call has 128 claims at most, and where each claim is a
+    /// group, so many calls run at once instead of it: as many as with [`renew_each`].
+    ///
+    /// Default: all holds live in one place. A wrapper must pass it on.
+    fn renewal_group(&self, claim: &Claim) -> u64 {
+        let _ = claim;
+        0
+    }
 
     /// Ends the claim: the hold *and* any place in a queue, in whatever state it is.
     ///

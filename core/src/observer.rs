@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 /// Is told what happens in the background, where no caller waits for a result. Called from the task in which it
-/// happens: return soon, do not block.
+/// happens: return soon, do not block. A panic in it is caught, and nothing else comes of it than what the panic hook says.
 pub trait Observer: Debug + Send + Sync + 'static {
     /// Something happened.
     fn event(&self, event: &Event<'_>);

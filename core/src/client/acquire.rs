@@ -189,7 +189,7 @@ impl Acquisition<'_> {
         if give_up {
             return Err(error);
         }
-        self.core().observer.event(&Event::WaitTrouble { name: self.pending.claim().name(), error: &error });
+        self.core().tell(&Event::WaitTrouble { name: self.pending.claim().name(), error: &error });
         self.trouble = self.trouble.take().filter(Error::is_indeterminate).or(Some(error));
         Ok(())
     }
@@ -221,16 +221,14 @@ impl Acquisition<'_> {
             Wait::No | Wait::Forever => Duration::ZERO,
         };
         match self.trouble.take() {
+            // That the requests before were not applied says nothing of the last one.
+            Some(error) if self.pending.is_asking() && !error.is_indeterminate() => {
+                no_answer(waited).with_source(error)
+            }
             Some(error) => error.context(format_args!("gave up after {waited:?}")),
             None if self.was_busy => self
                 .held_by_another(ErrorKind::TimedOut, &format!("was held by others for all of {waited:?}")),
-            None => Error::new(
-                ErrorKind::Indeterminate,
-                format!("the store did not answer within {waited:?}"),
-            )
-            .with_help(
-                "if it granted the lock, the grant is being taken back and ends with its lease at the latest",
-            ),
+            None => no_answer(waited),
         }
     }
 
@@ -254,6 +252,12 @@ fn too_late(lease: Duration) -> Error {
         format!("the store granted the lock, but not within its lease of {lease:?}"),
     )
     .with_help("lengthen the ttl, or find out why the store is slow")
+}
+
+fn no_answer(waited: Duration) -> Error {
+    Error::new(ErrorKind::Indeterminate, format!("the store did not answer within {waited:?}")).with_help(
+        "if it granted the lock, the grant is being taken back and ends with its lease at the latest",
+    )
 }
 
 fn no_runtime() -> Error {

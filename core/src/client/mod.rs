@@ -11,7 +11,7 @@ pub(crate) use held::Held;
 
 use crate::keeper::Keeper;
 use crate::local_queue::TakingTurns;
-use crate::observer::{Observer, TracingObserver};
+use crate::observer::{Event, Observer, TracingObserver};
 use crate::sync::AtomicBool;
 use crate::{
     AcquireOptions, Clock, DistributedLock, Drift, Error, ErrorKind, LocalQueue, LockAdmin, LockBackend,
@@ -19,6 +19,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -46,7 +47,7 @@ pub(crate) struct Core {
     pub(crate) backend: Arc<dyn LockBackend>,
     pub(crate) semantics: Semantics,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) observer: Arc<dyn Observer>,
+    observer: Arc<dyn Observer>,
     pub(crate) keeper: Keeper,
     drift: Drift,
     defaults: AcquireOptions,
@@ -176,6 +177,12 @@ impl DistributedLock for LockClient {
 }
 
 impl Core {
+    /// Tells the observer. Its panic is not ours: the keeper may have other holds in its hands.
+    fn tell(&self, event: &Event<'_>) {
+        // What it panicked with was told by the panic hook.
+        drop(catch_unwind(AssertUnwindSafe(|| self.observer.event(event))));
+    }
+
     /// From then on, nothing is held.
     fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)

@@ -51,7 +51,7 @@ impl Pace {
             }
         };
         match ends_in {
-            Some(ends_in) => pause.min(ends_in + between(Duration::ZERO, self.at_most / 4)),
+            Some(ends_in) => pause.min(ends_in.saturating_add(between(Duration::ZERO, self.at_most / 4))),
             None => pause,
         }
     }
@@ -152,6 +152,16 @@ mod tests {
         for pauses in [first, stalled] {
             let middle_half = pauses[300] - pauses[100];
             assert!(middle_half > INTERVAL / 4, "half of them within {middle_half:?}");
+        }
+    }
+
+    #[test]
+    fn a_lease_that_never_ends_overflows_nothing() {
+        for wake_up in [POLL, PUSH] {
+            let mut pace = Pace::new(wake_up);
+            for _ in 0..100 {
+                assert!(pace.pause(Moment::ORIGIN, Some(Duration::MAX)) <= wake_up.bound());
+            }
         }
     }
 

@@ -64,6 +64,11 @@ impl PendingClaim {
         &self.claim
     }
 
+    /// True if an attempt was begun and has no answer.
+    pub(super) fn is_asking(&self) -> bool {
+        self.call.is_some()
+    }
+
     /// Makes one attempt. If this future is dropped, the attempt goes on and is taken back.
     pub(super) async fn ask(&mut self) -> Result<Asked> {
         let sent_at = self.core.clock.now();
@@ -115,7 +120,7 @@ impl Drop for PendingClaim {
         let (core, runtime, claim) = (Arc::clone(&self.core), self.runtime.clone(), self.claim.clone());
         let rest = async move {
             if let Ok(Attempt::Granted(_)) = call.await {
-                core.observer.event(&Event::LateGrant { name: claim.name() });
+                core.tell(&Event::LateGrant { name: claim.name() });
             }
             withdraw_in_background(&core, &runtime, claim);
         };

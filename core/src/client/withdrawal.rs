@@ -59,7 +59,7 @@ impl Withdrawal {
             let Err(error) = self.once().await else { return };
             if !error.is_outage() || self.core.clock.now() >= give_up {
                 let name = self.claim.name();
-                return self.core.observer.event(&Event::ReleaseUnconfirmed { name, error: &error });
+                return self.core.tell(&Event::ReleaseUnconfirmed { name, error: &error });
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);

@@ -1,6 +1,8 @@
 use super::renewal_due;
 use crate::client::{Core, Held};
 use crate::{Claim, Error, ErrorKind, Moment, Renewal, Result};
+use futures_util::future::join_all;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
@@ -14,15 +16,24 @@ const RETRY_PARTS: u32 = 10;
 const RETRY_AT_LEAST: Duration = Duration::from_millis(5);
 const RETRY_AT_MOST: Duration = Duration::from_secs(5);
 
-/// Renews these holds in one call, and enters what was heard.
+/// Renews these holds, in one call for each place where some of them live.
 pub(super) async fn renew(core: Arc<Core>, batch: Vec<Arc<Held>>) {
+    let mut groups = BTreeMap::<u64, Vec<Arc<Held>>>::new();
+    for held in batch {
+        groups.entry(held.renewal_group()).or_default().push(held);
+    }
+    join_all(groups.into_values().map(|group| renew_group(&core, group))).await;
+}
+
+/// Renews these holds in one call, and enters what was heard.
+async fn renew_group(core: &Core, batch: Vec<Arc<Held>>) {
     let claims: Vec<Claim> = batch.iter().map(|held| held.asks()).collect();
     let span = tracing::trace_span!(target: "leasehold", "leasehold.renew", lock.backend = core.semantics.backend, leases = claims.len());
     let sent_at = core.clock.now();
     let mut answers = core.backend.renew(&claims).instrument(span).await.into_iter();
     for (held, claim) in batch.iter().zip(&claims) {
         let answer = answers.next().unwrap_or_else(|| Err(unanswered()));
-        enter(&core, held, sent_at, claim.ttl(), answer);
+        enter(core, held, sent_at, claim.ttl(), answer);
     }
 }
 

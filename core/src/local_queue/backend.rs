@@ -133,6 +133,13 @@ impl LockBackend for TakingTurns {
         Ok(Attempt::Busy(Busy::new().with_place_in_queue()))
     }
 
+    /// That of the claim which the store knows. Of one that it will not be asked about, any.
+    fn renewal_group(&self, claim: &Claim) -> u64 {
+        let now = self.clock.now();
+        let standing = self.line(claim.name(), |line| line.standing(claim, now));
+        standing.question().map_or(0, |asked| self.backend.renewal_group(&asked.claim))
+    }
+
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         let now = self.clock.now();
         let standing = |claim: &Claim| self.line(claim.name(), |line| line.standing(claim, now));

@@ -17,9 +17,12 @@ pub(super) struct Turn {
     token: FencingToken,
     /// How many more may get it.
     left: u32,
-    /// A moment before the last proof that the store keeps it: the lease is counted from here.
+    /// A moment before the last proof that the store keeps it for `lease`, which is counted from here.
     since: Moment,
+    /// What whoever gets it is told: no more than was asked for, however far it was extended.
     lease: Duration,
+    /// The end of what the store has confirmed.
+    ends_at: Moment,
     pass_on_until: Moment,
 }
 
@@ -34,13 +37,15 @@ impl Turn {
         rule: LocalQueue,
     ) -> Self {
         let at_most = LocalQueue::LONGEST_TURN.min(claim.ttl() / PARTS);
+        let lease = grant.lease.map_or(claim.ttl(), |lease| lease.min(claim.ttl()));
         Self {
             holder,
             first: grant.token,
             token: grant.token,
             left: grant.tokens.min(rule.grants()).saturating_sub(1),
             since,
-            lease: grant.lease.map_or(claim.ttl(), |lease| lease.min(claim.ttl())),
+            lease,
+            ends_at: since.plus(lease),
             pass_on_until: now.plus(at_most),
             claim,
         }
@@ -74,7 +79,7 @@ impl Turn {
 
     /// The end of the lease, unless it is renewed. No drift is allowed for: nobody's belief depends on this.
     pub(super) fn ends_at(&self) -> Moment {
-        self.since.plus(self.lease)
+        self.ends_at
     }
 
     /// True if one more may get it.
@@ -99,6 +104,8 @@ impl Turn {
         if lease >= self.lease {
             self.since = self.since.max(sent_at);
         }
+        // Apart from `since`: who holds now may renew for less than an earlier holder has extended it by.
+        self.ends_at = self.ends_at.max(sent_at.plus(lease));
         if lease > self.claim.ttl() {
             // Extended: who comes next asked for less, and shall not keep others out for longer if it crashes.
             self.left = 0;
@@ -135,5 +142,20 @@ mod tests {
         assert!(turn.may_pass_on(Moment::ORIGIN));
         turn.confirmed(Moment::ORIGIN, TTL * 2);
         assert!(!turn.may_pass_on(Moment::ORIGIN));
+    }
+
+    /// Renewed in leases of its own length, which end before the longer one does, and later after it.
+    #[test]
+    fn who_was_passed_a_hold_whose_extension_was_confirmed_late_keeps_it_by_its_own_renewals() {
+        let mut turn = turn();
+        let at = |ttls: u32| Moment::since_origin(TTL * ttls);
+        turn.pass_to(OwnerId::from_u128(2));
+        turn.confirmed(Moment::ORIGIN, TTL * 4);
+        assert_eq!((turn.ends_at(), turn.since()), (at(4), Moment::ORIGIN));
+        turn.confirmed(at(1), TTL);
+        assert_eq!((turn.ends_at(), turn.since()), (at(4), at(1)));
+        turn.confirmed(at(4), TTL);
+        assert_eq!((turn.ends_at(), turn.since()), (at(5), at(4)));
+        assert_eq!(turn.grant().lease, Some(TTL), "no more than what it had asked for");
     }
 }

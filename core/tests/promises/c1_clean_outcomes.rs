@@ -3,6 +3,7 @@
 use crate::scripted::{Events, Fate, Scripted, TTL, acquire, options, settle};
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, LockClient, LockName};
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -207,4 +208,14 @@ async fn an_unknown_outcome_is_told_also_if_the_store_could_not_be_reached_befor
     store.acquires.ever_after(Some(Fate::RequestLost));
     let error = acquire(&store.client(), "job", options().with_wait(TTL)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Indeterminate);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_last_request_without_an_answer_leaves_the_outcome_unknown() {
+    let store = Scripted::new();
+    store.acquires.then(Fate::Refused);
+    store.acquires.ever_after(Some(Fate::Silent));
+    let error = acquire(&store.client(), "job", options().with_wait(TTL)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate);
+    assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("scripted: refused"));
 }

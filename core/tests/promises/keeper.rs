@@ -219,13 +219,15 @@ async fn hold_at_least_counts_from_the_grant_however_slow_the_request() {
 
 /// Closes the client at the first event, in the midst of what announces it.
 #[derive(Debug, Default)]
-struct ClosesAtOnce(OnceLock<LockClient>);
+struct ClosesAtOnce {
+    client: OnceLock<LockClient>,
+    closed: AtomicUsize,
+}
 
 impl Observer for ClosesAtOnce {
     fn event(&self, _event: &Event<'_>) {
-        if let Some(client) = self.0.get() {
-            assert!(client.close().now_or_never().is_some());
-        }
+        let closed = self.client.get().and_then(|client| client.close().now_or_never());
+        self.closed.fetch_add(closed.into_iter().count(), SeqCst);
     }
 }
 
@@ -241,9 +243,10 @@ async fn close_reaches_what_the_keeper_has_in_its_hands() {
     let _first = acquire(&client, "first", fixed.clone()).await.unwrap();
     // It falls due a little later, so that the keeper looks at both together.
     let second = acquire(&client, "second", fixed.with_ttl(TTL + TTL / 100)).await.unwrap();
-    observer.0.set(client).unwrap();
+    observer.client.set(client).unwrap();
     sleep(TTL * 99 / 100).await;
     settle().await;
+    assert_eq!(observer.closed.load(SeqCst), 2, "at each of two losses, and each time at once");
     assert_eq!(second.loss().unwrap().cause(), LossCause::Closed);
 }
 
@@ -288,4 +291,27 @@ async fn close_is_heard_by_whoever_waits_for_the_loss() {
     settle().await;
     assert_eq!(events.seen(), ["lost Closed"], "told by nobody's look");
     assert!(waiting.is_finished());
+}
+
+/// Breaks down at every loss that it is told of.
+#[derive(Debug)]
+struct PanicsAtLosses;
+
+impl Observer for PanicsAtLosses {
+    fn event(&self, event: &Event<'_>) {
+        assert!(!matches!(event, Event::Lost { .. }), "as this test wants it");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_stops_no_renewal() {
+    let client = LockClient::builder(Scripted::new())
+        .with_clock(Arc::new(RuntimeClock::new()))
+        .with_observer(Arc::new(PanicsAtLosses))
+        .build();
+    let ends = acquire(&client, "ends", options().with_ttl(TTL / 3).with_fixed_lease()).await.unwrap();
+    let goes_on = acquire(&client, "goes on", options()).await.unwrap();
+    sleep(TTL * 3).await;
+    assert_eq!(ends.loss().unwrap().cause(), LossCause::Expired);
+    assert!(goes_on.is_held(), "{:?}", goes_on.loss());
 }

@@ -14,6 +14,7 @@ mod local_queue;
 mod n1_at_risk;
 mod n1_loss_in_time;
 mod n1_validity;
+mod renewal_groups;
 mod scripted;
 mod sessions;
 mod traces;

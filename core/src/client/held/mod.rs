@@ -110,7 +110,7 @@ impl Held {
         if let Some(loss) = news {
             self.ended.notify_waiters();
             let name = self.claim.name();
-            self.core.observer.event(&Event::Lost { name, token: self.token, loss: &loss });
+            self.core.tell(&Event::Lost { name, token: self.token, loss: &loss });
         }
         seen
     }
@@ -218,6 +218,11 @@ impl Held {
         })
     }
 
+    /// Where it lives in the store.
+    pub(crate) fn renewal_group(&self) -> u64 {
+        self.core.backend.renewal_group(&self.claim)
+    }
+
     /// What a renewal that is sent now asks for. Not when it falls due: until it is sent, the store owes no answer.
     pub(crate) fn asks(&self) -> Claim {
         let mut state = lock_up(&self.state);
@@ -237,7 +242,7 @@ impl Held {
         });
         if let Some((error, until)) = trouble {
             let (name, remaining) = (self.claim.name(), self.time_left(until));
-            self.core.observer.event(&Event::RenewalTrouble { name, error: &error, remaining });
+            self.core.tell(&Event::RenewalTrouble { name, error: &error, remaining });
         }
     }
 }

@@ -136,9 +136,10 @@ impl Line {
     ) -> Option<Attempt> {
         let begin = |holder, since| Turn::begin(asked.claim.clone(), holder, grant, since, now, rules.queue);
         if let Some(turn) = self.turn.as_mut().filter(|turn| asked.is_about(turn.claim())) {
-            if turn.first() != grant.token {
+            // An earlier one is over: the store has granted the claim again since.
+            if grant.token > turn.first() {
                 *turn = begin(turn.holder(), asked.sent_at);
-            } else if !grant.handed_over {
+            } else if grant.token == turn.first() && !grant.handed_over {
                 turn.confirmed(asked.sent_at, grant.lease.unwrap_or(asked.claim.ttl()));
             }
         } else if self.told.is_some_and(|(owner, told)| asked.claim.owner() == owner && grant.token <= told) {

@@ -210,3 +210,18 @@ fn nobody_goes_on_with_the_claim_of_one_who_was_refused_and_may_come_again_with_
     assert!(line.heard(&claim(1), &question, refused, at(1), &rules()).is_err());
     assert_eq!(asks(&mut line, 2, at(2)).claim.owner(), claim(2).owner());
 }
+
+/// Between the two grants, somebody has released the first of them by hand.
+#[test]
+fn a_grant_that_is_heard_after_a_later_one_gives_no_token_of_its_own() {
+    let mut line = Line::default();
+    let slow = asks(&mut line, 1, at(0));
+    assert_eq!(next_token(&mut line, 2, at(1)), None);
+    let quick = asks(&mut line, 2, at(1001));
+    assert_eq!(quick.claim.owner(), slow.claim.owner(), "it goes on with the claim of the absent one");
+    assert_eq!(token(line.heard(&claim(1), &slow, granted(70), at(1002), &rules()).unwrap()), None);
+    assert_eq!(next_token(&mut line, 2, at(1003)), Some(70));
+    line.heard(&claim(2), &quick, granted(7), at(1004), &rules()).unwrap();
+    line.leave(&claim(2), Duration::ZERO, at(1005));
+    assert_eq!(next_token(&mut line, 1, at(1005)), Some(71));
+}

@@ -99,6 +99,28 @@ async fn a_hold_that_was_extended_is_not_passed_on() {
     assert!(guard(others.remove(0)).await.is_held());
 }
 
+/// Others wait, and ask every now and then whether the turn is over.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_was_extended_is_held_for_as_long_as_the_store_keeps_it() {
+    for handed_over in [false, true] {
+        let store = Scripted::new();
+        let client = client(&store);
+        let (mut holder, mut others) = turn(&client, 2).await;
+        if handed_over {
+            holder.release().await.unwrap();
+            holder = guard(others.remove(0)).await;
+        }
+        let owner = store.owner("job").await;
+        holder.extend(TTL * 10).await.unwrap();
+        sleep(TTL * 40).await;
+        assert!(holder.is_held(), "handed over: {handed_over}, {:?}", holder.loss());
+        assert_eq!(store.owner("job").await, owner);
+        assert!(!others[0].is_finished());
+        holder.release().await.unwrap();
+        assert!(guard(others.remove(0)).await.is_held());
+    }
+}
+
 /// The lease began some time after the last answer of the *store* that the contender waits, whoever asked then.
 #[tokio::test(start_paused = true)]
 async fn a_hand_over_of_the_store_counts_from_its_own_last_answer() {

@@ -19,7 +19,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const A_WHILE: Duration = Duration::from_millis(40);
 
 /// A client whose tasks take turns, so many grants at most in each.
-fn client_of(store: Arc<dyn LockBackend>, grants: u32, events: Arc<Events>) -> LockClient {
+pub(crate) fn client_of(store: Arc<dyn LockBackend>, grants: u32, events: Arc<Events>) -> LockClient {
     LockClient::builder(store)
         .with_clock(Arc::new(RuntimeClock::new()))
         .with_observer(events)

@@ -121,6 +121,14 @@ impl Servers {
         matches!(self, Self::Cluster(_))
     }
 
+    /// Which of them has the key as far as is known, as a number: one that does not answer holds up nobody elsewhere.
+    pub(crate) fn number_of(&self, key: &str) -> u64 {
+        match self {
+            Self::One(_) => 0,
+            Self::Cluster(cluster) => cluster.number_of_node(key),
+        }
+    }
+
     /// Ends the connections. What is under way gets no answer.
     pub(crate) fn close(&self) {
         match self {

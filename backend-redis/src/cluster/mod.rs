@@ -75,6 +75,11 @@ impl Cluster {
         self.nodes.owner(Slot::of(key)).await.map(|(_, node)| node)
     }
 
+    /// The node that has the key as far as is known, as a number.
+    pub(crate) fn number_of_node(&self, key: &str) -> u64 {
+        self.nodes.number_of_owner(Slot::of(key))
+    }
+
     /// All nodes that have slots.
     pub(crate) async fn primaries(&self) -> Result<Vec<Arc<Node>>> {
         self.nodes.primaries().await

@@ -9,6 +9,7 @@ use crate::target::{Address, Target};
 use futures_util::future::select_ok;
 use leasehold_core::{Error, ErrorKind, Result};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -73,6 +74,16 @@ impl Nodes {
                 Err(nobody_has(slot))
             }
         }
+    }
+
+    /// The node that has the slot as far as is known, as a number; the slot, if nobody is known to have it.
+    pub(super) fn number_of_owner(&self, slot: Slot) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        match self.known().map.owner(slot) {
+            Some(address) => address.hash(&mut hasher),
+            None => slot.hash(&mut hasher),
+        }
+        hasher.finish()
     }
 
     /// All nodes that have slots.

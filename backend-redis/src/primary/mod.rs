@@ -109,6 +109,13 @@ impl LockBackend for RedisBackend {
         renewal::renew(&self.servers, &self.keys, self.replicas, claims).await
     }
 
+    fn renewal_group(&self, claim: &Claim) -> u64 {
+        match self.servers.have_slots() {
+            true => self.servers.number_of(self.keys.of(claim.name()).lock()),
+            false => 0,
+        }
+    }
+
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         self.end(claim, linger).await
     }

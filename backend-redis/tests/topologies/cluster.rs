@@ -6,9 +6,11 @@ use crate::kit::{
 };
 use leasehold_conformance::servers::{RedisCluster, RedisServer};
 use leasehold_core::{
-    Claim, DistributedLock, ErrorKind, LockAdmin, LockBackend, LossCause, OwnerId, Release, Renewal, Severity,
+    AcquireOptions, Claim, DistributedLock, ErrorKind, LockAdmin, LockBackend, LockGuard, LossCause, OwnerId,
+    Release, Renewal, Severity,
 };
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 #[tokio::test]
 async fn names_are_held_renewed_and_listed_wherever_they_lie() {
@@ -34,6 +36,33 @@ async fn names_are_held_renewed_and_listed_wherever_they_lie() {
         assert_eq!(release(&backend, claim).await, Release::Released);
     }
     assert!(backend.list("").await.unwrap().is_empty());
+}
+
+/// Renewals of a client travel together, and an answer comes as a whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_stands_still_costs_nobody_on_another_node_his_lock() {
+    let cluster = RedisCluster::start(false).unwrap();
+    // Longer than the lease: what the node that stands still is asked is not answered before it is over.
+    let locks = client(&format!("{}?timeout=20s", cluster.url()));
+    let ttl = Duration::from_millis(1_500);
+    let mut guards = Vec::new();
+    for n in 0..12 {
+        let name = name(&format!("job/{n}"));
+        let owner = cluster.owner_of(&format!("leasehold:{name}")).unwrap();
+        let options = AcquireOptions::new().with_ttl(ttl);
+        guards.push((owner, locks.acquire_with(&name, &options).await.unwrap()));
+    }
+    let still = &cluster.nodes()[guards[0].0];
+    still.pause();
+    tokio::time::sleep(ttl * 2).await;
+    let held = |(owner, guard): &(usize, LockGuard)| (*owner == guards[0].0, guard.is_held());
+    let found: BTreeSet<(bool, bool)> = guards.iter().map(held).collect();
+    still.resume();
+    assert_eq!(
+        found,
+        [(true, false), (false, true)].into(),
+        "who is on the node that stood still, and who holds"
+    );
 }
 
 /// One seed is enough, and names with braces have all their keys in one slot.

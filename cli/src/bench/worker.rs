@@ -286,7 +286,7 @@ pub(super) fn options() -> AcquireOptions {
 }
 
 fn is_lack_of_room(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::TimedOut)
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate | ErrorKind::TimedOut)
 }
 
 fn seconds_since(begin: Moment) -> f64 {

@@ -99,7 +99,8 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// [`Lost`](ErrorKind::Lost) if the lock was lost or released before `work` was done.
+    /// [`Lost`](ErrorKind::Lost) if the lock was lost or released before `work` was done, also if that was in its last step
+    /// and there is an output: that is dropped.
     ///
     /// # Cancel safety
     ///
@@ -117,7 +118,8 @@ impl Lease {
             if let Poll::Ready(loss) = lost.as_mut().poll(cx) {
                 return Poll::Ready(Err(loss.into()));
             }
-            work.as_mut().poll(cx).map(Ok)
+            // And once more: its last step may have taken longer than the lease.
+            work.as_mut().poll(cx).map(|output| self.loss().map_or(Ok(output), |loss| Err(loss.into())))
         })
         .await
     }

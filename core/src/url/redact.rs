@@ -64,6 +64,13 @@ pub(super) fn check_unescaped_password(rest: &str) -> Result<()> {
         let problem = format_args!("its password seems to contain {odd:?}");
         return Err(invalid(problem, format!("write it as {encoded}")));
     }
+    // A login with an @ of its own, cut in two at a slash: the rest of the password would be a host, or a path.
+    let login = authority.split_once('@').is_some_and(|(login, _)| login.contains(':'));
+    let path = behind.split('?').next().unwrap_or_default();
+    if login && path.contains('@') {
+        let help = "write them as %40 and %2F; also an @ of the path as %40";
+        return Err(invalid("its password seems to contain '@' and '/'", help));
+    }
     check_fragment(rest)
 }
 

@@ -76,11 +76,14 @@ fn a_password_that_should_have_been_encoded_is_not_echoed() {
         (format!("redis://:{CANARY}/x@h"), "%2F"),
         (format!("redis://u:{CANARY}?x@h"), "%3F"),
         (format!("redis://u:{CANARY}@x@h"), "%40"),
+        (format!("redis://u:x@{CANARY}/y@h/0"), "%40"),
+        (format!("redis://u:x@y/{CANARY}@h/0?timeout=1s"), "%40"),
     ] {
         let problem = problem(&url);
         assert!(problem.contains(encoded), "{problem}");
         assert!(!problem.contains(CANARY), "{problem}");
     }
+    assert_eq!(authority("redis://u:p@h/0?tls_ca=/x@y").path, "0");
 }
 
 #[test]

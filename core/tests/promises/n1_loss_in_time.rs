@@ -212,6 +212,18 @@ async fn protected_work_is_not_polled_on_a_lease_that_is_over() {
     assert_eq!(steps, 3);
 }
 
+/// By work that does not await, or a process that is stopped in the middle of it.
+#[tokio::test(start_paused = true)]
+async fn work_whose_last_step_outlasted_the_lease_was_not_covered() {
+    let clock = Suspended::new();
+    let store = Scripted::new();
+    let guard =
+        store.client_on(Arc::clone(&clock) as Arc<dyn Clock>, Arc::default()).acquire("job").await.unwrap();
+    assert_eq!(guard.protect(async { 7 }).await.unwrap(), 7);
+    let outcome = guard.protect(async { clock.by(60) }).await;
+    assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Lost);
+}
+
 #[tokio::test(start_paused = true)]
 async fn protect_stops_the_work_at_the_loss_and_passes_its_result_on_before() {
     let store = Scripted::new();

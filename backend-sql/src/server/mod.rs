@@ -18,6 +18,8 @@
 
 mod bell;
 mod dialect;
+#[cfg(all(test, feature = "postgres"))]
+pub(crate) mod double;
 mod failure;
 mod pool;
 mod schema;
@@ -25,6 +27,8 @@ mod semantics;
 mod sessions;
 mod statement;
 mod target;
+#[cfg(all(test, feature = "postgres"))]
+mod tests;
 #[cfg(feature = "tls")]
 mod tls;
 
@@ -100,10 +104,11 @@ impl Server {
         statement: &Statement,
         values: &[Value],
     ) -> Result<Answer> {
+        let mut connection = self.connection(lane).await?;
+        // Not before there is a connection: what is sent is waited for.
         let deadline = Instant::now() + self.shared.target.timeout;
         let (mut repeated, mut deadlocks) = (false, 0);
         loop {
-            let mut connection = self.connection(lane).await?;
             let failed = match timeout_at(deadline, connection.link().ask(statement, values)).await {
                 Ok(Ok(answer)) => {
                     connection.give_back();
@@ -112,11 +117,11 @@ impl Server {
                 Ok(Err(error)) => error,
                 Err(_) => return Err(no_answer(doing, &self.shared.target)),
             };
+            let pause = jitter(deadlocks + 1);
             match self.shared.dialect.meaning(&failed) {
-                Meaning::Deadlock if deadlocks < DEADLOCKS && Instant::now() < deadline => {
+                Meaning::Deadlock if deadlocks < DEADLOCKS && Instant::now() + pause < deadline => {
                     deadlocks += 1;
-                    connection.give_back();
-                    tokio::time::sleep(jitter(deadlocks)).await;
+                    tokio::time::sleep(pause).await;
                 }
                 Meaning::Broken | Meaning::Ended
                     if connection.was_idle() && !repeated && doing != Doing::Ending =>
@@ -124,6 +129,8 @@ impl Server {
                     // The others have been idle for as long.
                     self.shared.pool.forget_idle();
                     repeated = true;
+                    drop(connection);
+                    connection = self.connection_to_repeat(lane, doing, deadline).await?;
                 }
                 // Somebody else has just made the row that was to be made, and may even have locked it: so it is there.
                 Meaning::Duplicate | Meaning::Locked if doing == Doing::Making => {
@@ -137,6 +144,17 @@ impl Server {
                     return Err(self.failure(failed, doing));
                 }
             }
+        }
+    }
+
+    /// Another connection, for what was sent on one that broke and may have been carried out.
+    async fn connection_to_repeat(&self, lane: Lane, doing: Doing, deadline: Instant) -> Result<Connection> {
+        match timeout_at(deadline, self.connection(lane)).await {
+            Ok(Err(error)) if error.kind() == ErrorKind::Unavailable => {
+                Err(error.with_kind(failure::unknown_if(doing)))
+            }
+            Ok(connection) => connection,
+            Err(_) => Err(no_answer(doing, &self.shared.target)),
         }
     }
 

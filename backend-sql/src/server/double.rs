@@ -26,13 +26,14 @@ type Replies = fn(usize, &str) -> Reply;
 type Connecting = fn(usize) -> Duration;
 
 /// How long the server takes for everything that it answers.
-const MOMENT: Duration = Duration::from_millis(5);
+pub(crate) const MOMENT: Duration = Duration::from_millis(5);
 
 pub(crate) struct Double {
     texts: PostgresDialect,
     connecting: Connecting,
     replies: Replies,
     connections: AtomicUsize,
+    asks_for_sessions: bool,
     said: Arc<Said>,
 }
 
@@ -48,11 +49,35 @@ impl Said {
 
 /// A server without tables to look at.
 pub(crate) fn server(query: &str, connecting: Connecting, replies: Replies) -> (Server, Arc<Said>) {
+    server_that(query, connecting, replies, false)
+}
+
+/// The same, behind which there may be a pooler.
+pub(crate) fn server_with_sessions(
+    query: &str,
+    connecting: Connecting,
+    replies: Replies,
+) -> (Server, Arc<Said>) {
+    server_that(query, connecting, replies, true)
+}
+
+fn server_that(
+    query: &str,
+    connecting: Connecting,
+    replies: Replies,
+    asks_for_sessions: bool,
+) -> (Server, Arc<Said>) {
     let url = StoreUrl::parse(&format!("postgres://u@127.0.0.1/d?{query}")).unwrap();
     let target = Arc::new(Target::of(&url, "postgres", 5432).unwrap());
     let (texts, said) = (PostgresDialect::new(Arc::clone(&target)), Arc::<Said>::default());
-    let double =
-        Double { texts, connecting, replies, connections: AtomicUsize::new(0), said: Arc::clone(&said) };
+    let double = Double {
+        texts,
+        connecting,
+        replies,
+        connections: AtomicUsize::new(0),
+        asks_for_sessions,
+        said: Arc::clone(&said),
+    };
     (Server::new(Arc::new(double), target, Vec::new()), said)
 }
 
@@ -121,7 +146,7 @@ impl Dialect for Double {
     }
 
     fn session_number(&self) -> Option<[&'static str; 2]> {
-        None
+        self.asks_for_sessions.then(|| self.texts.session_number()).flatten()
     }
 
     async fn check(&self, _: &mut dyn Link) -> sqlx::Result<Vec<Finding>> {

@@ -48,7 +48,8 @@ use pool::Pool;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OnceCell;
-use tokio::time::{Instant, timeout_at};
+use tokio::task::JoinError;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// A database on a server.
 #[derive(Clone, Debug)]
@@ -161,7 +162,7 @@ impl Server {
     /// Runs a statement without parameters.
     pub(crate) async fn tell(&self, text: &str) -> Result<()> {
         let mut connection = self.connection(Lane::Asking).await?;
-        match tokio::time::timeout(self.shared.target.timeout, connection.link().tell(text)).await {
+        match timeout(self.shared.target.timeout, connection.link().tell(text)).await {
             Ok(Ok(())) => {
                 connection.give_back();
                 Ok(())
@@ -181,11 +182,11 @@ impl Server {
         let mut connection = self.shared.pool.take(lane).await?;
         if self.shared.checked.get().is_none() {
             self.check_tables(&mut connection).await?;
-            self.check_sessions(&mut connection).await?;
+            (connection, _) = self.check_sessions(connection).await?;
             self.check_server(&mut connection).await?;
             let _ = self.shared.checked.set(());
         } else if lane == Lane::Asking && self.shared.sessions.is_due() {
-            self.check_sessions(&mut connection).await?;
+            (connection, _) = self.check_sessions(connection).await?;
         }
         Ok(connection)
     }
@@ -216,7 +217,7 @@ impl Server {
     /// Makes the tables that are missing, and looks at those that are there.
     pub(crate) async fn init(&self, script: &str) -> Result<()> {
         let mut connection = self.unchecked_connection().await?;
-        let asked = tokio::time::timeout(self.shared.target.timeout, connection.link().tell(script)).await;
+        let asked = timeout(self.shared.target.timeout, connection.link().tell(script)).await;
         match asked {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(self.failure(error, Doing::Keeping)),
@@ -237,9 +238,9 @@ impl Server {
     pub(crate) async fn check(&self) -> Result<Vec<Finding>> {
         let mut connection = self.unchecked_connection().await?;
         self.check_tables(&mut connection).await?;
-        let sessions = self.check_sessions(&mut connection).await?;
+        let (mut connection, sessions) = self.check_sessions(connection).await?;
         let check = self.shared.dialect.check(connection.link());
-        let mut findings = match tokio::time::timeout(self.shared.target.timeout, check).await {
+        let mut findings = match timeout(self.shared.target.timeout, check).await {
             Ok(findings) => findings.map_err(|error| self.failure(error, Doing::Looking))?,
             Err(_) => return Err(no_answer(Doing::Looking, &self.shared.target)),
         };
@@ -249,16 +250,33 @@ impl Server {
     }
 
     /// Looks for a pooler, if it is not known yet whether there is one.
-    async fn check_sessions(&self, connection: &mut Connection) -> Result<Option<Sessions>> {
-        let found = self.shared.sessions.behind(self, connection.link()).await?;
+    ///
+    /// By a task of its own: one looks for all, and a caller may keep his future and not poll it.
+    async fn check_sessions(&self, mut connection: Connection) -> Result<(Connection, Option<Sessions>)> {
+        let found = match self.shared.sessions.found() {
+            Some(found) => Some(found),
+            None => {
+                let server = self.clone();
+                let look = tokio::spawn(async move {
+                    let found = server.shared.sessions.behind(&server, connection.link()).await;
+                    (connection, found)
+                });
+                // As long as one look takes: others may be before this one.
+                let within = self.target().connect_timeout + self.target().timeout;
+                let looked = timeout(within, look).await.map_err(|_| self.no_answer(Doing::Looking))?;
+                let (looked_by, found) = looked.map_err(not_looked)?;
+                connection = looked_by;
+                found?
+            }
+        };
         found.map_or(Ok(()), |found| sessions::check_mode(found, self.target()))?;
-        Ok(found)
+        Ok((connection, found))
     }
 
     /// Looks whether the server decides alone.
     async fn check_server(&self, connection: &mut Connection) -> Result<()> {
         let look = self.shared.dialect.refuses(connection.link());
-        let refused = match tokio::time::timeout(self.shared.target.timeout, look).await {
+        let refused = match timeout(self.shared.target.timeout, look).await {
             Ok(refused) => refused.map_err(|error| self.failure(error, Doing::Looking))?,
             Err(_) => return Err(no_answer(Doing::Looking, &self.shared.target)),
         };
@@ -268,7 +286,7 @@ impl Server {
     async fn check_tables(&self, connection: &mut Connection) -> Result<()> {
         for table in &self.shared.tables {
             let look = self.shared.dialect.look_at(connection.link(), &table.name);
-            let found = match tokio::time::timeout(self.shared.target.timeout, look).await {
+            let found = match timeout(self.shared.target.timeout, look).await {
                 Ok(found) => found.map_err(|error| self.failure(error, Doing::Looking))?,
                 Err(_) => return Err(no_answer(Doing::Looking, &self.shared.target)),
             };
@@ -296,6 +314,11 @@ impl Server {
     pub(crate) async fn close(&self) {
         tokio::join!(self.shared.pool.close(), self.shared.holding.close());
     }
+}
+
+/// The runtime is at its end.
+fn not_looked(error: JoinError) -> Error {
+    Error::new(ErrorKind::Unavailable, "whether a pooler is in between was not found out").with_source(error)
 }
 
 /// So that two that were in each other's way are not so again at once.

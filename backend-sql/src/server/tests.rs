@@ -1,8 +1,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 
-use super::double::{Reply, at_once, server};
+use super::double::{MOMENT, Reply, at_once, server, server_with_sessions};
 use super::*;
-use tokio::time::sleep;
+use futures_util::FutureExt;
+use tokio::time::{sleep, timeout};
 
 const WORDS: &str = "UPDATE";
 
@@ -66,4 +67,29 @@ async fn what_broke_may_have_been_carried_out_although_nobody_is_let_in_any_more
     let (server, _) = server("timeout=500ms&connect_timeout=50ms", never_again, |_, _| Reply::Breaks);
     leave_idle(&server, 1).await;
     assert_eq!(ask(&server, Doing::Keeping).await.unwrap_err().kind(), ErrorKind::Indeterminate);
+}
+
+/// A `select!` whose other branch takes long keeps the future of the first use, and does not poll it.
+#[tokio::test(start_paused = true)]
+async fn a_first_use_that_is_not_polled_holds_up_nobody() {
+    let second_hangs = |number| if number == 1 { Duration::from_secs(3600) } else { Duration::ZERO };
+    let (server, _) = server_with_sessions("timeout=500ms&connect_timeout=400ms", second_hangs, answered);
+    let mut parked = std::pin::pin!(ask(&server, Doing::Looking));
+    assert!(parked.as_mut().now_or_never().is_none());
+    sleep(MOMENT).await;
+    assert!(parked.as_mut().now_or_never().is_none());
+    timeout(Duration::from_millis(500), ask(&server, Doing::Looking)).await.unwrap().unwrap();
+    parked.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_the_looks_of_others_one_after_the_other() {
+    let silent = |_, text: &str| if text == WORDS { Reply::Rows(Vec::new()) } else { Reply::Never };
+    let (server, said) = server_with_sessions("timeout=500ms&connect_timeout=500ms", at_once, silent);
+    let asks = (0..5).map(|_| ask(&server, Doing::Looking));
+    let all = timeout(Duration::from_millis(1_100), futures_util::future::join_all(asks)).await.unwrap();
+    for asked in all {
+        assert_eq!(asked.unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    assert_eq!(said.times(WORDS), 0);
 }

@@ -116,7 +116,10 @@ impl Server {
                     return Ok(answer);
                 }
                 Ok(Err(error)) => error,
-                Err(_) => return Err(no_answer(doing, &self.shared.target)),
+                Err(_) => {
+                    connection.found_dead();
+                    return Err(no_answer(doing, &self.shared.target));
+                }
             };
             let pause = jitter(deadlocks + 1);
             match self.shared.dialect.meaning(&failed) {
@@ -127,16 +130,18 @@ impl Server {
                 Meaning::Broken | Meaning::Ended
                     if connection.was_idle() && !repeated && doing != Doing::Ending =>
                 {
-                    // The others have been idle for as long.
-                    self.shared.pool.forget_idle();
                     repeated = true;
-                    drop(connection);
+                    connection.found_dead();
                     connection = self.connection_to_repeat(lane, doing, deadline).await?;
                 }
                 // Somebody else has just made the row that was to be made, and may even have locked it: so it is there.
                 Meaning::Duplicate | Meaning::Locked if doing == Doing::Making => {
                     connection.give_back();
                     return Ok(Answer::default());
+                }
+                Meaning::Broken | Meaning::Ended => {
+                    connection.found_dead();
+                    return Err(self.failure(failed, doing));
                 }
                 meaning => {
                     if meaning.leaves_the_connection_well() {
@@ -167,8 +172,16 @@ impl Server {
                 connection.give_back();
                 Ok(())
             }
-            Ok(Err(error)) => Err(self.failure(error, Doing::Ending)),
-            Err(_) => Err(no_answer(Doing::Ending, &self.shared.target)),
+            Ok(Err(error)) => {
+                if matches!(self.meaning(&error), Meaning::Broken | Meaning::Ended) {
+                    connection.found_dead();
+                }
+                Err(self.failure(error, Doing::Ending))
+            }
+            Err(_) => {
+                connection.found_dead();
+                Err(no_answer(Doing::Ending, &self.shared.target))
+            }
         }
     }
 
@@ -199,11 +212,6 @@ impl Server {
     /// A connection to be kept for as long as a lock is held.
     pub(crate) async fn connection_to_hold(&self) -> Result<Connection> {
         self.shared.holding.take(Lane::Keeping).await
-    }
-
-    /// Those that are idle are as old as one that was found dead.
-    pub(crate) fn forget_idle_to_hold(&self) {
-        self.shared.holding.forget_idle();
     }
 
     pub(crate) fn meaning(&self, error: &sqlx::Error) -> Meaning {

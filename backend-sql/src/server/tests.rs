@@ -69,6 +69,28 @@ async fn what_broke_may_have_been_carried_out_although_nobody_is_let_in_any_more
     assert_eq!(ask(&server, Doing::Keeping).await.unwrap_err().kind(), ErrorKind::Indeterminate);
 }
 
+/// A firewall has forgotten all of them, and says nothing.
+#[tokio::test(start_paused = true)]
+async fn of_idle_connections_that_are_dead_one_alone_is_waited_for() {
+    let silent = |number, _: &str| if number < 3 { Reply::Never } else { Reply::Rows(Vec::new()) };
+    for doing in [Doing::Looking, Doing::Keeping, Doing::Ending] {
+        let (server, _) = server("timeout=50ms", at_once, silent);
+        leave_idle(&server, 3).await;
+        ask(&server, doing).await.unwrap_err();
+        ask(&server, doing).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_sent_again_finds_one_dead_connection_and_not_the_next() {
+    let restarted = |number, _: &str| if number < 3 { Reply::Breaks } else { Reply::Rows(Vec::new()) };
+    let (server, said) = server("", at_once, restarted);
+    leave_idle(&server, 3).await;
+    assert_eq!(ask(&server, Doing::Ending).await.unwrap_err().kind(), ErrorKind::Indeterminate);
+    assert_eq!(said.times(WORDS), 1);
+    ask(&server, Doing::Ending).await.unwrap();
+}
+
 /// A `select!` whose other branch takes long keeps the future of the first use, and does not poll it.
 #[tokio::test(start_paused = true)]
 async fn a_first_use_that_is_not_polled_holds_up_nobody() {

@@ -28,8 +28,8 @@ use crate::server::{Dialect, Mode, Server, Table, TableName, Target};
 use async_trait::async_trait;
 use hold::{Beat, Hold};
 use leasehold_core::{
-    Attempt, Busy, Claim, Error, ErrorKind, Grant, LockAdmin, LockBackend, LockName, LossCause, Namespace,
-    OwnerId, Release, Renewal, Result, Semantics, renew_each,
+    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
+    Namespace, OwnerId, Release, Renewal, Result, Semantics, renew_each,
 };
 use rows::{Locked, Rows};
 use std::collections::HashMap;
@@ -109,7 +109,7 @@ impl LockBackend for HeldRow {
             },
             None => {}
         }
-        // Nobody need be asked about a lock that is held here; and the connection for asking may be the one that holds it.
+        // Nobody need be asked about a lock that was held here a moment ago.
         if self.is_held_here(claim.name()) {
             return Ok(busy());
         }
@@ -225,7 +225,7 @@ impl HeldRow {
             None => {}
         }
         let concerns = |entry: &Entry| match entry {
-            Entry::Held(hold) => hold.name() == claim.name() && hold.is_fresh(),
+            Entry::Held(hold) => hold.name() == claim.name() && self.is_believed(hold),
             Entry::Waiting(waiting) => waiting.name() == claim.name(),
         };
         if entries.values().any(concerns) {
@@ -241,7 +241,19 @@ impl HeldRow {
         let entries = self.entries();
         entries
             .values()
-            .any(|entry| matches!(entry, Entry::Held(hold) if hold.name() == name && hold.is_fresh()))
+            .any(|entry| matches!(entry, Entry::Held(hold) if hold.name() == name && self.is_believed(hold)))
+    }
+
+    /// True if the server need not be asked whether this hold lives, or cannot be: the connection for asking may be the one
+    /// that holds.
+    fn is_believed(&self, hold: &Hold) -> bool {
+        hold.is_fresh() || hold.may_live() && !self.rows.server().has_connection_to_hold()
+    }
+
+    /// Forgets a hold that is ended from outside.
+    fn forget_grant(&self, name: &LockName, token: FencingToken) {
+        let ended = |entry: &Entry| matches!(entry, Entry::Held(hold) if hold.name() == name && hold.token() == token);
+        self.entries().retain(|_, entry| !ended(entry));
     }
 
     fn entry(&self, owner: OwnerId) -> Option<Entry> {

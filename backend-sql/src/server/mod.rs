@@ -214,6 +214,11 @@ impl Server {
         self.shared.holding.take(Lane::Keeping).await
     }
 
+    /// True if there is one without waiting, as it looks.
+    pub(crate) fn has_connection_to_hold(&self) -> bool {
+        self.shared.holding.has_room()
+    }
+
     pub(crate) fn meaning(&self, error: &sqlx::Error) -> Meaning {
         self.shared.dialect.meaning(error)
     }

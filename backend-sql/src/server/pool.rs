@@ -93,6 +93,11 @@ impl Pool {
         Ok(Connection { link, pool: Arc::clone(self), runtime, was_idle, _permits: permits })
     }
 
+    /// True if not all connections are in use.
+    pub(super) fn has_room(&self) -> bool {
+        self.all.available_permits() > 0
+    }
+
     fn forget_idle(&self) {
         let idle = std::mem::take(&mut *self.idle());
         drop(idle);

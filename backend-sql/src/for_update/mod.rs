@@ -22,6 +22,8 @@ mod hold;
 mod purge;
 mod rows;
 mod semantics;
+#[cfg(all(test, feature = "postgres"))]
+mod tests;
 mod wait;
 
 use crate::server::{Dialect, Mode, Server, Table, TableName, Target};
@@ -99,7 +101,7 @@ impl LockBackend for HeldRow {
                 }
                 self.forget(claim.owner());
             }
-            Some(Entry::Waiting(waiting)) => match waiting.heard().await {
+            Some(Entry::Waiting(waiting)) => match waiting.heard() {
                 Heard::Nothing => return Ok(busy()),
                 Heard::Locked(locked) => {
                     self.forget(claim.owner());

@@ -175,13 +175,16 @@ impl LockBackend for HeldRow {
 
 impl HeldRow {
     /// A row that was locked becomes a hold: with a token, and with proof that the lock was still held after that was
-    /// taken. Whatever goes wrong, nothing is held in the end.
+    /// taken. If that goes wrong, the row is unlocked; unless nothing is heard of it, and then the server has it locked
+    /// until it notices.
     async fn enter(&self, claim: &Claim, locked: Locked) -> Result<Attempt> {
         let token = match self.rows.enter(claim, locked.number).await {
             Ok(token) => token,
             Err(error) => {
-                self.rows.roll_back(locked.connection).await;
-                return Err(nothing_is_held(error));
+                return Err(match self.rows.roll_back(locked.connection).await {
+                    true => nothing_is_held(error),
+                    false => perhaps_held(error),
+                });
             }
         };
         let hold = Arc::new(Hold::new(claim, token, locked.connection));
@@ -191,7 +194,7 @@ impl HeldRow {
                 Ok(Attempt::Granted(Grant::new(token)))
             }
             Ok(Beat::Dead) => Err(lost_at_once()),
-            Err(error) => Err(nothing_is_held(error)),
+            Err(error) => Err(error),
         }
     }
 
@@ -284,6 +287,14 @@ fn busy() -> Attempt {
 fn nothing_is_held(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Indeterminate => error.with_kind(ErrorKind::Unavailable),
+        _ => error,
+    }
+}
+
+/// The row may be locked still.
+fn perhaps_held(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Unavailable => error.with_kind(ErrorKind::Indeterminate),
         _ => error,
     }
 }

@@ -22,6 +22,33 @@ fn locked() -> Reply {
     Reply::Rows(vec![vec![Value::int(1), Value::int(7)]])
 }
 
+/// Nothing comes back any more once the row is locked: it stays locked until the server notices.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_may_still_be_locked_is_an_unknown_outcome() {
+    let silent_from_enter_on = held_row(|_, text| match text {
+        text if text.contains("NOWAIT") => locked(),
+        text if text.contains("INSERT") || text == "ROLLBACK" => Reply::Never,
+        _ => Reply::Rows(Vec::new()),
+    });
+    let silent_from_beat_on = held_row(|_, text| match text {
+        text if text.contains("NOWAIT") => locked(),
+        text if text.contains("INSERT") => Reply::Rows(vec![vec![Value::int(9)]]),
+        "SELECT 1" => Reply::Never,
+        _ => Reply::Rows(Vec::new()),
+    });
+    for backend in [silent_from_enter_on, silent_from_beat_on] {
+        let error = backend.try_acquire(&claim()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
+    }
+    let rolled_back = held_row(|_, text| match text {
+        text if text.contains("NOWAIT") => locked(),
+        text if text.contains("INSERT") => Reply::Never,
+        _ => Reply::Rows(Vec::new()),
+    });
+    let error = rolled_back.try_acquire(&claim()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+}
+
 /// As the local queue does, whose turn may be over before the future is polled again.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_is_not_polled_holds_up_nobody() {

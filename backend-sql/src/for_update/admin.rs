@@ -75,10 +75,20 @@ impl HeldRow {
         Ok(self.is_held_here(name) || self.rows.is_locked(name).await?)
     }
 
-    /// Ends the connection that has the row locked, and waits until it is seen that this has ended the hold.
+    /// Ends the connection that has the row locked, and tells those who wait here.
     async fn end_hold(&self, name: &LockName, holder: &Holder) -> Result<()> {
         let server = self.rows.server();
         server.tell(&server.dialect().end_connection(holder.connection)).await?;
+        // It may be one of this client's.
+        self.forget_grant(name, holder.token);
+        let ended = self.until_ended(name, holder).await;
+        self.ended.notify_waiters();
+        ended
+    }
+
+    /// Waits until it is seen that a hold has ended.
+    async fn until_ended(&self, name: &LockName, holder: &Holder) -> Result<()> {
+        let server = self.rows.server();
         let deadline = Instant::now() + server.target().timeout;
         while self.rows.is_locked(name).await? {
             let now = self.rows.look(name).await?;

@@ -1,4 +1,5 @@
 use super::rows::Rows;
+use super::semantics::ASK_EVERY;
 use crate::server::{Connection, Doing};
 use leasehold_core::{Claim, FencingToken, LockName, Result};
 use std::fmt;
@@ -58,11 +59,20 @@ impl Hold {
         self.token
     }
 
-    /// True if it was alive so short a time ago that the server cannot have ended it. A hint, on which nothing but cost
-    /// depends: it spares questions to which the answer is known.
+    /// True if it was alive so short a time ago that whoever waits for it would not have asked again by now. It may have
+    /// ended since: a server ends a connection when it is told to.
     pub(super) fn is_fresh(&self) -> bool {
+        self.was_alive_within(ASK_EVERY)
+    }
+
+    /// True if it was alive so short a time ago that the server has not ended it of its own accord.
+    pub(super) fn may_live(&self) -> bool {
+        self.was_alive_within(self.ttl)
+    }
+
+    fn was_alive_within(&self, time: Duration) -> bool {
         let heard_of = *self.heard_of.lock().unwrap_or_else(PoisonError::into_inner);
-        heard_of.is_some_and(|heard_of| heard_of.elapsed() < self.ttl)
+        heard_of.is_some_and(|heard_of| heard_of.elapsed() < time)
     }
 
     /// Says something on the connection, and hears whether it is alive. An error says that nothing was heard in time.

@@ -22,14 +22,16 @@ mod hold;
 mod purge;
 mod rows;
 mod semantics;
+#[cfg(all(test, feature = "postgres"))]
+mod tests;
 mod wait;
 
 use crate::server::{Dialect, Mode, Server, Table, TableName, Target};
 use async_trait::async_trait;
 use hold::{Beat, Hold};
 use leasehold_core::{
-    Attempt, Busy, Claim, Error, ErrorKind, Grant, LockAdmin, LockBackend, LockName, LossCause, Namespace,
-    OwnerId, Release, Renewal, Result, Semantics, renew_each,
+    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
+    Namespace, OwnerId, Release, Renewal, Result, Semantics, renew_each,
 };
 use rows::{Locked, Rows};
 use std::collections::HashMap;
@@ -99,7 +101,7 @@ impl LockBackend for HeldRow {
                 }
                 self.forget(claim.owner());
             }
-            Some(Entry::Waiting(waiting)) => match waiting.heard().await {
+            Some(Entry::Waiting(waiting)) => match waiting.heard() {
                 Heard::Nothing => return Ok(busy()),
                 Heard::Locked(locked) => {
                     self.forget(claim.owner());
@@ -109,7 +111,7 @@ impl LockBackend for HeldRow {
             },
             None => {}
         }
-        // Nobody need be asked about a lock that is held here; and the connection for asking may be the one that holds it.
+        // Nobody need be asked about a lock that was held here a moment ago.
         if self.is_held_here(claim.name()) {
             return Ok(busy());
         }
@@ -173,13 +175,16 @@ impl LockBackend for HeldRow {
 
 impl HeldRow {
     /// A row that was locked becomes a hold: with a token, and with proof that the lock was still held after that was
-    /// taken. Whatever goes wrong, nothing is held in the end.
+    /// taken. If that goes wrong, the row is unlocked; unless nothing is heard of it, and then the server has it locked
+    /// until it notices.
     async fn enter(&self, claim: &Claim, locked: Locked) -> Result<Attempt> {
         let token = match self.rows.enter(claim, locked.number).await {
             Ok(token) => token,
             Err(error) => {
-                self.rows.roll_back(locked.connection).await;
-                return Err(nothing_is_held(error));
+                return Err(match self.rows.roll_back(locked.connection).await {
+                    true => nothing_is_held(error),
+                    false => perhaps_held(error),
+                });
             }
         };
         let hold = Arc::new(Hold::new(claim, token, locked.connection));
@@ -189,7 +194,7 @@ impl HeldRow {
                 Ok(Attempt::Granted(Grant::new(token)))
             }
             Ok(Beat::Dead) => Err(lost_at_once()),
-            Err(error) => Err(nothing_is_held(error)),
+            Err(error) => Err(error),
         }
     }
 
@@ -225,7 +230,7 @@ impl HeldRow {
             None => {}
         }
         let concerns = |entry: &Entry| match entry {
-            Entry::Held(hold) => hold.name() == claim.name() && hold.is_fresh(),
+            Entry::Held(hold) => hold.name() == claim.name() && self.is_believed(hold),
             Entry::Waiting(waiting) => waiting.name() == claim.name(),
         };
         if entries.values().any(concerns) {
@@ -241,7 +246,19 @@ impl HeldRow {
         let entries = self.entries();
         entries
             .values()
-            .any(|entry| matches!(entry, Entry::Held(hold) if hold.name() == name && hold.is_fresh()))
+            .any(|entry| matches!(entry, Entry::Held(hold) if hold.name() == name && self.is_believed(hold)))
+    }
+
+    /// True if the server need not be asked whether this hold lives, or cannot be: the connection for asking may be the one
+    /// that holds.
+    fn is_believed(&self, hold: &Hold) -> bool {
+        hold.is_fresh() || hold.may_live() && !self.rows.server().has_connection_to_hold()
+    }
+
+    /// Forgets a hold that is ended from outside.
+    fn forget_grant(&self, name: &LockName, token: FencingToken) {
+        let ended = |entry: &Entry| matches!(entry, Entry::Held(hold) if hold.name() == name && hold.token() == token);
+        self.entries().retain(|_, entry| !ended(entry));
     }
 
     fn entry(&self, owner: OwnerId) -> Option<Entry> {
@@ -270,6 +287,14 @@ fn busy() -> Attempt {
 fn nothing_is_held(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Indeterminate => error.with_kind(ErrorKind::Unavailable),
+        _ => error,
+    }
+}
+
+/// The row may be locked still.
+fn perhaps_held(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Unavailable => error.with_kind(ErrorKind::Indeterminate),
         _ => error,
     }
 }

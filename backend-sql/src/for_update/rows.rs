@@ -137,7 +137,10 @@ impl Rows {
             });
             match asked.await {
                 // The connection is closed. What it may have locked is let go when the server notices, and not before.
-                Err(_) => return Err(self.server.no_answer(Doing::Keeping)),
+                Err(_) => {
+                    connection.found_dead();
+                    return Err(self.server.no_answer(Doing::Keeping));
+                }
                 Ok(Ok(answer)) => match self.read_locked(&answer)? {
                     Some(number) => return Ok(Some(Locked { connection, number })),
                     None => {
@@ -152,7 +155,7 @@ impl Rows {
                         return Ok(None);
                     }
                     Meaning::Broken | Meaning::Ended if connection.was_idle() => {
-                        self.server.forget_idle_to_hold();
+                        connection.found_dead();
                     }
                     _ => return Err(self.server.failure(error, Doing::Keeping)),
                 },

@@ -2,7 +2,7 @@ use leasehold_core::{CrashBound, Fault, HoldKind, LossSignal, Outcome, Promises,
 use std::time::Duration;
 
 /// How often one asks who has no place in the server's own queue.
-const ASK_EVERY: Duration = Duration::from_millis(250);
+pub(super) const ASK_EVERY: Duration = Duration::from_millis(250);
 
 /// What locked rows promise. The hold is the connection's.
 pub(super) fn semantics(backend: &'static str) -> Semantics {

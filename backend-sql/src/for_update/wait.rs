@@ -1,11 +1,11 @@
 use super::rows::{Locked, Rows};
-use futures_util::FutureExt;
 use leasehold_core::{Claim, LockName};
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::Arc;
-use tokio::sync::{Mutex, OwnedSemaphorePermit};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// A wait for a row in the server, which grants it in the moment in which it is free.
 ///
@@ -13,13 +13,18 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit};
 /// ever does, the withdrawal of the claim closes its connection.
 pub(super) struct Waiting {
     name: LockName,
+    /// Never locked across an await: who waits may keep his future and not poll it.
     state: Mutex<State>,
     /// One of the places for waiting; given back with this value.
     _place: OwnedSemaphorePermit,
 }
 
 enum State {
-    Waiting(Pin<Box<dyn Future<Output = Option<Locked>> + Send>>),
+    Waiting {
+        wait: Pin<Box<dyn Future<Output = Option<Locked>> + Send>>,
+        /// Of who waits for it, if anybody does.
+        waker: Option<Waker>,
+    },
     Over(Option<Locked>),
 }
 
@@ -38,7 +43,7 @@ impl Waiting {
         let name = claim.name().clone();
         // An error is heard by the next attempt, which meets it again and has somebody to tell.
         let wait = Box::pin(async move { rows.lock_in_time(&claim).await.ok().flatten() });
-        Self { name, state: Mutex::new(State::Waiting(wait)), _place: place }
+        Self { name, state: Mutex::new(State::Waiting { wait, waker: None }), _place: place }
     }
 
     pub(super) fn name(&self) -> &LockName {
@@ -47,29 +52,54 @@ impl Waiting {
 
     /// Returns when there is something to hear. Safe to drop: the wait itself goes on.
     pub(super) async fn until_heard(&self) {
-        let mut state = self.state.lock().await;
-        if let State::Waiting(wait) = &mut *state {
-            let locked = wait.await;
-            *state = State::Over(locked);
-        }
+        poll_fn(|context| {
+            let mut state = self.state();
+            if let State::Waiting { waker, .. } = &mut *state {
+                *waker = Some(context.waker().clone());
+            }
+            state.poll()
+        })
+        .await;
     }
 
     /// What there is to hear now.
-    pub(super) async fn heard(&self) -> Heard {
+    pub(super) fn heard(&self) -> Heard {
+        let mut state = self.state();
         // Polled once: what the server said while nobody listened lies in the connection.
-        let _ = self.until_heard().now_or_never();
-        match &mut *self.state.lock().await {
-            State::Waiting(_) => Heard::Nothing,
-            State::Over(locked) => locked.take().map_or(Heard::InVain, Heard::Locked),
+        match (state.poll(), &mut *state) {
+            (Poll::Ready(()), State::Over(locked)) => locked.take().map_or(Heard::InVain, Heard::Locked),
+            _ => Heard::Nothing,
         }
     }
 
     /// Ends it. A row that was locked meanwhile is let go.
     pub(super) async fn leave(&self, rows: &Rows) {
-        let over = State::Over(None);
-        if let State::Over(Some(locked)) = std::mem::replace(&mut *self.state.lock().await, over) {
-            rows.roll_back(locked.connection).await;
+        let before = std::mem::replace(&mut *self.state(), State::Over(None));
+        match before {
+            State::Waiting { waker, .. } => waker.into_iter().for_each(Waker::wake),
+            State::Over(Some(locked)) => {
+                rows.roll_back(locked.connection).await;
+            }
+            State::Over(None) => {}
         }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Goes on with it. Whoever polls, it is the one who waits that is woken.
+    fn poll(&mut self) -> Poll<()> {
+        if let Self::Waiting { wait, waker } = self {
+            let waker = waker.as_ref().unwrap_or(Waker::noop());
+            let Poll::Ready(locked) = wait.as_mut().poll(&mut Context::from_waker(waker)) else {
+                return Poll::Pending;
+            };
+            *self = Self::Over(locked);
+        }
+        Poll::Ready(())
     }
 }
 

@@ -9,6 +9,8 @@ mod row;
 #[cfg(feature = "_server")]
 mod server_table;
 mod table;
+#[cfg(test)]
+mod tests;
 #[cfg(feature = "_server")]
 mod watch;
 
@@ -23,11 +25,19 @@ use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
     OwnerId, Release, Renewal, Result, Semantics,
 };
+use std::collections::HashMap;
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// How often an attempt is made anew because the row it was refused by has changed meanwhile. Enough to take what
 /// somebody left behind; a lock that changes hands any faster is busy.
 const ATTEMPTS: usize = 3;
+
+/// How long it may take to find out why leases were lost.
+const REASONS_WITHIN: Duration = Duration::from_millis(250);
+
+/// As a part of the shortest lease that was renewed by the same call: its holder waits for the answer.
+const REASONS_PART: u32 = 8;
 
 /// Locks as leases, one row per name. Rows are never deleted: the next token is made from the last.
 #[derive(Debug)]
@@ -83,15 +93,12 @@ impl LockBackend for RowLease {
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         let renewed = self.table.renew(claims).await;
-        let mut answers = Vec::with_capacity(claims.len());
-        for (claim, renewed) in claims.iter().zip(renewed) {
-            answers.push(match renewed {
-                Ok(true) => Ok(Renewal::Renewed),
-                Ok(false) => Ok(Renewal::Lost(self.why_lost(claim).await)),
-                Err(error) => Err(error),
-            });
-        }
-        answers
+        let reasons = self.why_lost(claims, &renewed).await;
+        let answer = |(claim, renewed): (&Claim, Result<bool>)| match renewed? {
+            true => Ok(Renewal::Renewed),
+            false => Ok(Renewal::Lost(reasons.get(&claim.owner()).copied().unwrap_or(LossCause::Gone))),
+        };
+        claims.iter().zip(renewed).map(answer).collect()
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
@@ -144,12 +151,28 @@ impl RowLease {
         self.table.renew(std::slice::from_ref(claim)).await.pop().unwrap_or(Ok(false))
     }
 
-    /// That it is lost is certain; to say why, the row is read. If it cannot be, nobody is accused.
-    async fn why_lost(&self, claim: &Claim) -> LossCause {
-        match self.table.look(claim.name()).await {
-            Ok(Some(row)) if row.is_held_by_another(claim.owner()) => LossCause::Taken,
-            _ => LossCause::Gone,
+    /// Which of those that were not renewed were taken by others. That they are lost is certain; to say why, the rows are
+    /// read. Of what is not read in time, nobody is accused.
+    async fn why_lost(&self, claims: &[Claim], renewed: &[Result<bool>]) -> HashMap<OwnerId, LossCause> {
+        let of = |what| {
+            claims.iter().zip(renewed).filter(move |(_, renewed)| matches!(renewed, Ok(it) if *it == what))
+        };
+        let lost: Vec<&Claim> = of(false).map(|(claim, _)| claim).collect();
+        if lost.is_empty() {
+            return HashMap::new();
         }
+        let shortest = of(true).map(|(claim, _)| claim.ttl()).min();
+        let within = shortest.map_or(REASONS_WITHIN, |ttl| REASONS_WITHIN.min(ttl / REASONS_PART));
+        let names: Vec<&LockName> = lost.iter().map(|claim| claim.name()).collect();
+        let Ok(Ok(rows)) = timeout(within, self.table.look_at_each(&names)).await else {
+            return HashMap::new();
+        };
+        let rows: HashMap<&str, &Row> = rows.iter().map(|row| (row.stored_name.as_str(), row)).collect();
+        let taken = |claim: &&&Claim| {
+            let row = rows.get(self.table.namespace().stored(claim.name().as_str()).as_str());
+            row.is_some_and(|row| row.is_held_by_another(claim.owner()))
+        };
+        lost.iter().filter(taken).map(|claim| (claim.owner(), LossCause::Taken)).collect()
     }
 }
 

@@ -9,8 +9,9 @@ use async_trait::async_trait;
 use leasehold_core::{
     Claim, ErrorKind, FencingToken, Finding, LockName, Namespace, OwnerId, Purge, Result, Semantics,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
 
 /// One row per name, on a server.
 #[derive(Debug)]
@@ -29,6 +30,7 @@ struct Statements {
     release: Statement,
     end_grant: Statement,
     look: Statement,
+    look_at_each: Batch,
     list: Statement,
     idle: Statement,
     purge: Batch,
@@ -45,6 +47,7 @@ impl ServerTable {
             release: statement(leases.release),
             end_grant: statement(leases.end_grant),
             look: statement(include_str!("look.sql")),
+            look_at_each: Batch::new(include_str!("look_at_each.sql"), dialect, table),
             list: statement(include_str!("list.sql")),
             idle: statement(include_str!("idle.sql")),
             purge: Batch::new(include_str!("purge.sql"), dialect, table),
@@ -74,21 +77,71 @@ impl ServerTable {
         }
     }
 
-    /// Renews claims of one ttl in one statement. Which of them were renewed is not answered, only how many; if not all
-    /// were, each is asked for by itself, which is as good the second time.
+    /// Renews claims of one ttl in one statement. Which of them were renewed is not answered, only how many. If not all
+    /// were, a look at their rows shows most of those that were, and the rest is asked for again: each by itself, if it
+    /// is not lost as a whole.
     async fn renew_alike(&self, ttl: Duration, claims: &[&Claim]) -> Vec<Result<bool>> {
+        let start = Instant::now();
+        let of_all = |answer: &Result<bool>| claims.iter().map(|_| answer.clone()).collect();
         match self.renew_some(ttl, claims).await {
-            Ok(renewed) if renewed == claims.len() => claims.iter().map(|_| Ok(true)).collect(),
-            Ok(0) => claims.iter().map(|_| Ok(false)).collect(),
-            Ok(_) => {
-                let mut answers = Vec::with_capacity(claims.len());
-                for claim in claims {
-                    answers.push(self.renew_some(ttl, &[claim]).await.map(|renewed| renewed == 1));
-                }
-                answers
-            }
-            Err(error) => claims.iter().map(|_| Err(error.clone())).collect(),
+            Ok(renewed) if renewed == claims.len() => return of_all(&Ok(true)),
+            Ok(0) => return of_all(&Ok(false)),
+            Ok(_) => {}
+            Err(error) => return of_all(&Err(error)),
         }
+        let last = match self.last(claims, ttl, start).await {
+            Ok(last) => last,
+            Err(error) => return of_all(&Err(error.with_kind(ErrorKind::Indeterminate))),
+        };
+        let rest: Vec<&Claim> =
+            claims.iter().filter(|claim| !last.contains(&claim.owner())).copied().collect();
+        let mut rest = self.renew_rest(ttl, &rest).await.into_iter();
+        let renewed = |claim: &&Claim| match last.contains(&claim.owner()) {
+            true => Ok(true),
+            false => rest.next().unwrap_or(Ok(false)),
+        };
+        claims.iter().map(renewed).collect()
+    }
+
+    /// Those of the claims whose rows show that their leases last for a ttl from `start`, when the renewal was sent.
+    ///
+    /// No less than what another renewal would say, whatever has happened in between: such a row promises what a renewal
+    /// does, and the end that the renewal has set passes in any case. So would one that is earlier by the way back of the
+    /// answer; the renewal before was a third of a ttl earlier, which is why a slow answer shows nothing. A row that says
+    /// anything else, be it read from a replica that is behind, proves nothing: that a lease is lost is said by an `UPDATE`
+    /// alone.
+    async fn last(&self, claims: &[&Claim], ttl: Duration, start: Instant) -> Result<HashSet<OwnerId>> {
+        let names: Vec<&LockName> = claims.iter().map(|claim| claim.name()).collect();
+        let owners: HashSet<OwnerId> = claims.iter().map(|claim| claim.owner()).collect();
+        let asked = Instant::now();
+        let mut rows = self.look_at_each(&names).await?;
+        if asked.elapsed() > ttl / 4 {
+            rows.clear();
+        }
+        let elapsed = start.elapsed();
+        let lasts =
+            |row: &&Row| matches!(row.standing, Standing::Held { ends_in } if ends_in + elapsed >= ttl);
+        Ok(rows.iter().filter(lasts).map(|row| row.owner).filter(|owner| owners.contains(owner)).collect())
+    }
+
+    /// Renews what is probably lost, and all of it: then one statement says so.
+    async fn renew_rest(&self, ttl: Duration, claims: &[&Claim]) -> Vec<Result<bool>> {
+        if claims.len() > 1 {
+            match self.renew_some(ttl, claims).await {
+                Ok(0) => return claims.iter().map(|_| Ok(false)).collect(),
+                Ok(_) => {}
+                Err(error) => return claims.iter().map(|_| Err(error.clone())).collect(),
+            }
+        }
+        let mut answers: Vec<Result<bool>> = Vec::with_capacity(claims.len());
+        for claim in claims {
+            answers.push(match answers.last() {
+                // The others need not wait for as long.
+                Some(Err(error)) => Err(error.clone()),
+                _ => self.renew_some(ttl, &[claim]).await.map(|renewed| renewed == 1),
+            });
+        }
+        answers
     }
 
     async fn renew_some(&self, ttl: Duration, claims: &[&Claim]) -> Result<usize> {
@@ -184,6 +237,20 @@ impl LeaseTable for ServerTable {
         let values = [Value::bytes(self.stored(name))];
         let answer = self.server.ask(Lane::Asking, Doing::Looking, &self.statements.look, &values).await?;
         answer.rows.first().map(|values| self.row(values)).transpose()
+    }
+
+    /// On the lane of those who keep: a renewal waits for it.
+    async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<Row>> {
+        let mut rows = Vec::with_capacity(names.len());
+        for some in names.chunks(MOST) {
+            let (statement, size) = self.statements.look_at_each.of(some.len());
+            let values: Vec<Value> =
+                some.iter().cycle().take(size).map(|name| Value::bytes(self.stored(name))).collect();
+            let answer = self.server.ask(Lane::Keeping, Doing::Looking, statement, &values).await?;
+            // What is none of ours says nothing, and keeps the others from nothing.
+            rows.extend(answer.rows.iter().filter_map(|row| read_row(row)));
+        }
+        Ok(rows)
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<Row>> {
@@ -290,3 +357,6 @@ pub(crate) fn read_row(values: &[Value]) -> Option<Row> {
 fn unix_time(micros: i64) -> Option<SystemTime> {
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(u64::try_from(micros).ok()?))
 }
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests;

@@ -33,6 +33,9 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
     /// The row of a name.
     async fn look(&self, name: &LockName) -> Result<Option<Row>>;
 
+    /// The rows of these names, of those that there are. Asked where a holder waits for the answer.
+    async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<Row>>;
+
     /// The rows whose names begin so, in the order of their bytes.
     async fn list(&self, prefix: &str) -> Result<Vec<Row>>;
 

@@ -116,6 +116,10 @@ impl LeaseTable for OptimisticTable {
         self.leases.look(name).await
     }
 
+    async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<Row>> {
+        self.leases.look_at_each(names).await
+    }
+
     async fn list(&self, prefix: &str) -> Result<Vec<Row>> {
         self.leases.list(prefix).await
     }

@@ -145,7 +145,8 @@ pub(super) fn no_answer(doing: Doing, target: &Target) -> Error {
         .with_help("look at the server's load and at the network; or lengthen timeout")
 }
 
-fn unknown_if(doing: Doing) -> ErrorKind {
+/// What a statement is of which nobody knows whether it was carried out.
+pub(super) fn unknown_if(doing: Doing) -> ErrorKind {
     match doing {
         Doing::Looking => ErrorKind::Unavailable,
         Doing::Keeping | Doing::Making | Doing::Ending => ErrorKind::Indeterminate,

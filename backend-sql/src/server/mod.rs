@@ -18,6 +18,8 @@
 
 mod bell;
 mod dialect;
+#[cfg(all(test, feature = "postgres"))]
+pub(crate) mod double;
 mod failure;
 mod pool;
 mod schema;
@@ -25,6 +27,8 @@ mod semantics;
 mod sessions;
 mod statement;
 mod target;
+#[cfg(all(test, feature = "postgres"))]
+mod tests;
 #[cfg(feature = "tls")]
 mod tls;
 
@@ -44,7 +48,8 @@ use pool::Pool;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OnceCell;
-use tokio::time::{Instant, timeout_at};
+use tokio::task::JoinError;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// A database on a server.
 #[derive(Clone, Debug)]
@@ -100,35 +105,43 @@ impl Server {
         statement: &Statement,
         values: &[Value],
     ) -> Result<Answer> {
+        let mut connection = self.connection(lane).await?;
+        // Not before there is a connection: what is sent is waited for.
         let deadline = Instant::now() + self.shared.target.timeout;
         let (mut repeated, mut deadlocks) = (false, 0);
         loop {
-            let mut connection = self.connection(lane).await?;
             let failed = match timeout_at(deadline, connection.link().ask(statement, values)).await {
                 Ok(Ok(answer)) => {
                     connection.give_back();
                     return Ok(answer);
                 }
                 Ok(Err(error)) => error,
-                Err(_) => return Err(no_answer(doing, &self.shared.target)),
+                Err(_) => {
+                    connection.found_dead();
+                    return Err(no_answer(doing, &self.shared.target));
+                }
             };
+            let pause = jitter(deadlocks + 1);
             match self.shared.dialect.meaning(&failed) {
-                Meaning::Deadlock if deadlocks < DEADLOCKS && Instant::now() < deadline => {
+                Meaning::Deadlock if deadlocks < DEADLOCKS && Instant::now() + pause < deadline => {
                     deadlocks += 1;
-                    connection.give_back();
-                    tokio::time::sleep(jitter(deadlocks)).await;
+                    tokio::time::sleep(pause).await;
                 }
                 Meaning::Broken | Meaning::Ended
                     if connection.was_idle() && !repeated && doing != Doing::Ending =>
                 {
-                    // The others have been idle for as long.
-                    self.shared.pool.forget_idle();
                     repeated = true;
+                    connection.found_dead();
+                    connection = self.connection_to_repeat(lane, doing, deadline).await?;
                 }
                 // Somebody else has just made the row that was to be made, and may even have locked it: so it is there.
                 Meaning::Duplicate | Meaning::Locked if doing == Doing::Making => {
                     connection.give_back();
                     return Ok(Answer::default());
+                }
+                Meaning::Broken | Meaning::Ended => {
+                    connection.found_dead();
+                    return Err(self.failure(failed, doing));
                 }
                 meaning => {
                     if meaning.leaves_the_connection_well() {
@@ -140,16 +153,35 @@ impl Server {
         }
     }
 
+    /// Another connection, for what was sent on one that broke and may have been carried out.
+    async fn connection_to_repeat(&self, lane: Lane, doing: Doing, deadline: Instant) -> Result<Connection> {
+        match timeout_at(deadline, self.connection(lane)).await {
+            Ok(Err(error)) if error.kind() == ErrorKind::Unavailable => {
+                Err(error.with_kind(failure::unknown_if(doing)))
+            }
+            Ok(connection) => connection,
+            Err(_) => Err(no_answer(doing, &self.shared.target)),
+        }
+    }
+
     /// Runs a statement without parameters.
     pub(crate) async fn tell(&self, text: &str) -> Result<()> {
         let mut connection = self.connection(Lane::Asking).await?;
-        match tokio::time::timeout(self.shared.target.timeout, connection.link().tell(text)).await {
+        match timeout(self.shared.target.timeout, connection.link().tell(text)).await {
             Ok(Ok(())) => {
                 connection.give_back();
                 Ok(())
             }
-            Ok(Err(error)) => Err(self.failure(error, Doing::Ending)),
-            Err(_) => Err(no_answer(Doing::Ending, &self.shared.target)),
+            Ok(Err(error)) => {
+                if matches!(self.meaning(&error), Meaning::Broken | Meaning::Ended) {
+                    connection.found_dead();
+                }
+                Err(self.failure(error, Doing::Ending))
+            }
+            Err(_) => {
+                connection.found_dead();
+                Err(no_answer(Doing::Ending, &self.shared.target))
+            }
         }
     }
 
@@ -163,11 +195,11 @@ impl Server {
         let mut connection = self.shared.pool.take(lane).await?;
         if self.shared.checked.get().is_none() {
             self.check_tables(&mut connection).await?;
-            self.check_sessions(&mut connection).await?;
+            (connection, _) = self.check_sessions(connection).await?;
             self.check_server(&mut connection).await?;
             let _ = self.shared.checked.set(());
         } else if lane == Lane::Asking && self.shared.sessions.is_due() {
-            self.check_sessions(&mut connection).await?;
+            (connection, _) = self.check_sessions(connection).await?;
         }
         Ok(connection)
     }
@@ -182,9 +214,9 @@ impl Server {
         self.shared.holding.take(Lane::Keeping).await
     }
 
-    /// Those that are idle are as old as one that was found dead.
-    pub(crate) fn forget_idle_to_hold(&self) {
-        self.shared.holding.forget_idle();
+    /// True if there is one without waiting, as it looks.
+    pub(crate) fn has_connection_to_hold(&self) -> bool {
+        self.shared.holding.has_room()
     }
 
     pub(crate) fn meaning(&self, error: &sqlx::Error) -> Meaning {
@@ -198,7 +230,7 @@ impl Server {
     /// Makes the tables that are missing, and looks at those that are there.
     pub(crate) async fn init(&self, script: &str) -> Result<()> {
         let mut connection = self.unchecked_connection().await?;
-        let asked = tokio::time::timeout(self.shared.target.timeout, connection.link().tell(script)).await;
+        let asked = timeout(self.shared.target.timeout, connection.link().tell(script)).await;
         match asked {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(self.failure(error, Doing::Keeping)),
@@ -219,9 +251,9 @@ impl Server {
     pub(crate) async fn check(&self) -> Result<Vec<Finding>> {
         let mut connection = self.unchecked_connection().await?;
         self.check_tables(&mut connection).await?;
-        let sessions = self.check_sessions(&mut connection).await?;
+        let (mut connection, sessions) = self.check_sessions(connection).await?;
         let check = self.shared.dialect.check(connection.link());
-        let mut findings = match tokio::time::timeout(self.shared.target.timeout, check).await {
+        let mut findings = match timeout(self.shared.target.timeout, check).await {
             Ok(findings) => findings.map_err(|error| self.failure(error, Doing::Looking))?,
             Err(_) => return Err(no_answer(Doing::Looking, &self.shared.target)),
         };
@@ -231,16 +263,33 @@ impl Server {
     }
 
     /// Looks for a pooler, if it is not known yet whether there is one.
-    async fn check_sessions(&self, connection: &mut Connection) -> Result<Option<Sessions>> {
-        let found = self.shared.sessions.behind(self, connection.link()).await?;
+    ///
+    /// By a task of its own: one looks for all, and a caller may keep his future and not poll it.
+    async fn check_sessions(&self, mut connection: Connection) -> Result<(Connection, Option<Sessions>)> {
+        let found = match self.shared.sessions.found() {
+            Some(found) => Some(found),
+            None => {
+                let server = self.clone();
+                let look = tokio::spawn(async move {
+                    let found = server.shared.sessions.behind(&server, connection.link()).await;
+                    (connection, found)
+                });
+                // As long as one look takes: others may be before this one.
+                let within = self.target().connect_timeout + self.target().timeout;
+                let looked = timeout(within, look).await.map_err(|_| self.no_answer(Doing::Looking))?;
+                let (looked_by, found) = looked.map_err(not_looked)?;
+                connection = looked_by;
+                found?
+            }
+        };
         found.map_or(Ok(()), |found| sessions::check_mode(found, self.target()))?;
-        Ok(found)
+        Ok((connection, found))
     }
 
     /// Looks whether the server decides alone.
     async fn check_server(&self, connection: &mut Connection) -> Result<()> {
         let look = self.shared.dialect.refuses(connection.link());
-        let refused = match tokio::time::timeout(self.shared.target.timeout, look).await {
+        let refused = match timeout(self.shared.target.timeout, look).await {
             Ok(refused) => refused.map_err(|error| self.failure(error, Doing::Looking))?,
             Err(_) => return Err(no_answer(Doing::Looking, &self.shared.target)),
         };
@@ -250,7 +299,7 @@ impl Server {
     async fn check_tables(&self, connection: &mut Connection) -> Result<()> {
         for table in &self.shared.tables {
             let look = self.shared.dialect.look_at(connection.link(), &table.name);
-            let found = match tokio::time::timeout(self.shared.target.timeout, look).await {
+            let found = match timeout(self.shared.target.timeout, look).await {
                 Ok(found) => found.map_err(|error| self.failure(error, Doing::Looking))?,
                 Err(_) => return Err(no_answer(Doing::Looking, &self.shared.target)),
             };
@@ -278,6 +327,11 @@ impl Server {
     pub(crate) async fn close(&self) {
         tokio::join!(self.shared.pool.close(), self.shared.holding.close());
     }
+}
+
+/// The runtime is at its end.
+fn not_looked(error: JoinError) -> Error {
+    Error::new(ErrorKind::Unavailable, "whether a pooler is in between was not found out").with_source(error)
 }
 
 /// So that two that were in each other's way are not so again at once.

@@ -93,8 +93,12 @@ impl Pool {
         Ok(Connection { link, pool: Arc::clone(self), runtime, was_idle, _permits: permits })
     }
 
-    /// Drops the idle connections: they are as old as one that was dead.
-    pub(super) fn forget_idle(&self) {
+    /// True if not all connections are in use.
+    pub(super) fn has_room(&self) -> bool {
+        self.all.available_permits() > 0
+    }
+
+    fn forget_idle(&self) {
         let idle = std::mem::take(&mut *self.idle());
         drop(idle);
     }
@@ -169,6 +173,14 @@ impl Connection {
     /// True if it may have died since its last use.
     pub(crate) fn was_idle(&self) -> bool {
         self.was_idle
+    }
+
+    /// It broke, or does not answer. If it was idle, so were the others, for as long: whoever comes next does not try them
+    /// one by one.
+    pub(crate) fn found_dead(self) {
+        if self.was_idle {
+            self.pool.forget_idle();
+        }
     }
 
     /// Nothing is under way on it, and no transaction is open.

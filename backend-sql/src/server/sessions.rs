@@ -34,10 +34,15 @@ pub(super) struct Look {
 }
 
 impl Look {
+    /// What was found, if anything was.
+    pub(super) fn found(&self) -> Option<Sessions> {
+        self.found.get().copied()
+    }
+
     /// True if there is something to look for, or a pooler was found, which not every mode can live with.
     pub(super) fn is_due(&self) -> bool {
-        match self.found.get() {
-            Some(found) => *found == Sessions::Shared,
+        match self.found() {
+            Some(found) => found == Sessions::Shared,
             None => self.is_long_ago(),
         }
     }
@@ -84,7 +89,8 @@ async fn look(server: &Server, link: &mut dyn Link) -> Result<Sessions, Option<E
         Ok(found) => found.map_err(|error| server.failure(error, Doing::Looking))?,
         Err(_) => return Err(Some(no_answer(Doing::Looking, target))),
     };
-    other.close().await;
+    // The others wait for what was found, and not for a goodbye.
+    let _ = timeout(target.timeout, other.close()).await;
     Ok(found)
 }
 

@@ -174,6 +174,14 @@ impl LeaseTable for Table {
         Ok(self.see(name).await?.map(|seen| seen.row))
     }
 
+    async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        for name in names {
+            rows.extend(self.look(name).await?);
+        }
+        Ok(rows)
+    }
+
     async fn list(&self, prefix: &str) -> Result<Vec<Row>> {
         let seen = self.see_all(self.namespace().stored(prefix).as_bytes()).await?;
         Ok(seen.into_iter().map(|seen| seen.row).collect())

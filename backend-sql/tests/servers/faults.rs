@@ -1,7 +1,7 @@
 //! Connections that are killed, servers that stop.
 
 use crate::kit::{ask, both, claim, claim_for, granted};
-use leasehold_core::{ErrorKind, LossCause, Renewal};
+use leasehold_core::{ErrorKind, LossCause, Release, Renewal};
 use std::time::{Duration, Instant};
 
 #[tokio::test]
@@ -67,6 +67,26 @@ async fn a_stopped_server_is_an_unknown_outcome_in_time() {
             assert_eq!(renewed.kind(), ErrorKind::Indeterminate);
             assert_eq!(released.kind(), ErrorKind::Unavailable, "nothing was sent: {released}");
             assert!(took < Duration::from_secs(3), "took {took:?}");
+        }
+    }
+}
+
+/// As after a restart of the server: all connections are dead, and the lease is well.
+#[tokio::test]
+async fn a_release_meets_one_dead_connection_at_most() {
+    for server in both().await {
+        for mode in ["lease", "optimistic"] {
+            let backend = server.backend(&format!("mode={mode}"));
+            let claims = ["a", "b", "c"].map(|name| claim(&format!("{mode} {name}")));
+            tokio::join!(
+                granted(&backend, &claims[0]),
+                granted(&backend, &claims[1]),
+                granted(&backend, &claims[2])
+            );
+            server.kill_connections().await;
+            let error = backend.release(&claims[0], Duration::ZERO).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Indeterminate, "what ends is not sent again: {error}");
+            assert_eq!(backend.release(&claims[0], Duration::ZERO).await.unwrap(), Release::Released);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Held transactions: what is really locked, and what stays behind.
 
-use crate::kit::{Server, ask, both, claim, granted};
-use leasehold_core::{LockBackend, Release};
+use crate::kit::{Server, ask, both, claim, claim_for, granted};
+use leasehold_core::{Claim, FencingToken, LockBackend, LossCause, Release, Renewal};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -87,7 +87,72 @@ async fn a_waiter_in_the_server_is_granted_or_leaves_nothing() {
     }
 }
 
-async fn wait_until_granted(backend: &Arc<dyn LockBackend>, claim: &leasehold_core::Claim) {
+/// Whoever ends it, and however long it was to last: a waiter of the holder's own process is no worse off than others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_that_was_ended_keeps_no_waiter_of_its_own_process_waiting() {
+    for server in both().await {
+        for by_force in [true, false] {
+            let backend = server.backend("mode=for-update");
+            let held = claim_for("a", Duration::from_secs(60));
+            let token = granted(&backend, &held).await;
+            let wanted = claim("a");
+            assert!(ask(&backend, &wanted).await.is_none());
+            let waiting = tokio::spawn({
+                let (backend, wanted) = (backend.clone(), wanted.clone());
+                async move { wait_and_ask(&backend, &wanted).await }
+            });
+            tokio::time::sleep(Duration::from_millis(600)).await;
+            match by_force {
+                true => {
+                    let broken = backend.admin().unwrap().force_release(held.name(), Some(token)).await;
+                    assert_eq!(broken.unwrap().unwrap().token, Some(token));
+                }
+                false => end_connection_of_holder(&server).await,
+            }
+            let ended = Instant::now();
+            let next = tokio::time::timeout(Duration::from_secs(10), waiting).await.unwrap().unwrap();
+            assert!(next > token && ended.elapsed() < Duration::from_secs(3), "after {:?}", ended.elapsed());
+            assert_eq!(
+                backend.renew(std::slice::from_ref(&held)).await.remove(0).unwrap(),
+                Renewal::Lost(LossCause::Taken)
+            );
+            backend.release(&wanted, Duration::ZERO).await.unwrap();
+        }
+    }
+}
+
+async fn end_connection_of_holder(server: &Server) {
+    let number = server.number("SELECT connection FROM leasehold_held WHERE name = 'a'").await;
+    match server.is_postgres() {
+        true => server.run(&format!("SELECT pg_terminate_backend({number})")).await,
+        false => server.run(&format!("KILL {number}")).await,
+    };
+}
+
+/// It may be that there is no connection left to ask with; then it is held, as far as is known.
+#[tokio::test]
+async fn a_lock_that_is_held_here_is_busy_without_a_connection_to_ask_with() {
+    for server in both().await {
+        let backend = server.backend("mode=for-update&holds=1&timeout=1s");
+        granted(&backend, &claim("a")).await;
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        let start = Instant::now();
+        assert!(ask(&backend, &claim("a")).await.is_none());
+        assert!(start.elapsed() < Duration::from_millis(900), "waited {:?}", start.elapsed());
+    }
+}
+
+/// As the core does: whatever is heard, it asks every now and then.
+async fn wait_and_ask(backend: &Arc<dyn LockBackend>, claim: &Claim) -> FencingToken {
+    loop {
+        let _ = tokio::time::timeout(Duration::from_millis(250), backend.changed(claim)).await;
+        if let Some(token) = ask(backend, claim).await {
+            return token;
+        }
+    }
+}
+
+async fn wait_until_granted(backend: &Arc<dyn LockBackend>, claim: &Claim) {
     loop {
         backend.changed(claim).await;
         if ask(backend, claim).await.is_some() {

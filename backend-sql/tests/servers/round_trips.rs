@@ -2,7 +2,7 @@
 
 use crate::kit::{MODES, Server, ask, both, claim, granted, open};
 use leasehold_conformance::proxy::Proxy;
-use leasehold_core::{Claim, LockBackend};
+use leasehold_core::{Claim, LockBackend, LossCause, Renewal};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,5 +77,36 @@ async fn a_call_of_a_lease_is_one_round_trip_and_the_others_are_counted() {
             };
             assert_eq!([acquire, refused, renew, renew_many, release], expected, "{store} {mode}");
         }
+    }
+}
+
+/// Those that are well need not wait for a statement about each of them.
+#[tokio::test]
+async fn a_lease_that_is_lost_costs_the_others_of_its_renewal_a_few_round_trips() {
+    for server in both().await {
+        let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+        let backend = open(&server.url_at(proxy.address().port(), "locker:sesame", "")).unwrap();
+        let other = server.backend("");
+        let held: Vec<Claim> = (0..128).map(|number| claim(&format!("n{number:03}"))).collect();
+        for claim in &held {
+            granted(&backend, claim).await;
+        }
+        let mut counted = 0;
+        // The first two also prepare statements.
+        for (before, lost) in [7, 64, 100].into_iter().enumerate() {
+            assert_eq!(
+                server.run(&format!("UPDATE leasehold SET ends_at = 0 WHERE name = 'n{lost:03}'")).await,
+                1
+            );
+            granted(&other, &claim(held[lost].name().as_str())).await;
+            let sent = proxy.requests();
+            let answers = backend.renew(&held).await;
+            counted = proxy.requests() - sent;
+            assert_eq!(*answers[lost].as_ref().unwrap(), Renewal::Lost(LossCause::Taken));
+            let renewed = answers.iter().filter(|answer| matches!(answer, Ok(Renewal::Renewed))).count();
+            assert_eq!(renewed, 127 - before);
+        }
+        // All are renewed, their rows read, the rest renewed, and then the reasons read.
+        assert_eq!(counted, 4);
     }
 }

@@ -1,0 +1,96 @@
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
+
+use super::*;
+use crate::server::double::{Reply, at_once, server};
+use crate::server::of_leases;
+
+const TTL: Duration = Duration::from_secs(9);
+
+/// One more than go into the statement for eight.
+const CLAIMS: u128 = 9;
+
+fn claims() -> Vec<Claim> {
+    let claim = |number: u128| {
+        let name = LockName::new(format!("n{number}")).unwrap();
+        Claim::new(name, OwnerId::from_u128(number), TTL, "{}".into())
+    };
+    (0..CLAIMS).map(claim).collect()
+}
+
+/// The rows of all claims but the last, which end so much later.
+fn rows(ends_in: Duration) -> Reply {
+    let row = |number: u128| {
+        vec![
+            Value::bytes(format!("n{number}").into_bytes()),
+            owner(OwnerId::from_u128(number)),
+            Value::int(1),
+            micros(ends_in),
+            Value::int(0),
+            Value::int(1),
+            Value::text("{}"),
+        ]
+    };
+    Reply::Rows((0..CLAIMS - 1).map(row).collect())
+}
+
+/// All but one are renewed together; then this is found, and each by itself is renewed or not.
+async fn renewed(replies: fn(usize, &str) -> Reply) -> (Vec<Result<bool>>, usize) {
+    let (server, said) = server("timeout=500ms", at_once, replies);
+    let table = ServerTable::new(server, &Namespace::default(), of_leases("postgres", "lease", true));
+    let answers = table.renew(&claims()).await;
+    (answers, said.times("UPDATE") + said.times("SELECT"))
+}
+
+fn changed(rows: usize) -> Reply {
+    Reply::Rows(vec![Vec::new(); rows])
+}
+
+fn is_of_many(text: &str) -> bool {
+    text.contains("$4")
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_seen_to_have_a_whole_lease_is_not_asked_for_again() {
+    let (answers, said) = renewed(|_, text| match text {
+        text if text.starts_with("SELECT") => rows(TTL),
+        text if is_of_many(text) => changed(8),
+        _ => changed(0),
+    })
+    .await;
+    let answers: Vec<bool> = answers.into_iter().map(|answer| answer.unwrap()).collect();
+    assert_eq!(answers, [[true; 8].as_slice(), &[false]].concat());
+    assert_eq!(said, 3);
+}
+
+/// A replica that is behind, or a lease that was granted anew meanwhile: neither shows that one is lost, or lasts.
+#[tokio::test(start_paused = true)]
+async fn what_is_seen_makes_nobody_lose_his_lease() {
+    let nothing = |_, text: &str| match text {
+        text if text.starts_with("SELECT") => changed(0),
+        text if is_of_many(text) => changed(8),
+        _ => changed(1),
+    };
+    let earlier_leases = |_, text: &str| match text {
+        text if text.starts_with("SELECT") => rows(TTL / 2),
+        text if is_of_many(text) => changed(8),
+        _ => changed(1),
+    };
+    for (replies, said) in [(nothing as fn(usize, &str) -> Reply, 3 + 9), (earlier_leases, 3 + 9)] {
+        let (answers, times) = renewed(replies).await;
+        assert!(answers.iter().all(|answer| matches!(answer, Ok(true))), "{answers:?}");
+        assert_eq!(times, said);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nothing_is_heard_any_more_nobody_is_asked_for_one_by_one() {
+    let (answers, said) = renewed(|_, text| match text {
+        text if text.starts_with("SELECT") => Reply::Never,
+        _ => changed(8),
+    })
+    .await;
+    let is_unknown =
+        |answer: &Result<bool>| matches!(answer, Err(error) if error.kind() == ErrorKind::Indeterminate);
+    assert!(answers.iter().all(is_unknown), "{answers:?}");
+    assert_eq!(said, 2);
+}

@@ -1,0 +1,117 @@
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
+
+use super::double::{MOMENT, Reply, at_once, server, server_with_sessions};
+use super::*;
+use futures_util::FutureExt;
+use tokio::time::{sleep, timeout};
+
+const WORDS: &str = "UPDATE";
+
+fn answered(_: usize, _: &str) -> Reply {
+    Reply::Rows(Vec::new())
+}
+
+async fn ask(server: &Server, doing: Doing) -> Result<Answer> {
+    let lane = if doing == Doing::Looking { Lane::Asking } else { Lane::Keeping };
+    let statement = Statement::new(WORDS, server.dialect(), &server.target().table);
+    server.ask(lane, doing, &statement, &[]).await
+}
+
+/// So many connections that nobody uses.
+async fn leave_idle(server: &Server, connections: usize) {
+    let mut taken = Vec::new();
+    for _ in 0..connections {
+        taken.push(server.unchecked_connection().await.unwrap());
+    }
+    taken.into_iter().for_each(Connection::give_back);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_statement_has_its_time_however_long_connecting_takes() {
+    let (server, said) = server("timeout=50ms", |_| Duration::from_millis(60), answered);
+    ask(&server, Doing::Keeping).await.unwrap();
+    assert_eq!(said.times(WORDS), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gets_a_connection_at_the_last_moment_waits_for_what_he_sends() {
+    let (server, said) = server("timeout=50ms&connections=1", at_once, answered);
+    let taken = server.connection(Lane::Asking).await.unwrap();
+    let free = async {
+        sleep(Duration::from_millis(49)).await;
+        taken.give_back();
+    };
+    let (answer, ()) = tokio::join!(ask(&server, Doing::Keeping), free);
+    answer.unwrap();
+    assert_eq!(said.times(WORDS), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_broke_is_not_sent_again_after_its_time_and_nobody_knows_what_became_of_it() {
+    let slow_again = |number| Duration::from_millis(if number == 0 { 0 } else { 60 });
+    let breaks = |number, _: &str| if number == 0 { Reply::Breaks } else { Reply::Rows(Vec::new()) };
+    for (doing, kind) in
+        [(Doing::Keeping, ErrorKind::Indeterminate), (Doing::Looking, ErrorKind::Unavailable)]
+    {
+        let (server, said) = server("timeout=50ms", slow_again, breaks);
+        leave_idle(&server, 1).await;
+        assert_eq!(ask(&server, doing).await.unwrap_err().kind(), kind);
+        assert_eq!(said.times(WORDS), 1);
+        ask(&server, doing).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_broke_may_have_been_carried_out_although_nobody_is_let_in_any_more() {
+    let never_again = |number| if number == 0 { Duration::ZERO } else { Duration::from_secs(3600) };
+    let (server, _) = server("timeout=500ms&connect_timeout=50ms", never_again, |_, _| Reply::Breaks);
+    leave_idle(&server, 1).await;
+    assert_eq!(ask(&server, Doing::Keeping).await.unwrap_err().kind(), ErrorKind::Indeterminate);
+}
+
+/// A firewall has forgotten all of them, and says nothing.
+#[tokio::test(start_paused = true)]
+async fn of_idle_connections_that_are_dead_one_alone_is_waited_for() {
+    let silent = |number, _: &str| if number < 3 { Reply::Never } else { Reply::Rows(Vec::new()) };
+    for doing in [Doing::Looking, Doing::Keeping, Doing::Ending] {
+        let (server, _) = server("timeout=50ms", at_once, silent);
+        leave_idle(&server, 3).await;
+        ask(&server, doing).await.unwrap_err();
+        ask(&server, doing).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_sent_again_finds_one_dead_connection_and_not_the_next() {
+    let restarted = |number, _: &str| if number < 3 { Reply::Breaks } else { Reply::Rows(Vec::new()) };
+    let (server, said) = server("", at_once, restarted);
+    leave_idle(&server, 3).await;
+    assert_eq!(ask(&server, Doing::Ending).await.unwrap_err().kind(), ErrorKind::Indeterminate);
+    assert_eq!(said.times(WORDS), 1);
+    ask(&server, Doing::Ending).await.unwrap();
+}
+
+/// A `select!` whose other branch takes long keeps the future of the first use, and does not poll it.
+#[tokio::test(start_paused = true)]
+async fn a_first_use_that_is_not_polled_holds_up_nobody() {
+    let second_hangs = |number| if number == 1 { Duration::from_secs(3600) } else { Duration::ZERO };
+    let (server, _) = server_with_sessions("timeout=500ms&connect_timeout=400ms", second_hangs, answered);
+    let mut parked = std::pin::pin!(ask(&server, Doing::Looking));
+    assert!(parked.as_mut().now_or_never().is_none());
+    sleep(MOMENT).await;
+    assert!(parked.as_mut().now_or_never().is_none());
+    timeout(Duration::from_millis(500), ask(&server, Doing::Looking)).await.unwrap().unwrap();
+    parked.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_the_looks_of_others_one_after_the_other() {
+    let silent = |_, text: &str| if text == WORDS { Reply::Rows(Vec::new()) } else { Reply::Never };
+    let (server, said) = server_with_sessions("timeout=500ms&connect_timeout=500ms", at_once, silent);
+    let asks = (0..5).map(|_| ask(&server, Doing::Looking));
+    let all = timeout(Duration::from_millis(1_100), futures_util::future::join_all(asks)).await.unwrap();
+    for asked in all {
+        assert_eq!(asked.unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    assert_eq!(said.times(WORDS), 0);
+}

@@ -35,6 +35,7 @@ use leasehold_core::{
 };
 use rows::{Locked, Rows};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
@@ -123,6 +124,13 @@ impl LockBackend for HeldRow {
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         renew_each(claims, |claim| self.renew_one(claim)).await
+    }
+
+    /// Each hold lives on a connection of its own, and one that is dead without a word holds up nobody else.
+    fn renewal_group(&self, claim: &Claim) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        claim.owner().hash(&mut hasher);
+        hasher.finish()
     }
 
     async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {

@@ -22,6 +22,14 @@ fn locked() -> Reply {
     Reply::Rows(vec![vec![Value::int(1), Value::int(7)]])
 }
 
+#[tokio::test]
+async fn a_dead_connection_holds_up_no_renewal_of_another() {
+    let backend = held_row(|_, _| Reply::Rows(Vec::new()));
+    let (one, other) = (claim(), claim());
+    assert_eq!(backend.renewal_group(&one), backend.renewal_group(&one));
+    assert_ne!(backend.renewal_group(&one), backend.renewal_group(&other));
+}
+
 /// Nothing comes back any more once the row is locked: it stays locked until the server notices.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_may_still_be_locked_is_an_unknown_outcome() {

@@ -5,7 +5,9 @@ use super::file_system::network_file_system;
 use super::files::FileId;
 use super::options::Options;
 use leasehold_core::{Error, ErrorKind, Result};
-use rustix::fs::{Access, AtFlags, CWD, FileType, Stat, StatFs, accessat, lstat, statfs};
+use rustix::fs::{
+    Access, AtFlags, CWD, FileType, Stat, StatFs, StatxAttributes, StatxFlags, accessat, lstat, statfs, statx,
+};
 use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -99,10 +101,10 @@ impl Place {
         self.check_rights(directory, Access::WRITE_OK | Access::EXEC_OK)
     }
 
-    fn check_file_system(&self, directory: &Path) -> Result<()> {
-        let at = statfs(directory).map_err(|error| self.cannot("look at", directory, error))?;
+    fn check_file_system(&self, path: &Path) -> Result<()> {
+        let at = statfs(path).map_err(|error| self.cannot("look at", path, error))?;
         match network_file_system(&at) {
-            Some(name) if !self.allow_network_fs => Err(on_network_file_system(directory, name)),
+            Some(name) if !self.allow_network_fs => Err(on_network_file_system(path, name)),
             _ => Ok(()),
         }
     }
@@ -130,8 +132,28 @@ impl Place {
                 "keep one: under each name it would have side files of its own, which damages the database",
             ));
         }
+        self.check_mount()?;
+        self.check_file_system(&self.file)?;
         self.check_owner(stat)?;
         self.check_rights(&self.file, Access::READ_OK | Access::WRITE_OK)
+    }
+
+    /// A bind mount gives the file a second name, which the count of its links does not tell. Kernels before 5.8 do not
+    /// say what is a mount point, and those before 4.11 have no such call.
+    fn check_mount(&self) -> Result<()> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        let is_mounted = match statx(CWD, &self.file, flags, StatxFlags::empty()) {
+            Ok(at) => (at.stx_attributes & at.stx_attributes_mask).contains(StatxAttributes::MOUNT_ROOT),
+            Err(Errno::NOSYS) => false,
+            Err(error) => return Err(self.cannot("look at", &self.file, error)),
+        };
+        if !is_mounted {
+            return Ok(());
+        }
+        Err(refused(
+            format!("{} is a mount point", self.file.display()),
+            "mount its directory: mounted alone it would have side files of its own, which damages the database",
+        ))
     }
 
     /// Where everyone may make files, somebody else may have made this one, and can free every lock in it.
@@ -185,11 +207,11 @@ fn refused(problem: String, fix: impl Into<std::borrow::Cow<'static, str>>) -> E
     Error::new(ErrorKind::Misconfigured, problem).with_help(fix)
 }
 
-fn on_network_file_system(directory: &Path, name: &str) -> Error {
+fn on_network_file_system(path: &Path, name: &str) -> Error {
     refused(
         format!(
             "{} is on {name}, a network file system, where SQLite cannot exclude processes of other hosts",
-            directory.display()
+            path.display()
         ),
         "name a file on a disk of this host, or use a store with a server; if only this host uses the file, and its locks \
          hold there, add allow_network_fs=yes",

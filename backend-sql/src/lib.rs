@@ -42,6 +42,9 @@
 //! and hard links, a file that is mounted by itself, directories in which everyone may replace files, network file
 //! systems, and a table that is not ours. Who may write to the file may free every lock in it.
 //!
+//! `PATH` is absolute, or relative to the working directory. `sqlite:///PATH` is absolute too; `sqlite://PATH` is refused,
+//! because `sqlite:${HOME}/locks.db` becomes that with a home of `/`.
+//!
 //! **Containers** share the file by sharing its directory: `-v /srv/locks:/data`, not `-v /srv/locks/locks.db:/data/locks.db`,
 //! which gives each of them side files of its own.
 //!

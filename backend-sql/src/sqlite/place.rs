@@ -48,7 +48,11 @@ impl Place {
             return Ok(None);
         }
         match lstat(&self.file) {
-            Ok(stat) => self.check_file(&stat).map(|()| Some(FileId::of(&stat))),
+            Ok(stat) => {
+                self.check_file(&stat)?;
+                self.check_side_files()?;
+                Ok(Some(FileId::of(&stat)))
+            }
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(self.cannot("look at", &self.file, error)),
         }
@@ -134,7 +138,7 @@ impl Place {
         }
         self.check_mount()?;
         self.check_file_system(&self.file)?;
-        self.check_owner(stat)?;
+        self.check_owner(&self.file, stat)?;
         self.check_rights(&self.file, Access::READ_OK | Access::WRITE_OK)
     }
 
@@ -156,21 +160,50 @@ impl Place {
         ))
     }
 
+    /// Where everyone may make files, a side file may be somebody else's as well: SQLite deletes its own when the last
+    /// process closes the file, and takes what it finds next time for what was written to the file.
+    fn check_side_files(&self) -> Result<()> {
+        if !self.is_shared() {
+            return Ok(());
+        }
+        for path in self.side_files() {
+            match lstat(&path) {
+                Ok(stat) => self.check_side_file(&path, &stat)?,
+                Err(Errno::NOENT) => {}
+                Err(error) => return Err(self.cannot("look at", &path, error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_side_file(&self, path: &Path, stat: &Stat) -> Result<()> {
+        if kind(stat) != FileType::RegularFile {
+            return Err(refused(
+                format!("{} is not a regular file", path.display()),
+                "name a file in a directory of your own",
+            ));
+        }
+        self.check_owner(path, stat)
+    }
+
     /// Where everyone may make files, somebody else may have made this one, and can free every lock in it.
-    fn check_owner(&self, stat: &Stat) -> Result<()> {
+    fn check_owner(&self, path: &Path, stat: &Stat) -> Result<()> {
         let ours = [0, rustix::process::geteuid().as_raw()].contains(&stat.st_uid);
-        let shared = rustix::fs::stat(&self.directory).is_ok_and(|at| at.st_mode & EVERYONE_MAY_WRITE != 0);
-        if ours || !shared {
+        if ours || !self.is_shared() {
             return Ok(());
         }
         Err(refused(
             format!(
                 "{} belongs to the user {}, in a directory where everyone may make files",
-                self.file.display(),
+                path.display(),
                 stat.st_uid
             ),
             "name a file in a directory of your own",
         ))
+    }
+
+    fn is_shared(&self) -> bool {
+        rustix::fs::stat(&self.directory).is_ok_and(|at| at.st_mode & EVERYONE_MAY_WRITE != 0)
     }
 
     /// Asked for beforehand because SQLite opens a file that it may not write for reading, and fails later.

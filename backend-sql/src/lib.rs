@@ -39,8 +39,15 @@
 //! **The file.** It is made on first use with mode 0600, and so are its side files `-wal` and `-shm`; a directory named
 //! `leasehold` is made too, with mode 0700, any other must exist. The file may be a database that has other tables; it
 //! is put into WAL mode, and a commit is on the disk before it is answered (`synchronous=FULL`). Refused are: symbolic
-//! and hard links, directories in which everyone may replace files, network file systems, and a table that is not ours.
-//! Who may write to the file may free every lock in it.
+//! and hard links, a file that is mounted by itself, directories in which everyone may replace files, files and side files
+//! of others in directories in which everyone may make them, network file systems, and a table that is not ours. Who may
+//! write to the file may free every lock in it.
+//!
+//! `PATH` is absolute, or relative to the working directory. `sqlite:///PATH` is absolute too; `sqlite://PATH` is refused,
+//! because `sqlite:${HOME}/locks.db` becomes that with a home of `/`.
+//!
+//! **Containers** share the file by sharing its directory: `-v /srv/locks:/data`, not `-v /srv/locks/locks.db:/data/locks.db`,
+//! which gives each of them side files of its own.
 //!
 //! **Time.** Leases are counted on Linux's `CLOCK_BOOTTIME`, which all processes of a host share, which goes on during suspend
 //! and which nobody can set: a step of the wall clock frees no lock and keeps none. Time namespaces are allowed for. After
@@ -62,6 +69,9 @@
 //! * Two kernels on one file: a virtual machine and its host, or a disk that two machines have mounted.
 //! * Deleting or replacing the file, or `-wal` or `-shm`, while locks are held. It is noticed with the next use, and the
 //!   holder is told by its next renewal; meanwhile another process may have been granted the lock. Its token is larger.
+//! * A file that is mounted by itself, on Linux before 5.8, which does not say so.
+//! * A directory in which everyone may make files, against somebody who makes a side file in the very moment between our
+//!   look and SQLite's: use a directory of your own.
 
 #[cfg(all(feature = "bench", feature = "_store"))]
 #[doc(hidden)]

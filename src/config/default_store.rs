@@ -29,7 +29,9 @@ fn url_of(path: &Path) -> Result<String> {
         no_store("no store is configured, and the path of the default one is not UTF-8")
             .with_help("set LEASEHOLD_URL")
     })?;
-    Ok(format!("sqlite:{}", utf8_percent_encode(path, RESERVED)))
+    // Two slashes would begin a host.
+    let path = path.trim_start_matches('/');
+    Ok(format!("sqlite:/{}", utf8_percent_encode(path, RESERVED)))
 }
 
 fn no_store(problem: &'static str) -> Error {
@@ -46,6 +48,10 @@ mod tests {
         for path in ["/home/ada/l.db", "/a b/100%/?#/é@x:y/l.db", "/tab\there/l.db"] {
             let url = url_of(Path::new(path)).unwrap();
             assert_eq!(StoreUrl::parse(&url).unwrap().path().unwrap(), path);
+        }
+        for path in ["//state/l.db", "///state/l.db"] {
+            let url = url_of(Path::new(path)).unwrap();
+            assert_eq!(StoreUrl::parse(&url).unwrap().path().unwrap(), "/state/l.db");
         }
     }
 }

@@ -76,7 +76,8 @@ use store::Store;
 /// *One file* counts: the one that is named; or else the first that exists of `./leasehold.toml`,
 /// `$XDG_CONFIG_HOME/leasehold/config.toml` and `/etc/leasehold/config.toml`. Files are not merged, and one that cannot
 /// be read is an error: to pass it over would be to lock in another store than everybody else. A `./leasehold.toml` that
-/// another user could have written must be named.
+/// belongs to another user than root, or that everybody may write to, must be named; one that its group may write to is
+/// believed.
 ///
 /// *One place* says which store: a URL or a profile, whichever is named by the stronger word. A URL takes nothing from a
 /// profile, above all no password; the `[defaults]` of the file hold for it too.

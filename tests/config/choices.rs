@@ -69,6 +69,24 @@ fn a_variable_that_is_not_text() {
     );
 }
 
+/// A home of `/`, as services have it, makes two slashes of one; a path behind two would be a relative one.
+#[cfg(feature = "sqlite")]
+#[tokio::test]
+async fn a_home_directory_that_ends_with_a_slash_makes_no_other_store() {
+    for home in ["/", "//srv"] {
+        let mut scene =
+            Scene::with_system_file("default = 'p'\n[profile.p]\nurl = 'sqlite:${HOME}/locks.db'\n");
+        scene.set("HOME", home);
+        scene.set("XDG_CONFIG_HOME", "/nowhere");
+        let error = leasehold::connect_with(&scene.load()).await.unwrap_err();
+        assert_eq!(
+            scene.said(&error),
+            "Misconfigured: ~/etc.toml:3: invalid store URL: it has two slashes where a path begins; \
+             write sqlite:/path, or sqlite:./path"
+        );
+    }
+}
+
 #[test]
 fn two_words_of_the_same_strength_about_the_store() {
     let fix = "leave one of them out: a profile has a URL of its own";

@@ -3,6 +3,8 @@
 use crate::scene::Scene;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::process::Command;
+use std::time::Duration;
 
 const SAYS_MEMORY: &str = "default = 'p'\n[profile.p]\nurl = 'memory:'\n";
 
@@ -88,6 +90,24 @@ fn a_file_of_strangers_in_the_working_directory_must_be_named() {
     }
     scene.set("LEASEHOLD_CONFIG", here);
     assert_eq!(scene.load().url().to_string(), "memory:");
+}
+
+/// Somebody else may have made it in the working directory, and nobody ever writes to it.
+#[test]
+fn a_pipe_in_the_working_directory_is_refused_and_not_waited_for() {
+    let scene = Scene::new();
+    let here = scene.write("work/leasehold.toml", SAYS_MEMORY);
+    fs::remove_file(&here).unwrap();
+    assert!(Command::new("mkfifo").arg(&here).status().unwrap().success());
+    let sources = scene.sources();
+    let (answer, answered) = std::sync::mpsc::channel();
+    std::thread::spawn(move || answer.send(sources.load().unwrap_err()));
+    let error = answered.recv_timeout(Duration::from_secs(10)).unwrap();
+    assert_eq!(
+        scene.said(&error),
+        "Misconfigured: invalid configuration file ~/work/leasehold.toml: it is not a regular file; \
+         if you trust it, name it with LEASEHOLD_CONFIG"
+    );
 }
 
 #[test]

@@ -105,6 +105,12 @@ fn parse_file(url: &StoreUrl) -> Result<PathBuf> {
             "name a file; for the tasks of one process use memory:",
         ));
     }
+    if has_two_slashes(url) {
+        return Err(invalid(
+            "it has two slashes where a path begins",
+            "write sqlite:/path, or sqlite:./path",
+        ));
+    }
     if path.chars().any(char::is_control) {
         return Err(invalid("its path has a control character", "take it out"));
     }
@@ -115,6 +121,14 @@ fn parse_file(url: &StoreUrl) -> Result<PathBuf> {
         invalid("its path is relative, and there is no working directory", "write an absolute path")
             .with_source(error)
     })
+}
+
+/// True for `sqlite://path`, but not for `sqlite:///path`: what is meant may be `sqlite:${HOME}/path` with a home of `/`,
+/// and the relative path that it would be is another store in every working directory.
+fn has_two_slashes(url: &StoreUrl) -> bool {
+    let shown = url.to_string();
+    let body = shown.strip_prefix(url.scheme()).and_then(|rest| rest.strip_prefix("://"));
+    body.is_some_and(|path| !path.starts_with('/'))
 }
 
 fn check_busy_timeout(given: Option<Duration>) -> Result<Duration> {

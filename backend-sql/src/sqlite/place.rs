@@ -5,7 +5,9 @@ use super::file_system::network_file_system;
 use super::files::FileId;
 use super::options::Options;
 use leasehold_core::{Error, ErrorKind, Result};
-use rustix::fs::{Access, AtFlags, CWD, FileType, Stat, StatFs, accessat, lstat, statfs};
+use rustix::fs::{
+    Access, AtFlags, CWD, FileType, Stat, StatFs, StatxAttributes, StatxFlags, accessat, lstat, statfs, statx,
+};
 use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -46,7 +48,11 @@ impl Place {
             return Ok(None);
         }
         match lstat(&self.file) {
-            Ok(stat) => self.check_file(&stat).map(|()| Some(FileId::of(&stat))),
+            Ok(stat) => {
+                self.check_file(&stat)?;
+                self.check_side_files()?;
+                Ok(Some(FileId::of(&stat)))
+            }
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(self.cannot("look at", &self.file, error)),
         }
@@ -99,10 +105,10 @@ impl Place {
         self.check_rights(directory, Access::WRITE_OK | Access::EXEC_OK)
     }
 
-    fn check_file_system(&self, directory: &Path) -> Result<()> {
-        let at = statfs(directory).map_err(|error| self.cannot("look at", directory, error))?;
+    fn check_file_system(&self, path: &Path) -> Result<()> {
+        let at = statfs(path).map_err(|error| self.cannot("look at", path, error))?;
         match network_file_system(&at) {
-            Some(name) if !self.allow_network_fs => Err(on_network_file_system(directory, name)),
+            Some(name) if !self.allow_network_fs => Err(on_network_file_system(path, name)),
             _ => Ok(()),
         }
     }
@@ -130,25 +136,74 @@ impl Place {
                 "keep one: under each name it would have side files of its own, which damages the database",
             ));
         }
-        self.check_owner(stat)?;
+        self.check_mount()?;
+        self.check_file_system(&self.file)?;
+        self.check_owner(&self.file, stat)?;
         self.check_rights(&self.file, Access::READ_OK | Access::WRITE_OK)
     }
 
+    /// A bind mount gives the file a second name, which the count of its links does not tell. Kernels before 5.8 do not
+    /// say what is a mount point, and those before 4.11 have no such call.
+    fn check_mount(&self) -> Result<()> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        let is_mounted = match statx(CWD, &self.file, flags, StatxFlags::empty()) {
+            Ok(at) => (at.stx_attributes & at.stx_attributes_mask).contains(StatxAttributes::MOUNT_ROOT),
+            Err(Errno::NOSYS) => false,
+            Err(error) => return Err(self.cannot("look at", &self.file, error)),
+        };
+        if !is_mounted {
+            return Ok(());
+        }
+        Err(refused(
+            format!("{} is a mount point", self.file.display()),
+            "mount its directory: mounted alone it would have side files of its own, which damages the database",
+        ))
+    }
+
+    /// Where everyone may make files, a side file may be somebody else's as well: SQLite deletes its own when the last
+    /// process closes the file, and takes what it finds next time for what was written to the file.
+    fn check_side_files(&self) -> Result<()> {
+        if !self.is_shared() {
+            return Ok(());
+        }
+        for path in self.side_files() {
+            match lstat(&path) {
+                Ok(stat) => self.check_side_file(&path, &stat)?,
+                Err(Errno::NOENT) => {}
+                Err(error) => return Err(self.cannot("look at", &path, error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_side_file(&self, path: &Path, stat: &Stat) -> Result<()> {
+        if kind(stat) != FileType::RegularFile {
+            return Err(refused(
+                format!("{} is not a regular file", path.display()),
+                "name a file in a directory of your own",
+            ));
+        }
+        self.check_owner(path, stat)
+    }
+
     /// Where everyone may make files, somebody else may have made this one, and can free every lock in it.
-    fn check_owner(&self, stat: &Stat) -> Result<()> {
+    fn check_owner(&self, path: &Path, stat: &Stat) -> Result<()> {
         let ours = [0, rustix::process::geteuid().as_raw()].contains(&stat.st_uid);
-        let shared = rustix::fs::stat(&self.directory).is_ok_and(|at| at.st_mode & EVERYONE_MAY_WRITE != 0);
-        if ours || !shared {
+        if ours || !self.is_shared() {
             return Ok(());
         }
         Err(refused(
             format!(
                 "{} belongs to the user {}, in a directory where everyone may make files",
-                self.file.display(),
+                path.display(),
                 stat.st_uid
             ),
             "name a file in a directory of your own",
         ))
+    }
+
+    fn is_shared(&self) -> bool {
+        rustix::fs::stat(&self.directory).is_ok_and(|at| at.st_mode & EVERYONE_MAY_WRITE != 0)
     }
 
     /// Asked for beforehand because SQLite opens a file that it may not write for reading, and fails later.
@@ -185,11 +240,11 @@ fn refused(problem: String, fix: impl Into<std::borrow::Cow<'static, str>>) -> E
     Error::new(ErrorKind::Misconfigured, problem).with_help(fix)
 }
 
-fn on_network_file_system(directory: &Path, name: &str) -> Error {
+fn on_network_file_system(path: &Path, name: &str) -> Error {
     refused(
         format!(
             "{} is on {name}, a network file system, where SQLite cannot exclude processes of other hosts",
-            directory.display()
+            path.display()
         ),
         "name a file on a disk of this host, or use a store with a server; if only this host uses the file, and its locks \
          hold there, add allow_network_fs=yes",

@@ -1,4 +1,4 @@
-//! A disk that is full, and one that fails.
+//! A disk that is full, one that fails, and a file that is a mount point.
 
 use super::store::{Store, claim, granted};
 use super::worker::Worker;
@@ -23,6 +23,24 @@ async fn a_full_disk_is_unavailable_and_grants_nothing() {
 
     assert_eq!(worker.ask(&format!("remove {directory}/ballast")).await, "removed");
     assert!(worker.ask("try a").await.starts_with("granted"));
+}
+
+/// As `docker run -v /srv/locks.db:/data/locks.db` does it: one file, and two pairs of side files.
+#[tokio::test]
+async fn a_file_that_is_mounted_by_itself_is_refused() {
+    let (outside, inside) = (Store::new(), Store::new());
+    let backend = outside.open();
+    granted(&backend, &claim("a")).await;
+    let (source, target) = (outside.file(), inside.file());
+    let (source, target) = (source.display(), target.display());
+    let mount = format!("touch {target}; mount --bind {source} {target}; exec \"$0\" \"$@\"");
+    let mut worker = Worker::start_under(&["unshare", "-U", "-r", "-m", "bash", "-c", &mount], &inside.url());
+    let refused = format!("Misconfigured {target} is a mount point");
+    assert_eq!(worker.ask("try a").await, refused);
+    for suffix in ["-wal", "-shm"] {
+        assert!(!inside.side_file(suffix).exists());
+    }
+    granted(&backend, &claim("b")).await;
 }
 
 /// The shell's limit of a file's length makes a write fail in another way than for want of room.

@@ -15,6 +15,7 @@ fn refused_url(url: &str) -> (String, String) {
 #[test]
 fn urls_that_name_no_file_are_refused_before_any_is_touched() {
     let write_it = "write it like sqlite:/path/to/locks.db";
+    let one_slash = "write sqlite:/path, or sqlite:./path";
     let cases = [
         ("sqlite:", "invalid store URL: it names no file", write_it),
         ("sqlite://", "invalid store URL: it names no file", write_it),
@@ -26,6 +27,9 @@ fn urls_that_name_no_file_are_refused_before_any_is_touched() {
         ),
         ("sqlite:/tmp/dir/", "invalid store URL: \"/tmp/dir/\" is a directory", "name a file in it"),
         ("sqlite:a%00b", "invalid store URL: its path has a control character", "take it out"),
+        ("sqlite://rel.db", "invalid store URL: it has two slashes where a path begins", one_slash),
+        ("sqlite://srv/a:b@c.db", "invalid store URL: it has two slashes where a path begins", one_slash),
+        ("sqlite://%2Fsrv/l.db", "invalid store URL: it has two slashes where a path begins", one_slash),
         (
             "sqlite://ada:S3CR3T@host/locks.db",
             "invalid store URL: it has a user or a password, and a file has none",

@@ -3,8 +3,9 @@
 use super::refusals::{mode_of, set_mode};
 use super::store::{Store, claim, granted};
 use super::worker::Worker;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// A user who is nobody in particular.
 const NOBODY: u32 = 65_534;
@@ -74,6 +75,74 @@ async fn a_file_that_somebody_else_put_into_a_shared_directory_is_refused() {
     );
     set_mode(&directory, 0o755);
     granted(&backend, &claim("a")).await;
+}
+
+/// SQLite deletes the side files when the last process closes the store, and would believe the next that it finds.
+#[tokio::test]
+async fn side_files_that_somebody_else_put_into_a_shared_directory_are_refused() {
+    if !is_root() {
+        return println!("making a file of another user takes root");
+    }
+    for suffix in ["-wal", "-shm"] {
+        let store = closed_in_a_shared_directory().await;
+        let planted = store.side_file(suffix);
+        std::fs::write(&planted, "").unwrap();
+        set_mode(&planted, 0o666);
+        chown(&planted, Some(NOBODY), None).unwrap();
+        let problem = format!(
+            "Misconfigured {} belongs to the user {NOBODY}, in a directory where everyone may make files",
+            planted.display()
+        );
+        for answer in answers(&store).await {
+            assert_eq!(answer, problem);
+        }
+        assert_eq!(std::fs::metadata(&planted).unwrap().len(), 0);
+
+        chown(&planted, Some(0), None).unwrap();
+        granted(&store.open(), &claim("a")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_link_in_the_place_of_a_side_file_is_refused_in_a_shared_directory() {
+    for suffix in ["-wal", "-shm"] {
+        let store = closed_in_a_shared_directory().await;
+        let target = store.directory().join("target");
+        std::fs::write(&target, "").unwrap();
+        symlink(&target, store.side_file(suffix)).unwrap();
+        let problem = format!("Misconfigured {} is not a regular file", store.side_file(suffix).display());
+        for answer in answers(&store).await {
+            assert_eq!(answer, problem);
+        }
+        assert_eq!(std::fs::metadata(&target).unwrap().len(), 0);
+    }
+}
+
+/// A store that was used and closed, where everyone may make files.
+async fn closed_in_a_shared_directory() -> Store {
+    let store = Store::new();
+    set_mode(store.directory(), 0o1777);
+    let backend = store.open();
+    let mine = claim("before");
+    granted(&backend, &mine).await;
+    backend.release(&mine, Duration::ZERO).await.unwrap();
+    backend.close().await.unwrap();
+    // The driver closes the file on a thread of its own.
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while store.side_file("-wal").exists() || store.side_file("-shm").exists() {
+        assert!(Instant::now() < give_up, "the store is still open");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    store
+}
+
+/// What the store answers to who writes and to who looks.
+async fn answers(store: &Store) -> [String; 2] {
+    let backend = store.open();
+    let said = |error: leasehold_core::Error| format!("{:?} {error}", error.kind());
+    let written = backend.try_acquire(&claim("a")).await.map_or_else(said, |attempt| format!("{attempt:?}"));
+    let looked = backend.admin().unwrap().list("").await.map_or_else(said, |locks| format!("{locks:?}"));
+    [written, looked]
 }
 
 /// A store in a directory that a user without rights can reach and write to.

@@ -9,9 +9,11 @@ mod syntax;
 
 use super::schema::Contents;
 use leasehold_core::{Error, ErrorKind, Finding, Result};
+use rustix::fs::OFlags;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,12 +40,15 @@ pub(super) enum Found {
 
 impl ConfigFile {
     pub(super) fn read(path: &Path, found: Found) -> Result<Self> {
-        let file = File::open(path).map_err(|error| unreadable(path, error))?;
+        let file = open(path, found).map_err(|error| unreadable(path, error))?;
         let metadata = file.metadata().map_err(|error| unreadable(path, error))?;
         if metadata.is_dir() {
             return Err(wrong(path, "it is a directory", "name a file in it"));
         }
         if found == Found::InWorkingDirectory {
+            if !metadata.is_file() {
+                return Err(wrong(path, "it is not a regular file", permissions::IF_TRUSTED));
+            }
             permissions::check_author(path, &metadata)?;
         }
         let text = read_text(path, file)?;
@@ -66,6 +71,16 @@ impl ConfigFile {
             Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
         }
     }
+}
+
+/// A file that somebody names may be a pipe, as in `--config <(...)`. One in the working directory may be a stranger's,
+/// and to open a pipe is to wait for who writes to it.
+fn open(path: &Path, found: Found) -> io::Result<File> {
+    let mut options = File::options();
+    if found == Found::InWorkingDirectory {
+        options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    }
+    options.read(true).open(path)
 }
 
 fn read_text(path: &Path, file: File) -> Result<String> {

@@ -11,17 +11,19 @@ use std::path::Path;
 const WRITABLE_BY_ALL: u32 = 0o002;
 const READABLE_BY_ALL: u32 = 0o004;
 
+pub(super) const IF_TRUSTED: &str = "if you trust it, name it with LEASEHOLD_CONFIG";
+
 /// Refuses a file that somebody else may have put into the working directory, as Git does since CVE-2022-24765: it
-/// would choose the store, and could send variables of this environment there.
+/// would choose the store, and could send variables of this environment there. Its group may write to it: with a umask of
+/// 002 every file is so, and its group has one member.
 pub(super) fn check_author(path: &Path, metadata: &Metadata) -> Result<()> {
     let me = rustix::process::geteuid().as_raw();
-    let fix = "if you trust it, name it with LEASEHOLD_CONFIG";
     if metadata.uid() != me && metadata.uid() != 0 {
         let problem = format_args!("it belongs to another user, {}", metadata.uid());
-        return Err(wrong(path, problem, fix));
+        return Err(wrong(path, problem, IF_TRUSTED));
     }
     if metadata.mode() & WRITABLE_BY_ALL != 0 {
-        return Err(wrong(path, "everybody may write to it", fix));
+        return Err(wrong(path, "everybody may write to it", IF_TRUSTED));
     }
     Ok(())
 }

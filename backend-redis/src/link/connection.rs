@@ -90,7 +90,8 @@ impl Connection {
             subscribed: OnceCell::new(),
             side_line: SideLine::default(),
         };
-        tokio::spawn(guard(driver, Arc::clone(&connection.health), target.timeouts.request));
+        let (asking, health) = (connection.requests.clone(), Arc::clone(&connection.health));
+        tokio::spawn(guard(driver, asking, health, target.timeouts.request));
         Ok(connection)
     }
 
@@ -208,15 +209,24 @@ impl Drop for Connection {
 }
 
 /// Ends the connection when an answer is overdue. Lives as long as the driver does.
-async fn guard(driver: JoinHandle<()>, health: Arc<Health>, timeout: Duration) {
+async fn guard(
+    driver: JoinHandle<()>,
+    requests: MultiplexedConnection,
+    health: Arc<Health>,
+    timeout: Duration,
+) {
     let abort = driver.abort_handle();
     tokio::select! {
         _ = driver => {}
-        () = health.in_flight.overdue(timeout) => {
+        () = health.in_flight.overdue(timeout, || ping(requests.clone())) => {
             health.overdue.store(true, Ordering::SeqCst);
             abort.abort();
         }
     }
+}
+
+async fn ping(mut requests: MultiplexedConnection) -> RedisResult<Value> {
+    requests.send_packed_command(&redis::cmd("PING")).await
 }
 
 impl NoAnswer {
@@ -244,8 +254,8 @@ mod tests {
     use futures_util::FutureExt;
     use futures_util::future::{join_all, pending};
     use leasehold_core::StoreUrl;
-    use tokio::io::{DuplexStream, duplex};
-    use tokio::time::{Instant, timeout};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::time::{Instant, sleep, timeout, timeout_at};
 
     fn target() -> Target {
         match Deployment::of(&StoreUrl::parse("redis://localhost?timeout=2s").unwrap()).unwrap().0 {
@@ -257,6 +267,66 @@ mod tests {
     async fn connection() -> (Connection, DuplexStream) {
         let (ours, theirs) = duplex(1024);
         (Connection::over(Box::new(ours), &target(), Arc::default()).await.unwrap(), theirs)
+    }
+
+    /// What a server does that answers each request at once.
+    async fn answer_on(theirs: &mut DuplexStream) {
+        let mut bytes = [0; 1024];
+        while let Ok(length @ 1..) = theirs.read(&mut bytes).await {
+            for _ in bytes[..length].iter().filter(|byte| **byte == b'*') {
+                theirs.write_all(b"+PONG\r\n").await.unwrap();
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_is_not_polled_costs_nobody_the_connection() {
+        let (connection, mut theirs) = connection().await;
+        tokio::spawn(async move { answer_on(&mut theirs).await });
+        let ping = redis::cmd("PING");
+        let mut not_polled = Box::pin(connection.request(&ping));
+        assert!((&mut not_polled).now_or_never().is_none());
+        for _ in 0..100 {
+            sleep(Duration::from_millis(333)).await;
+            assert!(connection.is_open());
+            let answer = connection.request(&ping).await;
+            assert!(matches!(answer, Ok(Value::SimpleString(_))), "{answer:?}");
+        }
+        assert!(not_polled.await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_falls_silent_is_left_although_somebody_does_not_poll() {
+        let (connection, mut theirs) = connection().await;
+        let silent_from = Instant::now() + Duration::from_secs(10);
+        tokio::spawn(async move {
+            let _ = timeout_at(silent_from, answer_on(&mut theirs)).await;
+            pending::<()>().await;
+        });
+        let ping = redis::cmd("PING");
+        let mut not_polled = Box::pin(connection.request(&ping));
+        assert!((&mut not_polled).now_or_never().is_none());
+        sleep(Duration::from_secs(11)).await;
+        let start = Instant::now();
+        let answer = connection.request(&ping).await;
+        assert!(matches!(answer, Err(NoAnswer::Overdue(_))), "{answer:?}");
+        let timeout = target().timeouts.request;
+        assert!(silent_from.elapsed() >= timeout && start.elapsed() <= timeout * 5 / 4);
+        assert!(not_polled.await.is_ok(), "it was answered long ago");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_answers_nothing_is_left_although_nobody_polls() {
+        let (connection, _theirs) = connection().await;
+        let ping = redis::cmd("PING");
+        let mut not_polled = Box::pin(connection.request(&ping));
+        assert!((&mut not_polled).now_or_never().is_none());
+        let timeout = target().timeouts.request;
+        sleep(timeout - Duration::from_millis(1)).await;
+        assert!(connection.is_open());
+        sleep(timeout / 4 + Duration::from_millis(2)).await;
+        assert!(!connection.is_open());
+        assert!(matches!(not_polled.await, Err(NoAnswer::Overdue(_))));
     }
 
     #[tokio::test(start_paused = true)]

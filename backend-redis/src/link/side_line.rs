@@ -59,14 +59,9 @@ impl SideLine {
     }
 
     fn begin(&self, messages: PubSub, mailbox: Arc<Mailbox>, patience: Duration) {
-        let hears = Arc::clone(&self.hears);
-        hears.store(true, Ordering::SeqCst);
-        let listener = tokio::spawn(async move {
-            listen(messages, &mailbox, patience).await;
-            // In this order: who is woken asks as one who hears nothing, and not as one who is told.
-            hears.store(false, Ordering::SeqCst);
-            mailbox.wake_all();
-        });
+        self.hears.store(true, Ordering::SeqCst);
+        let end = End { hears: Arc::clone(&self.hears), mailbox };
+        let listener = tokio::spawn(async move { listen(messages, &end.mailbox, patience).await });
         *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener.abort_handle());
     }
 }
@@ -74,6 +69,20 @@ impl SideLine {
 impl Drop for SideLine {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// Says that nothing is heard any more, when it is dropped: the listener has ended, was aborted, or its runtime was.
+struct End {
+    hears: Arc<AtomicBool>,
+    mailbox: Arc<Mailbox>,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        // In this order: who is woken asks as one who hears nothing, and not as one who is told.
+        self.hears.store(false, Ordering::SeqCst);
+        self.mailbox.wake_all();
     }
 }
 

@@ -128,7 +128,7 @@ impl Target {
         Ok(Self {
             address: Address::Unix(path),
             tls: refuse_tls(url.scheme(), query)?,
-            login,
+            login: with_password(login, url.password()),
             database: database(&query.take("db").unwrap_or_default())?,
             protocol: protocol(query)?,
             timeouts: Timeouts::from_query(query)?,
@@ -212,6 +212,12 @@ fn parse_login(login: &str) -> Login {
         user: Some(user.to_owned()).filter(|user| !user.is_empty()),
         password: password.map(SecretString::from),
     }
+}
+
+/// The login, with the password that was given beside the URL.
+fn with_password(login: Option<Login>, password: Option<&SecretString>) -> Option<Login> {
+    let Some(password) = password else { return login };
+    Some(Login { user: login.and_then(|login| login.user), password: Some(password.clone()) })
 }
 
 /// Parameters of TLS on a connection without it would be a false sense of security.

@@ -49,6 +49,18 @@ fn a_socket_has_a_path_and_perhaps_a_login() {
 }
 
 #[test]
+fn the_password_for_a_socket_may_be_given_beside_its_url() {
+    for (url, user) in [("redis+unix:///run/a.sock", None), ("redis+unix://ada@/run/a.sock", Some("ada"))] {
+        let url = StoreUrl::parse(url).unwrap().with_password("pw".into()).unwrap();
+        let Deployment::Single(socket) = Deployment::of(&url).unwrap().0 else { panic!("{url}") };
+        assert_eq!(socket.address.to_string(), "/run/a.sock");
+        let login = socket.login.unwrap_or_else(|| panic!("no login of {url}"));
+        assert_eq!(login.user.as_deref(), user);
+        assert_eq!(login.password.unwrap().expose_secret(), "pw");
+    }
+}
+
+#[test]
 fn sentinels_have_a_name_for_the_primary_and_a_login_of_their_own() {
     let url =
         "redis+sentinel://ada:pw@s1,s2:7,[::1]/shop/3?sentinel_user=guard&sentinel_password=pw2&timeout=1s";

@@ -1,13 +1,15 @@
 //! Waiting in the older protocol: messages come on a connection of their own, and are relied on only while it lives.
 
 use crate::kit::{
-    Behind, Look, answered, backend, claim, client, handed_over, hold, keys, queue, release, server, waiter,
+    Behind, Look, answered, backend, claim, client, handed_over, hold, keys, queue, release, server, until,
+    waiter,
 };
 use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{DistributedLockExt, LockBackend};
 use leasehold_redis::RedisBackend;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
 
 fn older(server: &RedisServer) -> Arc<RedisBackend> {
     backend(&format!("{}?protocol=resp2", server.url()))
@@ -108,6 +110,24 @@ async fn one_whose_connection_for_messages_breaks_is_told_on_the_next_and_keeps_
     release(&backend, &holder).await;
     handed_over(&backend, &first).await;
     release(&backend, &first).await;
+    handed_over(&backend, &second).await;
+}
+
+#[tokio::test]
+async fn a_runtime_that_ends_takes_nothing_from_those_who_wait_on_another() {
+    let server = server();
+    let backend = older(&server);
+    let (holder, first, second) = (claim("job"), waiter("job"), waiter("job"));
+    hold(&backend, &holder).await;
+    let (there, waits) = (Arc::clone(&backend), first.clone());
+    let elsewhere = move || Runtime::new().unwrap().block_on(queue(&there, &waits));
+    tokio::task::spawn_blocking(elsewhere).await.unwrap();
+    until(|| listeners(&server) == 0).await;
+    answered(backend.changed(&first)).await;
+    release(&backend, &first).await;
+    queue(&backend, &second).await;
+    assert_eq!(listeners(&server), 1);
+    release(&backend, &holder).await;
     handed_over(&backend, &second).await;
 }
 

@@ -74,6 +74,12 @@ impl StoreUrl {
         Ok(self)
     }
 
+    /// The password that was [given beside](Self::with_password) the URL, for a scheme whose URL has no
+    /// [authority](Self::authority), which has it already.
+    pub fn password(&self) -> Option<&SecretString> {
+        self.password.as_ref()
+    }
+
     /// Adds a parameter, as if it had been written in the query.
     ///
     /// # Errors

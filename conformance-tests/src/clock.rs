@@ -7,6 +7,7 @@ pub use shim::ShimmedClock;
 use crate::case::Stop;
 use std::borrow::Cow;
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -77,8 +78,12 @@ impl Drop for SteppedClock {
 /// That it does not.
 pub(crate) fn is_taken(command: &Command, pid: u32) -> Result<(), String> {
     let Some(library) = preloaded(command) else { return Ok(()) };
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))
-        .map_err(|error| format!("cannot see whether process {pid} runs by its clock: {error}"))?;
+    let maps = match std::fs::read_to_string(format!("/proc/{pid}/maps")) {
+        Ok(maps) => maps,
+        // Of another user's process not everybody may see it: not root in a container either.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(()),
+        Err(error) => return Err(format!("cannot see whether process {pid} runs by its clock: {error}")),
+    };
     match maps.contains(&*library) {
         true => Ok(()),
         false => Err(format!("process {pid} took no notice of its clock, {library}")),

@@ -77,6 +77,22 @@ async fn a_wait_that_is_not_polled_holds_up_nobody() {
     timeout(LONG, parked).await.unwrap();
 }
 
+/// One of two who wait for the same is polled last, and goes away.
+#[tokio::test(start_paused = true)]
+async fn who_goes_away_takes_nobodys_wake_up_along() {
+    let backend = held_row(|_, text| match text {
+        text if text.contains("FOR UPDATE") => locked(),
+        text if text.contains("INSERT") => Reply::Rows(vec![vec![Value::int(9)]]),
+        _ => Reply::Rows(Vec::new()),
+    });
+    let (backend, wanted) = (Arc::new(backend), claim());
+    let (waits, its) = (Arc::clone(&backend), wanted.clone());
+    let stays = tokio::spawn(async move { waits.changed(&its).await });
+    sleep(Duration::from_millis(20)).await;
+    assert!(backend.changed(&wanted).now_or_never().is_none());
+    timeout(LONG, stays).await.unwrap().unwrap();
+}
+
 /// The row becomes free after 50 ms, and who waits is somebody else than who asked last.
 #[tokio::test(start_paused = true)]
 async fn who_waits_is_woken_although_somebody_asked_meanwhile() {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use tokio::sync::OwnedSemaphorePermit;
 
 /// A wait for a row in the server, which grants it in the moment in which it is free.
@@ -15,18 +15,19 @@ pub(super) struct Waiting {
     name: LockName,
     /// Never locked across an await: who waits may keep his future and not poll it.
     state: Mutex<State>,
+    listeners: Arc<Listeners>,
     /// One of the places for waiting; given back with this value.
     _place: OwnedSemaphorePermit,
 }
 
 enum State {
-    Waiting {
-        wait: Pin<Box<dyn Future<Output = Option<Locked>> + Send>>,
-        /// Of who waits for it, if anybody does.
-        waker: Option<Waker>,
-    },
+    Waiting(Pin<Box<dyn Future<Output = Option<Locked>> + Send>>),
     Over(Option<Locked>),
 }
+
+/// Who waits for it: several tasks may, of whom one is about to go away.
+#[derive(Default)]
+struct Listeners(Mutex<Vec<Waker>>);
 
 /// What was heard of a wait.
 pub(super) enum Heard {
@@ -43,7 +44,7 @@ impl Waiting {
         let name = claim.name().clone();
         // An error is heard by the next attempt, which meets it again and has somebody to tell.
         let wait = Box::pin(async move { rows.lock_in_time(&claim).await.ok().flatten() });
-        Self { name, state: Mutex::new(State::Waiting { wait, waker: None }), _place: place }
+        Self { name, state: Mutex::new(State::Waiting(wait)), listeners: Arc::default(), _place: place }
     }
 
     pub(super) fn name(&self) -> &LockName {
@@ -53,11 +54,8 @@ impl Waiting {
     /// Returns when there is something to hear. Safe to drop: the wait itself goes on.
     pub(super) async fn until_heard(&self) {
         poll_fn(|context| {
-            let mut state = self.state();
-            if let State::Waiting { waker, .. } = &mut *state {
-                *waker = Some(context.waker().clone());
-            }
-            state.poll()
+            self.listeners.add(context.waker());
+            self.poll(&mut self.state())
         })
         .await;
     }
@@ -66,7 +64,7 @@ impl Waiting {
     pub(super) fn heard(&self) -> Heard {
         let mut state = self.state();
         // Polled once: what the server said while nobody listened lies in the connection.
-        match (state.poll(), &mut *state) {
+        match (self.poll(&mut state), &mut *state) {
             (Poll::Ready(()), State::Over(locked)) => locked.take().map_or(Heard::InVain, Heard::Locked),
             _ => Heard::Nothing,
         }
@@ -76,7 +74,7 @@ impl Waiting {
     pub(super) async fn leave(&self, rows: &Rows) {
         let before = std::mem::replace(&mut *self.state(), State::Over(None));
         match before {
-            State::Waiting { waker, .. } => waker.into_iter().for_each(Waker::wake),
+            State::Waiting(_) => Arc::clone(&self.listeners).wake(),
             State::Over(Some(locked)) => {
                 rows.roll_back(locked.connection).await;
             }
@@ -84,22 +82,41 @@ impl Waiting {
         }
     }
 
+    /// Goes on with it. Whoever polls, those who wait are woken.
+    fn poll(&self, state: &mut State) -> Poll<()> {
+        if let State::Waiting(wait) = state {
+            let waker = Waker::from(Arc::clone(&self.listeners));
+            let Poll::Ready(locked) = wait.as_mut().poll(&mut Context::from_waker(&waker)) else {
+                return Poll::Pending;
+            };
+            *state = State::Over(locked);
+            waker.wake();
+        }
+        Poll::Ready(())
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    /// Goes on with it. Whoever polls, it is the one who waits that is woken.
-    fn poll(&mut self) -> Poll<()> {
-        if let Self::Waiting { wait, waker } = self {
-            let waker = waker.as_ref().unwrap_or(Waker::noop());
-            let Poll::Ready(locked) = wait.as_mut().poll(&mut Context::from_waker(waker)) else {
-                return Poll::Pending;
-            };
-            *self = Self::Over(locked);
+impl Listeners {
+    fn add(&self, waker: &Waker) {
+        let mut all = self.all();
+        if !all.iter().any(|it| it.will_wake(waker)) {
+            all.push(waker.clone());
         }
-        Poll::Ready(())
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Waker>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Listeners {
+    fn wake(self: Arc<Self>) {
+        let all = std::mem::take(&mut *self.all());
+        all.into_iter().for_each(Waker::wake);
     }
 }
 

@@ -156,8 +156,9 @@ impl Server {
     /// Another connection, for what was sent on one that broke and may have been carried out.
     async fn connection_to_repeat(&self, lane: Lane, doing: Doing, deadline: Instant) -> Result<Connection> {
         match timeout_at(deadline, self.connection(lane)).await {
-            Ok(Err(error)) if error.kind() == ErrorKind::Unavailable => {
-                Err(error.with_kind(failure::unknown_if(doing)))
+            // Whatever is in the way now, nothing is known of what was sent before.
+            Ok(Err(error)) if failure::unknown_if(doing) == ErrorKind::Indeterminate => {
+                Err(error.with_kind(ErrorKind::Indeterminate))
             }
             Ok(connection) => connection,
             Err(_) => Err(no_answer(doing, &self.shared.target)),

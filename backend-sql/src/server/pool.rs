@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// How long closing waits for the goodbyes.
 const GOODBYE_WITHIN: Duration = Duration::from_millis(500);
@@ -42,6 +42,8 @@ struct Idle {
     link: Box<dyn Link>,
     /// The runtime that drives it. In another one it would hang once that one has ended.
     runtime: Id,
+    /// When its last statement was answered.
+    since: Instant,
 }
 
 /// A connection in use. Closed when dropped, for then nobody knows in what state it is.
@@ -49,7 +51,7 @@ pub(crate) struct Connection {
     link: Box<dyn Link>,
     pool: Arc<Pool>,
     runtime: Id,
-    was_idle: bool,
+    idle_since: Option<Instant>,
     _permits: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
 }
 
@@ -78,19 +80,18 @@ impl Pool {
         let runtime = Handle::current().id();
         let idle = {
             let mut idle = self.idle();
-            let found = idle.iter().rposition(|idle| idle.runtime == runtime).map(|at| idle.remove(at).link);
+            let found = idle.iter().rposition(|idle| idle.runtime == runtime).map(|at| idle.remove(at));
             if found.is_none() {
                 // Those of other runtimes count too: there are never more than `connections` open.
                 idle.clear();
             }
             found
         };
-        let was_idle = idle.is_some();
-        let link = match idle {
-            Some(link) => link,
-            None => self.connect().await?,
+        let (link, idle_since) = match idle {
+            Some(idle) => (idle.link, Some(idle.since)),
+            None => (self.connect().await?, None),
         };
-        Ok(Connection { link, pool: Arc::clone(self), runtime, was_idle, _permits: permits })
+        Ok(Connection { link, pool: Arc::clone(self), runtime, idle_since, _permits: permits })
     }
 
     /// True if not all connections are in use.
@@ -98,9 +99,9 @@ impl Pool {
         self.all.available_permits() > 0
     }
 
-    fn forget_idle(&self) {
-        let idle = std::mem::take(&mut *self.idle());
-        drop(idle);
+    /// Closes those that have been idle for as long as one that was idle since then.
+    fn forget_idle_since(&self, since: Instant) {
+        self.idle().retain(|idle| idle.since > since);
     }
 
     pub(super) async fn close(&self) {
@@ -172,14 +173,14 @@ impl Connection {
 
     /// True if it may have died since its last use.
     pub(crate) fn was_idle(&self) -> bool {
-        self.was_idle
+        self.idle_since.is_some()
     }
 
-    /// It broke, or does not answer. If it was idle, so were the others, for as long: whoever comes next does not try them
-    /// one by one.
+    /// It broke, or does not answer. If it was idle, whoever comes next does not try those one by one that have been idle for
+    /// as long. One that has answered since lives: what was asked here may have been slow, and nothing else.
     pub(crate) fn found_dead(self) {
-        if self.was_idle {
-            self.pool.forget_idle();
+        if let Some(since) = self.idle_since {
+            self.pool.forget_idle_since(since);
         }
     }
 
@@ -188,7 +189,7 @@ impl Connection {
         let Self { link, pool, runtime, _permits, .. } = self;
         // Before the permit, which lets the next one take it.
         if !pool.closed.load(Ordering::Acquire) {
-            pool.idle().push(Idle { link, runtime });
+            pool.idle().push(Idle { link, runtime, since: Instant::now() });
         }
     }
 }

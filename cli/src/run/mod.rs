@@ -49,16 +49,13 @@ use watch::{Watch, end_of};
 /// Runs a command under a lock.
 pub(crate) async fn run(args: &RunArgs, common: &Common, console: Console) -> Result<Code, Failure> {
     let status = take_fd("status-fd", args.status_fd)?;
-    let token = match &status {
-        // It is ours by now.
-        Some(file) if args.token_fd == args.status_fd => Some(
-            file.try_clone()
-                .map_err(|error| Failure::internal("cannot use one descriptor for two things", error))?,
-        ),
-        _ => take_fd("token-fd", args.token_fd)?,
-    };
+    let token = token_fd(args, status.as_ref());
     let mut status = StatusFd::new(status);
-    let outcome = match Run::prepare(args, token, common, console).await {
+    let prepared = match token {
+        Ok(token) => Run::prepare(args, token, common, console).await,
+        Err(failure) => Err(failure),
+    };
+    let outcome = match prepared {
         Ok(run) => run.run().await,
         Err(failure) => Err(failure),
     };
@@ -235,6 +232,17 @@ struct Started {
     terms: Terms,
     lease_end: Moment,
     at: Instant,
+}
+
+/// Where the token is to be written. The descriptor for the status, which is ours by now, may be meant for both.
+fn token_fd(args: &RunArgs, status: Option<&File>) -> Result<Option<File>, Failure> {
+    match status {
+        Some(file) if args.token_fd == args.status_fd => {
+            let twice = |error| Failure::internal("cannot use one descriptor for two things", error);
+            Ok(Some(file.try_clone().map_err(twice)?))
+        }
+        _ => take_fd("token-fd", args.token_fd),
+    }
 }
 
 /// A descriptor that the caller has opened for us.

@@ -200,6 +200,7 @@ fn a_program_that_asked_is_told_how_it_ended() {
     assert_eq!(told("x -- sh -c 'exit 5'"), "{\"outcome\":\"ended\",\"command\":5,\"code\":5}\n");
     assert_eq!(told("x -- sh -c 'kill $$'"), "{\"outcome\":\"ended\",\"command\":143,\"code\":143}\n");
     assert_eq!(told("--token-fd 3 x -- true").lines().count(), 2, "one descriptor for both");
+    assert_eq!(told("--token-fd 77 x -- true"), "{\"outcome\":\"failed\",\"command\":null,\"code\":64}\n");
     assert_eq!(told("x -- nosuch"), "{\"outcome\":\"failed\",\"command\":null,\"code\":127}\n");
     let _holder = place.hold("x");
     assert_eq!(told("-n -E 0 x -- true"), "{\"outcome\":\"not_acquired\",\"command\":null,\"code\":0}\n");

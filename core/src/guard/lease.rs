@@ -99,8 +99,8 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// [`Lost`](ErrorKind::Lost) if the lock was lost or released before `work` was done, also if that was in its last step
-    /// and there is an output: that is dropped.
+    /// [`Lost`](ErrorKind::Lost) if the lock was lost or released before `work` was done. Also if it was lost in the last
+    /// step of `work`: its output is dropped then. A release may be the last step.
     ///
     /// # Cancel safety
     ///

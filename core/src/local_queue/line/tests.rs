@@ -225,3 +225,14 @@ fn a_grant_that_is_heard_after_a_later_one_gives_no_token_of_its_own() {
     line.leave(&claim(2), Duration::ZERO, at(1005));
     assert_eq!(next_token(&mut line, 1, at(1005)), Some(71));
 }
+
+/// Else it would be asked for again and again: what is held by now is another grant.
+#[test]
+fn a_store_that_has_lost_its_tokens_begins_another_turn() {
+    let mut line = Line::default();
+    let first = asks(&mut line, 1, at(0));
+    assert_eq!(token(line.heard(&claim(1), &first, granted(70), at(1), &rules()).unwrap()), Some(70));
+    let turn = line.turn.as_ref().unwrap();
+    let again = Question::of_turn(turn, at(2));
+    assert_eq!(token(line.heard(&claim(1), &again, granted(7), at(3), &rules()).unwrap()), Some(7));
+}

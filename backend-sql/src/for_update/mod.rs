@@ -61,6 +61,8 @@ pub(crate) struct HeldRow {
 enum Entry {
     Held(Arc<Hold>),
     Waiting(Arc<Waiting>),
+    /// Somebody else held it when it was asked for.
+    Refused,
 }
 
 impl HeldRow {
@@ -110,15 +112,16 @@ impl LockBackend for HeldRow {
                 }
                 Heard::InVain => self.forget(claim.owner()),
             },
+            Some(Entry::Refused) => self.forget(claim.owner()),
             None => {}
         }
         // Nobody need be asked about a lock that was held here a moment ago.
         if self.is_held_here(claim.name()) {
-            return Ok(busy());
+            return Ok(self.refused(claim));
         }
         match self.rows.lock_now(claim).await? {
             Some(locked) => self.enter(claim, locked).await,
-            None => Ok(busy()),
+            None => Ok(self.refused(claim)),
         }
     }
 
@@ -146,7 +149,7 @@ impl LockBackend for HeldRow {
                 waiting.leave(&self.rows).await;
                 Ok(Release::NotHeld)
             }
-            None => Ok(Release::NotHeld),
+            Some(Entry::Refused) | None => Ok(Release::NotHeld),
         }
     }
 
@@ -228,18 +231,26 @@ impl HeldRow {
         }
     }
 
+    /// Somebody else holds it. Its claim may have a place in the server's queue, and is released in the end.
+    fn refused(&self, claim: &Claim) -> Attempt {
+        self.entries().insert(claim.owner(), Entry::Refused);
+        busy()
+    }
+
     /// The wait of this claim in the server; a new one, if there is a connection for it and nobody else of this process
-    /// stands there for the same name.
+    /// stands there for the same name. None for a claim that was not refused: of a wait that has just begun on a server that is
+    /// out of order, the next attempt would hear that somebody holds the lock.
     fn wait_in_the_server(&self, claim: &Claim) -> Option<Arc<Waiting>> {
         let mut entries = self.entries();
         match entries.get(&claim.owner()) {
             Some(Entry::Waiting(waiting)) => return Some(Arc::clone(waiting)),
-            Some(Entry::Held(_)) => return None,
-            None => {}
+            Some(Entry::Held(_)) | None => return None,
+            Some(Entry::Refused) => {}
         }
         let concerns = |entry: &Entry| match entry {
             Entry::Held(hold) => hold.name() == claim.name() && self.is_believed(hold),
             Entry::Waiting(waiting) => waiting.name() == claim.name(),
+            Entry::Refused => false,
         };
         if entries.values().any(concerns) {
             return None;

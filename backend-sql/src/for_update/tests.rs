@@ -57,6 +57,21 @@ async fn a_row_that_may_still_be_locked_is_an_unknown_outcome() {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
 }
 
+/// A server that takes long over its refusal is no lock that is held.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_not_refused_does_not_wait_in_the_server() {
+    let backend = held_row(|_, text| match text {
+        text if text.contains("NOWAIT") => Reply::Breaks,
+        text if text.contains("FOR UPDATE") => Reply::Never,
+        _ => Reply::Rows(Vec::new()),
+    });
+    let wanted = claim();
+    assert!(backend.try_acquire(&wanted).await.is_err());
+    assert!(backend.changed(&wanted).now_or_never().is_none());
+    sleep(Duration::from_millis(50)).await;
+    assert!(backend.try_acquire(&wanted).await.is_err());
+}
+
 /// As the local queue does, whose turn may be over before the future is polled again.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_is_not_polled_holds_up_nobody() {
@@ -65,6 +80,7 @@ async fn a_wait_that_is_not_polled_holds_up_nobody() {
         _ => Reply::Rows(Vec::new()),
     });
     let wanted = claim();
+    backend.refused(&wanted);
     let mut parked = std::pin::pin!(backend.changed(&wanted));
     for _ in 0..3 {
         assert!(parked.as_mut().now_or_never().is_none());
@@ -86,9 +102,10 @@ async fn who_goes_away_takes_nobodys_wake_up_along() {
         _ => Reply::Rows(Vec::new()),
     });
     let (backend, wanted) = (Arc::new(backend), claim());
+    backend.refused(&wanted);
     let (waits, its) = (Arc::clone(&backend), wanted.clone());
     let stays = tokio::spawn(async move { waits.changed(&its).await });
-    sleep(Duration::from_millis(20)).await;
+    tokio::task::yield_now().await;
     assert!(backend.changed(&wanted).now_or_never().is_none());
     timeout(LONG, stays).await.unwrap().unwrap();
 }
@@ -102,6 +119,7 @@ async fn who_waits_is_woken_although_somebody_asked_meanwhile() {
         _ => Reply::Rows(Vec::new()),
     });
     let wanted = claim();
+    backend.refused(&wanted);
     let mut waiting = std::pin::pin!(backend.changed(&wanted));
     assert!(waiting.as_mut().now_or_never().is_none());
     let asks = async {

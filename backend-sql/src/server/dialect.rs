@@ -151,6 +151,7 @@ pub(crate) enum Meaning {
     /// The table is not there.
     NoTable,
     /// A statement was prepared in another session than the one it was sent to.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "poolers of PostgreSQL do that"))]
     Pooled,
     /// The database is not there.
     NoDatabase,

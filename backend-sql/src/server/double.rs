@@ -45,6 +45,17 @@ impl Said {
     pub(crate) fn times(&self, words: &str) -> usize {
         self.0.lock().unwrap().iter().filter(|(_, text)| text.contains(words)).count()
     }
+
+    /// On how many connections anything was said.
+    pub(crate) fn connections(&self) -> usize {
+        self.0
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(number, _)| number)
+            .collect::<std::collections::HashSet<_>>()
+            .len()
+    }
 }
 
 /// A server without tables to look at.

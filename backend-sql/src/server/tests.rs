@@ -69,6 +69,37 @@ async fn what_broke_may_have_been_carried_out_although_nobody_is_let_in_any_more
     assert_eq!(ask(&server, Doing::Keeping).await.unwrap_err().kind(), ErrorKind::Indeterminate);
 }
 
+/// And whatever is in the way of another connection: here, that the store is being closed.
+#[tokio::test(start_paused = true)]
+async fn what_broke_may_have_been_carried_out_whatever_is_in_the_way_of_sending_it_again() {
+    let (server, said) = server("timeout=500ms", at_once, |_, _| Reply::Breaks);
+    leave_idle(&server, 1).await;
+    let (asked, ()) = tokio::join!(ask(&server, Doing::Keeping), server.close());
+    assert_eq!(asked.unwrap_err().kind(), ErrorKind::Indeterminate);
+    assert_eq!(said.times(WORDS), 1);
+}
+
+/// A row that somebody else has locked says nothing of the connections to the server.
+#[tokio::test(start_paused = true)]
+async fn a_statement_that_takes_too_long_closes_no_connection_that_has_answered_meanwhile() {
+    let slow_on_the_second = |number, _: &str| match number {
+        1 => Reply::Never,
+        _ => Reply::Rows(Vec::new()),
+    };
+    let (server, said) = server("timeout=50ms", at_once, slow_on_the_second);
+    leave_idle(&server, 2).await;
+    let slow = ask(&server, Doing::Keeping);
+    let quick = async {
+        // The newest is taken first, by the one who asks first.
+        sleep(MOMENT).await;
+        ask(&server, Doing::Keeping).await.unwrap();
+    };
+    let (slow, ()) = tokio::join!(slow, quick);
+    slow.unwrap_err();
+    ask(&server, Doing::Keeping).await.unwrap();
+    assert_eq!(said.connections(), 2, "another one was made");
+}
+
 /// A firewall has forgotten all of them, and says nothing.
 #[tokio::test(start_paused = true)]
 async fn of_idle_connections_that_are_dead_one_alone_is_waited_for() {

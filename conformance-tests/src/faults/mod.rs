@@ -235,7 +235,7 @@ pub(crate) fn injection(
         Fault::AcquireReplyLost => Box::new(network::ReplyLost::default()),
         Fault::StorePaused => Box::new(OnStore::Paused),
         Fault::StoreRestarted => Box::new(OnStore::Crashed { with_holds }),
-        Fault::PowerLost => Box::new(OnStore::PowerLost),
+        Fault::PowerLost => Box::new(OnStore::PowerLost { with_holds }),
         Fault::RecordDeleted if semantics.reach == Reach::Process => Box::new(OnStore::RecordDeletedInside),
         Fault::RecordDeleted => Box::new(OnStore::RecordDeleted),
         Fault::DataLost => Box::new(OnStore::DataLost { with_holds }),

@@ -11,7 +11,9 @@ pub(super) enum OnStore {
     Crashed {
         with_holds: bool,
     },
-    PowerLost,
+    PowerLost {
+        with_holds: bool,
+    },
     RecordDeleted,
     /// Where no other process reaches the store.
     RecordDeletedInside,
@@ -28,7 +30,9 @@ impl Injection for OnStore {
             Self::Crashed { .. } => {
                 "the store is killed (SIGKILL) and started again as it is usually set up, with what it had written"
             }
-            Self::PowerLost => "the store is killed and started again with what it had synced to its disk",
+            Self::PowerLost { .. } => {
+                "the store is killed and started again with what it had synced to its disk"
+            }
             Self::RecordDeleted | Self::RecordDeletedInside => {
                 "an administrator deletes the record of the held lock"
             }
@@ -40,16 +44,16 @@ impl Injection for OnStore {
         match self {
             Self::Paused => Schedule::new(Lasting::SPELL),
             // Its holder is to hear of it only when the store has long been back.
-            Self::Crashed { with_holds: true } | Self::DataLost { with_holds: true } => {
-                Schedule::new(Lasting::Moment).long()
-            }
+            Self::Crashed { with_holds: true }
+            | Self::PowerLost { with_holds: true }
+            | Self::DataLost { with_holds: true } => Schedule::new(Lasting::Moment).long(),
             // Servers need a moment to start, and others a moment to ask; the holder's next renewal is to come after that.
             _ => Schedule::new(Lasting::Moment).patient(),
         }
     }
 
     async fn before_the_hold(&mut self, ground: &mut Ground<'_>) -> Verdict {
-        if matches!(self, Self::PowerLost) {
+        if matches!(self, Self::PowerLost { .. }) {
             ground.store.sync().await?;
         }
         Ok(())
@@ -59,7 +63,7 @@ impl Injection for OnStore {
         match self {
             Self::Paused => ground.store.pause().await?,
             Self::Crashed { .. } => ground.store.crash().await?,
-            Self::PowerLost => ground.store.lose_power().await?,
+            Self::PowerLost { .. } => ground.store.lose_power().await?,
             Self::RecordDeleted => ground.store.delete(ground.name).await?,
             Self::RecordDeletedInside => ground.holder.force_release(ground.name).await?,
             Self::DataLost { .. } => ground.store.lose_data().await?,

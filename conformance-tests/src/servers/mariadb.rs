@@ -48,7 +48,8 @@ impl MariaDbServer {
         let port = free_port()?;
         let arguments = arguments.iter().map(ToString::to_string).collect();
         let environment = environment.to_vec();
-        let process = ServerProcess::start(MariaDbLaunch { binary, port, arguments, environment })?;
+        let process =
+            ServerProcess::start(MariaDbLaunch { binary, port, syncs: false, arguments, environment })?;
         Ok(Self { process, port })
     }
 
@@ -75,6 +76,7 @@ impl DerefMut for MariaDbServer {
 struct MariaDbLaunch {
     binary: PathBuf,
     port: u16,
+    syncs: bool,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
 }
@@ -104,15 +106,21 @@ impl Launch for MariaDbLaunch {
         // Names of temporary tables are made of process numbers, which in two containers on one /tmp are the same.
         command.arg(place("tmpdir", ""));
         command.args([&format!("--port={}", self.port), "--bind-address=127.0.0.1", "--skip-name-resolve"]);
-        // Small and quick. Not flush-log-at-trx-commit=0: that loses what was committed when the process is killed,
-        // where 2 has at least given it to the kernel.
-        command.args(["--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync"]);
+        if !self.syncs {
+            // Quick. Not flush-log-at-trx-commit=0: that loses what was committed when the process is killed, where 2 has at
+            // least given it to the kernel.
+            command.args(["--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync"]);
+        }
         command.args(["--innodb-log-file-size=4M", "--innodb-buffer-pool-size=16M", "--key-buffer-size=8M"]);
         command
             .args(["--innodb-buffer-pool-load-at-startup=OFF", "--innodb-buffer-pool-dump-at-shutdown=OFF"]);
         command.args(["--aria-pagecache-buffer-size=8M", "--performance-schema=OFF"]);
         command.args(&self.arguments).envs(self.environment.iter().map(|(key, value)| (key, value)));
         command
+    }
+
+    fn sync_each_write(&mut self) {
+        self.syncs = true;
     }
 
     fn is_ready(&self) -> bool {

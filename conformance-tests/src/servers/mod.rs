@@ -2,6 +2,7 @@
 //! the test. No docker, no daemon, no fixed port.
 
 mod authority;
+mod disk;
 mod launch;
 mod mariadb;
 mod mysql;
@@ -17,6 +18,7 @@ mod template;
 mod zookeeper;
 
 pub use authority::CertificateAuthority;
+pub use disk::disk_missing;
 pub use launch::Launch;
 pub use mariadb::{MariaDbServer, mariadb_server_missing};
 pub use mysql::MySqlServer;

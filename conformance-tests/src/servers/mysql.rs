@@ -28,7 +28,8 @@ impl MySqlServer {
         let folder = std::env::var_os(Self::FOLDER).map(PathBuf::from);
         let missing = || StartError::new(format!("{} is not set", Self::FOLDER));
         let port = free_port()?;
-        let process = ServerProcess::start(MySqlLaunch { folder: folder.ok_or_else(missing)?, port })?;
+        let launch = MySqlLaunch { folder: folder.ok_or_else(missing)?, port, syncs: false };
+        let process = ServerProcess::start(launch)?;
         Ok(Self { process, port })
     }
 
@@ -55,6 +56,7 @@ impl DerefMut for MySqlServer {
 struct MySqlLaunch {
     folder: PathBuf,
     port: u16,
+    syncs: bool,
 }
 
 impl MySqlLaunch {
@@ -99,10 +101,16 @@ impl Launch for MySqlLaunch {
         command.args([place("datadir", "db"), place("socket", "socket"), place("pid-file", "pid")]);
         command.args([&format!("--port={}", self.port), "--bind-address=127.0.0.1", "--skip-name-resolve"]);
         command.args(["--mysqlx=OFF", "--disable-log-bin", "--performance-schema=OFF"]);
-        // As with MariaDB: what was committed has at least been given to the kernel.
-        command.args(["--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync"]);
+        if !self.syncs {
+            // As with MariaDB: what was committed has at least been given to the kernel.
+            command.args(["--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync"]);
+        }
         command.args(["--innodb-redo-log-capacity=8388608", "--innodb-buffer-pool-size=32M"]);
         command
+    }
+
+    fn sync_each_write(&mut self) {
+        self.syncs = true;
     }
 
     fn is_ready(&self) -> bool {

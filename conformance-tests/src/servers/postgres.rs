@@ -61,6 +61,7 @@ impl PostgresServer {
             initdb: binary("initdb").ok_or_else(missing)?,
             follows,
             port: free_port()?,
+            syncs: false,
             arguments: arguments.iter().map(ToString::to_string).collect(),
             environment: environment.to_vec(),
         };
@@ -94,6 +95,7 @@ struct PostgresLaunch {
     /// The port of the one that it follows, if it follows one.
     follows: Option<u16>,
     port: u16,
+    syncs: bool,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
 }
@@ -140,11 +142,18 @@ impl Launch for PostgresLaunch {
         command
             .args(self.environment.iter().map(|(key, value)| format!("{key}={value}")))
             .arg(&self.postgres);
-        // -F: no fsync. What was committed has been given to the kernel, which survives the process.
-        command.arg("-D").arg(data.join("db")).args(["-p", &self.port.to_string(), "-h", "127.0.0.1", "-F"]);
+        command.arg("-D").arg(data.join("db")).args(["-p", &self.port.to_string(), "-h", "127.0.0.1"]);
+        if !self.syncs {
+            // No fsync. What was committed has been given to the kernel, which survives the process.
+            command.arg("-F");
+        }
         command.args(["-c", "unix_socket_directories=", "-c", "shared_buffers=16MB"]);
         command.args(&self.arguments).current_dir("/");
         command
+    }
+
+    fn sync_each_write(&mut self) {
+        self.syncs = true;
     }
 
     /// The shared memory by which a server finds out that another one is on its data. The kernel keeps it for ever, and has
@@ -246,10 +255,40 @@ fn binary(name: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::servers::disk_missing;
 
     fn segments() -> Vec<String> {
         let text = std::fs::read_to_string("/proc/sysvipc/shm").unwrap();
         text.lines().filter_map(|line| line.split_whitespace().nth(1).map(str::to_owned)).collect()
+    }
+
+    fn psql(server: &PostgresServer, statement: &str) -> Result<String, StartError> {
+        let url = format!("postgres://postgres@127.0.0.1:{}/postgres", server.port());
+        let said =
+            run(Command::new(binary("psql").unwrap()).args(["-X", "-A", "-t", "-c", statement, &url]))?;
+        Ok(String::from_utf8(said.stdout).unwrap().trim().to_owned())
+    }
+
+    /// What is left of a commit when the power comes back.
+    fn left_by(mut server: PostgresServer) -> Result<String, StartError> {
+        psql(&server, "CREATE TABLE kept AS SELECT 42 AS number")?;
+        server.lose_power()?;
+        server.restart(true)?;
+        psql(&server, "SELECT number FROM kept")
+    }
+
+    #[test]
+    fn a_loss_of_power_takes_from_a_server_what_it_has_not_synced() {
+        if let Some(why) = disk_missing() {
+            eprintln!("not run: {why}");
+            return;
+        }
+        let mut careful = PostgresServer::start().unwrap();
+        careful.sync_to_own_disk().unwrap();
+        assert_eq!(left_by(careful).unwrap(), "42");
+        let mut careless = PostgresServer::start().unwrap();
+        careless.process.move_to_own_disk().unwrap();
+        assert!(left_by(careless).is_err());
     }
 
     #[test]

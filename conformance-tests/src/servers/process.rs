@@ -1,3 +1,4 @@
+use super::disk::Disk;
 use super::spawn::spawn_lasting;
 use super::template::run;
 use super::{Launch, StartError};
@@ -27,6 +28,8 @@ const SHARED: &str = "/dev/shm/";
 /// A server that runs for as long as this value lives, in a process group of its own.
 pub struct ServerProcess {
     launch: Box<dyn Launch>,
+    /// The one of its own that its data is on, if it may lose its power. Before the directory that it is mounted over.
+    disk: Option<Disk>,
     data: TempDir,
     child: Option<Child>,
 }
@@ -41,7 +44,7 @@ impl ServerProcess {
         let data =
             tempfile::tempdir().map_err(|error| StartError::new(format!("no data directory: {error}")))?;
         launch.prepare(data.path())?;
-        let mut server = Self { launch: Box::new(launch), data, child: None };
+        let mut server = Self { launch: Box::new(launch), disk: None, data, child: None };
         server.spawn()?;
         Ok(server)
     }
@@ -143,6 +146,37 @@ impl ServerProcess {
             self.launch.prepare(self.data.path())?;
         }
         self.spawn()
+    }
+
+    /// Starts it again with its data on a disk of its own, to which it syncs what it acknowledges, and that can lose its power.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start), and if nothing can be mounted here (see [`disk_missing`](super::disk_missing)).
+    pub fn sync_to_own_disk(&mut self) -> Result<(), StartError> {
+        self.launch.sync_each_write();
+        self.move_to_own_disk()
+    }
+
+    /// Likewise, and it syncs what it has synced before.
+    pub(super) fn move_to_own_disk(&mut self) -> Result<(), StartError> {
+        self.kill();
+        self.disk = Some(Disk::under(self.data.path())?);
+        self.spawn()
+    }
+
+    /// Kills it as a loss of power would: what it has not synced to its [disk](Self::sync_to_own_disk) is gone. It stays down
+    /// until it is started again.
+    ///
+    /// # Errors
+    ///
+    /// If it has no such disk.
+    pub fn lose_power(&mut self) -> Result<(), StartError> {
+        let disk = self.disk.as_ref().ok_or_else(|| StartError::new("it has no disk of its own"))?;
+        // First: what it syncs from now on is late.
+        disk.lose_power()?;
+        self.kill();
+        self.disk.as_ref().map_or(Ok(()), Disk::start_again)
     }
 
     fn spawn(&mut self) -> Result<(), StartError> {

@@ -54,6 +54,10 @@ impl Store for Database {
         format!("sqlite:{}", self.file().display())
     }
 
+    async fn sync(&self) -> std::result::Result<(), Cannot> {
+        Err(Cannot::new("whoever uses a file of this host loses the power together with it"))
+    }
+
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         let delete = query("DELETE FROM leasehold WHERE name = ?").bind(name.as_str().as_bytes());
         let done = delete.execute(&mut self.open().await?).await.map_err(cannot)?;

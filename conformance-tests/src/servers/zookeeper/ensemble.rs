@@ -130,6 +130,25 @@ impl ZooKeeperEnsemble {
         self.members.iter().try_for_each(|member| member.process.fill_disk())
     }
 
+    /// Starts each member again with its data on a disk of its own; see [`ServerProcess::sync_to_own_disk`].
+    ///
+    /// # Errors
+    ///
+    /// If one does not start, or nothing can be mounted here.
+    pub fn sync_to_own_disks(&mut self) -> Result<(), StartError> {
+        self.members.iter_mut().try_for_each(|member| member.process.sync_to_own_disk())?;
+        self.wait_until_served(self.members.len()).map(drop)
+    }
+
+    /// Kills all members as a loss of power would, which is the same for all; see [`ServerProcess::lose_power`].
+    ///
+    /// # Errors
+    ///
+    /// If they have no disks of their own.
+    pub fn lose_power(&mut self) -> Result<(), StartError> {
+        self.members.iter_mut().try_for_each(|member| member.process.lose_power())
+    }
+
     /// Starts one member again, with what it had written or with nothing. It joins the others by itself, a moment
     /// later.
     ///

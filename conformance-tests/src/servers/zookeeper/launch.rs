@@ -23,8 +23,7 @@ const JAVA: [&str; 6] = [
     "-Dznode.container.checkIntervalMs=1000",
 ];
 
-/// What every server is told. `tickTime` is the grain of session ends. `forceSync=no` leaves it to the kernel when a
-/// write reaches the disk: a killed server loses nothing, and no test takes the power away.
+/// What every server is told. `tickTime` is the grain of session ends.
 const CONFIGURATION: &str = "\
 tickTime=100
 minSessionTimeout=300
@@ -32,7 +31,6 @@ maxSessionTimeout=60000
 admin.enableServer=false
 4lw.commands.whitelist=*
 maxClientCnxns=0
-forceSync=no
 preAllocSize=64
 ";
 
@@ -54,6 +52,8 @@ pub(super) struct ZooKeeperLaunch {
     port: u16,
     /// Beside [`CONFIGURATION`].
     lines: Vec<String>,
+    /// False leaves it to the kernel when a write reaches the disk: a server that is killed loses nothing.
+    syncs: bool,
     /// Its number in the ensemble.
     member: Option<usize>,
     environment: Vec<(String, String)>,
@@ -65,7 +65,7 @@ impl ZooKeeperLaunch {
     pub(super) fn alone(port: u16, lines: Vec<String>) -> Result<Self, StartError> {
         let java = installed()?;
         let classes = archive(&java).map(|file| format!("-XX:SharedArchiveFile={}", file.display()));
-        Ok(Self { java, port, lines, member: None, environment: Vec::new(), classes })
+        Ok(Self { java, port, lines, syncs: false, member: None, environment: Vec::new(), classes })
     }
 
     pub(super) fn member(number: usize, port: u16, lines: Vec<String>) -> Result<Self, StartError> {
@@ -76,7 +76,15 @@ impl ZooKeeperLaunch {
     pub(super) fn that_shows_its_classes(file: &Path, port: u16) -> Result<Self, StartError> {
         let classes = Some(format!("-XX:ArchiveClassesAtExit={}", file.display()));
         let lines = vec![format!("clientPort={port}"), "clientPortAddress=127.0.0.1".to_owned()];
-        Ok(Self { java: installed()?, port, lines, member: None, environment: Vec::new(), classes })
+        Ok(Self {
+            java: installed()?,
+            port,
+            lines,
+            syncs: false,
+            member: None,
+            environment: Vec::new(),
+            classes,
+        })
     }
 
     pub(super) fn within(mut self, environment: &[(String, String)]) -> Self {
@@ -87,7 +95,8 @@ impl ZooKeeperLaunch {
     fn configuration(&self, data: &Path) -> String {
         let lines: Vec<&str> =
             self.lines.iter().map(String::as_str).filter(|line| !is_for_java(line)).collect();
-        format!("{CONFIGURATION}dataDir={}\n{}\n", data.display(), lines.join("\n"))
+        let syncs = if self.syncs { "yes" } else { "no" };
+        format!("{CONFIGURATION}forceSync={syncs}\ndataDir={}\n{}\n", data.display(), lines.join("\n"))
     }
 }
 
@@ -107,6 +116,10 @@ impl Launch for ZooKeeperLaunch {
         command.arg("-cp").arg([JARS, JARS_FOR_TLS].concat().join(":"));
         command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(file);
         command
+    }
+
+    fn sync_each_write(&mut self) {
+        self.syncs = true;
     }
 
     fn is_ready(&self) -> bool {

@@ -189,6 +189,15 @@ impl<Server: SqlServer> Store for Running<Server> {
         if keep_data { Ok(()) } else { self.furnish().await }
     }
 
+    async fn sync(&self) -> std::result::Result<(), Cannot> {
+        self.harmed().process().sync_to_own_disk().map_err(cannot)
+    }
+
+    async fn lose_power(&self) -> std::result::Result<(), Cannot> {
+        self.harmed().process().lose_power().map_err(cannot)?;
+        self.restart(true).await
+    }
+
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         if self.tables.len() > 1 {
             return Err(Cannot::new("the row of a held lock is locked: nobody can delete it"));

@@ -113,6 +113,15 @@ impl Store for Nodes {
         .map_err(cannot)
     }
 
+    async fn sync(&self) -> std::result::Result<(), Cannot> {
+        tokio::task::block_in_place(|| self.servers().sync_to_own_disks()).map_err(cannot)
+    }
+
+    async fn lose_power(&self) -> std::result::Result<(), Cannot> {
+        self.servers().lose_power().map_err(cannot)?;
+        Store::restart(self, true).await
+    }
+
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         self.admin().await?.delete_holder(name).await
     }

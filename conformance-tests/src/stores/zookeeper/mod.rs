@@ -119,6 +119,15 @@ impl Store for Node {
         self.harmed().restart(keep_data).map_err(cannot)
     }
 
+    async fn sync(&self) -> std::result::Result<(), Cannot> {
+        self.harmed().sync_to_own_disk().map_err(cannot)
+    }
+
+    async fn lose_power(&self) -> std::result::Result<(), Cannot> {
+        self.harmed().lose_power().map_err(cannot)?;
+        self.restart(true).await
+    }
+
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         self.admin().await?.delete_holder(name).await
     }

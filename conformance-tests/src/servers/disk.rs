@@ -1,0 +1,153 @@
+use super::StartError;
+use super::template::run;
+use rustix::ioctl::{Setter, ioctl, opcode};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How large it says that it is. The file behind it has what was written.
+const SIZE: &str = "1G";
+
+/// How long a file system may be busy after the processes that used it have ended.
+const FREE_WITHIN: Duration = Duration::from_secs(5);
+
+/// `EXT4_IOC_SHUTDOWN`, and that what is in memory is not to be written first (`fs/ext4/ext4.h`).
+const SHUTDOWN: rustix::ioctl::Opcode = opcode::read::<u32>(b'X', 125);
+const NOTHING_MORE: u32 = 2;
+
+/// A disk that can lose its power: what was synced to it is there afterwards, what the kernel alone had is not.
+///
+/// It is a file with a file system of its own, mounted over a directory, which takes root; the file is in memory where there is
+/// a place for such.
+#[derive(Debug)]
+pub(super) struct Disk {
+    image: TempDir,
+    place: PathBuf,
+}
+
+/// Why there can be no disk here that loses its power, or `None` if there can.
+pub fn disk_missing() -> Option<String> {
+    let tried = tempfile::tempdir().map_err(|error| StartError::new(error.to_string()));
+    tried.and_then(|directory| Disk::under(directory.path()).map(drop)).err().map(|error| error.message)
+}
+
+impl Disk {
+    /// Puts one under this directory, with all that is in it. Nobody is to have a file in there open.
+    pub(super) fn under(place: &Path) -> Result<Self, StartError> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(StartError::new("only root can mount a disk that loses its power"));
+        }
+        let memory = Path::new("/dev/shm");
+        let image = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() };
+        let image = image.map_err(|error| StartError::new(format!("no place for a disk: {error}")))?;
+        // What it takes from the directory keeps its owners; the directory itself is not part of that.
+        run(tool("mkfs.ext4").args(["-q", "-m", "0", "-d"]).arg(place).arg(file(&image)).arg(SIZE))?;
+        let directory = std::fs::metadata(place).map_err(|error| StartError::new(error.to_string()))?;
+        mount(&image, place)?;
+        let disk = Self { image, place: place.to_owned() };
+        std::fs::set_permissions(place, directory.permissions())
+            .map_err(|error| StartError::new(format!("cannot open the disk: {error}")))?;
+        Ok(disk)
+    }
+
+    /// From this moment on nothing reaches it.
+    pub(super) fn lose_power(&self) -> Result<(), StartError> {
+        self.shut_down()
+            .map_err(|error| StartError::new(format!("the disk does not lose its power: {error}")))
+    }
+
+    #[allow(unsafe_code, reason = "an ioctl that rustix has no function for")]
+    fn shut_down(&self) -> io::Result<()> {
+        let directory = File::open(&self.place)?;
+        // SAFETY: the kernel reads one `u32` through the pointer, which is what `Setter` passes for this opcode.
+        unsafe { ioctl(&directory, Setter::<SHUTDOWN, u32>::new(NOTHING_MORE)) }?;
+        Ok(())
+    }
+
+    /// Its power is back. Whoever had a file in there open is to have ended.
+    pub(super) fn start_again(&self) -> Result<(), StartError> {
+        self.unmount()?;
+        mount(&self.image, &self.place)
+    }
+
+    fn unmount(&self) -> Result<(), StartError> {
+        let start = Instant::now();
+        loop {
+            match run(tool("umount").arg(&self.place)) {
+                Err(_) if start.elapsed() < FREE_WITHIN => std::thread::sleep(Duration::from_millis(5)),
+                done => return done.map(drop),
+            }
+        }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if self.unmount().is_err() {
+            let _ = run(tool("umount").arg("--lazy").arg(&self.place));
+        }
+    }
+}
+
+fn file(image: &TempDir) -> PathBuf {
+    image.path().join("disk")
+}
+
+fn mount(image: &TempDir, place: &Path) -> Result<(), StartError> {
+    run(tool("mount").args(["-t", "ext4", "-o", "loop"]).arg(file(image)).arg(place)).map(drop)
+}
+
+/// These are for root, and not on everybody's path.
+fn tool(name: &str) -> Command {
+    let places = ["/usr/sbin", "/sbin"].map(|place| Path::new(place).join(name));
+    Command::new(places.into_iter().find(|file| file.is_file()).unwrap_or_else(|| name.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::Write;
+
+    /// Which there can be only for root, and not in every container.
+    fn disk(place: &Path) -> Option<Disk> {
+        match disk_missing() {
+            None => Some(Disk::under(place).unwrap()),
+            Some(why) => {
+                eprintln!("not run: {why}");
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_synced_survives_and_nothing_else_does() {
+        let place = tempfile::tempdir().unwrap();
+        fs::write(place.path().join("before"), "b").unwrap();
+        let Some(disk) = disk(place.path()) else { return };
+        let mut synced = File::create(place.path().join("synced")).unwrap();
+        synced.write_all(b"s").unwrap();
+        synced.sync_all().unwrap();
+        fs::write(place.path().join("written"), "w").unwrap();
+        disk.lose_power().unwrap();
+        assert!(synced.write_all(b"later").is_err(), "it goes on without power");
+        drop(synced);
+        disk.start_again().unwrap();
+        assert_eq!(fs::read(place.path().join("before")).unwrap(), b"b");
+        assert_eq!(fs::read(place.path().join("synced")).unwrap(), b"s");
+        assert!(!place.path().join("written").exists());
+    }
+
+    #[test]
+    fn it_leaves_nothing_mounted() {
+        let place = tempfile::tempdir().unwrap();
+        let Some(disk) = disk(place.path()) else { return };
+        let mounted = || fs::read_to_string("/proc/mounts").unwrap().contains(place.path().to_str().unwrap());
+        assert!(mounted());
+        drop(disk);
+        assert!(!mounted());
+    }
+}

@@ -38,14 +38,15 @@ pub(super) async fn at_most<F: Future>(polls: usize, future: F) -> Option<F::Out
 }
 
 async fn waiter_that_leaves_delays_nobody(cx: &Context) -> Verdict {
-    let (client, name) = (cx.client().await?, cx.name());
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    cx.warm_up(&other).await?;
     let guard = client.take(&name, &AcquireOptions::new()).await?;
     let leaver = cx.client().await?;
     drop(tokio::time::timeout(Duration::from_millis(200), leaver.acquire_with(&name, &cx.options())).await);
     let before = optional(cx.store().records().await)?;
     guard.release().await?;
     let bound = client.semantics().wake_up.bound() + cx.slack();
-    free_within(&cx.client().await?, &name, bound, "after a waiter left").await?;
+    free_within(&other, &name, bound, "after a waiter left").await?;
     let after = optional(cx.store().records().await)?;
     ensure!(after <= before, "{before:?} records while a waiter had left, {after:?} later");
     Ok(())

@@ -108,9 +108,10 @@ async fn partitioned_server_costs_its_client_no_lock(cx: &Context) -> Verdict {
     };
     used.set(Traffic::BlackHole);
     stays_held(&guard, ttl * 3 / 2).await?;
-    ensure_held(&cx.client().await?, &name, "while one server is cut off").await?;
+    let other = cx.client().await?;
+    ensure_held(&other, &name, "while one server is cut off").await?;
     guard.release().await?;
-    free_within(&cx.client().await?, &name, cx.slack(), "after its release through another server").await?;
+    free_within(&other, &name, cx.slack(), "after its release through another server").await?;
     Ok(())
 }
 

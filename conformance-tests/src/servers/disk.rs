@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -30,8 +31,11 @@ pub(super) struct Disk {
 
 /// Why there can be no disk here that loses its power, or `None` if there can.
 pub fn disk_missing() -> Option<String> {
-    let tried = tempfile::tempdir().map_err(|error| StartError::new(error.to_string()));
-    tried.and_then(|directory| Disk::under(directory.path()).map(drop)).err().map(|error| error.message)
+    static MISSING: LazyLock<Option<String>> = LazyLock::new(|| {
+        let tried = tempfile::tempdir().map_err(|error| StartError::new(error.to_string()));
+        tried.and_then(|directory| Disk::under(directory.path()).map(drop)).err().map(|error| error.message)
+    });
+    MISSING.clone()
 }
 
 impl Disk {

@@ -13,7 +13,7 @@ mod sql;
 mod sqlite;
 mod zookeeper;
 
-use crate::servers::MySqlServer;
+use crate::servers::{MySqlServer, disk_missing};
 use crate::{Cannot, Subject};
 use leasehold::{Config, DistributedLock, Result};
 use local_queue::WithLocalQueue;
@@ -75,6 +75,12 @@ fn timeouts(patience: Duration) -> String {
 
 fn cannot(error: impl std::fmt::Display) -> Cannot {
     Cannot::failed(error)
+}
+
+/// That a server can be given a disk that loses its power.
+fn ensure_disk() -> Result<(), Cannot> {
+    let why = |why| Err(Cannot::new(format!("no disk that loses its power can be made here: {why}")));
+    disk_missing().map_or(Ok(()), why)
 }
 
 /// What an administrator's work may take.

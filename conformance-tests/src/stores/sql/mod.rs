@@ -7,7 +7,7 @@ mod replica;
 mod server;
 
 use super::pool::{Pool, Pooled};
-use super::{NOBODY, SECRET, cannot, connect, in_time, timeouts};
+use super::{NOBODY, SECRET, cannot, connect, ensure_disk, in_time, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::{MariaDbServer, MySqlServer, PostgresServer};
 use crate::{Administrator, Cannot, Case, Replicas, SteppedClock, Store, Subject};
@@ -190,6 +190,7 @@ impl<Server: SqlServer> Store for Running<Server> {
     }
 
     async fn sync(&self) -> std::result::Result<(), Cannot> {
+        ensure_disk()?;
         self.harmed().process().sync_to_own_disk().map_err(cannot)
     }
 

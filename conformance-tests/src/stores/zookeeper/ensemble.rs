@@ -1,5 +1,5 @@
 use super::admin::Admin;
-use super::{cannot, connect, directory, session_for, timeouts};
+use super::{cannot, connect, directory, ensure_disk, session_for, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::ZooKeeperEnsemble as Servers;
 use crate::{Administrator, Cannot, Case, Members, ShimmedClock, Store, Subject};
@@ -114,6 +114,7 @@ impl Store for Nodes {
     }
 
     async fn sync(&self) -> std::result::Result<(), Cannot> {
+        ensure_disk()?;
         tokio::task::block_in_place(|| self.servers().sync_to_own_disks()).map_err(cannot)
     }
 

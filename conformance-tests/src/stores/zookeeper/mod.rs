@@ -5,7 +5,7 @@ mod ensemble;
 pub(crate) use ensemble::ZooKeeperEnsemble;
 
 use super::pool::{Pool, Pooled};
-use super::{NOBODY, SECRET, cannot, connect, timeouts};
+use super::{NOBODY, SECRET, cannot, connect, ensure_disk, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::ZooKeeperServer;
 use crate::{Administrator, Cannot, Counters, ShimmedClock, Store, Subject};
@@ -120,6 +120,7 @@ impl Store for Node {
     }
 
     async fn sync(&self) -> std::result::Result<(), Cannot> {
+        ensure_disk()?;
         self.harmed().sync_to_own_disk().map_err(cannot)
     }
 

@@ -6,7 +6,7 @@ use super::pairs::{Pace, Shared, Taker, take_turns, unmeasured};
 use super::usage::{cpu_seconds, resident_bytes};
 use crate::args::Common;
 use crate::exit::Code;
-use crate::report::{Console, Failure};
+use crate::report::{Console, Failure, in_one_line};
 use crate::store::{Store, sources};
 use leasehold::bench::{Yardstick, yardstick};
 use leasehold::client::LockClient;
@@ -54,7 +54,7 @@ pub(crate) async fn work(common: &Common, console: Console) -> std::result::Resu
         };
         let done = match done {
             // A store that is there, and has no room for so many: another row may want less of it.
-            Err(error) if is_lack_of_room(&error) && of_row => Done::Failed { why: error.to_string() },
+            Err(error) if is_lack_of_room(&error) && of_row => Done::Failed { why: in_one_line(&error) },
             done => done?,
         };
         let mut line = serde_json::to_vec(&done).map_err(|error| Failure::internal("cannot write", error))?;

@@ -95,7 +95,7 @@ impl Failure {
 
     /// The other lines.
     pub(super) fn details(&self) -> Vec<(&'static str, String)> {
-        let mut lines = self.causes();
+        let mut lines: Vec<_> = causes(&self.error).into_iter().map(|cause| ("cause", cause)).collect();
         lines.extend(self.details.iter().cloned());
         match &self.holder {
             Some(holder) => {
@@ -106,26 +106,46 @@ impl Failure {
         }
         lines
     }
-
-    /// What the error was caused by, without what its own message says already.
-    fn causes(&self) -> Vec<(&'static str, String)> {
-        let mut said = self.error.to_string();
-        let mut causes = Vec::new();
-        let mut cause = self.error.source();
-        while let Some(error) = cause {
-            let text = error.to_string();
-            if !said.contains(&text) {
-                said.clone_from(&text);
-                causes.push(("cause", text));
-            }
-            cause = error.source();
-        }
-        causes
-    }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::new(error)
+    }
+}
+
+/// An error and its causes, for where there is one line.
+pub(crate) fn in_one_line(error: &Error) -> String {
+    [vec![error.to_string()], causes(error)].concat().join(": ")
+}
+
+/// What the error was caused by, without what its own message says already.
+fn causes(error: &Error) -> Vec<String> {
+    let mut said = error.to_string();
+    let mut causes = Vec::new();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !said.contains(&text) {
+            said.clone_from(&text);
+            causes.push(text);
+        }
+        cause = error.source();
+    }
+    causes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_has_every_cause_once() {
+        let full = Error::new(ErrorKind::Unavailable, "no connections left")
+            .with_source(std::io::Error::other("1040"));
+        let silent = Error::new(ErrorKind::Indeterminate, "no answer within 5s").with_source(full.clone());
+        assert_eq!(in_one_line(&silent), "no answer within 5s: no connections left: 1040");
+        let said = Error::new(ErrorKind::Unavailable, "no answer: no connections left").with_source(full);
+        assert_eq!(in_one_line(&said), "no answer: no connections left: 1040");
     }
 }

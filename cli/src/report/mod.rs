@@ -12,7 +12,7 @@ mod table;
 mod time;
 
 pub(crate) use console::Console;
-pub(crate) use failure::Failure;
+pub(crate) use failure::{Failure, in_one_line};
 pub(crate) use holder::{block, sentence};
 pub(crate) use json::{State, print_json};
 pub(crate) use log::log_as_asked;

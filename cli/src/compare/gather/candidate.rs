@@ -5,7 +5,7 @@ use crate::args::{Common, CompareArgs};
 use crate::bench::Target;
 use crate::compare::model::{Declared, StoreReport};
 use crate::conformance::{Given, root, tidy};
-use crate::report::{Console, Failure};
+use crate::report::{Console, Failure, in_one_line};
 use crate::run::signals::Signals;
 use leasehold::{AcquireOptions, Error, LockName, Wait};
 use leasehold_conformance::{Store, Subject};
@@ -108,12 +108,12 @@ impl Candidate {
 
     async fn first_lock(&self) -> Result<Declared, String> {
         let store = self.start().await?;
-        let locks = self.subject.connect(&store.address()).await.map_err(|error| words(&error))?;
+        let locks = self.subject.connect(&store.address()).await.map_err(|error| in_one_line(&error))?;
         let declared = Declared::of(locks.semantics());
-        let name = self.first_name().map_err(|error| words(&error))?;
+        let name = self.first_name().map_err(|error| in_one_line(&error))?;
         let options = AcquireOptions::new().with_wait(Wait::No);
         let taken = async { locks.acquire_with(&name, &options).await?.release().await };
-        taken.await.map_err(|error| words(&error))?;
+        taken.await.map_err(|error| in_one_line(&error))?;
         let _ = locks.close().await;
         Ok(declared)
     }
@@ -126,19 +126,4 @@ impl Candidate {
         console.warn(format_args!("{} is left out: {why}", self.report.name), None);
         self.report.not_run = Some(why);
     }
-}
-
-/// An error and its causes, in one line.
-fn words(error: &Error) -> String {
-    use std::error::Error as _;
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        if !words.contains(&text) {
-            words = format!("{words}: {text}");
-        }
-        cause = error.source();
-    }
-    words
 }

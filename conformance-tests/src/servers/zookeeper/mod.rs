@@ -147,6 +147,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 
     use super::*;
+    use crate::servers::disk_missing;
+    use zookeeper_client::{Acls, Client, CreateMode};
 
     #[test]
     fn killed_server_can_be_started_again_on_its_port() {
@@ -157,5 +159,39 @@ mod tests {
         assert!(server.ask("srvr").unwrap().contains("standalone"));
         server.restart(false).unwrap();
         assert!(server.ask("srvr").unwrap().contains("standalone"));
+    }
+
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+    }
+
+    /// True if a node is there that was acknowledged before the power was lost.
+    fn keeps_a_node(mut server: ZooKeeperServer) -> bool {
+        run(async {
+            let client = Client::connect(&server.address()).await.unwrap();
+            let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+            client.create("/kept", b"", &options).await.unwrap();
+        });
+        server.lose_power().unwrap();
+        server.restart(true).unwrap();
+        // Another one: who has seen what the server has forgotten is not let in.
+        run(async {
+            let client = Client::connect(&server.address()).await.unwrap();
+            client.check_stat("/kept").await.unwrap().is_some()
+        })
+    }
+
+    #[test]
+    fn a_loss_of_power_takes_from_a_server_what_it_has_not_synced() {
+        if let Some(why) = disk_missing() {
+            eprintln!("not run: {why}");
+            return;
+        }
+        let mut careful = ZooKeeperServer::start().unwrap();
+        careful.sync_to_own_disk().unwrap();
+        assert!(keeps_a_node(careful));
+        let mut careless = ZooKeeperServer::start().unwrap();
+        careless.process.move_to_own_disk().unwrap();
+        assert!(!keeps_a_node(careless));
     }
 }

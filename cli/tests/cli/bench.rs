@@ -140,7 +140,6 @@ fn a_row_that_the_store_has_no_room_for_is_left_out_and_says_why() {
     if mariadb_server_missing().is_some() {
         return;
     }
-    let _alone = machine();
     let server = MariaDbServer::start_with(&["--max-connections=40"], &[]).unwrap();
     let place = Place::with_store(format!(
         "mariadb://root@127.0.0.1:{}/locks?sslmode=disable&mode=for-update",

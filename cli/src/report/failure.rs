@@ -1,4 +1,4 @@
-use super::holder;
+use super::{holder, safe};
 use crate::exit::Code;
 use leasehold::admin::LockStatus;
 use leasehold::{Error, ErrorKind};
@@ -114,9 +114,9 @@ impl From<Error> for Failure {
     }
 }
 
-/// An error and its causes, for where there is one line.
+/// An error and its causes, for where there is one line. Some of it is what a server has said, and goes to a terminal.
 pub(crate) fn in_one_line(error: &Error) -> String {
-    [vec![error.to_string()], causes(error)].concat().join(": ")
+    safe(&[vec![error.to_string()], causes(error)].concat().join(": "))
 }
 
 /// What the error was caused by, without what its own message says already.
@@ -147,5 +147,12 @@ mod tests {
         assert_eq!(in_one_line(&silent), "no answer within 5s: no connections left: 1040");
         let said = Error::new(ErrorKind::Unavailable, "no answer: no connections left").with_source(full);
         assert_eq!(in_one_line(&said), "no answer: no connections left: 1040");
+    }
+
+    #[test]
+    fn a_server_cannot_write_to_the_terminal_by_its_words() {
+        let words = std::io::Error::other("\u{1b}[2Jall\nis well");
+        let line = in_one_line(&Error::new(ErrorKind::Unavailable, "refused").with_source(words));
+        assert!(line.starts_with("refused: ") && !line.contains(char::is_control), "{line:?}");
     }
 }

@@ -25,6 +25,12 @@ pub trait Administrator: fmt::Debug + Send + Sync + 'static {
         Err(Cannot::new("there is no pooler for it here"))
     }
 
+    /// The store's address on a file system that is not of this host alone, and that file system, which is unmounted when it is
+    /// dropped.
+    async fn behind_network_file_system(&self) -> Result<(Box<dyn Any + Send>, String), Cannot> {
+        Err(Cannot::new("its clients open no file"))
+    }
+
     /// Ends the connections of all clients; the clients themselves live on.
     async fn kill_connections(&self) -> Done {
         Err(Cannot::new("connections cannot be ended one by one"))
@@ -75,6 +81,11 @@ pub trait Administrator: fmt::Debug + Send + Sync + 'static {
     async fn step_clock(&self, seconds: i64) -> Done {
         let _ = seconds;
         Err(Cannot::new("the clock of the store cannot be set"))
+    }
+
+    /// What must be done before anybody is connected, so that its disk can be [filled](Self::fill_disk). Default: nothing.
+    async fn prepare_disk(&self) -> Done {
+        Ok(())
     }
 
     /// Leaves no room for what the store wants to write; or makes room again, and starts the store anew if it died of it.

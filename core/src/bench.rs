@@ -65,3 +65,44 @@ pub struct Counters {
 fn unmeasured() -> Error {
     Error::new(ErrorKind::Unsupported, "this store has no such measure").with_help("leave --raw out")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store that is measured by one pair, and by nothing else.
+    #[derive(Debug)]
+    struct PairOnly;
+
+    #[async_trait]
+    impl Yardstick for PairOnly {
+        async fn server(&self) -> Result<String> {
+            Ok("a store".to_owned())
+        }
+
+        fn has(&self, measure: ByHand) -> bool {
+            measure == ByHand::Pair
+        }
+
+        async fn raw_pair(&self, _: &LockName) -> Result<()> {
+            Ok(())
+        }
+
+        async fn counters(&self) -> Result<Option<Counters>> {
+            Ok(None)
+        }
+
+        async fn forget(&self, _: &[LockName]) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A figure of nothing would be the best of all.
+    #[tokio::test]
+    async fn what_a_store_has_no_measure_for_is_no_figure() {
+        let name = LockName::new("job").unwrap();
+        let error = PairOnly.tokenless_pair(&name).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert_eq!(PairOnly.raw_notice(&name).await.unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+}

@@ -1,7 +1,9 @@
-//! A disk that is full, one that fails, and a file that is a mount point.
+//! A disk that is full, one that fails, one that is not of this host, and a file that is a mount point.
 
 use super::store::{Store, claim, granted};
 use super::worker::Worker;
+use leasehold_conformance::servers::{SharedFolder, shared_folder_missing};
+use leasehold_core::ErrorKind;
 
 /// Runs a worker on a file system of 128 KiB that nobody else sees.
 const SMALL_DISK: &str = "mount -t tmpfs -o size=128k,mode=700 small \"$STORE\"; exec \"$0\" \"$@\"";
@@ -57,4 +59,21 @@ async fn a_failing_disk_leaves_the_outcome_unknown_and_grants_nothing() {
     assert_eq!(worker.ask("try a").await, failed);
     assert_eq!(store.number("SELECT count(*) FROM leasehold").await, 1);
     granted(&backend, &claim("a")).await;
+}
+
+/// Where the cell of the matrix only sees that nothing worse than promised came of it.
+#[tokio::test]
+async fn a_file_that_is_seen_over_a_network_file_system_is_refused_and_nothing_is_made_there() {
+    if let Some(why) = shared_folder_missing() {
+        return println!("not run: {why}");
+    }
+    let store = Store::new();
+    let shared = SharedFolder::of(store.directory()).unwrap();
+    let file = shared.path().join("locks.db");
+    let backend = super::store::open(&format!("sqlite:{}", file.display())).unwrap();
+    let error = backend.try_acquire(&claim("a")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured);
+    assert!(error.to_string().contains("is on FUSE, a network file system"), "{error}");
+    assert!(error.help().is_some_and(|help| help.contains("allow_network_fs=yes")));
+    assert_eq!(std::fs::read_dir(store.directory()).unwrap().count(), 0);
 }

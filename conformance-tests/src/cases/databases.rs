@@ -279,6 +279,7 @@ async fn no_connection_left_is_said_in_time(cx: &Context) -> Verdict {
 /// Whoever holds goes on, or hears in time that it lost; nobody is let in beside him; and once there is room, all is well.
 async fn full_disk_grants_nothing_twice(cx: &Context) -> Verdict {
     let administrator = cx.store().administrator()?;
+    administrator.prepare_disk().await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
     let guard = client.take(&name, &cx.options()).await?;
     let token = guard.token()?;

@@ -100,7 +100,7 @@ pub(super) struct DiskFull;
 #[async_trait]
 impl Injection for DiskFull {
     fn words(&self) -> &'static str {
-        "no write of the store to a file succeeds (RLIMIT_FSIZE); then there is room again, and it is started anew"
+        "the store has no room for what it wants to write; then there is room again, and a server is started anew"
     }
 
     fn schedule(&self) -> Schedule {
@@ -108,7 +108,7 @@ impl Injection for DiskFull {
     }
 
     async fn prepare(&mut self, store: &dyn Store, schedule: &Schedule) -> Result<Setting, Cannot> {
-        store.administrator()?;
+        store.administrator()?.prepare_disk().await?;
         Ok(Setting::of(store, schedule))
     }
 
@@ -121,23 +121,54 @@ impl Injection for DiskFull {
     }
 }
 
-/// Everybody is behind a pooler that lends the sessions of the store for one transaction at a time.
-#[derive(Default)]
-pub(super) struct Pooler(Option<Box<dyn Any + Send>>);
+/// Everybody reaches the store by something that is not made for it.
+pub(super) struct Behind {
+    what: Between,
+    /// As long as it stands there.
+    stands: Option<Box<dyn Any + Send>>,
+}
+
+/// What stands between the store and its clients.
+#[derive(Clone, Copy)]
+pub(super) enum Between {
+    Pooler,
+    NetworkFileSystem,
+}
+
+impl Behind {
+    pub(super) fn a(what: Between) -> Self {
+        Self { what, stands: None }
+    }
+}
 
 #[async_trait]
-impl Injection for Pooler {
+impl Injection for Behind {
     fn words(&self) -> &'static str {
-        "all clients are behind a pooler that lends sessions for one transaction; then they go to the store itself"
+        match self.what {
+            Between::Pooler => {
+                "all clients are behind a pooler that lends sessions for one transaction; then they go to the store itself"
+            }
+            Between::NetworkFileSystem => {
+                "all clients see the file by FUSE (bindfs), as what sshfs mounts or a virtual machine shares; then where it is"
+            }
+        }
     }
 
     fn schedule(&self) -> Schedule {
         Schedule::new(Lasting::STATE).there_from_the_start()
     }
 
+    fn is_one_of_many(&self) -> bool {
+        false
+    }
+
     async fn prepare(&mut self, store: &dyn Store, schedule: &Schedule) -> Result<Setting, Cannot> {
-        let (pooler, address) = store.administrator()?.behind_pooler().await?;
-        self.0 = Some(pooler);
+        let administrator = store.administrator()?;
+        let (stands, address) = match self.what {
+            Between::Pooler => administrator.behind_pooler().await?,
+            Between::NetworkFileSystem => administrator.behind_network_file_system().await?,
+        };
+        self.stands = Some(stands);
         let mut setting = Setting::through(address.clone(), address);
         setting.healed = Some(store.address_for_holds_of(schedule.ttl));
         Ok(setting)

@@ -56,6 +56,37 @@ impl Injection for OnHolder {
     }
 }
 
+/// The host of all clients, whose disk is the store, has no power any more.
+pub(super) struct PowerLost;
+
+#[async_trait]
+impl Injection for PowerLost {
+    fn words(&self) -> &'static str {
+        "all processes of the host are killed, its disk keeps what was synced to it, and others come when the power is back"
+    }
+
+    fn schedule(&self) -> Schedule {
+        Schedule::new(Lasting::Moment)
+    }
+
+    fn is_one_of_many(&self) -> bool {
+        false
+    }
+
+    async fn prepare(&mut self, store: &dyn Store, schedule: &Schedule) -> Result<Setting, Cannot> {
+        store.sync().await?;
+        let mut setting = Setting::of(store, schedule);
+        setting.healed = Some(store.address_for_holds_of(schedule.ttl));
+        Ok(setting)
+    }
+
+    async fn inject(&mut self, ground: &mut Ground<'_>) -> Verdict {
+        ground.kill_holder()?;
+        ground.kill_others()?;
+        Ok(ground.store.lose_power().await?)
+    }
+}
+
 /// The holder's host sleeps: nothing in the process runs, its monotonic clock stands still, and `CLOCK_BOOTTIME` goes on.
 /// The process is stopped, and a preloaded library hides from its monotonic clock that time has passed.
 #[derive(Default)]

@@ -32,6 +32,12 @@ pub(crate) trait Injection: Send {
         Claim::Nothing
     }
 
+    /// False if it is all that happens to a store: nobody who uses it lives on, or it stands before all of them from the
+    /// start.
+    fn is_one_of_many(&self) -> bool {
+        true
+    }
+
     /// What must be done before anybody has a connection: proxies, clocks, poolers. Answers how clients are to connect.
     async fn prepare(&mut self, store: &dyn Store, schedule: &Schedule) -> Result<Setting, Cannot> {
         Ok(Setting::of(store, schedule))
@@ -74,6 +80,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) store: &'a dyn Store,
     /// The process of the holder, which may be that of all others too.
     pub(crate) holder: &'a mut Worker,
+    /// That of the others, where it is known and another one.
+    pub(crate) others: Option<&'a mut Worker>,
     pub(crate) name: &'a LockName,
     pub(crate) recorder: &'a Recorder,
 }
@@ -81,10 +89,19 @@ pub(crate) struct Ground<'a> {
 impl Ground<'_> {
     /// Kills the holder in the course of another fault, which stands in the history for itself.
     fn kill_holder(&mut self) -> Result<(), Stop> {
-        self.recorder.injected(Fault::HolderKilled, Some(self.holder.process()))?;
-        self.holder.kill();
-        Ok(())
+        kill(self.holder, self.recorder)
     }
+
+    /// Likewise all others.
+    fn kill_others(&mut self) -> Result<(), Stop> {
+        self.others.iter_mut().try_for_each(|others| kill(others, self.recorder))
+    }
+}
+
+fn kill(worker: &mut Worker, recorder: &Recorder) -> Result<(), Stop> {
+    recorder.injected(Fault::HolderKilled, Some(worker.process()))?;
+    worker.kill();
+    Ok(())
 }
 
 /// How the clients of a scene connect.
@@ -92,7 +109,7 @@ impl Ground<'_> {
 pub(crate) struct Setting {
     pub(crate) holder: String,
     pub(crate) others: String,
-    /// How the others connect once the fault is healed, if not as before.
+    /// How others connect that come anew when the fault is healed, in the place of those before.
     pub(crate) healed: Option<String>,
     pub(crate) holder_environment: Vec<(String, String)>,
     pub(crate) others_environment: Vec<(String, String)>,
@@ -235,6 +252,7 @@ pub(crate) fn injection(
         Fault::AcquireReplyLost => Box::new(network::ReplyLost::default()),
         Fault::StorePaused => Box::new(OnStore::Paused),
         Fault::StoreRestarted => Box::new(OnStore::Crashed { with_holds }),
+        Fault::PowerLost if semantics.reach == Reach::Host => Box::new(holder::PowerLost),
         Fault::PowerLost => Box::new(OnStore::PowerLost { with_holds }),
         Fault::RecordDeleted if semantics.reach == Reach::Process => Box::new(OnStore::RecordDeletedInside),
         Fault::RecordDeleted => Box::new(OnStore::RecordDeleted),
@@ -252,8 +270,8 @@ pub(crate) fn injection(
         Fault::MemoryFull => Box::new(admin::MemoryFull),
         Fault::DiskFull => Box::new(admin::DiskFull),
         Fault::ConnectionKilled => Box::new(network::Killed::default()),
-        Fault::Pooler => Box::new(admin::Pooler::default()),
-        Fault::NetworkFileSystem => return Err(Cannot::new("no network file system can be mounted here")),
+        Fault::Pooler => Box::new(admin::Behind::a(admin::Between::Pooler)),
+        Fault::NetworkFileSystem => Box::new(admin::Behind::a(admin::Between::NetworkFileSystem)),
     })
 }
 

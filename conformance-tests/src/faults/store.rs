@@ -1,8 +1,9 @@
 //! Faults of the store's process and of what it keeps.
 
-use super::{Ground, Injection, Lasting, Schedule};
+use super::{Ground, Injection, Lasting, Schedule, scaled};
 use crate::case::Verdict;
 use async_trait::async_trait;
+use std::time::Duration;
 
 /// What is done to the store as a whole.
 pub(super) enum OnStore {
@@ -21,6 +22,9 @@ pub(super) enum OnStore {
         with_holds: bool,
     },
 }
+
+/// A lease a third of which outlasts that.
+const MADE_ANEW: Duration = Duration::from_secs(12);
 
 #[async_trait]
 impl Injection for OnStore {
@@ -43,10 +47,13 @@ impl Injection for OnStore {
     fn schedule(&self) -> Schedule {
         match self {
             Self::Paused => Schedule::new(Lasting::SPELL),
-            // Its holder is to hear of it only when the store has long been back.
-            Self::Crashed { with_holds: true }
-            | Self::PowerLost { with_holds: true }
-            | Self::DataLost { with_holds: true } => Schedule::new(Lasting::Moment).long(),
+            // Its holder is to hear of it only when the store has long been back: a database that is made anew takes seconds.
+            Self::DataLost { with_holds: true } => {
+                Schedule::new(Lasting::Moment).with_lease(scaled(MADE_ANEW))
+            }
+            Self::Crashed { with_holds: true } | Self::PowerLost { with_holds: true } => {
+                Schedule::new(Lasting::Moment).long()
+            }
             // Servers need a moment to start, and others a moment to ask; the holder's next renewal is to come after that.
             _ => Schedule::new(Lasting::Moment).patient(),
         }

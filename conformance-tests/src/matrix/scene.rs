@@ -119,11 +119,11 @@ impl Scene {
         }
         let healing = self.recorder.now();
         self.heal(&mut *injection, &mut crew).await?;
-        self.watch(self.aftermath(crew.holder.is_alive())).await?;
         if let Some(address) = &setting.healed {
             crew.others = Some(self.worker(address, &setting.others_environment).await?);
             self.begin_others(crew.others()).await?;
         }
+        self.watch(self.aftermath(crew.holder.is_alive())).await?;
         let recovered = self.recover(&mut crew).await?;
         drop(crew);
         let residue = self.residue(declared).await?;
@@ -206,7 +206,13 @@ impl Scene {
     }
 
     fn ground<'a>(&'a self, crew: &'a mut Crew) -> Ground<'a> {
-        Ground { store: &*self.store, holder: &mut crew.holder, name: &self.name, recorder: &self.recorder }
+        Ground {
+            store: &*self.store,
+            holder: &mut crew.holder,
+            others: crew.others.as_mut(),
+            name: &self.name,
+            recorder: &self.recorder,
+        }
     }
 
     fn target(&self, crew: &Crew) -> Option<u32> {

@@ -1,8 +1,10 @@
 use super::StartError;
 use super::template::run;
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::io::Errno;
 use rustix::ioctl::{Setter, ioctl, opcode};
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -19,12 +21,12 @@ const FREE_WITHIN: Duration = Duration::from_secs(5);
 const SHUTDOWN: rustix::ioctl::Opcode = opcode::read::<u32>(b'X', 125);
 const NOTHING_MORE: u32 = 2;
 
-/// A disk that can lose its power: what was synced to it is there afterwards, what the kernel alone had is not.
+/// A disk that can be full, and lose its power: what was synced to it is there afterwards, what the kernel alone had is not.
 ///
 /// It is a file with a file system of its own, mounted over a directory, which takes root; the file is in memory where there is
 /// a place for such.
 #[derive(Debug)]
-pub(super) struct Disk {
+pub struct Disk {
     image: TempDir,
     place: PathBuf,
 }
@@ -39,8 +41,13 @@ pub fn disk_missing() -> Option<String> {
 }
 
 impl Disk {
-    /// Puts one under this directory, with all that is in it. Nobody is to have a file in there open.
-    pub(super) fn under(place: &Path) -> Result<Self, StartError> {
+    /// Puts one under this directory, with all that is in it. Nobody is to have a file in there open. It is taken away when this
+    /// is dropped, with all that is on it.
+    ///
+    /// # Errors
+    ///
+    /// If nothing can be mounted here: see [`disk_missing`].
+    pub fn under(place: &Path) -> Result<Self, StartError> {
         if !rustix::process::geteuid().is_root() {
             return Err(StartError::new("only root can mount a disk that loses its power"));
         }
@@ -58,7 +65,11 @@ impl Disk {
     }
 
     /// From this moment on nothing reaches it.
-    pub(super) fn lose_power(&self) -> Result<(), StartError> {
+    ///
+    /// # Errors
+    ///
+    /// If the kernel does not let this process do it.
+    pub fn lose_power(&self) -> Result<(), StartError> {
         self.shut_down()
             .map_err(|error| StartError::new(format!("the disk does not lose its power: {error}")))
     }
@@ -72,9 +83,53 @@ impl Disk {
     }
 
     /// Its power is back. Whoever had a file in there open is to have ended.
-    pub(super) fn start_again(&self) -> Result<(), StartError> {
+    ///
+    /// # Errors
+    ///
+    /// If somebody has not, or what is on it cannot be read.
+    pub fn start_again(&self) -> Result<(), StartError> {
         self.unmount()?;
         mount(&self.image, &self.place)
+    }
+
+    /// Takes all the room that it has; what is in its files already can be written over.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written for another reason.
+    pub fn fill(&self) -> Result<(), StartError> {
+        self.take_all_room().map_err(|error| StartError::new(format!("the disk cannot be filled: {error}")))
+    }
+
+    fn take_all_room(&self) -> io::Result<()> {
+        let mut filler = File::create(self.filler())?;
+        let room = statvfs(&self.place)?;
+        // The large part without writing it: the file behind the disk may be in memory.
+        match fallocate(&filler, FallocateFlags::empty(), 0, room.f_bavail * room.f_frsize) {
+            Ok(()) | Err(Errno::NOSPC) => {}
+            Err(error) => return Err(error.into()),
+        }
+        filler.seek(SeekFrom::End(0))?;
+        loop {
+            match filler.write_all(&[0; 4096]) {
+                Err(error) if error.kind() == io::ErrorKind::StorageFull => return Ok(()),
+                written => written?,
+            }
+        }
+    }
+
+    /// Gives back what [`fill`](Self::fill) has taken.
+    ///
+    /// # Errors
+    ///
+    /// If that is nothing.
+    pub fn make_room(&self) -> Result<(), StartError> {
+        std::fs::remove_file(self.filler())
+            .map_err(|error| StartError::new(format!("the disk stays full: {error}")))
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.place.join("filler")
     }
 
     fn unmount(&self) -> Result<(), StartError> {
@@ -105,7 +160,7 @@ fn mount(image: &TempDir, place: &Path) -> Result<(), StartError> {
 }
 
 /// These are for root, and not on everybody's path.
-fn tool(name: &str) -> Command {
+pub(super) fn tool(name: &str) -> Command {
     let places = ["/usr/sbin", "/sbin"].map(|place| Path::new(place).join(name));
     Command::new(places.into_iter().find(|file| file.is_file()).unwrap_or_else(|| name.into()))
 }
@@ -114,7 +169,6 @@ fn tool(name: &str) -> Command {
 mod tests {
     use super::*;
     use std::fs;
-    use std::io::Write;
 
     /// Which there can be only for root, and not in every container.
     fn disk(place: &Path) -> Option<Disk> {
@@ -143,6 +197,17 @@ mod tests {
         assert_eq!(fs::read(place.path().join("before")).unwrap(), b"b");
         assert_eq!(fs::read(place.path().join("synced")).unwrap(), b"s");
         assert!(!place.path().join("written").exists());
+    }
+
+    #[test]
+    fn nothing_is_written_to_a_full_one_until_there_is_room() {
+        let place = tempfile::tempdir().unwrap();
+        let Some(disk) = disk(place.path()) else { return };
+        let write = || fs::write(place.path().join("written"), "w");
+        disk.fill().unwrap();
+        assert_eq!(write().unwrap_err().kind(), io::ErrorKind::StorageFull);
+        disk.make_room().unwrap();
+        write().unwrap();
     }
 
     #[test]

@@ -14,12 +14,13 @@ mod processes;
 mod redis;
 mod redis_cluster;
 mod redis_sentinel;
+mod shared_folder;
 mod spawn;
 mod template;
 mod zookeeper;
 
 pub use authority::CertificateAuthority;
-pub use disk::disk_missing;
+pub use disk::{Disk, disk_missing};
 pub use launch::Launch;
 pub use mariadb::{MariaDbServer, mariadb_server_missing};
 pub use mysql::MySqlServer;
@@ -31,6 +32,7 @@ pub(crate) use processes::until_still;
 pub use redis::{RedisServer, ask_redis, redis_server_missing};
 pub use redis_cluster::RedisCluster;
 pub use redis_sentinel::RedisSentinelGroup;
+pub use shared_folder::{SharedFolder, shared_folder_missing};
 pub(crate) use spawn::spawn_lasting;
 pub use zookeeper::{
     ZooKeeperEnsemble, ZooKeeperRole, ZooKeeperServer, ask_zookeeper, zookeeper_server_missing,

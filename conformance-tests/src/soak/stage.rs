@@ -18,6 +18,9 @@ pub(super) fn possible(cx: &Context, semantics: &Semantics) -> Vec<Possible> {
         }
         can_happen(cx.subject(), semantics, fault).ok()?;
         let injection = injection(fault, cx.store(), semantics).ok()?;
+        if !injection.is_one_of_many() {
+            return None;
+        }
         let schedule = injection.schedule();
         Some(Possible {
             fault,
@@ -131,7 +134,7 @@ impl Stage {
         for act in &mut self.acts {
             if act.step.what.lies_in_wait {
                 let holder = &mut self.crew[act.process];
-                let mut ground = Ground { store: cx.store(), holder, name: &name, recorder };
+                let mut ground = Ground { store: cx.store(), holder, others: None, name: &name, recorder };
                 let done = act.injection.before_the_hold(&mut ground).await;
                 done.map_err(|stop| Stop::Skipped(by_half(act.step.what.fault, &why(stop))))?;
             }
@@ -145,7 +148,8 @@ impl Stage {
         let (name, mut made, mut missed) = (cx.name(), Vec::new(), Vec::new());
         for act in &mut self.acts {
             let holder = &mut self.crew[act.process];
-            let (one, done) = act.play(Ground { store: cx.store(), holder, name: &name, recorder }).await;
+            let (one, done) =
+                act.play(Ground { store: cx.store(), holder, others: None, name: &name, recorder }).await;
             let fault = act.step.what.fault;
             match done {
                 Ok(()) => made.push(one),
@@ -180,10 +184,6 @@ impl Act {
         let mut injection = injection(step.what.fault, cx.store(), semantics)?;
         let schedule = injection.schedule().with_lease(usual_lease());
         let setting = injection.prepare(cx.store(), &schedule).await?;
-        // A pooler stands before all of them from the start, or before nobody: no moment of a round makes it.
-        if setting.others != cx.store().address_for_holds_of(usual_lease()) {
-            return Err(Stop::Skipped("it is there for all, and from the start".to_owned()));
-        }
         Ok(Self { step, injection, setting, process: 0 })
     }
 

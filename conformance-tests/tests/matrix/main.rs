@@ -10,7 +10,7 @@ mod controls;
 mod soak;
 
 use leasehold_conformance::matrix::{Cell, Matrix, State, cell_name};
-use leasehold_conformance::servers::disk_missing;
+use leasehold_conformance::servers::{disk_missing, shared_folder_missing};
 use leasehold_conformance::{Run, Subject, serve_as_worker, stores};
 use leasehold_core::Fault;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -67,7 +67,7 @@ fn trial(
     })
 }
 
-/// What a machine on which nothing is missing can play, by a user who may mount a disk. A hook that fails is not to pass for a fault that cannot be made.
+/// What a machine on which nothing is missing can play, by a user who may mount. A hook that fails is not to pass for a fault that cannot be made.
 fn was_played(cell: &Cell) -> bool {
     static COMMITTED: LazyLock<Vec<Cell>> =
         LazyLock::new(|| serde_json::from_str(include_str!("../../../docs/matrix.json")).unwrap());
@@ -75,9 +75,15 @@ fn was_played(cell: &Cell) -> bool {
     COMMITTED.iter().find(same).is_some_and(|cell| !matches!(cell.state, State::NotRun { .. }))
 }
 
-/// Whoever is not root, or is so in a container that mounts nothing, has no disk that loses its power. Redis needs none.
-fn has_no_disk(cell: &Cell) -> bool {
-    cell.fault == Fault::PowerLost && !cell.subject.starts_with("red") && disk_missing().is_some()
+/// Whoever is not root, or is so in a container that mounts nothing, has no disk of a server's own that loses its power or is
+/// full, and shares no folder. Redis needs neither, and servers are full without.
+fn cannot_be_mounted(cell: &Cell) -> bool {
+    match cell.fault {
+        Fault::PowerLost => !cell.subject.starts_with("red") && disk_missing().is_some(),
+        Fault::DiskFull => cell.subject == "sqlite" && disk_missing().is_some(),
+        Fault::NetworkFileSystem => shared_folder_missing().is_some(),
+        _ => false,
+    }
 }
 
 fn skips_missing() -> bool {
@@ -88,7 +94,7 @@ fn completion(cell: &Cell) -> Result<Completion, Failed> {
     match &cell.state {
         State::Kept | State::Better => Ok(Completion::Completed),
         State::NotApplicable { why } => Ok(Completion::ignored_with(format!("not applicable: {why}"))),
-        State::NotRun { why } if was_played(cell) && !skips_missing() && !has_no_disk(cell) => {
+        State::NotRun { why } if was_played(cell) && !skips_missing() && !cannot_be_mounted(cell) => {
             Err(Failed::from(format!("docs/matrix.json has it, and it was not played now: {why}")))
         }
         State::NotRun { why } => Ok(Completion::ignored_with(format!("not run: {why}"))),

@@ -60,3 +60,22 @@ fn retry_pause(ttl: Duration) -> Duration {
 fn unanswered() -> Error {
     Error::new(ErrorKind::Indeterminate, "the backend left a renewal without an answer")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Twice as soon at the earliest, and no later: within the lease there is time for several.
+    #[test]
+    fn the_pause_before_another_try_is_a_tenth_of_the_lease_or_down_to_half_of_that() {
+        let leases = [(1, 5), (10, 5), (1_000, 100), (30_000, 3_000), (600_000, 5_000)];
+        for (ttl, pause) in
+            leases.map(|(ttl, pause)| (Duration::from_millis(ttl), Duration::from_millis(pause)))
+        {
+            for _ in 0..200 {
+                let drawn = retry_pause(ttl);
+                assert!(pause / 2 <= drawn && drawn <= pause, "{drawn:?} for {ttl:?}");
+            }
+        }
+    }
+}

@@ -122,7 +122,11 @@ mod tests {
     const TTL: Duration = Duration::from_millis(300);
 
     fn turn() -> Turn {
-        let claim = Claim::new(LockName::new("job").unwrap(), OwnerId::from_u128(1), TTL, Arc::from(""));
+        turn_of(TTL)
+    }
+
+    fn turn_of(ttl: Duration) -> Turn {
+        let claim = Claim::new(LockName::new("job").unwrap(), OwnerId::from_u128(1), ttl, Arc::from(""));
         let (grant, now) = (Grant::new(FencingToken::new(7)).with_tokens(3), Moment::ORIGIN);
         Turn::begin(claim, OwnerId::from_u128(1), &grant, now, now, LocalQueue::new(3).unwrap())
     }
@@ -133,6 +137,16 @@ mod tests {
         assert!(turn.may_pass_on(Moment::ORIGIN));
         assert!(!turn.may_pass_on(Moment::since_origin(TTL / PARTS)));
         assert!(!turn.is_over(Moment::since_origin(TTL / PARTS)));
+    }
+
+    /// Other processes wait for it: of a short lease a third, and of a long one no more than they are told.
+    #[test]
+    fn a_turn_lasts_a_third_of_the_lease_and_never_longer_than_the_longest() {
+        for (ttl, lasts) in [(90, 30), (60_000, 100)].map(|(ttl, lasts)| (Duration::from_millis(ttl), lasts))
+        {
+            let (turn, at) = (turn_of(ttl), |millis| Moment::since_origin(Duration::from_millis(millis)));
+            assert!(turn.may_pass_on(at(lasts - 1)) && !turn.may_pass_on(at(lasts)), "{ttl:?}");
+        }
     }
 
     #[test]

@@ -133,6 +133,16 @@ fn the_user_and_the_place_stay_readable() {
     assert_eq!(url.to_string(), "sqlite:/home/ada@corp/locks.db");
 }
 
+/// A scheme whose URL has no authority has the password all the same.
+#[test]
+fn a_password_that_is_given_beside_the_url_is_kept_beside_it() {
+    let url = StoreUrl::parse("redis+unix:///run/redis.sock").unwrap();
+    assert!(url.password().is_none());
+    let url = url.with_password(SecretString::from(CANARY)).unwrap();
+    assert_eq!(url.password().unwrap().expose_secret(), CANARY);
+    assert!(!format!("{url} {url:?}").contains(CANARY));
+}
+
 #[test]
 fn two_passwords_are_one_too_many() {
     let url = StoreUrl::parse("redis://:one@h").unwrap();

@@ -74,6 +74,21 @@ async fn ten_thousand_holds_are_renewed_together() {
     assert!(sizes.iter().all(|size| *size <= 128));
 }
 
+/// Who is due in a moment is renewed with who is due now: one call, not ten.
+#[tokio::test(start_paused = true)]
+async fn holds_that_were_taken_one_after_the_other_are_renewed_in_one_call() {
+    let store = Scripted::new();
+    let client = store.client();
+    let mut guards = Vec::new();
+    for n in 0..10 {
+        guards.push(client.acquire(format!("job/{n}")).await.unwrap());
+        sleep(TTL / 1_000).await;
+    }
+    sleep(TTL / 2).await;
+    assert_eq!(store.renewals.sizes(), [10]);
+    assert!(guards.iter().all(|guard| guard.is_held()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_hangs_holds_up_no_other() {
     let store = Scripted::new();

@@ -50,7 +50,6 @@ fn stores_of_the_users_are_compared_and_nothing_stays_in_them() {
 
 #[test]
 fn a_private_store_is_started_and_faults_are_made_in_it() {
-    let _alone = machine();
     let place = Place::new();
     let out = place.path().join("out");
     let words = [

@@ -1,5 +1,7 @@
 //! Answers that overtake each other, and calls that are repeated: what no client does on command.
 
+mod endings;
+
 use super::*;
 use crate::{Error, ErrorKind, Grant, LockName};
 
@@ -235,4 +237,85 @@ fn a_store_that_has_lost_its_tokens_begins_another_turn() {
     let turn = line.turn.as_ref().unwrap();
     let again = Question::of_turn(turn, at(2));
     assert_eq!(token(line.heard(&claim(1), &again, granted(7), at(3), &rules()).unwrap()), Some(7));
+}
+
+/// What was asked by one who has left is nobody's, whatever the next has by then: they do not share a claim.
+#[test]
+fn a_late_answer_to_one_who_has_left_is_not_taken_for_that_of_the_next() {
+    let other = claim(2).with_ttl(TTL * 2);
+    let its_next = |line: &mut Line, now| match line.next(&other, now, &rules()) {
+        Next::Ask(question) => question,
+        Next::Answer(answer) => panic!("{answer:?}"),
+    };
+    let late_answers: [fn() -> crate::Result<Attempt>; 3] =
+        [|| granted(80), busy, || Err(Error::new(ErrorKind::Indeterminate, "no reply"))];
+    for late_answer in late_answers {
+        let mut line = Line::default();
+        let slow = asks(&mut line, 1, at(0));
+        line.leave(&claim(1), Duration::ZERO, at(1));
+        // While the next one asks, and when it has been granted.
+        let own = its_next(&mut line, at(2));
+        if let Ok(heard) = line.heard(&claim(1), &slow, late_answer(), at(3), &rules()) {
+            assert_eq!(token(heard), None);
+        }
+        assert!(line.turn.is_none());
+        assert!(line.contender.as_ref().is_some_and(|it| it.waiting_since == at(2) && !it.left_something));
+        assert_eq!(token(line.heard(&other, &own, granted(70), at(4), &rules()).unwrap()), Some(70));
+        if let Ok(heard) = line.heard(&claim(1), &slow, late_answer(), at(5), &rules()) {
+            assert_eq!(token(heard), None);
+        }
+        let turn = line.turn.as_ref().unwrap();
+        assert_eq!(
+            (turn.claim().owner(), turn.holder(), turn.first().get()),
+            (other.owner(), other.owner(), 70)
+        );
+    }
+}
+
+/// The store says again what it has granted, and with which token: the first of the turn, which another has had.
+#[test]
+fn who_was_passed_a_hold_and_asks_again_is_told_its_own_token() {
+    let mut line = passed_on();
+    let again = asks(&mut line, 2, at(2));
+    assert_eq!(token(line.heard(&claim(2), &again, granted(7), at(3), &rules()).unwrap()), Some(8));
+}
+
+/// A place is for those who wait here: one who tries but once has nothing to release.
+#[test]
+fn who_tries_but_once_is_told_of_no_place_and_who_was_told_to_wait_keeps_its_own() {
+    let place = |attempt| match attempt {
+        Some(Attempt::Busy(busy)) => busy.queued,
+        other => panic!("{other:?}"),
+    };
+    let mut line = Line::default();
+    let once = claim(1).with_waiting(false);
+    let Next::Ask(question) = line.next(&once, at(0), &rules()) else { panic!() };
+    let no_place = Ok(Attempt::Busy(crate::Busy::new()));
+    assert!(!place(line.heard(&once, &question, no_place.clone(), at(1), &rules()).unwrap()));
+
+    let question = asks(&mut line, 2, at(2));
+    assert!(place(line.heard(&claim(2), &question, no_place, at(3), &rules()).unwrap()));
+    let again = asks(&mut line, 2, at(4));
+    let refused = Err(Error::new(ErrorKind::Unavailable, "no store"));
+    line.heard(&claim(2), &again, refused, at(5), &rules()).unwrap_err();
+    assert_eq!(next_token(&mut line, 3, at(6)), None, "the second, who will release, comes before it");
+}
+
+/// Only the answer to a question of this turn says that the store has kept it since that was sent: what was handed over may
+/// have begun before, and a smaller token is of the past.
+#[test]
+fn a_turn_is_lengthened_by_the_same_grant_and_by_no_other() {
+    let mut line = Line::default();
+    let (slow, first) = (asks(&mut line, 1, at(0)), asks(&mut line, 1, at(1)));
+    line.heard(&claim(1), &first, granted(7), at(2), &rules()).unwrap();
+    let handed_over = Ok(Attempt::Granted(Grant::new(FencingToken::new(7)).from_hand_over()));
+    let ends_at = |line: &Line| line.turn.as_ref().unwrap().ends_at();
+    for (question, answer, end) in [
+        (Question { sent_at: at(1000), ..slow }, granted(5), at(1)),
+        (asks(&mut line, 1, at(1000)), handed_over, at(1)),
+        (asks(&mut line, 1, at(1000)), granted(7), at(1000)),
+    ] {
+        line.heard(&claim(1), &question, answer, at(1001), &rules()).unwrap();
+        assert_eq!(ends_at(&line), end.plus(TTL));
+    }
 }

@@ -59,6 +59,7 @@ pub mod context;
 mod faults;
 pub mod history;
 pub mod matrix;
+pub mod pooler;
 pub mod proxy;
 mod runner;
 pub mod servers;

@@ -2,11 +2,13 @@
 
 use super::{SqlServer, cannot};
 use crate::Cannot;
+use crate::pooler::MariaDbPooler;
 use crate::servers::{MariaDbServer, MySqlServer, ServerProcess};
 use async_trait::async_trait;
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, query, query_scalar};
 use std::any::Any;
+use std::net::Ipv4Addr;
 use std::ops::DerefMut;
 use std::time::Duration;
 
@@ -169,6 +171,15 @@ impl<Server: Family> SqlServer for Server {
 
     async fn stranger(port: u16) -> Result<Box<dyn Any + Send>, Cannot> {
         Ok(Box::new(connect(port, "locker", Some("sesame")).await?))
+    }
+
+    async fn pooler(port: u16) -> Result<(Box<dyn Any + Send>, u16), Cannot> {
+        if !<Self as Family>::OPTIONS.is_empty() {
+            return Err(Cannot::new("what passes is encrypted, and our pooler understands nothing of it"));
+        }
+        let pooler = MariaDbPooler::to((Ipv4Addr::LOCALHOST, port).into()).await.map_err(cannot)?;
+        let port = pooler.address().port();
+        Ok((Box::new(pooler), port))
     }
 
     fn grants(table: &str) -> Vec<String> {

@@ -36,9 +36,7 @@ pub(crate) trait SqlServer: Debug + Send + Sync + Sized + 'static {
     async fn stranger(port: u16) -> Result<Box<dyn Any + Send>, Cannot>;
 
     /// A pooler in front of the server that lends sessions for one transaction at a time, and its port.
-    async fn pooler(_port: u16) -> Result<(Box<dyn Any + Send>, u16), Cannot> {
-        Err(Cannot::new("no pooler for it is packaged here, such as ProxySQL or MaxScale"))
-    }
+    async fn pooler(port: u16) -> Result<(Box<dyn Any + Send>, u16), Cannot>;
 
     /// The statements that let `locker` use a table and nothing else.
     fn grants(table: &str) -> Vec<String>;

@@ -1,0 +1,185 @@
+//! As much of the protocol of MariaDB and MySQL as a pooler has to understand: where an answer ends, and whether the session
+//! is in a transaction then ("Client/Server Protocol" in MariaDB's documentation).
+
+use std::io;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// First bytes of what a server says.
+pub(super) const OK: u8 = 0x00;
+pub(super) const ERR: u8 = 0xff;
+const END_OF_ROWS: u8 = 0xfe;
+
+/// First bytes of what a client says.
+pub(super) const QUIT: u8 = 0x01;
+const QUERY: u8 = 0x03;
+pub(super) const PREPARE: u8 = 0x16;
+pub(super) const EXECUTE: u8 = 0x17;
+pub(super) const CLOSE_STATEMENT: u8 = 0x19;
+
+/// What a server says of itself and its session.
+const CAN_ENCRYPT: u8 = 0x08;
+const IN_TRANSACTION: u16 = 1;
+const AUTOCOMMIT: u16 = 2;
+const MORE_RESULTS: u16 = 8;
+
+/// One packet, without its length. Longer ones than 16 MiB come in several, and are refused here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Packet {
+    number: u8,
+    pub(super) body: Vec<u8>,
+}
+
+impl Packet {
+    /// Its first byte, which says what it is.
+    pub(super) fn code(&self) -> u8 {
+        self.body.first().copied().unwrap_or(ERR)
+    }
+
+    /// True for a statement that changes how the session understands others.
+    pub(super) fn is_setting(&self) -> bool {
+        self.code() == QUERY && self.body.get(1..5).is_some_and(|word| word.eq_ignore_ascii_case(b"SET "))
+    }
+
+    /// In the greeting of a server: a pooler would see nothing of what is encrypted.
+    pub(super) fn offer_no_encryption(&mut self) {
+        // Behind the version, which ends with a zero: the number of the connection, eight bytes and a zero.
+        let version = self.body.iter().position(|byte| *byte == 0).unwrap_or(self.body.len());
+        if let Some(capabilities) = self.body.get_mut(version + 15) {
+            *capabilities &= !CAN_ENCRYPT;
+        }
+    }
+
+    /// The number of a statement, to which this refers, or in the answer to one that was prepared.
+    pub(super) fn statement(&self) -> io::Result<u32> {
+        let number = self.body.get(1..5).and_then(|bytes| bytes.try_into().ok());
+        number.map(u32::from_le_bytes).ok_or_else(cut_off)
+    }
+
+    pub(super) fn set_statement(&mut self, number: u32) -> io::Result<()> {
+        self.body.get_mut(1..5).ok_or_else(cut_off)?.copy_from_slice(&number.to_le_bytes());
+        Ok(())
+    }
+
+    /// What is told at the end of a result: after two numbers, which vary in length.
+    fn status(&self) -> io::Result<u16> {
+        let (_, rest) = number(self.body.get(1..).unwrap_or_default())?;
+        let (_, rest) = number(rest)?;
+        short(rest, 0)
+    }
+}
+
+/// All that a server says to one command.
+pub(super) struct Answer {
+    pub(super) packets: Vec<Packet>,
+    pub(super) is_in_transaction: bool,
+    prepared: Option<u32>,
+}
+
+impl Answer {
+    /// The number of what was prepared, if anything was.
+    pub(super) fn statement(&self) -> Option<u32> {
+        self.prepared
+    }
+}
+
+/// A connection, by packets.
+pub(super) struct Wire {
+    stream: TcpStream,
+    /// What was said last of the session. An error says nothing of it, and neither does the answer to what was prepared.
+    status: u16,
+}
+
+impl Wire {
+    pub(super) fn of(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, status: AUTOCOMMIT })
+    }
+
+    pub(super) async fn read(&mut self) -> io::Result<Packet> {
+        let [a, b, c, number] = self.stream.read_u32().await?.to_be_bytes();
+        let length = u32::from_le_bytes([a, b, c, 0]);
+        if length == 0xff_ff_ff {
+            return Err(io::Error::other("a packet of 16 MiB"));
+        }
+        let mut body = vec![0; length as usize];
+        self.stream.read_exact(&mut body).await?;
+        Ok(Packet { number, body })
+    }
+
+    pub(super) async fn write(&mut self, packet: &Packet) -> io::Result<()> {
+        let [a, b, c, _] = u32::try_from(packet.body.len()).map_err(io::Error::other)?.to_le_bytes();
+        let mut bytes = vec![a, b, c, packet.number];
+        bytes.extend_from_slice(&packet.body);
+        self.stream.write_all(&bytes).await
+    }
+
+    /// Reads what is answered to a command of this code, to its end.
+    pub(super) async fn answer(&mut self, command: u8) -> io::Result<Answer> {
+        let (mut packets, mut prepared) = (Vec::new(), None);
+        loop {
+            let first = self.read().await?;
+            let (code, more) = (
+                first.code(),
+                match (first.code(), command) {
+                    (ERR, _) => 0,
+                    (OK, PREPARE) => {
+                        prepared = Some(first.statement()?);
+                        u64::from(short(&first.body, 5)?) + u64::from(short(&first.body, 7)?)
+                    }
+                    (OK, _) => 0,
+                    _ => number(&first.body)?.0,
+                },
+            );
+            packets.push(first);
+            // Parameters, or columns, as they are called and what type they have.
+            for _ in 0..more {
+                packets.push(self.read().await?);
+            }
+            if code != OK && code != ERR {
+                self.rows(&mut packets).await?;
+            }
+            let last = packets.last().ok_or_else(cut_off)?;
+            if last.code() != ERR && prepared.is_none() {
+                self.status = last.status()?;
+            }
+            if last.code() == ERR || prepared.is_some() || self.status & MORE_RESULTS == 0 {
+                let is_in_transaction = self.status & IN_TRANSACTION != 0 || self.status & AUTOCOMMIT == 0;
+                return Ok(Answer { packets, is_in_transaction, prepared });
+            }
+        }
+    }
+
+    async fn rows(&mut self, packets: &mut Vec<Packet>) -> io::Result<()> {
+        loop {
+            let row = self.read().await?;
+            let is_last = matches!(row.code(), END_OF_ROWS | ERR);
+            packets.push(row);
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A number that says by its first byte how long it is, and what follows.
+fn number(bytes: &[u8]) -> io::Result<(u64, &[u8])> {
+    let (first, rest) = bytes.split_first().ok_or_else(cut_off)?;
+    let length = match first {
+        0xfc => 2,
+        0xfd => 3,
+        0xfe => 8,
+        small => return Ok((u64::from(*small), rest)),
+    };
+    let (bytes, rest) = rest.split_at_checked(length).ok_or_else(cut_off)?;
+    Ok((bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)), rest))
+}
+
+fn short(bytes: &[u8], at: usize) -> io::Result<u16> {
+    let short = bytes.get(at..at + 2).and_then(|bytes| bytes.try_into().ok());
+    short.map(u16::from_le_bytes).ok_or_else(cut_off)
+}
+
+fn cut_off() -> io::Error {
+    io::ErrorKind::UnexpectedEof.into()
+}

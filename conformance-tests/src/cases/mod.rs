@@ -13,6 +13,7 @@ mod limits;
 mod loss;
 mod members;
 mod names;
+mod network;
 mod nodes;
 mod ownership;
 mod programs;
@@ -29,7 +30,7 @@ use crate::case::Case;
 ///
 /// Not here, because no lock of this library is re-entrant: A10, D11, F05; A09 and A11 assert the opposite.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 20] = [
+    let families: [&[Case]; 21] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
@@ -43,6 +44,7 @@ pub fn all() -> impl Iterator<Item = Case> {
         replicas::CASES,
         faults::CASES,
         members::CASES,
+        network::CASES,
         nodes::CASES,
         programs::CASES,
         names::CASES,

@@ -8,7 +8,7 @@ use crate::shift::{Role, Shift};
 use crate::subject::Subject;
 use crate::workload::Workload;
 use leasehold_core::{AcquireOptions, ErrorKind, LockName};
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
@@ -63,6 +63,12 @@ impl Worker {
         self.expect("starving").await
     }
 
+    /// Lets it have no more file descriptors than it has, not even in place of one that it closes; or as many again as it had.
+    pub(crate) async fn may_open_files(&mut self, may: bool) -> Verdict {
+        self.send(&format!("open {may}")).await?;
+        self.done().await
+    }
+
     /// Ends a lock by the backend's own administration: where no other process reaches the store.
     pub(crate) async fn force_release(&mut self, name: &LockName) -> Verdict {
         self.send(&format!("free {name}")).await?;
@@ -77,11 +83,13 @@ pub(super) struct Shifts<'a> {
     running: Vec<Shift>,
     /// A client that has connections, and no work yet.
     ready: Option<Client>,
+    /// The file descriptors that this process may have, if it may have no more for now.
+    descriptors: Option<Rlimit>,
 }
 
 impl<'a> Shifts<'a> {
     pub(super) fn new(subject: &'a dyn Subject, address: &'a str) -> Self {
-        Self { subject, address, running: Vec::new(), ready: None }
+        Self { subject, address, running: Vec::new(), ready: None, descriptors: None }
     }
 
     pub(super) async fn answer(&mut self, verb: &str, rest: &str) -> Result<String, Stop> {
@@ -132,6 +140,10 @@ impl<'a> Shifts<'a> {
                 tokio::spawn(async move { std::thread::sleep(time) });
                 "starving".to_owned()
             }
+            "open" => {
+                self.may_open_files(rest == "true")?;
+                "done".to_owned()
+            }
             "free" => {
                 let client = self.subject.connect(self.address).await?;
                 let admin = client.admin().ok_or_else(|| Stop::Failed("no administration".to_owned()))?;
@@ -140,6 +152,19 @@ impl<'a> Shifts<'a> {
             }
             _ => format!("unknown {verb}"),
         })
+    }
+
+    /// By the limit alone: what is open stays, and a number below the limit is free for nothing new.
+    fn may_open_files(&mut self, may: bool) -> std::io::Result<()> {
+        let limit = match may {
+            true => self.descriptors.take(),
+            false => {
+                let before = getrlimit(Resource::Nofile);
+                self.descriptors = Some(before.clone());
+                Some(Rlimit { current: Some(0), ..before })
+            }
+        };
+        Ok(limit.map_or(Ok(()), |limit| setrlimit(Resource::Nofile, limit))?)
     }
 }
 

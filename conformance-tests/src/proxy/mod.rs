@@ -1,26 +1,21 @@
 //! A TCP proxy in this process that fails on command: the network between a client and its store.
 
+#[cfg(test)]
+mod tests;
+mod traffic;
+
+pub use traffic::Traffic;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::io::AsyncReadExt;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-
-/// What the proxy does with what passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Traffic {
-    /// Passes everything.
-    Pass,
-    /// Passes nothing and closes nothing: packets vanish.
-    BlackHole,
-    /// Passes requests, keeps the replies back: what is asked is done, and nobody hears of it.
-    HoldReplies,
-}
+use traffic::{Gate, Side};
 
 /// What servers call each other, by port, and what they are called through the proxy. As long as each other, so that a reply
 /// keeps its length.
@@ -32,6 +27,8 @@ type Name = ([u8; 5], [u8; 5]);
 pub struct Proxy {
     addresses: Vec<SocketAddr>,
     traffic: watch::Sender<Traffic>,
+    /// Replies, or bytes, that have passed since it was set, where they are counted.
+    passed: Arc<AtomicU64>,
     /// Connections with a smaller number are stranded.
     stranded: watch::Sender<u64>,
     /// The number of the next connection.
@@ -48,21 +45,6 @@ struct Shared {
     replies: Counter,
     connections: Mutex<JoinSet<()>>,
     names: Arc<Names>,
-}
-
-/// What decides over one connection.
-#[derive(Clone)]
-struct Gate {
-    traffic: watch::Receiver<Traffic>,
-    stranded: watch::Receiver<u64>,
-    number: u64,
-}
-
-/// Where something comes from.
-#[derive(Clone, Copy)]
-enum Side {
-    Client,
-    Server,
 }
 
 /// What came from one side: how much, and in how many pieces.
@@ -113,7 +95,7 @@ impl Proxy {
 
     async fn listen(targets: Vec<SocketAddr>, naming: bool) -> io::Result<Self> {
         let (traffic, stranded) = (watch::Sender::new(Traffic::Pass), watch::Sender::new(0));
-        let next = Arc::<AtomicU64>::default();
+        let (next, passed) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
         let (mut listeners, mut names) = (Vec::new(), Names::new());
         for target in &targets {
             let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
@@ -127,13 +109,18 @@ impl Proxy {
         for (target, listener) in targets.into_iter().zip(listeners) {
             addresses.push(listener.local_addr()?);
             let of_this = Arc::new(Shared::new(target, Arc::clone(&names)));
-            let gate = Gate { traffic: traffic.subscribe(), stranded: stranded.subscribe(), number: 0 };
+            let gate = Gate {
+                traffic: traffic.subscribe(),
+                passed: Arc::clone(&passed),
+                stranded: stranded.subscribe(),
+                number: 0,
+            };
             tasks.spawn(accept(listener, gate, (Arc::clone(&next), Arc::clone(&of_this))));
             shared.push(of_this);
         }
         match addresses.is_empty() {
             true => Err(io::Error::other("a proxy in front of nothing")),
-            false => Ok(Self { addresses, traffic, stranded, next, shared, _tasks: tasks }),
+            false => Ok(Self { addresses, traffic, passed, stranded, next, shared, _tasks: tasks }),
         }
     }
 
@@ -149,6 +136,7 @@ impl Proxy {
 
     /// Changes what happens to everything that passes from now on, and to what is held back.
     pub fn set(&self, traffic: Traffic) {
+        self.passed.store(0, Ordering::SeqCst);
         self.traffic.send_replace(traffic);
     }
 
@@ -217,61 +205,49 @@ async fn accept(listener: TcpListener, gate: Gate, (next, shared): (Arc<AtomicU6
     }
 }
 
-async fn serve(client: TcpStream, gate: Gate, shared: Arc<Shared>) {
+async fn serve(mut client: TcpStream, gate: Gate, shared: Arc<Shared>) {
     // A connection attempt vanishes too: the kernel has accepted it, and nothing else will happen.
     if !gate.clone().passes(|now| now != Traffic::BlackHole).await {
         return;
     }
-    let Ok(server) = TcpStream::connect(shared.target()).await else {
+    let Ok(mut server) = TcpStream::connect(shared.target()).await else {
         return;
     };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
-    let (from_client, to_client) = client.into_split();
-    let (from_server, to_server) = server.into_split();
+    let ((from_client, to_client), (from_server, to_server)) = (client.split(), server.split());
     let there = pump(from_client, to_server, gate.clone(), Side::Client, (&shared.requests, &[]));
     let back = pump(from_server, to_client, gate, Side::Server, (&shared.replies, &shared.names));
-    tokio::select! {
-        () = there => {}
-        () = back => {}
-    }
-}
-
-impl Gate {
-    /// Waits until what came from this side may go on; false if the proxy has ended.
-    async fn lets_pass(&mut self, from: Side) -> bool {
-        match from {
-            Side::Client => {
-                self.passes(|now| now != Traffic::BlackHole).await
-                    && self.stranded.wait_for(|first| self.number >= *first).await.is_ok()
-            }
-            Side::Server => self.passes(|now| now == Traffic::Pass).await,
-        }
-    }
-
-    async fn passes(&mut self, passes: fn(Traffic) -> bool) -> bool {
-        self.traffic.wait_for(|now| passes(*now)).await.is_ok()
+    let ended = tokio::select! {
+        ended = there => ended,
+        ended = back => ended,
+    };
+    if ended.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset) {
+        // Whoever reset it, or if it was to be: the other end is to hear the same.
+        let _ = (client.set_zero_linger(), server.set_zero_linger());
     }
 }
 
 /// Passes on what comes, when it may pass; what came meanwhile waits.
 async fn pump(
-    mut from: OwnedReadHalf,
-    mut to: OwnedWriteHalf,
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
     mut gate: Gate,
     side: Side,
     (counter, names): (&Counter, &[Name]),
-) {
+) -> io::Result<()> {
     let mut buffer = vec![0; 64 * 1024];
-    while let Ok(length @ 1..) = from.read(&mut buffer).await {
+    loop {
+        let length = from.read(&mut buffer).await?;
+        if length == 0 {
+            return Ok(());
+        }
         counter.bytes.fetch_add(length as u64, Ordering::SeqCst);
         counter.pieces.fetch_add(1, Ordering::SeqCst);
         if !gate.lets_pass(side).await {
-            return;
+            return Ok(());
         }
         rename(&mut buffer[..length], names);
-        if to.write_all(&buffer[..length]).await.is_err() {
-            return;
-        }
+        gate.pass_on(&buffer[..length], &mut to).await?;
     }
 }
 

@@ -1,0 +1,167 @@
+//! J: what a network does to messages, short of cutting it: they are late, come in pieces, go one way only, or end in the
+//! middle.
+
+use super::crash::silent_bound;
+use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::context::{Client, ClientExt, Context, ensure_held, free_within, loss_within};
+use crate::proxy::{Proxy, Traffic};
+use leasehold_core::{ErrorKind, HoldKind, LockName};
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::Instant;
+
+pub(super) const CASES: &[Case] = cases![
+    J33 slow_network_costs_time_and_no_lock,
+    J34 requests_that_vanish_end_belief_in_time,
+    J35 connection_that_is_reset_within_a_message_leaves_no_lock_behind,
+    J36 any_reply_of_an_acquisition_may_be_lost,
+    J37 holder_without_file_descriptors_is_told_the_truth,
+];
+
+/// In three ways: each message is late, there is little room for them, and they come in pieces. Nobody gives up for it, and
+/// nobody reads half an answer.
+async fn slow_network_costs_time_and_no_lock(cx: &Context) -> Verdict {
+    let ways = [
+        Traffic::Delay(cx.ttl() / 60),
+        Traffic::Throttle(NonZeroU32::new(100_000).unwrap_or(NonZeroU32::MAX)),
+        Traffic::Slice(NonZeroUsize::new(50).unwrap_or(NonZeroUsize::MAX)),
+    ];
+    for (number, way) in ways.into_iter().enumerate() {
+        let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
+        let (name, direct) = (cx.named(&number.to_string()), cx.client().await?);
+        cx.warm_up(&client).await?;
+        proxy.set(way);
+        let guard = client.take(&name, &cx.options().with_ttl(cx.ttl() * 2)).await?;
+        let (first, waiting, wanted, options) = (guard.token()?, client.clone(), name.clone(), cx.options());
+        let waiter = tokio::spawn(async move { waiting.take(&wanted, &options).await });
+        // Two renewals.
+        tokio::time::sleep(cx.ttl() * 3 / 2).await;
+        ensure!(guard.is_held(), "lost to {way:?}: {:?}", guard.loss());
+        ensure_held(&direct, &name, &format!("through {way:?}")).await?;
+        guard.release().await?;
+        let next = waiter.await??;
+        ensure!(next.token()? > first, "the token {:?} after {first}, through {way:?}", next.token());
+        next.release().await?;
+    }
+    Ok(())
+}
+
+/// What the store says by itself still arrives, so the connection looks alive.
+async fn requests_that_vanish_end_belief_in_time(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let (proxy, holder) = cx.client_behind_proxy(cx.ttl() / 4).await?;
+    let guard = holder.take(&name, &cx.options()).await?;
+    proxy.set(Traffic::HoldRequests);
+    let start = Instant::now();
+    loss_within(&guard, cx.ttl() + cx.slack()).await?;
+    free_within(&client, &name, silent_bound(cx).await?, "whose holder's requests vanish").await?;
+    ensure!(!guard.is_held(), "believes again, {:?} after its requests began to vanish", start.elapsed());
+    Ok(())
+}
+
+/// Swept over logging in, the first use and the grant, as far as each store has so many bytes.
+async fn connection_that_is_reset_within_a_message_leaves_no_lock_behind(cx: &Context) -> Verdict {
+    let direct = cx.client().await?;
+    for bytes in [0, 1, 10, 60, 200, 600, 1500, 4000] {
+        let (proxy, client) = cx.client_behind_proxy(cx.ttl() / 4).await?;
+        let (name, traffic) = (cx.named(&bytes.to_string()), Traffic::ResetAfter(bytes));
+        hit(cx, (&proxy, &client), traffic, &name).await?;
+        undone(cx, (&proxy, &direct), traffic, &name).await?;
+    }
+    Ok(())
+}
+
+/// Whichever it is: what was granted is taken back, and what was prepared for it hurts nobody. Ends with the first that an
+/// acquisition did not need.
+async fn any_reply_of_an_acquisition_may_be_lost(cx: &Context) -> Verdict {
+    let direct = cx.client().await?;
+    for number in 0..12 {
+        let (proxy, client) = cx.client_behind_proxy(cx.ttl() / 4).await?;
+        let (name, traffic) = (cx.named(&number.to_string()), Traffic::HoldRepliesFrom(number));
+        let granted = hit(cx, (&proxy, &client), traffic, &name).await?;
+        undone(cx, (&proxy, &direct), traffic, &name).await?;
+        if granted {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Lets a client acquire while this happens to its first messages; whether it was granted. No answer is wrong, none is late.
+async fn hit(
+    cx: &Context,
+    (proxy, client): (&Proxy, &Client),
+    traffic: Traffic,
+    name: &LockName,
+) -> Result<bool, Stop> {
+    let wait = cx.ttl();
+    proxy.set(traffic);
+    let start = Instant::now();
+    let outcome = client.acquire_with(name, &cx.options().with_wait(wait)).await;
+    let took = start.elapsed();
+    ensure!(took <= wait + cx.slack(), "{traffic:?}: answered after {took:?}, of a wait of {wait:?}");
+    match outcome {
+        Ok(guard) => {
+            ensure!(guard.is_held(), "{traffic:?}: granted and not held: {:?}", guard.loss());
+            // Its reply may be the one that is lost.
+            let _ = guard.release().await;
+            Ok(true)
+        }
+        Err(error) => {
+            use ErrorKind::{Indeterminate, TimedOut, Unavailable};
+            let known = matches!(error.kind(), Indeterminate | TimedOut | Unavailable);
+            ensure!(known, "{traffic:?}: {error:?}");
+            Ok(false)
+        }
+    }
+}
+
+/// Then the network is well again, and the lock free.
+async fn undone(
+    cx: &Context,
+    (proxy, direct): (&Proxy, &Client),
+    traffic: Traffic,
+    name: &LockName,
+) -> Verdict {
+    proxy.set(Traffic::Pass);
+    free_within(direct, name, silent_bound(cx).await?, &format!("after {traffic:?}")).await?;
+    Ok(())
+}
+
+/// Of its connections it can make no new one. It renews over those that there are; when they break, it hears in time
+/// that it lost; and once it has descriptors again, everything is as before.
+async fn holder_without_file_descriptors_is_told_the_truth(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    let (proxy, address) = match cx.store().proxied(cx.ttl()).await {
+        Ok((proxy, address)) => (Some(proxy), address),
+        Err(_) => (None, cx.store().address()),
+    };
+    let mut worker = cx.worker_at(&address, &[]).await?;
+    let first = worker.take(&name, cx.ttl() * 2).await?;
+    worker.may_open_files(false).await?;
+    tokio::time::sleep(cx.ttl() * 2).await;
+    let status = worker.status().await?;
+    ensure!(status == "held", "with its connections, and no descriptor for more: {status}");
+    ensure_held(&client, &name, "by a process without file descriptors").await?;
+    if let Some(proxy) = &proxy {
+        proxy.cut();
+        let bound = silent_bound(cx).await? + cx.ttl();
+        free_within(&client, &name, bound, "whose holder can make no connection").await?;
+        // A hold that is a connection ends with it, and its holder hears of it when it renews.
+        let told_by = match client.semantics().hold {
+            HoldKind::Connection => Instant::now() + cx.ttl() + cx.slack(),
+            _ => Instant::now(),
+        };
+        let mut status = worker.status().await?;
+        while status == "held" && Instant::now() < told_by {
+            tokio::time::sleep(cx.ttl() / 20).await;
+            status = worker.status().await?;
+        }
+        ensure!(status.starts_with("lost"), "it can make no connection, and another one held: {status}");
+    }
+    worker.may_open_files(true).await?;
+    worker.release().await?;
+    let next = worker.take(&name, cx.ttl()).await?;
+    ensure!(next > first, "token {next} after {first}");
+    worker.release().await?;
+    Ok(())
+}

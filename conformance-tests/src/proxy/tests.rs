@@ -1,0 +1,132 @@
+//! What it does, seen from both sides of it.
+
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
+
+use super::{Proxy, Traffic};
+use std::io;
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+const LONG: Duration = Duration::from_secs(10);
+/// Long enough for what passes to have come.
+const MOMENT: Duration = Duration::from_millis(100);
+
+/// A client and a server with the proxy between them.
+struct Line {
+    proxy: Proxy,
+    client: TcpStream,
+    server: TcpStream,
+}
+
+async fn line() -> Line {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = Proxy::to(listener.local_addr().unwrap()).await.unwrap();
+    let client = TcpStream::connect(proxy.address()).await.unwrap();
+    let (server, _) = listener.accept().await.unwrap();
+    server.set_nodelay(true).unwrap();
+    Line { proxy, client, server }
+}
+
+/// What comes next; `None` if nothing does.
+async fn next(stream: &mut TcpStream, within: Duration) -> Option<io::Result<Vec<u8>>> {
+    let mut bytes = vec![0; 1000];
+    let read = timeout(within, stream.read(&mut bytes)).await.ok()?;
+    Some(read.map(|length| bytes[..length].to_vec()))
+}
+
+async fn arrives(stream: &mut TcpStream, bytes: &[u8]) {
+    let mut came = vec![0; bytes.len()];
+    timeout(LONG, stream.read_exact(&mut came)).await.unwrap().unwrap();
+    assert_eq!(came, bytes);
+}
+
+#[tokio::test]
+async fn one_direction_is_kept_back_until_it_may_pass() {
+    let Line { proxy, mut client, mut server } = line().await;
+    proxy.set(Traffic::HoldRequests);
+    client.write_all(b"asked").await.unwrap();
+    server.write_all(b"told").await.unwrap();
+    arrives(&mut client, b"told").await;
+    assert!(next(&mut server, MOMENT).await.is_none());
+    proxy.set(Traffic::HoldReplies);
+    arrives(&mut server, b"asked").await;
+    server.write_all(b"answered").await.unwrap();
+    assert!(next(&mut client, MOMENT).await.is_none());
+    proxy.set(Traffic::Pass);
+    arrives(&mut client, b"answered").await;
+}
+
+#[tokio::test]
+async fn replies_are_kept_back_from_the_one_that_was_named() {
+    let Line { proxy, mut client, mut server } = line().await;
+    for _ in 0..2 {
+        proxy.set(Traffic::HoldRepliesFrom(2));
+        for reply in [b"one", b"two"] {
+            server.write_all(reply).await.unwrap();
+            arrives(&mut client, reply).await;
+        }
+        server.write_all(b"three").await.unwrap();
+        assert!(next(&mut client, MOMENT).await.is_none());
+        client.write_all(b"asked").await.unwrap();
+        arrives(&mut server, b"asked").await;
+        proxy.set(Traffic::Pass);
+        arrives(&mut client, b"three").await;
+    }
+}
+
+#[tokio::test]
+async fn a_delay_is_kept_and_a_rate_not_exceeded() {
+    let Line { proxy, mut client, mut server } = line().await;
+    let start = Instant::now();
+    proxy.set(Traffic::Delay(Duration::from_millis(50)));
+    client.write_all(b"asked").await.unwrap();
+    arrives(&mut server, b"asked").await;
+    assert!(start.elapsed() >= Duration::from_millis(50));
+    let start = Instant::now();
+    proxy.set(Traffic::Throttle(NonZeroU32::new(10_000).unwrap()));
+    server.write_all(&[7; 1000]).await.unwrap();
+    arrives(&mut client, &[7; 1000]).await;
+    // The last part needs no pause before it.
+    assert!(start.elapsed() >= Duration::from_millis(90));
+}
+
+#[tokio::test]
+async fn a_message_arrives_in_pieces() {
+    let Line { proxy, mut client, mut server } = line().await;
+    proxy.set(Traffic::Slice(NonZeroUsize::new(3).unwrap()));
+    client.write_all(b"a whole message").await.unwrap();
+    let first = next(&mut server, LONG).await.unwrap().unwrap();
+    assert!(first.len() < 15 && first.len() % 3 == 0, "{first:?}");
+    arrives(&mut server, &b"a whole message"[first.len()..]).await;
+}
+
+#[tokio::test]
+async fn a_connection_is_reset_behind_the_byte_that_was_named_and_others_pass() {
+    for bytes in [0, 3, 5, 7, 8] {
+        let Line { proxy, mut client, mut server } = line().await;
+        proxy.set(Traffic::ResetAfter(bytes));
+        client.write_all(b"asked").await.unwrap();
+        let mut heard = Vec::new();
+        let ended = loop {
+            match next(&mut server, LONG).await.unwrap() {
+                Ok(more) if more.is_empty() => break None,
+                Ok(more) => heard.extend(more),
+                Err(error) => break Some(error.kind()),
+            }
+            if heard == b"asked" {
+                server.write_all(b"told").await.unwrap();
+            }
+        };
+        assert_eq!(ended, Some(io::ErrorKind::ConnectionReset), "after {bytes} bytes");
+        let mut told = Vec::new();
+        let ended = client.read_to_end(&mut told).await.unwrap_err();
+        assert_eq!(ended.kind(), io::ErrorKind::ConnectionReset, "after {bytes} bytes");
+        // Who is reset may have lost what it had not read.
+        assert!(heard.len() + told.len() <= bytes as usize, "{heard:?}, {told:?} of {bytes} bytes");
+        let mut client = TcpStream::connect(proxy.address()).await.unwrap();
+        client.write_all(b"a new one").await.unwrap();
+    }
+}

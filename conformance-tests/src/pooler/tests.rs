@@ -56,7 +56,7 @@ async fn a_session_is_lent_for_a_statement_and_for_a_whole_transaction() {
     assert_eq!(number(&mut clients.one, SESSION).await, own, "every statement begins a transaction");
 }
 
-/// What is only a session's is no lock here, as behind PgBouncer.
+/// What is only a session's is no lock here, as behind `PgBouncer`.
 #[tokio::test]
 async fn a_lock_of_a_session_is_granted_twice() {
     let Some(Clients { mut one, mut other, _between }) = clients().await else { return };

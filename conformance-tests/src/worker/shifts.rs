@@ -160,7 +160,7 @@ impl<'a> Shifts<'a> {
             true => self.descriptors.take(),
             false => {
                 let before = getrlimit(Resource::Nofile);
-                self.descriptors = Some(before.clone());
+                self.descriptors = Some(before);
                 Some(Rlimit { current: Some(0), ..before })
             }
         };

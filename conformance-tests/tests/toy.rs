@@ -7,21 +7,17 @@ use leasehold_core::{
     LockAdmin, LockBackend, LockClient, LossCause, Moment, Outcome, OwnerId, Promises, Reach, Release,
     Renewal, Result, Semantics, SystemClock, TokenClass, renew_each,
 };
-use serde_json::{from_slice, to_string};
+use serde_json::{from_slice, json};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Locks in a log, between the processes of one host. Whoever wants something adds a line, and the order of the lines decides:
 /// all who read them come to the same answer. Nobody waits for another's step, so who is stopped within one keeps nobody out.
 #[derive(Debug)]
-struct Toy {
-    log: PathBuf,
-    read: Mutex<Table>,
-}
+struct Toy(Mutex<(File, Table)>);
 
 /// What the log says, as far as it is read. Times are in µs, by the host's clock.
 #[derive(Debug, Default)]
@@ -49,44 +45,51 @@ impl Table {
         match (wish, held) {
             (_, true) if *owner != claimant => return Answer::No(Duration::from_micros(*end - self.now)),
             ('e', true) => (*owner, *end) = (String::new(), self.now + lasts),
-            ('r', false) | ('e', false) => return Answer::No(Duration::ZERO),
-            _ => {
+            ('a', _) | ('r', true) => {
                 *token += u64::from(!held);
                 (*owner, *end) = (claimant, (*end).max(self.now + lasts));
             }
+            _ => return Answer::No(Duration::ZERO),
         }
         Answer::Yes(*token)
+    }
+
+    /// Reads on, up to where the file was written last.
+    fn read(&mut self, log: &mut File) -> io::Result<Answer> {
+        let end = log.stream_position()?;
+        // One that has become shorter is not the log that was read.
+        let more = end.checked_sub(self.read).ok_or(io::ErrorKind::InvalidData)?;
+        let mut new = Vec::new();
+        log.seek(SeekFrom::Start(self.read))?;
+        log.take(more).read_to_end(&mut new)?;
+        self.read = end;
+        let lines = new.split(|byte| *byte == b'\n').filter_map(|line| from_slice(line).ok());
+        lines.map(|line| self.apply(line)).last().ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 }
 
 impl Toy {
-    fn step(&self, wish: char, claim: &Claim, lasts: Duration) -> Result<Answer> {
-        // It may have failed after the line was written: nobody knows.
-        self.say(wish, claim, lasts).map_err(|error| {
-            Error::new(ErrorKind::Indeterminate, "the log is out of order").with_source(error)
-        })
+    fn open(log: &str) -> Result<Self> {
+        let log = File::options().create(true).read(true).append(true).open(log);
+        Ok(Self(Mutex::new((log.map_err(|error| failed(ErrorKind::Unavailable, error))?, Table::default()))))
     }
 
     /// Adds a line in one write, which no other comes into, and reads to its end: the last answer is its own.
-    fn say(&self, wish: char, claim: &Claim, lasts: Duration) -> io::Result<Answer> {
-        let mut table = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut log = File::options().create(true).read(true).append(true).open(&self.log)?;
+    fn step(&self, wish: char, claim: &Claim, lasts: Duration) -> Result<Answer> {
+        let mut locked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (log, table) = &mut *locked;
         let now = micros(SystemClock::new().now().since(Moment::ORIGIN));
         let line = (wish, claim.name().as_str(), claim.owner().to_hex(), now, micros(lasts));
-        // On a line of its own, also after one that was cut off: that one was never said.
-        let line = format!("\n{}\n", to_string(&line)?);
-        if log.write(line.as_bytes())? < line.len() {
-            return Err(io::ErrorKind::StorageFull.into());
+        // On a line of its own, also after one that was cut off.
+        let line = format!("\n{}\n", json!(line));
+        match log.write(line.as_bytes()) {
+            Err(error) => Err(failed(ErrorKind::Unavailable, error)),
+            // If only its last byte is missing, it counts.
+            Ok(length) if length < line.len() => {
+                Err(failed(ErrorKind::Indeterminate, io::ErrorKind::StorageFull.into()))
+            }
+            Ok(_) => table.read(log).map_err(|error| failed(ErrorKind::Indeterminate, error)),
         }
-        let end = log.stream_position()?;
-        // One that has become shorter is not the log that was read.
-        let more = end.checked_sub(table.read).ok_or(io::ErrorKind::InvalidData)?;
-        let mut new = Vec::new();
-        log.seek(SeekFrom::Start(table.read))?;
-        log.take(more).read_to_end(&mut new)?;
-        table.read = end;
-        let lines = new.split(|byte| *byte == b'\n').filter_map(|line| from_slice(line).ok());
-        lines.map(|line| table.apply(line)).last().ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     fn renew_one(&self, claim: &Claim) -> Result<Renewal> {
@@ -96,6 +99,10 @@ impl Toy {
             Answer::No(_) => Renewal::Lost(LossCause::Taken),
         })
     }
+}
+
+fn failed(kind: ErrorKind, error: io::Error) -> Error {
+    Error::new(kind, "the log is out of order").with_source(error)
 }
 
 fn micros(duration: Duration) -> u64 {
@@ -191,7 +198,7 @@ impl Subject for ToySubject {
     }
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
-        Ok(Arc::new(LockClient::new(Arc::new(Toy { log: address.into(), read: Mutex::default() }))))
+        Ok(Arc::new(LockClient::new(Arc::new(Toy::open(address)?))))
     }
 }
 

@@ -3,11 +3,11 @@
 
 use super::crash::silent_bound;
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{Client, ClientExt, Context, ensure_held, free_within, loss_within};
+use crate::context::{Client, ClientExt, Context, ensure_held, free_within, loss_within, optional};
 use crate::proxy::{Proxy, Traffic};
-use leasehold_core::{ErrorKind, HoldKind, LockName};
+use leasehold_core::{AcquireOptions, ErrorKind, HoldKind, LockName};
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(super) const CASES: &[Case] = cases![
     J33 slow_network_costs_time_and_no_lock,
@@ -20,9 +20,10 @@ pub(super) const CASES: &[Case] = cases![
 /// In three ways: each message is late, there is little room for them, and they come in pieces. Nobody gives up for it, and
 /// nobody reads half an answer.
 async fn slow_network_costs_time_and_no_lock(cx: &Context) -> Verdict {
+    let delay = cx.ttl() / 60;
     let ways = [
-        Traffic::Delay(cx.ttl() / 60),
-        Traffic::Throttle(NonZeroU32::new(100_000).unwrap_or(NonZeroU32::MAX)),
+        Traffic::Delay(delay),
+        Traffic::Throttle(NonZeroU32::new(20_000).unwrap_or(NonZeroU32::MAX)),
         Traffic::Slice(NonZeroUsize::new(50).unwrap_or(NonZeroUsize::MAX)),
     ];
     for (number, way) in ways.into_iter().enumerate() {
@@ -30,7 +31,10 @@ async fn slow_network_costs_time_and_no_lock(cx: &Context) -> Verdict {
         let (name, direct) = (cx.named(&number.to_string()), cx.client().await?);
         cx.warm_up(&client).await?;
         proxy.set(way);
+        let start = Instant::now();
         let guard = client.take(&name, &cx.options().with_ttl(cx.ttl() * 2)).await?;
+        let took = start.elapsed();
+        ensure!(number > 0 || took >= delay * 2, "{took:?} for a question and its answer, through {way:?}");
         let (first, waiting, wanted, options) = (guard.token()?, client.clone(), name.clone(), cx.options());
         let waiter = tokio::spawn(async move { waiting.take(&wanted, &options).await });
         // Two renewals.
@@ -58,32 +62,40 @@ async fn requests_that_vanish_end_belief_in_time(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// Swept over logging in, the first use and the grant, as far as each store has so many bytes.
+/// Swept over logging in, and then over the acquisition and release of a client that has its connections.
 async fn connection_that_is_reset_within_a_message_leaves_no_lock_behind(cx: &Context) -> Verdict {
     let direct = cx.client().await?;
-    for bytes in [0, 1, 10, 60, 200, 600, 1500, 4000] {
+    let (while_new, when_warm) = ([0, 10, 100, 1000], [0, 1, 15, 60, 120, 250, 500, 1000]);
+    let sweep = while_new.map(|bytes| (bytes, false)).into_iter().chain(when_warm.map(|bytes| (bytes, true)));
+    for (bytes, warm) in sweep {
         let (proxy, client) = cx.client_behind_proxy(cx.ttl() / 4).await?;
-        let (name, traffic) = (cx.named(&bytes.to_string()), Traffic::ResetAfter(bytes));
+        if warm {
+            cx.warm_up(&client).await?;
+        }
+        let (name, traffic) = (cx.named(&format!("{bytes}-{warm}")), Traffic::ResetAfter(bytes));
         hit(cx, (&proxy, &client), traffic, &name).await?;
         undone(cx, (&proxy, &direct), traffic, &name).await?;
+        ensure!(bytes > 15 || proxy.resets() > 0, "it took less than {bytes} bytes, and nothing was reset");
     }
     Ok(())
 }
 
-/// Whichever it is: what was granted is taken back, and what was prepared for it hurts nobody. Ends with the first that an
-/// acquisition did not need.
+/// With all that follow it over its connections, as a network loses them. What was granted is taken back, long before its
+/// lease ends, and what was prepared for it hurts nobody. Ends with the first reply that nobody needed.
 async fn any_reply_of_an_acquisition_may_be_lost(cx: &Context) -> Verdict {
     let direct = cx.client().await?;
-    for number in 0..12 {
+    for number in 0..20 {
         let (proxy, client) = cx.client_behind_proxy(cx.ttl() / 4).await?;
+        cx.warm_up(&client).await?;
         let (name, traffic) = (cx.named(&number.to_string()), Traffic::HoldRepliesFrom(number));
         let granted = hit(cx, (&proxy, &client), traffic, &name).await?;
+        ensure!(number > 0 || !granted, "granted without an answer");
         undone(cx, (&proxy, &direct), traffic, &name).await?;
         if granted {
             return Ok(());
         }
     }
-    Ok(())
+    Err(Stop::Failed("an acquisition of a free lock needed more than 20 replies".to_owned()))
 }
 
 /// Lets a client acquire while this happens to its first messages; whether it was granted. No answer is wrong, none is late.
@@ -96,7 +108,8 @@ async fn hit(
     let wait = cx.ttl();
     proxy.set(traffic);
     let start = Instant::now();
-    let outcome = client.acquire_with(name, &cx.options().with_wait(wait)).await;
+    // The lease is so long that nothing of this ends by itself.
+    let outcome = client.acquire_with(name, &AcquireOptions::new().with_wait(wait)).await;
     let took = start.elapsed();
     ensure!(took <= wait + cx.slack(), "{traffic:?}: answered after {took:?}, of a wait of {wait:?}");
     match outcome {
@@ -115,7 +128,7 @@ async fn hit(
     }
 }
 
-/// Then the network is well again, and the lock free.
+/// Then the network is well again, and the lock soon free: by those who want nothing of it any more.
 async fn undone(
     cx: &Context,
     (proxy, direct): (&Proxy, &Client),
@@ -123,7 +136,9 @@ async fn undone(
     name: &LockName,
 ) -> Verdict {
     proxy.set(Traffic::Pass);
-    free_within(direct, name, silent_bound(cx).await?, &format!("after {traffic:?}")).await?;
+    // A withdrawal that failed is tried again, a second later at most.
+    let bound = Duration::from_secs(1) + direct.semantics().wake_up.bound() + cx.slack() * 2;
+    free_within(direct, name, bound, &format!("after {traffic:?}")).await?;
     Ok(())
 }
 
@@ -131,10 +146,8 @@ async fn undone(
 /// that it lost; and once it has descriptors again, everything is as before.
 async fn holder_without_file_descriptors_is_told_the_truth(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
-    let (proxy, address) = match cx.store().proxied(cx.ttl()).await {
-        Ok((proxy, address)) => (Some(proxy), address),
-        Err(_) => (None, cx.store().address()),
-    };
+    let proxied = optional(cx.store().proxied(cx.ttl()).await)?;
+    let address = proxied.as_ref().map_or_else(|| cx.store().address(), |(_, address)| address.clone());
     let mut worker = cx.worker_at(&address, &[]).await?;
     let first = worker.take(&name, cx.ttl() * 2).await?;
     worker.may_open_files(false).await?;
@@ -142,7 +155,7 @@ async fn holder_without_file_descriptors_is_told_the_truth(cx: &Context) -> Verd
     let status = worker.status().await?;
     ensure!(status == "held", "with its connections, and no descriptor for more: {status}");
     ensure_held(&client, &name, "by a process without file descriptors").await?;
-    if let Some(proxy) = &proxy {
+    if let Some((proxy, _)) = &proxied {
         proxy.cut();
         let bound = silent_bound(cx).await? + cx.ttl();
         free_within(&client, &name, bound, "whose holder can make no connection").await?;

@@ -1,7 +1,7 @@
-//! A pooler in this process, for MariaDB and MySQL: between clients and their server, it lends each client a session for one
-//! transaction, and another one for the next. None is packaged for Debian; this does what `ProxySQL` and `MaxScale` are used for. It
-//! hands the settings of a client on to whatever session it gets, and keeps its prepared statements apart from those of
-//! others. It asks nobody for a password: whoever comes logs in at the server, with a session that then belongs to all.
+//! A pooler in this process, for `MariaDB`: between clients and their server, it lends each client a session for one transaction,
+//! and another one for the next. None is packaged for Debian; this does what `ProxySQL` and `MaxScale` are used for. It hands the
+//! settings of a client on to whatever session it gets, and keeps its prepared statements apart from those of others. It asks
+//! nobody for a password: whoever comes logs in at the server, with a session that then belongs to all.
 
 #[cfg(all(test, feature = "stores"))]
 mod tests;
@@ -74,7 +74,12 @@ async fn log_in(client: &mut Wire, server: SocketAddr) -> io::Result<Option<Sess
     said.offer_no_encryption();
     client.write(&said).await?;
     while said.code() != wire::ERR {
-        wire.write(&client.read().await?).await?;
+        let answer = client.read().await?;
+        // The first says what the client understands. What ends an answer would look another way.
+        if wire.is_new() && !answer.knows_one_end() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        wire.write(&answer).await?;
         said = wire.read().await?;
         client.write(&said).await?;
         if said.code() == wire::OK {
@@ -115,13 +120,16 @@ impl Session {
         self.wire.answer(command.code()).await
     }
 
-    /// Makes it a session of whoever has these settings.
+    /// Makes it a session of whoever has these settings, and of nobody else.
     async fn set(&mut self, settings: &[Packet]) -> io::Result<()> {
         if self.settings != settings {
-            for setting in settings {
-                self.ask(setting).await?;
-            }
+            self.statements.clear();
             self.settings = settings.to_vec();
+            for setting in [&Packet::reset()].into_iter().chain(settings) {
+                if !self.ask(setting).await?.is_done() {
+                    return Err(io::Error::other("settings that were taken before are refused"));
+                }
+            }
         }
         Ok(())
     }
@@ -166,7 +174,8 @@ impl Client {
                 wire::QUIT => return Ok(()),
                 // Nothing is answered to it.
                 wire::CLOSE_STATEMENT => drop(self.statements.remove(&command.statement()?)),
-                _ => self.pass(command, pool).await?,
+                wire::QUERY | wire::PREPARE | wire::EXECUTE | wire::PING => self.pass(command, pool).await?,
+                _ => return Err(io::ErrorKind::Unsupported.into()),
             }
         }
     }
@@ -188,14 +197,14 @@ impl Client {
             }
             _ => session.ask(&command).await?,
         };
-        if answer.is_in_transaction {
-            self.lent = Some(session);
-        } else {
-            if command.is_setting() {
-                self.settings.push(command);
-                session.settings.clone_from(&self.settings);
-            }
-            pool.give_back(session);
+        if command.is_setting() && answer.is_done() {
+            self.settings.retain(|earlier| *earlier != command);
+            self.settings.push(command);
+            session.settings.clone_from(&self.settings);
+        }
+        match answer.is_in_transaction {
+            true => self.lent = Some(session),
+            false => pool.give_back(session),
         }
         for packet in &answer.packets {
             self.wire.write(packet).await?;

@@ -51,9 +51,26 @@ async fn a_session_is_lent_for_a_statement_and_for_a_whole_transaction() {
         assert_eq!(number(&mut transaction, SESSION).await, own);
     }
     transaction.commit().await.unwrap();
-    raw_sql("SET autocommit = 0").execute(&mut clients.one).await.unwrap();
-    let own = number(&mut clients.one, SESSION).await;
-    assert_eq!(number(&mut clients.one, SESSION).await, own, "every statement begins a transaction");
+    for statement in ["CREATE TABLE counters (n INT) ENGINE = InnoDB", "SET autocommit = 0"] {
+        raw_sql(statement).execute(&mut clients.one).await.unwrap();
+    }
+    for _ in 0..2 {
+        raw_sql("INSERT INTO counters VALUES (1)").execute(&mut clients.one).await.unwrap();
+        let own = number(&mut clients.one, SESSION).await;
+        assert_eq!(
+            number(&mut clients.one, SESSION).await,
+            own,
+            "the first statement has begun a transaction"
+        );
+        raw_sql("ROLLBACK").execute(&mut clients.one).await.unwrap();
+        assert_ne!(number(&mut clients.one, SESSION).await, own, "and that is over");
+        assert_eq!(
+            number(&mut clients.other, "SELECT @@autocommit").await,
+            1,
+            "of one client, not of the other"
+        );
+    }
+    assert_eq!(number(&mut clients.other, "SELECT COUNT(*) FROM counters").await, 0);
 }
 
 /// What is only a session's is no lock here, as behind `PgBouncer`.

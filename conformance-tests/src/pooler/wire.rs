@@ -1,4 +1,4 @@
-//! As much of the protocol of MariaDB and MySQL as a pooler has to understand: where an answer ends, and whether the session
+//! As much of the protocol of `MariaDB` as a pooler has to understand: where an answer ends, and whether the session
 //! is in a transaction then ("Client/Server Protocol" in MariaDB's documentation).
 
 use std::io;
@@ -12,16 +12,21 @@ const END_OF_ROWS: u8 = 0xfe;
 
 /// First bytes of what a client says.
 pub(super) const QUIT: u8 = 0x01;
-const QUERY: u8 = 0x03;
+pub(super) const QUERY: u8 = 0x03;
+pub(super) const PING: u8 = 0x0e;
 pub(super) const PREPARE: u8 = 0x16;
 pub(super) const EXECUTE: u8 = 0x17;
 pub(super) const CLOSE_STATEMENT: u8 = 0x19;
+const RESET_CONNECTION: u8 = 0x1f;
 
-/// What a server says of itself and its session.
+/// What a server says of itself, in the second byte, and of its session.
 const CAN_ENCRYPT: u8 = 0x08;
 const IN_TRANSACTION: u16 = 1;
-const AUTOCOMMIT: u16 = 2;
 const MORE_RESULTS: u16 = 8;
+
+/// What a client says of itself, in the fourth byte: of a result's two ends, one behind the columns and one behind the rows, it
+/// wants the last alone.
+const ONE_END: u8 = 0x01;
 
 /// One packet, without its length. Longer ones than 16 MiB come in several, and are refused here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +44,16 @@ impl Packet {
     /// True for a statement that changes how the session understands others.
     pub(super) fn is_setting(&self) -> bool {
         self.code() == QUERY && self.body.get(1..5).is_some_and(|word| word.eq_ignore_ascii_case(b"SET "))
+    }
+
+    /// What makes a session as good as new, but for its number.
+    pub(super) fn reset() -> Self {
+        Self { number: 0, body: vec![RESET_CONNECTION] }
+    }
+
+    /// In the first answer of a client.
+    pub(super) fn knows_one_end(&self) -> bool {
+        self.body.get(3).is_some_and(|capabilities| capabilities & ONE_END != 0)
     }
 
     /// In the greeting of a server: a pooler would see nothing of what is encrypted.
@@ -77,6 +92,11 @@ pub(super) struct Answer {
 }
 
 impl Answer {
+    /// True unless it is an error.
+    pub(super) fn is_done(&self) -> bool {
+        self.packets.last().is_some_and(|last| last.code() != ERR)
+    }
+
     /// The number of what was prepared, if anything was.
     pub(super) fn statement(&self) -> Option<u32> {
         self.prepared
@@ -88,12 +108,18 @@ pub(super) struct Wire {
     stream: TcpStream,
     /// What was said last of the session. An error says nothing of it, and neither does the answer to what was prepared.
     status: u16,
+    is_new: bool,
 }
 
 impl Wire {
     pub(super) fn of(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
-        Ok(Self { stream, status: AUTOCOMMIT })
+        Ok(Self { stream, status: 0, is_new: true })
+    }
+
+    /// True until something was written.
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new
     }
 
     pub(super) async fn read(&mut self) -> io::Result<Packet> {
@@ -111,6 +137,7 @@ impl Wire {
         let [a, b, c, _] = u32::try_from(packet.body.len()).map_err(io::Error::other)?.to_le_bytes();
         let mut bytes = vec![a, b, c, packet.number];
         bytes.extend_from_slice(&packet.body);
+        self.is_new = false;
         self.stream.write_all(&bytes).await
     }
 
@@ -144,7 +171,7 @@ impl Wire {
                 self.status = last.status()?;
             }
             if last.code() == ERR || prepared.is_some() || self.status & MORE_RESULTS == 0 {
-                let is_in_transaction = self.status & IN_TRANSACTION != 0 || self.status & AUTOCOMMIT == 0;
+                let is_in_transaction = self.status & IN_TRANSACTION != 0;
                 return Ok(Answer { packets, is_in_transaction, prepared });
             }
         }

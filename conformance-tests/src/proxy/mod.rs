@@ -15,7 +15,7 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use traffic::{Gate, Side};
+use traffic::{Gate, Side, Way};
 
 /// What servers call each other, by port, and what they are called through the proxy. As long as each other, so that a reply
 /// keeps its length.
@@ -26,9 +26,8 @@ type Name = ([u8; 5], [u8; 5]);
 #[derive(Debug)]
 pub struct Proxy {
     addresses: Vec<SocketAddr>,
-    traffic: watch::Sender<Traffic>,
-    /// Replies, or bytes, that have passed since it was set, where they are counted.
-    passed: Arc<AtomicU64>,
+    way: watch::Sender<Way>,
+    resets: Arc<AtomicU64>,
     /// Connections with a smaller number are stranded.
     stranded: watch::Sender<u64>,
     /// The number of the next connection.
@@ -94,8 +93,8 @@ impl Proxy {
     }
 
     async fn listen(targets: Vec<SocketAddr>, naming: bool) -> io::Result<Self> {
-        let (traffic, stranded) = (watch::Sender::new(Traffic::Pass), watch::Sender::new(0));
-        let (next, passed) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+        let (way, stranded) = (watch::Sender::new(Way::of(Traffic::Pass)), watch::Sender::new(0));
+        let (next, resets) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
         let (mut listeners, mut names) = (Vec::new(), Names::new());
         for target in &targets {
             let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
@@ -110,8 +109,8 @@ impl Proxy {
             addresses.push(listener.local_addr()?);
             let of_this = Arc::new(Shared::new(target, Arc::clone(&names)));
             let gate = Gate {
-                traffic: traffic.subscribe(),
-                passed: Arc::clone(&passed),
+                way: way.subscribe(),
+                resets: Arc::clone(&resets),
                 stranded: stranded.subscribe(),
                 number: 0,
             };
@@ -120,7 +119,7 @@ impl Proxy {
         }
         match addresses.is_empty() {
             true => Err(io::Error::other("a proxy in front of nothing")),
-            false => Ok(Self { addresses, traffic, passed, stranded, next, shared, _tasks: tasks }),
+            false => Ok(Self { addresses, way, resets, stranded, next, shared, _tasks: tasks }),
         }
     }
 
@@ -136,8 +135,7 @@ impl Proxy {
 
     /// Changes what happens to everything that passes from now on, and to what is held back.
     pub fn set(&self, traffic: Traffic) {
-        self.passed.store(0, Ordering::SeqCst);
-        self.traffic.send_replace(traffic);
+        self.way.send_replace(Way::of(traffic));
     }
 
     /// Cuts every connection there is; new ones are accepted.
@@ -154,6 +152,11 @@ impl Proxy {
     /// Passes on what [`strand`](Self::strand) has kept back.
     pub fn deliver(&self) {
         self.stranded.send_replace(0);
+    }
+
+    /// How many connections [`Traffic::ResetAfter`] has ended.
+    pub fn resets(&self) -> u64 {
+        self.resets.load(Ordering::SeqCst)
     }
 
     /// Leads whoever connects from now on to another server, the first if there are several, as an address does that moves

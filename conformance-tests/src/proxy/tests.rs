@@ -19,6 +19,7 @@ struct Line {
     proxy: Proxy,
     client: TcpStream,
     server: TcpStream,
+    listener: TcpListener,
 }
 
 async fn line() -> Line {
@@ -27,7 +28,7 @@ async fn line() -> Line {
     let client = TcpStream::connect(proxy.address()).await.unwrap();
     let (server, _) = listener.accept().await.unwrap();
     server.set_nodelay(true).unwrap();
-    Line { proxy, client, server }
+    Line { proxy, client, server, listener }
 }
 
 /// What comes next; `None` if nothing does.
@@ -45,7 +46,7 @@ async fn arrives(stream: &mut TcpStream, bytes: &[u8]) {
 
 #[tokio::test]
 async fn one_direction_is_kept_back_until_it_may_pass() {
-    let Line { proxy, mut client, mut server } = line().await;
+    let Line { proxy, mut client, mut server, .. } = line().await;
     proxy.set(Traffic::HoldRequests);
     client.write_all(b"asked").await.unwrap();
     server.write_all(b"told").await.unwrap();
@@ -61,7 +62,7 @@ async fn one_direction_is_kept_back_until_it_may_pass() {
 
 #[tokio::test]
 async fn replies_are_kept_back_from_the_one_that_was_named() {
-    let Line { proxy, mut client, mut server } = line().await;
+    let Line { proxy, mut client, mut server, .. } = line().await;
     for _ in 0..2 {
         proxy.set(Traffic::HoldRepliesFrom(2));
         for reply in [b"one", b"two"] {
@@ -79,7 +80,7 @@ async fn replies_are_kept_back_from_the_one_that_was_named() {
 
 #[tokio::test]
 async fn a_delay_is_kept_and_a_rate_not_exceeded() {
-    let Line { proxy, mut client, mut server } = line().await;
+    let Line { proxy, mut client, mut server, .. } = line().await;
     let start = Instant::now();
     proxy.set(Traffic::Delay(Duration::from_millis(50)));
     client.write_all(b"asked").await.unwrap();
@@ -89,13 +90,12 @@ async fn a_delay_is_kept_and_a_rate_not_exceeded() {
     proxy.set(Traffic::Throttle(NonZeroU32::new(10_000).unwrap()));
     server.write_all(&[7; 1000]).await.unwrap();
     arrives(&mut client, &[7; 1000]).await;
-    // The last part needs no pause before it.
-    assert!(start.elapsed() >= Duration::from_millis(90));
+    assert!(start.elapsed() >= Duration::from_millis(100));
 }
 
 #[tokio::test]
 async fn a_message_arrives_in_pieces() {
-    let Line { proxy, mut client, mut server } = line().await;
+    let Line { proxy, mut client, mut server, .. } = line().await;
     proxy.set(Traffic::Slice(NonZeroUsize::new(3).unwrap()));
     client.write_all(b"a whole message").await.unwrap();
     let first = next(&mut server, LONG).await.unwrap().unwrap();
@@ -106,7 +106,7 @@ async fn a_message_arrives_in_pieces() {
 #[tokio::test]
 async fn a_connection_is_reset_behind_the_byte_that_was_named_and_others_pass() {
     for bytes in [0, 3, 5, 7, 8] {
-        let Line { proxy, mut client, mut server } = line().await;
+        let Line { proxy, mut client, mut server, listener } = line().await;
         proxy.set(Traffic::ResetAfter(bytes));
         client.write_all(b"asked").await.unwrap();
         let mut heard = Vec::new();
@@ -126,7 +126,10 @@ async fn a_connection_is_reset_behind_the_byte_that_was_named_and_others_pass() 
         assert_eq!(ended.kind(), io::ErrorKind::ConnectionReset, "after {bytes} bytes");
         // Who is reset may have lost what it had not read.
         assert!(heard.len() + told.len() <= bytes as usize, "{heard:?}, {told:?} of {bytes} bytes");
+        assert_eq!(proxy.resets(), 1);
         let mut client = TcpStream::connect(proxy.address()).await.unwrap();
-        client.write_all(b"a new one").await.unwrap();
+        let (mut server, _) = timeout(LONG, listener.accept()).await.unwrap().unwrap();
+        client.write_all(b"a new one, longer than any before").await.unwrap();
+        arrives(&mut server, b"a new one, longer than any before").await;
     }
 }

@@ -41,11 +41,34 @@ impl Traffic {
     }
 }
 
+/// How it is since it was set, and what has passed since then of what is counted: replies, or bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    traffic: Traffic,
+    passed: Arc<AtomicU64>,
+}
+
+impl Way {
+    pub(super) fn of(traffic: Traffic) -> Self {
+        Self { traffic, passed: Arc::default() }
+    }
+
+    fn pass(&self, count: usize) -> u64 {
+        self.passed.fetch_add(count as u64, Ordering::SeqCst)
+    }
+
+    /// What of a piece still passes, if the connection is reset within it.
+    fn last_before_a_reset<'a>(&self, piece: &'a [u8], bytes: u64) -> Option<&'a [u8]> {
+        let left = usize::try_from(bytes.checked_sub(self.pass(piece.len()))?).ok()?;
+        piece.get(..left).filter(|last| last.len() < piece.len())
+    }
+}
+
 /// What decides over one connection.
 #[derive(Clone)]
 pub(super) struct Gate {
-    pub(super) traffic: watch::Receiver<Traffic>,
-    pub(super) passed: Arc<AtomicU64>,
+    pub(super) way: watch::Receiver<Way>,
+    pub(super) resets: Arc<AtomicU64>,
     pub(super) stranded: watch::Receiver<u64>,
     pub(super) number: u64,
 }
@@ -71,14 +94,15 @@ impl Gate {
 
     /// True for a reply that comes before the first that is kept back.
     fn is_in_time(&self) -> bool {
-        match *self.traffic.borrow() {
-            Traffic::HoldRepliesFrom(number) => self.passed.fetch_add(1, Ordering::SeqCst) < number,
+        let way = self.way.borrow();
+        match way.traffic {
+            Traffic::HoldRepliesFrom(number) => way.pass(1) < number,
             _ => false,
         }
     }
 
     pub(super) async fn passes(&mut self, passes: fn(Traffic) -> bool) -> bool {
-        self.traffic.wait_for(|now| passes(*now)).await.is_ok()
+        self.way.wait_for(|way| passes(way.traffic)).await.is_ok()
     }
 
     /// Passes on what may pass, in the way of the moment.
@@ -87,17 +111,27 @@ impl Gate {
     ///
     /// `ConnectionReset` if this is where the connection is to be reset.
     pub(super) async fn pass_on(&self, piece: &[u8], to: &mut WriteHalf<'_>) -> io::Result<()> {
-        let way = *self.traffic.borrow();
-        match way {
+        let way = self.way.borrow().clone();
+        match way.traffic {
             Traffic::Delay(time) => tokio::time::sleep(time).await,
             Traffic::Throttle(rate) => {
-                let at_a_time = (rate.get() as usize).div_ceil(100);
-                return in_parts(piece, at_a_time, Duration::from_millis(10), to).await;
+                for part in piece.chunks((rate.get() as usize).div_ceil(100)) {
+                    tokio::time::sleep(Duration::from_secs(part.len() as u64) / rate.get()).await;
+                    to.write_all(part).await?;
+                }
+                return Ok(());
             }
-            Traffic::Slice(bytes) => return in_parts(piece, bytes.get(), Duration::from_millis(1), to).await,
+            Traffic::Slice(bytes) => {
+                for part in piece.chunks(bytes.get()) {
+                    to.write_all(part).await?;
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                return Ok(());
+            }
             Traffic::ResetAfter(bytes) => {
-                if let Some(last) = self.last_before_the_reset(piece, bytes) {
+                if let Some(last) = way.last_before_a_reset(piece, bytes) {
                     to.write_all(last).await?;
+                    self.resets.fetch_add(1, Ordering::SeqCst);
                     return Err(io::ErrorKind::ConnectionReset.into());
                 }
             }
@@ -105,19 +139,4 @@ impl Gate {
         }
         to.write_all(piece).await
     }
-
-    /// What of a piece still passes, if the connection is reset within it.
-    fn last_before_the_reset<'a>(&self, piece: &'a [u8], bytes: u64) -> Option<&'a [u8]> {
-        let before = self.passed.fetch_add(piece.len() as u64, Ordering::SeqCst);
-        let left = usize::try_from(bytes.checked_sub(before)?).ok()?;
-        piece.get(..left).filter(|last| last.len() < piece.len())
-    }
-}
-
-async fn in_parts(piece: &[u8], at_a_time: usize, pause: Duration, to: &mut WriteHalf<'_>) -> io::Result<()> {
-    for part in piece.chunks(at_a_time) {
-        to.write_all(part).await?;
-        tokio::time::sleep(pause).await;
-    }
-    Ok(())
 }

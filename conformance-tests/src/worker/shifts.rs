@@ -154,7 +154,7 @@ impl<'a> Shifts<'a> {
         })
     }
 
-    /// By the limit alone: what is open stays, and a number below the limit is free for nothing new.
+    /// By the limit alone: what is open stays open, whatever its number.
     fn may_open_files(&mut self, may: bool) -> std::io::Result<()> {
         let limit = match may {
             true => self.descriptors.take(),

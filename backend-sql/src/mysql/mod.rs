@@ -223,7 +223,7 @@ impl Dialect for MySqlDialect {
     }
 
     /// `ProxySQL` and `MaxScale` answer `CONNECTION_ID()` themselves, with numbers of their own.
-    fn session_number(&self) -> Option<[&'static str; 2]> {
+    fn session_number(&self) -> Option<&'static str> {
         None
     }
 

@@ -190,8 +190,8 @@ impl Dialect for PostgresDialect {
         Ok(Some(Found::new(fault, &columns.rows, |place_in_key| place_in_key.as_int().is_some())))
     }
 
-    fn session_number(&self) -> Option<[&'static str; 2]> {
-        Some([include_str!("session.sql"), include_str!("session_of_other.sql")])
+    fn session_number(&self) -> Option<&'static str> {
+        Some(include_str!("session.sql"))
     }
 
     async fn check(&self, link: &mut dyn Link) -> sqlx::Result<Vec<Finding>> {

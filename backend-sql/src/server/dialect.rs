@@ -55,7 +55,7 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
 
     /// Two statements, of different texts and one meaning, that answer the server's number of a session; `None` where
     /// what is in between may answer in the server's place.
-    fn session_number(&self) -> Option<[&'static str; 2]>;
+    fn session_number(&self) -> Option<&'static str>;
 
     /// Why no lock may be granted by this server, if it is one of several that do not know of each other's grants.
     async fn refuses(&self, link: &mut dyn Link) -> sqlx::Result<Option<Error>> {

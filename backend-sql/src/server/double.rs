@@ -156,7 +156,7 @@ impl Dialect for Double {
         Ok(None)
     }
 
-    fn session_number(&self) -> Option<[&'static str; 2]> {
+    fn session_number(&self) -> Option<&'static str> {
         self.asks_for_sessions.then(|| self.texts.session_number()).flatten()
     }
 

@@ -1,6 +1,6 @@
 //! Whether a connection of ours is a session of the server, or a pooler in between lends it another one each time.
 
-use super::{Answer, Dialect, Doing, Link, Mode, Server, Statement, Target, Value, no_answer};
+use super::{Dialect, Doing, Link, Mode, Server, Statement, Target, Value, no_answer};
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
@@ -91,34 +91,108 @@ async fn look(server: &Server, link: &mut dyn Link) -> Result<Sessions, Option<E
     };
     // The others wait for what was found, and not for a goodbye.
     let _ = timeout(target.timeout, other.close()).await;
-    Ok(found)
+    found.ok_or_else(|| Some(no_prepared_statements(target)))
 }
 
 /// Asks two open connections for the server's numbers of their sessions. A session that has two connections, or a connection
-/// that has two sessions, is a pooler's: neither happens without one.
-///
-/// The statements are prepared and differ, so that a pooler which knows nothing of prepared statements says that there is
-/// one of that name already. It is refused for all modes: there one client could execute what another has prepared.
-async fn behind(dialect: &dyn Dialect, target: &Target, links: [&mut dyn Link; 2]) -> sqlx::Result<Sessions> {
-    let Some(texts) = dialect.session_number() else {
-        return Ok(Sessions::Own);
+/// that has two sessions, is a pooler's: neither happens without one. `None` if it is one that mixes up what is prepared:
+/// there one client could execute what another has prepared, so it is refused for all modes. It need not say so. It does where
+/// the name of a statement is taken; where many begin at once, a session has everybody's first statement by chance.
+async fn behind(
+    dialect: &dyn Dialect,
+    target: &Target,
+    links: [&mut dyn Link; 2],
+) -> sqlx::Result<Option<Sessions>> {
+    let Some(template) = dialect.session_number() else {
+        return Ok(Some(Sessions::Own));
     };
-    let statements = texts.map(|text| Statement::new(text, dialect, &target.table));
-    let (lots, mut seen) = (RandomState::new().hash_one(()), [None; 2]);
+    let lots = RandomState::new().hash_one(());
+    // Of 62 bits, and not the same.
+    let marks = [0, 1].map(|who| (lots >> 2 << 1 | who).cast_signed());
+    let statements = marks
+        .map(|mark| Statement::new(&template.replace("{mark}", &mark.to_string()), dialect, &target.table));
+    let mut pair = Pair { links, statements, marks, prepared: [None; 2], last: [None; 2] };
     for question in 0..QUESTIONS {
         // Each is asked once in any case.
         let who = usize::from(question == 1 || question > 1 && lots >> question & 1 == 1);
-        let number = number(&links[who].ask(&statements[who], &[]).await?);
-        if seen[1 - who] == Some(number) || seen[who].is_some_and(|earlier| earlier != number) {
-            return Ok(Sessions::Shared);
+        match pair.ask(who).await? {
+            Shows::Nothing => {}
+            Shows::Shared => return pair.keeps_statements_apart().await,
+            Shows::KeptApart => return Ok(Some(Sessions::Shared)),
+            Shows::MixedUp => return Ok(None),
         }
-        seen[who] = Some(number);
     }
-    Ok(Sessions::Own)
+    Ok(Some(Sessions::Own))
 }
 
-fn number(answer: &Answer) -> Option<i64> {
-    answer.rows.first()?.first().and_then(Value::as_int)
+/// Two connections, each with a statement that nobody else has.
+struct Pair<'a> {
+    links: [&'a mut dyn Link; 2],
+    statements: [Statement; 2],
+    marks: [i64; 2],
+    /// The session in which each was asked first, which is where its statement was prepared.
+    prepared: [Option<i64>; 2],
+    last: [Option<i64>; 2],
+}
+
+/// What an answer shows of what is behind.
+enum Shows {
+    Nothing,
+    /// One session for two connections.
+    Shared,
+    /// A session executed what was prepared in another.
+    KeptApart,
+    /// A session executed what somebody else has prepared.
+    MixedUp,
+}
+
+impl Pair<'_> {
+    async fn ask(&mut self, who: usize) -> sqlx::Result<Shows> {
+        let answer = match self.links[who].ask(&self.statements[who], &[]).await {
+            Err(sqlx::Error::ColumnIndexOutOfBounds { .. } | sqlx::Error::ColumnDecode { .. }) => {
+                return Ok(Shows::MixedUp);
+            }
+            answer => answer?,
+        };
+        let row: Option<Vec<_>> = answer.rows.first().map(|row| row.iter().map(Value::as_int).collect());
+        let Some([Some(number), Some(mark)]) = row.as_deref() else {
+            return Ok(Shows::MixedUp);
+        };
+        if *mark != self.marks[who] {
+            return Ok(Shows::MixedUp);
+        }
+        self.last[who] = Some(*number);
+        Ok(if self.prepared[who].get_or_insert(*number) != number {
+            Shows::KeptApart
+        } else if self.last[1 - who] == Some(*number) {
+            Shows::Shared
+        } else {
+            Shows::Nothing
+        })
+    }
+
+    /// While one is in a transaction, the other is lent another session, if there is any; sooner or later it is one in which it has
+    /// prepared nothing. What refuses transactions is not told apart from what mixes up.
+    async fn keeps_statements_apart(&mut self) -> sqlx::Result<Option<Sessions>> {
+        for turn in 0..QUESTIONS as usize {
+            let (holder, other) = (turn % 2, 1 - turn % 2);
+            if self.links[holder].tell("BEGIN").await.is_err() {
+                return Ok(None);
+            }
+            for who in [holder, other] {
+                match self.ask(who).await? {
+                    Shows::Nothing | Shows::Shared => {}
+                    Shows::KeptApart => {
+                        self.links[holder].tell("ROLLBACK").await?;
+                        return Ok(Some(Sessions::Shared));
+                    }
+                    Shows::MixedUp => return Ok(None),
+                }
+            }
+            self.links[holder].tell("ROLLBACK").await?;
+        }
+        Ok(None)
+    }
 }
 
 pub(super) fn no_prepared_statements(target: &Target) -> Error {
@@ -164,48 +238,124 @@ pub(super) fn check_mode(sessions: Sessions, target: &Target) -> Result<()> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 
+    use super::super::Answer;
     use super::*;
     use crate::postgres::PostgresDialect;
     use async_trait::async_trait;
     use leasehold_core::StoreUrl;
+    use std::collections::HashMap;
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicI64, Ordering};
 
-    /// A connection that is lent these sessions in turn, whoever asks.
-    struct Lent(Arc<AtomicI64>, &'static [i64]);
+    /// A pooler that lends these sessions in turn, whoever asks, but for the one that is in a transaction.
+    struct Pooler {
+        sessions: &'static [i64],
+        turn: usize,
+        held: Option<(usize, i64)>,
+        /// What is prepared in which session, under the one name that all connections give it.
+        prepared: HashMap<i64, String>,
+        keeps_apart: bool,
+    }
+
+    struct Lent {
+        who: usize,
+        own: &'static [i64],
+        pooler: Option<Arc<Mutex<Pooler>>>,
+        begun: bool,
+        asked: bool,
+    }
+
+    fn row_of(session: i64, statement: &str) -> Answer {
+        let mark = statement.rsplit("CAST(").next().unwrap().split(' ').next().unwrap();
+        let row = [session, mark.parse().unwrap()].map(|number| Value::Int(Some(number)));
+        Answer { rows: vec![row.to_vec()], ..Answer::default() }
+    }
 
     #[async_trait]
     impl Link for Lent {
-        async fn ask(&mut self, _: &Statement, _: &[Value]) -> sqlx::Result<Answer> {
-            let turn = self.0.fetch_add(1, Ordering::SeqCst) as usize;
-            let session = self.1[turn % self.1.len()];
-            Ok(Answer { rows: vec![vec![Value::Int(Some(session))]], ..Answer::default() })
+        async fn ask(&mut self, statement: &Statement, _: &[Value]) -> sqlx::Result<Answer> {
+            let Some(pooler) = &self.pooler else { return Ok(row_of(self.own[0], &statement.text)) };
+            let mut pooler = pooler.lock().unwrap();
+            let session = match pooler.held {
+                Some((who, session)) if who == self.who => session,
+                held => {
+                    let mut session = pooler.sessions[pooler.turn % pooler.sessions.len()];
+                    pooler.turn += 1;
+                    if held.is_some_and(|(_, held)| held == session) {
+                        session += 100;
+                    }
+                    session
+                }
+            };
+            if self.begun && pooler.held.is_none() {
+                pooler.held = Some((self.who, session));
+            }
+            let first = !std::mem::replace(&mut self.asked, true);
+            if pooler.keeps_apart {
+                return Ok(row_of(session, &statement.text));
+            }
+            match pooler.prepared.get(&session) {
+                Some(_) if first => Err(sqlx::Error::Protocol("exists already".to_owned())),
+                Some(text) => Ok(row_of(session, text)),
+                None if first => {
+                    pooler.prepared.insert(session, statement.text.to_string());
+                    Ok(row_of(session, &statement.text))
+                }
+                None => Err(sqlx::Error::Protocol("does not exist".to_owned())),
+            }
         }
 
-        async fn tell(&mut self, _: &str) -> sqlx::Result<()> {
+        async fn tell(&mut self, text: &str) -> sqlx::Result<()> {
+            self.begun = text == "BEGIN";
+            if let (false, Some(pooler)) = (self.begun, &self.pooler) {
+                pooler.lock().unwrap().held = None;
+            }
             Ok(())
         }
 
         async fn close(self: Box<Self>) {}
     }
 
-    async fn behind_connections(lent: [&'static [i64]; 2]) -> Sessions {
+    async fn behind_connections(pooler: Option<Pooler>) -> sqlx::Result<Option<Sessions>> {
         let url = StoreUrl::parse("postgres://u@127.0.0.1/d").unwrap();
         let target = Arc::new(Target::of(&url, "postgres", 5432).unwrap());
-        let (dialect, turns) = (PostgresDialect::new(Arc::clone(&target)), Arc::<AtomicI64>::default());
-        let [mut one, mut other] = lent.map(|sessions| Lent(Arc::clone(&turns), sessions));
-        behind(&dialect, &target, [&mut one, &mut other]).await.unwrap()
+        let dialect = PostgresDialect::new(Arc::clone(&target));
+        let pooler = pooler.map(|pooler| Arc::new(Mutex::new(pooler)));
+        let lent = |who, own| Lent { who, own, pooler: pooler.clone(), begun: false, asked: false };
+        let (mut one, mut other) = (lent(0, &[1]), lent(1, &[2]));
+        behind(&dialect, &target, [&mut one, &mut other]).await
     }
+
+    fn pooler(sessions: &'static [i64], keeps_apart: bool) -> Pooler {
+        Pooler { sessions, turn: 0, held: None, prepared: HashMap::new(), keeps_apart }
+    }
+
+    const LENT: [&[i64]; 4] = [&[1], &[1, 2], &[1, 2, 1, 2, 2, 1], &[1, 2, 3, 4, 5, 1, 3]];
 
     #[tokio::test]
     async fn sessions_that_are_lent_in_step_with_the_questions_are_seen() {
-        for sessions in [&[1_i64][..], &[1, 2], &[1, 2, 1, 2, 2, 1]] {
+        for sessions in LENT {
             for _ in 0..20 {
-                assert_eq!(behind_connections([sessions; 2]).await, Sessions::Shared, "{sessions:?}");
+                let found = behind_connections(Some(pooler(sessions, true))).await.unwrap();
+                assert_eq!(found, Some(Sessions::Shared), "{sessions:?}");
             }
         }
         for _ in 0..20 {
-            assert_eq!(behind_connections([&[1], &[2]]).await, Sessions::Own);
+            assert_eq!(behind_connections(None).await.unwrap(), Some(Sessions::Own));
+        }
+    }
+
+    /// As where many begin at once: each has prepared its first statement, under the same name, in some session.
+    #[tokio::test]
+    async fn what_is_mixed_up_passes_for_no_pooler_that_keeps_it_apart() {
+        for sessions in LENT {
+            for _ in 0..20 {
+                let mut pooler = pooler(sessions, false);
+                for session in [3, 4, 5, 101, 102] {
+                    pooler.prepared.insert(session, "SELECT 1, CAST(7 AS bigint)".to_owned());
+                }
+                let found = behind_connections(Some(pooler)).await;
+                assert!(matches!(found, Ok(None) | Err(_)), "{sessions:?}: {found:?}");
+            }
         }
     }
 }

@@ -61,6 +61,33 @@ async fn a_pooler_that_is_busy_with_others_is_seen_all_the_same() {
     assert!(let_in.is_empty(), "{let_in:?}");
 }
 
+/// All prepare their first statements in whatever session they are lent, under the same names.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pooler_that_many_begin_to_use_at_once_is_refused_by_each() {
+    let server = Server::postgres(&[]);
+    server.furnish().await;
+    for _ in 0..5 {
+        let pooler = PgBouncer::start(server.port(), "transaction").unwrap();
+        let mut many = JoinSet::new();
+        for number in 0..12 {
+            let url = server.url_at(pooler.port(), "locker:sesame", "mode=optimistic");
+            many.spawn(async move {
+                let backend = crate::kit::open(&url).unwrap();
+                let answer = backend.try_acquire(&claim(&number.to_string())).await;
+                backend.close().await.unwrap();
+                answer
+            });
+        }
+        while let Some(answer) = many.join_next().await {
+            let answer = answer.unwrap();
+            assert!(
+                answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Misconfigured),
+                "{answer:?}"
+            );
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_pooler_that_lends_a_session_for_good_is_as_good_as_the_server() {
     let server = Server::postgres(&[]);

@@ -55,10 +55,8 @@ async fn requests_that_vanish_end_belief_in_time(cx: &Context) -> Verdict {
     let (proxy, holder) = cx.client_behind_proxy(cx.ttl() / 4).await?;
     let guard = holder.take(&name, &cx.options()).await?;
     proxy.set(Traffic::HoldRequests);
-    let start = Instant::now();
     loss_within(&guard, cx.ttl() + cx.slack()).await?;
     free_within(&client, &name, silent_bound(cx).await?, "whose holder's requests vanish").await?;
-    ensure!(!guard.is_held(), "believes again, {:?} after its requests began to vanish", start.elapsed());
     Ok(())
 }
 

@@ -3,10 +3,11 @@
 use crate::arguments::Arguments;
 use crate::usage::{cpu_seconds, now, resident_kib, sleep_until};
 use crate::{Outcome, usage};
-use leasehold::{AcquireOptions, DistributedLock, Error, LockName, Result, Wait};
+use leasehold::{AcquireOptions, DistributedLock, LockName, Result, Wait};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 /// Longer than any window: nothing is renewed that is not held on purpose.
 const TTL: Duration = Duration::from_secs(30);
@@ -32,13 +33,19 @@ struct Seen {
     first_error: Option<String>,
 }
 
-#[derive(Clone)]
-struct Taker {
+/// What all tasks share. A task is to be small: what a waiter needs is measured with it.
+struct Crew {
     locks: Arc<dyn DistributedLock>,
+    options: AcquireOptions,
+    window: Window,
+    hold: Duration,
+    seen: Mutex<Seen>,
+}
+
+struct Taker {
+    crew: Arc<Crew>,
     name: LockName,
     who: u64,
-    hold: Duration,
-    seen: Arc<Mutex<Seen>>,
 }
 
 pub(crate) async fn take_turns(arguments: &Arguments) -> Outcome<()> {
@@ -51,17 +58,18 @@ pub(crate) async fn take_turns(arguments: &Arguments) -> Outcome<()> {
         .await?;
     let before = resident_kib();
     let window = ready().await?;
-    let (seen, mut tasks) = (Arc::<Mutex<Seen>>::default(), JoinSet::new());
-    let began = now();
+    let crew = Arc::new(Crew {
+        locks: Arc::clone(&locks),
+        options: options(),
+        window,
+        hold: arguments.hold,
+        seen: Mutex::default(),
+    });
+    let (mut tasks, began) = (JoinSet::new(), now());
     for task in 0..arguments.tasks {
-        let taker = Taker {
-            locks: Arc::clone(&locks),
-            name: arguments.name(task)?,
-            who: arguments.process * TASKS_A_PROCESS + task as u64,
-            hold: arguments.hold,
-            seen: Arc::clone(&seen),
-        };
-        tasks.spawn(taker.work(window));
+        let who = arguments.process * TASKS_A_PROCESS + task as u64;
+        let taker = Taker { crew: Arc::clone(&crew), name: arguments.name(task)?, who };
+        tasks.spawn(taker.work());
         if !arguments.ramp.is_zero() {
             let share = arguments.ramp.mul_f64((task + 1) as f64 / arguments.tasks as f64);
             sleep_until(began + u64::try_from(share.as_nanos())?).await;
@@ -73,7 +81,7 @@ pub(crate) async fn take_turns(arguments: &Arguments) -> Outcome<()> {
     let (cpu, after) = (cpu_seconds() - cpu, resident_kib());
     let all_end = async { while tasks.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(arguments.grace, all_end).await;
-    let Seen { rows, errors, first_error } = std::mem::take(&mut *lock(&seen));
+    let Seen { rows, errors, first_error } = std::mem::take(&mut *lock(&crew.seen));
     if let Some(file) = &arguments.rows {
         let bytes: Vec<u8> = rows.iter().flatten().flat_map(|number| number.to_le_bytes()).collect();
         std::fs::write(file, bytes)?;
@@ -90,36 +98,47 @@ pub(crate) async fn take_turns(arguments: &Arguments) -> Outcome<()> {
 }
 
 impl Taker {
-    async fn work(self, window: Window) {
-        let mut asked = now();
-        while now() < window.until {
-            match self.turn(asked).await {
-                Ok(row) if (window.from..=window.until).contains(&row[2]) => lock(&self.seen).rows.push(row),
-                Ok(_) => {}
-                Err(error) => {
-                    self.note(&error);
-                    tokio::time::sleep(PAUSE).await;
+    /// No async method: that would keep two of everything that it is called with.
+    fn work(self) -> impl Future<Output = ()> + Send {
+        async move {
+            loop {
+                let asked = now();
+                if asked >= self.crew.window.until {
+                    return;
+                }
+                let came = self.turn(asked).await;
+                if self.note(came).is_err() {
+                    Box::pin(sleep(PAUSE)).await;
                 }
             }
-            asked = now();
         }
     }
 
-    fn note(&self, error: &Error) {
-        let mut seen = lock(&self.seen);
-        seen.errors += 1;
-        seen.first_error.get_or_insert_with(|| error.to_string());
+    /// Not in the loop, which would have room for it as long as a turn lasts.
+    fn note(&self, came: Result<Row>) -> Result<(), ()> {
+        let Window { from, until } = self.crew.window;
+        let mut seen = lock(&self.crew.seen);
+        let row = came.map_err(|error| {
+            seen.errors += 1;
+            seen.first_error.get_or_insert_with(|| error.to_string());
+        })?;
+        if (from..=until).contains(&row[2]) {
+            seen.rows.push(row);
+        }
+        Ok(())
     }
 
-    async fn turn(&self, asked: u64) -> Result<Row> {
-        let guard = self.locks.acquire_with(&self.name, &options()).await?;
-        let acquired = now();
-        if !self.hold.is_zero() {
-            tokio::time::sleep(self.hold).await;
+    fn turn(&self, asked: u64) -> impl Future<Output = Result<Row>> + Send {
+        async move {
+            let guard = self.crew.locks.acquire_with(&self.name, &self.crew.options).await?;
+            let acquired = now();
+            if !self.crew.hold.is_zero() {
+                Box::pin(sleep(self.crew.hold)).await;
+            }
+            let ends = now();
+            guard.release().await?;
+            Ok([self.who, asked, acquired, ends, now()])
         }
-        let ends = now();
-        guard.release().await?;
-        Ok([self.who, asked, acquired, ends, now()])
     }
 }
 

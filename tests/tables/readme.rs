@@ -32,6 +32,9 @@ async fn table() -> String {
     });
     table += &row("lets a waiter know by", &|s| match s.wake_up {
         WakeUp::Push { fallback } => format!("push, or asking within {fallback:?}"),
+        WakeUp::Look { at_most, fallback } => {
+            format!("a look of its process within {at_most:?}, or asking within {fallback:?}")
+        }
         polling => format!("asking within {:?}", polling.bound()),
     });
     table += &row("serves waiters", &|s| match s.fairness {

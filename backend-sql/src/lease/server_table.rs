@@ -11,9 +11,10 @@ use crate::purge::name_the_right;
 use crate::server::{Answer, Batch, Doing, Lane, MOST, Server, Statement, Value};
 use async_trait::async_trait;
 use leasehold_core::{
-    Claim, ErrorKind, FencingToken, Finding, LockName, Namespace, OwnerId, Purge, Result, Semantics,
+    Claim, ErrorKind, FencingToken, Finding, LockName, Namespace, OwnerId, Purge, Result, Semantics, WakeUp,
 };
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
 /// One row per name, on a server.
@@ -55,7 +56,11 @@ impl ServerTable {
             idle: statement(include_str!("idle.sql")),
             purge: Batch::new(include_str!("purge.sql"), dialect, table),
         };
-        let watch = Watch::new(&server, semantics.wake_up.bound());
+        let longest = match semantics.wake_up {
+            WakeUp::Look { at_most, .. } => at_most,
+            told => told.bound(),
+        };
+        let watch = Watch::new(&server, longest);
         Self { server, namespace: namespace.clone(), statements, semantics, watch }
     }
 
@@ -187,8 +192,8 @@ impl LeaseTable for ServerTable {
         answer.rows.iter().map(|values| self.row(values)).collect()
     }
 
-    async fn changed(&self, claim: &Claim) {
-        self.watch.changed(self.stored(claim.name()), claim.owner()).await;
+    fn changed(&self, claim: &Claim) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(self.watch.changed(self.stored(claim.name()), claim.owner()))
     }
 
     fn keeps_waiting(&self, claim: &Claim) -> bool {

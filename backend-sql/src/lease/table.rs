@@ -2,6 +2,7 @@ use super::Row;
 use async_trait::async_trait;
 use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
 use std::fmt;
+use std::pin::Pin;
 use std::time::Duration;
 
 /// What became of a claim that asked for a row.
@@ -39,8 +40,9 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
     /// The rows whose names begin so, in the order of their bytes.
     async fn list(&self, prefix: &str) -> Result<Vec<Row>>;
 
-    /// Returns when asking again for a claim may give another answer; where nobody tells, never.
-    async fn changed(&self, claim: &Claim);
+    /// Ends when asking again for a claim may give another answer; where nobody tells, never. No async method: what a waiter
+    /// keeps would be several times as large.
+    fn changed(&self, claim: &Claim) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
     /// Forgets, or counts, the names that nobody has held for so long.
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64>;

@@ -3,6 +3,7 @@
 use super::*;
 use leasehold_core::{Finding, Namespace, Purge};
 use std::future::pending;
+use std::pin::Pin;
 use tokio::time::Instant;
 
 /// A table that has every other lease, and never answers a look.
@@ -39,7 +40,9 @@ impl LeaseTable for Silent {
         pending().await
     }
 
-    async fn changed(&self, _: &Claim) {}
+    fn changed(&self, _: &Claim) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::ready(()))
+    }
 
     async fn purge(&self, _: Duration, _: Purge) -> Result<u64> {
         pending().await

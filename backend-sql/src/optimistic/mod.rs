@@ -11,6 +11,7 @@ use crate::lease::{Granting, LeaseTable, Row, ServerTable, Standing};
 use crate::server::{Doing, Lane, Server, Statement, Value};
 use async_trait::async_trait;
 use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
+use std::pin::Pin;
 use std::time::Duration;
 
 /// The table of leases, granted by compare-and-set.
@@ -124,8 +125,8 @@ impl LeaseTable for OptimisticTable {
         self.leases.list(prefix).await
     }
 
-    async fn changed(&self, claim: &Claim) {
-        self.leases.changed(claim).await;
+    fn changed(&self, claim: &Claim) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.leases.changed(claim)
     }
 
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 /// How long what is waited for is not looked at, at most, where nobody tells. A look is one read by the primary key.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The same where waiters are told, and every message is lost.
+/// The same where waiters are told, and every message is lost; and how often each of them asks for himself.
 const LOOK_ANYWAY: Duration = Duration::from_millis(500);
 
 /// What leases in rows of a server promise, by its own clock.
@@ -12,7 +12,7 @@ pub(crate) fn of_leases(backend: &'static str, mode: &'static str, has_bell: boo
     let mut semantics = Semantics::lease(backend, mode, Promises::new(|fault| promise(backend, fault)));
     semantics.wake_up = match has_bell {
         true => WakeUp::Push { fallback: LOOK_ANYWAY },
-        false => WakeUp::Poll { at_most: LOOK_EVERY },
+        false => WakeUp::Look { at_most: LOOK_EVERY, fallback: LOOK_ANYWAY },
     };
     semantics
 }

@@ -51,6 +51,7 @@ use leasehold_core::{
 use options::{Options, TableName};
 use place::Place;
 use reader::Reader;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -221,8 +222,8 @@ impl LeaseTable for Table {
     }
 
     /// Nobody tells: a waiter asks again at its own pace.
-    async fn changed(&self, _claim: &Claim) {
-        std::future::pending::<()>().await;
+    fn changed(&self, _claim: &Claim) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::pending())
     }
 
     fn keeps_waiting(&self, _claim: &Claim) -> bool {

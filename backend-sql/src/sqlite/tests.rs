@@ -316,7 +316,7 @@ fn a_store_without_a_runtime_says_what_is_missing() {
     assert_eq!(error.to_string(), "using a store needs a Tokio runtime, and there is none here");
 }
 
-async fn poll_once<F: Future + ?Sized>(future: &mut std::pin::Pin<&mut F>) {
+async fn poll_once<F: Future + ?Sized>(future: &mut Pin<&mut F>) {
     poll_fn(|cx| {
         assert!(future.as_mut().poll(cx).is_pending());
         Poll::Ready(())

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 const WAITERS: usize = 32;
+/// So many that whatever one of them does to all the others takes longer than the time between two looks.
+const THOUSANDS: usize = 5_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_wakes_who_waits_and_nobody_before() {
@@ -190,6 +192,30 @@ async fn a_crowd_that_waits_asks_as_often_as_one_waiter() {
         tokio::time::sleep(Duration::from_secs(2)).await;
         let asked = proxy.requests() - before;
         assert!((1..=25).contains(&asked), "{WAITERS} waiters asked {asked} times in two seconds");
+        crowd.shutdown().await;
+    }
+}
+
+/// And it does not cost the process so much that looks come late, for then each of them asks for himself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thousands_who_wait_in_one_process_are_served_by_its_looks() {
+    for server in both().await {
+        let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+        let url = server.url_at(proxy.address().port(), "locker:sesame", "");
+        let waiting = LockClient::new(open(&url).unwrap());
+        granted(&server.backend(""), &claim("crowd")).await;
+        let mut crowd = JoinSet::new();
+        for _ in 0..THOUSANDS {
+            let waiting = waiting.clone();
+            crowd.spawn(async move { waiting.acquire(&LockName::new("crowd").unwrap()).await.map(drop) });
+        }
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        let before = proxy.requests();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let asked = proxy.requests() - before;
+        assert!((1..=THOUSANDS as u64 / 5).contains(&asked), "they asked {asked} times in two seconds");
+        assert_eq!(crowd.len(), THOUSANDS);
+        assert!(crowd.try_join_next().is_none(), "somebody waits no more");
         crowd.shutdown().await;
     }
 }

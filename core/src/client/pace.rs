@@ -19,7 +19,7 @@ pub(super) struct Pace {
 enum Rhythm {
     /// Who must look by himself: jittered pauses that grow up to the bound of the backend.
     Growing { next: Duration },
-    /// Who is told, and asks only in case the word was lost: one question in each interval, at a beat of his own that is
+    /// Who is told, by the store or by a look of his process, and asks only in case the word was lost: one question in each interval, at a beat of his own that is
     /// drawn once. A pause drawn anew each time would ask 1.6 times as often, and one that is counted from the last
     /// answer would keep together for ever all whom one wake-up, or one stall of the store, has brought together.
     Beat { first: Option<Moment> },
@@ -30,7 +30,7 @@ impl Pace {
         let at_most = wake_up.bound();
         let rhythm = match wake_up {
             WakeUp::Poll { .. } => Rhythm::Growing { next: FIRST.min(at_most) },
-            WakeUp::Push { .. } => Rhythm::Beat { first: None },
+            WakeUp::Look { .. } | WakeUp::Push { .. } => Rhythm::Beat { first: None },
         };
         Self { at_most, rhythm, vain_wake_ups: 0 }
     }

@@ -119,6 +119,14 @@ pub enum WakeUp {
         /// The longest interval.
         at_most: Duration,
     },
+    /// One look for all waiters of a process, at intervals that grow up to one bound; if no look comes about, it asks at
+    /// another.
+    Look {
+        /// The longest interval between two looks.
+        at_most: Duration,
+        /// The interval at which it asks anyway.
+        fallback: Duration,
+    },
     /// The store tells it; if every message is lost, it asks at this interval.
     Push {
         /// The interval at which it asks anyway.
@@ -130,7 +138,9 @@ impl WakeUp {
     /// The longest time from a free lock to a waiter's next question, whatever is lost on the way.
     pub fn bound(self) -> Duration {
         match self {
-            Self::Poll { at_most: bound } | Self::Push { fallback: bound } => bound,
+            Self::Poll { at_most: bound }
+            | Self::Look { fallback: bound, .. }
+            | Self::Push { fallback: bound } => bound,
         }
     }
 }

@@ -59,15 +59,20 @@ impl Watch {
         Self { rooms, lookout: Arc::new(lookout), bell, task: Mutex::default() }
     }
 
-    /// Returns when it is worth asking for a name: a look has found it free, and the caller is the first who waits for it.
-    pub(super) async fn changed(&self, name: Vec<u8>, owner: OwnerId) {
+    /// Begins to wait for a name. Ends when it is worth asking for: a look has found it free, and the caller is the first who
+    /// waits for it.
+    pub(super) fn changed(
+        &self,
+        name: Vec<u8>,
+        owner: OwnerId,
+    ) -> impl Future<Output = ()> + Send + use<> {
         // Listens first, then looks: whoever gives the lock up after that is heard.
         if let Some(bell) = &self.bell {
             let ring: Weak<Rooms> = Arc::downgrade(&self.rooms);
             bell.keep_hearing(ring);
         }
         self.keep_looking();
-        self.rooms.wait(name, owner).await;
+        self.rooms.wait(name, owner)
     }
 
     /// True if a claim need not ask the store: the lock is known to be held by another, or others of this process are before

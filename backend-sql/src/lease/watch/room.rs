@@ -5,7 +5,7 @@
 
 mod looks;
 
-use super::line::Line;
+use super::line::{Line, Spot};
 use super::runs::{Runs, jittered};
 use leasehold_core::OwnerId;
 use std::time::Duration;
@@ -110,7 +110,7 @@ impl Room {
     }
 
     /// Stands in line. Who had his turn, and did not get the lock, is the first of it.
-    pub(super) fn enter(&mut self, owner: OwnerId, now: Instant) -> oneshot::Receiver<()> {
+    pub(super) fn enter(&mut self, owner: OwnerId, now: Instant) -> (Spot, oneshot::Receiver<()>) {
         self.last_use = now;
         if self.has_turn(owner) {
             self.turn = None;
@@ -130,8 +130,8 @@ impl Room {
     }
 
     /// Somebody is not here any more. `unheard` if he was woken, and gone before he heard it: somebody else is to be.
-    pub(super) fn leave(&mut self, unheard: bool, now: Instant) {
-        self.line.leave(now);
+    pub(super) fn leave(&mut self, spot: Spot, unheard: bool, now: Instant) {
+        self.line.leave(spot, now);
         if unheard {
             self.look_by(now);
         }

@@ -1,17 +1,20 @@
 //! Who waits for which name in this process, and when the row of each name is looked at next. State alone: it asks nobody.
 
+use super::line::Spot;
 use super::room::{Room, SHORTEST};
 use crate::server::Ring;
 use leasehold_core::OwnerId;
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 #[derive(Debug)]
 pub(super) struct Rooms {
-    rooms: Mutex<HashMap<Vec<u8>, Room>>,
+    rooms: Mutex<HashMap<Arc<[u8]>, Room>>,
     /// The longest pause between two looks.
     longest: Duration,
     /// True if somebody rings when a lock is given up, so that only then there is a reason to look.
@@ -54,20 +57,18 @@ impl Rooms {
         Self { rooms: Mutex::default(), longest, has_bell, sooner: Arc::default() }
     }
 
-    /// Waits until it is worth asking for a name.
-    pub(super) async fn wait(self: &Arc<Self>, name: Vec<u8>, owner: OwnerId) {
-        let mut place = self.enter(name, owner);
-        let _ = (&mut place.woken).await;
-    }
-
-    fn enter(self: &Arc<Self>, name: Vec<u8>, owner: OwnerId) -> Place {
+    /// A place among those who wait for a name, whose future ends when it is worth asking.
+    pub(super) fn wait(self: &Arc<Self>, name: Vec<u8>, owner: OwnerId) -> Place {
         let now = Instant::now();
         let mut rooms = self.rooms();
-        let room = rooms.entry(name.clone()).or_insert_with(|| Room::new(now, self.longest, self.has_bell));
-        let woken = room.enter(owner, now);
+        let known = rooms.get_key_value(name.as_slice()).map(|(name, _)| Arc::clone(name));
+        let name = known.unwrap_or_else(|| name.into());
+        let room =
+            rooms.entry(Arc::clone(&name)).or_insert_with(|| Room::new(now, self.longest, self.has_bell));
+        let (spot, woken) = room.enter(owner, now);
         drop(rooms);
         self.sooner.notify_one();
-        Place { rooms: Arc::clone(self), name, woken }
+        Place { rooms: Arc::clone(self), name, spot, woken }
     }
 
     /// True if a claim that waits need not ask the store.
@@ -102,7 +103,7 @@ impl Rooms {
     /// Where nobody waits, the name is not even made.
     fn of<T>(&self, name: impl FnOnce() -> Vec<u8>, tell: impl FnOnce(&mut Room) -> T) -> Option<T> {
         let mut rooms = self.rooms();
-        if rooms.is_empty() { None } else { rooms.get_mut(&name()).map(tell) }
+        if rooms.is_empty() { None } else { rooms.get_mut(name().as_slice()).map(tell) }
     }
 
     pub(super) fn next(&self) -> Next {
@@ -118,10 +119,10 @@ impl Rooms {
         // What is due soon comes along.
         let names: Vec<Vec<u8>> = wanted()
             .filter(|(_, room)| room.due <= now + SHORTEST / 2)
-            .map(|(name, _)| name.clone())
+            .map(|(name, _)| name.to_vec())
             .collect();
         for name in &names {
-            if let Some(room) = rooms.get_mut(name) {
+            if let Some(room) = rooms.get_mut(name.as_slice()) {
                 room.looks(now);
             }
         }
@@ -147,7 +148,7 @@ impl Rooms {
     pub(super) fn failed(&self, names: &[Vec<u8>]) {
         let (now, mut rooms) = (Instant::now(), self.rooms());
         for name in names {
-            if let Some(room) = rooms.get_mut(name) {
+            if let Some(room) = rooms.get_mut(name.as_slice()) {
                 room.failed(now);
             }
         }
@@ -160,7 +161,7 @@ impl Rooms {
         }
     }
 
-    fn rooms(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Room>> {
+    fn rooms(&self) -> MutexGuard<'_, HashMap<Arc<[u8]>, Room>> {
         self.rooms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -185,11 +186,22 @@ impl Ring for Rooms {
     }
 }
 
-/// A waiter's own end of his place. Dropped, it is given up.
-struct Place {
+/// A waiter's own end of his place. Dropped, it is given up. Small, and itself the future: thousands may wait.
+#[derive(Debug)]
+pub(super) struct Place {
     rooms: Arc<Rooms>,
-    name: Vec<u8>,
+    name: Arc<[u8]>,
+    spot: Spot,
     woken: oneshot::Receiver<()>,
+}
+
+impl Future for Place {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // An end that is lost is as good as a word: who asks finds out.
+        Pin::new(&mut self.woken).poll(cx).map(drop)
+    }
 }
 
 impl Drop for Place {
@@ -197,7 +209,7 @@ impl Drop for Place {
         self.woken.close();
         if let Some(room) = self.rooms.rooms().get_mut(&self.name) {
             let unheard = self.woken.try_recv().is_ok();
-            room.leave(unheard, Instant::now());
+            room.leave(self.spot, unheard, Instant::now());
             if unheard {
                 self.rooms.sooner.notify_one();
             }

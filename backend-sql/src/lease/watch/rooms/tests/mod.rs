@@ -28,10 +28,14 @@ fn give_up(rooms: &Rooms, by: OwnerId, in_silence: bool) {
     rooms.ended(NAME, End::GivenUp { by, in_silence });
 }
 
+async fn wait(rooms: &Arc<Rooms>, number: u128) {
+    rooms.wait(NAME.to_vec(), owner(number)).await;
+}
+
 /// One who stands in line.
 fn enter(rooms: &Arc<Rooms>, number: u128) -> Pin<Box<impl Future<Output = ()>>> {
     let rooms = Arc::clone(rooms);
-    let mut waiter = Box::pin(async move { rooms.wait(NAME.to_vec(), owner(number)).await });
+    let mut waiter = Box::pin(async move { wait(&rooms, number).await });
     assert!(waiter.as_mut().now_or_never().is_none());
     waiter
 }
@@ -59,9 +63,9 @@ async fn a_free_lock_wakes_the_first_who_waits_and_him_alone() {
 #[tokio::test(start_paused = true)]
 async fn who_is_woken_and_leaves_unheard_makes_room_for_the_next() {
     let rooms = rooms(true);
-    let mut second = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(2)));
+    let mut second = std::pin::pin!(wait(&rooms, 2));
     {
-        let mut first = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(1)));
+        let mut first = std::pin::pin!(wait(&rooms, 1));
         assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
         let _ = rooms.found(NAME, None);
         assert!(pause(&rooms) > Duration::ZERO);
@@ -160,9 +164,9 @@ async fn who_is_back_in_a_moment_has_his_place_still() {
 #[tokio::test(start_paused = true)]
 async fn who_gives_up_while_it_is_his_turn_keeps_nobody_waiting() {
     let rooms = rooms(true);
-    let mut second = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(2)));
+    let mut second = std::pin::pin!(wait(&rooms, 2));
     {
-        let mut first = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(1)));
+        let mut first = std::pin::pin!(wait(&rooms, 1));
         assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
         let _ = rooms.found(NAME, None);
         assert!(first.now_or_never().is_some());
@@ -187,9 +191,9 @@ async fn where_asking_fails_everybody_asks_for_himself_and_nobody_spins() {
     let rooms = rooms(true);
     let mut looks = 0;
     let start = Instant::now();
-    let mut second = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(2)));
+    let mut second = std::pin::pin!(wait(&rooms, 2));
     while start.elapsed() < LONGEST * 20 {
-        let mut first = std::pin::pin!(rooms.wait(NAME.to_vec(), owner(1)));
+        let mut first = std::pin::pin!(wait(&rooms, 1));
         if first.as_mut().now_or_never().is_none() {
             assert!(second.as_mut().now_or_never().is_none());
             tokio::time::advance(pause(&rooms).max(Duration::from_micros(1))).await;

@@ -1,12 +1,12 @@
 //! Closed loops of acquire, hold, release.
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Work};
 use crate::usage::{cpu_seconds, now, resident_kib, sleep_until};
 use crate::{Outcome, usage};
 use leasehold::{AcquireOptions, DistributedLock, LockName, Result, Wait};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::task::JoinSet;
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 /// Longer than any window: nothing is renewed that is not held on purpose.
@@ -65,11 +65,15 @@ pub(crate) async fn take_turns(arguments: &Arguments) -> Outcome<()> {
         hold: arguments.hold,
         seen: Mutex::default(),
     });
-    let (mut tasks, began) = (JoinSet::new(), now());
+    let (mut tasks, began) = (Vec::<JoinHandle<()>>::new(), now());
+    let shared = arguments.name(0)?;
     for task in 0..arguments.tasks {
         let who = arguments.process * TASKS_A_PROCESS + task as u64;
-        let taker = Taker { crew: Arc::clone(&crew), name: arguments.name(task)?, who };
-        tasks.spawn(taker.work());
+        let name = match arguments.work {
+            Work::Contended => shared.clone(),
+            _ => arguments.name(task)?,
+        };
+        tasks.push(tokio::spawn(Taker { crew: Arc::clone(&crew), name, who }.work()));
         if !arguments.ramp.is_zero() {
             let share = arguments.ramp.mul_f64((task + 1) as f64 / arguments.tasks as f64);
             sleep_until(began + u64::try_from(share.as_nanos())?).await;
@@ -79,8 +83,7 @@ pub(crate) async fn take_turns(arguments: &Arguments) -> Outcome<()> {
     let cpu = cpu_seconds();
     sleep_until(window.until).await;
     let (cpu, after) = (cpu_seconds() - cpu, resident_kib());
-    let all_end = async { while tasks.join_next().await.is_some() {} };
-    let _ = tokio::time::timeout(arguments.grace, all_end).await;
+    let _ = tokio::time::timeout(arguments.grace, ends_of(&mut tasks)).await;
     let Seen { rows, errors, first_error } = std::mem::take(&mut *lock(&crew.seen));
     if let Some(file) = &arguments.rows {
         let bytes: Vec<u8> = rows.iter().flatten().flat_map(|number| number.to_le_bytes()).collect();
@@ -92,9 +95,17 @@ pub(crate) async fn take_turns(arguments: &Arguments) -> Outcome<()> {
     });
     println!("DONE {done}");
     // Who still waits has the lock with the next release, if it is not told that nobody waits any more.
-    tasks.shutdown().await;
+    tasks.iter().for_each(JoinHandle::abort);
+    ends_of(&mut tasks).await;
     let _ = locks.close().await;
     Ok(())
+}
+
+/// No set of tasks, which would keep something for each: what a waiter needs is measured.
+async fn ends_of(tasks: &mut [JoinHandle<()>]) {
+    for task in tasks.iter_mut().filter(|task| !task.is_finished()) {
+        let _ = task.await;
+    }
 }
 
 impl Taker {

@@ -21,6 +21,7 @@ use async_trait::async_trait;
 use leasehold_core::{
     Attempt, Claim, LockAdmin, LockBackend, Namespace, OwnerId, Release, Renewal, Result, Semantics, StoreUrl,
 };
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use taken_back::TakenBack;
@@ -121,8 +122,17 @@ impl LockBackend for RedisBackend {
     }
 
     /// When the lock was handed over to the claim, or the connection broke on which that would have been told.
-    async fn changed(&self, claim: &Claim) {
-        self.mailbox.news(claim.owner()).await;
+    fn changed<'it, 'claim, 'both>(
+        &'it self,
+        claim: &'claim Claim,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'both>>
+    where
+        'it: 'both,
+        'claim: 'both,
+        Self: 'both,
+    {
+        // No async method, which would keep more than the news for as long as somebody waits.
+        Box::pin(self.mailbox.news(claim.owner()))
     }
 
     /// Never: a holder hears of a loss from its next renewal.

@@ -6,17 +6,36 @@ use super::{Core, Held};
 use crate::keeper::renewal_due;
 use crate::observer::Event;
 use crate::{AcquireOptions, Claim, Error, ErrorKind, LockGuard, LockName, Moment, OwnerId, Result, Wait};
+use futures_util::FutureExt;
+use futures_util::future::{Either, select};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tracing::{Instrument, Span, field};
 
-pub(super) async fn acquire(
-    core: &Arc<Core>,
-    name: &LockName,
-    options: &AcquireOptions,
-) -> Result<LockGuard> {
-    let span = tracing::info_span!(
+/// No async function, here and where it is called: each would keep what it was called with once more, for as long as its
+/// caller waits.
+pub(super) fn acquire<'a>(
+    core: &'a Arc<Core>,
+    name: &'a LockName,
+    options: &'a AcquireOptions,
+) -> impl Future<Output = Result<LockGuard>> + Send + 'a {
+    async move {
+        let span = span(core, name);
+        // By reference, and turned into a guard out here: an async method that takes `self` keeps a second copy of it.
+        let mut attempt = prepare(core, name, options)?;
+        let (outcome, span) = {
+            let mut asking = pin!(attempt.until_granted().instrument(span));
+            (asking.as_mut().await, asking.span().clone())
+        };
+        attempt.record(&span, &outcome);
+        Ok(attempt.into_guard(core, &outcome?))
+    }
+}
+
+fn span(core: &Core, name: &LockName) -> Span {
+    tracing::info_span!(
         target: "leasehold",
         "leasehold.acquire",
         otel.kind = "client",
@@ -27,12 +46,7 @@ pub(super) async fn acquire(
         lock.attempts = field::Empty,
         lock.outcome = field::Empty,
         lock.fencing_token = field::Empty,
-    );
-    // By reference, and turned into a guard out here: an async method that takes `self` keeps a second copy of it for as
-    // long as its caller waits.
-    let mut attempt = prepare(core, name, options)?;
-    let grant = attempt.run().instrument(span).await?;
-    Ok(attempt.into_guard(core, &grant))
+    )
 }
 
 /// Everything that can be refused is refused here, before any I/O; and the owner is chosen before the first await.
@@ -75,18 +89,15 @@ enum Next {
 }
 
 impl Acquisition<'_> {
-    async fn run(&mut self) -> Result<Granted> {
-        let outcome = self.until_granted().await;
-        let span = Span::current();
+    fn record(&self, span: &Span, outcome: &Result<Granted>) {
         span.record("lock.attempts", self.attempts);
         span.record("lock.ttl_ms", self.pending.claim().ttl_millis());
-        match &outcome {
+        match outcome {
             Ok(grant) => {
                 span.record("lock.outcome", "acquired").record("lock.fencing_token", grant.token.get())
             }
             Err(error) => span.record("lock.outcome", error.kind().code()),
         };
-        outcome
     }
 
     async fn until_granted(&mut self) -> Result<Granted> {
@@ -99,7 +110,10 @@ impl Acquisition<'_> {
                 Next::Ask => continue,
                 Next::Pause { until } => until,
             };
-            self.pause(until).await;
+            let hinted = self.hinted_before(until).await;
+            if let Some(until) = self.rest_after(hinted) {
+                self.core().clock.sleep_until(until).await;
+            }
             self.core().check_open()?;
         }
     }
@@ -194,20 +208,22 @@ impl Acquisition<'_> {
         Ok(())
     }
 
-    /// Until it is worth asking again: the backend's hint, or this moment.
-    async fn pause(&mut self, until: Moment) {
+    /// Until it is worth asking again: the backend's hint, or this moment. True if it was the hint. Both are boxed by who
+    /// makes them: a macro that selects would keep each with what it was made from.
+    fn hinted_before(&self, until: Moment) -> impl Future<Output = bool> + use<'_> {
         let core = self.core();
-        let woken = tokio::select! {
-            () = core.backend.changed(self.pending.claim()) => true,
-            () = core.clock.sleep_until(until) => false,
-        };
-        if !woken {
-            return self.pace.nobody_woke();
+        let hint = core.backend.changed(self.pending.claim());
+        select(hint, core.clock.sleep_until(until)).map(|first| matches!(first, Either::Left(_)))
+    }
+
+    /// What a hint that came too often has to wait for.
+    fn rest_after(&mut self, hinted: bool) -> Option<Moment> {
+        if !hinted {
+            self.pace.nobody_woke();
+            return None;
         }
         let least = self.pace.after_wake_up();
-        if !least.is_zero() {
-            self.core().clock.sleep_until(self.in_time(least)).await;
-        }
+        (!least.is_zero()).then(|| self.in_time(least))
     }
 
     fn core(&self) -> &Arc<Core> {

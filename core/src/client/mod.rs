@@ -20,6 +20,7 @@ use crate::{
 use async_trait::async_trait;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -163,8 +164,18 @@ impl DistributedLock for LockClient {
         &self.core.defaults
     }
 
-    async fn acquire_with(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
-        acquire::acquire(&self.core, name, options).await
+    fn acquire_with<'lock, 'name, 'options, 'all>(
+        &'lock self,
+        name: &'name LockName,
+        options: &'options AcquireOptions,
+    ) -> Pin<Box<dyn Future<Output = Result<LockGuard>> + Send + 'all>>
+    where
+        'lock: 'all,
+        'name: 'all,
+        'options: 'all,
+        Self: 'all,
+    {
+        Box::pin(acquire::acquire(&self.core, name, options))
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

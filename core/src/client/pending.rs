@@ -5,6 +5,7 @@ use crate::{Attempt, Busy, Claim, FencingToken, Moment, Result};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Poll, ready};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
@@ -19,6 +20,8 @@ pub(super) struct PendingClaim {
     call: Option<Call>,
     /// True if the store may have something of this claim: a grant whose reply was lost, a place in a queue.
     left_something: bool,
+    /// When the last attempt was sent.
+    sent_at: Moment,
     /// When the last attempt was sent that was answered `Busy`; the first one, until one is. Whatever the store hands
     /// over by itself, it granted later than that.
     waiting_since: Moment,
@@ -52,6 +55,7 @@ impl PendingClaim {
             claim,
             call: None,
             left_something: false,
+            sent_at: Moment::NEVER,
             waiting_since: Moment::NEVER,
         }
     }
@@ -70,27 +74,38 @@ impl PendingClaim {
     }
 
     /// Makes one attempt. If this future is dropped, the attempt goes on and is taken back.
-    pub(super) async fn ask(&mut self) -> Result<Asked> {
-        let sent_at = self.core.clock.now();
-        let waiting_since = self.waiting_since.min(sent_at);
-        self.waiting_since = waiting_since;
-        let backend = Arc::clone(&self.core.backend);
-        let claim = self.claim.clone();
-        let call = self.call.insert(Call(Box::pin(async move { backend.try_acquire(&claim).await })));
-        let answer = poll_fn(|cx| call.0.as_mut().poll(cx)).await;
-        self.call = None;
+    pub(super) fn ask(&mut self) -> impl Future<Output = Result<Asked>> {
+        poll_fn(|cx| {
+            let answer = ready!(self.call().0.as_mut().poll(cx));
+            self.call = None;
+            Poll::Ready(self.asked(answer))
+        })
+    }
+
+    /// The attempt that is under way; begins one if there is none.
+    fn call(&mut self) -> &mut Call {
+        let Self { core, claim, call, sent_at, waiting_since, .. } = self;
+        call.get_or_insert_with(|| {
+            *sent_at = core.clock.now();
+            *waiting_since = (*waiting_since).min(*sent_at);
+            let (backend, claim) = (Arc::clone(&core.backend), claim.clone());
+            Call(Box::pin(async move { backend.try_acquire(&claim).await }))
+        })
+    }
+
+    fn asked(&mut self, answer: Result<Attempt>) -> Result<Asked> {
         match answer {
             Ok(Attempt::Granted(grant)) => {
                 self.left_something = true;
                 let ttl = self.claim.ttl();
                 let lease = grant.lease.map_or(ttl, |lease| lease.min(ttl));
-                let by_this_attempt = if grant.handed_over { waiting_since } else { sent_at };
+                let by_this_attempt = if grant.handed_over { self.waiting_since } else { self.sent_at };
                 let since = grant.since.unwrap_or(by_this_attempt);
-                Ok(Asked::Granted(Granted { token: grant.token, lease, since, sent_at }))
+                Ok(Asked::Granted(Granted { token: grant.token, lease, since, sent_at: self.sent_at }))
             }
             Ok(Attempt::Busy(busy)) => {
                 self.left_something |= busy.queued;
-                self.waiting_since = sent_at;
+                self.waiting_since = self.sent_at;
                 Ok(Asked::Busy(busy))
             }
             Err(error) => {

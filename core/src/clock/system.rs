@@ -36,17 +36,13 @@ impl Clock for SystemClock {
     }
 
     fn sleep_until(&self, moment: Moment) -> Sleep {
+        if moment == Moment::NEVER {
+            return Box::pin(std::future::pending());
+        }
         let clock = *self;
         Box::pin(async move {
-            if moment == Moment::NEVER {
-                std::future::pending::<()>().await;
-            }
-            loop {
-                let left = moment.since(clock.now());
-                if left.is_zero() {
-                    return;
-                }
-                tokio::time::sleep(left.min(NOTICE_SUSPEND)).await;
+            while moment > clock.now() {
+                tokio::time::sleep(moment.since(clock.now()).min(NOTICE_SUSPEND)).await;
             }
         })
     }

@@ -8,6 +8,7 @@
 //! waiter also asks for himself, as often as the declared bound wants it.
 
 mod line;
+mod rivals;
 mod room;
 mod rooms;
 mod runs;

@@ -6,6 +6,7 @@
 mod looks;
 
 use super::line::{Line, Spot};
+use super::rivals::Rivals;
 use super::runs::{Runs, jittered};
 use leasehold_core::OwnerId;
 use std::time::Duration;
@@ -14,9 +15,6 @@ use tokio::time::Instant;
 
 /// The shortest pause between two looks at one name.
 pub(super) const SHORTEST: Duration = Duration::from_millis(1);
-
-/// How far processes that compete for one name keep apart at most.
-pub(super) const WIDEST: Duration = Duration::from_millis(16);
 
 /// For how long a look is believed, a turn respected and a place kept, beyond the time at which news of it is due.
 pub(super) const GRACE: Duration = Duration::from_millis(50);
@@ -51,13 +49,13 @@ pub(super) struct Room {
     seen: Option<Seen>,
     /// How many looks in a row have found it free.
     free_looks: u32,
+    /// Until then another one of this process asks, because a look is late.
+    one_asks_until: Instant,
     /// True if the last look did not come about.
     looks_fail: bool,
     /// True if the last who asked had no answer.
     asks_fail: bool,
-    /// Over what time the looks of competing processes are to be spread. Grows when somebody else was quicker, shrinks
-    /// when nobody was: so the looks at one name are a few for each time that it goes from process to process.
-    pub(super) spread: Duration,
+    pub(super) rivals: Rivals,
     /// True if it was given up without a word to others, for one of this process who has not taken it yet.
     owes_word: bool,
     last_use: Instant,
@@ -92,9 +90,10 @@ impl Room {
             is_old: false,
             seen: None,
             free_looks: 0,
+            one_asks_until: now,
             looks_fail: false,
             asks_fail: false,
-            spread: Duration::ZERO,
+            rivals: Rivals::default(),
             owes_word: false,
             last_use: now,
         }
@@ -116,14 +115,14 @@ impl Room {
             self.turn = None;
             // Where asking fails, nobody was quicker, and the next look is soon enough.
             if !self.asks_fail {
-                self.keep_apart();
-                self.look_by(now + jittered(self.spread));
+                self.rivals.was_quicker();
+                self.look_by(now + jittered(self.rivals.spread()));
             }
             return self.line.enter_first(owner);
         }
         if self.line.is_empty() && !self.is_turn(now) && !self.is_believed_held(now) {
             // With a bell, a look is what says that somebody waits.
-            let soon = if self.has_bell { Duration::ZERO } else { SHORTEST.max(self.spread) };
+            let soon = if self.has_bell { Duration::ZERO } else { SHORTEST.max(self.rivals.spread()) };
             self.due = (now + soon).max(self.stands_back_until);
         }
         self.line.enter(owner, now)
@@ -138,14 +137,20 @@ impl Room {
     }
 
     /// True if the store need not be asked: a look has found the lock held by another, or others are before him in line.
-    /// Not for longer than until the next look, and not where looks or questions fail: then everybody asks for himself, and
-    /// hears why.
-    pub(super) fn keeps_waiting(&self, owner: OwnerId, now: Instant) -> bool {
+    /// Not for longer than until the next look; if that is late, one of them asks now and then, and not all: thousands who
+    /// ask because their process has no time for a look leave it even less. Not where looks or questions fail: then
+    /// everybody asks for himself, and hears why.
+    pub(super) fn keeps_waiting(&mut self, owner: OwnerId, now: Instant) -> bool {
         let is_his = self.has_turn(owner) || self.seen.as_ref().is_some_and(|seen| seen.owner == Some(owner));
         let is_in_line = self.is_turn(now) || (!self.line.is_empty() && now < self.due + GRACE);
+        let another_asks = !self.line.is_empty() && now < self.one_asks_until;
         let stands_back = now < self.stands_back_until;
         let fails = self.looks_fail || self.asks_fail;
-        !is_his && (self.is_believed_held(now) || (!fails && (is_in_line || stands_back)))
+        let keeps = self.is_believed_held(now) || (!fails && (is_in_line || another_asks || stands_back));
+        if !keeps {
+            self.one_asks_until = now + GRACE;
+        }
+        keeps && !is_his
     }
 
     /// What came of asking: whether it was granted to this owner, who is of this process, or no answer.
@@ -156,6 +161,7 @@ impl Room {
         }
         self.turn = self.turn.filter(|turn| turn.owner != owner);
         self.runs.taken(owner, now);
+        self.rivals.won();
         (self.is_old, self.owes_word, self.free_looks) = (true, false, 0);
         // Whoever gives it up says so.
         self.due = self.looked_at + self.longest;
@@ -227,7 +233,7 @@ impl Room {
             // If others have not been told, a look shows whether they have to be.
             return self.look_by(now);
         };
-        let patience = PATIENCE.max(self.spread) * 2_u32.pow(self.free_looks.min(5));
+        let patience = PATIENCE.max(self.rivals.spread()) * 2_u32.pow(self.free_looks.min(5));
         self.due = now + patience.min(self.longest);
         self.turn = Some(Turn { owner, until: self.due + GRACE });
         self.free_looks += 1;
@@ -250,11 +256,7 @@ impl Room {
         self.seen.as_ref().is_some_and(|seen| now < seen.believed_until)
     }
 
-    fn keep_apart(&mut self) {
-        self.spread = (self.spread * 2).clamp(SHORTEST, WIDEST);
-    }
-
     fn pause_after(&self, held_for: Duration) -> Duration {
-        (held_for / PART_OF_HOLD).max(jittered(self.spread)).max(SHORTEST)
+        (held_for / PART_OF_HOLD).max(jittered(self.rivals.spread())).max(SHORTEST)
     }
 }

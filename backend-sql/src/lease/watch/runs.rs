@@ -3,7 +3,8 @@
 //! Those who wait in one process hand on among themselves, which is the cheapest way for a lock to go. So that they keep
 //! nobody out, a run of such turns ends after a while, and the process stands back, so that others look before it.
 
-use super::room::{GRACE, WIDEST};
+use super::rivals::WIDEST;
+use super::room::GRACE;
 use leasehold_core::OwnerId;
 use std::time::Duration;
 use tokio::time::Instant;

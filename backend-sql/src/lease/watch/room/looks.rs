@@ -33,7 +33,7 @@ impl Room {
             return false;
         }
         self.seen = None;
-        self.spread /= 2;
+        self.rivals.none_was_quicker();
         self.wake_first(now);
         self.turn.is_none() && std::mem::take(&mut self.owes_word)
     }
@@ -43,7 +43,7 @@ impl Room {
         (self.looks_fail, self.free_looks) = (false, 0);
         let believed_until = if self.is_old {
             // What has happened since may be news, or it was this process.
-            let pause = if self.is_ours(now) { ECHO } else { jittered(self.spread) };
+            let pause = if self.is_ours(now) { ECHO } else { jittered(self.rivals.spread()) };
             self.due = (now + pause).max(self.stands_back_until);
             self.due
         } else {
@@ -66,7 +66,11 @@ impl Room {
     /// Somebody, of this process or another, has given it up.
     pub(in crate::lease::watch) fn ring(&mut self, now: Instant) {
         self.is_old = true;
-        let pause = if self.is_ours(now) { ECHO } else { jittered(self.spread) };
+        let pause = match (self.is_ours(now), self.line.is_empty()) {
+            (true, _) => ECHO,
+            (false, true) => jittered(self.rivals.spread()),
+            (false, false) => self.rivals.given_up(),
+        };
         self.look_by(now + pause);
         if let Some(seen) = &mut self.seen {
             seen.believed_until = now;
@@ -79,7 +83,7 @@ impl Room {
             return;
         }
         if self.seen.as_ref().is_some_and(|seen| seen.owner != owner) {
-            self.keep_apart();
+            self.rivals.was_quicker();
         }
     }
 }

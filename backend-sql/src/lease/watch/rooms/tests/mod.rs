@@ -1,6 +1,7 @@
 mod hand_on;
 
-use super::super::room::{GRACE, PATIENCE, WIDEST};
+use super::super::rivals::WIDEST;
+use super::super::room::{GRACE, PATIENCE};
 use super::*;
 use futures_util::FutureExt;
 use std::pin::Pin;
@@ -95,7 +96,7 @@ async fn the_longer_it_is_held_the_longer_is_the_pause() {
 async fn rivals_who_are_quicker_spread_the_looks_and_a_free_lock_gathers_them() {
     let rooms = rooms(false);
     let _waiter = enter(&rooms, 2);
-    let spread = || rooms.rooms().get(NAME).unwrap().spread;
+    let spread = || rooms.rooms().get(NAME).unwrap().rivals.spread();
     for rival in 10..30 {
         let _ = rooms.found(NAME, held(rival, Duration::ZERO));
     }
@@ -130,6 +131,21 @@ async fn who_loses_his_turn_keeps_his_place() {
     let first = enter(&rooms, 1);
     let _ = rooms.found(NAME, None);
     assert!(first.now_or_never().is_some() && second.now_or_never().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_a_look_is_late_one_asks_now_and_then_and_not_all() {
+    let rooms = rooms(true);
+    let _waiters = [enter(&rooms, 2), enter(&rooms, 3)];
+    let keeps_waiting = |number| rooms.keeps_waiting(|| NAME.to_vec(), owner(number));
+    let _ = rooms.found(NAME, held(1, Duration::ZERO));
+    tokio::time::advance(LONGEST + GRACE - Duration::from_millis(1)).await;
+    assert!(keeps_waiting(2) && keeps_waiting(3));
+    for _ in 0..3 {
+        tokio::time::advance(GRACE).await;
+        assert!(!keeps_waiting(2), "nobody asks");
+        assert!(keeps_waiting(3), "all ask");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -58,7 +58,7 @@ impl LockAdmin for ZooKeeperBackend {
                 let (holder, stat) = seen?;
                 // By the clocks of two hosts: for people only.
                 let waiting = since(&stat).and_then(|since| SystemTime::now().duration_since(since).ok());
-                let mut waiter = Waiter::new(contender.owner, holder);
+                let mut waiter = Waiter::new(contender.owner(), holder);
                 waiter.waiting = waiting;
                 Some(waiter)
             }));
@@ -148,7 +148,7 @@ async fn look(turn: &Turn, directory: &str, contender: &Contender) -> Result<Opt
 fn status(name: &LockName, contender: &Contender, (holder, stat): (HolderInfo, Stat)) -> LockStatus {
     let mut status = LockStatus::new(name.clone());
     status.hold = HoldKind::Session;
-    status.owner = contender.owner;
+    status.owner = contender.owner();
     status.token = Some(FencingToken::new(stat.czxid.unsigned_abs()));
     status.holder = holder;
     status.acquired_at = since(&stat);

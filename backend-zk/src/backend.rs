@@ -56,7 +56,7 @@ impl ZooKeeperBackend {
         })
     }
 
-    async fn attempt(&self, claim: &Claim, place: &Arc<Place>, standing: &mut Standing) -> Result<Attempt> {
+    async fn attempt(&self, claim: &Claim, place: &Place, standing: &mut Standing) -> Result<Attempt> {
         // Without a session nothing is asked; what an earlier attempt has left stays as it is.
         let known = |error| as_far_as_known(error, standing);
         let session = Arc::clone(self.sessions.turn().await.map_err(known)?.session());
@@ -72,7 +72,7 @@ impl ZooKeeperBackend {
             access: self.sessions.target().access,
             directory: &directory,
             claim,
-            place,
+            bell: &place.bell,
         };
         let trouble = match recipe.attempt(standing).await {
             Ok(attempt) => return Ok(attempt),
@@ -91,7 +91,7 @@ impl ZooKeeperBackend {
     async fn withdraw(&self, claim: &Claim, place: &Place, standing: &Standing) -> Result<bool> {
         let directory = self.names.lock(claim.name());
         let (turn, left) = match standing.node() {
-            Some((session, node)) if !session.is_over() && !place.is_doubted() => {
+            Some((session, node)) if !session.is_over() && !place.bell.is_doubted() => {
                 let turn = self.sessions.turn_of(session)?;
                 let held = matches!(standing, Standing::First { .. });
                 let deleted = recipe::delete(&turn, &format!("{directory}/{node}")).await;
@@ -120,7 +120,7 @@ impl LockBackend for ZooKeeperBackend {
         let place = self.places.enter(claim.owner());
         let mut standing = place.standing.lock().await;
         let attempt = self.attempt(claim, &place, &mut standing).await;
-        place.note(&standing);
+        place.bell.stands(&standing);
         if matches!(*standing, Standing::Nowhere) {
             self.places.leave(&place);
         }
@@ -134,7 +134,7 @@ impl LockBackend for ZooKeeperBackend {
     async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
         let place = self.places.enter(claim.owner());
         let mut standing = place.standing.lock().await;
-        place.gives_back();
+        place.bell.gives_back();
         let held = match self.withdraw(claim, &place, &standing).await {
             Ok(held) => held,
             // There is no other session to look with, and that of the node has ended with the node.
@@ -149,7 +149,7 @@ impl LockBackend for ZooKeeperBackend {
     /// Until the node in front goes, or the session, or there is a connection again to ask by.
     async fn changed(&self, claim: &Claim) {
         match self.places.of(claim.owner()) {
-            Some(place) => place.changed().await,
+            Some(place) => place.bell.changed().await,
             None => tokio::time::sleep(Duration::from_millis(fastrand::u64(ASK_AGAIN_MILLIS))).await,
         }
     }

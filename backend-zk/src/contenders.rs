@@ -1,7 +1,6 @@
 //! Who stands in line for a lock: what the names of its children say. Pure, so that every order of them can be tried.
 
 use leasehold_core::OwnerId;
-use std::cmp::Ordering;
 
 /// What stands before the sequence number in the name of a contender: Curator's, go-zk's and ours; and kazoo's.
 ///
@@ -22,8 +21,6 @@ pub(crate) struct Queue(Vec<Contender>);
 pub(crate) struct Contender {
     /// The name of its node.
     pub(crate) node: String,
-    /// Whose it is, if its name says so.
-    pub(crate) owner: Option<OwnerId>,
     sequence: Sequence,
 }
 
@@ -44,7 +41,7 @@ impl Queue {
     pub(crate) fn of(children: Vec<String>) -> Self {
         let mut contenders: Vec<Contender> = children.into_iter().filter_map(Contender::of).collect();
         if let Some(any) = contenders.first().map(|contender| contender.sequence) {
-            contenders.sort_by(|one, other| one.sequence.cmp_from(any, other.sequence));
+            contenders.sort_unstable_by_key(|contender| contender.sequence.since(any));
         }
         Self(contenders)
     }
@@ -62,7 +59,12 @@ impl Queue {
     /// The places of an owner, counted from the holder's, which is 0. More than one only if a request of an earlier
     /// session was applied after that session had been given up.
     pub(crate) fn places_of(&self, owner: OwnerId) -> Vec<usize> {
-        let mine = |(_, contender): &(usize, &Contender)| contender.owner == Some(owner);
+        let name = prefix_of(owner);
+        let name = name.strip_suffix(MARKS[0]).unwrap_or(&name);
+        // The owners of all the others need not be read from their names.
+        let mine = |(_, contender): &(usize, &Contender)| {
+            contender.begins_with(name) && contender.owner() == Some(owner)
+        };
         self.0.iter().enumerate().filter(mine).map(|(place, _)| place).collect()
     }
 
@@ -79,11 +81,25 @@ impl Queue {
 
 impl Contender {
     fn of(node: String) -> Option<Self> {
-        let (before, sequence) = MARKS.iter().find_map(|mark| node.rsplit_once(mark))?;
-        let sequence = Sequence::parse(sequence)?;
-        let owner = before.strip_prefix(PROTECTED).and_then(|id| owner(id.strip_suffix('-')?));
-        Some(Self { owner, sequence, node })
+        let sequence = Sequence::parse(split(&node)?.1)?;
+        Some(Self { sequence, node })
     }
+
+    /// Whose it is, if its name says so.
+    pub(crate) fn owner(&self) -> Option<OwnerId> {
+        let (before, _) = split(&self.node)?;
+        owner(before.strip_prefix(PROTECTED)?.strip_suffix('-')?)
+    }
+
+    /// Whatever the case of its letters: an owner may be written in either.
+    fn begins_with(&self, name: &str) -> bool {
+        self.node.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name))
+    }
+}
+
+/// What stands before the mark in a name, and after it.
+fn split(node: &str) -> Option<(&str, &str)> {
+    MARKS.iter().find_map(|mark| node.rsplit_once(mark))
 }
 
 impl Sequence {
@@ -93,14 +109,10 @@ impl Sequence {
         (numeric && text.len() >= DIGITS).then(|| text.parse().ok().map(Self)).flatten()
     }
 
-    /// The order in which the two came, seen from `base`, which is one of those that stand in line with them.
+    /// How far it is from `base`, which is one of those that stand in line with it: the order in which they came.
     ///
     /// Those who stand in line at one time are far less than 2³¹ numbers apart, so the distances are right also
     /// where the counter has passed from 2 147 483 647 to −2 147 483 648 between them.
-    fn cmp_from(self, base: Self, other: Self) -> Ordering {
-        self.since(base).cmp(&other.since(base))
-    }
-
     fn since(self, base: Self) -> i64 {
         match (i32::try_from(self.0), i32::try_from(base.0)) {
             (Ok(this), Ok(base)) => this.wrapping_sub(base).into(),
@@ -150,6 +162,27 @@ mod tests {
         assert_eq!(queue.places_of(me()), [1]);
         assert_eq!(queue.places_of(OwnerId::from_u128(8)), [0; 0]);
         assert_eq!(queue.node(1), node(me().as_u128(), 2));
+    }
+
+    #[test]
+    fn an_owner_is_found_however_its_name_is_written_and_no_other_is() {
+        for mine in [
+            "_c_01234567-89ab-cdef-0123-456789abcdef-lock-0000000001",
+            "_c_01234567-89AB-CDEF-0123-456789ABCDEF-lock-0000000001",
+            "_c_01234567-89ab-cdef-0123-456789ABCDEF-__lock__0000000001",
+        ] {
+            assert_eq!(Queue::of(vec![mine.into()]).places_of(me()), [0], "{mine}");
+        }
+        for other in [
+            "_C_01234567-89ab-cdef-0123-456789abcdef-lock-0000000001",
+            "_c_01234567-89ab-cdef-0123-456789abcdee-lock-0000000001",
+            "_c_01234567-89ab-cdef-0123-456789abcdef-lock-0000000001-lock-0000000002",
+            "_c_01234567-89ab-cdef-0123-456789abcdeé-lock-0000000001",
+            "_c_-lock-0000000001",
+        ] {
+            let queue = Queue::of(vec![other.into()]);
+            assert_eq!((queue.0.len(), queue.places_of(me())), (1, vec![]), "{other}");
+        }
     }
 
     #[test]
@@ -243,7 +276,7 @@ mod tests {
         #[test]
         fn any_owner_and_number_are_read_back(owner: u128, sequence: i32) {
             let queue = Queue::of(vec![node(owner, sequence)]);
-            prop_assert_eq!(queue.first().and_then(|first| first.owner), Some(OwnerId::from_u128(owner)));
+            prop_assert_eq!(queue.first().and_then(Contender::owner), Some(OwnerId::from_u128(owner)));
             prop_assert_eq!(queue.first().map(|first| first.sequence), Some(Sequence(sequence.into())));
         }
 

@@ -86,6 +86,7 @@
 mod acl;
 mod admin;
 mod backend;
+mod bell;
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub mod bench;

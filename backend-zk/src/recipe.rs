@@ -16,9 +16,10 @@
 //!   question: the server that we are connected to has first to hear from its leader (etcd #11456).
 
 use crate::acl::Access;
+use crate::bell::Bell;
 use crate::contenders::{Queue, prefix_of};
 use crate::parents::Parents;
-use crate::place::{Place, Standing};
+use crate::place::Standing;
 use crate::session::{Listening, Outcome, Trouble, Turn};
 use leasehold_core::{Attempt, Busy, Claim, FencingToken, Grant, OwnerId};
 use std::sync::Arc;
@@ -38,7 +39,7 @@ pub(crate) struct Recipe<'a> {
     /// The directory of the lock.
     pub(crate) directory: &'a str,
     pub(crate) claim: &'a Claim,
-    pub(crate) place: &'a Arc<Place>,
+    pub(crate) bell: &'a Arc<Bell>,
 }
 
 /// The claim's own node, as far as it is known. One of another name may be that of an earlier session.
@@ -64,7 +65,7 @@ impl Recipe<'_> {
     /// the store may have.
     pub(crate) async fn attempt(&self, standing: &mut Standing) -> Outcome<Attempt> {
         if matches!(standing, Standing::Unsure { .. }) {
-            self.place.doubts();
+            self.bell.doubts();
         }
         if self.is_still_behind(standing).await? {
             return Ok(busy());
@@ -103,7 +104,7 @@ impl Recipe<'_> {
             }
             children = self.list().await?;
         }
-        self.place.fire();
+        self.bell.fire();
         Ok(busy())
     }
 
@@ -114,8 +115,9 @@ impl Recipe<'_> {
             Standing::Behind { session, node, .. } if session.id() == self.turn.session().id() => {
                 // Its turn has probably come: what it will want to know is asked for in the same breath.
                 let path = self.path(node);
-                let (children, read) = tokio::join!(self.list(), self.turn.read_and_watch(&path, self.place));
-                let known = |(stat, listening)| Own { node: node.clone(), how: Known::Read(stat, listening) };
+                let (children, read) = tokio::join!(self.list(), self.turn.read_and_watch(&path, self.bell));
+                let known =
+                    |(stat, listening)| Own { node: node.to_string(), how: Known::Read(stat, listening) };
                 Ok((children?, read.ok().map(known)))
             }
             _ => Ok((self.list().await?, None)),
@@ -140,7 +142,7 @@ impl Recipe<'_> {
                 }
                 // Applied or not: the list will tell, as soon as there is a connection again.
                 Err(unknown @ Trouble::Unknown(_)) => {
-                    self.place.doubts();
+                    self.bell.doubts();
                     let listed = self.turn.list(self.directory).await;
                     return listed.map(|children| (children, None)).map_err(|_| unknown);
                 }
@@ -167,11 +169,11 @@ impl Recipe<'_> {
         let session = self.turn.session();
         let (token, listening) = match own.map(|own| own.how) {
             // The ear asks: nothing that it could hear would be older than this grant.
-            Some(Known::Made(token)) => (token, self.turn.watch_later(self.path(node), token, self.place)),
+            Some(Known::Made(token)) => (token, self.turn.watch_later(self.path(node), token, self.bell)),
             known => {
                 let read = match known {
                     Some(Known::Read(stat, listening)) => Ok((stat, listening)),
-                    _ => self.turn.read_and_watch(&self.path(node), self.place).await,
+                    _ => self.turn.read_and_watch(&self.path(node), self.bell).await,
                 };
                 let (stat, listening) = match read {
                     Err(Trouble::NoNode) => return Ok(None),
@@ -185,19 +187,19 @@ impl Recipe<'_> {
             }
         };
         let first =
-            Standing::First { session: Arc::clone(session), node: node.to_owned(), _listening: listening };
+            Standing::First { session: Arc::clone(session), node: node.into(), _listening: listening };
         self.stands(standing, first);
         Ok(Some(Grant::new(token).with_lease(session.lease())))
     }
 
     /// Step 3. False if nobody is in front any more.
     async fn watch(&self, standing: &mut Standing, node: &str, before: &str) -> Outcome<bool> {
-        let listening = match self.turn.read_and_watch(&self.path(before), self.place).await {
+        let listening = match self.turn.read_and_watch(&self.path(before), self.bell).await {
             Err(Trouble::NoNode) => return Ok(false),
             read => read?.1,
         };
         let session = Arc::clone(self.turn.session());
-        let (node, before) = (node.to_owned(), before.to_owned());
+        let (node, before) = (node.into(), before.into());
         self.stands(standing, Standing::Behind { session, node, before, _listening: listening });
         Ok(true)
     }
@@ -208,7 +210,7 @@ impl Recipe<'_> {
         let Standing::Behind { session, node, before, .. } = &*standing else {
             return Ok(false);
         };
-        if self.place.has_fired() || session.id() != self.turn.session().id() {
+        if self.bell.has_fired() || session.id() != self.turn.session().id() {
             return Ok(false);
         }
         let (node, before) = (node.clone(), before.clone());
@@ -233,7 +235,7 @@ impl Recipe<'_> {
 
     fn stands(&self, standing: &mut Standing, now: Standing) {
         *standing = now;
-        self.place.note(standing);
+        self.bell.stands(standing);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Renewal: one proof of the session for all that is held by it, and a look at those whose nodes have been touched.
 
+use crate::bell::Bell;
 use crate::contenders::Queue;
 use crate::names::Names;
-use crate::place::{Place, Places, Standing};
+use crate::place::{Places, Standing};
 use crate::session::{Session, Sessions, Trouble, Turn};
 use futures_util::future::join_all;
 use leasehold_core::{Claim, Error, ErrorKind, LossCause, Renewal, Result};
@@ -44,12 +45,12 @@ impl Round<'_> {
             // Told by the server, or found out by the library, which is later.
             return if session.is_over() { Ok(Renewal::Lost(LossCause::SessionOver)) } else { Err(error) };
         }
-        if !place.has_fired() {
+        if !place.bell.has_fired() {
             return Ok(Renewal::Renewed);
         }
         let directory = self.names.lock(claim.name());
         let turn = self.sessions.turn_of(&session)?;
-        look_again(&turn, &directory, &node, &place, &mut standing).await
+        look_again(&turn, &directory, &node, &place.bell, &mut standing).await
     }
 
     /// Asks the leader about the session, once in a round.
@@ -75,19 +76,19 @@ async fn look_again(
     turn: &Turn,
     directory: &str,
     node: &str,
-    place: &Arc<Place>,
+    bell: &Arc<Bell>,
     standing: &mut Standing,
 ) -> Result<Renewal> {
-    match turn.read_and_watch(&format!("{directory}/{node}"), place).await {
+    match turn.read_and_watch(&format!("{directory}/{node}"), bell).await {
         Ok((stat, listening)) if stat.ephemeral_owner == turn.session().id() => {
             let session = Arc::clone(turn.session());
-            *standing = Standing::First { session, node: node.to_owned(), _listening: listening };
+            *standing = Standing::First { session, node: node.into(), _listening: listening };
             Ok(Renewal::Renewed)
         }
         Ok(_) | Err(Trouble::NoNode) => Ok(Renewal::Lost(why_gone(turn, directory).await)),
         Err(trouble) => {
             // Nobody listens now: the next renewal has to look.
-            place.fire();
+            bell.fire();
             Err(trouble.of_read())
         }
     }

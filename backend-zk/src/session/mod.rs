@@ -2,26 +2,27 @@
 
 mod dial;
 mod ear;
+mod listening;
 mod soon;
+#[cfg(test)]
+mod tests;
 mod trouble;
 mod turn;
 
-pub(crate) use ear::Listening;
+pub(crate) use listening::Listening;
 pub(crate) use trouble::{Outcome, Trouble};
 pub(crate) use turn::Turn;
 
-use crate::place::{Place, Places};
+use crate::place::Places;
 use crate::target::Target;
-use ear::Heard;
+use ear::EndIsTold;
 use leasehold_core::{Error, ErrorKind, Result};
 use soon::Soon;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
-use turn::Read;
 use zookeeper_client::{Client, SessionState, StateWatcher};
 
 /// How long [`Sessions::close`] waits for the server to hear of it.
@@ -53,7 +54,6 @@ pub(crate) struct Session {
     timeout: Duration,
     client: Mutex<Option<Arc<Client>>>,
     states: StateWatcher,
-    watches: mpsc::UnboundedSender<Heard>,
     soon: Arc<Soon>,
     over_since: OnceLock<Instant>,
 }
@@ -117,14 +117,12 @@ impl Sessions {
     }
 
     fn enter(&self, client: Client) -> Result<Arc<Session>> {
-        let ((watches, heard), soon) = (mpsc::unbounded_channel(), Arc::<Soon>::default());
-        let (id, states) = (client.session_id().0, client.state_watcher());
+        let (id, states, soon) = (client.session_id().0, client.state_watcher(), Arc::<Soon>::default());
         let session = Arc::new(Session {
             id,
             timeout: client.session_timeout(),
             states: client.state_watcher(),
             client: Mutex::new(Some(Arc::new(client))),
-            watches,
             soon: Arc::clone(&soon),
             over_since: OnceLock::new(),
         });
@@ -134,8 +132,8 @@ impl Sessions {
         }
         *current = Current::Some(Arc::clone(&session));
         drop(current);
-        let places = Arc::clone(&self.places);
-        tokio::spawn(ear::listen(Arc::downgrade(&session), states, heard, soon, places, id));
+        let (weak, places) = (Arc::downgrade(&session), Arc::clone(&self.places));
+        tokio::spawn(ear::listen(EndIsTold { session: weak, places, id }, states, soon));
         Ok(session)
     }
 
@@ -188,9 +186,7 @@ impl Session {
     /// True once it cannot be used any more. The library says so later than the server, so it decides nothing but that
     /// another session is needed. The ear ends early with the runtime on which the session was made.
     pub(crate) fn is_over(&self) -> bool {
-        self.over_since.get().is_some()
-            || self.watches.is_closed()
-            || self.states.peek_state().is_terminated()
+        self.over_since.get().is_some() || self.states.peek_state().is_terminated()
     }
 
     /// True while there is a connection.
@@ -205,18 +201,6 @@ impl Session {
 
     fn note_end(&self) {
         self.over_since.get_or_init(Instant::now);
-    }
-
-    fn hear(&self, heard: Heard) {
-        // The ear is gone only with the session, whose end everybody is told of.
-        let _ = self.watches.send(heard);
-    }
-
-    /// Has this read made in a moment, unless nobody listens by then.
-    fn hear_soon(&self, read: Read, place: &Arc<Place>) -> Listening {
-        let (listening, dropped) = Listening::new();
-        self.soon.enter(read, place, dropped);
-        listening
     }
 
     fn client(&self) -> Option<Arc<Client>> {

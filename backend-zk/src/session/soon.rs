@@ -3,15 +3,13 @@
 //! So what is done for each is as little as can be. The ear is woken for the first of them, and not for those that come
 //! while it sleeps; and by the time that it looks, what was dropped costs nothing more.
 
-use super::ear::Heard;
+use super::listening::{Listening, Slot};
 use super::turn::Read;
-use crate::place::Place;
+use crate::bell::Bell;
 use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-use tokio::sync::oneshot::error::TryRecvError;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 /// How old a hold is when its holder begins to listen to its node. Most are over by then: they cost the server a request, and
@@ -29,31 +27,35 @@ pub(super) struct Soon {
 
 /// One of them.
 #[derive(Debug)]
-struct Later {
+pub(super) struct Later {
     due: Instant,
     read: Read,
-    place: Arc<Place>,
-    dropped: oneshot::Receiver<Infallible>,
+    /// Gone when nobody listens any more.
+    slot: Weak<Slot>,
+    bell: Arc<Bell>,
 }
 
 impl Soon {
-    /// Has this read made in a [`MOMENT`], and its watch listened to for this place, unless nobody listens by then.
-    pub(super) fn enter(&self, read: Read, place: &Arc<Place>, dropped: oneshot::Receiver<Infallible>) {
-        let later = Later { due: Instant::now() + MOMENT, read, place: Arc::clone(place), dropped };
+    /// Has this read made in a [`MOMENT`], and the bell rung when its watch fires, unless nobody listens by then.
+    pub(super) fn enter(&self, read: Read, bell: &Arc<Bell>) -> Listening {
+        let slot = Arc::<Slot>::default();
+        let bell = Arc::clone(bell);
+        let later = Later { due: Instant::now() + MOMENT, read, slot: Arc::downgrade(&slot), bell };
         let mut line = self.line();
         line.push_back(later);
         if line.len() == 1 {
             self.begins.notify_one();
         }
+        Listening::to_come(slot)
     }
 
     /// The next one that is due and still wanted. Safe to drop: what was not returned stays in the line.
-    pub(super) async fn due(&self) -> Heard {
+    pub(super) async fn due(&self) -> Later {
         loop {
             match self.first_due() {
                 Some(due) if due <= Instant::now() => {
                     if let Some(later) = self.line().pop_front() {
-                        return Heard::from_now(later.read, later.place, later.dropped);
+                        return later;
                     }
                 }
                 Some(due) => sleep_until(due).await,
@@ -66,7 +68,7 @@ impl Soon {
     /// When the first one is due, of those that are still wanted.
     fn first_due(&self) -> Option<Instant> {
         let mut line = self.line();
-        while line.front_mut().is_some_and(Later::is_dropped) {
+        while line.front().is_some_and(Later::is_dropped) {
             line.pop_front();
         }
         line.front().map(|later| later.due)
@@ -78,22 +80,35 @@ impl Soon {
 }
 
 impl Later {
-    fn is_dropped(&mut self) -> bool {
-        matches!(self.dropped.try_recv(), Err(TryRecvError::Closed))
+    /// Makes the read, and listens to the watch that it begins. One that cannot be set counts as fired.
+    pub(super) async fn set(self) {
+        let watcher = self.read.watch().await;
+        // Whoever listened may be gone meanwhile: then the watcher is dropped, and with it the watch.
+        if let Some(slot) = self.slot.upgrade() {
+            match watcher {
+                Some(watcher) => slot.fill(watcher.changed(), &self.bell),
+                None => self.bell.ring(),
+            }
+        }
+    }
+
+    fn is_dropped(&self) -> bool {
+        self.slot.strong_count() == 0
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::Places;
     use futures_util::FutureExt;
     use leasehold_core::OwnerId;
 
-    fn enter(soon: &Soon) -> oneshot::Sender<Infallible> {
-        let (listening, dropped) = oneshot::channel();
-        soon.enter(Read::of_nothing(), &Places::default().enter(OwnerId::from_u128(7)), dropped);
-        listening
+    fn bell() -> Arc<Bell> {
+        Arc::new(Bell::new(OwnerId::from_u128(7), &Arc::default()))
+    }
+
+    fn enter(soon: &Soon) -> Listening {
+        soon.enter(Read::of_nothing(), &bell())
     }
 
     #[tokio::test(start_paused = true)]
@@ -131,5 +146,19 @@ mod tests {
         tokio::task::yield_now().await;
         let _listening = enter(&soon);
         tokio::time::timeout(MOMENT * 10, due).await.unwrap().unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_cannot_be_set_counts_as_fired_if_anybody_listens() {
+        let (soon, heard, left) = (Soon::default(), bell(), bell());
+        let _listening = soon.enter(Read::of_nothing(), &heard);
+        soon.due().await.set().await;
+        assert!(heard.has_fired());
+
+        let listening = soon.enter(Read::of_nothing(), &left);
+        let later = soon.due().await;
+        drop(listening);
+        later.set().await;
+        assert!(!left.has_fired());
     }
 }

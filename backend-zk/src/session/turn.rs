@@ -1,9 +1,9 @@
 //! The requests of one call of the backend, with the one deadline that they share.
 
-use super::ear::{Listening, listening};
+use super::listening::Listening;
 use super::trouble::{Outcome, Trouble};
 use super::{Session, over};
-use crate::place::Place;
+use crate::bell::Bell;
 use leasehold_core::{FencingToken, Result};
 use std::future::Future;
 use std::sync::{Arc, Weak};
@@ -87,22 +87,20 @@ impl Turn {
         self.in_time(self.client.get_data(path)).await
     }
 
-    /// What is known of a node, and `place` is told when that changes. Not by "exists", which leaves a watch on a node that
+    /// What is known of a node, and the bell rings when that changes. Not by "exists", which leaves a watch on a node that
     /// is not there.
-    pub(crate) async fn read_and_watch(&self, path: &str, place: &Arc<Place>) -> Outcome<(Stat, Listening)> {
-        place.listen();
+    pub(crate) async fn read_and_watch(&self, path: &str, bell: &Arc<Bell>) -> Outcome<(Stat, Listening)> {
+        bell.listen();
         let (_, stat, watcher) = self.in_time(self.client.get_and_watch_data(path)).await?;
-        let (listening, heard) = listening(watcher, place);
-        self.session.hear(heard);
-        Ok((stat, listening))
+        Ok((stat, Listening::to(watcher, bell)))
     }
 
     /// Listens to the node that this transaction made, without waiting for the read that begins it, which comes a moment
-    /// later. If the node is gone by then, or another of its name is there, or the read fails, `place` is told as of a change.
-    pub(crate) fn watch_later(&self, path: String, made_by: FencingToken, place: &Arc<Place>) -> Listening {
-        place.listen();
+    /// later. If the node is gone by then, or another of its name is there, or the read fails, the bell rings as for a change.
+    pub(crate) fn watch_later(&self, path: String, made_by: FencingToken, bell: &Arc<Bell>) -> Listening {
+        bell.listen();
         let read = Read { client: Arc::downgrade(&self.client), path, made_by, limit: self.limit };
-        self.session.hear_soon(read, place)
+        self.session.soon.enter(read, bell)
     }
 
     /// Deletes a node.

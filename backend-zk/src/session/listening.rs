@@ -1,0 +1,160 @@
+//! Watches that are listened to, each by a future that is polled once: there is no task for them.
+
+use crate::bell::Bell;
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Waker};
+use zookeeper_client::OneshotWatcher;
+
+/// A watch that is being listened to. Dropped, it is taken back from the server, where it would stay for as long as the
+/// node lives: one for every attempt at a lock that is held for a year.
+///
+/// Never dropped with a lock held that its [`Bell`] takes: to drop it is to call the library. A watch that fires on another
+/// thread at that moment may ring once more.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    _watch: Watch,
+}
+
+#[derive(Debug)]
+enum Watch {
+    Now { _set: Set },
+    Soon { _slot: Arc<Slot> },
+}
+
+/// The library's future of a watch, which only has to live: its waker is the bell. When the watch fires it is of no use any
+/// more, and to drop it then costs nobody a request: the library finds nothing to take back.
+type Set = Pin<Box<dyn Any + Send + Sync>>;
+
+/// Room for a watch that is set later. Whoever sets it has it weakly: without an owner, nobody wants the watch.
+#[derive(Debug, Default)]
+pub(super) struct Slot(OnceLock<Set>);
+
+impl Listening {
+    /// Has the bell rung when this watch fires, or nobody is there any more who would tell.
+    pub(super) fn to(watcher: OneshotWatcher, bell: &Arc<Bell>) -> Self {
+        Self { _watch: Watch::Now { _set: rung_after(watcher.changed(), bell) } }
+    }
+
+    /// To what will be in this slot.
+    pub(super) fn to_come(slot: Arc<Slot>) -> Self {
+        Self { _watch: Watch::Soon { _slot: slot } }
+    }
+}
+
+impl Slot {
+    /// Has the bell rung as soon as this is over, and keeps it for whoever listens.
+    pub(super) fn fill(&self, over: impl Future + Send + Sync + 'static, bell: &Arc<Bell>) {
+        // Nobody else fills it.
+        let _ = self.0.set(rung_after(over, bell));
+    }
+}
+
+/// Polls a future for the only time, with the bell for a waker. If it is over already, the bell rings now.
+///
+/// A watch wakes for two reasons: it has fired, or the library's task has ended without a word. Either way the bell has
+/// rung, and there is nothing to poll for: in the second case the library would panic.
+fn rung_after<F>(over: F, bell: &Arc<Bell>) -> Set
+where
+    F: Future + Send + Sync + 'static,
+{
+    let mut over = Box::pin(over);
+    let waker = Waker::from(Arc::clone(bell));
+    let poll = || over.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
+    // It panics already now if the library's task has ended, with its runtime, since it gave out the watch.
+    if catch_unwind(AssertUnwindSafe(poll)).unwrap_or(true) {
+        bell.ring();
+    }
+    over
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasehold_core::OwnerId;
+    use tokio::sync::oneshot::{Receiver, Sender, channel};
+
+    fn bell() -> Arc<Bell> {
+        Arc::new(Bell::new(OwnerId::from_u128(7), &Arc::default()))
+    }
+
+    /// As the library has it: one end with its task, and the other in the watcher.
+    fn watch() -> (Sender<()>, Receiver<()>) {
+        channel()
+    }
+
+    #[test]
+    fn a_watch_that_fires_rings() {
+        let (bell, (library, watcher)) = (bell(), watch());
+        let _set = rung_after(watcher, &bell);
+        assert!(!bell.has_fired());
+        library.send(()).unwrap();
+        assert!(bell.has_fired());
+    }
+
+    #[test]
+    fn one_that_has_fired_before_rings_at_once() {
+        let (bell, (library, watcher)) = (bell(), watch());
+        library.send(()).unwrap();
+        let _set = rung_after(watcher, &bell);
+        assert!(bell.has_fired());
+        assert_eq!(Arc::strong_count(&bell), 1);
+    }
+
+    #[test]
+    fn one_that_nobody_can_fire_any_more_rings() {
+        let (bell, (library, watcher)) = (bell(), watch());
+        let _set = rung_after(watcher, &bell);
+        drop(library);
+        assert!(bell.has_fired());
+    }
+
+    #[test]
+    fn one_that_panics_because_nobody_is_there_rings() {
+        let bell = bell();
+        let (library, watcher) = watch();
+        drop(library);
+        drop(rung_after(async { watcher.await.unwrap() }, &bell));
+        assert!(bell.has_fired());
+    }
+
+    #[test]
+    fn dropped_it_rings_no_more_and_keeps_nothing() {
+        let (bell, (library, watcher)) = (bell(), watch());
+        let set = rung_after(watcher, &bell);
+        assert_eq!(Arc::strong_count(&bell), 2);
+        drop(set);
+        assert_eq!(Arc::strong_count(&bell), 1);
+        assert!(library.send(()).is_err());
+        assert!(!bell.has_fired());
+    }
+
+    #[test]
+    fn a_late_word_of_an_earlier_watch_is_a_look_too_many_and_no_more() {
+        let (bell, (library, watcher), (later, other)) = (bell(), watch(), watch());
+        let _earlier = rung_after(watcher, &bell);
+        bell.listen();
+        let _set = rung_after(other, &bell);
+        library.send(()).unwrap();
+        assert!(bell.has_fired());
+        bell.listen();
+        later.send(()).unwrap();
+        assert!(bell.has_fired());
+    }
+
+    #[test]
+    fn a_slot_keeps_its_watch_until_its_last_owner_is_gone() {
+        let (bell, (library, watcher), slot) = (bell(), watch(), Arc::<Slot>::default());
+        let setter = Arc::downgrade(&slot).upgrade().unwrap();
+        let listening = Listening::to_come(slot);
+        drop(listening);
+        setter.fill(watcher, &bell);
+        drop(setter);
+        assert!(library.is_closed(), "the watch would stay at the server");
+        assert!(!bell.has_fired());
+        assert_eq!(Arc::strong_count(&bell), 1);
+    }
+}

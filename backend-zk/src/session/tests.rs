@@ -1,0 +1,204 @@
+//! Watches on a real server: who hears, and what stays there.
+
+use super::*;
+use crate::bell::Bell;
+use crate::place::{Place, Standing};
+use leasehold_conformance::servers::ZooKeeperServer;
+use leasehold_core::{FencingToken, OwnerId, StoreUrl};
+use zookeeper_client::{Acls, CreateMode};
+
+const NODE: &str = "/node";
+
+struct Bench {
+    server: ZooKeeperServer,
+    places: Arc<Places>,
+    sessions: Sessions,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let server = ZooKeeperServer::start().unwrap();
+        let (target, places) =
+            (Target::of(&StoreUrl::parse(&server.url()).unwrap()).unwrap(), Arc::default());
+        Self { server, sessions: Sessions::new(target, Arc::clone(&places)), places }
+    }
+
+    async fn turn(&self) -> Turn {
+        self.sessions.turn().await.unwrap()
+    }
+
+    fn place(&self) -> Arc<Place> {
+        self.places.enter(OwnerId::random().unwrap())
+    }
+
+    /// Makes the node, and answers by which transaction.
+    async fn make(&self, path: &str) -> FencingToken {
+        let turn = self.turn().await;
+        turn.make(path, CreateMode::Ephemeral, Acls::anyone_all()).await.unwrap();
+        FencingToken::new(turn.read(path).await.unwrap().1.czxid.unsigned_abs())
+    }
+
+    async fn delete(&self, path: &str) {
+        self.turn().await.delete(path).await.unwrap();
+    }
+
+    fn watches(&self) -> u64 {
+        self.server.counter("zk_watch_count").unwrap()
+    }
+
+    async fn has_watches(&self, number: u64) {
+        let same = async {
+            while self.watches() != number {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        in_time(same, &format!("{number} watches at the server")).await;
+    }
+}
+
+async fn in_time<T>(what: impl Future<Output = T>, name: &str) -> T {
+    let in_time = tokio::time::timeout(Duration::from_secs(20), what).await;
+    in_time.unwrap_or_else(|_| panic!("there never was: {name}"))
+}
+
+async fn rings(bell: &Bell) {
+    in_time(bell.changed(), "a ring").await;
+}
+
+#[tokio::test]
+async fn a_watch_rings_once_and_is_taken_back_when_it_is_dropped() {
+    let bench = Bench::new();
+    bench.make(NODE).await;
+    let place = bench.place();
+    let bell = &place.bell;
+    let listen = async || bench.turn().await.read_and_watch(NODE, bell).await.unwrap().1;
+
+    drop(listen().await);
+    bench.has_watches(0).await;
+    let _listening = listen().await;
+    assert_eq!(bench.watches(), 1);
+    assert!(!bell.has_fired());
+    bench.delete(NODE).await;
+    rings(bell).await;
+    assert_eq!(Arc::strong_count(bell), 1, "the watch still has its bell");
+    bench.has_watches(0).await;
+}
+
+#[tokio::test]
+async fn a_watch_that_is_dropped_before_it_fires_rings_nobody() {
+    let bench = Bench::new();
+    bench.make(NODE).await;
+    let (left, stays) = (bench.place(), bench.place());
+    let turn = bench.turn().await;
+    let dropped = turn.read_and_watch(NODE, &left.bell).await.unwrap();
+    let _kept = turn.read_and_watch(NODE, &stays.bell).await.unwrap();
+    drop(dropped);
+    bench.delete(NODE).await;
+    rings(&stays.bell).await;
+    assert!(!left.bell.has_fired());
+}
+
+#[tokio::test]
+async fn a_watch_that_has_fired_costs_no_request_when_it_is_dropped() {
+    const WATCHES: u64 = 50;
+    let bench = Bench::new();
+    let (place, mut fired) = (bench.place(), Vec::new());
+    for number in 0..WATCHES {
+        let path = format!("{NODE}{number}");
+        bench.make(&path).await;
+        fired.push(bench.turn().await.read_and_watch(&path, &place.bell).await.unwrap());
+        bench.delete(&path).await;
+        rings(&place.bell).await;
+    }
+    let before = bench.server.counter("zk_packets_received").unwrap();
+    drop(fired);
+    bench.turn().await.prove().await.unwrap();
+    let asked = bench.server.counter("zk_packets_received").unwrap() - before;
+    // The proof, both questions, and pings.
+    assert!(asked < WATCHES / 2, "{asked} requests");
+}
+
+#[tokio::test]
+async fn a_watch_that_is_set_later_rings_and_is_taken_back() {
+    let bench = Bench::new();
+    let made_by = bench.make(NODE).await;
+    let (place, other) = (bench.place(), bench.place());
+    let turn = bench.turn().await;
+    let later = |place: &Place| turn.watch_later(NODE.to_owned(), made_by, &place.bell);
+
+    let listening = later(&place);
+    bench.has_watches(1).await;
+    drop(listening);
+    bench.has_watches(0).await;
+
+    let _listening = later(&place);
+    bench.has_watches(1).await;
+    assert!(!place.bell.has_fired());
+    bench.delete(NODE).await;
+    rings(&place.bell).await;
+
+    // It is gone by the time that it is looked at; and then another's is there.
+    let _gone = later(&other);
+    rings(&other.bell).await;
+    bench.make(NODE).await;
+    let _not_the_one = later(&other);
+    rings(&other.bell).await;
+    bench.has_watches(0).await;
+}
+
+#[tokio::test]
+async fn a_watch_that_is_dropped_while_it_is_being_set_does_not_stay() {
+    let bench = Bench::new();
+    let made_by = bench.make(NODE).await;
+    let (place, turn) = (bench.place(), bench.turn().await);
+    bench.server.pause();
+    let listening = turn.watch_later(NODE.to_owned(), made_by, &place.bell);
+    // Until the read has been sent.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    drop(listening);
+    let after = turn.prove();
+    bench.server.resume();
+    after.await.unwrap();
+    bench.has_watches(0).await;
+    assert!(!place.bell.has_fired());
+}
+
+/// A watch has its bell, and no bell has its place.
+#[tokio::test]
+async fn a_place_that_is_left_is_gone_with_its_watch() {
+    let bench = Bench::new();
+    bench.make(NODE).await;
+    let (place, turn) = (bench.place(), bench.turn().await);
+    let (_, listening) = turn.read_and_watch(NODE, &place.bell).await.unwrap();
+    let (node, session) = (NODE.into(), Arc::clone(turn.session()));
+    *place.standing.lock().await = Standing::First { session, node, _listening: listening };
+    let (bell, gone) = (Arc::downgrade(&place.bell), Arc::downgrade(&place));
+    assert_eq!(bell.strong_count(), 2);
+
+    bench.places.leave(&place);
+    drop(place);
+
+    assert_eq!((gone.strong_count(), bell.strong_count()), (0, 0));
+    bench.has_watches(0).await;
+}
+
+#[tokio::test]
+async fn the_end_of_the_session_rings_for_those_that_wait_and_leaves_nothing_behind() {
+    let bench = Bench::new();
+    bench.make(NODE).await;
+    let place = bench.place();
+    let (_, _listening) = bench.turn().await.read_and_watch(NODE, &place.bell).await.unwrap();
+    bench.sessions.close().await.unwrap();
+    rings(&place.bell).await;
+    assert_eq!(Arc::strong_count(&place.bell), 1, "the watch still has its bell");
+}
+
+#[tokio::test]
+async fn a_runtime_that_ends_before_the_ear_begins_ends_the_session() {
+    let bench = Bench::new();
+    let session = Arc::clone(bench.turn().await.session());
+    let places = Arc::clone(&bench.places);
+    let told = EndIsTold { session: Arc::downgrade(&session), places, id: session.id() };
+    drop(ear::listen(told, session.states.clone(), Arc::default()));
+    assert!(session.is_over());
+}

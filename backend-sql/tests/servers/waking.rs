@@ -220,6 +220,38 @@ async fn thousands_who_wait_in_one_process_are_served_by_its_looks() {
     }
 }
 
+/// No order is promised, but neither is anybody left out: of four who competed, two once had it in turn, and the others never.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn processes_that_compete_all_have_it() {
+    for server in both().await {
+        let end = Instant::now() + Duration::from_secs(5);
+        let mut tasks = JoinSet::new();
+        for process in 0..4 {
+            let client = LockClient::new(server.backend(""));
+            for _ in 0..2 {
+                let client = client.clone();
+                tasks.spawn(async move {
+                    let (name, mut turns) = (LockName::new("wanted").unwrap(), 0);
+                    while Instant::now() < end {
+                        let guard = client.acquire(&name).await.unwrap();
+                        tokio::time::sleep(Duration::from_millis(40)).await;
+                        guard.release().await.unwrap();
+                        turns += 1;
+                    }
+                    (process, turns)
+                });
+            }
+        }
+        let mut had = [0; 4];
+        while let Some(ended) = tasks.join_next().await {
+            let (process, turns) = ended.unwrap();
+            had[process] += turns;
+        }
+        let all: usize = had.iter().sum();
+        assert!(had.iter().all(|turns| turns * 12 >= all), "{had:?} turns");
+    }
+}
+
 /// Who hears what is told to those who wait.
 async fn listener(server: &Server) -> PgListener {
     let options = PgConnectOptions::new_without_pgpass().host("127.0.0.1").port(server.port());

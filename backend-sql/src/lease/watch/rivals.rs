@@ -11,20 +11,31 @@ use std::time::Duration;
 pub(super) const WIDEST: Duration = Duration::from_millis(16);
 const NARROWEST: Duration = Duration::from_millis(1);
 
+/// Over what time they look at a lock that was given up. The same for all, however many each believes that they are: who
+/// believes in too many has narrower slots, and so is not late.
+const CONTEST: Duration = Duration::from_millis(4);
+
 /// So often in a row it may have the lock sooner than after all others, before it believes that there are fewer of them.
 const BELIEVES_AFTER: u32 = 8;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Rivals {
     /// Over what time the looks of competing processes are to be spread. Grows when somebody else was quicker, shrinks
     /// when nobody was: so the looks at one name are a few for each time that it goes from process to process.
     spread: Duration,
-    /// How often the lock was given up since this process had it, and waited for it again.
+    /// How often the lock was given up since this process had it, and waited for it again. The first time by itself.
     missed: u32,
-    /// How often it was given up before this process had it, at the most, lately.
+    /// How often others had it before this process had it again, at the most, lately.
     turns: u32,
     /// How often in a row it was given up once less than that.
     early: u32,
+}
+
+/// A process that has just come has not had it.
+impl Default for Rivals {
+    fn default() -> Self {
+        Self { spread: Duration::ZERO, missed: 1, turns: 0, early: 0 }
+    }
 }
 
 impl Rivals {
@@ -42,12 +53,18 @@ impl Rivals {
         self.spread /= 2;
     }
 
+    /// Nobody was seen to have it, and nobody but this process to give it up.
+    fn is_alone(&self) -> bool {
+        self.spread.is_zero() && self.turns == 0
+    }
+
     /// This process has it.
     pub(super) fn won(&mut self) {
-        let missed = std::mem::take(&mut self.missed);
-        match self.turns.saturating_sub(missed) {
+        let Some(others) = std::mem::take(&mut self.missed).checked_sub(1) else {
             // In a run of its own.
-            _ if missed == 0 => {}
+            return;
+        };
+        match self.turns.saturating_sub(others) {
             0 => self.early = 0,
             1 => self.early += 1,
             // It was many more turns once: by luck, or they are gone.
@@ -59,13 +76,19 @@ impl Rivals {
     }
 
     /// It was given up, and is waited for: how long to wait with a look, so that those look before who have gone without
-    /// for longer.
+    /// for longer. No part of the spread: that of who has lost is the widest.
     pub(super) fn given_up(&mut self) -> Duration {
+        let (was_alone, had_it) = (self.is_alone(), self.missed == 0);
         let before_it = self.turns.saturating_sub(self.missed);
-        let share = self.spread / self.turns.saturating_add(1);
+        let slot = CONTEST / self.turns.saturating_add(1);
         self.missed = self.missed.saturating_add(1);
         self.turns = self.turns.max(self.missed - 1);
-        share * before_it + jittered(share)
+        match (was_alone, had_it) {
+            (false, _) => slot * before_it + jittered(slot),
+            (true, false) => Duration::ZERO,
+            // Who has had it every time does not know whether others never do.
+            (true, true) => NARROWEST + jittered(NARROWEST),
+        }
     }
 }
 
@@ -73,15 +96,17 @@ impl Rivals {
 mod tests {
     use super::*;
 
-    /// So many processes, who all lose against the one that looks first, until so many turns are over; who had each turn.
-    fn played(processes: &mut [Rivals], turns: usize) -> Vec<usize> {
+    /// Who has each of so many turns, if those who compete lose against the one that looks first. Some of them are blind:
+    /// they look only when nobody has it, and never see that somebody else was quicker.
+    fn played(processes: &mut [Rivals], blind: usize, turns: usize) -> Vec<usize> {
         let turn = |_| {
             let pauses = processes.iter_mut().map(Rivals::given_up);
             let (winner, _) = pauses.enumerate().min_by_key(|(_, pause)| *pause).unwrap();
             for (process, rivals) in processes.iter_mut().enumerate() {
                 match process == winner {
                     true => rivals.won(),
-                    false => rivals.was_quicker(),
+                    false if process >= blind => rivals.was_quicker(),
+                    false => {}
                 }
             }
             winner
@@ -89,40 +114,46 @@ mod tests {
         (0..turns).map(turn).collect()
     }
 
+    fn some(count: usize) -> Vec<Rivals> {
+        (0..count).map(|_| Rivals::default()).collect()
+    }
+
     /// Jain's index: by luck, it would be 0.93 for four and 0.91 for sixteen.
     #[test]
     fn those_who_compete_have_it_in_turn() {
         for (count, seed) in [2, 4, 16].into_iter().flat_map(|count| (0..20).map(move |seed| (count, seed))) {
-            fastrand::seed(seed);
-            let mut processes: Vec<Rivals> =
-                (0..count).map(|_| Rivals { spread: WIDEST, ..Rivals::default() }).collect();
-            // Until everybody knows how many they are.
-            played(&mut processes, 20 * count);
-            let turns = played(&mut processes, 10 * count);
-            let had = |process| turns.iter().filter(|winner| **winner == process).count();
-            let squares: usize = (0..count).map(|process| had(process).pow(2)).sum();
-            let fairness = (turns.len() * turns.len()) as f64 / (count * squares) as f64;
-            assert!(fairness >= 0.95, "{count} processes, {fairness}: {turns:?}");
+            for blind in [0, count / 2] {
+                fastrand::seed(seed);
+                let mut processes = some(count);
+                // Until everybody knows how many they are.
+                played(&mut processes, blind, 20 * count);
+                let turns = played(&mut processes, blind, 10 * count);
+                let had = |process| turns.iter().filter(|winner| **winner == process).count();
+                let squares: usize = (0..count).map(|process| had(process).pow(2)).sum();
+                let fairness = (turns.len() * turns.len()) as f64 / (count * squares) as f64;
+                assert!(fairness >= 0.95, "{count} processes, {blind} blind, {fairness}: {turns:?}");
+            }
         }
     }
 
     #[test]
     fn those_who_are_gone_are_waited_for_no_longer_than_some_turns() {
-        let mut processes: Vec<Rivals> =
-            (0..16).map(|_| Rivals { spread: WIDEST, ..Rivals::default() }).collect();
-        played(&mut processes, 320);
+        let mut processes = some(16);
+        played(&mut processes, 0, 320);
         processes.truncate(2);
-        played(&mut processes, 2 * 16 * BELIEVES_AFTER as usize);
+        played(&mut processes, 0, 2 * 16 * BELIEVES_AFTER as usize);
         assert!(processes.iter().all(|rivals| rivals.turns <= 2), "{processes:?}");
     }
 
     #[test]
-    fn who_is_alone_does_not_wait() {
-        let mut rivals = Rivals::default();
-        for _ in 0..3 {
-            assert_eq!(rivals.given_up(), Duration::ZERO);
+    fn who_is_alone_waits_for_a_moment_and_forgets_those_who_are_gone() {
+        let mut rivals = Rivals { turns: 3, ..Rivals::default() };
+        for _ in 0..3 * BELIEVES_AFTER {
+            rivals.given_up();
             rivals.won();
         }
+        assert!(rivals.given_up() < NARROWEST * 2, "{rivals:?}");
+        assert_eq!(Rivals::default().given_up(), Duration::ZERO, "who waits for the first time");
     }
 
     #[test]

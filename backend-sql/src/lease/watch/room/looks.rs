@@ -11,10 +11,11 @@ use tokio::time::Instant;
 const ECHO: Duration = Duration::from_millis(10);
 
 impl Room {
-    /// A look is sent.
+    /// A look is sent. When the next one is due depends on its answer, or on what is heard before that.
     pub(in crate::lease::watch) fn looks(&mut self, now: Instant) {
         self.is_old = false;
         self.looked_at = now;
+        self.due = now + self.longest;
     }
 
     /// The look did not come about. Nobody is woken.
@@ -42,9 +43,10 @@ impl Room {
     pub(in crate::lease::watch) fn found_held(&mut self, held: Held, now: Instant) {
         (self.looks_fail, self.free_looks) = (false, 0);
         let believed_until = if self.is_old {
-            // What has happened since may be news, or it was this process.
-            let pause = if self.is_ours(now) { ECHO } else { jittered(self.rivals.spread()) };
-            self.due = (now + pause).max(self.stands_back_until);
+            // What has happened since may be news, or it was this process. Either has said when to look.
+            if self.is_ours(now) {
+                self.due = (now + ECHO).max(self.stands_back_until);
+            }
             self.due
         } else {
             self.learn_of(held.owner);

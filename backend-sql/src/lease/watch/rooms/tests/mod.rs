@@ -212,8 +212,10 @@ async fn where_asking_fails_everybody_asks_for_himself_and_nobody_spins() {
         let mut first = std::pin::pin!(wait(&rooms, 1));
         if first.as_mut().now_or_never().is_none() {
             assert!(second.as_mut().now_or_never().is_none());
-            tokio::time::advance(pause(&rooms).max(Duration::from_micros(1))).await;
-            assert!(matches!(rooms.next(), Next::Look(_)));
+            // Without a pause it was a look already.
+            let pause = pause(&rooms);
+            tokio::time::advance(pause.max(Duration::from_micros(1))).await;
+            assert!(pause.is_zero() || matches!(rooms.next(), Next::Look(_)));
             let _ = rooms.found(NAME, None);
             looks += 1;
             assert!(first.now_or_never().is_some());

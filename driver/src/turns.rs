@@ -109,7 +109,10 @@ async fn ends_of(tasks: &mut [JoinHandle<()>]) {
 }
 
 impl Taker {
-    /// No async method: that would keep two of everything that it is called with.
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an async method keeps two of everything that it is called with"
+    )]
     fn work(self) -> impl Future<Output = ()> + Send {
         async move {
             loop {
@@ -139,6 +142,7 @@ impl Taker {
         Ok(())
     }
 
+    #[expect(clippy::manual_async_fn, reason = "as above")]
     fn turn(&self, asked: u64) -> impl Future<Output = Result<Row>> + Send {
         async move {
             let guard = self.crew.locks.acquire_with(&self.name, &self.crew.options).await?;

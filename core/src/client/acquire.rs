@@ -14,8 +14,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tracing::{Instrument, Span, field};
 
-/// No async function, here and where it is called: each would keep what it was called with once more, for as long as its
-/// caller waits.
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async function, here or where it is called, keeps what it was called with once more, while its caller waits"
+)]
 pub(super) fn acquire<'a>(
     core: &'a Arc<Core>,
     name: &'a LockName,

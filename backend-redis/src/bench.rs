@@ -95,10 +95,10 @@ impl Yardstick for Raw {
     }
 
     async fn raw_pair(&self, name: &LockName) -> Result<()> {
-        let keys = self.keys.of(name);
+        let keys = self.keys.only_of_grant(name);
         let mut connection = self.ready().await?;
         let args = [self.owner.as_str(), LEASE_MILLIS];
-        let [lock, _, token] = keys.of_grant();
+        let [lock, _, token] = keys.all();
         self.call(&mut connection, &RAW_ACQUIRE, &[lock, token], &args).await?;
         self.call(&mut connection, &RAW_RELEASE, &[lock], &[&self.owner]).await?;
         Ok(())

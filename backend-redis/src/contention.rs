@@ -6,7 +6,7 @@
 
 use leasehold_core::LockName;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Names that are remembered at most.
 const SLOTS: usize = 1024;
@@ -16,30 +16,43 @@ pub(crate) struct Contention {
     hasher: RandomState,
     /// The digest of a name, 0 for none, each at the place that it chooses itself.
     names: Box<[AtomicU64]>,
+    /// How many there are. None, as a rule: then no name need be digested to be looked up.
+    count: AtomicUsize,
 }
 
 impl Contention {
     pub(crate) fn new() -> Self {
-        Self { hasher: RandomState::new(), names: (0..SLOTS).map(|_| AtomicU64::new(0)).collect() }
+        Self {
+            hasher: RandomState::new(),
+            names: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(),
+            count: AtomicUsize::new(0),
+        }
     }
 
     pub(crate) fn is_expected(&self, name: &LockName) -> bool {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
         let (slot, digest) = self.slot(name);
         slot.is_some_and(|slot| slot.load(Ordering::Relaxed) == digest)
     }
 
     /// Somebody waits for it.
     pub(crate) fn seen(&self, name: &LockName) {
-        if let (Some(slot), digest) = self.slot(name) {
-            slot.store(digest, Ordering::Relaxed);
+        if let (Some(slot), digest) = self.slot(name)
+            && slot.swap(digest, Ordering::Relaxed) == 0
+        {
+            self.count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Nobody does any more.
     pub(crate) fn over(&self, name: &LockName) {
-        if let (Some(slot), digest) = self.slot(name) {
-            // Nothing to do if another name has taken the place, and nothing lost if this fails for any reason.
-            let _ = slot.compare_exchange(digest, 0, Ordering::Relaxed, Ordering::Relaxed);
+        // Nothing to do if another name has taken the place, and nothing lost if this fails for any reason.
+        if let (Some(slot), digest) = self.slot(name)
+            && slot.compare_exchange(digest, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            self.count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -73,5 +86,20 @@ mod tests {
             contention.seen(&LockName::new(format!("name/{number}")).unwrap());
         }
         assert_eq!(contention.names.len(), SLOTS);
+    }
+
+    #[test]
+    fn a_name_that_is_seen_or_over_twice_counts_once() {
+        let contention = Contention::new();
+        let (one, other) = (LockName::new("one").unwrap(), LockName::new("other").unwrap());
+        for name in [&one, &one, &other] {
+            contention.seen(name);
+        }
+        for name in [&one, &one] {
+            contention.over(name);
+        }
+        assert!(contention.is_expected(&other));
+        contention.over(&other);
+        assert_eq!(contention.count.into_inner(), 0);
     }
 }

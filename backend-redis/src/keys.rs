@@ -16,6 +16,8 @@
 use leasehold_core::{Error, LockName, Namespace, Result};
 use std::borrow::Cow;
 
+/// The lock itself is the name and nothing behind it.
+const LOCK: &str = "";
 const HOLDER: &str = "}:holder";
 const TOKEN: &str = "}:token";
 const QUEUE: &str = "}:queue";
@@ -29,13 +31,13 @@ pub(crate) struct Keys {
     before_companion: String,
 }
 
-/// The keys of one name.
+/// The keys of one name, or the first of them.
 #[derive(Debug)]
-pub(crate) struct LockKeys {
+pub(crate) struct LockKeys<const COUNT: usize = 5> {
     /// One behind the other: they are made for every request, and one allocation is cheaper than five.
     text: String,
     /// Where each of them ends.
-    ends: [usize; 5],
+    ends: [usize; COUNT],
 }
 
 impl LockKeys {
@@ -64,9 +66,11 @@ impl LockKeys {
         let [lock, holder, token, ..] = self.all();
         [lock, holder, token]
     }
+}
 
+impl<const COUNT: usize> LockKeys<COUNT> {
     /// All of them, in the order in which the scripts want them: lock, holder, token, queue, waiters.
-    pub(crate) fn all(&self) -> [&str; 5] {
+    pub(crate) fn all(&self) -> [&str; COUNT] {
         let mut begin = 0;
         self.ends.map(|end| self.text.get(std::mem::replace(&mut begin, end)..end).unwrap_or_default())
     }
@@ -90,17 +94,30 @@ impl Keys {
 
     /// The keys of a name.
     pub(crate) fn of(&self, name: &LockName) -> LockKeys {
-        let (name, before) = (encode(name.as_str()), self.before_companion.as_str());
-        let kinds = [HOLDER, TOKEN, QUEUE, WAITERS];
-        let each = before.len() + name.len() + WAITERS.len();
-        let mut text = String::with_capacity(self.prefix.len() + name.len() + kinds.len() * each);
-        let mut key = |parts: [&str; 3]| {
-            text.extend(parts);
+        self.some(name, [LOCK, HOLDER, TOKEN, QUEUE, WAITERS])
+    }
+
+    /// Those without which no hold ends: [`of_hold`](LockKeys::of_hold), and no others are made.
+    pub(crate) fn only_of_hold(&self, name: &LockName) -> LockKeys<2> {
+        self.some(name, [LOCK, HOLDER])
+    }
+
+    /// Those without which no hold begins: [`of_grant`](LockKeys::of_grant), and no others are made.
+    pub(crate) fn only_of_grant(&self, name: &LockName) -> LockKeys<3> {
+        self.some(name, [LOCK, HOLDER, TOKEN])
+    }
+
+    fn some<const COUNT: usize>(&self, name: &LockName, kinds: [&str; COUNT]) -> LockKeys<COUNT> {
+        let name = encode(name.as_str());
+        let each = self.before_companion.len() + name.len() + WAITERS.len();
+        let mut text = String::with_capacity(COUNT * each);
+        let ends = kinds.map(|kind| {
+            text.push_str(if kind == LOCK { &self.prefix } else { &self.before_companion });
+            text.push_str(&name);
+            text.push_str(kind);
             text.len()
-        };
-        let lock = key([&self.prefix, &name, ""]);
-        let [holder, token, queue, waiters] = kinds.map(|kind| key([before, &name, kind]));
-        LockKeys { ends: [lock, holder, token, queue, waiters], text }
+        });
+        LockKeys { text, ends }
     }
 
     /// The channel on which the waiters of this client hear of their grants.
@@ -216,6 +233,9 @@ mod tests {
         assert_eq!(keys.all(), all);
         assert_eq!([keys.lock(), keys.holder()], all[..2]);
         assert_eq!(keys.of_grant(), all[..3]);
+        let (name, ours) = (LockName::new("invoice/42 *?[é]").unwrap(), self::keys("leasehold:"));
+        assert_eq!(ours.only_of_grant(&name).all(), keys.of_grant());
+        assert_eq!(ours.only_of_hold(&name).all(), keys.of_hold());
         assert_eq!([keys.of_hold(), keys.of_queue()], [[all[0], all[1]], [all[3], all[4]]]);
         assert_eq!(of("", "job").lock(), "job");
         assert_eq!(of("{shop}:", "job").holder(), "{shop}:{job}:holder");

@@ -69,7 +69,9 @@ impl Mailbox {
 
     /// The owner has what it wanted, or wants it no more. True if it was listening.
     pub(crate) fn forget(&self, owner: OwnerId) -> bool {
-        self.waiters().remove(&owner).is_some()
+        let mut waiters = self.waiters();
+        // Nobody, as a rule. A map digests what it is to remove, even if it has nothing.
+        !waiters.is_empty() && waiters.remove(&owner).is_some()
     }
 
     /// An attempt failed, and nothing of it is in the store: the owner may not come again. One that had a place will, to

@@ -45,7 +45,8 @@ pub(crate) fn grant<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Gran
 pub(crate) fn attempt(reply: &Value) -> Result<Asked> {
     match reply {
         Value::BulkString(words) => {
-            grant(text(words).split(' ')).map(Asked::Granted).ok_or_else(not_understood)
+            let words = std::str::from_utf8(words).map_err(|_| not_understood())?;
+            grant(words.split(' ')).map(Asked::Granted).ok_or_else(not_understood)
         }
         Value::Int(left) => Ok(Asked::Busy(busy(*left))),
         Value::Array(parts) => match parts.as_slice() {

@@ -140,8 +140,8 @@ impl Servers {
     async fn call(&self, call: Call<'_>, manner: Manner) -> Result<Answer> {
         match self {
             Self::One(node) => {
-                let answer = node.ask(call, manner).await?;
-                Ok(Answer { reply: node.link.understood(call, answer.reply).await?, ..answer })
+                let answer = node.ask(&call, manner).await?;
+                Ok(Answer { reply: node.link.understood(&call, answer.reply).await?, ..answer })
             }
             Self::Cluster(cluster) => Box::pin(cluster.call(call, manner)).await,
         }
@@ -150,7 +150,7 @@ impl Servers {
 
 impl Node {
     /// Calls a script and gives the very reply, which may be an error of the server.
-    pub(crate) async fn ask(&self, call: Call<'_>, manner: Manner) -> Result<Answer> {
+    pub(crate) async fn ask(&self, call: &Call<'_>, manner: Manner) -> Result<Answer> {
         let (mut hears, mut confirmed) = (false, Confirmed::Yes);
         let reply = match manner {
             Manner::Plain => self.link.ask(call).await?,

@@ -1,45 +1,41 @@
 use leasehold_core::OwnerId;
-use std::fmt::{self, Write};
+use std::fmt;
 use std::ops::Deref;
 
-/// As long as the longest number.
-const MOST: usize = 39;
+/// As long as an owner, and longer than any number.
+const MOST: usize = 32;
 
 /// An owner or a number as a script wants it: text, but not on the heap.
 #[derive(Clone, Copy)]
 pub(crate) struct Word {
+    /// The text is at the end.
     bytes: [u8; MOST],
-    length: u8,
+    begin: u8,
 }
 
 impl Word {
     /// In 32 hexadecimal digits.
     pub(crate) fn owner(owner: OwnerId) -> Self {
-        let mut word = Self::empty();
-        for byte in owner.as_u128().to_be_bytes() {
-            word.push(hex(byte >> 4));
-            word.push(hex(byte & 15));
+        let mut bytes = [0; MOST];
+        for (digits, byte) in bytes.chunks_exact_mut(2).zip(owner.as_u128().to_be_bytes()) {
+            digits.copy_from_slice(&[hex(byte >> 4), hex(byte & 15)]);
         }
-        word
+        Self { bytes, begin: 0 }
     }
 
     /// In decimal digits.
-    pub(crate) fn number(number: impl Into<u128>) -> Self {
-        let mut word = Self::empty();
-        // Never an error: there is room for every number.
-        let _ = write!(word, "{}", number.into());
-        word
-    }
-
-    fn empty() -> Self {
-        Self { bytes: [0; MOST], length: 0 }
-    }
-
-    fn push(&mut self, byte: u8) {
-        if let Some(place) = self.bytes.get_mut(usize::from(self.length)) {
-            *place = byte;
-            self.length += 1;
+    pub(crate) fn number(number: impl Into<u64>) -> Self {
+        let mut word = Self { bytes: [0; MOST], begin: MOST as u8 };
+        let mut left = number.into();
+        for place in word.bytes.iter_mut().rev() {
+            *place = b'0' + (left % 10) as u8;
+            left /= 10;
+            word.begin -= 1;
+            if left == 0 {
+                break;
+            }
         }
+        word
     }
 }
 
@@ -47,22 +43,15 @@ impl Deref for Word {
     type Target = str;
 
     fn deref(&self) -> &str {
-        let bytes = self.bytes.get(..usize::from(self.length)).unwrap_or_default();
+        let bytes = self.bytes.get(usize::from(self.begin)..).unwrap_or_default();
         std::str::from_utf8(bytes).unwrap_or_default()
-    }
-}
-
-impl Write for Word {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        text.bytes().for_each(|byte| self.push(byte));
-        Ok(())
     }
 }
 
 impl fmt::Debug for Word {
     /// Never in full: it may be an owner, and an owner is a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Word of {} digits", self.length)
+        write!(f, "Word of {} digits", self.len())
     }
 }
 
@@ -84,7 +73,7 @@ mod tests {
 
     #[test]
     fn every_number_has_room() {
-        for number in [0, 7, 30_000, u128::MAX] {
+        for number in [0, 7, 10, 30_000, u64::MAX] {
             assert_eq!(*Word::number(number), number.to_string());
         }
     }

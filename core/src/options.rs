@@ -181,9 +181,9 @@ impl Default for AcquireOptions {
 
 impl Wait {
     /// The one deadline of an acquisition that begins now.
-    pub(crate) fn deadline(self, now: Moment) -> Moment {
+    pub(crate) fn deadline(self, now: impl FnOnce() -> Moment) -> Moment {
         match self {
-            Self::UpTo(time) => now.plus(time),
+            Self::UpTo(time) => now().plus(time),
             Self::No | Self::Forever => Moment::NEVER,
         }
     }
@@ -247,6 +247,6 @@ mod tests {
     fn the_longest_wait_is_for_ever_and_the_shortest_is_none() {
         assert_eq!(Wait::from(Duration::MAX), Wait::Forever);
         assert_eq!(Wait::from(Duration::ZERO), Wait::No);
-        assert_eq!(Wait::UpTo(Duration::MAX).deadline(Moment::ORIGIN), Moment::NEVER);
+        assert_eq!(Wait::UpTo(Duration::MAX).deadline(|| Moment::ORIGIN), Moment::NEVER);
     }
 }

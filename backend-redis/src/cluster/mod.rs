@@ -41,7 +41,7 @@ impl Cluster {
         let (mut address, mut node) = self.nodes.owner(slot).await?;
         let mut call = call;
         for _ in 0..=MOST_REDIRECTS {
-            let answer = match node.ask(call, manner).await {
+            let answer = match node.ask(&call, manner).await {
                 Ok(answer) => answer,
                 Err(error) => match self.instead_of(&address, slot, &error).await {
                     Some(other) => {
@@ -62,7 +62,7 @@ impl Cluster {
                     if is_in_doubt(&answer.reply) {
                         self.nodes.doubt();
                     }
-                    return Ok(Answer { reply: node.link.understood(call, answer.reply).await?, ..answer });
+                    return Ok(Answer { reply: node.link.understood(&call, answer.reply).await?, ..answer });
                 }
             }
             node = self.nodes.node(&address)?;

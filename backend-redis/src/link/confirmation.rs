@@ -50,7 +50,7 @@ impl Confirmations {
     /// Calls a script, and waits for replicas to have what it wrote; the very reply to the script.
     ///
     /// By a task of its own: a caller may keep its future and not poll it, and would use up a turn.
-    pub(super) async fn ask(&self, call: Call<'_>, replicas: Replicas) -> Result<(Value, Confirmed)> {
+    pub(super) async fn ask(&self, call: &Call<'_>, replicas: Replicas) -> Result<(Value, Confirmed)> {
         let exchange = Exchange {
             line: Arc::clone(&self.line),
             turns: Arc::clone(&self.turns),

@@ -13,10 +13,12 @@ use redis::{
     RedisResult, Value,
 };
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{Notify, OnceCell};
 use tokio::task::{AbortHandle, JoinHandle};
@@ -171,16 +173,20 @@ impl Connection {
     /// one who waits for it. And nobody looks for overdue requests any more.
     ///
     /// By reference: the future of the library has a kilobyte, and handed over it would be kept twice.
-    async fn answer<T>(&self, answer: Pin<&mut impl Future<Output = RedisResult<T>>>) -> Result<T, NoAnswer> {
+    async fn answer<T>(
+        &self,
+        mut answer: Pin<&mut impl Future<Output = RedisResult<T>>>,
+    ) -> Result<T, NoAnswer> {
         // Made before the request is: from here on it cannot miss the end.
-        let gone = self.gone.notified();
-        let answer = tokio::select! {
+        let mut gone = pin!(self.gone.notified());
+        let answer = poll_fn(|cx| match answer.as_mut().poll(cx) {
             // What was answered before the end is an answer.
-            biased;
-            answer = answer => answer,
-            () = gone => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
-        };
-        answer.map_err(|error| self.no_answer(error))
+            Poll::Ready(answer) => Poll::Ready(answer),
+            Poll::Pending => {
+                gone.as_mut().poll(cx).map(|()| Err(io::Error::from(io::ErrorKind::BrokenPipe).into()))
+            }
+        });
+        answer.await.map_err(|error| self.no_answer(error))
     }
 
     fn no_answer(&self, error: RedisError) -> NoAnswer {

@@ -5,7 +5,8 @@
 //! knows how to go on from there.
 //!
 //! What is rarely asked has a box of its own, here and in what calls it: a future has room for the largest of its
-//! branches, and a thousand waiters that ask at once have a thousand futures.
+//! branches, and a thousand waiters that ask at once have a thousand futures. For the same reason a [`Call`] is lent from
+//! one to the next: each async function has what it is given twice.
 
 mod confirmation;
 mod connection;
@@ -107,38 +108,42 @@ impl Link {
     /// [`Unavailable`](leasehold_core::ErrorKind::Unavailable) and others if nothing was sent.
     pub(crate) async fn run(&self, script: &'static Script, keys: &[&str], args: &[&str]) -> Result<Value> {
         let call = Call::new(script, keys, args);
-        let reply = self.ask(call).await?;
-        self.understood(call, reply).await
+        let connection = self.line.connection().await?;
+        match self.ask_on(&connection, &call).await? {
+            // Apart from the usual reply, which is handed through with nothing else to wait for.
+            refusal @ Value::ServerError(_) => Box::pin(self.understood(&call, refusal)).await,
+            reply => Ok(reply),
+        }
     }
 
     /// Calls a script and gives the very reply, which may be an error of the server.
-    pub(crate) async fn ask(&self, call: Call<'_>) -> Result<Value> {
+    pub(crate) async fn ask(&self, call: &Call<'_>) -> Result<Value> {
         let connection = self.line.connection().await?;
         self.ask_on(&connection, call).await
     }
 
     /// As [`ask`](Self::ask), for somebody who will wait for a message on this channel. The script has one argument more:
     /// the channel, if messages arrive, else [`UNHEARD`]. Also says whether they do.
-    pub(crate) async fn ask_listening(&self, call: Call<'_>, channel: &str) -> Result<(Value, bool)> {
+    pub(crate) async fn ask_listening(&self, call: &Call<'_>, channel: &str) -> Result<(Value, bool)> {
         let connection = self.line.connection().await?;
         let hears = connection.hears();
         let channel = if hears { channel } else { UNHEARD };
         let args = [call.args, &[channel]].concat();
-        let reply = self.ask_on(&connection, Call { args: &args, ..call }).await?;
+        let reply = self.ask_on(&connection, &Call { args: &args, ..*call }).await?;
         Ok((reply, hears))
     }
 
     /// As [`ask`](Self::ask); afterwards waits for replicas to have what it wrote, and says whether they have.
     pub(crate) async fn ask_confirmed(
         &self,
-        call: Call<'_>,
+        call: &Call<'_>,
         replicas: Replicas,
     ) -> Result<(Value, Confirmed)> {
         self.confirmations.ask(call, replicas).await
     }
 
     /// What the reply to a script means: what it answers, or the [refusal] of the server.
-    pub(crate) async fn understood(&self, call: Call<'_>, reply: Value) -> Result<Value> {
+    pub(crate) async fn understood(&self, call: &Call<'_>, reply: Value) -> Result<Value> {
         match reply {
             Value::ServerError(error) if is_wrong_type(&error) => {
                 Err(Box::pin(self.name_foreign_data(call.keys)).await)
@@ -155,10 +160,10 @@ impl Link {
         self.line.listen(channel).await
     }
 
-    async fn ask_on(&self, connection: &Connection, call: Call<'_>) -> Result<Value> {
+    async fn ask_on(&self, connection: &Connection, call: &Call<'_>) -> Result<Value> {
         let mut reply = self.send(connection, call, false).await?;
         if is_unknown_script(&reply) {
-            reply = self.send(connection, call, true).await?;
+            reply = Box::pin(self.send(connection, call, true)).await?;
         }
         if is_demoted(&reply) {
             connection.end();
@@ -166,14 +171,16 @@ impl Link {
         Ok(reply)
     }
 
-    async fn send(&self, connection: &Connection, call: Call<'_>, in_full: bool) -> Result<Value> {
+    async fn send(&self, connection: &Connection, call: &Call<'_>, in_full: bool) -> Result<Value> {
         let command = call.command(in_full);
-        let Some(before) = call.before() else {
-            return self.request_on(connection, &command).await;
+        let answer = match call.before() {
+            None => connection.request(&command).await,
+            Some(before) => {
+                let replies = Box::pin(connection.request_together(vec![before, command])).await;
+                replies.map(|mut replies| replies.pop().unwrap_or(Value::Nil))
+            }
         };
-        let replies = Box::pin(connection.request_together(vec![before, command])).await;
-        let mut replies = replies.map_err(|why| self.line.here(why.unknown_outcome()))?;
-        Ok(replies.pop().unwrap_or(Value::Nil))
+        answer.map_err(|why| self.line.here(why.unknown_outcome()))
     }
 
     /// Sends one command and gives its reply. Errors as of [`run`](Self::run).
@@ -230,10 +237,6 @@ impl Link {
 
     async fn request(&self, command: &Cmd) -> Result<Value> {
         let connection = self.line.connection().await?;
-        self.request_on(&connection, command).await
-    }
-
-    async fn request_on(&self, connection: &Connection, command: &Cmd) -> Result<Value> {
         let answer = connection.request(command).await;
         answer.map_err(|why| self.line.here(why.unknown_outcome()))
     }

@@ -24,12 +24,12 @@ impl Replicas {
 impl RedisBackend {
     /// Asks as one who expects no queue, and believes no grant that too few replicas have.
     pub(super) async fn ask_confirmed(&self, claim: &Claim, replicas: Replicas) -> Result<Asked> {
-        let (keys, args) = (self.keys.of(claim.name()), Args::of(claim));
+        let (keys, args) = (self.keys.only_of_grant(claim.name()), Args::of(claim));
         let (reply, confirmed) = self
             .servers
             .run_confirmed(
                 &scripts::ACQUIRE,
-                &keys.of_grant(),
+                &keys.all(),
                 &args.words(claim),
                 replicas.for_lease(claim.ttl()),
             )

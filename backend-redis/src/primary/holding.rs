@@ -8,6 +8,10 @@ use leasehold_core::{Attempt, Claim, ErrorKind, LockName, Release, Result};
 use std::time::Duration;
 
 impl RedisBackend {
+    pub(super) async fn attempt(&self, claim: &Claim) -> Result<Attempt> {
+        if claim.waits() { self.attempt_or_queue(claim).await } else { self.attempt_once(claim).await }
+    }
+
     /// Asks for a claim whose owner goes if it is not granted.
     pub(super) async fn attempt_once(&self, claim: &Claim) -> Result<Attempt> {
         match self.ask_as_if_free(claim).await? {
@@ -50,18 +54,18 @@ impl RedisBackend {
     /// Ends a claim: its hold, or its place in the queue.
     pub(super) async fn end(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         let name = claim.name();
-        let keys = self.keys.of(name);
         self.taken_back.forget(claim.owner());
         let listened = claim.waits() && self.mailbox.forget(claim.owner());
         let mut released = Released::AskWithQueue;
         if !listened && !self.contention.is_expected(name) {
-            released = self.release_by(&keys.of_hold(), claim, linger).await?;
+            let keys = self.keys.only_of_hold(name);
+            released = self.release_by(&keys.all(), claim, linger).await?;
         }
         // Who holds nothing may still stand in the queue, whatever is remembered of it here: a withdrawal without an answer
         // has forgotten that already. A place that is left can be handed the lock when nobody is behind it any more.
         let may_stand_in_queue = claim.waits() && released == Released::NotHeld;
         if released == Released::AskWithQueue || may_stand_in_queue {
-            released = self.release_by(&keys.all(), claim, linger).await?;
+            released = self.release_by(&self.keys.of(name).all(), claim, linger).await?;
             self.learn(name, released);
         }
         released.into_release()
@@ -84,8 +88,8 @@ impl RedisBackend {
         if let Some(replicas) = self.replicas {
             return Box::pin(self.ask_confirmed(claim, replicas)).await;
         }
-        let (keys, args) = (self.keys.of(claim.name()), Args::of(claim));
-        let reply = self.servers.run(&scripts::ACQUIRE, &keys.of_grant(), &args.words(claim)).await?;
+        let (keys, args) = (self.keys.only_of_grant(claim.name()), Args::of(claim));
+        let reply = self.servers.run(&scripts::ACQUIRE, &keys.all(), &args.words(claim)).await?;
         reply::attempt(&reply)
     }
 
@@ -136,8 +140,8 @@ impl Args {
 }
 
 /// Rounded up: others are kept out for at least as long as was asked for, and zero means not at all.
-fn whole_millis(linger: Duration) -> u128 {
-    linger.as_nanos().div_ceil(1_000_000)
+fn whole_millis(linger: Duration) -> u64 {
+    u64::try_from(linger.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -28,7 +28,11 @@ impl TakenBack {
 
     /// The owner is being released, and will not ask again.
     pub(super) fn forget(&self, owner: OwnerId) {
-        self.tokens().remove(&owner);
+        let mut tokens = self.tokens();
+        // None, as a rule. A map digests what it is to remove, even if it has nothing.
+        if !tokens.is_empty() {
+            tokens.remove(&owner);
+        }
     }
 
     fn tokens(&self) -> MutexGuard<'_, HashMap<OwnerId, FencingToken>> {

@@ -59,7 +59,7 @@ fn prepare<'a>(core: &Arc<Core>, name: &LockName, options: &'a AcquireOptions) -
     let claim = Claim::new(name.clone(), OwnerId::random()?, ttl, Arc::clone(&options.holder))
         .with_waiting(options.wait != Wait::No);
     Ok(Acquisition {
-        deadline: options.wait.deadline(core.clock.now()),
+        deadline: options.wait.deadline(|| core.clock.now()),
         pending: PendingClaim::new(core, runtime, claim),
         pace: Pace::new(core.semantics.wake_up),
         options,

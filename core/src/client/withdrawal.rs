@@ -82,6 +82,9 @@ impl Withdrawal {
 
     /// What is left to linger. A store whose holds are leases is told; for any other, the hold is kept up from here.
     async fn linger(&self) -> Duration {
+        if self.linger_until == Moment::ORIGIN {
+            return Duration::ZERO;
+        }
         let clock = &self.core.clock;
         if self.core.semantics.hold == HoldKind::Lease {
             return self.linger_until.since(clock.now());

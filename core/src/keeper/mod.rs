@@ -117,8 +117,8 @@ impl Keeper {
         due
     }
 
-    fn plan(&self) -> Moment {
-        lock_up(&self.state).schedule.plan()
+    fn plan(&self, now: Moment) -> Moment {
+        lock_up(&self.state).schedule.plan(now)
     }
 }
 
@@ -174,7 +174,7 @@ fn place(schedule: &mut Schedule<Arc<Held>>, held: &Arc<Held>, due: Moment) -> b
 async fn keep(this: Weak<Core>, wake: Arc<Notify>) {
     while let Some(core) = this.upgrade() {
         begin_renewals(&core);
-        let sleep = core.clock.sleep_until(core.keeper.plan());
+        let sleep = core.clock.sleep_until(core.keeper.plan(core.clock.now()));
         let backend = Arc::clone(&core.backend);
         drop(core);
         let suspects = tokio::select! {

@@ -189,6 +189,10 @@ impl Recipe<'_> {
         let first =
             Standing::First { session: Arc::clone(session), node: node.into(), _listening: listening };
         self.stands(standing, first);
+        // What rang before the bell knew of a holder has told nobody that the holder had better ask.
+        if self.bell.has_fired() {
+            self.bell.ring();
+        }
         Ok(Some(Grant::new(token).with_lease(session.lease())))
     }
 

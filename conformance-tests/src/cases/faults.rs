@@ -109,6 +109,8 @@ async fn wall_clock_of_a_client_decides_nothing(cx: &Context) -> Verdict {
         );
         ensure_held(&client, &name, "held by a process whose clock was stepped").await?;
     }
+    // Between two renewals: a process that is stopped while it writes to a file keeps that locked, whatever its clock says.
+    tokio::time::sleep(cx.ttl() / 6).await;
     holder.pause();
     let bound = cx.ttl() + client.semantics().wake_up.bound() + cx.slack();
     free_within(&client, &name, bound, "whose holder has a clock an hour behind, and stopped").await?;

@@ -27,7 +27,10 @@ enum Rhythm {
 
 impl Pace {
     pub(super) fn new(wake_up: WakeUp) -> Self {
-        let at_most = wake_up.bound();
+        let at_most = match wake_up {
+            WakeUp::Look { fallback, .. } => fallback,
+            told_or_not => told_or_not.bound(),
+        };
         let rhythm = match wake_up {
             WakeUp::Poll { .. } => Rhythm::Growing { next: FIRST.min(at_most) },
             WakeUp::Look { .. } | WakeUp::Push { .. } => Rhythm::Beat { first: None },

@@ -138,9 +138,9 @@ impl WakeUp {
     /// The longest time from a free lock to a waiter's next question, whatever is lost on the way.
     pub fn bound(self) -> Duration {
         match self {
-            Self::Poll { at_most: bound }
-            | Self::Look { fallback: bound, .. }
-            | Self::Push { fallback: bound } => bound,
+            Self::Poll { at_most: bound } | Self::Push { fallback: bound } => bound,
+            // A look that has no answer is waited for as long as for the next one, by who had just come back.
+            Self::Look { at_most, fallback } => at_most + fallback,
         }
     }
 }

@@ -5,7 +5,7 @@
 //! costs the server does not depend on how many wait here. How soon it looks again depends on how long the lock has been
 //! held by now, and on how often other processes were quicker; where there is a bell, it looks when it rings, and long
 //! after that if it does not. A lost message costs that pause, and so does a task that has died with its runtime: every
-//! waiter also asks for himself, as often as the declared bound wants it.
+//! waiter comes back by himself, as often as the declared bound wants it, and where looks are late one of them asks.
 
 mod line;
 mod rivals;
@@ -97,6 +97,7 @@ impl Watch {
     fn keep_looking(&self) {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if task.as_ref().is_none_or(JoinHandle::is_finished) {
+            self.rooms.begin_anew();
             let (rooms, lookout) = (Arc::clone(&self.rooms), Arc::clone(&self.lookout));
             *task = Some(tokio::spawn(keep_looking(rooms, lookout)));
         }

@@ -44,6 +44,8 @@ pub(super) struct Room {
     /// When the next look is sent.
     pub(super) due: Instant,
     looked_at: Instant,
+    /// True while the last look has no answer.
+    is_looking: bool,
     /// True if something has happened since the last look was sent: its answer may be old.
     is_old: bool,
     seen: Option<Seen>,
@@ -87,6 +89,7 @@ impl Room {
             stands_back_until: now,
             due: now,
             looked_at: now,
+            is_looking: false,
             is_old: false,
             seen: None,
             free_looks: 0,
@@ -142,7 +145,9 @@ impl Room {
     /// everybody asks for himself, and hears why.
     pub(super) fn keeps_waiting(&mut self, owner: OwnerId, now: Instant) -> bool {
         let is_his = self.has_turn(owner) || self.seen.as_ref().is_some_and(|seen| seen.owner == Some(owner));
-        let is_in_line = self.is_turn(now) || (!self.line.is_empty() && now < self.due + GRACE);
+        // A look that has no answer is not waited for any longer than one that is due.
+        let news_by = if self.is_looking { self.looked_at } else { self.due };
+        let is_in_line = self.is_turn(now) || (!self.line.is_empty() && now < news_by + GRACE);
         let another_asks = !self.line.is_empty() && now < self.one_asks_until;
         let stands_back = now < self.stands_back_until;
         let fails = self.looks_fail || self.asks_fail;

@@ -144,6 +144,12 @@ impl Rooms {
         self.of(|| name.to_vec(), found).unwrap_or(false)
     }
 
+    /// Nobody brings the answers to the looks that were under way: who did has ended, with its runtime.
+    pub(super) fn begin_anew(&self) {
+        let now = Instant::now();
+        self.rooms().values_mut().for_each(|room| room.looks_anew(now));
+    }
+
     /// The look did not come about. Nobody is woken: who asks for himself hears why.
     pub(super) fn failed(&self, names: &[Vec<u8>]) {
         let (now, mut rooms) = (Instant::now(), self.rooms());

@@ -13,22 +13,29 @@ const ECHO: Duration = Duration::from_millis(10);
 impl Room {
     /// A look is sent. When the next one is due depends on its answer, or on what is heard before that.
     pub(in crate::lease::watch) fn looks(&mut self, now: Instant) {
-        self.is_old = false;
+        (self.is_old, self.is_looking) = (false, true);
         self.looked_at = now;
         self.due = now + self.longest;
+    }
+
+    /// A look that has no answer will have none.
+    pub(in crate::lease::watch) fn looks_anew(&mut self, now: Instant) {
+        if std::mem::take(&mut self.is_looking) {
+            self.look_by(now);
+        }
     }
 
     /// The look did not come about. Nobody is woken.
     pub(in crate::lease::watch) fn failed(&mut self, now: Instant) {
         self.seen = None;
-        self.looks_fail = true;
+        (self.looks_fail, self.is_looking) = (true, false);
         self.due = now + self.longest;
     }
 
     /// A look has found it free. True if nobody of this process is there to take it, and others were not told.
     #[must_use]
     pub(in crate::lease::watch) fn found_free(&mut self, now: Instant) -> bool {
-        self.looks_fail = false;
+        (self.looks_fail, self.is_looking) = (false, false);
         if self.is_old && self.is_ours(now) {
             self.due = now + ECHO;
             return false;
@@ -41,7 +48,7 @@ impl Room {
 
     /// A look has found it held.
     pub(in crate::lease::watch) fn found_held(&mut self, held: Held, now: Instant) {
-        (self.looks_fail, self.free_looks) = (false, 0);
+        (self.looks_fail, self.is_looking, self.free_looks) = (false, false, 0);
         let believed_until = if self.is_old {
             // What has happened since may be news, or it was this process. Either has said when to look.
             if self.is_ours(now) {

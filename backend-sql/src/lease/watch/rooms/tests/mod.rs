@@ -149,6 +149,19 @@ async fn when_a_look_is_late_one_asks_now_and_then_and_not_all() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_look_without_an_answer_is_not_waited_for() {
+    let rooms = rooms(true);
+    let _waiters = [enter(&rooms, 2), enter(&rooms, 3)];
+    assert_eq!(rooms.next(), Next::Look(vec![NAME.to_vec()]));
+    tokio::time::advance(GRACE).await;
+    assert!(!rooms.keeps_waiting(|| NAME.to_vec(), owner(2)), "nobody asks");
+    assert!(rooms.keeps_waiting(|| NAME.to_vec(), owner(3)), "all ask");
+    assert_eq!(pause(&rooms), LONGEST - GRACE);
+    rooms.begin_anew();
+    assert_eq!(rooms.next(), Next::Look(vec![NAME.to_vec()]), "who looked has ended");
+}
+
+#[tokio::test(start_paused = true)]
 async fn when_a_look_fails_everybody_asks_for_himself() {
     let rooms = rooms(true);
     let _waiter = enter(&rooms, 2);

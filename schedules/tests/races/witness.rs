@@ -2,8 +2,8 @@
 
 use leasehold_schedules::{Clock, Event, LockBackend, LockClient, LockClientBuilder, LockGuard, Observer};
 use std::sync::Arc;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::time::Time;

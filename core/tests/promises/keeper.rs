@@ -3,8 +3,8 @@
 use crate::scripted::{Events, Fate, Scripted, TTL, acquire, options, settle};
 use futures_util::FutureExt;
 use leasehold_core::{
-    Clock, DistributedLock, DistributedLockExt, ErrorKind, Event, Lease, LockClient, LossCause, Moment,
-    Observer, RuntimeClock, Sleep,
+    DistributedLock, DistributedLockExt, ErrorKind, Event, Lease, LockClient, LossCause, Observer,
+    RuntimeClock,
 };
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
@@ -32,41 +32,6 @@ async fn renewal_ends_with_the_guard() {
     drop(client.acquire("dropped").await.unwrap());
     sleep(TTL * 3).await;
     assert_eq!(store.renewals.calls(), 0);
-}
-
-/// Counts who begins to sleep.
-#[derive(Debug, Default)]
-struct CountsSleeps {
-    clock: RuntimeClock,
-    sleeps: AtomicUsize,
-}
-
-impl Clock for CountsSleeps {
-    fn now(&self) -> Moment {
-        self.clock.now()
-    }
-
-    fn sleep_until(&self, moment: Moment) -> Sleep {
-        self.sleeps.fetch_add(1, SeqCst);
-        self.clock.sleep_until(moment)
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn locks_that_are_given_back_at_once_do_not_wake_the_keeper() {
-    let (store, clock) = (Scripted::new(), Arc::new(CountsSleeps::default()));
-    let client = store.client_on(Arc::clone(&clock) as Arc<dyn Clock>, Arc::default());
-    for _ in 0..100 {
-        client.acquire("job").await.unwrap().release().await.unwrap();
-        settle().await;
-    }
-    let sleeps = clock.sleeps.load(SeqCst);
-    assert!(sleeps <= 5, "the keeper was awake {sleeps} times");
-    // Then it sleeps for good.
-    sleep(TTL).await;
-    let sleeps = clock.sleeps.load(SeqCst);
-    sleep(TTL * 5).await;
-    assert_eq!(clock.sleeps.load(SeqCst), sleeps);
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,6 +8,7 @@ mod guard;
 mod handed_over;
 mod i1_idempotent_attempts;
 mod keeper;
+mod keeper_wakes;
 mod l2_bounded_wait;
 mod l5_cancel_safety;
 mod local_queue;

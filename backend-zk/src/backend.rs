@@ -13,7 +13,7 @@ use leasehold_core::{
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// The most that a holder's description may have, in bytes. Far below the megabyte above which the server drops the
 /// connection, and with it every lock of the session, instead of answering.
@@ -57,6 +57,7 @@ impl ZooKeeperBackend {
     }
 
     async fn attempt(&self, claim: &Claim, place: &Place, standing: &mut Standing) -> Result<Attempt> {
+        let asked = Instant::now();
         // Without a session nothing is asked; what an earlier attempt has left stays as it is.
         let known = |error| as_far_as_known(error, standing);
         let session = Arc::clone(self.sessions.turn().await.map_err(known)?.session());
@@ -73,6 +74,7 @@ impl ZooKeeperBackend {
             directory: &directory,
             claim,
             bell: &place.bell,
+            asked,
         };
         let trouble = match recipe.attempt(standing).await {
             Ok(attempt) => return Ok(attempt),

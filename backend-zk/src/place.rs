@@ -2,9 +2,10 @@
 
 use crate::bell::{Bell, Suspects};
 use crate::session::{Listening, Session};
-use leasehold_core::OwnerId;
+use leasehold_core::{FencingToken, OwnerId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::time::Instant;
 
 /// The claims that have, or may have, a node.
 #[derive(Debug, Default)]
@@ -31,9 +32,24 @@ pub(crate) enum Standing {
     /// It may have one: a request of this session is open, or went wrong.
     Unsure { session: Arc<Session> },
     /// It waits for the node in front of its own.
-    Behind { session: Arc<Session>, node: Box<str>, before: Box<str>, _listening: Listening },
+    Behind {
+        session: Arc<Session>,
+        node: Box<str>,
+        before: Box<str>,
+        stood: Option<Stood>,
+        _listening: Listening,
+    },
     /// It holds the lock, and listens to its own node.
     First { session: Arc<Session>, node: Box<str>, _listening: Listening },
+}
+
+/// When a claim stood in line for certain, if the last attempt has found that out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stood {
+    /// When that attempt was begun, before the leader answered a request of it.
+    pub(crate) asked: Instant,
+    /// The transaction that made its node.
+    pub(crate) made: FencingToken,
 }
 
 impl Places {

@@ -12,21 +12,26 @@
 //! * The reply to step 1 is lost. The node is then found by its owner, and not made twice (ZooKeeper, *Recipes*).
 //! * The node is that of an earlier session, which the server is about to end. So a node is believed in only if it
 //!   belongs to this session (CURATOR-604, CURATOR-696: two owners).
-//! * The session has ended while the waiter waited, and it does not know yet. So what is listed is no older than the
-//!   question: the server that we are connected to has first to hear from its leader (etcd #11456).
+//! * The session has ended while the waiter waited, and it does not know yet: a server that is cut off from its leader
+//!   would show its node in front for ever (etcd #11456). So whoever comes first believes that from the sending of the
+//!   last request that the leader has answered. If that was long ago, the server has first to hear from its leader.
 
 use crate::acl::Access;
 use crate::bell::Bell;
 use crate::contenders::{Queue, prefix_of};
 use crate::parents::Parents;
-use crate::place::Standing;
+use crate::place::{Standing, Stood};
 use crate::session::{Listening, Outcome, Trouble, Turn};
 use leasehold_core::{Attempt, Busy, Claim, FencingToken, Grant, OwnerId};
 use std::sync::Arc;
+use tokio::time::Instant;
 use zookeeper_client::Stat;
 
 /// How often a line that changes while it is looked at is looked at again. A line that changes faster moves.
 const ROUNDS: usize = 16;
+/// What part of a lease may have passed since the leader has answered, for a hand-over to be counted from then. By the same
+/// part of it the keeper renews, so a hold does not begin with less than a renewal would find.
+const FRESH: u32 = 3;
 /// How often a directory that somebody else deletes is made again.
 const MAKINGS: usize = 5;
 
@@ -40,6 +45,8 @@ pub(crate) struct Recipe<'a> {
     pub(crate) directory: &'a str,
     pub(crate) claim: &'a Claim,
     pub(crate) bell: &'a Arc<Bell>,
+    /// When the attempt was begun, before anything was asked.
+    pub(crate) asked: Instant,
 }
 
 /// The claim's own node, as far as it is known. One of another name may be that of an earlier session.
@@ -70,6 +77,9 @@ impl Recipe<'_> {
         if self.is_still_behind(standing).await? {
             return Ok(busy());
         }
+        if let Some(grant) = self.has_come_first(standing).await? {
+            return Ok(Attempt::Granted(grant));
+        }
         let (mut children, mut own) = self.first_look(standing).await?;
         for _ in 0..ROUNDS {
             let queue = Queue::of(children);
@@ -90,10 +100,13 @@ impl Recipe<'_> {
                     let node = queue.node(mine);
                     if own.is_none() && !self.is_of_this_session(node).await? {
                         self.delete(node).await?;
-                    } else if self.watch(standing, node, queue.node(mine - 1)).await? {
+                    } else if self
+                        .watch(standing, node, queue.node(mine - 1), self.stood(own.as_ref()))
+                        .await?
+                    {
                         return Ok(busy());
                     } else {
-                        own = Some(Own { node: node.to_owned(), how: Known::Sure });
+                        own = own.or_else(|| Some(Own { node: node.to_owned(), how: Known::Sure }));
                     }
                 }
                 // A second one, made by a request of an earlier session: it is ours, and would stand in our own way.
@@ -102,7 +115,8 @@ impl Recipe<'_> {
                     self.delete(queue.node(last)).await?;
                 }
             }
-            children = self.list().await?;
+            // The leader has answered this attempt already.
+            children = none_if_gone(self.turn.list_as_seen(self.directory).await)?;
         }
         self.bell.fire();
         Ok(busy())
@@ -155,12 +169,9 @@ impl Recipe<'_> {
         Err(Trouble::NoNode)
     }
 
-    /// Step 2. Where there is no directory, nobody stands.
+    /// Step 2, with a word of the leader.
     async fn list(&self) -> Outcome<Vec<String>> {
-        match self.turn.list(self.directory).await {
-            Err(Trouble::NoNode) => Ok(Vec::new()),
-            listed => listed,
-        }
+        none_if_gone(self.turn.list(self.directory).await)
     }
 
     /// The claim's node has the lowest number: it holds, if the node is of this session. From now on it listens to its node,
@@ -197,14 +208,20 @@ impl Recipe<'_> {
     }
 
     /// Step 3. False if nobody is in front any more.
-    async fn watch(&self, standing: &mut Standing, node: &str, before: &str) -> Outcome<bool> {
+    async fn watch(
+        &self,
+        standing: &mut Standing,
+        node: &str,
+        before: &str,
+        stood: Option<Stood>,
+    ) -> Outcome<bool> {
         let listening = match self.turn.read_and_watch(&self.path(before), self.bell).await {
             Err(Trouble::NoNode) => return Ok(false),
             read => read?.1,
         };
         let session = Arc::clone(self.turn.session());
         let (node, before) = (node.into(), before.into());
-        self.stands(standing, Standing::Behind { session, node, before, _listening: listening });
+        self.stands(standing, Standing::Behind { session, node, before, stood, _listening: listening });
         Ok(true)
     }
 
@@ -218,7 +235,39 @@ impl Recipe<'_> {
             return Ok(false);
         }
         let (node, before) = (node.clone(), before.clone());
-        self.watch(standing, &node, &before).await
+        // The leader was not asked.
+        self.watch(standing, &node, &before, None).await
+    }
+
+    /// Step 4 as it nearly always is: the one in front held the lock, and the leader has answered a moment ago. Then the list
+    /// need not be newer than the word that the one in front is gone. Numbers only grow, so whoever is first once is first
+    /// for as long as its session lives, and of that the leader's answer tells: the hold is counted from before it was
+    /// asked. If anything is not as expected, nothing is believed, and the leader is asked.
+    async fn has_come_first(&self, standing: &mut Standing) -> Outcome<Option<Grant>> {
+        let Standing::Behind { session, node, stood: Some(stood), .. } = &*standing else {
+            return Ok(None);
+        };
+        let is_old = stood.asked.elapsed() >= session.lease().min(self.claim.ttl()) / FRESH;
+        if is_old || self.bell.is_doubted() || session.id() != self.turn.session().id() {
+            return Ok(None);
+        }
+        let (node, made) = (node.clone(), Known::Made(stood.made));
+        let queue = Queue::of(none_if_gone(self.turn.list_as_seen(self.directory).await)?);
+        if *queue.places_of(self.claim.owner()) != [0] || queue.node(0) != &*node {
+            return Ok(None);
+        }
+        let own = Own { node: node.to_string(), how: made };
+        Ok(self.believe(standing, &node, Some(own)).await?.map(Grant::from_hand_over))
+    }
+
+    /// What the next look can build upon, of an attempt that the leader has answered.
+    fn stood(&self, own: Option<&Own>) -> Option<Stood> {
+        let made = match &own?.how {
+            Known::Made(made) => *made,
+            Known::Read(stat, _) => token(stat),
+            Known::Sure => return None,
+        };
+        Some(Stood { asked: self.asked, made })
     }
 
     async fn is_of_this_session(&self, node: &str) -> Outcome<bool> {
@@ -270,6 +319,14 @@ pub(crate) async fn delete(turn: &Turn, path: &str) -> Outcome<bool> {
         Ok(()) => Ok(true),
         Err(Trouble::NoNode) => Ok(false),
         Err(trouble) => Err(trouble),
+    }
+}
+
+/// Where there is no directory, nobody stands.
+fn none_if_gone(listed: Outcome<Vec<String>>) -> Outcome<Vec<String>> {
+    match listed {
+        Err(Trouble::NoNode) => Ok(Vec::new()),
+        listed => listed,
     }
 }
 

@@ -77,6 +77,12 @@ impl Turn {
         heard.and(listed)
     }
 
+    /// The children of a directory as the server that we are connected to knows them: no older than what it has told us
+    /// of, however long its leader may have been silent.
+    pub(crate) async fn list_as_seen(&self, directory: &str) -> Outcome<Vec<String>> {
+        self.in_time(self.client.list_children(directory)).await
+    }
+
     /// Proves that the leader has the session.
     pub(crate) async fn prove(&self) -> Outcome<()> {
         self.in_time(self.client.sync("/")).await

@@ -10,6 +10,7 @@ mod cancellation;
 mod check;
 mod ensemble;
 mod ghosts;
+mod hand_over;
 mod kit;
 mod line;
 mod lost_replies;

@@ -22,7 +22,9 @@ pub(crate) struct Client {
     pub(crate) open: Option<u8>,
     /// The session by which it believes that it holds.
     pub(crate) holds_by: Option<u8>,
-    /// Not of the protocol, but to judge it: its node was deleted while it held.
+    /// The line as it was when its watch told it so: what a server that is behind shows it.
+    pub(crate) seen: Option<Vec<Node>>,
+    /// Not of the protocol, but to judge it: its node was deleted while it held, or while it came to.
     pub(crate) deleted_by_hand: bool,
 }
 
@@ -112,11 +114,17 @@ impl Client {
         }
     }
 
+    /// True if it was told that the node in front is gone, and knows its own.
+    pub(crate) fn may_look_behind(&self) -> bool {
+        self.phase == Phase::Rest && self.told && self.seen.is_some() && !self.doubts
+    }
+
     pub(crate) fn is_at_work(&self) -> bool {
         !matches!(self.phase, Phase::Absent | Phase::Gone)
     }
 
     pub(crate) fn fail(&mut self) {
+        self.seen = None;
         match self.phase {
             Phase::Leave(_) => self.phase = Phase::Leave(None),
             _ => (self.phase, self.told, self.asks_again) = (Phase::Rest, false, true),
@@ -125,14 +133,14 @@ impl Client {
 
     /// Belief ends before the first request. Who has left nothing has nothing to withdraw.
     pub(crate) fn leave(&mut self) {
-        self.holds_by = None;
+        (self.holds_by, self.seen) = (None, None);
         self.phase = if self.standing == Standing::Nowhere { Phase::Gone } else { Phase::Leave(None) };
     }
 
     /// Its session is over as far as it knows.
     pub(crate) fn begin_session(&mut self) {
         self.session += 1;
-        self.watch = None;
+        (self.watch, self.seen) = (None, None);
         self.told |= self.phase == Phase::Rest;
         match self.phase {
             Phase::Absent | Phase::Rest | Phase::Gone => {}

@@ -56,6 +56,7 @@ impl State {
         for client in &mut self.clients {
             if client.watch == Some(made) {
                 (client.watch, client.told) = (None, true);
+                client.seen = client.holds_by.is_none().then(|| self.ensemble.line.clone());
             }
         }
     }

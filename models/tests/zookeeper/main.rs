@@ -1,7 +1,7 @@
 //! The lock recipe on ZooKeeper, explored: every order of events within the bounds that are printed.
 //!
 //! What locks have been published with is found: the number as a token, the watch that is believed, the watch that is set
-//! too late, the ghost of a lost reply, the node of a dead session. The recipe that is built here is explored to its end,
+//! too late, the ghost of a lost reply, the node of a dead session, the list of a server that is behind. The recipe that is built here is explored to its end,
 //! and has no such history.
 
 #![allow(clippy::cast_possible_truncation, reason = "there are a handful of each")]
@@ -56,6 +56,13 @@ fn the_ghost_of_a_lost_reply_is_left_behind() {
 fn the_node_of_an_earlier_session_is_not_to_be_believed_in() {
     let at_most = Faults { lost: 1, expiries: 1, given_up: 1, ..NONE };
     fails(Protocol { recipe: Recipe::AdoptsAnyNode, at_most, ..OURS }, EXCLUSIVE);
+}
+
+/// A server that is cut off shows a session's node for as long as it likes.
+#[test]
+fn the_list_of_a_server_that_is_behind_is_not_to_be_counted_from() {
+    let at_most = Faults { expiries: 1, ..NONE };
+    fails(Protocol { recipe: Recipe::CountsFromTheLook, clients: 3, at_most, ..OURS }, GROWING);
 }
 
 #[test]

@@ -8,6 +8,9 @@
 //!   order. In a session that was given up there is no next thing, and it may be carried out as long as that lasts.
 //! * Any other request may fail, and the attempt with it. It has changed nothing, and the client asks again.
 //! * Anybody may delete a node by hand, or the directory when it is empty, which begins the numbers anew.
+//! * Who was told that the node in front is gone may list the line at a server that is behind: as it was when that node went, or
+//!   as it is. Of a session that is over by then, belief is over too: it is counted from before the wait. The step looks no
+//!   further than to what it knows for certain, its own node in front of all others; else it is as if it had not been made.
 //! * Who waits asks again only if it was told to, or if its last attempt failed: nothing here rests on the fallback. A
 //!   client may give up, or release, between any two attempts.
 //!
@@ -36,6 +39,8 @@ pub(crate) enum Recipe {
     StandsAgain,
     /// Takes any node of its owner for its own.
     AdoptsAnyNode,
+    /// Counts a hold from the look at a server that is behind, and not from before the wait.
+    CountsFromTheLook,
 }
 
 /// What is explored.
@@ -79,7 +84,11 @@ pub(crate) enum Action {
     Step {
         client: usize,
     },
-    /// Likewise, but the reply is lost.
+    /// Lists the line at a server that is behind.
+    LookBehind {
+        client: usize,
+    },
+    /// The next request of a client is carried out, and its reply is lost.
     Lose {
         client: usize,
         applied: bool,
@@ -166,6 +175,7 @@ impl Machine for Protocol {
     fn happens(&self, state: &mut State, action: Action) {
         match action {
             Action::Step { client } => self.step(state, client),
+            Action::LookBehind { client } => self.look_behind(state, client),
             Action::Lose { client, applied } => {
                 state.faults.lost += 1;
                 self.lose(state, client, applied);
@@ -229,6 +239,10 @@ impl Protocol {
             {
                 actions.push(Action::Expire { client, session });
             }
+        }
+        // Also in a session that is over: who is cut off from the leader does not know.
+        if matches!(self.recipe, Recipe::Ours | Recipe::CountsFromTheLook) && this.may_look_behind() {
+            actions.push(Action::LookBehind { client });
         }
         if !state.ensemble.has_session(client, this.session) {
             actions.push(Action::Learn { client });

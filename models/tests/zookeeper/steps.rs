@@ -8,7 +8,7 @@ impl Protocol {
         let next = self.next(&state.clients[client]);
         let this = &mut state.clients[client];
         if this.phase == Phase::Rest {
-            (this.told, this.asks_again) = (false, false);
+            (this.told, this.asks_again, this.seen) = (false, false, None);
         }
         match next {
             Next::Create => self.create(state, client),
@@ -40,7 +40,7 @@ impl Protocol {
             return state.clients[client].fail();
         }
         let this = &mut state.clients[client];
-        (this.told, this.asks_again) = (false, false);
+        (this.told, this.asks_again, this.seen) = (false, false, None);
         (this.standing, this.doubts) = (Standing::Unsure, true);
         this.open = applied.then_some(this.session);
         this.phase = match self.recipe {
@@ -97,6 +97,28 @@ impl Protocol {
         match is_there {
             true => this.wait(node, before),
             false => this.phase = Phase::Look(Own::Sure(node)),
+        }
+    }
+
+    /// The line as a server that is behind shows it to who was told by it that its turn may have come.
+    pub(crate) fn look_behind(&self, state: &mut State, client: usize) {
+        let this = &mut state.clients[client];
+        let (line, session) = (this.seen.take().unwrap_or_default(), this.session);
+        let Standing::Known { session: stands_by, node, .. } = this.standing else { return };
+        let (places, own) = this.places(self.recipe, &line, Own::Sure(node));
+        if places != [0] || own != Own::Sure(node) || stands_by != session {
+            return;
+        }
+        if !state.ensemble.has_session(client, session) && self.recipe != Recipe::CountsFromTheLook {
+            return state.clients[client].fail();
+        }
+        let in_order = state.out_of_order;
+        let by_hand = state.ensemble.find(node).is_none() && state.ensemble.has_session(client, session);
+        state.clients[client].told = false;
+        self.grant_node(state, client, node);
+        if by_hand {
+            // As if it had held already: in the ensemble's order, its turn came before that.
+            (state.clients[client].deleted_by_hand, state.out_of_order) = (true, in_order);
         }
     }
 

@@ -18,7 +18,9 @@ fn main() {
     let mariadb = MariaDbServer::start_with(&["--max-connections=300"], &[]);
     let mariadb =
         told("mariadb", mariadb, |server| format!("mariadb://root@127.0.0.1:{}/locks", server.port()));
-    let zookeeper = told("zookeeper", ZooKeeperServer::start(), ZooKeeperServer::url);
+    // Room for a hundred thousand locks, and the compiler of a server that runs for longer than a test.
+    let zookeeper = ZooKeeperServer::start_with(&["-Xmx1g", "-XX:TieredStopAtLevel=4"]);
+    let zookeeper = told("zookeeper", zookeeper, ZooKeeperServer::url);
     println!("READY");
     let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
     drop((redis, postgres, mariadb, zookeeper));

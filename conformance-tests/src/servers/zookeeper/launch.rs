@@ -131,9 +131,9 @@ impl Launch for ZooKeeperLaunch {
     }
 }
 
-/// A property of the virtual machine, not of the server.
+/// A word for the virtual machine, which takes the last where two disagree, and not for the server.
 fn is_for_java(line: &str) -> bool {
-    line.starts_with("-D")
+    line.starts_with('-')
 }
 
 pub(super) fn installed() -> Result<PathBuf, StartError> {

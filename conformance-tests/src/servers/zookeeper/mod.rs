@@ -43,8 +43,8 @@ impl ZooKeeperServer {
         Self::start_with(&[])
     }
 
-    /// Starts one with more lines of configuration, such as `["maxClientCnxns=2"]`. Those that begin with `-D` are for
-    /// the virtual machine.
+    /// Starts one with more lines of configuration, such as `["maxClientCnxns=2"]`. Those that begin with `-`, such
+    /// as `-Xmx1g`, are for the virtual machine.
     ///
     /// # Errors
     ///

@@ -87,14 +87,24 @@ impl Contender {
 
     /// Whose it is, if its name says so.
     pub(crate) fn owner(&self) -> Option<OwnerId> {
-        let (before, _) = split(&self.node)?;
-        owner(before.strip_prefix(PROTECTED)?.strip_suffix('-')?)
+        owner_of(split(&self.node)?.0)
     }
 
     /// Whatever the case of its letters: an owner may be written in either.
     fn begins_with(&self, name: &str) -> bool {
         self.node.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name))
     }
+}
+
+/// Whose node has this name, and its number, where both can be read from it and the number has 32 bits.
+pub(crate) fn owner_and_number(node: &str) -> Option<(OwnerId, i32)> {
+    let (before, number) = split(node)?;
+    Some((owner_of(before)?, number.parse().ok()?))
+}
+
+/// Whose a node is, by what stands before the mark.
+fn owner_of(before: &str) -> Option<OwnerId> {
+    owner(before.strip_prefix(PROTECTED)?.strip_suffix('-')?)
 }
 
 /// What stands before the mark in a name, and after it.

@@ -1,6 +1,7 @@
 //! Where each claim stands: the map from owners to nodes, and who is to be told when something there changes.
 
 use crate::bell::{Bell, Suspects};
+use crate::node::Node;
 use crate::session::{Listening, Session};
 use leasehold_core::OwnerId;
 use std::collections::HashMap;
@@ -31,9 +32,9 @@ pub(crate) enum Standing {
     /// It may have one: a request of this session is open, or went wrong.
     Unsure { session: Arc<Session> },
     /// It waits for the node in front of its own.
-    Behind { session: Arc<Session>, node: Box<str>, before: Box<str>, _listening: Listening },
+    Behind { session: Arc<Session>, node: Node, before: Node, _listening: Listening },
     /// It holds the lock, and listens to its own node.
-    First { session: Arc<Session>, node: Box<str>, _listening: Listening },
+    First { session: Arc<Session>, node: Node, _listening: Listening },
 }
 
 impl Places {
@@ -109,7 +110,7 @@ impl Standing {
     }
 
     /// The node that it certainly had, and of which session.
-    pub(crate) fn node(&self) -> Option<(&Arc<Session>, &str)> {
+    pub(crate) fn node(&self) -> Option<(&Arc<Session>, &Node)> {
         match self {
             Self::Behind { session, node, .. } | Self::First { session, node, .. } => Some((session, node)),
             Self::Nowhere | Self::Unsure { .. } => None,

@@ -114,10 +114,10 @@ impl Recipe<'_> {
             Standing::Nowhere => self.stand(standing).await,
             Standing::Behind { session, node, .. } if session.id() == self.turn.session().id() => {
                 // Its turn has probably come: what it will want to know is asked for in the same breath.
-                let path = self.path(node);
+                let node = node.to_string();
+                let path = self.path(&node);
                 let (children, read) = tokio::join!(self.list(), self.turn.read_and_watch(&path, self.bell));
-                let known =
-                    |(stat, listening)| Own { node: node.to_string(), how: Known::Read(stat, listening) };
+                let known = |(stat, listening)| Own { node, how: Known::Read(stat, listening) };
                 Ok((children?, read.ok().map(known)))
             }
             _ => Ok((self.list().await?, None)),
@@ -217,7 +217,7 @@ impl Recipe<'_> {
         if self.bell.has_fired() || session.id() != self.turn.session().id() {
             return Ok(false);
         }
-        let (node, before) = (node.clone(), before.clone());
+        let (node, before) = (node.to_string(), before.to_string());
         self.watch(standing, &node, &before).await
     }
 

@@ -48,8 +48,8 @@ impl Bell {
         Self { owner, note: Mutex::default(), changed: Notify::new(), suspects: Arc::clone(suspects) }
     }
 
-    pub(crate) fn owner(&self) -> OwnerId {
-        self.owner
+    pub(crate) fn owner(&self) -> &OwnerId {
+        &self.owner
     }
 
     /// From here on, a watch that fires counts. Called before the watch is asked for, so that none is missed. An earlier

@@ -4,15 +4,21 @@ use crate::bell::{Bell, Suspects};
 use crate::node::Node;
 use crate::session::{Listening, Session};
 use leasehold_core::OwnerId;
-use std::collections::HashMap;
+use std::borrow::Borrow;
+use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The claims that have, or may have, a node.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    places: Mutex<HashMap<OwnerId, Arc<Place>>>,
+    places: Mutex<HashSet<OfOwner>>,
     suspects: Arc<Suspects>,
 }
+
+/// A place that is found by its owner, which stands in its bell: a map would keep each owner once more.
+#[derive(Debug)]
+struct OfOwner(Arc<Place>);
 
 /// The place of one claim.
 #[derive(Debug)]
@@ -40,25 +46,30 @@ pub(crate) enum Standing {
 impl Places {
     /// The place of this owner, which is there from now on.
     pub(crate) fn enter(&self, owner: OwnerId) -> Arc<Place> {
-        let place = || Place { standing: tokio::sync::Mutex::default(), bell: self.bell(owner) };
-        Arc::clone(self.places().entry(owner).or_insert_with(|| Arc::new(place())))
+        let mut places = self.places();
+        if let Some(OfOwner(place)) = places.get(&owner) {
+            return Arc::clone(place);
+        }
+        let place = Arc::new(Place { standing: tokio::sync::Mutex::default(), bell: self.bell(owner) });
+        places.insert(OfOwner(Arc::clone(&place)));
+        place
     }
 
     /// The place of this owner, if it has one.
     pub(crate) fn of(&self, owner: OwnerId) -> Option<Arc<Place>> {
-        self.places().get(&owner).cloned()
+        self.places().get(&owner).map(|OfOwner(place)| Arc::clone(place))
     }
 
     /// Forgets a place that has no node any more.
     pub(crate) fn leave(&self, place: &Place) {
-        self.places().remove(&place.bell.owner());
+        self.places().remove(place.bell.owner());
     }
 
     /// The connection is lost: whoever holds a node of this session is at risk.
     pub(crate) fn suspect_all_of(&self, session: i64) {
         let holders = self.those(|bell| bell.holds_by(session));
         if !holders.is_empty() {
-            self.suspects.add(holders.iter().map(|bell| bell.owner()));
+            self.suspects.add(holders.iter().map(|bell| *bell.owner()));
         }
     }
 
@@ -89,14 +100,35 @@ impl Places {
 
     fn those(&self, are: impl Fn(&Bell) -> bool) -> Vec<Arc<Bell>> {
         let places = self.places();
-        let bells = places.values().map(|place| &place.bell);
+        let bells = places.iter().map(|OfOwner(place)| &place.bell);
         bells.filter(|bell| are(bell)).cloned().collect()
     }
 
-    fn places(&self) -> MutexGuard<'_, HashMap<OwnerId, Arc<Place>>> {
+    fn places(&self) -> MutexGuard<'_, HashSet<OfOwner>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+impl Borrow<OwnerId> for OfOwner {
+    fn borrow(&self) -> &OwnerId {
+        self.0.bell.owner()
+    }
+}
+
+/// As its owner's, which `Borrow` demands.
+impl Hash for OfOwner {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.bell.owner().hash(state);
+    }
+}
+
+impl PartialEq for OfOwner {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.bell.owner() == other.0.bell.owner()
+    }
+}
+
+impl Eq for OfOwner {}
 
 impl Standing {
     /// The session of the node that it has or may have.

@@ -19,8 +19,8 @@ pub(crate) struct Queue(Vec<Contender>);
 /// A child that holds the lock or waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contender {
-    /// The name of its node.
-    pub(crate) node: String,
+    /// The name of its node. With it a contender is as large as a string, and the line lies where its names were read to.
+    pub(crate) node: Box<str>,
     sequence: Sequence,
 }
 
@@ -70,7 +70,7 @@ impl Queue {
 
     /// The place of a node, past the end if it has none.
     pub(crate) fn place_of(&self, node: &str) -> usize {
-        self.0.iter().position(|contender| contender.node == node).unwrap_or(self.0.len())
+        self.0.iter().position(|contender| *contender.node == *node).unwrap_or(self.0.len())
     }
 
     /// The node at a place.
@@ -82,7 +82,7 @@ impl Queue {
 impl Contender {
     fn of(node: String) -> Option<Self> {
         let sequence = Sequence::parse(split(&node)?.1)?;
-        Some(Self { sequence, node })
+        Some(Self { sequence, node: node.into() })
     }
 
     /// Whose it is, if its name says so.
@@ -158,7 +158,7 @@ mod tests {
 
     fn nodes(children: &[&str]) -> Vec<String> {
         let queue = Queue::of(children.iter().map(ToString::to_string).collect());
-        queue.into_contenders().into_iter().map(|contender| contender.node).collect()
+        queue.into_contenders().into_iter().map(|contender| contender.node.into()).collect()
     }
 
     #[test]
@@ -279,7 +279,7 @@ mod tests {
             let mut children = line.clone();
             fastrand::Rng::with_seed(seed).shuffle(&mut children);
             let queue = Queue::of(children);
-            let sorted: Vec<String> = queue.into_contenders().into_iter().map(|contender| contender.node).collect();
+            let sorted: Vec<String> = queue.into_contenders().into_iter().map(|contender| contender.node.into()).collect();
             prop_assert_eq!(sorted, line);
         }
 

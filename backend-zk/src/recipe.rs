@@ -87,13 +87,15 @@ impl Recipe<'_> {
                     own = None;
                 }
                 [mine] => {
-                    let node = queue.node(mine);
-                    if own.is_none() && !self.is_of_this_session(node).await? {
-                        self.delete(node).await?;
-                    } else if self.watch(standing, node, queue.node(mine - 1)).await? {
+                    let (node, before) = (queue.node(mine).to_owned(), queue.node(mine - 1).to_owned());
+                    // What stays is not to lie in memory behind a line of thousands.
+                    drop(queue);
+                    if own.is_none() && !self.is_of_this_session(&node).await? {
+                        self.delete(&node).await?;
+                    } else if self.watch(standing, &node, &before).await? {
                         return Ok(busy());
                     } else {
-                        own = Some(Own { node: node.to_owned(), how: Known::Sure });
+                        own = Some(Own { node, how: Known::Sure });
                     }
                 }
                 // A second one, made by a request of an earlier session: it is ours, and would stand in our own way.

@@ -6,6 +6,7 @@ use crate::session::{Sessions, Trouble};
 use crate::target::Target;
 use crate::{renewal, semantics};
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use leasehold_core::{
     Attempt, Claim, Error, ErrorKind, LockAdmin, LockBackend, Namespace, OwnerId, Release, Renewal, Result,
     Semantics, StoreUrl,
@@ -13,7 +14,7 @@ use leasehold_core::{
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 /// The most that a holder's description may have, in bytes. Far below the megabyte above which the server drops the
 /// connection, and with it every lock of the session, instead of answering.
@@ -149,10 +150,12 @@ impl LockBackend for ZooKeeperBackend {
     }
 
     /// Until the node in front goes, or the session, or there is a connection again to ask by.
-    async fn changed(&self, claim: &Claim) {
+    ///
+    /// No async function: it would keep room for a timer while it waits for the bell.
+    fn changed<'a: 'c, 'b: 'c, 'c>(&'a self, claim: &'b Claim) -> BoxFuture<'c, ()> {
         match self.places.of(claim.owner()) {
-            Some(place) => place.bell.changed().await,
-            None => tokio::time::sleep(Duration::from_millis(fastrand::u64(ASK_AGAIN_MILLIS))).await,
+            Some(place) => Box::pin(place.bell.changed()),
+            None => Box::pin(sleep(Duration::from_millis(fastrand::u64(ASK_AGAIN_MILLIS)))),
         }
     }
 

@@ -3,15 +3,16 @@
 use crate::place::Standing;
 use leasehold_core::OwnerId;
 use std::num::NonZero;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Wake;
+use std::task::{Context, Poll, Wake, Waker};
 use tokio::sync::Notify;
 
 /// The bell of one claim.
 ///
 /// It is the waker of the claim's watches: the library's own task rings it when it reads the event from the wire, and no task
 /// of ours is woken in between. So ringing never waits and never calls the library: it takes two locks, one after the
-/// other, under which nothing is done but to set a flag or add to a list, and no watch is dropped.
+/// other, under which nothing is done but to set a flag or change a list, and no watch is dropped.
 ///
 /// Apart from the place, and without a way back to it: the place owns its watch, the watch owns its waker, and a
 /// waker that owned the place would keep it, and the session, for ever.
@@ -19,8 +20,13 @@ use tokio::sync::Notify;
 pub(crate) struct Bell {
     owner: OwnerId,
     note: Mutex<Note>,
-    changed: Notify,
     suspects: Arc<Suspects>,
+}
+
+/// Waits until a bell has rung. A future of its own, because whoever waits for a lock keeps one: of eight bytes.
+#[derive(Debug)]
+pub(crate) struct Changed {
+    bell: Arc<Bell>,
 }
 
 /// Holders to be told that they had better ask.
@@ -41,15 +47,28 @@ struct Note {
     doubted: bool,
     /// True if a watch has fired since the last [`Bell::listen`].
     fired: bool,
+    /// How many [`Changed`] there are.
+    waiting: u32,
+    waiters: Waiters,
+}
+
+/// Who is to be woken by a bell: one as a rule, for which there is room without an allocation. None of them is dropped with
+/// the lock held: who knows what that frees.
+#[derive(Debug, Default)]
+enum Waiters {
+    #[default]
+    None,
+    One(Waker),
+    More(Vec<Waker>),
 }
 
 impl Bell {
     pub(crate) fn new(owner: OwnerId, suspects: &Arc<Suspects>) -> Self {
-        Self { owner, note: Mutex::default(), changed: Notify::new(), suspects: Arc::clone(suspects) }
+        Self { owner, note: Mutex::default(), suspects: Arc::clone(suspects) }
     }
 
-    pub(crate) fn owner(&self) -> OwnerId {
-        self.owner
+    pub(crate) fn owner(&self) -> &OwnerId {
+        &self.owner
     }
 
     /// From here on, a watch that fires counts. Called before the watch is asked for, so that none is missed. An earlier
@@ -72,26 +91,19 @@ impl Bell {
 
     /// Tells whoever waits that it may look again. True if the claim holds.
     pub(crate) fn fire(&self) -> bool {
-        let holds = {
+        let (holds, waiters) = {
             let mut note = self.note();
             note.fired = true;
-            note.holds
+            (note.holds, std::mem::take(&mut note.waiters))
         };
-        self.changed.notify_waiters();
+        waiters.wake();
         holds
     }
 
     /// Waits until a watch has fired.
-    pub(crate) async fn changed(&self) {
-        loop {
-            let mut changed = std::pin::pin!(self.changed.notified());
-            // Registered before looking, so that one in between is not missed.
-            changed.as_mut().enable();
-            if self.has_fired() {
-                return;
-            }
-            changed.await;
-        }
+    pub(crate) fn changed(self: &Arc<Self>) -> Changed {
+        self.note().waiting += 1;
+        Changed { bell: Arc::clone(self) }
     }
 
     /// Notes that there may be more nodes than are known.
@@ -145,6 +157,53 @@ impl Note {
     }
 }
 
+impl Waiters {
+    fn add(&mut self, waker: &Waker) {
+        match self {
+            Self::None => *self = Self::One(waker.clone()),
+            Self::One(one) if one.will_wake(waker) => {}
+            Self::One(one) => *self = Self::More(vec![one.clone(), waker.clone()]),
+            Self::More(more) if more.iter().any(|one| one.will_wake(waker)) => {}
+            Self::More(more) => more.push(waker.clone()),
+        }
+    }
+
+    fn wake(self) {
+        match self {
+            Self::None => {}
+            Self::One(waker) => waker.wake(),
+            Self::More(wakers) => wakers.into_iter().for_each(Waker::wake),
+        }
+    }
+}
+
+impl Future for Changed {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut note = self.bell.note();
+        if note.fired {
+            return Poll::Ready(());
+        }
+        // Under the lock of who rings, so that no ring is missed in between.
+        let earlier = if note.waiting > 1 { Waiters::None } else { std::mem::take(&mut note.waiters) };
+        note.waiters.add(context.waker());
+        drop((note, earlier));
+        Poll::Pending
+    }
+}
+
+impl Drop for Changed {
+    fn drop(&mut self) {
+        let nobody_waits_for = {
+            let mut note = self.bell.note();
+            note.waiting -= 1;
+            if note.waiting == 0 { std::mem::take(&mut note.waiters) } else { Waiters::None }
+        };
+        drop(nobody_waits_for);
+    }
+}
+
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         self.ring();
@@ -176,4 +235,67 @@ impl Suspects {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::task::noop_waker;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    fn bell() -> Arc<Bell> {
+        Arc::new(Bell::new(OwnerId::from_u128(7), &Arc::default()))
+    }
+
+    fn is_over(changed: &mut Changed, waker: &Waker) -> bool {
+        Pin::new(changed).poll(&mut Context::from_waker(waker)).is_ready()
+    }
+
+    #[test]
+    fn all_that_wait_are_woken_once_by_a_ring() {
+        let (bell, woken) = (bell(), [(); 3].map(|()| Arc::<Woken>::default()));
+        let mut waiting: Vec<Changed> = woken.iter().map(|_| bell.changed()).collect();
+        for _ in 0..2 {
+            for (changed, woken) in waiting.iter_mut().zip(&woken) {
+                assert!(!is_over(changed, &Waker::from(Arc::clone(woken))));
+            }
+        }
+        bell.fire();
+        bell.fire();
+        assert!(woken.iter().all(|woken| woken.0.load(Relaxed) == 1));
+        assert!(waiting.iter_mut().all(|changed| is_over(changed, &noop_waker())));
+    }
+
+    #[test]
+    fn a_ring_before_the_first_look_is_not_missed_and_one_before_listening_does_not_count() {
+        let bell = bell();
+        let mut changed = bell.changed();
+        bell.fire();
+        bell.listen();
+        assert!(!is_over(&mut changed, &noop_waker()));
+        bell.fire();
+        assert!(is_over(&mut changed, &noop_waker()));
+    }
+
+    #[test]
+    fn who_waits_no_more_is_forgotten() {
+        let (bell, woken) = (bell(), Arc::<Woken>::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let (mut one, mut other) = (bell.changed(), bell.changed());
+        assert!(!is_over(&mut one, &waker));
+        drop(waker);
+        drop(one);
+        assert!(!is_over(&mut other, &noop_waker()), "who is left waits on");
+        drop(other);
+        assert_eq!((Arc::strong_count(&woken), Arc::strong_count(&bell)), (1, 1));
+    }
 }

@@ -19,8 +19,8 @@ pub(crate) struct Queue(Vec<Contender>);
 /// A child that holds the lock or waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contender {
-    /// The name of its node.
-    pub(crate) node: String,
+    /// The name of its node. With it a contender is as large as a string, and the line lies where its names were read to.
+    pub(crate) node: Box<str>,
     sequence: Sequence,
 }
 
@@ -70,7 +70,7 @@ impl Queue {
 
     /// The place of a node, past the end if it has none.
     pub(crate) fn place_of(&self, node: &str) -> usize {
-        self.0.iter().position(|contender| contender.node == node).unwrap_or(self.0.len())
+        self.0.iter().position(|contender| *contender.node == *node).unwrap_or(self.0.len())
     }
 
     /// The node at a place.
@@ -82,19 +82,29 @@ impl Queue {
 impl Contender {
     fn of(node: String) -> Option<Self> {
         let sequence = Sequence::parse(split(&node)?.1)?;
-        Some(Self { sequence, node })
+        Some(Self { sequence, node: node.into() })
     }
 
     /// Whose it is, if its name says so.
     pub(crate) fn owner(&self) -> Option<OwnerId> {
-        let (before, _) = split(&self.node)?;
-        owner(before.strip_prefix(PROTECTED)?.strip_suffix('-')?)
+        owner_of(split(&self.node)?.0)
     }
 
     /// Whatever the case of its letters: an owner may be written in either.
     fn begins_with(&self, name: &str) -> bool {
         self.node.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name))
     }
+}
+
+/// Whose node has this name, and its number, where both can be read from it and the number has 32 bits.
+pub(crate) fn owner_and_number(node: &str) -> Option<(OwnerId, i32)> {
+    let (before, number) = split(node)?;
+    Some((owner_of(before)?, number.parse().ok()?))
+}
+
+/// Whose a node is, by what stands before the mark.
+fn owner_of(before: &str) -> Option<OwnerId> {
+    owner(before.strip_prefix(PROTECTED)?.strip_suffix('-')?)
 }
 
 /// What stands before the mark in a name, and after it.
@@ -148,7 +158,7 @@ mod tests {
 
     fn nodes(children: &[&str]) -> Vec<String> {
         let queue = Queue::of(children.iter().map(ToString::to_string).collect());
-        queue.into_contenders().into_iter().map(|contender| contender.node).collect()
+        queue.into_contenders().into_iter().map(|contender| contender.node.into()).collect()
     }
 
     #[test]
@@ -269,7 +279,7 @@ mod tests {
             let mut children = line.clone();
             fastrand::Rng::with_seed(seed).shuffle(&mut children);
             let queue = Queue::of(children);
-            let sorted: Vec<String> = queue.into_contenders().into_iter().map(|contender| contender.node).collect();
+            let sorted: Vec<String> = queue.into_contenders().into_iter().map(|contender| contender.node.into()).collect();
             prop_assert_eq!(sorted, line);
         }
 

@@ -93,6 +93,7 @@ pub mod bench;
 mod check;
 mod contenders;
 mod names;
+mod node;
 mod parents;
 mod place;
 mod recipe;

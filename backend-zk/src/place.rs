@@ -1,18 +1,25 @@
 //! Where each claim stands: the map from owners to nodes, and who is to be told when something there changes.
 
 use crate::bell::{Bell, Suspects};
+use crate::node::Node;
 use crate::session::{Listening, Session};
 use leasehold_core::{FencingToken, OwnerId};
-use std::collections::HashMap;
+use std::borrow::Borrow;
+use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
 /// The claims that have, or may have, a node.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
-    places: Mutex<HashMap<OwnerId, Arc<Place>>>,
+    places: Mutex<HashSet<OfOwner>>,
     suspects: Arc<Suspects>,
 }
+
+/// A place that is found by its owner, which stands in its bell: a map would keep each owner once more.
+#[derive(Debug)]
+struct OfOwner(Arc<Place>);
 
 /// The place of one claim.
 #[derive(Debug)]
@@ -32,15 +39,9 @@ pub(crate) enum Standing {
     /// It may have one: a request of this session is open, or went wrong.
     Unsure { session: Arc<Session> },
     /// It waits for the node in front of its own.
-    Behind {
-        session: Arc<Session>,
-        node: Box<str>,
-        before: Box<str>,
-        stood: Option<Stood>,
-        _listening: Listening,
-    },
+    Behind { session: Arc<Session>, node: Node, before: Node, stood: Option<Stood>, _listening: Listening },
     /// It holds the lock, and listens to its own node.
-    First { session: Arc<Session>, node: Box<str>, _listening: Listening },
+    First { session: Arc<Session>, node: Node, _listening: Listening },
 }
 
 /// When a claim stood in line for certain, if the last attempt has found that out.
@@ -55,25 +56,30 @@ pub(crate) struct Stood {
 impl Places {
     /// The place of this owner, which is there from now on.
     pub(crate) fn enter(&self, owner: OwnerId) -> Arc<Place> {
-        let place = || Place { standing: tokio::sync::Mutex::default(), bell: self.bell(owner) };
-        Arc::clone(self.places().entry(owner).or_insert_with(|| Arc::new(place())))
+        let mut places = self.places();
+        if let Some(OfOwner(place)) = places.get(&owner) {
+            return Arc::clone(place);
+        }
+        let place = Arc::new(Place { standing: tokio::sync::Mutex::default(), bell: self.bell(owner) });
+        places.insert(OfOwner(Arc::clone(&place)));
+        place
     }
 
     /// The place of this owner, if it has one.
     pub(crate) fn of(&self, owner: OwnerId) -> Option<Arc<Place>> {
-        self.places().get(&owner).cloned()
+        self.places().get(&owner).map(|OfOwner(place)| Arc::clone(place))
     }
 
     /// Forgets a place that has no node any more.
     pub(crate) fn leave(&self, place: &Place) {
-        self.places().remove(&place.bell.owner());
+        self.places().remove(place.bell.owner());
     }
 
     /// The connection is lost: whoever holds a node of this session is at risk.
     pub(crate) fn suspect_all_of(&self, session: i64) {
         let holders = self.those(|bell| bell.holds_by(session));
         if !holders.is_empty() {
-            self.suspects.add(holders.iter().map(|bell| bell.owner()));
+            self.suspects.add(holders.iter().map(|bell| *bell.owner()));
         }
     }
 
@@ -104,14 +110,35 @@ impl Places {
 
     fn those(&self, are: impl Fn(&Bell) -> bool) -> Vec<Arc<Bell>> {
         let places = self.places();
-        let bells = places.values().map(|place| &place.bell);
+        let bells = places.iter().map(|OfOwner(place)| &place.bell);
         bells.filter(|bell| are(bell)).cloned().collect()
     }
 
-    fn places(&self) -> MutexGuard<'_, HashMap<OwnerId, Arc<Place>>> {
+    fn places(&self) -> MutexGuard<'_, HashSet<OfOwner>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+impl Borrow<OwnerId> for OfOwner {
+    fn borrow(&self) -> &OwnerId {
+        self.0.bell.owner()
+    }
+}
+
+/// As its owner's, which `Borrow` demands.
+impl Hash for OfOwner {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.bell.owner().hash(state);
+    }
+}
+
+impl PartialEq for OfOwner {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.bell.owner() == other.0.bell.owner()
+    }
+}
+
+impl Eq for OfOwner {}
 
 impl Standing {
     /// The session of the node that it has or may have.
@@ -125,7 +152,7 @@ impl Standing {
     }
 
     /// The node that it certainly had, and of which session.
-    pub(crate) fn node(&self) -> Option<(&Arc<Session>, &str)> {
+    pub(crate) fn node(&self) -> Option<(&Arc<Session>, &Node)> {
         match self {
             Self::Behind { session, node, .. } | Self::First { session, node, .. } => Some((session, node)),
             Self::Nowhere | Self::Unsure { .. } => None,

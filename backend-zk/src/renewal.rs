@@ -3,6 +3,7 @@
 use crate::bell::Bell;
 use crate::contenders::Queue;
 use crate::names::Names;
+use crate::node::Node;
 use crate::place::{Places, Standing};
 use crate::session::{Session, Sessions, Trouble, Turn};
 use futures_util::future::join_all;
@@ -75,14 +76,14 @@ impl Round<'_> {
 async fn look_again(
     turn: &Turn,
     directory: &str,
-    node: &str,
+    node: &Node,
     bell: &Arc<Bell>,
     standing: &mut Standing,
 ) -> Result<Renewal> {
     match turn.read_and_watch(&format!("{directory}/{node}"), bell).await {
         Ok((stat, listening)) if stat.ephemeral_owner == turn.session().id() => {
             let session = Arc::clone(turn.session());
-            *standing = Standing::First { session, node: node.into(), _listening: listening };
+            *standing = Standing::First { session, node: node.clone(), _listening: listening };
             Ok(Renewal::Renewed)
         }
         Ok(_) | Err(Trouble::NoNode) => Ok(Renewal::Lost(why_gone(turn, directory).await)),

@@ -61,7 +61,7 @@ async fn in_time<T>(what: impl Future<Output = T>, name: &str) -> T {
     in_time.unwrap_or_else(|_| panic!("there never was: {name}"))
 }
 
-async fn rings(bell: &Bell) {
+async fn rings(bell: &Arc<Bell>) {
     in_time(bell.changed(), "a ring").await;
 }
 

@@ -1,4 +1,4 @@
-//! The recipe and the session as a state machine. What is done is that of `backend-zk/src/recipe.rs`: each step here is one
+//! The recipe and the session as a state machine. What is done is that of `backend-zk/src/recipe/`: each step here is one
 //! request, carried out by the ensemble in the order of all requests.
 //!
 //! * A session may end at any moment, with its nodes; its client learns of it at any later one. A client may also give

@@ -16,22 +16,24 @@
 //!   would show its node in front for ever (etcd #11456). So whoever comes first believes that from the sending of the
 //!   last request that the leader has answered. If that was long ago, the server has first to hear from its leader.
 
+mod leaving;
+mod turn_has_come;
+
+pub(crate) use leaving::{delete, leave};
+
 use crate::acl::Access;
 use crate::bell::Bell;
 use crate::contenders::{Queue, prefix_of};
 use crate::parents::Parents;
 use crate::place::{Standing, Stood};
 use crate::session::{Listening, Outcome, Trouble, Turn};
-use leasehold_core::{Attempt, Busy, Claim, FencingToken, Grant, OwnerId};
+use leasehold_core::{Attempt, Busy, Claim, FencingToken};
 use std::sync::Arc;
 use tokio::time::Instant;
 use zookeeper_client::Stat;
 
 /// How often a line that changes while it is looked at is looked at again. A line that changes faster moves.
 const ROUNDS: usize = 16;
-/// What part of a lease may have passed since the leader has answered, for a hand-over to be counted from then. By the same
-/// part of it the keeper renews, so a hold does not begin with less than a renewal would find.
-const FRESH: u32 = 3;
 /// How often a directory that somebody else deletes is made again.
 const MAKINGS: usize = 5;
 
@@ -97,16 +99,15 @@ impl Recipe<'_> {
                     own = None;
                 }
                 [mine] => {
-                    let node = queue.node(mine);
-                    if own.is_none() && !self.is_of_this_session(node).await? {
-                        self.delete(node).await?;
-                    } else if self
-                        .watch(standing, node, queue.node(mine - 1), self.stood(own.as_ref()))
-                        .await?
-                    {
+                    let (node, before) = (queue.node(mine).to_owned(), queue.node(mine - 1).to_owned());
+                    // What stays is not to lie in memory behind a line of thousands.
+                    drop(queue);
+                    if own.is_none() && !self.is_of_this_session(&node).await? {
+                        self.delete(&node).await?;
+                    } else if self.watch(standing, &node, &before, self.stood(own.as_ref())).await? {
                         return Ok(busy());
                     } else {
-                        own = own.or_else(|| Some(Own { node: node.to_owned(), how: Known::Sure }));
+                        own = own.or(Some(Own { node, how: Known::Sure }));
                     }
                 }
                 // A second one, made by a request of an earlier session: it is ours, and would stand in our own way.
@@ -128,10 +129,10 @@ impl Recipe<'_> {
             Standing::Nowhere => self.stand(standing).await,
             Standing::Behind { session, node, .. } if session.id() == self.turn.session().id() => {
                 // Its turn has probably come: what it will want to know is asked for in the same breath.
-                let path = self.path(node);
+                let node = node.to_string();
+                let path = self.path(&node);
                 let (children, read) = tokio::join!(self.list(), self.turn.read_and_watch(&path, self.bell));
-                let known =
-                    |(stat, listening)| Own { node: node.to_string(), how: Known::Read(stat, listening) };
+                let known = |(stat, listening)| Own { node, how: Known::Read(stat, listening) };
                 Ok((children?, read.ok().map(known)))
             }
             _ => Ok((self.list().await?, None)),
@@ -174,39 +175,6 @@ impl Recipe<'_> {
         none_if_gone(self.turn.list(self.directory).await)
     }
 
-    /// The claim's node has the lowest number: it holds, if the node is of this session. From now on it listens to its node,
-    /// so that a deletion is heard of at once.
-    async fn believe(&self, standing: &mut Standing, node: &str, own: Option<Own>) -> Outcome<Option<Grant>> {
-        let session = self.turn.session();
-        let (token, listening) = match own.map(|own| own.how) {
-            // The ear asks: nothing that it could hear would be older than this grant.
-            Some(Known::Made(token)) => (token, self.turn.watch_later(self.path(node), token, self.bell)),
-            known => {
-                let read = match known {
-                    Some(Known::Read(stat, listening)) => Ok((stat, listening)),
-                    _ => self.turn.read_and_watch(&self.path(node), self.bell).await,
-                };
-                let (stat, listening) = match read {
-                    Err(Trouble::NoNode) => return Ok(None),
-                    read => read?,
-                };
-                if stat.ephemeral_owner != session.id() {
-                    self.delete(node).await?;
-                    return Ok(None);
-                }
-                (token(&stat), listening)
-            }
-        };
-        let first =
-            Standing::First { session: Arc::clone(session), node: node.into(), _listening: listening };
-        self.stands(standing, first);
-        // What rang before the bell knew of a holder has told nobody that the holder had better ask.
-        if self.bell.has_fired() {
-            self.bell.ring();
-        }
-        Ok(Some(Grant::new(token).with_lease(session.lease())))
-    }
-
     /// Step 3. False if nobody is in front any more.
     async fn watch(
         &self,
@@ -234,40 +202,9 @@ impl Recipe<'_> {
         if self.bell.has_fired() || session.id() != self.turn.session().id() {
             return Ok(false);
         }
-        let (node, before) = (node.clone(), before.clone());
+        let (node, before) = (node.to_string(), before.to_string());
         // The leader was not asked.
         self.watch(standing, &node, &before, None).await
-    }
-
-    /// Step 4 as it nearly always is: the one in front held the lock, and the leader has answered a moment ago. Then the list
-    /// need not be newer than the word that the one in front is gone. Numbers only grow, so whoever is first once is first
-    /// for as long as its session lives, and of that the leader's answer tells: the hold is counted from before it was
-    /// asked. If anything is not as expected, nothing is believed, and the leader is asked.
-    async fn has_come_first(&self, standing: &mut Standing) -> Outcome<Option<Grant>> {
-        let Standing::Behind { session, node, stood: Some(stood), .. } = &*standing else {
-            return Ok(None);
-        };
-        let is_old = stood.asked.elapsed() >= session.lease().min(self.claim.ttl()) / FRESH;
-        if is_old || self.bell.is_doubted() || session.id() != self.turn.session().id() {
-            return Ok(None);
-        }
-        let (node, made) = (node.clone(), Known::Made(stood.made));
-        let queue = Queue::of(none_if_gone(self.turn.list_as_seen(self.directory).await)?);
-        if *queue.places_of(self.claim.owner()) != [0] || queue.node(0) != &*node {
-            return Ok(None);
-        }
-        let own = Own { node: node.to_string(), how: made };
-        Ok(self.believe(standing, &node, Some(own)).await?.map(Grant::from_hand_over))
-    }
-
-    /// What the next look can build upon, of an attempt that the leader has answered.
-    fn stood(&self, own: Option<&Own>) -> Option<Stood> {
-        let made = match &own?.how {
-            Known::Made(made) => *made,
-            Known::Read(stat, _) => token(stat),
-            Known::Sure => return None,
-        };
-        Some(Stood { asked: self.asked, made })
     }
 
     async fn is_of_this_session(&self, node: &str) -> Outcome<bool> {
@@ -292,36 +229,6 @@ impl Recipe<'_> {
     }
 }
 
-/// The token of a grant by this node. Its number begins anew when the directory is made anew; the transaction that made it
-/// does not.
-fn token(stat: &Stat) -> FencingToken {
-    FencingToken::new(stat.czxid.unsigned_abs())
-}
-
-/// Step 5, for whoever does not know its node: deletes every node of this owner. True if one of them held the lock.
-pub(crate) async fn leave(turn: &Turn, directory: &str, owner: OwnerId) -> Outcome<bool> {
-    let children = match turn.list(directory).await {
-        Err(Trouble::NoNode) => return Ok(false),
-        listed => listed?,
-    };
-    let queue = Queue::of(children);
-    let mut held = false;
-    // From the back, so that none of them comes to hold the lock by this.
-    for place in queue.places_of(owner).into_iter().rev() {
-        held = delete(turn, &format!("{directory}/{}", queue.node(place))).await? && place == 0;
-    }
-    Ok(held)
-}
-
-/// Deletes a node. False if it was gone already: so a delete can be repeated after a lost reply.
-pub(crate) async fn delete(turn: &Turn, path: &str) -> Outcome<bool> {
-    match turn.delete(path).await {
-        Ok(()) => Ok(true),
-        Err(Trouble::NoNode) => Ok(false),
-        Err(trouble) => Err(trouble),
-    }
-}
-
 /// Where there is no directory, nobody stands.
 fn none_if_gone(listed: Outcome<Vec<String>>) -> Outcome<Vec<String>> {
     match listed {
@@ -332,4 +239,10 @@ fn none_if_gone(listed: Outcome<Vec<String>>) -> Outcome<Vec<String>> {
 
 fn busy() -> Attempt {
     Attempt::Busy(Busy::new().with_place_in_queue())
+}
+
+/// The token of a grant by this node. Its number begins anew when the directory is made anew; the transaction that made it
+/// does not.
+fn token(stat: &Stat) -> FencingToken {
+    FencingToken::new(stat.czxid.unsigned_abs())
 }

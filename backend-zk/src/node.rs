@@ -1,0 +1,76 @@
+//! The name of a node, in a third of the room.
+
+use crate::contenders::{owner_and_number, prefix_of};
+use leasehold_core::OwnerId;
+use std::fmt;
+
+/// The name of a contender's node. Whoever waits keeps two of them for all of its time, and whoever holds keeps one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Node {
+    /// As we and Curator name it.
+    Numbered { owner: OwnerId, number: i32 },
+    /// Another client's, or with a number of another kind.
+    Named(Box<str>),
+}
+
+impl From<&str> for Node {
+    fn from(name: &str) -> Self {
+        let numbered = owner_and_number(name).map(|(owner, number)| Self::Numbered { owner, number });
+        // Not in other letters: it is asked for by this name.
+        numbered.filter(|node| node.to_string() == name).unwrap_or_else(|| Self::Named(name.into()))
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Numbered { owner, number } => write!(f, "{}{number:010}", prefix_of(*owner)),
+            Self::Named(name) => f.write_str(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn our_names_need_no_allocation() {
+        for name in [
+            "_c_01234567-89ab-cdef-0123-456789abcdef-lock-0000000001",
+            "_c_01234567-89ab-cdef-0123-456789abcdef-lock-2147483647",
+            "_c_01234567-89ab-cdef-0123-456789abcdef-lock--000000001",
+            "_c_01234567-89ab-cdef-0123-456789abcdef-lock--2147483648",
+        ] {
+            let node = Node::from(name);
+            assert!(matches!(node, Node::Numbered { .. }), "{name}");
+            assert_eq!(node.to_string(), name);
+        }
+    }
+
+    #[test]
+    fn every_other_name_stays_as_it_is_written() {
+        for name in [
+            "",
+            "lock-0000000002",
+            "0b1cc1a1f2f94ee9a3e6e8a1b1c1d1e1__lock__0000000003",
+            "_c_01234567-89AB-cdef-0123-456789abcdef-lock-0000000001",
+            "_c_01234567-89ab-cdef-0123-456789abcdef-lock-00000000001",
+            "_c_01234567-89ab-cdef-0123-456789abcdef-lock-2147483648",
+            "_c_01234567-89ab-cdef-0123-456789abcdef-__lock__0000000001",
+        ] {
+            assert_eq!(Node::from(name), Node::Named(name.into()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_comes_back(owner: u128, number: i32, other: String) {
+            let ours = format!("{}{number:010}", prefix_of(OwnerId::from_u128(owner)));
+            for name in [ours, other] {
+                prop_assert_eq!(Node::from(name.as_str()).to_string(), name);
+            }
+        }
+    }
+}

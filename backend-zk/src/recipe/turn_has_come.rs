@@ -1,0 +1,83 @@
+//! Whoever comes first: when that is believed without the leader, and from when the hold is counted.
+
+use super::{Known, Own, Recipe, none_if_gone, token};
+use crate::contenders::Queue;
+use crate::place::{Standing, Stood};
+use crate::session::{Outcome, Trouble};
+use leasehold_core::Grant;
+use std::sync::Arc;
+
+/// What part of a lease may have passed since the leader has answered, for a hand-over to be counted from then. By the same
+/// part of it the keeper renews, so a hold does not begin with less than a renewal would find.
+const FRESH: u32 = 3;
+
+impl Recipe<'_> {
+    /// Step 4 as it nearly always is: the one in front held the lock, and the leader has answered a moment ago. Then the list
+    /// need not be newer than the word that the one in front is gone. Numbers only grow, so whoever is first once is first
+    /// for as long as its session lives, and of that the leader's answer tells: the hold is counted from before it was
+    /// asked. If anything is not as expected, nothing is believed, and the leader is asked.
+    pub(super) async fn has_come_first(&self, standing: &mut Standing) -> Outcome<Option<Grant>> {
+        let Standing::Behind { session, node, stood: Some(stood), .. } = &*standing else {
+            return Ok(None);
+        };
+        let is_old = stood.asked.elapsed() >= session.lease().min(self.claim.ttl()) / FRESH;
+        if is_old || self.bell.is_doubted() || session.id() != self.turn.session().id() {
+            return Ok(None);
+        }
+        let (node, made) = (node.to_string(), Known::Made(stood.made));
+        let queue = Queue::of(none_if_gone(self.turn.list_as_seen(self.directory).await)?);
+        if *queue.places_of(self.claim.owner()) != [0] || queue.node(0) != node {
+            return Ok(None);
+        }
+        let own = Own { node: node.clone(), how: made };
+        Ok(self.believe(standing, &node, Some(own)).await?.map(Grant::from_hand_over))
+    }
+
+    /// What the next look can build upon, of an attempt that the leader has answered.
+    pub(super) fn stood(&self, own: Option<&Own>) -> Option<Stood> {
+        let made = match &own?.how {
+            Known::Made(made) => *made,
+            Known::Read(stat, _) => token(stat),
+            Known::Sure => return None,
+        };
+        Some(Stood { asked: self.asked, made })
+    }
+
+    /// The claim's node has the lowest number: it holds, if the node is of this session. From now on it listens to its node,
+    /// so that a deletion is heard of at once.
+    pub(super) async fn believe(
+        &self,
+        standing: &mut Standing,
+        node: &str,
+        own: Option<Own>,
+    ) -> Outcome<Option<Grant>> {
+        let session = self.turn.session();
+        let (token, listening) = match own.map(|own| own.how) {
+            // The ear asks: nothing that it could hear would be older than this grant.
+            Some(Known::Made(token)) => (token, self.turn.watch_later(self.path(node), token, self.bell)),
+            known => {
+                let read = match known {
+                    Some(Known::Read(stat, listening)) => Ok((stat, listening)),
+                    _ => self.turn.read_and_watch(&self.path(node), self.bell).await,
+                };
+                let (stat, listening) = match read {
+                    Err(Trouble::NoNode) => return Ok(None),
+                    read => read?,
+                };
+                if stat.ephemeral_owner != session.id() {
+                    self.delete(node).await?;
+                    return Ok(None);
+                }
+                (token(&stat), listening)
+            }
+        };
+        let first =
+            Standing::First { session: Arc::clone(session), node: node.into(), _listening: listening };
+        self.stands(standing, first);
+        // What rang before the bell knew of a holder has told nobody that the holder had better ask.
+        if self.bell.has_fired() {
+            self.bell.ring();
+        }
+        Ok(Some(Grant::new(token).with_lease(session.lease())))
+    }
+}

@@ -1,0 +1,115 @@
+//! What a hold, and a task that waits for one, keep in memory: in the core, in this backend and in the client library together.
+//! Counted by the allocator, so it is the same on any machine.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use leasehold_conformance::Footprint;
+use leasehold_conformance::servers::ZooKeeperServer;
+use leasehold_core::{
+    AcquireOptions, Clock, DistributedLock, LockClient, LockGuard, LockName, Moment, Namespace, Sleep,
+    StoreUrl, SystemClock,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+#[global_allocator]
+static FOOTPRINT: Footprint = Footprint::new();
+
+/// So many that what they share, such as the buffers of the connection, is little for each.
+const HOLDS: usize = 2_000;
+/// Fewer, as each of them reads the whole line.
+const WAITERS: usize = 500;
+/// What a hold keeps. Nearly half of it is the client library's: the path of the watch, a vector with room for five watches
+/// of it, the channel to its future, that future, and its places in two maps.
+const OF_A_HOLD: usize = 1_408;
+/// What a waiter keeps, beside the task that it is. As much of that is the client library's.
+const OF_A_WAITER: usize = 1_568;
+
+/// The system's clock, on which no sleep ends during the test: nothing is renewed in it, and no waiter looks again.
+#[derive(Debug)]
+struct Late;
+
+impl Clock for Late {
+    fn now(&self) -> Moment {
+        SystemClock::new().now()
+    }
+
+    fn sleep_until(&self, moment: Moment) -> Sleep {
+        SystemClock::new().sleep_until(moment.plus(Duration::from_secs(3600)))
+    }
+}
+
+/// One after the other, as there is one allocator; each with a session of its own, as the client library keeps for later what
+/// was needed once, and a runtime, with which ends whatever is under way.
+#[test]
+fn what_a_hold_and_a_waiter_keep() {
+    let server = ZooKeeperServer::start().unwrap();
+    let waiting = Runtime::new().unwrap().block_on(of_a_waiter(&server));
+    let holding = Runtime::new().unwrap().block_on(of_a_hold(&server));
+    println!("a hold keeps {holding} bytes, a waiter {waiting} beside its task");
+    assert!(holding <= OF_A_HOLD, "{holding} bytes");
+    assert!(waiting <= OF_A_WAITER, "{waiting} bytes");
+}
+
+fn client(server: &ZooKeeperServer) -> LockClient {
+    let namespace = Namespace::new(leasehold_zk::DEFAULT_PREFIX).unwrap();
+    let backend = leasehold_zk::open(&StoreUrl::parse(&server.url()).unwrap(), &namespace).unwrap();
+    LockClient::builder(backend).with_clock(Arc::new(Late)).build()
+}
+
+async fn hold(locks: &LockClient, name: &str) -> LockGuard {
+    locks.acquire_with(&LockName::new(name).unwrap(), &AcquireOptions::new()).await.unwrap()
+}
+
+async fn of_a_hold(server: &ZooKeeperServer) -> usize {
+    let locks = client(server);
+    // The first one makes what all of them share.
+    let mut guards = Vec::with_capacity(1 + HOLDS);
+    guards.push(hold(&locks, "first").await);
+    let before = FOOTPRINT.in_use();
+    for number in 0..HOLDS {
+        guards.push(hold(&locks, &format!("held-{number}")).await);
+    }
+    // Each listens to its node, which it does not at first.
+    watched(server, 1 + HOLDS).await;
+    FOOTPRINT.in_use().saturating_sub(before) / HOLDS
+}
+
+async fn of_a_waiter(server: &ZooKeeperServer) -> usize {
+    let locks = client(server);
+    let guard = hold(&locks, "job").await;
+    let name = guard.name();
+    let (mut idle, mut waiters) = (JoinSet::new(), JoinSet::new());
+    let without = FOOTPRINT.in_use();
+    for _ in 0..WAITERS {
+        let its = (locks.clone(), name.clone());
+        idle.spawn(async move {
+            std::future::pending::<()>().await;
+            drop(its);
+        });
+    }
+    let before = FOOTPRINT.in_use();
+    for _ in 0..WAITERS {
+        let (locks, name) = (locks.clone(), name.clone());
+        waiters.spawn(async move {
+            let _ = locks.acquire_with(&name, locks.defaults()).await;
+        });
+    }
+    // The first in line watches the holder's node, which the holder does already.
+    watched(server, WAITERS).await;
+    FOOTPRINT.in_use().saturating_sub(before) / WAITERS - (before - without) / WAITERS
+}
+
+/// Until there are so many watches at the server, and everybody here has heard of it.
+async fn watched(server: &ZooKeeperServer, number: usize) {
+    let all = async {
+        while server.counter("zk_watch_count").unwrap() != number as u64 {
+            sleep(Duration::from_millis(10)).await;
+        }
+        sleep(Duration::from_millis(200)).await;
+    };
+    timeout(Duration::from_secs(60), all).await.unwrap();
+}

@@ -2,18 +2,18 @@ use super::Core;
 use super::withdrawal::withdraw_in_background;
 use crate::observer::Event;
 use crate::{Attempt, Busy, Claim, FencingToken, Moment, Result};
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// A claim on its way to a grant. It knows what its attempts may have left in the store, and takes that back when it is
 /// dropped: the whole of cancel safety, and of clean time-outs, is in its `Drop`.
 #[derive(Debug)]
-pub(super) struct PendingClaim {
-    core: Arc<Core>,
+pub(super) struct PendingClaim<'a> {
+    core: &'a Arc<Core>,
     runtime: Handle,
     claim: Claim,
     /// The call to the backend that is under way. Boxed and independent of this value, so that it can go on without it.
@@ -47,10 +47,10 @@ pub(super) enum Asked {
     Busy(Busy),
 }
 
-impl PendingClaim {
-    pub(super) fn new(core: &Arc<Core>, runtime: Handle, claim: Claim) -> Self {
+impl<'a> PendingClaim<'a> {
+    pub(super) fn new(core: &'a Arc<Core>, runtime: Handle, claim: Claim) -> Self {
         Self {
-            core: Arc::clone(core),
+            core,
             runtime,
             claim,
             call: None,
@@ -60,8 +60,8 @@ impl PendingClaim {
         }
     }
 
-    pub(super) fn core(&self) -> &Arc<Core> {
-        &self.core
+    pub(super) fn core(&self) -> &'a Arc<Core> {
+        self.core
     }
 
     pub(super) fn claim(&self) -> &Claim {
@@ -73,13 +73,11 @@ impl PendingClaim {
         self.call.is_some()
     }
 
-    /// Makes one attempt. If this future is dropped, the attempt goes on and is taken back.
-    pub(super) fn ask(&mut self) -> impl Future<Output = Result<Asked>> {
-        poll_fn(|cx| {
-            let answer = ready!(self.call().0.as_mut().poll(cx));
-            self.call = None;
-            Poll::Ready(self.asked(answer))
-        })
+    /// Makes one attempt. If this value is dropped meanwhile, the attempt goes on and is taken back.
+    pub(super) fn poll_ask(&mut self, cx: &mut Context<'_>) -> Poll<Result<Asked>> {
+        let answer = ready!(self.call().0.as_mut().poll(cx));
+        self.call = None;
+        Poll::Ready(self.asked(answer))
     }
 
     /// The attempt that is under way; begins one if there is none.
@@ -124,15 +122,15 @@ impl PendingClaim {
     }
 }
 
-impl Drop for PendingClaim {
+impl Drop for PendingClaim<'_> {
     fn drop(&mut self) {
         let Some(Call(call)) = self.call.take() else {
             if self.left_something {
-                withdraw_in_background(&self.core, &self.runtime, self.claim.clone());
+                withdraw_in_background(self.core, &self.runtime, self.claim.clone());
             }
             return;
         };
-        let (core, runtime, claim) = (Arc::clone(&self.core), self.runtime.clone(), self.claim.clone());
+        let (core, runtime, claim) = (Arc::clone(self.core), self.runtime.clone(), self.claim.clone());
         let rest = async move {
             if let Ok(Attempt::Granted(_)) = call.await {
                 core.tell(&Event::LateGrant { name: claim.name() });

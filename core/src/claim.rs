@@ -92,6 +92,11 @@ impl Claim {
         &self.holder
     }
 
+    /// The same, to be kept.
+    pub(crate) fn shared_holder(&self) -> Arc<str> {
+        Arc::clone(&self.holder)
+    }
+
     #[must_use]
     pub(crate) fn with_owner(mut self, owner: OwnerId) -> Self {
         self.owner = owner;

@@ -1,5 +1,6 @@
 //! The attempt: ask, wait, ask again, until granted or out of time.
 
+use super::attempt_span::AttemptSpan;
 use super::pace::Pace;
 use super::pending::{Asked, Granted, PendingClaim};
 use super::{Core, Held};
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tracing::{Span, field};
+use tracing::Span;
 
 /// In two steps, and not in one async function: that would keep what it was called with, beside what it makes of it, for as
 /// long as its caller waits.
@@ -24,27 +25,10 @@ pub(super) fn acquire<'a>(
     options: &'a AcquireOptions,
 ) -> impl Future<Output = Result<LockGuard>> + Send + 'a {
     lazy(move |_| {
-        let span = span(core, name);
+        let span = AttemptSpan::new(core, name);
         Ok((prepare(core, name, options)?, span))
     })
     .and_then(|(attempt, span)| attempt.into_guard(span))
-}
-
-/// None if nobody would see it; else in a box, because it is five words long.
-fn span(core: &Core, name: &LockName) -> Option<Box<Span>> {
-    let span = tracing::info_span!(
-        target: "leasehold",
-        "leasehold.acquire",
-        otel.kind = "client",
-        lock.name = %name,
-        lock.backend = core.semantics.backend,
-        lock.mode = core.semantics.mode,
-        lock.ttl_ms = field::Empty,
-        lock.attempts = field::Empty,
-        lock.outcome = field::Empty,
-        lock.fencing_token = field::Empty,
-    );
-    (!span.is_none()).then(|| Box::new(span))
 }
 
 /// Everything that can be refused is refused here, before any I/O; and the owner is chosen before the first await.
@@ -59,8 +43,6 @@ fn prepare<'a>(core: &'a Arc<Core>, name: &LockName, options: &'a AcquireOptions
         pending: PendingClaim::new(core, runtime, claim),
         pace: Pace::new(core.semantics.wake_up),
         options,
-        attempts: 0,
-        was_busy: false,
         trouble: None,
     })
 }
@@ -71,9 +53,6 @@ struct Acquisition<'a> {
     deadline: Moment,
     pending: PendingClaim<'a>,
     pace: Pace,
-    attempts: u32,
-    /// True once the store has said that somebody else holds the lock.
-    was_busy: bool,
     /// What went wrong since the store last answered. An unknown outcome stays in front of later failures: that the last
     /// request was not applied says nothing of the one before.
     trouble: Option<Error>,
@@ -91,24 +70,21 @@ impl<'a> Acquisition<'a> {
         clippy::manual_async_fn,
         reason = "an async method keeps two of everything that it is called with"
     )]
-    fn into_guard(
-        mut self,
-        span: Option<Box<Span>>,
-    ) -> impl Future<Output = Result<LockGuard>> + Send + use<'a> {
+    fn into_guard(mut self, span: AttemptSpan) -> impl Future<Output = Result<LockGuard>> + Send + use<'a> {
         async move {
             let outcome = {
-                let (mut asking, span) = (pin!(self.until_granted()), span.as_deref());
-                poll_fn(move |cx| within(span, || asking.as_mut().poll(cx))).await
+                let (mut asking, span) = (pin!(self.until_granted()), &span);
+                poll_fn(move |cx| span.within(|| asking.as_mut().poll(cx))).await
             };
-            if let Some(span) = span {
-                self.record(&span, &outcome);
+            if let Some(span) = span.get() {
+                self.record(span, &outcome);
             }
             Ok(self.guard(&outcome?))
         }
     }
 
     fn record(&self, span: &Span, outcome: &Result<Granted>) {
-        span.record("lock.attempts", self.attempts);
+        span.record("lock.attempts", self.pending.attempts());
         span.record("lock.ttl_ms", self.pending.claim().ttl_millis());
         match outcome {
             Ok(grant) => {
@@ -122,8 +98,8 @@ impl<'a> Acquisition<'a> {
     fn until_granted(&mut self) -> impl Future<Output = Result<Granted>> + Send {
         async move {
             loop {
-                self.attempts += 1;
-                if self.attempts > 1 && self.is_out_of_time() {
+                self.pending.count_attempt();
+                if self.pending.attempts() > 1 && self.is_out_of_time() {
                     return Err(self.out_of_time());
                 }
                 let Some(asked) = self.ask_in_time().await else {
@@ -203,7 +179,6 @@ impl<'a> Acquisition<'a> {
 
     /// Somebody else holds it: wait, unless the caller would not.
     fn go_on_after_busy(&mut self) -> Result<()> {
-        self.was_busy = true;
         self.trouble = None;
         match self.options.wait {
             Wait::No => Err(self.held_by_another(ErrorKind::Busy, "is held by another owner")),
@@ -215,7 +190,7 @@ impl<'a> Acquisition<'a> {
     /// an endless wait would begin on a store that was never reached.
     fn go_on_after(&mut self, error: Error) -> Result<()> {
         let never_reached =
-            !self.was_busy && self.trouble.is_none() && error.kind() == ErrorKind::Unavailable;
+            !self.pending.was_busy() && self.trouble.is_none() && error.kind() == ErrorKind::Unavailable;
         let give_up = !error.is_outage()
             || match self.options.wait {
                 Wait::No => true,
@@ -268,7 +243,7 @@ impl<'a> Acquisition<'a> {
                 no_answer(waited).with_source(error)
             }
             Some(error) => error.context(format_args!("gave up after {waited:?}")),
-            None if self.was_busy => self
+            None if self.pending.was_busy() => self
                 .held_by_another(ErrorKind::TimedOut, &format!("was held by others for all of {waited:?}")),
             None => no_answer(waited),
         }
@@ -284,13 +259,6 @@ impl<'a> Acquisition<'a> {
         let core = self.core();
         let (claim, runtime) = self.pending.granted();
         LockGuard::new(Held::new(core, runtime, claim, self.options, grant))
-    }
-}
-
-fn within<T>(span: Option<&Span>, does: impl FnOnce() -> T) -> T {
-    match span {
-        Some(span) => span.in_scope(does),
-        None => does(),
     }
 }
 

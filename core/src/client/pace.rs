@@ -13,18 +13,18 @@ const FREE_WAKE_UPS: u32 = 3;
 pub(super) struct Pace {
     at_most: Nanos,
     rhythm: Rhythm,
-    vain_wake_ups: u32,
 }
 
+/// In each of them, how many wake-ups in a row brought nothing: beside it that would take twice the room.
 #[derive(Debug)]
 enum Rhythm {
     /// Who must look by himself: jittered pauses that grow up to the bound of the backend.
-    Growing { next: Nanos },
+    Growing { vain_wake_ups: u32, next: Nanos },
     /// Who is told, by the store or by a look of his process, and asks only in case the word was lost: one question in each interval, at a beat of his own that is
     /// drawn once. A pause drawn anew each time would ask 1.6 times as often, and one that is counted from the last
     /// answer would keep together for ever all whom one wake-up, or one stall of the store, has brought together.
     /// `NEVER` until then.
-    Beat { first: Moment },
+    Beat { vain_wake_ups: u32, first: Moment },
 }
 
 impl Pace {
@@ -34,10 +34,12 @@ impl Pace {
             told_or_not => told_or_not.bound(),
         };
         let rhythm = match wake_up {
-            WakeUp::Poll { .. } => Rhythm::Growing { next: FIRST.min(at_most).into() },
-            WakeUp::Look { .. } | WakeUp::Push { .. } => Rhythm::Beat { first: Moment::NEVER },
+            WakeUp::Poll { .. } => Rhythm::Growing { vain_wake_ups: 0, next: FIRST.min(at_most).into() },
+            WakeUp::Look { .. } | WakeUp::Push { .. } => {
+                Rhythm::Beat { vain_wake_ups: 0, first: Moment::NEVER }
+            }
         };
-        Self { at_most: at_most.into(), rhythm, vain_wake_ups: 0 }
+        Self { at_most: at_most.into(), rhythm }
     }
 
     /// The next pause, no longer than the bound. With `ends_in`, the time until the present lease ends by itself, it is no
@@ -46,12 +48,12 @@ impl Pace {
     pub(super) fn pause(&mut self, now: Moment, ends_in: Option<Duration>) -> Duration {
         let at_most = Duration::from(self.at_most);
         let pause = match &mut self.rhythm {
-            Rhythm::Growing { next } => {
+            Rhythm::Growing { next, .. } => {
                 let longest = Duration::from(*next);
                 *next = longest.saturating_mul(2).min(at_most).into();
                 between(longest / 4, longest)
             }
-            Rhythm::Beat { first } => {
+            Rhythm::Beat { first, .. } => {
                 if *first == Moment::NEVER {
                     *first = now.plus(between(at_most / 4, at_most));
                 }
@@ -66,12 +68,18 @@ impl Pace {
 
     /// The shortest time to the next question after a wake-up.
     pub(super) fn after_wake_up(&mut self) -> Duration {
-        self.vain_wake_ups += 1;
-        if self.vain_wake_ups <= FREE_WAKE_UPS { Duration::ZERO } else { FIRST }
+        let vain = self.vain_wake_ups();
+        *vain = vain.saturating_add(1);
+        if *vain <= FREE_WAKE_UPS { Duration::ZERO } else { FIRST }
     }
 
     pub(super) fn nobody_woke(&mut self) {
-        self.vain_wake_ups = 0;
+        *self.vain_wake_ups() = 0;
+    }
+
+    fn vain_wake_ups(&mut self) -> &mut u32 {
+        let (Rhythm::Growing { vain_wake_ups, .. } | Rhythm::Beat { vain_wake_ups, .. }) = &mut self.rhythm;
+        vain_wake_ups
     }
 }
 

@@ -18,6 +18,9 @@ pub(super) struct PendingClaim<'a> {
     claim: Claim,
     /// The call to the backend that is under way. Boxed and independent of this value, so that it can go on without it.
     call: Option<Call>,
+    attempts: u32,
+    /// True once the store has said that somebody else holds the lock.
+    was_busy: bool,
     /// True if the store may have something of this claim: a grant whose reply was lost, a place in a queue.
     left_something: bool,
     /// When the last attempt was sent.
@@ -54,6 +57,8 @@ impl<'a> PendingClaim<'a> {
             runtime,
             claim,
             call: None,
+            attempts: 0,
+            was_busy: false,
             left_something: false,
             sent_at: Moment::NEVER,
             waiting_since: Moment::NEVER,
@@ -66,6 +71,21 @@ impl<'a> PendingClaim<'a> {
 
     pub(super) fn claim(&self) -> &Claim {
         &self.claim
+    }
+
+    /// How many attempts were [counted](Self::count_attempt).
+    pub(super) fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// One more is to be made, if there is time for it.
+    pub(super) fn count_attempt(&mut self) {
+        self.attempts += 1;
+    }
+
+    /// True once the store has said that somebody else holds the lock.
+    pub(super) fn was_busy(&self) -> bool {
+        self.was_busy
     }
 
     /// True if an attempt was begun and has no answer.
@@ -102,6 +122,7 @@ impl<'a> PendingClaim<'a> {
                 Ok(Asked::Granted(Granted { token: grant.token, lease, since, sent_at: self.sent_at }))
             }
             Ok(Attempt::Busy(busy)) => {
+                self.was_busy = true;
                 self.left_something |= busy.queued;
                 self.waiting_since = self.sent_at;
                 Ok(Asked::Busy(busy))

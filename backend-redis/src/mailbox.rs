@@ -7,27 +7,33 @@
 //! is of an earlier time, or of an answer that was lost; the owner's next heartbeat tells how it stands.
 
 use crate::reply;
-use futures_util::future::{Either, pending};
 use leasehold_core::{Grant, OwnerId};
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::Notify;
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::num::NonZeroU64;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 /// A place in the queue of a name. No two are the same, and later ones are larger.
+///
+/// One more than the server's number, so that none takes no room of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place(u64);
+pub(crate) struct Place(NonZeroU64);
 
 impl Place {
     pub(crate) fn new(place: u64) -> Self {
-        Self(place)
+        Self(NonZeroU64::MIN.saturating_add(place))
     }
 }
 
 /// The waiters of this process, and what each was told.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
-    waiters: Mutex<HashMap<OwnerId, Waiter>>,
+    waiters: Mutex<Waiters>,
 }
+
+/// By owner. In a tree: there may be thousands, and of a table half may be empty.
+type Waiters = BTreeMap<u128, Waiter>;
 
 #[derive(Debug, Default)]
 struct Waiter {
@@ -35,61 +41,60 @@ struct Waiter {
     place: Option<Place>,
     /// Boxed: most waiters were told nothing yet, and there may be many of them.
     told: Option<Box<(Place, Grant)>>,
-    wake: Arc<Notify>,
+    wake: Option<Waker>,
+    /// True if there is news that it has not heard.
+    is_woken: bool,
 }
 
 impl Mailbox {
     /// The grant that the owner was told of. Then it listens no longer.
     pub(crate) fn take(&self, owner: OwnerId) -> Option<Grant> {
         let mut waiters = self.waiters();
-        let waiter = waiters.get(&owner)?;
+        let waiter = waiters.get(&owner.as_u128())?;
         if waiter.told.as_ref()?.0 != waiter.place? {
             return None;
         }
-        let (_, grant) = *waiters.remove(&owner)?.told?;
+        let (_, grant) = *waiters.remove(&owner.as_u128())?.told?;
         Some(grant.from_hand_over())
     }
 
     /// True if the owner waits, as far as is known here.
     pub(crate) fn listens(&self, owner: OwnerId) -> bool {
-        self.waiters().contains_key(&owner)
+        self.waiters().contains_key(&owner.as_u128())
     }
 
     /// Begins to listen for this owner, before it is asked for: its grant may be told before the answer is heard.
     pub(crate) fn listen(&self, owner: OwnerId) {
-        self.waiters().entry(owner).or_default();
+        self.waiters().entry(owner.as_u128()).or_default();
     }
 
     /// The server has answered that the owner waits at this place.
     pub(crate) fn waits_at(&self, owner: OwnerId, place: Place) {
-        if let Some(waiter) = self.waiters().get_mut(&owner) {
+        if let Some(waiter) = self.waiters().get_mut(&owner.as_u128()) {
             waiter.place = Some(place);
         }
     }
 
     /// The owner has what it wanted, or wants it no more. True if it was listening.
     pub(crate) fn forget(&self, owner: OwnerId) -> bool {
-        let mut waiters = self.waiters();
-        // Nobody, as a rule. A map digests what it is to remove, even if it has nothing.
-        !waiters.is_empty() && waiters.remove(&owner).is_some()
+        self.waiters().remove(&owner.as_u128()).is_some()
     }
 
     /// An attempt failed, and nothing of it is in the store: the owner may not come again. One that had a place will, to
     /// withdraw it.
     pub(crate) fn forget_unless_queued(&self, owner: OwnerId) {
         let mut waiters = self.waiters();
-        if waiters.get(&owner).is_some_and(|waiter| waiter.place.is_none()) {
-            waiters.remove(&owner);
+        if waiters.get(&owner.as_u128()).is_some_and(|waiter| waiter.place.is_none()) {
+            waiters.remove(&owner.as_u128());
         }
     }
 
     /// Ready when there was news for the owner. Never, if it does not listen.
-    pub(crate) fn news(&self, owner: OwnerId) -> impl Future<Output = ()> + use<> {
-        let wake = self.waiters().get(&owner).map(|waiter| Arc::clone(&waiter.wake));
-        match wake {
-            Some(wake) => Either::Left(wake.notified_owned()),
-            None => Either::Right(pending()),
-        }
+    pub(crate) fn news(&self, owner: OwnerId) -> impl Future<Output = ()> + Send + '_ {
+        poll_fn(move |cx| match self.waiters().get_mut(&owner.as_u128()) {
+            Some(waiter) => waiter.poll_news(cx),
+            None => Poll::Pending,
+        })
     }
 
     /// A message came: `owner place token`, or `owner place token number`, as the scripts write it. One that is none of ours is nobody's.
@@ -97,21 +102,43 @@ impl Mailbox {
         let Some((owner, place, grant)) = std::str::from_utf8(message).ok().and_then(parse) else {
             return;
         };
-        if let Some(waiter) = self.waiters().get_mut(&owner) {
+        let tell = |waiter: &mut Waiter| {
             waiter.told = Some(Box::new((place, grant)));
-            waiter.wake.notify_one();
-        }
+            waiter.has_news()
+        };
+        let waker = self.waiters().get_mut(&owner.as_u128()).and_then(tell);
+        waker.into_iter().for_each(Waker::wake);
     }
 
     /// Messages may have been lost: everybody had better ask.
     pub(crate) fn wake_all(&self) {
-        for waiter in self.waiters().values() {
-            waiter.wake.notify_one();
-        }
+        let wakers: Vec<Waker> = self.waiters().values_mut().filter_map(Waiter::has_news).collect();
+        wakers.into_iter().for_each(Waker::wake);
     }
 
-    fn waiters(&self) -> MutexGuard<'_, HashMap<OwnerId, Waiter>> {
+    fn waiters(&self) -> MutexGuard<'_, Waiters> {
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiter {
+    /// Kept for it, if it does not listen now. Who is to be woken, when nobody has to wait for the waiters any more.
+    #[must_use]
+    fn has_news(&mut self) -> Option<Waker> {
+        self.is_woken = true;
+        self.wake.take()
+    }
+
+    /// Ready when there was news since it was ready last. Whoever has asked last is woken.
+    fn poll_news(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if std::mem::take(&mut self.is_woken) {
+            return Poll::Ready(());
+        }
+        match &mut self.wake {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Poll::Pending
     }
 }
 
@@ -119,13 +146,17 @@ fn parse(message: &str) -> Option<(OwnerId, Place, Grant)> {
     let mut words = message.split(' ');
     let owner = OwnerId::from_hex(words.next()?)?;
     let place = words.next()?.parse().ok()?;
-    Some((owner, Place(place), reply::grant(words)?))
+    Some((owner, Place::new(place), reply::grant(words)?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use futures_util::FutureExt;
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
 
     fn taken(mailbox: &Mailbox, owner: OwnerId) -> Option<(u64, u32)> {
         mailbox.take(owner).map(|grant| (grant.token.get(), grant.tokens))
@@ -198,7 +229,51 @@ mod tests {
         mailbox.waits_at(queued, Place::new(1));
         mailbox.forget_unless_queued(fresh);
         mailbox.forget_unless_queued(queued);
-        assert_eq!(mailbox.waiters().keys().collect::<Vec<_>>(), [&queued]);
+        assert_eq!(mailbox.waiters().keys().collect::<Vec<_>>(), [&queued.as_u128()]);
+    }
+
+    #[test]
+    fn a_place_is_told_from_every_other_and_from_none() {
+        assert_ne!(Place::new(0), Place::new(1));
+        assert_eq!(size_of::<Option<Place>>(), size_of::<Place>());
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn who_listens_last_is_woken_and_hears_of_it_once() {
+        let (mailbox, owner) = (Mailbox::default(), owner());
+        mailbox.listen(owner);
+        let mut news = pin!(mailbox.news(owner));
+        let woken = [Arc::<Woken>::default(), Arc::default()];
+        for listener in &woken {
+            let waker = Waker::from(Arc::clone(listener));
+            assert!(news.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        mailbox.deliver(&told(owner, 5, 77));
+        mailbox.wake_all();
+        assert_eq!(woken.map(|it| it.0.load(Ordering::Relaxed)), [0, 1]);
+        assert!(news.now_or_never().is_some());
+        assert!(mailbox.news(owner).now_or_never().is_none());
+    }
+
+    #[test]
+    fn who_leaves_before_hearing_leaves_the_news_to_who_listens_next() {
+        let (mailbox, owner) = (Mailbox::default(), owner());
+        mailbox.listen(owner);
+        {
+            let mut news = pin!(mailbox.news(owner));
+            assert!(news.as_mut().now_or_never().is_none());
+            mailbox.wake_all();
+        }
+        assert!(mailbox.news(owner).now_or_never().is_some());
     }
 
     #[test]

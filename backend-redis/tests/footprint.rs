@@ -46,7 +46,7 @@ unsafe impl GlobalAlloc for Counting {
 /// So many that what they share, such as the buffers of the connection, is nothing for each.
 const WAITERS: usize = 2_000;
 /// What one of them keeps while it waits, beside the task that it is.
-const WHILE_WAITING: usize = 1_024;
+const WHILE_WAITING: usize = 640;
 /// And in the moment in which all of them ask, each with a request of half a kilobyte under way.
 const WHILE_ASKING: usize = 6_000;
 
@@ -66,7 +66,7 @@ impl Clock for Late {
 }
 
 #[tokio::test]
-async fn a_waiter_keeps_a_kibibyte() {
+async fn a_waiter_keeps_little() {
     let server = RedisServer::start().unwrap();
     let namespace = Namespace::new(leasehold_redis::DEFAULT_PREFIX).unwrap();
     let backend = leasehold_redis::open(&StoreUrl::parse(&server.url()).unwrap(), &namespace).unwrap();

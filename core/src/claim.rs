@@ -1,3 +1,4 @@
+use crate::duration::Nanos;
 use crate::{LockName, OwnerId};
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::time::Duration;
 pub struct Claim {
     name: LockName,
     owner: OwnerId,
-    ttl: Duration,
+    ttl: Nanos,
     mode: LockMode,
     holder: Arc<str>,
     waits: bool,
@@ -32,7 +33,7 @@ impl Claim {
     /// [`LockClient`](crate::LockClient) makes claims; this is for tests that talk to a backend directly. It checks no
     /// range: the client did, before any I/O.
     pub fn new(name: LockName, owner: OwnerId, ttl: Duration, holder: Arc<str>) -> Self {
-        Self { name, owner, ttl, mode: LockMode::Exclusive, holder, waits: false, tokens: 1 }
+        Self { name, owner, ttl: ttl.into(), mode: LockMode::Exclusive, holder, waits: false, tokens: 1 }
     }
 
     /// Says that its owner will wait if the lock is held. Default: it makes one attempt and goes.
@@ -62,12 +63,12 @@ impl Claim {
 
     /// How long the store is to keep it for this owner after each grant and renewal. Whole milliseconds.
     pub fn ttl(&self) -> Duration {
-        self.ttl
+        self.ttl.into()
     }
 
     /// [`ttl`](Self::ttl) in the unit that most stores want.
     pub fn ttl_millis(&self) -> u64 {
-        u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.ttl().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// What kind of hold is wanted.
@@ -91,6 +92,11 @@ impl Claim {
         &self.holder
     }
 
+    /// The same, to be kept.
+    pub(crate) fn shared_holder(&self) -> Arc<str> {
+        Arc::clone(&self.holder)
+    }
+
     #[must_use]
     pub(crate) fn with_owner(mut self, owner: OwnerId) -> Self {
         self.owner = owner;
@@ -99,7 +105,7 @@ impl Claim {
 
     #[must_use]
     pub(crate) fn with_ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl;
+        self.ttl = ttl.into();
         self
     }
 }
@@ -109,7 +115,7 @@ impl fmt::Debug for Claim {
         f.debug_struct("Claim")
             .field("name", &self.name)
             .field("owner", &self.owner)
-            .field("ttl", &self.ttl)
+            .field("ttl", &self.ttl())
             .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,22 @@
 use crate::{Error, Result};
 use std::time::Duration;
 
+/// A length of time in half the bytes, for what every waiter keeps. 584 years and more are for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Nanos(u64);
+
+impl From<Duration> for Nanos {
+    fn from(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Nanos> for Duration {
+    fn from(Nanos(nanos): Nanos) -> Self {
+        if nanos == u64::MAX { Self::MAX } else { Self::from_nanos(nanos) }
+    }
+}
+
 /// Reads a duration with its unit: `30s`, `1500ms`, `1m 30s`, `2h`. `field` names it in the error.
 ///
 /// # Errors
@@ -24,6 +40,15 @@ pub fn parse_duration(field: &str, text: &str) -> Result<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_length_of_time_in_half_the_bytes_is_as_long() {
+        for duration in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(1 << 34), Duration::MAX]
+        {
+            assert_eq!(Duration::from(Nanos::from(duration)), duration);
+        }
+        assert_eq!(Duration::from(Nanos::from(Duration::MAX - Duration::from_nanos(1))), Duration::MAX);
+    }
 
     #[test]
     fn durations_have_units() {

@@ -3,7 +3,7 @@
 use crate::arguments::{Arguments, Work};
 use crate::usage::{cpu_seconds, now, resident_kib, sleep_until};
 use crate::{Outcome, usage};
-use leasehold::{AcquireOptions, DistributedLock, LockName, Result, Wait};
+use leasehold::{AcquireOptions, DistributedLock, LockGuard, LockName, Result, Wait};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -65,7 +65,7 @@ pub(crate) async fn take_turns(arguments: &Arguments) -> Outcome<()> {
         hold: arguments.hold,
         seen: Mutex::default(),
     });
-    let (mut tasks, began) = (Vec::<JoinHandle<()>>::new(), now());
+    let (mut tasks, began) = (Vec::<JoinHandle<()>>::with_capacity(arguments.tasks), now());
     let shared = arguments.name(0)?;
     for task in 0..arguments.tasks {
         let who = arguments.process * TASKS_A_PROCESS + task as u64;
@@ -73,7 +73,9 @@ pub(crate) async fn take_turns(arguments: &Arguments) -> Outcome<()> {
             Work::Contended => shared.clone(),
             _ => arguments.name(task)?,
         };
-        tasks.push(tokio::spawn(Taker { crew: Arc::clone(&crew), name, who }.work()));
+        let taker = Taker { crew: Arc::clone(&crew), name, who };
+        // A task begins and ends at a multiple of 128 bytes: boxed, it is one of them, else two.
+        tasks.push(tokio::spawn(Box::pin(taker.work())));
         if !arguments.ramp.is_zero() {
             let share = arguments.ramp.mul_f64((task + 1) as f64 / arguments.tasks as f64);
             sleep_until(began + u64::try_from(share.as_nanos())?).await;
@@ -146,14 +148,20 @@ impl Taker {
     fn turn(&self, asked: u64) -> impl Future<Output = Result<Row>> + Send {
         async move {
             let guard = self.crew.locks.acquire_with(&self.name, &self.crew.options).await?;
-            let acquired = now();
-            if !self.crew.hold.is_zero() {
-                Box::pin(sleep(self.crew.hold)).await;
-            }
-            let ends = now();
-            guard.release().await?;
-            Ok([self.who, asked, acquired, ends, now()])
+            let [acquired, ends, released] = Box::pin(self.held(guard)).await?;
+            Ok([self.who, asked, acquired, ends, released])
         }
+    }
+
+    /// When it was acquired, when its release began, and when that was done. Boxed: who waits has no room for it.
+    async fn held(&self, guard: LockGuard) -> Result<[u64; 3]> {
+        let acquired = now();
+        if !self.crew.hold.is_zero() {
+            sleep(self.crew.hold).await;
+        }
+        let ends = now();
+        guard.release().await?;
+        Ok([acquired, ends, now()])
     }
 }
 

@@ -7,7 +7,7 @@ const MOST: usize = 1024;
 
 /// The names that were busy when this process last asked for them. A hint, on which nothing but cost depends.
 #[derive(Debug, Default)]
-pub(super) struct Contended(Mutex<HashSet<LockName>>);
+pub(crate) struct Contended(Mutex<HashSet<LockName>>);
 
 impl Contended {
     pub(super) fn has(&self, name: &LockName) -> bool {

@@ -20,12 +20,13 @@ pub(crate) use server_table::{ServerTable, read_row};
 pub(crate) use table::{Granting, LeaseTable};
 
 use async_trait::async_trait;
-use contended::Contended;
+pub(crate) use contended::Contended;
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
     OwnerId, Release, Renewal, Result, Semantics,
 };
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -108,10 +109,16 @@ impl LockBackend for RowLease {
         }
     }
 
-    async fn changed(&self, claim: &Claim) {
-        self.table.changed(claim).await;
-        // It was free a moment ago, so it is asked for, and not looked at again.
-        self.contended.remove(claim.name());
+    fn changed<'it, 'claim, 'both>(
+        &'it self,
+        claim: &'claim Claim,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'both>>
+    where
+        'it: 'both,
+        'claim: 'both,
+        Self: 'both,
+    {
+        self.table.changed(claim, &self.contended)
     }
 
     /// Never: a holder hears of a loss from its next renewal.

@@ -6,10 +6,11 @@ mod renewal;
 mod tests;
 
 use super::watch::{End, Watch};
-use super::{Granting, LeaseTable, Row, Standing};
+use super::{Contended, Granting, LeaseTable, Row, Standing};
 use crate::purge::name_the_right;
 use crate::server::{Answer, Batch, Doing, Lane, MOST, Server, Statement, Value};
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use leasehold_core::{
     Claim, ErrorKind, FencingToken, Finding, LockName, Namespace, OwnerId, Purge, Result, Semantics, WakeUp,
 };
@@ -192,8 +193,13 @@ impl LeaseTable for ServerTable {
         answer.rows.iter().map(|values| self.row(values)).collect()
     }
 
-    fn changed(&self, claim: &Claim) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(self.watch.changed(self.stored(claim.name()), claim.owner()))
+    fn changed<'a>(
+        &'a self,
+        claim: &'a Claim,
+        contended: &'a Contended,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        let woken = self.watch.changed(self.stored(claim.name()), claim.owner());
+        Box::pin(woken.map(|()| contended.remove(claim.name())))
     }
 
     fn keeps_waiting(&self, claim: &Claim) -> bool {

@@ -1,4 +1,4 @@
-use super::Row;
+use super::{Contended, Row};
 use async_trait::async_trait;
 use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
 use std::fmt;
@@ -40,9 +40,14 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
     /// The rows whose names begin so, in the order of their bytes.
     async fn list(&self, prefix: &str) -> Result<Vec<Row>>;
 
-    /// Ends when asking again for a claim may give another answer; where nobody tells, never. No async method: what a waiter
-    /// keeps would be several times as large.
-    fn changed(&self, claim: &Claim) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+    /// Ends when asking again for a claim may give another answer; where nobody tells, never. It was free a moment ago, so
+    /// it is not among the contended any more: it is asked for, and not looked at again. All in one future, and no async
+    /// method: what a waiter keeps would be several times as large.
+    fn changed<'a>(
+        &'a self,
+        claim: &'a Claim,
+        contended: &'a Contended,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
     /// Forgets, or counts, the names that nobody has held for so long.
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64>;

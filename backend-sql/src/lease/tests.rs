@@ -40,7 +40,11 @@ impl LeaseTable for Silent {
         pending().await
     }
 
-    fn changed(&self, _: &Claim) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    fn changed<'a>(
+        &'a self,
+        _: &'a Claim,
+        _: &'a Contended,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
         Box::pin(std::future::ready(()))
     }
 

@@ -7,7 +7,7 @@
 //! Only the grant is made so. A renewal and a release compare too: with the owner, who is of one grant as its token is.
 //! The rows are those of the leases, and both modes may be used side by side.
 
-use crate::lease::{Granting, LeaseTable, Row, ServerTable, Standing};
+use crate::lease::{Contended, Granting, LeaseTable, Row, ServerTable, Standing};
 use crate::server::{Doing, Lane, Server, Statement, Value};
 use async_trait::async_trait;
 use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
@@ -125,8 +125,12 @@ impl LeaseTable for OptimisticTable {
         self.leases.list(prefix).await
     }
 
-    fn changed(&self, claim: &Claim) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        self.leases.changed(claim)
+    fn changed<'a>(
+        &'a self,
+        claim: &'a Claim,
+        contended: &'a Contended,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
+        self.leases.changed(claim, contended)
     }
 
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {

@@ -39,7 +39,7 @@ mod time_limit;
 mod writer;
 mod writes;
 
-use crate::lease::{Granting, LeaseTable, Row};
+use crate::lease::{Contended, Granting, LeaseTable, Row};
 use crate::purge::AT_ONCE;
 use async_trait::async_trait;
 use batch::{Batch, plain};
@@ -222,7 +222,11 @@ impl LeaseTable for Table {
     }
 
     /// Nobody tells: a waiter asks again at its own pace.
-    fn changed(&self, _claim: &Claim) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    fn changed<'a>(
+        &'a self,
+        _: &'a Claim,
+        _: &'a Contended,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
         Box::pin(std::future::pending())
     }
 

@@ -1,58 +1,38 @@
 //! The attempt: ask, wait, ask again, until granted or out of time.
 
+use super::attempt_span::AttemptSpan;
 use super::pace::Pace;
 use super::pending::{Asked, Granted, PendingClaim};
 use super::{Core, Held};
 use crate::keeper::renewal_due;
 use crate::observer::Event;
 use crate::{AcquireOptions, Claim, Error, ErrorKind, LockGuard, LockName, Moment, OwnerId, Result, Wait};
-use futures_util::FutureExt;
-use futures_util::future::{Either, select};
+use futures_util::TryFutureExt;
+use futures_util::future::lazy;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tracing::{Instrument, Span, field};
+use tracing::Span;
 
-#[expect(
-    clippy::manual_async_fn,
-    reason = "an async function, here or where it is called, keeps what it was called with once more, while its caller waits"
-)]
+/// In two steps, and not in one async function: that would keep what it was called with, beside what it makes of it, for as
+/// long as its caller waits.
 pub(super) fn acquire<'a>(
     core: &'a Arc<Core>,
     name: &'a LockName,
     options: &'a AcquireOptions,
 ) -> impl Future<Output = Result<LockGuard>> + Send + 'a {
-    async move {
-        let span = span(core, name);
-        // By reference, and turned into a guard out here: an async method that takes `self` keeps a second copy of it.
-        let mut attempt = prepare(core, name, options)?;
-        let (outcome, span) = {
-            let mut asking = pin!(attempt.until_granted().instrument(span));
-            (asking.as_mut().await, asking.span().clone())
-        };
-        attempt.record(&span, &outcome);
-        Ok(attempt.into_guard(core, &outcome?))
-    }
-}
-
-fn span(core: &Core, name: &LockName) -> Span {
-    tracing::info_span!(
-        target: "leasehold",
-        "leasehold.acquire",
-        otel.kind = "client",
-        lock.name = %name,
-        lock.backend = core.semantics.backend,
-        lock.mode = core.semantics.mode,
-        lock.ttl_ms = field::Empty,
-        lock.attempts = field::Empty,
-        lock.outcome = field::Empty,
-        lock.fencing_token = field::Empty,
-    )
+    lazy(move |_| {
+        let span = AttemptSpan::new(core, name);
+        Ok((prepare(core, name, options)?, span))
+    })
+    .and_then(|(attempt, span)| attempt.into_guard(span))
 }
 
 /// Everything that can be refused is refused here, before any I/O; and the owner is chosen before the first await.
-fn prepare<'a>(core: &Arc<Core>, name: &LockName, options: &'a AcquireOptions) -> Result<Acquisition<'a>> {
+fn prepare<'a>(core: &'a Arc<Core>, name: &LockName, options: &'a AcquireOptions) -> Result<Acquisition<'a>> {
     let runtime = Handle::try_current().map_err(|_| no_runtime())?;
     core.check_open()?;
     let ttl = options.check()?;
@@ -63,8 +43,6 @@ fn prepare<'a>(core: &Arc<Core>, name: &LockName, options: &'a AcquireOptions) -
         pending: PendingClaim::new(core, runtime, claim),
         pace: Pace::new(core.semantics.wake_up),
         options,
-        attempts: 0,
-        was_busy: false,
         trouble: None,
     })
 }
@@ -73,11 +51,8 @@ fn prepare<'a>(core: &Arc<Core>, name: &LockName, options: &'a AcquireOptions) -
 struct Acquisition<'a> {
     options: &'a AcquireOptions,
     deadline: Moment,
-    pending: PendingClaim,
+    pending: PendingClaim<'a>,
     pace: Pace,
-    attempts: u32,
-    /// True once the store has said that somebody else holds the lock.
-    was_busy: bool,
     /// What went wrong since the store last answered. An unknown outcome stays in front of later failures: that the last
     /// request was not applied says nothing of the one before.
     trouble: Option<Error>,
@@ -90,9 +65,26 @@ enum Next {
     Pause { until: Moment },
 }
 
-impl Acquisition<'_> {
+impl<'a> Acquisition<'a> {
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an async method keeps two of everything that it is called with"
+    )]
+    fn into_guard(mut self, span: AttemptSpan) -> impl Future<Output = Result<LockGuard>> + Send + use<'a> {
+        async move {
+            let outcome = {
+                let (mut asking, span) = (pin!(self.until_granted()), &span);
+                poll_fn(move |cx| span.within(|| asking.as_mut().poll(cx))).await
+            };
+            if let Some(span) = span.get() {
+                self.record(span, &outcome);
+            }
+            Ok(self.guard(&outcome?))
+        }
+    }
+
     fn record(&self, span: &Span, outcome: &Result<Granted>) {
-        span.record("lock.attempts", self.attempts);
+        span.record("lock.attempts", self.pending.attempts());
         span.record("lock.ttl_ms", self.pending.claim().ttl_millis());
         match outcome {
             Ok(grant) => {
@@ -102,21 +94,28 @@ impl Acquisition<'_> {
         };
     }
 
-    async fn until_granted(&mut self) -> Result<Granted> {
-        loop {
-            let Some(asked) = self.ask_in_time().await else {
-                return Err(self.out_of_time());
-            };
-            let until = match self.next(asked)? {
-                Next::Done(grant) => return Ok(grant),
-                Next::Ask => continue,
-                Next::Pause { until } => until,
-            };
-            let hinted = self.hinted_before(until).await;
-            if let Some(until) = self.rest_after(hinted) {
-                self.core().clock.sleep_until(until).await;
+    #[expect(clippy::manual_async_fn, reason = "as above")]
+    fn until_granted(&mut self) -> impl Future<Output = Result<Granted>> + Send {
+        async move {
+            loop {
+                self.pending.count_attempt();
+                if self.pending.attempts() > 1 && self.is_out_of_time() {
+                    return Err(self.out_of_time());
+                }
+                let Some(asked) = self.ask_in_time().await else {
+                    return Err(self.out_of_time());
+                };
+                let until = match self.next(asked)? {
+                    Next::Done(grant) => return Ok(grant),
+                    Next::Ask => continue,
+                    Next::Pause { until } => until,
+                };
+                let hinted = self.hinted_before(until).await;
+                if let Some(until) = self.rest_after(hinted) {
+                    self.core().clock.sleep_until(until).await;
+                }
+                self.core().check_open()?;
             }
-            self.core().check_open()?;
         }
     }
 
@@ -164,26 +163,22 @@ impl Acquisition<'_> {
     }
 
     /// One attempt, or `None` at the deadline. Without a deadline there is no timer: the fast path pays for none.
-    async fn ask_in_time(&mut self) -> Option<Result<Asked>> {
-        self.attempts += 1;
-        if self.deadline == Moment::NEVER {
-            return Some(self.pending.ask().await);
-        }
-        let clock = &self.core().clock;
-        if self.attempts > 1 && clock.now() >= self.deadline {
-            return None;
-        }
-        let end = clock.sleep_until(self.deadline);
-        tokio::select! {
-            biased;
-            asked = self.pending.ask() => Some(asked),
-            () = end => None,
-        }
+    fn ask_in_time(&mut self) -> impl Future<Output = Option<Result<Asked>>> {
+        let (deadline, clock, pending) = (self.deadline, &self.core().clock, &mut self.pending);
+        let mut end = (deadline != Moment::NEVER).then(|| clock.sleep_until(deadline));
+        poll_fn(move |cx| match (pending.poll_ask(cx), &mut end) {
+            (Poll::Ready(asked), _) => Poll::Ready(Some(asked)),
+            (Poll::Pending, Some(end)) => end.as_mut().poll(cx).map(|()| None),
+            (Poll::Pending, None) => Poll::Pending,
+        })
+    }
+
+    fn is_out_of_time(&self) -> bool {
+        self.deadline != Moment::NEVER && self.core().clock.now() >= self.deadline
     }
 
     /// Somebody else holds it: wait, unless the caller would not.
     fn go_on_after_busy(&mut self) -> Result<()> {
-        self.was_busy = true;
         self.trouble = None;
         match self.options.wait {
             Wait::No => Err(self.held_by_another(ErrorKind::Busy, "is held by another owner")),
@@ -195,7 +190,7 @@ impl Acquisition<'_> {
     /// an endless wait would begin on a store that was never reached.
     fn go_on_after(&mut self, error: Error) -> Result<()> {
         let never_reached =
-            !self.was_busy && self.trouble.is_none() && error.kind() == ErrorKind::Unavailable;
+            !self.pending.was_busy() && self.trouble.is_none() && error.kind() == ErrorKind::Unavailable;
         let give_up = !error.is_outage()
             || match self.options.wait {
                 Wait::No => true,
@@ -211,11 +206,15 @@ impl Acquisition<'_> {
     }
 
     /// Until it is worth asking again: the backend's hint, or this moment. True if it was the hint. Both are boxed by who
-    /// makes them: a macro that selects would keep each with what it was made from.
+    /// makes them: what selects by itself would keep more than the two.
     fn hinted_before(&self, until: Moment) -> impl Future<Output = bool> + use<'_> {
         let core = self.core();
-        let hint = core.backend.changed(self.pending.claim());
-        select(hint, core.clock.sleep_until(until)).map(|first| matches!(first, Either::Left(_)))
+        let mut hint = core.backend.changed(self.pending.claim());
+        let mut end = core.clock.sleep_until(until);
+        poll_fn(move |cx| match hint.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(true),
+            Poll::Pending => end.as_mut().poll(cx).map(|()| false),
+        })
     }
 
     /// What a hint that came too often has to wait for.
@@ -228,7 +227,7 @@ impl Acquisition<'_> {
         (!least.is_zero()).then(|| self.in_time(least))
     }
 
-    fn core(&self) -> &Arc<Core> {
+    fn core(&self) -> &'a Arc<Core> {
         self.pending.core()
     }
 
@@ -244,7 +243,7 @@ impl Acquisition<'_> {
                 no_answer(waited).with_source(error)
             }
             Some(error) => error.context(format_args!("gave up after {waited:?}")),
-            None if self.was_busy => self
+            None if self.pending.was_busy() => self
                 .held_by_another(ErrorKind::TimedOut, &format!("was held by others for all of {waited:?}")),
             None => no_answer(waited),
         }
@@ -256,10 +255,10 @@ impl Acquisition<'_> {
         )
     }
 
-    fn into_guard(self, core: &Arc<Core>, grant: &Granted) -> LockGuard {
+    fn guard(self, grant: &Granted) -> LockGuard {
+        let core = self.core();
         let (claim, runtime) = self.pending.granted();
-        let held = Held::new(core, runtime, claim, self.options, grant);
-        LockGuard::new(held)
+        LockGuard::new(Held::new(core, runtime, claim, self.options, grant))
     }
 }
 

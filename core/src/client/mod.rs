@@ -1,6 +1,7 @@
 //! [`LockClient`]: makes a [`DistributedLock`] of any [`LockBackend`], and does the hard part once for all of them.
 
 mod acquire;
+mod attempt_span;
 mod carried;
 mod held;
 mod pace;

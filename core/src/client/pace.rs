@@ -1,3 +1,4 @@
+use crate::duration::Nanos;
 use crate::{Moment, WakeUp};
 use std::time::Duration;
 
@@ -7,22 +8,23 @@ const FIRST: Duration = Duration::from_millis(5);
 /// backend whose hint is always ready does not spin.
 const FREE_WAKE_UPS: u32 = 3;
 
-/// When a waiter asks again if nobody wakes it.
+/// When a waiter asks again if nobody wakes it. Small on purpose: whoever waits keeps one.
 #[derive(Debug)]
 pub(super) struct Pace {
-    at_most: Duration,
+    at_most: Nanos,
     rhythm: Rhythm,
-    vain_wake_ups: u32,
 }
 
+/// In each of them, how many wake-ups in a row brought nothing: beside it that would take twice the room.
 #[derive(Debug)]
 enum Rhythm {
     /// Who must look by himself: jittered pauses that grow up to the bound of the backend.
-    Growing { next: Duration },
+    Growing { vain_wake_ups: u32, next: Nanos },
     /// Who is told, by the store or by a look of his process, and asks only in case the word was lost: one question in each interval, at a beat of his own that is
     /// drawn once. A pause drawn anew each time would ask 1.6 times as often, and one that is counted from the last
     /// answer would keep together for ever all whom one wake-up, or one stall of the store, has brought together.
-    Beat { first: Option<Moment> },
+    /// `NEVER` until then.
+    Beat { vain_wake_ups: u32, first: Moment },
 }
 
 impl Pace {
@@ -32,41 +34,52 @@ impl Pace {
             told_or_not => told_or_not.bound(),
         };
         let rhythm = match wake_up {
-            WakeUp::Poll { .. } => Rhythm::Growing { next: FIRST.min(at_most) },
-            WakeUp::Look { .. } | WakeUp::Push { .. } => Rhythm::Beat { first: None },
+            WakeUp::Poll { .. } => Rhythm::Growing { vain_wake_ups: 0, next: FIRST.min(at_most).into() },
+            WakeUp::Look { .. } | WakeUp::Push { .. } => {
+                Rhythm::Beat { vain_wake_ups: 0, first: Moment::NEVER }
+            }
         };
-        Self { at_most, rhythm, vain_wake_ups: 0 }
+        Self { at_most: at_most.into(), rhythm }
     }
 
     /// The next pause, no longer than the bound. With `ends_in`, the time until the present lease ends by itself, it is no
     /// longer than that and a little jitter: waiters that all know the end of a dead holder's lease must not come at the
     /// same instant.
     pub(super) fn pause(&mut self, now: Moment, ends_in: Option<Duration>) -> Duration {
+        let at_most = Duration::from(self.at_most);
         let pause = match &mut self.rhythm {
-            Rhythm::Growing { next } => {
-                let longest = *next;
-                *next = (longest * 2).min(self.at_most);
+            Rhythm::Growing { next, .. } => {
+                let longest = Duration::from(*next);
+                *next = longest.saturating_mul(2).min(at_most).into();
                 between(longest / 4, longest)
             }
-            Rhythm::Beat { first } => {
-                let first = *first.get_or_insert_with(|| now.plus(between(self.at_most / 4, self.at_most)));
-                to_next_beat(first, self.at_most, now)
+            Rhythm::Beat { first, .. } => {
+                if *first == Moment::NEVER {
+                    *first = now.plus(between(at_most / 4, at_most));
+                }
+                to_next_beat(*first, at_most, now)
             }
         };
         match ends_in {
-            Some(ends_in) => pause.min(ends_in.saturating_add(between(Duration::ZERO, self.at_most / 4))),
+            Some(ends_in) => pause.min(ends_in.saturating_add(between(Duration::ZERO, at_most / 4))),
             None => pause,
         }
     }
 
     /// The shortest time to the next question after a wake-up.
     pub(super) fn after_wake_up(&mut self) -> Duration {
-        self.vain_wake_ups += 1;
-        if self.vain_wake_ups <= FREE_WAKE_UPS { Duration::ZERO } else { FIRST }
+        let vain = self.vain_wake_ups();
+        *vain = vain.saturating_add(1);
+        if *vain <= FREE_WAKE_UPS { Duration::ZERO } else { FIRST }
     }
 
     pub(super) fn nobody_woke(&mut self) {
-        self.vain_wake_ups = 0;
+        *self.vain_wake_ups() = 0;
+    }
+
+    fn vain_wake_ups(&mut self) -> &mut u32 {
+        let (Rhythm::Growing { vain_wake_ups, .. } | Rhythm::Beat { vain_wake_ups, .. }) = &mut self.rhythm;
+        vain_wake_ups
     }
 }
 

@@ -2,22 +2,25 @@ use super::Core;
 use super::withdrawal::withdraw_in_background;
 use crate::observer::Event;
 use crate::{Attempt, Busy, Claim, FencingToken, Moment, Result};
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// A claim on its way to a grant. It knows what its attempts may have left in the store, and takes that back when it is
 /// dropped: the whole of cancel safety, and of clean time-outs, is in its `Drop`.
 #[derive(Debug)]
-pub(super) struct PendingClaim {
-    core: Arc<Core>,
+pub(super) struct PendingClaim<'a> {
+    core: &'a Arc<Core>,
     runtime: Handle,
     claim: Claim,
     /// The call to the backend that is under way. Boxed and independent of this value, so that it can go on without it.
     call: Option<Call>,
+    attempts: u32,
+    /// True once the store has said that somebody else holds the lock.
+    was_busy: bool,
     /// True if the store may have something of this claim: a grant whose reply was lost, a place in a queue.
     left_something: bool,
     /// When the last attempt was sent.
@@ -47,25 +50,42 @@ pub(super) enum Asked {
     Busy(Busy),
 }
 
-impl PendingClaim {
-    pub(super) fn new(core: &Arc<Core>, runtime: Handle, claim: Claim) -> Self {
+impl<'a> PendingClaim<'a> {
+    pub(super) fn new(core: &'a Arc<Core>, runtime: Handle, claim: Claim) -> Self {
         Self {
-            core: Arc::clone(core),
+            core,
             runtime,
             claim,
             call: None,
+            attempts: 0,
+            was_busy: false,
             left_something: false,
             sent_at: Moment::NEVER,
             waiting_since: Moment::NEVER,
         }
     }
 
-    pub(super) fn core(&self) -> &Arc<Core> {
-        &self.core
+    pub(super) fn core(&self) -> &'a Arc<Core> {
+        self.core
     }
 
     pub(super) fn claim(&self) -> &Claim {
         &self.claim
+    }
+
+    /// How many attempts were [counted](Self::count_attempt).
+    pub(super) fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// One more is to be made, if there is time for it.
+    pub(super) fn count_attempt(&mut self) {
+        self.attempts += 1;
+    }
+
+    /// True once the store has said that somebody else holds the lock.
+    pub(super) fn was_busy(&self) -> bool {
+        self.was_busy
     }
 
     /// True if an attempt was begun and has no answer.
@@ -73,13 +93,11 @@ impl PendingClaim {
         self.call.is_some()
     }
 
-    /// Makes one attempt. If this future is dropped, the attempt goes on and is taken back.
-    pub(super) fn ask(&mut self) -> impl Future<Output = Result<Asked>> {
-        poll_fn(|cx| {
-            let answer = ready!(self.call().0.as_mut().poll(cx));
-            self.call = None;
-            Poll::Ready(self.asked(answer))
-        })
+    /// Makes one attempt. If this value is dropped meanwhile, the attempt goes on and is taken back.
+    pub(super) fn poll_ask(&mut self, cx: &mut Context<'_>) -> Poll<Result<Asked>> {
+        let answer = ready!(self.call().0.as_mut().poll(cx));
+        self.call = None;
+        Poll::Ready(self.asked(answer))
     }
 
     /// The attempt that is under way; begins one if there is none.
@@ -104,6 +122,7 @@ impl PendingClaim {
                 Ok(Asked::Granted(Granted { token: grant.token, lease, since, sent_at: self.sent_at }))
             }
             Ok(Attempt::Busy(busy)) => {
+                self.was_busy = true;
                 self.left_something |= busy.queued;
                 self.waiting_since = self.sent_at;
                 Ok(Asked::Busy(busy))
@@ -124,15 +143,15 @@ impl PendingClaim {
     }
 }
 
-impl Drop for PendingClaim {
+impl Drop for PendingClaim<'_> {
     fn drop(&mut self) {
         let Some(Call(call)) = self.call.take() else {
             if self.left_something {
-                withdraw_in_background(&self.core, &self.runtime, self.claim.clone());
+                withdraw_in_background(self.core, &self.runtime, self.claim.clone());
             }
             return;
         };
-        let (core, runtime, claim) = (Arc::clone(&self.core), self.runtime.clone(), self.claim.clone());
+        let (core, runtime, claim) = (Arc::clone(self.core), self.runtime.clone(), self.claim.clone());
         let rest = async move {
             if let Ok(Attempt::Granted(_)) = call.await {
                 core.tell(&Event::LateGrant { name: claim.name() });

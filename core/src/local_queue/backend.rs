@@ -1,5 +1,5 @@
 use super::LocalQueue;
-use super::line::{Line, Next, Rules, Standing, Way};
+use super::line::{Line, News, Next, Rules, Standing, Way};
 use crate::sync::Mutex;
 use crate::{
     Attempt, Busy, Claim, Clock, Error, ErrorKind, LockAdmin, LockBackend, LockName, OwnerId, Release,
@@ -8,7 +8,9 @@ use crate::{
 use async_trait::async_trait;
 use std::collections::HashMap;
 use std::fmt;
+use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -166,16 +168,27 @@ impl LockBackend for TakingTurns {
         answer
     }
 
-    async fn changed(&self, claim: &Claim) {
-        let Some(news) = self.line(claim.name(), |line| line.news(claim.owner())) else {
-            return self.backend.changed(claim).await;
-        };
-        match news.asks_with {
-            None => news.wake.notified().await,
-            Some(asked) => tokio::select! {
-                () = news.wake.notified() => {}
-                () = self.backend.changed(&asked) => {}
-            },
+    /// No async method: all who wait would have the room that only the first of them needs.
+    fn changed<'it, 'claim, 'both>(
+        &'it self,
+        claim: &'claim Claim,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'both>>
+    where
+        'it: 'both,
+        'claim: 'both,
+        Self: 'both,
+    {
+        let of_line =
+            move || poll_fn(move |cx| self.line(claim.name(), |line| line.poll_news(claim.owner(), cx)));
+        match self.line(claim.name(), |line| line.news(claim.owner())) {
+            News::Store => self.backend.changed(claim),
+            News::Line => Box::pin(of_line()),
+            News::Both(asked) => Box::pin(async move {
+                tokio::select! {
+                    () = of_line() => {}
+                    () = self.backend.changed(&asked) => {}
+                }
+            }),
         }
     }
 

@@ -6,8 +6,12 @@
 use super::room::GRACE;
 use leasehold_core::OwnerId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use tokio::sync::oneshot;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::Waker;
 use tokio::time::Instant;
+
+/// How often somebody has come, to any line. A spot is of one line only, also if that is forgotten and begins anew.
+static CAME: AtomicI64 = AtomicI64::new(0);
 
 #[derive(Debug, Default)]
 pub(super) struct Line {
@@ -16,19 +20,22 @@ pub(super) struct Line {
     away: HashMap<OwnerId, Absence>,
     /// The same, in the order in which they went. An owner may be in it more than once.
     went: VecDeque<(Instant, OwnerId)>,
-    front: i64,
-    back: i64,
 }
 
 /// Where somebody stands. Lower is before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Spot(i64);
 
+/// Gone when it is woken.
 #[derive(Debug)]
 struct Waiter {
     owner: OwnerId,
-    wake: oneshot::Sender<()>,
+    wake: Option<Waker>,
 }
+
+/// Nobody stands there any more, because he was woken.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Woken;
 
 #[derive(Clone, Copy, Debug)]
 struct Absence {
@@ -38,31 +45,33 @@ struct Absence {
 
 impl Line {
     /// At the end, or where he stood a moment ago.
-    pub(super) fn enter(&mut self, owner: OwnerId, now: Instant) -> (Spot, oneshot::Receiver<()>) {
+    pub(super) fn enter(&mut self, owner: OwnerId, now: Instant) -> Spot {
         self.give_up_on(now);
-        let spot = match self.away.remove(&owner) {
-            Some(absence) => absence.spot,
-            None => {
-                self.back += 1;
-                Spot(self.back)
-            }
-        };
+        let spot = self.away.remove(&owner).map_or_else(Spot::last, |absence| absence.spot);
         self.stand(spot, owner)
     }
 
     /// Before everybody else.
-    pub(super) fn enter_first(&mut self, owner: OwnerId) -> (Spot, oneshot::Receiver<()>) {
+    pub(super) fn enter_first(&mut self, owner: OwnerId) -> Spot {
         self.away.remove(&owner);
-        self.front -= 1;
-        self.stand(Spot(self.front), owner)
+        self.stand(Spot::first(), owner)
     }
 
-    /// Whoever stands there goes, if he was not woken, and may be back.
-    pub(super) fn leave(&mut self, spot: Spot, now: Instant) {
-        if let Some(waiter) = self.here.remove(&spot) {
-            self.away.insert(waiter.owner, Absence { since: now, spot });
-            self.went.push_back((now, waiter.owner));
+    /// Whoever stands there is woken by this one. As an error, if he was woken before; else the one that he had.
+    pub(super) fn listen(&mut self, spot: Spot, waker: &Waker) -> Result<Option<Waker>, Woken> {
+        let wake = &mut self.here.get_mut(&spot).ok_or(Woken)?.wake;
+        if wake.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            return Ok(None);
         }
+        Ok(wake.replace(waker.clone()))
+    }
+
+    /// Whoever stands there goes, and may be back. As an error, if he was woken before; else what would have woken him.
+    pub(super) fn leave(&mut self, spot: Spot, now: Instant) -> Result<Option<Waker>, Woken> {
+        let waiter = self.here.remove(&spot).ok_or(Woken)?;
+        self.away.insert(waiter.owner, Absence { since: now, spot });
+        self.went.push_back((now, waiter.owner));
+        Ok(waiter.wake)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -71,26 +80,20 @@ impl Line {
 
     /// Wakes the first who is here, and takes him out.
     pub(super) fn wake_first(&mut self) -> Option<OwnerId> {
-        while let Some((_, waiter)) = self.here.pop_first() {
-            if waiter.wake.send(()).is_ok() {
-                return Some(waiter.owner);
-            }
-        }
-        None
+        self.here.pop_first().map(|(_, waiter)| waiter.wake())
     }
 
     /// Wakes one of them, if he is here.
     pub(super) fn wake(&mut self, owner: OwnerId) {
         let spot = self.here.iter().find(|(_, waiter)| waiter.owner == owner).map(|(spot, _)| *spot);
         if let Some(waiter) = spot.and_then(|spot| self.here.remove(&spot)) {
-            let _ = waiter.wake.send(());
+            waiter.wake();
         }
     }
 
-    fn stand(&mut self, spot: Spot, owner: OwnerId) -> (Spot, oneshot::Receiver<()>) {
-        let (wake, woken) = oneshot::channel();
-        self.here.insert(spot, Waiter { owner, wake });
-        (spot, woken)
+    fn stand(&mut self, spot: Spot, owner: OwnerId) -> Spot {
+        self.here.insert(spot, Waiter { owner, wake: None });
+        spot
     }
 
     /// Keeps no place for those who have been away for long.
@@ -103,6 +106,23 @@ impl Line {
     }
 }
 
+impl Spot {
+    fn last() -> Self {
+        Self(1 + CAME.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn first() -> Self {
+        Self(-Self::last().0)
+    }
+}
+
+impl Waiter {
+    fn wake(self) -> OwnerId {
+        self.wake.into_iter().for_each(Waker::wake);
+        self.owner
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,7 +132,7 @@ mod tests {
         OwnerId::from_u128(number)
     }
 
-    /// The owners in the order in which they would be woken, with their ends kept open.
+    /// The owners in the order in which they would be woken.
     fn order(line: &mut Line) -> Vec<OwnerId> {
         std::iter::from_fn(|| line.wake_first()).collect()
     }
@@ -120,12 +140,11 @@ mod tests {
     #[test]
     fn who_was_away_for_a_moment_stands_where_he_stood_and_who_was_for_longer_behind_all() {
         let (mut line, now) = (Line::default(), Instant::now());
-        let mut ends: Vec<_> = (1..=3).map(|number| line.enter(owner(number), now)).collect();
-        let (first, second) = (ends[0].0, ends[1].0);
-        line.leave(first, now);
-        line.leave(second, now);
-        ends.push(line.enter(owner(2), now + GRACE - Duration::from_millis(1)));
-        ends.push(line.enter(owner(1), now + GRACE));
+        let [first, second, _] = [1, 2, 3].map(|number| line.enter(owner(number), now));
+        line.leave(first, now).unwrap();
+        line.leave(second, now).unwrap();
+        line.enter(owner(2), now + GRACE - Duration::from_millis(1));
+        line.enter(owner(1), now + GRACE);
         assert_eq!(order(&mut line), [owner(2), owner(3), owner(1)]);
     }
 
@@ -133,37 +152,44 @@ mod tests {
     fn who_comes_and_goes_again_and_again_leaves_nothing() {
         let (mut line, mut now) = (Line::default(), Instant::now());
         for _ in 0..1000 {
-            let (spot, _end) = line.enter(owner(1), now);
-            line.leave(spot, now);
+            let spot = line.enter(owner(1), now);
+            line.leave(spot, now).unwrap();
             now += GRACE / 4;
         }
-        let _end = line.enter(owner(1), now + GRACE);
+        line.enter(owner(1), now + GRACE);
         assert!(line.away.is_empty() && line.went.len() <= 8, "{line:?}");
     }
 
     #[test]
     fn who_was_woken_has_no_place_to_come_back_to() {
         let (mut line, now) = (Line::default(), Instant::now());
-        let (spot, _first) = line.enter(owner(1), now);
-        let _second = line.enter(owner(2), now);
+        let spot = line.enter(owner(1), now);
+        line.enter(owner(2), now);
         assert_eq!(line.wake_first(), Some(owner(1)));
-        line.leave(spot, now);
-        let _first = line.enter(owner(1), now);
+        assert_eq!(line.leave(spot, now).unwrap_err(), Woken);
+        line.enter(owner(1), now);
         assert_eq!(order(&mut line), [owner(2), owner(1)]);
     }
 
     #[test]
     fn the_first_of_all_is_before_those_who_came_first() {
         let (mut line, now) = (Line::default(), Instant::now());
-        let _ends = [line.enter(owner(1), now), line.enter_first(owner(2)), line.enter_first(owner(3))];
+        line.enter(owner(1), now);
+        line.enter_first(owner(2));
+        line.enter_first(owner(3));
         assert_eq!(order(&mut line), [owner(3), owner(2), owner(1)]);
     }
 
     #[test]
-    fn who_is_gone_without_a_word_is_passed_over() {
-        let (mut line, now) = (Line::default(), Instant::now());
-        drop(line.enter(owner(1), now));
-        let _second = line.enter(owner(2), now);
-        assert_eq!(line.wake_first(), Some(owner(2)));
+    fn a_spot_of_a_line_that_was_forgotten_is_of_no_other() {
+        let now = Instant::now();
+        let [forgotten, of_another] = [1, 2].map(|number| Line::default().enter(owner(number), now));
+        let mut line = Line::default();
+        line.enter(owner(3), now);
+        for spot in [forgotten, of_another] {
+            assert_eq!(line.listen(spot, Waker::noop()).unwrap_err(), Woken);
+            assert_eq!(line.leave(spot, now).unwrap_err(), Woken);
+        }
+        assert_eq!(order(&mut line), [owner(3)]);
     }
 }

@@ -62,7 +62,7 @@ impl Watch {
 
     /// Begins to wait for a name. Ends when it is worth asking for: a look has found it free, and the caller is the first who
     /// waits for it.
-    pub(super) fn changed(&self, name: Vec<u8>, owner: OwnerId) -> impl Future<Output = ()> + Send + use<> {
+    pub(super) fn changed(&self, name: Vec<u8>, owner: OwnerId) -> impl Future<Output = ()> + Send {
         // Listens first, then looks: whoever gives the lock up after that is heard.
         if let Some(bell) = &self.bell {
             let ring: Weak<Rooms> = Arc::downgrade(&self.rooms);

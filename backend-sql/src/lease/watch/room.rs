@@ -5,12 +5,12 @@
 
 mod looks;
 
-use super::line::{Line, Spot};
+use super::line::{Line, Spot, Woken};
 use super::rivals::Rivals;
 use super::runs::{Runs, jittered};
 use leasehold_core::OwnerId;
+use std::task::Waker;
 use std::time::Duration;
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 /// The shortest pause between two looks at one name.
@@ -112,7 +112,7 @@ impl Room {
     }
 
     /// Stands in line. Who had his turn, and did not get the lock, is the first of it.
-    pub(super) fn enter(&mut self, owner: OwnerId, now: Instant) -> (Spot, oneshot::Receiver<()>) {
+    pub(super) fn enter(&mut self, owner: OwnerId, now: Instant) -> Spot {
         self.last_use = now;
         if self.has_turn(owner) {
             self.turn = None;
@@ -131,12 +131,19 @@ impl Room {
         self.line.enter(owner, now)
     }
 
-    /// Somebody is not here any more. `unheard` if he was woken, and gone before he heard it: somebody else is to be.
-    pub(super) fn leave(&mut self, spot: Spot, unheard: bool, now: Instant) {
-        self.line.leave(spot, now);
-        if unheard {
+    /// Who stands there is woken by this one, unless he was woken before. What is to be dropped is what would have woken him.
+    pub(super) fn listen(&mut self, spot: Spot, waker: &Waker) -> Result<Option<Waker>, Woken> {
+        self.line.listen(spot, waker)
+    }
+
+    /// Somebody is not here any more. If he was woken, and is gone before he heard it, somebody else is to be. What is to be
+    /// dropped is what would have woken him.
+    pub(super) fn leave(&mut self, spot: Spot, now: Instant) -> Result<Option<Waker>, Woken> {
+        let left = self.line.leave(spot, now);
+        if left.is_err() {
             self.look_by(now);
         }
+        left
     }
 
     /// True if the store need not be asked: a look has found the lock held by another, or others are before him in line.

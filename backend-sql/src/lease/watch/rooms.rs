@@ -1,15 +1,15 @@
 //! Who waits for which name in this process, and when the row of each name is looked at next. State alone: it asks nobody.
 
-use super::line::Spot;
+use super::line::{Spot, Woken};
 use super::room::{Room, SHORTEST};
 use crate::server::Ring;
 use leasehold_core::OwnerId;
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 #[derive(Debug)]
@@ -58,17 +58,40 @@ impl Rooms {
     }
 
     /// A place among those who wait for a name, whose future ends when it is worth asking.
-    pub(super) fn wait(self: &Arc<Self>, name: Vec<u8>, owner: OwnerId) -> Place {
+    pub(super) fn wait(&self, name: Vec<u8>, owner: OwnerId) -> Place<'_> {
         let now = Instant::now();
         let mut rooms = self.rooms();
         let known = rooms.get_key_value(name.as_slice()).map(|(name, _)| Arc::clone(name));
         let name = known.unwrap_or_else(|| name.into());
         let room =
             rooms.entry(Arc::clone(&name)).or_insert_with(|| Room::new(now, self.longest, self.has_bell));
-        let (spot, woken) = room.enter(owner, now);
+        let spot = room.enter(owner, now);
         drop(rooms);
         self.sooner.notify_one();
-        Place { rooms: Arc::clone(self), name, spot, woken }
+        Place { rooms: self, unheard: Some(name), spot }
+    }
+
+    /// Who has the lock of all rooms wakes, but drops nothing that others made: with the last that wakes a task may end the
+    /// task, and its place in another room.
+    fn listen(&self, name: &[u8], spot: Spot, waker: &Waker) -> Poll<()> {
+        let listens = match self.rooms().get_mut(name) {
+            Some(room) => room.listen(spot, waker),
+            None => Err(Woken),
+        };
+        match listens {
+            Ok(earlier) => {
+                drop(earlier);
+                Poll::Pending
+            }
+            Err(Woken) => Poll::Ready(()),
+        }
+    }
+
+    fn leave(&self, name: &[u8], spot: Spot) {
+        let left = self.rooms().get_mut(name).map(|room| room.leave(spot, Instant::now()));
+        if let Some(Err(Woken)) = left {
+            self.sooner.notify_one();
+        }
     }
 
     /// True if a claim that waits need not ask the store.
@@ -194,31 +217,32 @@ impl Ring for Rooms {
 
 /// A waiter's own end of his place. Dropped, it is given up. Small, and itself the future: thousands may wait.
 #[derive(Debug)]
-pub(super) struct Place {
-    rooms: Arc<Rooms>,
-    name: Arc<[u8]>,
+pub(super) struct Place<'a> {
+    rooms: &'a Rooms,
+    /// The name of the room, until he has heard that he was woken.
+    unheard: Option<Arc<[u8]>>,
     spot: Spot,
-    woken: oneshot::Receiver<()>,
 }
 
-impl Future for Place {
+impl Future for Place<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // An end that is lost is as good as a word: who asks finds out.
-        Pin::new(&mut self.woken).poll(cx).map(drop)
+        let Some(name) = &self.unheard else {
+            return Poll::Ready(());
+        };
+        let heard = self.rooms.listen(name, self.spot, cx.waker());
+        if heard.is_ready() {
+            self.unheard = None;
+        }
+        heard
     }
 }
 
-impl Drop for Place {
+impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.woken.close();
-        if let Some(room) = self.rooms.rooms().get_mut(&self.name) {
-            let unheard = self.woken.try_recv().is_ok();
-            room.leave(self.spot, unheard, Instant::now());
-            if unheard {
-                self.rooms.sooner.notify_one();
-            }
+        if let Some(name) = self.unheard.take() {
+            self.rooms.leave(&name, self.spot);
         }
     }
 }

@@ -1,7 +1,6 @@
 use super::super::turn::Turn;
-use super::{Contender, Line, Next, Question, Rules, Waiter, shares};
+use super::{Contender, Line, Next, Question, Rules, Waiter};
 use crate::{Attempt, Busy, Claim, Error, Grant, Moment, OwnerId, Result};
-use std::sync::Arc;
 
 /// What is asked, and who asks.
 impl Line {
@@ -24,7 +23,7 @@ impl Line {
         if let Some(next) = self.by_turn(claim.owner(), now) {
             return next;
         }
-        let is_first = self.waiting.front().is_some_and(|first| first.claim.owner() == claim.owner());
+        let is_first = self.waiting.front().is_some_and(|first| first.owner == claim.owner());
         if is_first && (self.turn.is_none() || self.contender.is_some()) {
             return Next::Ask(self.contend(claim, now, rules));
         }
@@ -43,8 +42,8 @@ impl Line {
 
     /// As many tokens as are of use.
     fn contend(&mut self, first: &Claim, now: Moment, rules: &Rules) -> Question {
-        let passes_on = self.waiting.get(1).is_some_and(|next| shares(&next.claim, first));
-        let asks_as = self.waiting.front().map_or(first.owner(), |first| first.asks_as);
+        let passes_on = self.waiting.get(1).is_some_and(|next| next.shares(first));
+        let asks_as = self.waiting.front().map_or(first.owner(), |first| first.its.asks_as);
         let contender = self.contender.get_or_insert_with(|| Contender {
             claim: first.clone().with_owner(asks_as),
             waiting_since: now,
@@ -55,8 +54,8 @@ impl Line {
     }
 
     fn stand_in_line(&mut self, claim: &Claim, now: Moment) {
-        match self.waiting.iter_mut().find(|waiter| waiter.claim.owner() == claim.owner()) {
-            Some(waiter) => waiter.seen = now,
+        match self.waiter(claim.owner()) {
+            Some(waiter) => waiter.its.seen = now,
             None => self.waiting.push_back(Waiter::new(claim, now)),
         }
     }
@@ -65,12 +64,12 @@ impl Line {
     /// goes to the next.
     fn pass_over_the_absent(&mut self, now: Moment, rules: &Rules) {
         for _ in 1..self.waiting.len() {
-            let is_absent = |first: &Waiter| now >= first.seen.plus(rules.patience);
+            let is_absent = |first: &Waiter| now >= first.its.seen.plus(rules.patience);
             if !self.waiting.front().is_some_and(is_absent) {
                 return;
             }
             self.waiting.rotate_left(1);
-            let Some(absent) = self.waiting.back().map(|absent| absent.claim.owner()) else { return };
+            let Some(absent) = self.waiting.back().map(|absent| absent.owner) else { return };
             self.drop_contender_unless_shared(absent, now);
             if let Some(turn) = self.turn.take_if(|turn| turn.holder() == absent) {
                 self.put_in_the_first(turn, now);
@@ -79,10 +78,10 @@ impl Line {
     }
 
     fn put_in_the_first(&mut self, mut turn: Turn, now: Moment) {
-        match self.waiting.front().filter(|first| shares(&first.claim, turn.claim())) {
+        match self.waiting.front_mut().filter(|first| first.shares(turn.claim())) {
             Some(first) => {
-                turn.put_in(first.claim.owner());
-                first.wake.notify_one();
+                turn.put_in(first.owner);
+                first.wake();
                 self.turn = Some(turn);
             }
             None => self.leave_behind(turn.holder(), turn.claim(), now),
@@ -150,11 +149,11 @@ impl Line {
             self.is_released(asked.claim.owner());
             return None;
         } else if let Some(contender) = self.contender.take_if(|it| asked.is_about(&it.claim))
-            && let Some(first) = self.waiting.front()
+            && let Some(first) = self.waiting.front_mut()
         {
             let since = if grant.handed_over { contender.waiting_since } else { asked.sent_at };
-            let turn = begin(first.claim.owner(), since);
-            first.wake.notify_one();
+            let turn = begin(first.owner, since);
+            first.wake();
             self.begin(turn, now);
         } else if asked.is_about(claim) && !claim.waits() {
             self.begin(begin(claim.owner(), asked.sent_at), now);
@@ -208,7 +207,7 @@ impl Line {
         } else if self
             .place_of(claim.owner())
             .and_then(|place| self.waiting.get(place))
-            .is_some_and(|it| !it.told)
+            .is_some_and(|it| !it.its.told)
         {
             // It may come again with its claim: nobody else goes on with that.
             self.contender.take_if(|it| asked.is_about(&it.claim) && !it.left_something);
@@ -218,8 +217,7 @@ impl Line {
 
     /// True if it waits here.
     fn mark_told(&mut self, owner: OwnerId) -> bool {
-        let waiter = self.waiting.iter_mut().find(|waiter| waiter.claim.owner() == owner);
-        waiter.map(|waiter| waiter.told = true).is_some()
+        self.waiter(owner).map(|waiter| waiter.its.told = true).is_some()
     }
 
     fn tell(&mut self, grant: Grant) -> Attempt {
@@ -240,13 +238,6 @@ impl Line {
             Some(turn) => Busy::new().with_end(turn.ends_at().since(now)),
             None => Busy::new(),
         })
-    }
-}
-
-impl Waiter {
-    fn new(claim: &Claim, now: Moment) -> Self {
-        let asks_as = claim.owner();
-        Self { claim: claim.clone(), asks_as, wake: Arc::default(), seen: now, told: false }
     }
 }
 

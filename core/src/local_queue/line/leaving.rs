@@ -1,5 +1,5 @@
 use super::super::turn::Turn;
-use super::{Line, Waiter, Way, shares};
+use super::{Line, Waiter, Way};
 use crate::{Claim, Error, Moment, OwnerId, Release, Result};
 use std::time::Duration;
 
@@ -73,11 +73,11 @@ impl Line {
         if !linger.is_zero() || self.contender.is_some() || !turn.may_pass_on(now) {
             return Some(turn);
         }
-        let Some(next) = self.waiting.front().filter(|next| shares(&next.claim, turn.claim())) else {
+        let Some(next) = self.waiting.front_mut().filter(|next| next.shares(turn.claim())) else {
             return Some(turn);
         };
-        turn.pass_to(next.claim.owner());
-        next.wake.notify_one();
+        turn.pass_to(next.owner);
+        next.wake();
         self.turn = Some(turn);
         None
     }
@@ -85,7 +85,7 @@ impl Line {
     /// Takes a waiter out for good. If it was the one who asks the store, the next goes on with its claim, or it is to be
     /// ended. True if it waited.
     pub(super) fn step_out_of_line(&mut self, owner: OwnerId, now: Moment) -> bool {
-        let was_first = self.waiting.front().is_some_and(|first| first.claim.owner() == owner);
+        let was_first = self.waiting.front().is_some_and(|first| first.owner == owner);
         let waited = self.step_out(owner).is_some();
         if was_first {
             self.drop_contender_unless_shared(owner, now);

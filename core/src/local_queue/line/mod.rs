@@ -8,14 +8,15 @@ mod leaving;
 mod renewing;
 #[cfg(test)]
 mod tests;
+mod waiter;
 
 use super::LocalQueue;
 use super::turn::Turn;
 use crate::{Attempt, Claim, FencingToken, LossCause, Moment, OwnerId, Release, Renewal};
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::Notify;
+use waiter::Waiter;
 
 /// What every line goes by.
 #[derive(Clone, Copy, Debug)]
@@ -35,18 +36,6 @@ pub(super) struct Line {
     /// The last token that somebody was told here, and whose claim the store had granted with it.
     told: Option<(OwnerId, FencingToken)>,
     ending: Vec<Ending>,
-}
-
-#[derive(Debug)]
-struct Waiter {
-    claim: Claim,
-    /// As whom it asks the store: itself, or another once the word was sent that releases what it had asked for.
-    asks_as: OwnerId,
-    wake: Arc<Notify>,
-    /// When it asked last.
-    seen: Moment,
-    /// True if it was told to wait, or does not know what became of its question: then its release will come.
-    told: bool,
 }
 
 #[derive(Debug)]
@@ -101,11 +90,14 @@ pub(super) enum Standing {
     Ask(Question),
 }
 
-/// Where news for a waiter come from.
-pub(super) struct News {
-    pub(super) wake: Arc<Notify>,
-    /// The store may have some, too, for this claim.
-    pub(super) asks_with: Option<Claim>,
+/// Where news for a claim come from.
+pub(super) enum News {
+    /// From the store alone: it does not wait here.
+    Store,
+    /// From the line.
+    Line,
+    /// From the line, and from the store for this claim.
+    Both(Claim),
 }
 
 impl Line {
@@ -113,28 +105,37 @@ impl Line {
         self.waiting.is_empty() && self.contender.is_none() && self.turn.is_none() && self.ending.is_empty()
     }
 
-    /// `None` for one who does not wait here.
-    pub(super) fn news(&self, owner: OwnerId) -> Option<News> {
-        let place = self.place_of(owner)?;
-        let wake = Arc::clone(&self.waiting.get(place)?.wake);
-        let asks_with = self.contender.as_ref().filter(|_| place == 0).map(|it| it.claim.clone());
-        Some(News { wake, asks_with })
+    pub(super) fn news(&self, owner: OwnerId) -> News {
+        match (self.place_of(owner), &self.contender) {
+            (None, _) => News::Store,
+            (Some(0), Some(contender)) => News::Both(contender.claim.clone()),
+            (Some(_), _) => News::Line,
+        }
+    }
+
+    /// Ready when there was news for one who waits here; also if it does not any more, which is news.
+    pub(super) fn poll_news(&mut self, owner: OwnerId, cx: &mut Context<'_>) -> Poll<()> {
+        self.waiter(owner).map_or(Poll::Ready(()), |waiter| waiter.poll_news(cx))
     }
 
     fn place_of(&self, owner: OwnerId) -> Option<usize> {
-        self.waiting.iter().position(|waiter| waiter.claim.owner() == owner)
+        self.waiting.iter().position(|waiter| waiter.owner == owner)
+    }
+
+    fn waiter(&mut self, owner: OwnerId) -> Option<&mut Waiter> {
+        self.waiting.iter_mut().find(|waiter| waiter.owner == owner)
     }
 
     /// The first in the line had better ask the store.
-    fn wake_who_asks(&self) {
-        if let Some(first) = self.waiting.front().filter(|_| self.turn.is_none()) {
-            first.wake.notify_one();
+    fn wake_who_asks(&mut self) {
+        if let Some(first) = self.waiting.front_mut().filter(|_| self.turn.is_none()) {
+            first.wake();
         }
     }
 
     /// True if the first in the line can go on with this claim.
     fn first_shares(&self, claim: &Claim) -> bool {
-        self.waiting.front().is_some_and(|first| shares(&first.claim, claim))
+        self.waiting.front().is_some_and(|first| first.shares(claim))
     }
 
     /// True if others go on with the claim of this owner.
@@ -152,8 +153,8 @@ impl Line {
     /// The word is sent to the store that releases what it has of this owner. That may be carried out late, and what is
     /// asked for from now on must not be ended by it.
     fn is_released(&mut self, owner: OwnerId) {
-        for waiter in self.waiting.iter_mut().filter(|waiter| waiter.asks_as == owner) {
-            waiter.asks_as = owner.next();
+        for waiter in self.waiting.iter_mut().filter(|waiter| waiter.its.asks_as == owner) {
+            waiter.its.asks_as = owner.next();
         }
     }
 
@@ -179,9 +180,4 @@ impl Standing {
             Self::Ask(question) => Some(question),
         }
     }
-}
-
-/// True if what the store keeps for the one is what the other asks for, and what it shows is true of both.
-fn shares(one: &Claim, other: &Claim) -> bool {
-    one.ttl() == other.ttl() && one.mode() == other.mode() && one.holder() == other.holder()
 }

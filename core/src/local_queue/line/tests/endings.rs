@@ -55,7 +55,7 @@ fn a_refusal_takes_nothing_away_of_which_the_store_has_something() {
     let question = asks(&mut line, 1, at(0));
     line.heard(&claim(1), &question, busy(), at(1), &rules()).unwrap();
     assert_eq!(next_token(&mut line, 2, at(1)), None);
-    line.waiting.iter_mut().for_each(|waiter| waiter.told = false);
+    line.waiting.iter_mut().for_each(|waiter| waiter.its.told = false);
     let question = asks(&mut line, 2, at(1001));
     let refused = Err(Error::new(ErrorKind::Unavailable, "no store"));
     line.heard(&claim(2), &question, refused, at(1002), &rules()).unwrap_err();

@@ -1,47 +1,18 @@
 //! What a task that waits for a lock keeps in memory, in the core and in this backend together: its futures, its timer, its
 //! place in the mailbox. Counted by the allocator, so it is the same on any machine.
 
-#![expect(unsafe_code, reason = "an allocator is unsafe by its trait; every call is passed on as it came")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use leasehold_conformance::servers::RedisServer;
-use leasehold_core::{
-    AcquireOptions, Clock, DistributedLock, LockClient, LockName, Moment, Namespace, Sleep, StoreUrl,
-    SystemClock,
-};
-use std::alloc::{GlobalAlloc, Layout, System};
+use leasehold_conformance::{Footprint, SystemClockWithoutAlarm};
+use leasehold_core::{AcquireOptions, DistributedLock, LockClient, LockName, Namespace, StoreUrl};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// The system's allocator, counting.
-struct Counting;
-
-/// The bytes that are in use.
-static IN_USE: AtomicUsize = AtomicUsize::new(0);
-/// The most that ever were, since this was last set.
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-// SAFETY: `System` keeps the contract, and nothing is changed on the way to it.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let in_use = IN_USE.fetch_add(layout.size(), Relaxed) + layout.size();
-        MOST.fetch_max(in_use, Relaxed);
-        // SAFETY: as the caller's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        IN_USE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: as the caller's.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
+static FOOTPRINT: Footprint = Footprint::new();
 
 /// So many that what they share, such as the buffers of the connection, is nothing for each.
 const WAITERS: usize = 2_000;
@@ -50,27 +21,12 @@ const WHILE_WAITING: usize = 640;
 /// And in the moment in which all of them ask, each with a request of half a kilobyte under way.
 const WHILE_ASKING: usize = 6_000;
 
-/// The system's clock, on which no sleep ends during the test: waiters ask some times a second, in case that a message was
-/// lost, and there would be no moment in which none of so many does.
-#[derive(Debug)]
-struct Late;
-
-impl Clock for Late {
-    fn now(&self) -> Moment {
-        SystemClock::new().now()
-    }
-
-    fn sleep_until(&self, moment: Moment) -> Sleep {
-        SystemClock::new().sleep_until(moment.plus(Duration::from_secs(3600)))
-    }
-}
-
 #[tokio::test]
 async fn a_waiter_keeps_little() {
     let server = RedisServer::start().unwrap();
     let namespace = Namespace::new(leasehold_redis::DEFAULT_PREFIX).unwrap();
     let backend = leasehold_redis::open(&StoreUrl::parse(&server.url()).unwrap(), &namespace).unwrap();
-    let locks = LockClient::builder(backend).with_clock(Arc::new(Late)).build();
+    let locks = LockClient::builder(backend).with_clock(Arc::new(SystemClockWithoutAlarm)).build();
     let name = LockName::new("job").unwrap();
     let _guard = locks.acquire_with(&name, &AcquireOptions::new()).await.unwrap();
     let mut waiters = JoinSet::new();
@@ -78,7 +34,7 @@ async fn a_waiter_keeps_little() {
     wait(&mut waiters, &locks, &name, 1);
     queued(&server, 1).await;
     let mut idle = JoinSet::new();
-    let without = IN_USE.load(Relaxed);
+    let without = FOOTPRINT.in_use();
     for _ in 0..WAITERS {
         let its = (locks.clone(), name.clone());
         idle.spawn(async move {
@@ -86,18 +42,18 @@ async fn a_waiter_keeps_little() {
             drop(its);
         });
     }
-    let task = (IN_USE.load(Relaxed) - without) / WAITERS;
-    let before = IN_USE.load(Relaxed);
-    MOST.store(before, Relaxed);
+    let task = (FOOTPRINT.in_use() - without) / WAITERS;
+    let before = FOOTPRINT.in_use();
+    FOOTPRINT.take_most();
     wait(&mut waiters, &locks, &name, WAITERS);
     queued(&server, 1 + WAITERS).await;
-    let each = |bytes: &AtomicUsize| bytes.load(Relaxed).saturating_sub(before) / WAITERS - task;
-    let asking = each(&MOST);
+    let each = |bytes: usize| bytes.saturating_sub(before) / WAITERS - task;
+    let asking = each(FOOTPRINT.take_most());
     let mut waiting = usize::MAX;
     let all_have_heard = async {
         while waiting > WHILE_WAITING {
             sleep(Duration::from_millis(1)).await;
-            waiting = waiting.min(each(&IN_USE));
+            waiting = waiting.min(each(FOOTPRINT.in_use()));
         }
     };
     let _ = timeout(Duration::from_secs(30), all_have_heard).await;

@@ -3,12 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use leasehold_conformance::Footprint;
 use leasehold_conformance::servers::ZooKeeperServer;
-use leasehold_core::{
-    AcquireOptions, Clock, DistributedLock, LockClient, LockGuard, LockName, Moment, Namespace, Sleep,
-    StoreUrl, SystemClock,
-};
+use leasehold_conformance::{Footprint, SystemClockWithoutAlarm};
+use leasehold_core::{AcquireOptions, DistributedLock, LockClient, LockGuard, LockName, Namespace, StoreUrl};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -26,21 +23,7 @@ const WAITERS: usize = 500;
 /// of it, the channel to its future, that future, and its places in two maps.
 const OF_A_HOLD: usize = 1_408;
 /// What a waiter keeps, beside the task that it is. As much of that is the client library's.
-const OF_A_WAITER: usize = 1_568;
-
-/// The system's clock, on which no sleep ends during the test: nothing is renewed in it, and no waiter looks again.
-#[derive(Debug)]
-struct Late;
-
-impl Clock for Late {
-    fn now(&self) -> Moment {
-        SystemClock::new().now()
-    }
-
-    fn sleep_until(&self, moment: Moment) -> Sleep {
-        SystemClock::new().sleep_until(moment.plus(Duration::from_secs(3600)))
-    }
-}
+const OF_A_WAITER: usize = 1_456;
 
 /// One after the other, as there is one allocator; each with a session of its own, as the client library keeps for later what
 /// was needed once, and a runtime, with which ends whatever is under way.
@@ -57,7 +40,7 @@ fn what_a_hold_and_a_waiter_keep() {
 fn client(server: &ZooKeeperServer) -> LockClient {
     let namespace = Namespace::new(leasehold_zk::DEFAULT_PREFIX).unwrap();
     let backend = leasehold_zk::open(&StoreUrl::parse(&server.url()).unwrap(), &namespace).unwrap();
-    LockClient::builder(backend).with_clock(Arc::new(Late)).build()
+    LockClient::builder(backend).with_clock(Arc::new(SystemClockWithoutAlarm)).build()
 }
 
 async fn hold(locks: &LockClient, name: &str) -> LockGuard {

@@ -2,8 +2,10 @@
 
 #![expect(unsafe_code, reason = "an allocator is unsafe by its trait; every call is passed on as it came")]
 
+use leasehold_core::{Clock, Moment, Sleep, SystemClock};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 /// The system's allocator, counting. For a test target of its own, in which one test runs at a time:
 ///
@@ -20,25 +22,46 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 #[derive(Debug, Default)]
 pub struct Footprint {
     in_use: AtomicUsize,
+    most: AtomicUsize,
 }
+
+/// The system's clock, on which no sleep ends within a test: nobody renews, and nobody asks again because he heard nothing.
+#[derive(Debug)]
+pub struct SystemClockWithoutAlarm;
 
 impl Footprint {
     /// One that has counted nothing yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { in_use: AtomicUsize::new(0) }
+        Self { in_use: AtomicUsize::new(0), most: AtomicUsize::new(0) }
     }
 
     /// The bytes that were asked for and not given back.
     pub fn in_use(&self) -> usize {
         self.in_use.load(Relaxed)
     }
+
+    /// The most that ever were in use, since the last call of this.
+    pub fn take_most(&self) -> usize {
+        self.most.swap(self.in_use(), Relaxed)
+    }
+}
+
+impl Clock for SystemClockWithoutAlarm {
+    fn now(&self) -> Moment {
+        SystemClock::new().now()
+    }
+
+    fn sleep_until(&self, moment: Moment) -> Sleep {
+        SystemClock::new().sleep_until(moment.plus(Duration::from_secs(3600)))
+    }
 }
 
 // SAFETY: `System` keeps the contract, and nothing is changed on the way to it.
 unsafe impl GlobalAlloc for Footprint {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        self.in_use.fetch_add(layout.size(), Relaxed);
+        let in_use = self.in_use.fetch_add(layout.size(), Relaxed) + layout.size();
+        self.most.fetch_max(in_use, Relaxed);
         // SAFETY: as the caller's.
         unsafe { System.alloc(layout) }
     }

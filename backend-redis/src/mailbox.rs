@@ -7,12 +7,12 @@
 //! is of an earlier time, or of an answer that was lost; the owner's next heartbeat tells how it stands.
 
 use crate::reply;
-use leasehold_core::{Grant, OwnerId};
+use leasehold_core::{Grant, Listener, OwnerId};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::num::NonZeroU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 
 /// A place in the queue of a name. No two are the same, and later ones are larger.
 ///
@@ -41,20 +41,14 @@ struct Waiter {
     place: Option<Place>,
     /// Boxed: most waiters were told nothing yet, and there may be many of them.
     told: Option<Box<(Place, Grant)>>,
-    wake: Option<Waker>,
-    /// True if there is news that it has not heard.
-    is_woken: bool,
+    listener: Listener,
 }
 
 impl Mailbox {
     /// The grant that the owner was told of. Then it listens no longer.
     pub(crate) fn take(&self, owner: OwnerId) -> Option<Grant> {
-        let mut waiters = self.waiters();
-        let waiter = waiters.get(&owner.as_u128())?;
-        if waiter.told.as_ref()?.0 != waiter.place? {
-            return None;
-        }
-        let (_, grant) = *waiters.remove(&owner.as_u128())?.told?;
+        let is_told = |waiter: &Waiter| Some(waiter.told.as_ref()?.0 == waiter.place?);
+        let (_, grant) = *self.remove_if(owner, |waiter| is_told(waiter) == Some(true))?.told?;
         Some(grant.from_hand_over())
     }
 
@@ -77,22 +71,19 @@ impl Mailbox {
 
     /// The owner has what it wanted, or wants it no more. True if it was listening.
     pub(crate) fn forget(&self, owner: OwnerId) -> bool {
-        self.waiters().remove(&owner.as_u128()).is_some()
+        self.remove_if(owner, |_| true).is_some()
     }
 
     /// An attempt failed, and nothing of it is in the store: the owner may not come again. One that had a place will, to
     /// withdraw it.
     pub(crate) fn forget_unless_queued(&self, owner: OwnerId) {
-        let mut waiters = self.waiters();
-        if waiters.get(&owner.as_u128()).is_some_and(|waiter| waiter.place.is_none()) {
-            waiters.remove(&owner.as_u128());
-        }
+        self.remove_if(owner, |waiter| waiter.place.is_none());
     }
 
     /// Ready when there was news for the owner. Never, if it does not listen.
     pub(crate) fn news(&self, owner: OwnerId) -> impl Future<Output = ()> + Send + '_ {
         poll_fn(move |cx| match self.waiters().get_mut(&owner.as_u128()) {
-            Some(waiter) => waiter.poll_news(cx),
+            Some(waiter) => waiter.listener.poll(cx),
             None => Poll::Pending,
         })
     }
@@ -104,7 +95,7 @@ impl Mailbox {
         };
         let tell = |waiter: &mut Waiter| {
             waiter.told = Some(Box::new((place, grant)));
-            waiter.has_news()
+            waiter.listener.tell()
         };
         let waker = self.waiters().get_mut(&owner.as_u128()).and_then(tell);
         waker.into_iter().for_each(Waker::wake);
@@ -112,33 +103,22 @@ impl Mailbox {
 
     /// Messages may have been lost: everybody had better ask.
     pub(crate) fn wake_all(&self) {
-        let wakers: Vec<Waker> = self.waiters().values_mut().filter_map(Waiter::has_news).collect();
+        let tell = |waiter: &mut Waiter| waiter.listener.tell();
+        let wakers: Vec<Waker> = self.waiters().values_mut().filter_map(tell).collect();
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// To be dropped where nobody has to wait for the others: nobody knows what goes with who listens.
+    fn remove_if(&self, owner: OwnerId, is_so: impl FnOnce(&Waiter) -> bool) -> Option<Waiter> {
+        let mut waiters = self.waiters();
+        if !waiters.get(&owner.as_u128()).is_some_and(is_so) {
+            return None;
+        }
+        waiters.remove(&owner.as_u128())
     }
 
     fn waiters(&self) -> MutexGuard<'_, Waiters> {
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Waiter {
-    /// Kept for it, if it does not listen now. Who is to be woken, when nobody has to wait for the waiters any more.
-    #[must_use]
-    fn has_news(&mut self) -> Option<Waker> {
-        self.is_woken = true;
-        self.wake.take()
-    }
-
-    /// Ready when there was news since it was ready last. Whoever has asked last is woken.
-    fn poll_news(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if std::mem::take(&mut self.is_woken) {
-            return Poll::Ready(());
-        }
-        match &mut self.wake {
-            Some(waker) => waker.clone_from(cx.waker()),
-            none => *none = Some(cx.waker().clone()),
-        }
-        Poll::Pending
     }
 }
 
@@ -154,9 +134,6 @@ mod tests {
     use super::*;
     use futures_util::FutureExt;
     use std::pin::pin;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
 
     fn taken(mailbox: &Mailbox, owner: OwnerId) -> Option<(u64, u32)> {
         mailbox.take(owner).map(|grant| (grant.token.get(), grant.tokens))
@@ -236,32 +213,6 @@ mod tests {
     fn a_place_is_told_from_every_other_and_from_none() {
         assert_ne!(Place::new(0), Place::new(1));
         assert_eq!(size_of::<Option<Place>>(), size_of::<Place>());
-    }
-
-    #[derive(Default)]
-    struct Woken(AtomicUsize);
-
-    impl Wake for Woken {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    #[test]
-    fn who_listens_last_is_woken_and_hears_of_it_once() {
-        let (mailbox, owner) = (Mailbox::default(), owner());
-        mailbox.listen(owner);
-        let mut news = pin!(mailbox.news(owner));
-        let woken = [Arc::<Woken>::default(), Arc::default()];
-        for listener in &woken {
-            let waker = Waker::from(Arc::clone(listener));
-            assert!(news.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        }
-        mailbox.deliver(&told(owner, 5, 77));
-        mailbox.wake_all();
-        assert_eq!(woken.map(|it| it.0.load(Ordering::Relaxed)), [0, 1]);
-        assert!(news.now_or_never().is_some());
-        assert!(mailbox.news(owner).now_or_never().is_none());
     }
 
     #[test]

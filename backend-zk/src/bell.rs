@@ -1,12 +1,12 @@
 //! What tells a claim that something has changed where it stands.
 
 use crate::place::Standing;
+use crate::suspects::Suspects;
 use leasehold_core::OwnerId;
 use std::num::NonZero;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use tokio::sync::Notify;
 
 /// The bell of one claim.
 ///
@@ -27,13 +27,6 @@ pub(crate) struct Bell {
 #[derive(Debug)]
 pub(crate) struct Changed {
     bell: Arc<Bell>,
-}
-
-/// Holders to be told that they had better ask.
-#[derive(Debug, Default)]
-pub(crate) struct Suspects {
-    owners: Mutex<Vec<OwnerId>>,
-    told: Notify,
 }
 
 /// Where the claim stands, for who cannot wait until a call is over.
@@ -147,7 +140,7 @@ impl Bell {
     }
 
     fn note(&self) -> MutexGuard<'_, Note> {
-        lock(&self.note)
+        self.note.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -212,29 +205,6 @@ impl Wake for Bell {
     fn wake_by_ref(self: &Arc<Self>) {
         self.ring();
     }
-}
-
-impl Suspects {
-    pub(crate) fn add(&self, owners: impl IntoIterator<Item = OwnerId>) {
-        lock(&self.owners).extend(owners);
-        self.told.notify_one();
-    }
-
-    /// Those who hold and had better ask; waits until there are any.
-    pub(crate) async fn take(&self) -> Vec<OwnerId> {
-        loop {
-            let owners = std::mem::take(&mut *lock(&self.owners));
-            if !owners.is_empty() {
-                return owners;
-            }
-            // A notice that comes before this line is kept for it.
-            self.told.notified().await;
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@
 //! session to the leader. The keeper asks for a proof at a third of that, one for all locks that fall due together.
 //!
 //! A holder is told at once when its node is deleted or its session ended; of a node that is deleted in the first 20 ms of
-//! a hold, after these. It is at risk from the moment the connection is lost. It never waits for the server's word: that comes only after a reconnect, when another may hold the lock.
+//! a hold, after these; if its server is behind, when that hears of it. It is at risk from the moment the connection is lost. It never waits for the server's word: that comes only after a reconnect, when another may hold the lock.
 //! With a fixed lease, the guard ends on time, but the lock is free only when the guard is dropped or its session ends.
 //!
 //! # URLs
@@ -100,6 +100,7 @@ mod recipe;
 mod renewal;
 mod semantics;
 mod session;
+mod suspects;
 mod target;
 mod tls;
 mod words;

@@ -1,8 +1,9 @@
 //! Where each claim stands: the map from owners to nodes, and who is to be told when something there changes.
 
-use crate::bell::{Bell, Suspects};
+use crate::bell::Bell;
 use crate::node::Node;
 use crate::session::{Listening, Session};
+use crate::suspects::Suspects;
 use leasehold_core::{FencingToken, OwnerId};
 use std::borrow::Borrow;
 use std::collections::HashSet;

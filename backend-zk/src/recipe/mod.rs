@@ -69,6 +69,14 @@ enum Known {
     Read(Stat, Listening),
 }
 
+impl Own {
+    /// True if nothing can have been heard of it. Of one that was read, the watch may have fired, and the bell been told since to
+    /// listen to another.
+    fn was_made_just_now(&self) -> bool {
+        matches!(self.how, Known::Made(_))
+    }
+}
+
 impl Recipe<'_> {
     /// Looks where the claim stands, and makes it stand in line if it does not. `standing` is always at least as much as
     /// the store may have.
@@ -107,7 +115,9 @@ impl Recipe<'_> {
                     } else if self.watch(standing, &node, &before, self.stood(own.as_ref())).await? {
                         return Ok(busy());
                     } else {
-                        own = own.or(Some(Own { node, how: Known::Sure }));
+                        own = Some(
+                            own.filter(Own::was_made_just_now).unwrap_or(Own { node, how: Known::Sure }),
+                        );
                     }
                 }
                 // A second one, made by a request of an earlier session: it is ours, and would stand in our own way.

@@ -14,8 +14,8 @@ const FRESH: u32 = 3;
 impl Recipe<'_> {
     /// Step 4 as it nearly always is: the one in front held the lock, and the leader has answered a moment ago. Then the list
     /// need not be newer than the word that the one in front is gone. Numbers only grow, so whoever is first once is first
-    /// for as long as its session lives, and of that the leader's answer tells: the hold is counted from before it was
-    /// asked. If anything is not as expected, nothing is believed, and the leader is asked.
+    /// for as long as its node is there. It goes with its session, and of that the leader's answer tells: the hold is counted
+    /// from before it was asked. Or by hand, and of that the watch tells, as in any other hold. If anything is not as expected, nothing is believed, and the leader is asked.
     pub(super) async fn has_come_first(&self, standing: &mut Standing) -> Outcome<Option<Grant>> {
         let Standing::Behind { session, node, stood: Some(stood), .. } = &*standing else {
             return Ok(None);

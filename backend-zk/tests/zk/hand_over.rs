@@ -48,9 +48,9 @@ async fn who_has_waited_for_a_moment_need_not_ask_the_leader() {
 #[tokio::test]
 async fn who_has_waited_for_long_asks_the_leader() {
     let server = server();
-    // A third of three quarters of 2 s is half a second.
-    let url = format!("{}?session_timeout=2s", server.url());
-    assert_eq!(handed_over(&url, Duration::from_millis(600)).await, [false, false]);
+    // A third of three quarters of 4 s is a second.
+    let url = format!("{}?session_timeout=4s", server.url());
+    assert_eq!(handed_over(&url, Duration::from_millis(1100)).await, [false, false]);
 }
 
 /// The one in front has left without having held, so the line has to be looked at, and the leader is asked.
@@ -89,7 +89,7 @@ async fn who_looked_in_vain_without_the_leader_asks_it_the_next_time() {
 #[tokio::test]
 async fn a_hold_is_counted_from_before_the_wait() {
     let server = server();
-    let url = format!("{}?session_timeout=8s", server.url());
+    let url = format!("{}?session_timeout=20s", server.url());
     let (one, other, look) = (client(&url), Arc::new(client(&url)), Look::at(&server).await);
     let guard = one.acquire("job").await.unwrap();
     let waiter = tokio::spawn({
@@ -102,5 +102,5 @@ async fn a_hold_is_counted_from_before_the_wait() {
     guard.release().await.unwrap();
     let guard = answered(waiter).await.unwrap().unwrap();
     let (remaining, waited) = (guard.remaining(), waits.elapsed());
-    assert!(remaining + waited <= Duration::from_secs(6) + SHORTLY, "{remaining:?} after {waited:?}");
+    assert!(remaining + waited <= Duration::from_secs(15) + SHORTLY, "{remaining:?} after {waited:?}");
 }

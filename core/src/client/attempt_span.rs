@@ -1,10 +1,6 @@
 use super::Core;
 use crate::LockName;
-use std::sync::OnceLock;
 use tracing::{Span, field};
-
-/// The span of all attempts that no subscriber sees: there is nothing in it. It may still be told to the `log` crate.
-static UNSEEN: OnceLock<Span> = OnceLock::new();
 
 /// The span of one attempt. Five words long, and mostly seen by nobody: so a waiter keeps one word of it.
 pub(super) struct AttemptSpan(Option<Box<Span>>);
@@ -23,11 +19,8 @@ impl AttemptSpan {
             lock.outcome = field::Empty,
             lock.fencing_token = field::Empty,
         );
-        if span.is_disabled() {
-            UNSEEN.get_or_init(|| span);
-            return Self(None);
-        }
-        Self(Some(Box::new(span)))
+        // One that is disabled may still tell the `log` crate of itself; it does so here, as it begins and ends.
+        Self((!span.is_disabled()).then(|| Box::new(span)))
     }
 
     pub(super) fn within<T>(&self, does: impl FnOnce() -> T) -> T {
@@ -38,6 +31,6 @@ impl AttemptSpan {
     }
 
     pub(super) fn get(&self) -> Option<&Span> {
-        self.0.as_deref().or_else(|| UNSEEN.get())
+        self.0.as_deref()
     }
 }

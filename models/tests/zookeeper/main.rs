@@ -8,6 +8,7 @@
 
 mod client;
 mod ensemble;
+mod judging;
 mod protocol;
 mod steps;
 

@@ -17,7 +17,7 @@
 //! Connections that break and come back are left out: the library sets a session's watches again, and what was missed
 //! is told then, which is no more than a watch that fires late.
 
-use crate::client::{Client, Phase, Standing};
+use crate::client::{Client, Phase};
 use crate::ensemble::Ensemble;
 use leasehold_models::{Explored, Machine};
 use stateright::Property;
@@ -272,41 +272,5 @@ impl Protocol {
                 actions.push(Action::Fail { client });
             }
         }
-    }
-}
-
-impl State {
-    /// True if it takes itself for the holder, and nothing has happened yet that it would be told of.
-    fn believes(&self, client: usize) -> bool {
-        let this = &self.clients[client];
-        this.holds_by == Some(this.session)
-            && !this.deleted_by_hand
-            && self.ensemble.has_session(client, this.session)
-    }
-
-    /// A node of a session that is over for its client goes with that session, without anybody's doing.
-    fn first_is_awake(&self) -> bool {
-        let Some(first) = self.ensemble.line.first() else { return true };
-        let this = &self.clients[usize::from(first.client)];
-        first.session != this.session
-            || this.holds_by.is_some()
-            || this.has_step()
-            || matches!(this.phase, Phase::Gone)
-    }
-
-    fn is_clean(&self, client: usize) -> bool {
-        let this = &self.clients[client];
-        this.phase != Phase::Gone
-            || (this.open != Some(this.session) && !self.ensemble.has_node_of(client, this.session))
-    }
-
-    pub(crate) fn grant(&mut self, client: usize, node: u8, token: u8) {
-        let this = &mut self.clients[client];
-        this.holds_by = Some(this.session);
-        this.phase = Phase::Rest;
-        this.standing = Standing::Known { session: this.session, node, watched: node };
-        self.out_of_order |= token <= self.last_token;
-        self.last_token = self.last_token.max(token);
-        self.grants += 1;
     }
 }

@@ -117,7 +117,8 @@ impl Protocol {
         state.clients[client].told = false;
         self.grant_node(state, client, node);
         if by_hand {
-            // As if it had held already: in the ensemble's order, its turn came before that.
+            // As if it had held already: in the ensemble's order its turn came before that, though it may be told of
+            // its token after another of a larger one.
             (state.clients[client].deleted_by_hand, state.out_of_order) = (true, in_order);
         }
     }

@@ -71,8 +71,8 @@ impl Rooms {
         Place { rooms: self, unheard: Some(name), spot }
     }
 
-    /// Who has the lock of all rooms wakes, but drops nothing that others made: with the last that wakes a task may end the
-    /// task, and its place in another room.
+    /// Who has the lock of all rooms drops no waker that it does not wake: with the last one a task may end, and its place in
+    /// another room.
     fn listen(&self, name: &[u8], spot: Spot, waker: &Waker) -> Poll<()> {
         let listens = match self.rooms().get_mut(name) {
             Some(room) => room.listen(spot, waker),

@@ -44,9 +44,11 @@ impl Line {
     fn contend(&mut self, first: &Claim, now: Moment, rules: &Rules) -> Question {
         let passes_on = self.waiting.get(1).is_some_and(|next| next.shares(first));
         let asks_as = self.waiting.front().map_or(first.owner(), |first| first.its.asks_as);
+        // Who was passed over because it did not come may have been handed the lock since it asked last.
+        let waiting_since = self.left_since(asks_as).unwrap_or(now);
         let contender = self.contender.get_or_insert_with(|| Contender {
             claim: first.clone().with_owner(asks_as),
-            waiting_since: now,
+            waiting_since,
             left_something: false,
         });
         let tokens = if passes_on { rules.queue.grants() } else { 1 };
@@ -84,7 +86,7 @@ impl Line {
                 first.wake();
                 self.turn = Some(turn);
             }
-            None => self.leave_behind(turn.holder(), turn.claim(), now),
+            None => self.leave_behind(turn.holder(), turn.claim(), turn.since(), now),
         }
     }
 
@@ -98,7 +100,7 @@ impl Line {
             let (claim, waiting_since) = (turn.claim().clone(), turn.since());
             self.contender = Some(Contender { claim, waiting_since, left_something: true });
         } else {
-            self.leave_behind(turn.holder(), turn.claim(), now);
+            self.leave_behind(turn.holder(), turn.claim(), turn.since(), now);
         }
     }
 }
@@ -145,7 +147,7 @@ impl Line {
         } else if self.told.is_some_and(|(owner, told)| asked.claim.owner() == owner && grant.token <= told) {
             // The store has kept an earlier turn, for longer than was counted on here. Of its tokens, some are used.
             self.contender.take_if(|it| asked.is_about(&it.claim));
-            self.leave_behind(claim.owner(), &asked.claim, now);
+            self.leave_behind(claim.owner(), &asked.claim, asked.sent_at, now);
             self.is_released(asked.claim.owner());
             return None;
         } else if let Some(contender) = self.contender.take_if(|it| asked.is_about(&it.claim))
@@ -158,7 +160,7 @@ impl Line {
         } else if asked.is_about(claim) && !claim.waits() {
             self.begin(begin(claim.owner(), asked.sent_at), now);
         } else {
-            self.leave_behind(claim.owner(), &asked.claim, now);
+            self.leave_behind(claim.owner(), &asked.claim, asked.sent_at, now);
             self.is_released(asked.claim.owner());
             return None;
         }
@@ -174,7 +176,7 @@ impl Line {
 
     fn begin(&mut self, turn: Turn, now: Moment) {
         if let Some(earlier) = self.turn.replace(turn) {
-            self.leave_behind(earlier.holder(), earlier.claim(), now);
+            self.leave_behind(earlier.holder(), earlier.claim(), earlier.since(), now);
         }
     }
 

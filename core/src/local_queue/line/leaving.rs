@@ -31,7 +31,7 @@ impl Line {
             return match self.pass_on(turn, linger, now) {
                 None => Way::Done(Release::Released),
                 Some(turn) => {
-                    self.leave_behind(owner, turn.claim(), now);
+                    self.leave_behind(owner, turn.claim(), turn.since(), now);
                     Way::Release(turn.claim().clone())
                 }
             };
@@ -104,7 +104,7 @@ impl Line {
         if self.first_shares(&contender.claim) {
             self.contender = Some(contender);
         } else if contender.left_something {
-            self.leave_behind(left, &contender.claim, now);
+            self.leave_behind(left, &contender.claim, contender.waiting_since, now);
         }
     }
 }

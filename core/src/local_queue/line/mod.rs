@@ -53,6 +53,8 @@ struct Contender {
 struct Ending {
     owner: OwnerId,
     claim: Claim,
+    /// Whoever goes on with it, and is handed the lock, was so after this, and perhaps long ago.
+    since: Moment,
     /// Nobody asks any more after this: its lease has ended.
     until: Moment,
     /// What the store said of it.
@@ -159,11 +161,17 @@ impl Line {
     }
 
     /// Remembers what is to be released in the store when `owner` is.
-    fn leave_behind(&mut self, owner: OwnerId, claim: &Claim, now: Moment) {
+    fn leave_behind(&mut self, owner: OwnerId, claim: &Claim, since: Moment, now: Moment) {
         if !self.ending.iter().any(|ending| ending.is(owner, claim)) {
             let until = now.plus(claim.ttl());
-            self.ending.push(Ending { owner, claim: claim.clone(), until, lost: None });
+            self.ending.push(Ending { owner, claim: claim.clone(), since, until, lost: None });
         }
+    }
+
+    /// A moment before the store can have granted what was left behind of this owner's claim.
+    fn left_since(&self, owner: OwnerId) -> Option<Moment> {
+        let left = self.ending.iter().filter(|ending| ending.claim.owner() == owner);
+        left.map(|ending| ending.since).min()
     }
 }
 

@@ -7,7 +7,7 @@ use super::*;
 fn all_that_was_left_behind_is_ended_with_who_left_it() {
     let mut line = Line::default();
     for (owner, of) in [(1, 1), (1, 2), (2, 1), (1, 1)] {
-        line.leave_behind(claim(owner).owner(), &claim(of), at(0));
+        line.leave_behind(claim(owner).owner(), &claim(of), at(0), at(0));
     }
     let mut leaves = |owner| {
         let (way, left) = line.leave(&claim(owner), Duration::ZERO, at(1));
@@ -27,7 +27,7 @@ fn all_that_was_left_behind_is_ended_with_who_left_it() {
 #[test]
 fn who_is_not_known_here_releases_in_the_store_what_it_may_have_there() {
     let mut line = Line::default();
-    line.leave_behind(claim(2).owner(), &claim(1), at(0));
+    line.leave_behind(claim(2).owner(), &claim(1), at(0), at(0));
     let (Way::Release(asked), left) = line.leave(&claim(3), Duration::ZERO, at(1)) else { panic!() };
     assert_eq!((asked.owner(), left.len()), (claim(3).owner(), 0));
     assert!(
@@ -60,4 +60,26 @@ fn a_refusal_takes_nothing_away_of_which_the_store_has_something() {
     let refused = Err(Error::new(ErrorKind::Unavailable, "no store"));
     line.heard(&claim(2), &question, refused, at(1002), &rules()).unwrap_err();
     assert_eq!(line.contender.as_ref().map(|it| it.claim.owner()), Some(claim(1).owner()));
+}
+
+/// Its lease may have ended while it did not come: a hold that is counted from its return would be another's, too.
+#[test]
+fn who_is_passed_over_and_comes_back_is_handed_the_lock_as_of_its_last_question() {
+    let other =
+        |owner| Claim::new(LockName::new("job").unwrap(), OwnerId::from_u128(owner), TTL, "other".into());
+    let (one, two) = (claim(1), other(2).with_waiting(true));
+    let mut line = Line::default();
+    let question = asks(&mut line, 1, at(5));
+    line.heard(&one, &question, busy(), at(6), &rules()).unwrap();
+    assert!(matches!(line.next(&two, at(10), &rules()), Next::Answer(Attempt::Busy(_))));
+    // The first has not come for longer than the others have patience, and they cannot go on with its claim.
+    let Next::Ask(question) = line.next(&two, at(2_000), &rules()) else { panic!() };
+    line.heard(&two, &question, granted(7), at(2_001), &rules()).unwrap();
+    line.leave(&two, Duration::ZERO, at(3_000));
+
+    let question = asks(&mut line, 1, at(60_000));
+    let handed_over = Grant::new(FencingToken::new(6)).from_hand_over();
+    line.heard(&one, &question, Ok(Attempt::Granted(handed_over)), at(60_001), &rules()).unwrap();
+
+    assert_eq!(line.turn.as_ref().map(Turn::since), Some(at(5)));
 }

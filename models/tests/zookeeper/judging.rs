@@ -1,0 +1,40 @@
+//! What is looked at in every state, to judge it.
+
+use crate::client::{Phase, Standing};
+use crate::protocol::State;
+
+impl State {
+    /// True if it takes itself for the holder, and nothing has happened yet that it would be told of.
+    pub(crate) fn believes(&self, client: usize) -> bool {
+        let this = &self.clients[client];
+        this.holds_by == Some(this.session)
+            && !this.deleted_by_hand
+            && self.ensemble.has_session(client, this.session)
+    }
+
+    /// A node of a session that is over for its client goes with that session, without anybody's doing.
+    pub(crate) fn first_is_awake(&self) -> bool {
+        let Some(first) = self.ensemble.line.first() else { return true };
+        let this = &self.clients[usize::from(first.client)];
+        first.session != this.session
+            || this.holds_by.is_some()
+            || this.has_step()
+            || matches!(this.phase, Phase::Gone)
+    }
+
+    pub(crate) fn is_clean(&self, client: usize) -> bool {
+        let this = &self.clients[client];
+        this.phase != Phase::Gone
+            || (this.open != Some(this.session) && !self.ensemble.has_node_of(client, this.session))
+    }
+
+    pub(crate) fn grant(&mut self, client: usize, node: u8, token: u8) {
+        let this = &mut self.clients[client];
+        this.holds_by = Some(this.session);
+        this.phase = Phase::Rest;
+        this.standing = Standing::Known { session: this.session, node, watched: node };
+        self.out_of_order |= token <= self.last_token;
+        self.last_token = self.last_token.max(token);
+        self.grants += 1;
+    }
+}

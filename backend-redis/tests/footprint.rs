@@ -26,7 +26,7 @@ async fn a_waiter_keeps_little() {
     let server = RedisServer::start().unwrap();
     let namespace = Namespace::new(leasehold_redis::DEFAULT_PREFIX).unwrap();
     let backend = leasehold_redis::open(&StoreUrl::parse(&server.url()).unwrap(), &namespace).unwrap();
-    let locks = LockClient::builder(backend).with_clock(Arc::new(SystemClockWithoutAlarm)).build();
+    let locks = LockClient::builder(backend).with_clock(Arc::<SystemClockWithoutAlarm>::default()).build();
     let name = LockName::new("job").unwrap();
     let _guard = locks.acquire_with(&name, &AcquireOptions::new()).await.unwrap();
     let mut waiters = JoinSet::new();

@@ -40,7 +40,7 @@ fn what_a_hold_and_a_waiter_keep() {
 fn client(server: &ZooKeeperServer) -> LockClient {
     let namespace = Namespace::new(leasehold_zk::DEFAULT_PREFIX).unwrap();
     let backend = leasehold_zk::open(&StoreUrl::parse(&server.url()).unwrap(), &namespace).unwrap();
-    LockClient::builder(backend).with_clock(Arc::new(SystemClockWithoutAlarm)).build()
+    LockClient::builder(backend).with_clock(Arc::<SystemClockWithoutAlarm>::default()).build()
 }
 
 async fn hold(locks: &LockClient, name: &str) -> LockGuard {

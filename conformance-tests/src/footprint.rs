@@ -26,7 +26,8 @@ pub struct Footprint {
 }
 
 /// The system's clock, on which no sleep ends within a test: nobody renews, and nobody asks again because he heard nothing.
-#[derive(Debug)]
+#[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct SystemClockWithoutAlarm;
 
 impl Footprint {

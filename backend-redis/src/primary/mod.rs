@@ -18,10 +18,10 @@ use crate::mailbox::Mailbox;
 use crate::servers::Servers;
 use crate::target::{Deployment, Replicas};
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use leasehold_core::{
     Attempt, Claim, LockAdmin, LockBackend, Namespace, OwnerId, Release, Renewal, Result, Semantics, StoreUrl,
 };
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use taken_back::TakenBack;
@@ -122,15 +122,7 @@ impl LockBackend for RedisBackend {
     }
 
     /// When the lock was handed over to the claim, or the connection broke on which that would have been told.
-    fn changed<'it, 'claim, 'both>(
-        &'it self,
-        claim: &'claim Claim,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'both>>
-    where
-        'it: 'both,
-        'claim: 'both,
-        Self: 'both,
-    {
+    fn changed<'a: 'c, 'b: 'c, 'c>(&'a self, claim: &'b Claim) -> BoxFuture<'c, ()> {
         // No async method, which would keep more than the news for as long as somebody waits.
         Box::pin(self.mailbox.news(claim.owner()))
     }

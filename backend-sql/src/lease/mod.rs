@@ -109,15 +109,10 @@ impl LockBackend for RowLease {
         }
     }
 
-    fn changed<'it, 'claim, 'both>(
-        &'it self,
-        claim: &'claim Claim,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'both>>
-    where
-        'it: 'both,
-        'claim: 'both,
-        Self: 'both,
-    {
+    fn changed<'a: 'c, 'b: 'c, 'c>(
+        &'a self,
+        claim: &'b Claim,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'c>> {
         self.table.changed(claim, &self.contended)
     }
 

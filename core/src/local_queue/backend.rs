@@ -6,11 +6,11 @@ use crate::{
     Renewal, Result, Semantics, lock_up,
 };
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -169,15 +169,7 @@ impl LockBackend for TakingTurns {
     }
 
     /// No async method: all who wait would have the room that only the first of them needs.
-    fn changed<'it, 'claim, 'both>(
-        &'it self,
-        claim: &'claim Claim,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'both>>
-    where
-        'it: 'both,
-        'claim: 'both,
-        Self: 'both,
-    {
+    fn changed<'a: 'c, 'b: 'c, 'c>(&'a self, claim: &'b Claim) -> BoxFuture<'c, ()> {
         let of_line =
             move || poll_fn(move |cx| self.line(claim.name(), |line| line.poll_news(claim.owner(), cx)));
         match self.line(claim.name(), |line| line.news(claim.owner())) {

@@ -37,8 +37,8 @@ impl Recipe<'_> {
     pub(super) fn stood(&self, own: Option<&Own>) -> Option<Stood> {
         let made = match &own?.how {
             Known::Made(made) => *made,
-            Known::Read(stat, _) => token(stat),
-            Known::Sure => return None,
+            Known::Read(stat, _) if stat.ephemeral_owner == self.turn.session().id() => token(stat),
+            Known::Read(..) | Known::Sure => return None,
         };
         Some(Stood { asked: self.asked, made })
     }

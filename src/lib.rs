@@ -104,8 +104,8 @@ pub mod admin {
 pub mod backend {
     pub use leasehold_core::memory::MemoryBackend;
     pub use leasehold_core::{
-        Attempt, Authority, Busy, Claim, Endpoint, Grant, Hold, HoldStatus, LockBackend, LockMode, Namespace,
-        OwnerId, Query, Release, Renewal, StoreUrl, did_you_mean, nearest, renew_each,
+        Attempt, Authority, Busy, Claim, Endpoint, Grant, Hold, HoldStatus, Listener, LockBackend, LockMode,
+        Namespace, OwnerId, Query, Release, Renewal, StoreUrl, did_you_mean, nearest, renew_each,
     };
 }
 

@@ -79,7 +79,11 @@ mod tests {
             assert!(listener.poll(&mut Context::from_waker(&waker)).is_pending());
         }
         listener.tell().into_iter().for_each(Waker::wake);
-        assert!(listener.tell().is_none(), "it was woken already");
+        assert!(
+            listener.poll(&mut Context::from_waker(Waker::noop())).is_ready(),
+            "who was woken hears of it"
+        );
+        assert!(listener.tell().is_none(), "nobody listens now");
         assert_eq!(woken.map(|it| it.0.load(Ordering::Relaxed)), [0, 1]);
     }
 }

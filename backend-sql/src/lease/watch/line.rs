@@ -126,6 +126,9 @@ impl Waiter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
     use std::time::Duration;
 
     fn owner(number: u128) -> OwnerId {
@@ -169,6 +172,28 @@ mod tests {
         assert_eq!(line.leave(spot, now).unwrap_err(), Woken);
         line.enter(owner(1), now);
         assert_eq!(order(&mut line), [owner(2), owner(1)]);
+    }
+
+    /// A future may be polled by another task than before.
+    #[test]
+    fn who_listens_last_is_woken_and_the_earlier_one_is_given_back() {
+        let (mut line, woken) = (Line::default(), [Arc::<Counted>::default(), Arc::default()]);
+        let spot = line.enter(owner(1), Instant::now());
+        let [earlier, last] = woken.each_ref().map(|woken| Waker::from(Arc::clone(woken)));
+        assert!(line.listen(spot, &earlier).unwrap().is_none());
+        assert!(line.listen(spot, &last).unwrap().is_some_and(|it| it.will_wake(&earlier)));
+        assert!(line.listen(spot, &last).unwrap().is_none());
+        line.wake_first();
+        assert_eq!(woken.map(|it| it.0.load(Ordering::Relaxed)), [0, 1]);
+    }
+
+    #[derive(Default)]
+    struct Counted(AtomicUsize);
+
+    impl Wake for Counted {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     #[test]

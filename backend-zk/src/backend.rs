@@ -1,3 +1,4 @@
+use crate::bell::Leaving;
 use crate::names::Names;
 use crate::parents::Parents;
 use crate::place::{Place, Places, Standing};
@@ -75,6 +76,7 @@ impl ZooKeeperBackend {
             directory: &directory,
             claim,
             bell: &place.bell,
+            places: &self.places,
             asked,
         };
         let trouble = match recipe.attempt(standing).await {
@@ -91,14 +93,19 @@ impl ZooKeeperBackend {
     }
 
     /// Deletes the claim's node or nodes. True if one of them held the lock.
-    async fn withdraw(&self, claim: &Claim, place: &Place, standing: &Standing) -> Result<bool> {
+    async fn withdraw(&self, claim: &Claim, leaving: &Leaving<'_>, standing: &Standing) -> Result<bool> {
         let directory = self.names.lock(claim.name());
         let (turn, left) = match standing.node() {
-            Some((session, node)) if !session.is_over() && !place.bell.is_doubted() => {
+            Some((session, node)) if !session.is_over() && !leaving.bell().is_doubted() => {
                 let turn = self.sessions.turn_of(session)?;
                 let held = matches!(standing, Standing::First { .. });
-                let deleted = recipe::delete(&turn, &format!("{directory}/{node}")).await;
-                (turn, deleted.map(|deleted| deleted && held))
+                let asked = Instant::now();
+                let left = recipe::delete(&turn, &format!("{directory}/{node}")).await;
+                let left = left.map(|deleted| deleted && held);
+                if matches!(left, Ok(true)) {
+                    leaving.hands_over(asked);
+                }
+                (turn, left)
             }
             _ => {
                 let turn = self.sessions.turn().await?;
@@ -125,7 +132,7 @@ impl LockBackend for ZooKeeperBackend {
         let attempt = self.attempt(claim, &place, &mut standing).await;
         place.bell.stands(&standing);
         if matches!(*standing, Standing::Nowhere) {
-            self.places.leave(&place);
+            self.places.leave(claim);
         }
         attempt
     }
@@ -137,15 +144,16 @@ impl LockBackend for ZooKeeperBackend {
     async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
         let place = self.places.enter(claim.owner());
         let mut standing = place.standing.lock().await;
-        place.bell.gives_back();
-        let held = match self.withdraw(claim, &place, &standing).await {
+        let leaving = place.bell.gives_back();
+        let held = match self.withdraw(claim, &leaving, &standing).await {
             Ok(held) => held,
             // There is no other session to look with, and that of the node has ended with the node.
             Err(error) if is_outage(&error) && standing.session().is_some_and(|s| s.is_long_over()) => false,
             Err(error) => return Err(as_far_as_known(error, &standing)),
         };
+        drop(leaving);
         *standing = Standing::Nowhere;
-        self.places.leave(&place);
+        self.places.leave(claim);
         Ok(if held { Release::Released } else { Release::NotHeld })
     }
 

@@ -1,12 +1,14 @@
 //! What tells a claim that something has changed where it stands.
 
+use crate::follower::{Follower, HandOver};
 use crate::place::Standing;
 use crate::suspects::Suspects;
-use leasehold_core::OwnerId;
+use leasehold_core::{FencingToken, OwnerId};
 use std::num::NonZero;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use tokio::time::Instant;
 
 /// The bell of one claim.
 ///
@@ -23,6 +25,10 @@ pub(crate) struct Bell {
     suspects: Arc<Suspects>,
 }
 
+/// A claim that gives its lock back, or its place, from when its node is about to be deleted until that is over, or the attempt.
+#[derive(Debug)]
+pub(crate) struct Leaving<'a>(&'a Bell);
+
 /// Waits until a bell has rung. A future of its own, because whoever waits for a lock keeps one: of eight bytes.
 #[derive(Debug)]
 pub(crate) struct Changed {
@@ -34,12 +40,19 @@ pub(crate) struct Changed {
 struct Note {
     session: Option<NonZero<i64>>,
     holds: bool,
+    /// True if what it listens to is its own node.
+    hears_of_itself: bool,
     unsure: bool,
     /// True once a request was open when it was asked again: then there may be a second node, which only a look at all of
     /// them finds.
     doubted: bool,
     /// True if a watch has fired since the last [`Bell::listen`].
     fired: bool,
+    /// The number of its node, if whoever stands behind that may rely on hearing from this claim.
+    leads_with: Option<i32>,
+    follower: Option<Box<Follower>>,
+    /// What it was told by the claim that it follows.
+    handed_over: Option<Box<HandOver>>,
     /// How many [`Changed`] there are.
     waiting: u32,
     waiters: Waiters,
@@ -75,11 +88,17 @@ impl Bell {
         self.note().fired
     }
 
-    /// A watch has fired: a waiter may look again, and a holder had better.
+    /// A watch has fired: a waiter may look again, and a holder had better. If it was that of its own node, whoever follows looks too. If
+    /// it was that of the node in front, they hear what comes of it.
     pub(crate) fn ring(&self) {
         if self.fire() {
             self.suspects.add([self.owner]);
         }
+        let follower = {
+            let mut note = self.note();
+            if note.hears_of_itself { note.stop_leading() } else { None }
+        };
+        look_again(follower);
     }
 
     /// Tells whoever waits that it may look again. True if the claim holds.
@@ -111,15 +130,66 @@ impl Bell {
 
     /// Notes where the claim stands now.
     pub(crate) fn stands(&self, standing: &Standing) {
-        let mut note = self.note();
-        note.session = standing.session().and_then(|session| NonZero::new(session.id()));
-        note.holds = matches!(standing, Standing::First { .. });
-        note.unsure = matches!(standing, Standing::Unsure { .. });
+        let follower = {
+            let mut note = self.note();
+            let session = standing.session().and_then(|session| NonZero::new(session.id()));
+            let leads_with = standing.number();
+            let is_the_same = (session, leads_with) == (note.session, note.leads_with);
+            let follower = if is_the_same { None } else { note.stop_leading() };
+            (note.session, note.leads_with) = (session, leads_with);
+            note.holds = matches!(standing, Standing::First { .. });
+            note.hears_of_itself = standing.hears_of_itself();
+            note.unsure = matches!(standing, Standing::Unsure { .. });
+            follower
+        };
+        look_again(follower);
     }
 
-    /// From now on its holder is told nothing: it gives the lock back.
-    pub(crate) fn gives_back(&self) {
-        self.note().holds = false;
+    /// Whoever stands behind its node, which has this number, may rely on hearing from it, though it is still finding out where it stands.
+    pub(crate) fn leads_with(&self, number: Option<i32>) {
+        self.note().leads_with = number;
+    }
+
+    /// From now on its holder is told nothing: it gives the lock back. Whoever follows it hears of that from the [`Leaving`].
+    pub(crate) fn gives_back(&self) -> Leaving<'_> {
+        let mut note = self.note();
+        // The word that its node is gone says less than the answer to the delete, and comes before it.
+        (note.holds, note.hears_of_itself) = (false, false);
+        drop(note);
+        Leaving(self)
+    }
+
+    /// Has this claim told when that one, which stands directly in front of it with a node of this number, is gone. False if that one
+    /// does not stand there any more, or does not know where it stands.
+    pub(crate) fn follow(
+        self: &Arc<Self>,
+        ahead: &Self,
+        session: i64,
+        number: i32,
+        made: FencingToken,
+    ) -> bool {
+        // What it was told before is about a claim that it does not follow any more.
+        let (_, mut note) = (self.take_hand_over(), ahead.note());
+        let is_there = note.is_of(session) && note.leads_with == Some(number) && !note.doubted;
+        if is_there {
+            note.follower = Some(Box::new(Follower { bell: Arc::downgrade(self), made }));
+        }
+        is_there
+    }
+
+    /// The turn of the claim's node has come.
+    fn is_handed(&self, word: HandOver) {
+        let waiters = {
+            let mut note = self.note();
+            note.handed_over = Some(Box::new(word));
+            std::mem::take(&mut note.waiters)
+        };
+        waiters.wake();
+    }
+
+    /// What it was told, once.
+    pub(crate) fn take_hand_over(&self) -> Option<HandOver> {
+        self.note().handed_over.take().map(|word| *word)
     }
 
     /// True if it has or may have a node of this session.
@@ -144,7 +214,41 @@ impl Bell {
     }
 }
 
+impl Leaving<'_> {
+    pub(crate) fn bell(&self) -> &Bell {
+        self.0
+    }
+
+    /// The holder's node is gone, by a request that was sent after `asked`: whoever follows is the first in line.
+    pub(crate) fn hands_over(&self, asked: Instant) {
+        if let Some((bell, made)) = self.0.note().stop_leading().and_then(|follower| follower.get()) {
+            bell.is_handed(HandOver { made, asked });
+        }
+    }
+}
+
+/// Left without a hand-over, or perhaps not left: whoever follows looks for itself.
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let follower = self.0.note().stop_leading();
+        look_again(follower);
+    }
+}
+
+/// Never with a lock of the one that is followed held.
+fn look_again(follower: Option<Box<Follower>>) {
+    if let Some((bell, _)) = follower.and_then(|follower| follower.get()) {
+        bell.fire();
+    }
+}
+
 impl Note {
+    /// From now on nobody may rely on hearing from it. Who did, and is to be told.
+    fn stop_leading(&mut self) -> Option<Box<Follower>> {
+        self.leads_with = None;
+        self.follower.take()
+    }
+
     fn is_of(&self, session: i64) -> bool {
         self.session.is_some_and(|id| id.get() == session)
     }
@@ -175,7 +279,7 @@ impl Future for Changed {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut note = self.bell.note();
-        if note.fired {
+        if note.fired || note.handed_over.is_some() {
             return Poll::Ready(());
         }
         // Under the lock of who rings, so that no ring is missed in between.

@@ -92,6 +92,7 @@ mod bell;
 pub mod bench;
 mod check;
 mod contenders;
+mod follower;
 mod names;
 mod node;
 mod parents;

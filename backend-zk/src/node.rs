@@ -13,6 +13,27 @@ pub(crate) enum Node {
     Named(Box<str>),
 }
 
+impl Node {
+    /// The owner of a node that is named as ours are, and its number.
+    pub(crate) fn numbered(&self) -> Option<(OwnerId, i32)> {
+        match self {
+            Self::Numbered { owner, number } => Some((*owner, *number)),
+            Self::Named(_) => None,
+        }
+    }
+
+    /// True if the node of this name has the next number.
+    pub(crate) fn is_followed_by(&self, node: &str) -> bool {
+        let next = self.number().and_then(|number| number.checked_add(1));
+        next.is_some() && Self::from(node).number() == next
+    }
+
+    /// The number of such a node.
+    pub(crate) fn number(&self) -> Option<i32> {
+        self.numbered().map(|(_, number)| number)
+    }
+}
+
 impl From<&str> for Node {
     fn from(name: &str) -> Self {
         let numbered = owner_and_number(name).map(|(owner, number)| Self::Numbered { owner, number });

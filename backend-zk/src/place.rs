@@ -4,9 +4,9 @@ use crate::bell::Bell;
 use crate::node::Node;
 use crate::session::{Listening, Session};
 use crate::suspects::Suspects;
-use leasehold_core::{FencingToken, OwnerId};
+use leasehold_core::{Claim, FencingToken, LockName, OwnerId};
 use std::borrow::Borrow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
@@ -15,6 +15,8 @@ use tokio::time::Instant;
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     places: Mutex<HashSet<OfOwner>>,
+    /// For each name, who came last of those who wait for it.
+    last: Mutex<HashMap<LockName, Node>>,
     suspects: Arc<Suspects>,
 }
 
@@ -40,18 +42,27 @@ pub(crate) enum Standing {
     /// It may have one: a request of this session is open, or went wrong.
     Unsure { session: Arc<Session> },
     /// It waits for the node in front of its own.
-    Behind { session: Arc<Session>, node: Node, before: Node, stood: Option<Stood>, _listening: Listening },
+    Behind { session: Arc<Session>, node: Node, before: Node, stood: Option<Stood>, hears: Hears },
     /// It holds the lock, and listens to its own node.
     First { session: Arc<Session>, node: Node, _listening: Listening },
 }
 
-/// When a claim stood in line for certain, if the last attempt has found that out.
+/// How a waiter hears that the node in front of its own is gone.
+#[derive(Debug)]
+pub(crate) enum Hears {
+    /// It listens to that node.
+    Itself { _listening: Listening },
+    /// The claim in front, which is of this process, [tells it](crate::follower). It listens to its own node.
+    OfThatClaim { own: Listening },
+}
+
+/// What was found out for certain of a claim that stands in line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stood {
-    /// When that attempt was begun, before the leader answered a request of it.
-    pub(crate) asked: Instant,
     /// The transaction that made its node.
     pub(crate) made: FencingToken,
+    /// When its last attempt was begun, before the leader answered a request of it. `None` if that one has not asked the leader.
+    pub(crate) asked: Option<Instant>,
 }
 
 impl Places {
@@ -66,14 +77,29 @@ impl Places {
         place
     }
 
+    /// Notes that a claim came to stand at the end of a line.
+    pub(crate) fn stands_last(&self, claim: &Claim, node: Node) {
+        self.last().insert(claim.name().clone(), node);
+    }
+
+    /// The node of who came last, and has not left.
+    pub(crate) fn last_of(&self, name: &LockName) -> Option<Node> {
+        self.last().get(name).cloned()
+    }
+
     /// The place of this owner, if it has one.
     pub(crate) fn of(&self, owner: OwnerId) -> Option<Arc<Place>> {
         self.places().get(&owner).map(|OfOwner(place)| Arc::clone(place))
     }
 
-    /// Forgets a place that has no node any more.
-    pub(crate) fn leave(&self, place: &Place) {
-        self.places().remove(place.bell.owner());
+    /// Forgets the place of a claim, which has no node any more.
+    pub(crate) fn leave(&self, claim: &Claim) {
+        self.places().remove(&claim.owner());
+        let mut last = self.last();
+        let is_it = |node: &Node| node.numbered().is_some_and(|(owner, _)| owner == claim.owner());
+        if last.get(claim.name()).is_some_and(is_it) {
+            last.remove(claim.name());
+        }
     }
 
     /// The connection is lost: whoever holds a node of this session is at risk.
@@ -115,6 +141,10 @@ impl Places {
         bells.filter(|bell| are(bell)).cloned().collect()
     }
 
+    fn last(&self) -> MutexGuard<'_, HashMap<LockName, Node>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn places(&self) -> MutexGuard<'_, HashSet<OfOwner>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -150,6 +180,16 @@ impl Standing {
                 Some(session)
             }
         }
+    }
+
+    /// True if it listens to its own node.
+    pub(crate) fn hears_of_itself(&self) -> bool {
+        matches!(self, Self::First { .. } | Self::Behind { hears: Hears::OfThatClaim { .. }, .. })
+    }
+
+    /// The number of that node.
+    pub(crate) fn number(&self) -> Option<i32> {
+        self.node().and_then(|(_, node)| node.number())
     }
 
     /// The node that it certainly had, and of which session.

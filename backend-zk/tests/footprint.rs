@@ -58,6 +58,7 @@ async fn of_a_hold(server: &ZooKeeperServer) -> usize {
     }
     // Each listens to its node, which it does not at first.
     watched(server, 1 + HOLDS).await;
+    sleep(Duration::from_millis(200)).await;
     FOOTPRINT.in_use().saturating_sub(before) / HOLDS
 }
 
@@ -75,24 +76,24 @@ async fn of_a_waiter(server: &ZooKeeperServer) -> usize {
         });
     }
     let before = FOOTPRINT.in_use();
-    for _ in 0..WAITERS {
+    for number in 1..=WAITERS {
         let (locks, name) = (locks.clone(), name.clone());
         waiters.spawn(async move {
             let _ = locks.acquire_with(&name, locks.defaults()).await;
         });
+        // One after the other, so that all come to stand there in the same way: each listens to its own node, as the holder does.
+        watched(server, 1 + number).await;
     }
-    // The first in line watches the holder's node, which the holder does already.
-    watched(server, WAITERS).await;
+    sleep(Duration::from_millis(200)).await;
     FOOTPRINT.in_use().saturating_sub(before) / WAITERS - (before - without) / WAITERS
 }
 
-/// Until there are so many watches at the server, and everybody here has heard of it.
+/// Until there are so many watches at the server.
 async fn watched(server: &ZooKeeperServer, number: usize) {
     let all = async {
         while server.counter("zk_watch_count").unwrap() != number as u64 {
-            sleep(Duration::from_millis(10)).await;
+            sleep(Duration::from_millis(1)).await;
         }
-        sleep(Duration::from_millis(200)).await;
     };
     timeout(Duration::from_secs(60), all).await.unwrap();
 }

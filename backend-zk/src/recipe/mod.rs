@@ -4,7 +4,9 @@
 //! 2. List the line. Whoever has the lowest number holds the lock.
 //! 3. Anybody else watches the node directly in front of its own, and no other, by the read that finds it there: a
 //!    release wakes one waiter, however many there are.
-//! 4. When it fires, list again. Who was in front may have left without ever having held the lock.
+//!    Of a claim of the same process it hears [from that claim](crate::follower), and watches its own node instead.
+//! 4. When it fires, list again. Who was in front may have left without ever having held the lock. A claim of the same process says
+//!    whether it had.
 //! 5. To leave, delete the node.
 //!
 //! Three things go wrong with it, each in a lock that people have used for years:
@@ -24,8 +26,9 @@ pub(crate) use leaving::{delete, leave};
 use crate::acl::Access;
 use crate::bell::Bell;
 use crate::contenders::{Queue, prefix_of};
+use crate::node::Node;
 use crate::parents::Parents;
-use crate::place::{Standing, Stood};
+use crate::place::{Hears, Place, Places, Standing, Stood};
 use crate::session::{Listening, Outcome, Trouble, Turn};
 use leasehold_core::{Attempt, Busy, Claim, FencingToken};
 use std::sync::Arc;
@@ -47,6 +50,8 @@ pub(crate) struct Recipe<'a> {
     pub(crate) directory: &'a str,
     pub(crate) claim: &'a Claim,
     pub(crate) bell: &'a Arc<Bell>,
+    /// The claims of this process.
+    pub(crate) places: &'a Places,
     /// When the attempt was begun, before anything was asked.
     pub(crate) asked: Instant,
 }
@@ -84,6 +89,9 @@ impl Recipe<'_> {
         if matches!(standing, Standing::Unsure { .. }) {
             self.bell.doubts();
         }
+        if let Some(grant) = self.is_handed_over(standing) {
+            return Ok(Attempt::Granted(grant));
+        }
         if self.is_still_behind(standing).await? {
             return Ok(busy());
         }
@@ -110,9 +118,18 @@ impl Recipe<'_> {
                     let (node, before) = (queue.node(mine).to_owned(), queue.node(mine - 1).to_owned());
                     // What stays is not to lie in memory behind a line of thousands.
                     drop(queue);
+                    let stood = self.stood(own.as_ref());
+                    if own.as_ref().is_some_and(Own::was_made_just_now) {
+                        let node = Node::from(node.as_str());
+                        self.bell.leads_with(node.number());
+                        self.places.stands_last(self.claim, node);
+                    }
                     if own.is_none() && !self.is_of_this_session(&node).await? {
                         self.delete(&node).await?;
-                    } else if self.watch(standing, &node, &before, self.stood(own.as_ref())).await? {
+                    } else if self.follow(standing, &node, &before, stood).await? {
+                        let granted = self.is_handed_over(standing);
+                        return Ok(granted.map_or_else(busy, Attempt::Granted));
+                    } else if self.watch(standing, &node, &before, stood).await? {
                         return Ok(busy());
                     } else {
                         own = Some(
@@ -149,17 +166,26 @@ impl Recipe<'_> {
         }
     }
 
-    /// Step 1 and 2, in one go.
+    /// Step 1 and 2, in one go. Of the line, no more may be answered than the claim and who is in front of it.
     async fn stand(&self, standing: &mut Standing) -> Outcome<(Vec<String>, Option<Own>)> {
         let (prefix, data) = (prefix_of(self.claim.owner()), self.claim.holder().as_bytes());
         for _ in 0..MAKINGS {
             // Before the request: whatever happens to it, and to us, it may have been applied.
             self.stands(standing, Standing::Unsure { session: Arc::clone(self.turn.session()) });
             let acls = self.access.of_contenders();
-            let (made, listed) = self.turn.stand_and_list(self.directory, &prefix, data, acls).await;
+            let (made, listed) = if self.places.last_of(self.claim.name()).is_some() {
+                (self.turn.stand(self.directory, &prefix, data, acls).await, None)
+            } else {
+                let (made, listed) = self.turn.stand_and_list(self.directory, &prefix, data, acls).await;
+                (made, Some(listed))
+            };
             match made {
                 Ok((node, stat)) => {
-                    return Ok((listed?, Some(Own { node, how: Known::Made(token(&stat)) })));
+                    let children = match listed {
+                        Some(listed) => listed?,
+                        None => self.those_in_front(&node).await?,
+                    };
+                    return Ok((children, Some(Own { node, how: Known::Made(token(&stat)) })));
                 }
                 Err(Trouble::NoNode) => {
                     self.stands(standing, Standing::Nowhere);
@@ -180,9 +206,51 @@ impl Recipe<'_> {
         Err(Trouble::NoNode)
     }
 
+    /// A node that was made just now, and at least the one in front of it. The line need not be listed if that is of this process: numbers are
+    /// given one after the other, so nobody is between two nodes of which one has the next.
+    async fn those_in_front(&self, node: &str) -> Outcome<Vec<String>> {
+        match self.places.last_of(self.claim.name()) {
+            Some(last) if last.is_followed_by(node) => Ok(vec![last.to_string(), node.to_owned()]),
+            _ => none_if_gone(self.turn.list_as_seen(self.directory).await),
+        }
+    }
+
     /// Step 2, with a word of the leader.
     async fn list(&self) -> Outcome<Vec<String>> {
         none_if_gone(self.turn.list(self.directory).await)
+    }
+
+    /// Step 3 where the node in front is of a claim of this process, which tells when it is gone. False if it is not, or
+    /// cannot.
+    async fn follow(
+        &self,
+        standing: &mut Standing,
+        node: &str,
+        before: &str,
+        stood: Option<Stood>,
+    ) -> Outcome<bool> {
+        let (before, session) = (Node::from(before), self.turn.session());
+        let (Some(Stood { made, .. }), Some((ahead, number))) = (stood, self.of_this_process(&before)) else {
+            return Ok(false);
+        };
+        // First, so that neither the word of that claim is missed nor that of the watch.
+        self.bell.listen();
+        if self.bell.is_doubted() || !self.bell.follow(&ahead.bell, session.id(), number, made) {
+            return Ok(false);
+        }
+        let own = match self.turn.read_and_watch_as_well(&self.path(node), self.bell).await {
+            Err(Trouble::NoNode) => return Ok(false),
+            Ok((stat, _)) if token(&stat) != made => return Ok(false),
+            read => read?.1,
+        };
+        let (session, node, hears) = (Arc::clone(session), node.into(), Hears::OfThatClaim { own });
+        self.stands(standing, Standing::Behind { session, node, before, stood, hears });
+        Ok(true)
+    }
+
+    fn of_this_process(&self, node: &Node) -> Option<(Arc<Place>, i32)> {
+        let (owner, number) = node.numbered()?;
+        self.places.of(owner).map(|place| (place, number))
     }
 
     /// Step 3. False if nobody is in front any more.
@@ -199,22 +267,35 @@ impl Recipe<'_> {
         };
         let session = Arc::clone(self.turn.session());
         let (node, before) = (node.into(), before.into());
-        self.stands(standing, Standing::Behind { session, node, before, stood, _listening: listening });
+        let hears = Hears::Itself { _listening: listening };
+        self.stands(standing, Standing::Behind { session, node, before, stood, hears });
         Ok(true)
     }
 
     /// Asked again although nothing was heard: looks only whether the node in front is still there. The line is not listed
     /// for it, which in a line of thousands would be megabytes for each of thousands.
     async fn is_still_behind(&self, standing: &mut Standing) -> Outcome<bool> {
-        let Standing::Behind { session, node, before, .. } = &*standing else {
+        let Standing::Behind { session, node, before, stood, hears } = standing else {
             return Ok(false);
         };
         if self.bell.has_fired() || session.id() != self.turn.session().id() {
             return Ok(false);
         }
+        // The leader is not asked.
+        if let Some(stood) = stood {
+            stood.asked = None;
+        }
         let (node, before) = (node.to_string(), before.to_string());
-        // The leader was not asked.
-        self.watch(standing, &node, &before, None).await
+        match hears {
+            Hears::Itself { .. } => {
+                let stood = *stood;
+                self.watch(standing, &node, &before, stood).await
+            }
+            Hears::OfThatClaim { .. } => match self.turn.read(&self.path(&before)).await {
+                Err(Trouble::NoNode) => Ok(false),
+                read => read.map(|_| true),
+            },
+        }
     }
 
     async fn is_of_this_session(&self, node: &str) -> Outcome<bool> {

@@ -2,8 +2,9 @@
 
 use super::{Known, Own, Recipe, none_if_gone, token};
 use crate::contenders::Queue;
-use crate::place::{Standing, Stood};
-use crate::session::{Outcome, Trouble};
+use crate::node::Node;
+use crate::place::{Hears, Standing, Stood};
+use crate::session::{Listening, Outcome, Trouble};
 use leasehold_core::Grant;
 use std::sync::Arc;
 
@@ -12,19 +13,46 @@ use std::sync::Arc;
 const FRESH: u32 = 3;
 
 impl Recipe<'_> {
+    /// Step 4 without a look: the claim in front, which held the lock, has [told](crate::follower) this one. True of this node for as long
+    /// as it is there, but believed only if that was a moment ago.
+    pub(super) fn is_handed_over(&self, standing: &mut Standing) -> Option<Grant> {
+        let word = self.bell.take_hand_over()?;
+        let Standing::Behind { session, stood: Some(stood), hears: Hears::OfThatClaim { .. }, .. } =
+            &*standing
+        else {
+            return None;
+        };
+        let (age, lease) = (word.asked.elapsed(), session.lease());
+        let is_true = word.made == stood.made && !self.bell.has_fired() && !self.bell.is_doubted();
+        let is_old = age >= lease.min(self.claim.ttl()) / FRESH;
+        if !is_true || is_old || session.id() != self.turn.session().id() {
+            return None;
+        }
+        match std::mem::take(standing) {
+            Standing::Behind { node, hears: Hears::OfThatClaim { own }, .. } => {
+                self.holds(standing, node, own)
+            }
+            other => *standing = other,
+        }
+        // Counted from when this attempt was sent, which is later.
+        Some(Grant::new(word.made).with_lease(lease.saturating_sub(age)))
+    }
+
     /// Step 4 as it nearly always is: the one in front held the lock, and the leader has answered a moment ago. Then the list
     /// need not be newer than the word that the one in front is gone. Numbers only grow, so whoever is first once is first
     /// for as long as its node is there. It goes with its session, and of that the leader's answer tells: the hold is counted
     /// from before it was asked. Or by hand, and of that the watch tells, as in any other hold. If anything is not as expected, nothing is believed, and the leader is asked.
     pub(super) async fn has_come_first(&self, standing: &mut Standing) -> Outcome<Option<Grant>> {
-        let Standing::Behind { session, node, stood: Some(stood), .. } = &*standing else {
+        let Standing::Behind { session, node, stood: Some(Stood { made, asked: Some(asked) }), .. } =
+            &*standing
+        else {
             return Ok(None);
         };
-        let is_old = stood.asked.elapsed() >= session.lease().min(self.claim.ttl()) / FRESH;
+        let is_old = asked.elapsed() >= session.lease().min(self.claim.ttl()) / FRESH;
         if is_old || self.bell.is_doubted() || session.id() != self.turn.session().id() {
             return Ok(None);
         }
-        let (node, made) = (node.to_string(), Known::Made(stood.made));
+        let (node, made) = (node.to_string(), Known::Made(*made));
         let queue = Queue::of(none_if_gone(self.turn.list_as_seen(self.directory).await)?);
         if *queue.places_of(self.claim.owner()) != [0] || queue.node(0) != node {
             return Ok(None);
@@ -40,7 +68,7 @@ impl Recipe<'_> {
             Known::Read(stat, _) if stat.ephemeral_owner == self.turn.session().id() => token(stat),
             Known::Read(..) | Known::Sure => return None,
         };
-        Some(Stood { asked: self.asked, made })
+        Some(Stood { made, asked: Some(self.asked) })
     }
 
     /// The claim's node has the lowest number: it holds, if the node is of this session. From now on it listens to its node,
@@ -71,13 +99,16 @@ impl Recipe<'_> {
                 (token(&stat), listening)
             }
         };
-        let first =
-            Standing::First { session: Arc::clone(session), node: node.into(), _listening: listening };
-        self.stands(standing, first);
+        self.holds(standing, node.into(), listening);
+        Ok(Some(Grant::new(token).with_lease(session.lease())))
+    }
+
+    fn holds(&self, standing: &mut Standing, node: Node, listening: Listening) {
+        let session = Arc::clone(self.turn.session());
+        self.stands(standing, Standing::First { session, node, _listening: listening });
         // What rang before the bell knew of a holder has told nobody that the holder had better ask.
         if self.bell.has_fired() {
             self.bell.ring();
         }
-        Ok(Some(Grant::new(token).with_lease(session.lease())))
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::bell::Bell;
 use crate::place::{Place, Standing};
 use leasehold_conformance::servers::ZooKeeperServer;
-use leasehold_core::{FencingToken, OwnerId, StoreUrl};
+use leasehold_core::{Claim, FencingToken, LockName, OwnerId, StoreUrl};
 use zookeeper_client::{Acls, CreateMode};
 
 const NODE: &str = "/node";
@@ -168,14 +168,20 @@ async fn a_watch_that_is_dropped_while_it_is_being_set_does_not_stay() {
 async fn a_place_that_is_left_is_gone_with_its_watch() {
     let bench = Bench::new();
     bench.make(NODE).await;
-    let (place, turn) = (bench.place(), bench.turn().await);
+    let claim = Claim::new(
+        LockName::new("job").unwrap(),
+        OwnerId::random().unwrap(),
+        Duration::from_secs(60),
+        "".into(),
+    );
+    let (place, turn) = (bench.places.enter(claim.owner()), bench.turn().await);
     let (_, listening) = turn.read_and_watch(NODE, &place.bell).await.unwrap();
     let (node, session) = (NODE.into(), Arc::clone(turn.session()));
     *place.standing.lock().await = Standing::First { session, node, _listening: listening };
     let (bell, gone) = (Arc::downgrade(&place.bell), Arc::downgrade(&place));
     assert_eq!(bell.strong_count(), 2);
 
-    bench.places.leave(&place);
+    bench.places.leave(&claim);
     drop(place);
 
     assert_eq!((gone.strong_count(), bell.strong_count()), (0, 0));

@@ -46,8 +46,22 @@ impl Turn {
         &self.client
     }
 
-    /// Creates a node of the queue, whose name it answers, and lists the directory as it is after that. Both are sent at once; the server keeps
-    /// the order of a session's requests.
+    /// Creates a node of the queue, whose name it answers.
+    pub(crate) async fn stand(
+        &self,
+        directory: &str,
+        prefix: &str,
+        data: &[u8],
+        acls: Acls<'_>,
+    ) -> Outcome<(String, Stat)> {
+        let options = CreateMode::EphemeralSequential.with_acls(acls);
+        let path = format!("{directory}/{prefix}");
+        let (stat, sequence) = self.in_time(self.client.create(&path, data, &options)).await?;
+        // Below zero, the library cannot read the number in the reply: then the node is found as after a lost one.
+        Ok((format!("{prefix}{sequence}"), stat))
+    }
+
+    /// As well, and lists the directory as it is after that. Both are sent at once; the server keeps the order of a session's requests.
     pub(crate) async fn stand_and_list(
         &self,
         directory: &str,
@@ -55,13 +69,7 @@ impl Turn {
         data: &[u8],
         acls: Acls<'_>,
     ) -> (Outcome<(String, Stat)>, Outcome<Vec<String>>) {
-        let path = format!("{directory}/{prefix}");
-        let options = CreateMode::EphemeralSequential.with_acls(acls);
-        let created = self.client.create(&path, data, &options);
-        let listed = self.client.list_children(directory);
-        let (created, listed) = tokio::join!(self.in_time(created), self.in_time(listed));
-        // Below zero, the library cannot read the number in the reply: then the node is found as after a lost one.
-        (created.map(|(stat, sequence)| (format!("{prefix}{sequence}"), stat)), listed)
+        tokio::join!(self.stand(directory, prefix, data, acls), self.list_as_seen(directory))
     }
 
     /// Creates a directory.
@@ -97,6 +105,15 @@ impl Turn {
     /// is not there.
     pub(crate) async fn read_and_watch(&self, path: &str, bell: &Arc<Bell>) -> Outcome<(Stat, Listening)> {
         bell.listen();
+        self.read_and_watch_as_well(path, bell).await
+    }
+
+    /// For a bell that listens already.
+    pub(crate) async fn read_and_watch_as_well(
+        &self,
+        path: &str,
+        bell: &Arc<Bell>,
+    ) -> Outcome<(Stat, Listening)> {
         let (_, stat, watcher) = self.in_time(self.client.get_and_watch_data(path)).await?;
         Ok((stat, Listening::to(watcher, bell)))
     }

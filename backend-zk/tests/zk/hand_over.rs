@@ -21,18 +21,17 @@ async fn grant(backend: &ZooKeeperBackend, claim: &Claim) -> Grant {
 
 /// Whether a second one in line has the lock handed over, and the third, if each hold is over after so long.
 async fn handed_over(url: &str, hold_for: Duration) -> [bool; 2] {
-    let (one, other) = (backend(url), backend(url));
+    let [one, other, another] = [(); 3].map(|()| backend(url));
     let [first, second, third] = [claim("job"), claim("job"), claim("job")];
     let mut last = hold(&one, &first).await;
     busy(&other, &second).await;
-    busy(&other, &third).await;
+    busy(&another, &third).await;
     let mut seen = [false; 2];
-    for (seen, (before, next)) in
-        seen.iter_mut().zip([((&one, &first), &second), ((&other, &second), &third)])
-    {
+    let turns = [((&one, &first), (&other, &second)), ((&other, &second), (&another, &third))];
+    for (seen, (before, next)) in seen.iter_mut().zip(turns) {
         sleep(hold_for).await;
         release(before.0, before.1).await;
-        let grant = grant(&other, next).await;
+        let grant = grant(next.0, next.1).await;
         assert!(grant.token > last, "{:?} after {last:?}", grant.token);
         (*seen, last) = (grant.handed_over, grant.token);
     }
@@ -57,32 +56,29 @@ async fn who_has_waited_for_long_asks_the_leader() {
 #[tokio::test]
 async fn who_comes_second_after_all_is_not_granted() {
     let server = server();
-    let backend = backend(&server.url());
+    let [one, other, another] = [(); 3].map(|()| backend(&server.url()));
     let [holder, front, back] = [claim("job"), claim("job"), claim("job")];
-    hold(&backend, &holder).await;
-    busy(&backend, &front).await;
-    busy(&backend, &back).await;
-    release(&backend, &front).await;
-    changed(&backend, &back).await;
-    busy(&backend, &back).await;
-    release(&backend, &holder).await;
-    assert!(grant(&backend, &back).await.handed_over, "its second look was answered by the leader");
+    hold(&one, &holder).await;
+    busy(&other, &front).await;
+    busy(&another, &back).await;
+    release(&other, &front).await;
+    changed(&another, &back).await;
+    busy(&another, &back).await;
+    release(&one, &holder).await;
+    assert!(grant(&another, &back).await.handed_over, "its second look was answered by the leader");
 }
 
 #[tokio::test]
 async fn who_looked_in_vain_without_the_leader_asks_it_the_next_time() {
     let server = server();
-    let backend = backend(&server.url());
+    let (one, other) = (backend(&server.url()), backend(&server.url()));
     let [holder, waiter] = [claim("job"), claim("job")];
-    hold(&backend, &holder).await;
-    busy(&backend, &waiter).await;
+    hold(&one, &holder).await;
+    busy(&other, &waiter).await;
     // Nothing was heard: it only looks whether the one in front is still there, which any server answers.
-    busy(&backend, &waiter).await;
-    release(&backend, &holder).await;
-    assert!(
-        !grant(&backend, &waiter).await.handed_over,
-        "it would be counted from a look that proves nothing"
-    );
+    busy(&other, &waiter).await;
+    release(&one, &holder).await;
+    assert!(!grant(&other, &waiter).await.handed_over, "it would be counted from a look that proves nothing");
 }
 
 /// From the sending of the attempt in whose course the leader has answered, and not from the one that found the turn.

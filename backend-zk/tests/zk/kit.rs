@@ -152,6 +152,13 @@ impl Look {
         self.children(&format!("{BASE}/{lock}")).await
     }
 
+    /// The contenders of a lock whose numbers are not below zero, in their order.
+    pub(crate) async fn in_order(&self, lock: &str) -> Vec<String> {
+        let mut line = self.line(lock).await;
+        line.sort_by_key(|node| node.rsplit('-').next().map(ToOwned::to_owned));
+        line
+    }
+
     pub(crate) async fn only_node(&self, lock: &str) -> String {
         let line = self.line(lock).await;
         assert_eq!(line.len(), 1, "{line:?}");

@@ -92,7 +92,6 @@ mod bell;
 pub mod bench;
 mod check;
 mod contenders;
-mod follower;
 mod names;
 mod node;
 mod parents;

@@ -42,18 +42,30 @@ pub(crate) enum Standing {
     /// It may have one: a request of this session is open, or went wrong.
     Unsure { session: Arc<Session> },
     /// It waits for the node in front of its own.
-    Behind { session: Arc<Session>, node: Node, before: Node, stood: Option<Stood>, hears: Hears },
+    Behind(Box<Behind>),
     /// It holds the lock, and listens to its own node.
     First { session: Arc<Session>, node: Node, _listening: Listening },
 }
 
-/// How a waiter hears that the node in front of its own is gone.
+/// A claim that waits. In a box of its own, for which who holds has no use.
 #[derive(Debug)]
+pub(crate) struct Behind {
+    pub(crate) session: Arc<Session>,
+    pub(crate) node: Node,
+    pub(crate) before: Node,
+    /// `None` if its node was only seen in the line.
+    pub(crate) stood: Option<Stood>,
+    pub(crate) hears: Hears,
+    pub(crate) listening: Listening,
+}
+
+/// How a waiter hears that the node in front of its own is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hears {
     /// It listens to that node.
-    Itself { _listening: Listening },
-    /// The claim in front, which is of this process, [tells it](crate::follower). It listens to its own node.
-    OfThatClaim { own: Listening },
+    Itself,
+    /// The claim in front, which is of this process, [tells it](crate::bell::followers). It listens to its own node.
+    OfThatClaim,
 }
 
 /// What was found out for certain of a claim that stands in line.
@@ -176,15 +188,18 @@ impl Standing {
     pub(crate) fn session(&self) -> Option<&Arc<Session>> {
         match self {
             Self::Nowhere => None,
-            Self::Unsure { session } | Self::Behind { session, .. } | Self::First { session, .. } => {
-                Some(session)
-            }
+            Self::Unsure { session } | Self::First { session, .. } => Some(session),
+            Self::Behind(behind) => Some(&behind.session),
         }
     }
 
     /// True if it listens to its own node.
     pub(crate) fn hears_of_itself(&self) -> bool {
-        matches!(self, Self::First { .. } | Self::Behind { hears: Hears::OfThatClaim { .. }, .. })
+        match self {
+            Self::First { .. } => true,
+            Self::Behind(behind) => behind.hears == Hears::OfThatClaim,
+            Self::Nowhere | Self::Unsure { .. } => false,
+        }
     }
 
     /// The number of that node.
@@ -195,7 +210,8 @@ impl Standing {
     /// The node that it certainly had, and of which session.
     pub(crate) fn node(&self) -> Option<(&Arc<Session>, &Node)> {
         match self {
-            Self::Behind { session, node, .. } | Self::First { session, node, .. } => Some((session, node)),
+            Self::Behind(behind) => Some((&behind.session, &behind.node)),
+            Self::First { session, node, .. } => Some((session, node)),
             Self::Nowhere | Self::Unsure { .. } => None,
         }
     }

@@ -13,26 +13,24 @@ use std::sync::Arc;
 const FRESH: u32 = 3;
 
 impl Recipe<'_> {
-    /// Step 4 without a look: the claim in front, which held the lock, has [told](crate::follower) this one. True of this node for as long
+    /// Step 4 without a look: the claim in front, which held the lock, has [told](crate::bell::followers) this one. True of this node for as long
     /// as it is there, but believed only if that was a moment ago.
     pub(super) fn is_handed_over(&self, standing: &mut Standing) -> Option<Grant> {
         let word = self.bell.take_hand_over()?;
-        let Standing::Behind { session, stood: Some(stood), hears: Hears::OfThatClaim { .. }, .. } =
-            &*standing
-        else {
+        let Standing::Behind(behind) = &*standing else {
             return None;
         };
-        let (age, lease) = (word.asked.elapsed(), session.lease());
-        let is_true = word.made == stood.made && !self.bell.has_fired() && !self.bell.is_doubted();
+        let (age, lease) = (word.asked.elapsed(), behind.session.lease());
+        let is_for_this_node = behind.stood.is_some_and(|stood| stood.made == word.made);
+        // Of its own node it hears only if it has nothing else to listen to.
+        let hears_of_itself = behind.hears == Hears::OfThatClaim && !self.bell.has_fired();
         let is_old = age >= lease.min(self.claim.ttl()) / FRESH;
-        if !is_true || is_old || session.id() != self.turn.session().id() {
+        let is_of_this_session = behind.session.id() == self.turn.session().id();
+        if !is_for_this_node || !hears_of_itself || is_old || !is_of_this_session || self.bell.is_doubted() {
             return None;
         }
-        match std::mem::take(standing) {
-            Standing::Behind { node, hears: Hears::OfThatClaim { own }, .. } => {
-                self.holds(standing, node, own)
-            }
-            other => *standing = other,
+        if let Standing::Behind(behind) = std::mem::take(standing) {
+            self.holds(standing, behind.node, behind.listening);
         }
         // Counted from when this attempt was sent, which is later.
         Some(Grant::new(word.made).with_lease(lease.saturating_sub(age)))
@@ -43,21 +41,22 @@ impl Recipe<'_> {
     /// for as long as its node is there. It goes with its session, and of that the leader's answer tells: the hold is counted
     /// from before it was asked. Or by hand, and of that the watch tells, as in any other hold. If anything is not as expected, nothing is believed, and the leader is asked.
     pub(super) async fn has_come_first(&self, standing: &mut Standing) -> Outcome<Option<Grant>> {
-        let Standing::Behind { session, node, stood: Some(Stood { made, asked: Some(asked) }), .. } =
-            &*standing
-        else {
+        let Standing::Behind(behind) = &*standing else {
             return Ok(None);
         };
-        let is_old = asked.elapsed() >= session.lease().min(self.claim.ttl()) / FRESH;
-        if is_old || self.bell.is_doubted() || session.id() != self.turn.session().id() {
+        let Some(Stood { made, asked: Some(asked) }) = behind.stood else {
+            return Ok(None);
+        };
+        let is_old = asked.elapsed() >= behind.session.lease().min(self.claim.ttl()) / FRESH;
+        if is_old || self.bell.is_doubted() || behind.session.id() != self.turn.session().id() {
             return Ok(None);
         }
-        let (node, made) = (node.to_string(), Known::Made(*made));
+        let node = behind.node.to_string();
         let queue = Queue::of(none_if_gone(self.turn.list_as_seen(self.directory).await)?);
         if *queue.places_of(self.claim.owner()) != [0] || queue.node(0) != node {
             return Ok(None);
         }
-        let own = Own { node: node.clone(), how: made };
+        let own = Own { node: node.clone(), how: Known::Made(made) };
         Ok(self.believe(standing, &node, Some(own)).await?.map(Grant::from_hand_over))
     }
 

@@ -1,0 +1,134 @@
+//! Who stands directly behind a claim of the same process, and what the one in front tells it.
+//!
+//! Such a claim does not watch the node in front of its own: it watches its own node, and the claim in front tells it. When that one has
+//! held the lock and has given it back, nobody has to look whose turn it is:
+//!
+//! * Numbers only grow, and the line was listed when the one behind came to stand there: between the two there is nobody,
+//!   and never will be. In front of a holder there is nobody either. So the one behind is the first.
+//! * Its own node was there when the one in front was deleted: the server tells a session of all that it watches before it answers
+//!   what came later, and its watch has not fired.
+//! * Both nodes are of one session, and the leader has answered the delete: it had the session when that was sent, and the
+//!   hold is counted from then.
+//!
+//! Whatever else becomes of the one in front, the one behind is told to look for itself: when it leaves without having held, when its
+//! node was touched or is gone, when it is not known what became of a delete. A waiter that listens to the node in front of it, which is of
+//! another process, does not hear of its own; but who stands behind it has that node before it as well, and when that goes, both look.
+
+use super::{Bell, Note};
+use leasehold_core::FencingToken;
+use std::sync::{Arc, Weak};
+use tokio::time::Instant;
+
+/// A claim that gives its lock back, or its place, from when its node is about to be deleted until that is over, or the attempt.
+#[derive(Debug)]
+pub(crate) struct Leaving<'a>(&'a Bell);
+
+/// Who is to be told.
+#[derive(Debug)]
+pub(super) struct Follower {
+    pub(super) bell: Weak<Bell>,
+    /// The transaction that made the node by which it stands there. By a later node it stands elsewhere.
+    pub(super) made: FencingToken,
+}
+
+/// The word that a node has become the first in line.
+#[derive(Debug)]
+pub(crate) struct HandOver {
+    /// The transaction that made the node.
+    pub(crate) made: FencingToken,
+    /// A moment before the request of this session that the leader has answered.
+    pub(crate) asked: Instant,
+}
+
+impl Bell {
+    /// Whoever stands behind its node, which has this number, may rely on hearing from it, though it is still finding out where it stands.
+    pub(crate) fn leads_with(&self, number: Option<i32>) {
+        self.note().leads_with = number;
+    }
+
+    /// From now on its holder is told nothing: it gives the lock back. Whoever follows it hears of that from the [`Leaving`].
+    pub(crate) fn gives_back(&self) -> Leaving<'_> {
+        let mut note = self.note();
+        // The word that its node is gone says less than the answer to the delete, and comes before it.
+        (note.holds, note.hears_of_itself) = (false, false);
+        drop(note);
+        Leaving(self)
+    }
+
+    /// Has this claim told when that one, which stands directly in front of it with a node of this number, is gone. False if that one
+    /// does not stand there any more, or does not know where it stands.
+    pub(crate) fn follow(
+        self: &Arc<Self>,
+        ahead: &Self,
+        session: i64,
+        number: i32,
+        made: FencingToken,
+    ) -> bool {
+        // What it was told before is about a claim that it does not follow any more.
+        let (_, mut note) = (self.take_hand_over(), ahead.note());
+        let is_there = note.is_of(session) && note.leads_with == Some(number) && !note.doubted;
+        if is_there {
+            note.follower = Some(Box::new(Follower { bell: Arc::downgrade(self), made }));
+        }
+        is_there
+    }
+
+    /// The turn of the claim's node has come.
+    fn is_handed(&self, word: HandOver) {
+        let waiters = {
+            let mut note = self.note();
+            note.handed_over = Some(Box::new(word));
+            std::mem::take(&mut note.waiters)
+        };
+        waiters.wake();
+    }
+
+    /// What it was told, once.
+    pub(crate) fn take_hand_over(&self) -> Option<HandOver> {
+        self.note().handed_over.take().map(|word| *word)
+    }
+}
+
+impl Leaving<'_> {
+    pub(crate) fn bell(&self) -> &Bell {
+        self.0
+    }
+
+    /// The holder's node is gone, by a request that was sent after `asked`: whoever follows is the first in line.
+    pub(crate) fn hands_over(&self, asked: Instant) {
+        let follower = self.0.note().stop_leading();
+        if let Some((bell, made)) = follower.and_then(|follower| follower.get()) {
+            bell.is_handed(HandOver { made, asked });
+        }
+    }
+}
+
+/// Left without a hand-over, or perhaps not left: whoever follows looks for itself.
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let follower = self.0.note().stop_leading();
+        look_again(follower);
+    }
+}
+
+/// Never with a lock of the one that is followed held.
+pub(super) fn look_again(follower: Option<Box<Follower>>) {
+    if let Some((bell, _)) = follower.and_then(|follower| follower.get()) {
+        bell.fire();
+    }
+}
+
+impl Note {
+    /// From now on nobody may rely on hearing from it. Who did, and is to be told.
+    pub(super) fn stop_leading(&mut self) -> Option<Box<Follower>> {
+        self.leads_with = None;
+        self.follower.take()
+    }
+}
+
+impl Follower {
+    /// `None` if it is gone.
+    fn get(&self) -> Option<(Arc<Bell>, FencingToken)> {
+        self.bell.upgrade().map(|bell| (bell, self.made))
+    }
+}

@@ -1,0 +1,162 @@
+//! What tells a claim that something has changed where it stands.
+
+mod changed;
+mod followers;
+
+pub(crate) use followers::Leaving;
+
+use crate::place::Standing;
+use crate::suspects::Suspects;
+use changed::Waiters;
+use followers::{Follower, HandOver, look_again};
+use leasehold_core::OwnerId;
+use std::num::NonZero;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Wake;
+
+/// The bell of one claim.
+///
+/// It is the waker of the claim's watches: the library's own task rings it when it reads the event from the wire, and no task
+/// of ours is woken in between. So ringing never waits and never calls the library: it takes two locks, one after the
+/// other, under which nothing is done but to set a flag or change a list, and no watch is dropped.
+///
+/// Apart from the place, and without a way back to it: the place owns its watch, the watch owns its waker, and a
+/// waker that owned the place would keep it, and the session, for ever.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    owner: OwnerId,
+    note: Mutex<Note>,
+    suspects: Arc<Suspects>,
+}
+
+/// Where the claim stands, for who cannot wait until a call is over.
+#[derive(Debug, Default)]
+struct Note {
+    session: Option<NonZero<i64>>,
+    holds: bool,
+    /// True if what it listens to is its own node.
+    hears_of_itself: bool,
+    unsure: bool,
+    /// True once a request was open when it was asked again: then there may be a second node, which only a look at all of
+    /// them finds.
+    doubted: bool,
+    /// True if a watch has fired since the last [`Bell::listen`].
+    fired: bool,
+    /// The number of its node, if whoever stands behind that may rely on hearing from this claim.
+    leads_with: Option<i32>,
+    follower: Option<Box<Follower>>,
+    /// What it was told by the claim that it follows.
+    handed_over: Option<Box<HandOver>>,
+    /// How many [`Changed`] there are.
+    waiting: u32,
+    waiters: Waiters,
+}
+
+impl Bell {
+    pub(crate) fn new(owner: OwnerId, suspects: &Arc<Suspects>) -> Self {
+        Self { owner, note: Mutex::default(), suspects: Arc::clone(suspects) }
+    }
+
+    pub(crate) fn owner(&self) -> &OwnerId {
+        &self.owner
+    }
+
+    /// From here on, a watch that fires counts. Called before the watch is asked for, so that none is missed. An earlier
+    /// watch that fires only now counts too: its claim looks once without need.
+    pub(crate) fn listen(&self) {
+        self.note().fired = false;
+    }
+
+    /// True if a watch has fired since.
+    pub(crate) fn has_fired(&self) -> bool {
+        self.note().fired
+    }
+
+    /// A watch has fired: a waiter may look again, and a holder had better. If it was that of its own node, whoever follows looks too. If
+    /// it was that of the node in front, they hear what comes of it.
+    pub(crate) fn ring(&self) {
+        if self.fire() {
+            self.suspects.add([self.owner]);
+        }
+        let follower = {
+            let mut note = self.note();
+            if note.hears_of_itself { note.stop_leading() } else { None }
+        };
+        look_again(follower);
+    }
+
+    /// Tells whoever waits that it may look again. True if the claim holds.
+    pub(crate) fn fire(&self) -> bool {
+        let (holds, waiters) = {
+            let mut note = self.note();
+            note.fired = true;
+            (note.holds, std::mem::take(&mut note.waiters))
+        };
+        waiters.wake();
+        holds
+    }
+
+    /// Notes that there may be more nodes than are known.
+    pub(crate) fn doubts(&self) {
+        self.note().doubted = true;
+    }
+
+    /// True if there may be.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.note().doubted
+    }
+
+    /// Notes where the claim stands now.
+    pub(crate) fn stands(&self, standing: &Standing) {
+        let follower = {
+            let mut note = self.note();
+            let session = standing.session().and_then(|session| NonZero::new(session.id()));
+            let leads_with = standing.number();
+            let is_the_same = (session, leads_with) == (note.session, note.leads_with);
+            let follower = if is_the_same { None } else { note.stop_leading() };
+            (note.session, note.leads_with) = (session, leads_with);
+            note.holds = matches!(standing, Standing::First { .. });
+            note.hears_of_itself = standing.hears_of_itself();
+            note.unsure = matches!(standing, Standing::Unsure { .. });
+            follower
+        };
+        look_again(follower);
+    }
+
+    /// True if it has or may have a node of this session.
+    pub(crate) fn is_of(&self, session: i64) -> bool {
+        self.note().is_of(session)
+    }
+
+    /// True if it holds by a node of this session.
+    pub(crate) fn holds_by(&self, session: i64) -> bool {
+        let note = self.note();
+        note.is_of(session) && note.holds
+    }
+
+    /// True if it may have a node of this session, and nobody could say.
+    pub(crate) fn is_unsure_of(&self, session: i64) -> bool {
+        let note = self.note();
+        note.is_of(session) && note.unsure
+    }
+
+    fn note(&self) -> MutexGuard<'_, Note> {
+        self.note.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Note {
+    fn is_of(&self, session: i64) -> bool {
+        self.session.is_some_and(|id| id.get() == session)
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.ring();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.ring();
+    }
+}

@@ -1,0 +1,96 @@
+//! Steps 1 and 2.
+
+use super::{Known, Own, Recipe, none_if_gone, token};
+use crate::contenders::prefix_of;
+use crate::node::Node;
+use crate::place::Standing;
+use crate::session::{Outcome, Trouble};
+use std::sync::Arc;
+
+/// How often a directory that somebody else deletes is made again.
+const MAKINGS: usize = 5;
+
+impl Recipe<'_> {
+    /// The line, with the claim in it unless somebody has taken it out.
+    pub(super) async fn first_look(&self, standing: &mut Standing) -> Outcome<(Vec<String>, Option<Own>)> {
+        match &*standing {
+            Standing::Nowhere => self.stand(standing).await,
+            Standing::Behind(behind) if behind.session.id() == self.turn.session().id() => {
+                // Its turn has probably come: what it will want to know is asked for in the same breath.
+                let node = behind.node.to_string();
+                let path = self.path(&node);
+                let (children, read) = tokio::join!(self.list(), self.turn.read_and_watch(&path, self.bell));
+                let known = |(stat, listening)| Own { node, how: Known::Read(stat, listening) };
+                Ok((children?, read.ok().map(known)))
+            }
+            _ => Ok((self.list().await?, None)),
+        }
+    }
+
+    /// Step 1 and 2, in one go. Of the line, no more may be answered than the claim and who is in front of it.
+    pub(super) async fn stand(&self, standing: &mut Standing) -> Outcome<(Vec<String>, Option<Own>)> {
+        let (prefix, data) = (prefix_of(self.claim.owner()), self.claim.holder().as_bytes());
+        for _ in 0..MAKINGS {
+            // Before the request: whatever happens to it, and to us, it may have been applied.
+            self.stands(standing, Standing::Unsure { session: Arc::clone(self.turn.session()) });
+            let acls = self.access.of_contenders();
+            let (made, listed) = if self.last_of_this_process().is_some() {
+                (self.turn.stand(self.directory, &prefix, data, acls).await, None)
+            } else {
+                let (made, listed) = self.turn.stand_and_list(self.directory, &prefix, data, acls).await;
+                (made, Some(listed))
+            };
+            match made {
+                Ok((node, stat)) => {
+                    let children = match listed {
+                        Some(listed) => listed?,
+                        None => self.those_in_front(&node).await?,
+                    };
+                    return Ok((children, Some(Own { node, how: Known::Made(token(&stat)) })));
+                }
+                Err(Trouble::NoNode) => {
+                    self.stands(standing, Standing::Nowhere);
+                    self.parents.make_lock(self.turn, self.directory).await?;
+                }
+                // Applied or not: the list will tell, as soon as there is a connection again.
+                Err(unknown @ Trouble::Unknown(_)) => {
+                    self.bell.doubts();
+                    let listed = self.turn.list(self.directory).await;
+                    return listed.map(|children| (children, None)).map_err(|_| unknown);
+                }
+                Err(refused) => {
+                    self.stands(standing, Standing::Nowhere);
+                    return Err(refused);
+                }
+            }
+        }
+        Err(Trouble::NoNode)
+    }
+
+    /// A node that was made just now, and at least the one in front of it. The line need not be listed if that is of this process: numbers are
+    /// given one after the other, so nobody is between two nodes of which one has the next.
+    async fn those_in_front(&self, node: &str) -> Outcome<Vec<String>> {
+        match self.last_of_this_process() {
+            Some(last) if last.is_followed_by(node) => Ok(vec![last.to_string(), node.to_owned()]),
+            _ => none_if_gone(self.turn.list_as_seen(self.directory).await),
+        }
+    }
+
+    /// None if there may be more nodes of this claim than it knows of, which only the whole line shows.
+    fn last_of_this_process(&self) -> Option<Node> {
+        if self.bell.is_doubted() { None } else { self.places.last_of(self.claim.name()) }
+    }
+
+    /// Step 2, with a word of the leader.
+    async fn list(&self) -> Outcome<Vec<String>> {
+        none_if_gone(self.turn.list(self.directory).await)
+    }
+
+    pub(super) async fn is_of_this_session(&self, node: &str) -> Outcome<bool> {
+        match self.turn.read(&self.path(node)).await {
+            Ok((_, stat)) => Ok(stat.ephemeral_owner == self.turn.session().id()),
+            Err(Trouble::NoNode) => Ok(false),
+            Err(trouble) => Err(trouble),
+        }
+    }
+}

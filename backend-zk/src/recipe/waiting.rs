@@ -1,0 +1,88 @@
+//! Step 3.
+
+use super::{Recipe, token};
+use crate::node::Node;
+use crate::place::{Behind, Hears, Place, Standing, Stood};
+use crate::session::{Outcome, Trouble};
+use std::sync::Arc;
+
+impl Recipe<'_> {
+    /// Step 3 where the node in front is of a claim of this process, which tells when it is gone. False if it is not, or
+    /// cannot.
+    pub(super) async fn follow(
+        &self,
+        standing: &mut Standing,
+        node: &str,
+        before: &str,
+        stood: Option<Stood>,
+    ) -> Outcome<bool> {
+        let (before, session) = (Node::from(before), self.turn.session());
+        let (Some(Stood { made, .. }), Some((ahead, number))) = (stood, self.of_this_process(&before)) else {
+            return Ok(false);
+        };
+        // First, so that neither the word of that claim is missed nor that of the watch.
+        self.bell.listen();
+        if self.bell.is_doubted() || !self.bell.follow(&ahead.bell, session.id(), number, made) {
+            return Ok(false);
+        }
+        let listening = match self.turn.read_and_watch_as_well(&self.path(node), self.bell).await {
+            Err(Trouble::NoNode) => return Ok(false),
+            Ok((stat, _)) if token(&stat) != made => return Ok(false),
+            read => read?.1,
+        };
+        let (session, node, hears) = (Arc::clone(session), node.into(), Hears::OfThatClaim);
+        self.waits(standing, Behind { session, node, before, stood, hears, listening });
+        Ok(true)
+    }
+
+    fn of_this_process(&self, node: &Node) -> Option<(Arc<Place>, i32)> {
+        let (owner, number) = node.numbered()?;
+        self.places.of(owner).map(|place| (place, number))
+    }
+
+    /// Step 3. False if nobody is in front any more.
+    pub(super) async fn watch(
+        &self,
+        standing: &mut Standing,
+        node: &str,
+        before: &str,
+        stood: Option<Stood>,
+    ) -> Outcome<bool> {
+        let listening = match self.turn.read_and_watch(&self.path(before), self.bell).await {
+            Err(Trouble::NoNode) => return Ok(false),
+            read => read?.1,
+        };
+        let session = Arc::clone(self.turn.session());
+        let (node, before) = (node.into(), before.into());
+        let hears = Hears::Itself;
+        self.waits(standing, Behind { session, node, before, stood, hears, listening });
+        Ok(true)
+    }
+
+    fn waits(&self, standing: &mut Standing, behind: Behind) {
+        self.stands(standing, Standing::Behind(Box::new(behind)));
+    }
+
+    /// Asked again although nothing was heard: looks only whether the node in front is still there. The line is not listed
+    /// for it, which in a line of thousands would be megabytes for each of thousands.
+    pub(super) async fn is_still_behind(&self, standing: &mut Standing) -> Outcome<bool> {
+        let Standing::Behind(behind) = standing else {
+            return Ok(false);
+        };
+        if self.bell.has_fired() || behind.session.id() != self.turn.session().id() {
+            return Ok(false);
+        }
+        // The leader is not asked.
+        if let Some(stood) = &mut behind.stood {
+            stood.asked = None;
+        }
+        let (node, before, stood) = (behind.node.to_string(), behind.before.to_string(), behind.stood);
+        match behind.hears {
+            Hears::Itself => self.watch(standing, &node, &before, stood).await,
+            Hears::OfThatClaim => match self.turn.read(&self.path(&before)).await {
+                Err(Trouble::NoNode) => Ok(false),
+                read => read.map(|_| true),
+            },
+        }
+    }
+}

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     places: Mutex<HashSet<OfOwner>>,
-    /// For each name, who came last of those who wait for it.
+    /// For each name, by which node who waits for it came last.
     last: Mutex<HashMap<LockName, Node>>,
     suspects: Arc<Suspects>,
 }
@@ -57,6 +57,9 @@ pub(crate) struct Behind {
     pub(crate) stood: Option<Stood>,
     pub(crate) hears: Hears,
     pub(crate) listening: Listening,
+    /// True once it has begun to look where it stands: what it had heard by then is forgotten, and what it listened to may be over. It
+    /// stays true if the look fails.
+    pub(crate) looks: bool,
 }
 
 /// How a waiter hears that the node in front of its own is gone.
@@ -94,7 +97,7 @@ impl Places {
         self.last().insert(claim.name().clone(), node);
     }
 
-    /// The node of who came last, and has not left.
+    /// The node of who came last, as far as is known: it may hold by now, or stand elsewhere, or be gone.
     pub(crate) fn last_of(&self, name: &LockName) -> Option<Node> {
         self.last().get(name).cloned()
     }
@@ -202,9 +205,18 @@ impl Standing {
         }
     }
 
-    /// The number of that node.
+    /// The number of that node, unless it has lost its way.
     pub(crate) fn number(&self) -> Option<i32> {
-        self.node().and_then(|(_, node)| node.number())
+        if self.is_unsure() { None } else { self.node().and_then(|(_, node)| node.number()) }
+    }
+
+    /// True if it has, or may have, a node, and has not found out where that stands.
+    pub(crate) fn is_unsure(&self) -> bool {
+        match self {
+            Self::Unsure { .. } => true,
+            Self::Behind(behind) => behind.looks,
+            Self::Nowhere | Self::First { .. } => false,
+        }
     }
 
     /// The node that it certainly had, and of which session.

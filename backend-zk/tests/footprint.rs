@@ -17,7 +17,7 @@ static FOOTPRINT: Footprint = Footprint::new();
 
 /// So many that what they share, such as the buffers of the connection, is little for each.
 const HOLDS: usize = 2_000;
-/// Fewer, as each of them reads the whole line.
+/// Fewer, as they come one after the other.
 const WAITERS: usize = 500;
 /// What a hold keeps. Nearly half of it is the client library's: the path of the watch, a vector with room for five watches
 /// of it, the channel to its future, that future, and its places in two maps.

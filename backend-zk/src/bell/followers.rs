@@ -3,16 +3,20 @@
 //! Such a claim does not watch the node in front of its own: it watches its own node, and the claim in front tells it. When that one has
 //! held the lock and has given it back, nobody has to look whose turn it is:
 //!
-//! * Numbers only grow, and the line was listed when the one behind came to stand there: between the two there is nobody,
-//!   and never will be. In front of a holder there is nobody either. So the one behind is the first.
+//! * Numbers only grow, and when the one behind came to stand there, the line was listed, or it was given the next number after that of the
+//!   one in front: between the two there is nobody, and never will be. In front of a holder there is nobody either. So the one behind
+//!   is the first. (They begin anew with a directory that is made anew. That takes the delete of the node in front, and who finds it gone
+//!   hands over nothing.)
 //! * Its own node was there when the one in front was deleted: the server tells a session of all that it watches before it answers
-//!   what came later, and its watch has not fired.
+//!   what came later, and its watch has not fired since it was set. A claim that has begun to look again has forgotten whether it has, so
+//!   it believes no such word until a look has come to its end.
 //! * Both nodes are of one session, and the leader has answered the delete: it had the session when that was sent, and the
 //!   hold is counted from then.
 //!
 //! Whatever else becomes of the one in front, the one behind is told to look for itself: when it leaves without having held, when its
 //! node was touched or is gone, when it is not known what became of a delete. A waiter that listens to the node in front of it, which is of
-//! another process, does not hear of its own; but who stands behind it has that node before it as well, and when that goes, both look.
+//! another process, does not hear of its own; but who stands behind it has that node before it as well, and when that goes, the one looks,
+//! and the other when it has.
 
 use super::{Bell, Note};
 use leasehold_core::FencingToken;
@@ -65,12 +69,17 @@ impl Bell {
         made: FencingToken,
     ) -> bool {
         // What it was told before is about a claim that it does not follow any more.
-        let (_, mut note) = (self.take_hand_over(), ahead.note());
-        let is_there = note.is_of(session) && note.leads_with == Some(number) && !note.doubted;
-        if is_there {
-            note.follower = Some(Box::new(Follower { bell: Arc::downgrade(self), made }));
-        }
-        is_there
+        self.take_hand_over();
+        let earlier = {
+            let mut note = ahead.note();
+            if !note.is_of(session) || note.leads_with != Some(number) || note.doubted {
+                return false;
+            }
+            note.follower.replace(Box::new(Follower { bell: Arc::downgrade(self), made }))
+        };
+        // Another one that took its place for this one's: one of them stands there no more.
+        look_again(earlier.filter(|earlier| !std::ptr::eq(earlier.bell.as_ptr(), Arc::as_ptr(self))));
+        true
     }
 
     /// The turn of the claim's node has come.
@@ -130,5 +139,85 @@ impl Follower {
     /// `None` if it is gone.
     fn get(&self) -> Option<(Arc<Bell>, FencingToken)> {
         self.bell.upgrade().map(|bell| (bell, self.made))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasehold_core::OwnerId;
+    use std::num::NonZero;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use std::task::{Context, Wake, Waker};
+
+    const SESSION: i64 = 7;
+    const NODE: FencingToken = FencingToken::new(1);
+
+    fn bell(number: i32) -> Arc<Bell> {
+        let bell = Bell::new(OwnerId::from_u128(7), &Arc::default());
+        bell.note().session = NonZero::new(SESSION);
+        bell.leads_with(Some(number));
+        Arc::new(bell)
+    }
+
+    /// Looks, when it is woken, whether it could take the lock of this bell.
+    struct Looks {
+        at: Arc<Bell>,
+        finds_it_free: AtomicBool,
+    }
+
+    impl Wake for Looks {
+        fn wake(self: Arc<Self>) {
+            self.finds_it_free.store(self.at.note.try_lock().is_ok(), Relaxed);
+        }
+    }
+
+    /// A waker may do anything, and another thread may be on its way from one bell to the other.
+    #[test]
+    fn nobody_is_woken_with_the_lock_held_of_the_one_that_was_followed() {
+        type End = fn(&Leaving<'_>);
+        for end in [(|leaving| leaving.hands_over(Instant::now())) as End, |_| {}] {
+            let (ahead, behind) = (bell(0), bell(1));
+            assert!(behind.follow(&ahead, SESSION, 0, NODE));
+            let looks = Arc::new(Looks { at: Arc::clone(&ahead), finds_it_free: AtomicBool::new(false) });
+            let mut changed = Box::pin(behind.changed());
+            let waker = Waker::from(Arc::clone(&looks));
+            assert!(changed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            let leaving = ahead.gives_back();
+            end(&leaving);
+            drop(leaving);
+            assert!(looks.finds_it_free.load(Relaxed));
+        }
+    }
+
+    #[test]
+    fn the_word_is_for_the_node_that_stood_there_and_comes_once() {
+        let (ahead, behind) = (bell(0), bell(1));
+        assert!(behind.follow(&ahead, SESSION, 0, NODE));
+        let leaving = ahead.gives_back();
+        leaving.hands_over(Instant::now());
+        drop(leaving);
+        assert!(!behind.has_fired(), "it need not look");
+        assert_eq!(behind.take_hand_over().map(|word| word.made), Some(NODE));
+        assert!(behind.take_hand_over().is_none());
+    }
+
+    #[test]
+    fn who_is_followed_by_another_tells_the_first() {
+        let (ahead, first, second) = (bell(0), bell(1), bell(2));
+        assert!(first.follow(&ahead, SESSION, 0, NODE));
+        assert!(first.follow(&ahead, SESSION, 0, NODE));
+        assert!(!first.has_fired(), "it would look for ever");
+        assert!(second.follow(&ahead, SESSION, 0, NODE));
+        assert!(first.has_fired() && !second.has_fired());
+    }
+
+    #[test]
+    fn nobody_follows_what_stands_elsewhere_or_does_not_know_where() {
+        let (ahead, behind) = (bell(0), bell(1));
+        assert!(!behind.follow(&ahead, SESSION, 1, NODE));
+        assert!(!behind.follow(&ahead, SESSION + 1, 0, NODE));
+        ahead.doubts();
+        assert!(!behind.follow(&ahead, SESSION, 0, NODE));
     }
 }

@@ -17,8 +17,8 @@ use std::task::Wake;
 /// The bell of one claim.
 ///
 /// It is the waker of the claim's watches: the library's own task rings it when it reads the event from the wire, and no task
-/// of ours is woken in between. So ringing never waits and never calls the library: it takes two locks, one after the
-/// other, under which nothing is done but to set a flag or change a list, and no watch is dropped.
+/// of ours is woken in between. So ringing never waits and never calls the library: it takes a few locks, one after the
+/// other, under which nothing is done but to set a flag or change a list: nobody is woken, and no watch is dropped.
 ///
 /// Apart from the place, and without a way back to it: the place owns its watch, the watch owns its waker, and a
 /// waker that owned the place would keep it, and the session, for ever.
@@ -117,7 +117,7 @@ impl Bell {
             (note.session, note.leads_with) = (session, leads_with);
             note.holds = matches!(standing, Standing::First { .. });
             note.hears_of_itself = standing.hears_of_itself();
-            note.unsure = matches!(standing, Standing::Unsure { .. });
+            note.unsure = standing.is_unsure();
             follower
         };
         look_again(follower);
@@ -134,7 +134,7 @@ impl Bell {
         note.is_of(session) && note.holds
     }
 
-    /// True if it may have a node of this session, and nobody could say.
+    /// True if it has or may have a node of this session, and nobody could say where that stands.
     pub(crate) fn is_unsure_of(&self, session: i64) -> bool {
         let note = self.note();
         note.is_of(session) && note.unsure

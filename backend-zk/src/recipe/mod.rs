@@ -98,6 +98,9 @@ impl Recipe<'_> {
         if let Some(grant) = self.has_come_first(standing).await? {
             return Ok(Attempt::Granted(grant));
         }
+        if let Standing::Behind(behind) = standing {
+            behind.looks = true;
+        }
         let (mut children, mut own) = self.first_look(standing).await?;
         for _ in 0..ROUNDS {
             let queue = Queue::of(children);

@@ -144,6 +144,80 @@ async fn who_follows_a_waiter_that_hears_of_its_end_is_told() {
     granted(&backend, &third).await;
 }
 
+/// It has forgotten that it was told of its own node, and listens to nothing any more.
+#[tokio::test]
+async fn who_could_not_finish_its_look_is_not_granted_by_a_word() {
+    let server = server();
+    warm_up(&server).await;
+    let (proxy, look) = (proxy_to(&server).await, Look::at(&server).await);
+    let one = format!("zk://{}?session_timeout=10s&timeout=500ms", proxy.address());
+    let (backend, other) = (backend(&one), backend(&server.url()));
+    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
+    hold(&backend, &first).await;
+    busy(&backend, &second).await;
+    // Asked without news, after which a look has to hear from the leader.
+    busy(&backend, &second).await;
+    busy(&other, &third).await;
+    look.delete(&node(&look, 1).await).await;
+    changed(&backend, &second).await;
+    changed(&other, &third).await;
+    busy(&other, &third).await;
+    proxy.set(Traffic::HoldReplies);
+    let error = answered(backend.try_acquire(&second)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
+    proxy.set(Traffic::Pass);
+    release(&backend, &first).await;
+    changed(&other, &third).await;
+    granted(&other, &third).await;
+    busy(&backend, &second).await;
+}
+
+#[tokio::test]
+async fn who_could_not_finish_its_look_looks_when_it_is_asked_again() {
+    let server = server();
+    warm_up(&server).await;
+    let (proxy, look) = (proxy_to(&server).await, Look::at(&server).await);
+    let backend = backend(&format!("zk://{}?session_timeout=10s&timeout=500ms", proxy.address()));
+    let (first, second) = (claim("job"), claim("job"));
+    hold(&backend, &first).await;
+    busy(&backend, &second).await;
+    busy(&backend, &second).await;
+    look.delete(&node(&look, 1).await).await;
+    changed(&backend, &second).await;
+    proxy.set(Traffic::HoldReplies);
+    let error = answered(backend.try_acquire(&second)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
+    proxy.set(Traffic::Pass);
+    busy(&backend, &second).await;
+    assert_eq!(look.line("job").await.len(), 2, "it stands in line again");
+}
+
+/// What it was told of before the outage is not forgotten after it.
+#[tokio::test]
+async fn who_could_not_finish_its_look_looks_again_when_there_is_a_connection() {
+    let server = server();
+    warm_up(&server).await;
+    let proxy = proxy_to(&server).await;
+    let backend = backend(&format!("zk://{}?session_timeout=10s&timeout=500ms", proxy.address()));
+    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
+    hold(&backend, &first).await;
+    busy(&backend, &second).await;
+    busy(&backend, &third).await;
+    busy(&backend, &third).await;
+    release(&backend, &second).await;
+    changed(&backend, &third).await;
+    proxy.set(Traffic::HoldReplies);
+    let error = answered(backend.try_acquire(&third)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
+    proxy.cut();
+    proxy.set(Traffic::Pass);
+    within(SOON, backend.changed(&third)).await;
+    eventually(async || backend.try_acquire(&third).await.ok()).await;
+    release(&backend, &first).await;
+    within(SOON, backend.changed(&third)).await;
+    granted(&backend, &third).await;
+}
+
 #[tokio::test]
 async fn a_word_for_an_earlier_node_is_none_for_the_next() {
     let (server, look) = fixture().await;

@@ -1,11 +1,14 @@
 //! A client: one claim, and the request that it makes next.
 
 use crate::ensemble::Node;
+use crate::follower::{Hears, Ties};
 use crate::protocol::{Protocol, Recipe};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     pub(crate) id: u8,
+    /// Those of one process have one session.
+    pub(crate) process: u8,
     pub(crate) phase: Phase,
     /// Which of its sessions it uses.
     pub(crate) session: u8,
@@ -24,6 +27,8 @@ pub(crate) struct Client {
     pub(crate) holds_by: Option<u8>,
     /// The line as it was when its watch told it so: what a server that is behind shows it.
     pub(crate) seen: Option<Vec<Node>>,
+    /// What it has to do with others of its process.
+    pub(crate) ties: Ties,
     /// Not of the protocol, but to judge it: its node was deleted while it held, or while it came to.
     pub(crate) deleted_by_hand: bool,
 }
@@ -41,6 +46,8 @@ pub(crate) enum Phase {
     Look(Own),
     /// Has listed it.
     Seen(Vec<Node>, Own),
+    /// Is to be told by the claim in front, and about to watch its own node.
+    Follow(Vec<Node>, Own),
     /// Its node is of an earlier session, and is to go.
     Discard(u8),
     /// Has read that the node in front is there, and is about to watch it. Not in ours.
@@ -50,6 +57,8 @@ pub(crate) enum Phase {
     },
     /// About to withdraw. What is left to be deleted, if it has looked.
     Leave(Option<Vec<u8>>),
+    /// Its node is deleted, which it is about to learn. True if by that the next one holds.
+    Left(bool),
     Gone,
 }
 
@@ -60,6 +69,8 @@ pub(crate) enum Own {
     Unknown,
     /// It is of this session.
     Sure(u8),
+    /// As well, and it was read when the line was listed.
+    Read(u8),
     /// It was made just now.
     Made(u8),
 }
@@ -89,6 +100,13 @@ pub(crate) enum Next {
         node: u8,
         before: u8,
     },
+    /// Reads its own node, and watches it if it is there.
+    WatchItself(u8),
+    /// Reads the node in front, of which another tells it.
+    ReadFront {
+        node: u8,
+        before: u8,
+    },
     /// Reads the node in front without a watch; sets one without looking.
     ReadOnly {
         node: u8,
@@ -99,6 +117,8 @@ pub(crate) enum Next {
         before: u8,
     },
     Delete(u8),
+    /// No request: tells whoever stands behind it.
+    Tell(bool),
     /// No request: believes what it was told.
     Believe {
         node: u8,
@@ -108,7 +128,10 @@ pub(crate) enum Next {
 impl Client {
     pub(crate) fn has_step(&self) -> bool {
         match self.phase {
-            Phase::Rest => self.holds_by.is_none() && (self.told || self.asks_again),
+            Phase::Rest => {
+                let heard = self.told || self.asks_again || self.ties.handed_over.is_some();
+                self.holds_by.is_none() && heard
+            }
             Phase::Gone => false,
             _ => true,
         }
@@ -133,17 +156,18 @@ impl Client {
 
     /// Belief ends before the first request. Who has left nothing has nothing to withdraw.
     pub(crate) fn leave(&mut self) {
-        (self.holds_by, self.seen) = (None, None);
+        (self.holds_by, self.seen, self.ties.handed_over) = (None, None, None);
         self.phase = if self.standing == Standing::Nowhere { Phase::Gone } else { Phase::Leave(None) };
     }
 
     /// Its session is over as far as it knows.
     pub(crate) fn begin_session(&mut self) {
         self.session += 1;
-        (self.watch, self.seen) = (None, None);
+        (self.watch, self.seen, self.ties) = (None, None, Ties::default());
         self.told |= self.phase == Phase::Rest;
         match self.phase {
             Phase::Absent | Phase::Rest | Phase::Gone => {}
+            Phase::Left(_) => self.phase = Phase::Gone,
             _ => self.fail(),
         }
     }
@@ -165,7 +189,7 @@ impl Own {
     pub(crate) fn node(self) -> Option<u8> {
         match self {
             Self::Unknown => None,
-            Self::Sure(node) | Self::Made(node) => Some(node),
+            Self::Sure(node) | Self::Read(node) | Self::Made(node) => Some(node),
         }
     }
 }
@@ -183,6 +207,8 @@ impl Protocol {
             Phase::Discard(node) => Next::Delete(*node),
             Phase::Watch { node, before } => Next::WatchBlindly { node: *node, before: *before },
             Phase::Seen(line, own) => self.next_of(client, line, *own),
+            Phase::Follow(_, own) => Next::WatchItself(own.node().unwrap_or_default()),
+            Phase::Left(hands_over) => Next::Tell(*hands_over),
             Phase::Leave(Some(left)) => {
                 left.last().map_or(Next::List(Own::Unknown), |node| Next::Delete(*node))
             }
@@ -200,10 +226,15 @@ impl Protocol {
         match client.standing {
             Standing::Nowhere => Next::Create,
             Standing::Known { session, node, watched } if session == client.session => {
-                match (client.told, self.recipe) {
-                    (true, Recipe::WatchesTheLowest | Recipe::BelievesTheWatch) => Next::Believe { node },
-                    (true, _) => Next::List(Own::Sure(node)),
-                    (false, _) => Next::Watch { node, before: watched },
+                match (client.told, self.recipe, client.ties.hears) {
+                    (true, Recipe::WatchesTheLowest | Recipe::BelievesTheWatch, _) => Next::Believe { node },
+                    _ if self.believes_the_word(client, node) => Next::Believe { node },
+                    (true, ..) | (_, _, Hears::Nothing) if self.is_of_many(client) => {
+                        Next::List(Own::Read(node))
+                    }
+                    (true, ..) => Next::List(Own::Sure(node)),
+                    (false, _, Hears::OfThatClaim) => Next::ReadFront { node, before: watched },
+                    (false, ..) => Next::Watch { node, before: watched },
                 }
             }
             _ => Next::List(Own::Unknown),

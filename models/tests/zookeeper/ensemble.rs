@@ -11,7 +11,7 @@ pub(crate) struct Ensemble {
     pub(crate) next_number: Option<u8>,
     /// The transaction that made the last node.
     last_made: u8,
-    /// Sessions that are over: a client, and which of its sessions.
+    /// Sessions that are over: a process, and which of its sessions.
     over: Vec<(u8, u8)>,
 }
 
@@ -26,8 +26,8 @@ pub(crate) struct Node {
 }
 
 impl Ensemble {
-    pub(crate) fn has_session(&self, client: usize, session: u8) -> bool {
-        !self.over.contains(&(client as u8, session))
+    pub(crate) fn has_session(&self, process: u8, session: u8) -> bool {
+        !self.over.contains(&(process, session))
     }
 
     pub(crate) fn has_node_of(&self, client: usize, session: u8) -> bool {
@@ -53,10 +53,19 @@ impl State {
     /// Takes a node away, and tells those who watch it.
     pub(crate) fn delete(&mut self, made: u8) {
         self.ensemble.line.retain(|node| node.made != made);
-        for client in &mut self.clients {
-            if client.watch == Some(made) {
-                (client.watch, client.told) = (None, true);
-                client.seen = client.holds_by.is_none().then(|| self.ensemble.line.clone());
+        self.fire(made);
+    }
+
+    /// Tells those who watch a node. Whoever watches its own tells whoever relies on it.
+    pub(crate) fn fire(&mut self, made: u8) {
+        for client in 0..self.clients.len() {
+            let this = &mut self.clients[client];
+            if this.watch == Some(made) {
+                (this.watch, this.told) = (None, true);
+                this.seen = this.holds_by.is_none().then(|| self.ensemble.line.clone());
+                if this.hears_of_itself(made) {
+                    self.leads_with(client, None);
+                }
             }
         }
     }
@@ -70,14 +79,18 @@ impl State {
         self.delete(node.made);
     }
 
-    /// Ends a session with its nodes and its watch.
-    pub(crate) fn expire(&mut self, client: usize, session: u8) {
-        self.ensemble.over.push((client as u8, session));
+    /// Ends a session with its nodes and its watches.
+    pub(crate) fn expire(&mut self, process: u8, session: u8) {
+        self.ensemble.over.push((process, session));
         self.ensemble.over.sort_unstable();
-        if self.clients[client].session == session {
-            self.clients[client].watch = None;
+        for this in self.clients.iter_mut().filter(|this| this.process == process) {
+            if this.session == session {
+                this.watch = None;
+            }
         }
-        let ends = |node: &&Node| usize::from(node.client) == client && node.session == session;
+        let clients = &self.clients;
+        let ends =
+            |node: &&Node| clients[usize::from(node.client)].process == process && node.session == session;
         let nodes: Vec<u8> = self.ensemble.line.iter().filter(ends).map(|node| node.made).collect();
         nodes.into_iter().for_each(|made| self.delete(made));
     }

@@ -1,6 +1,7 @@
 //! What is looked at in every state, to judge it.
 
-use crate::client::{Phase, Standing};
+use crate::client::{Client, Phase, Standing};
+use crate::follower::Hears;
 use crate::protocol::State;
 
 impl State {
@@ -9,7 +10,7 @@ impl State {
         let this = &self.clients[client];
         this.holds_by == Some(this.session)
             && !this.deleted_by_hand
-            && self.ensemble.has_session(client, this.session)
+            && self.ensemble.has_session(this.process, this.session)
     }
 
     /// A node of a session that is over for its client goes with that session, without anybody's doing.
@@ -20,6 +21,14 @@ impl State {
             || this.holds_by.is_some()
             || this.has_step()
             || matches!(this.phase, Phase::Gone)
+            || self.hears_soon(this)
+    }
+
+    /// It will be told by another of its process, which has something to do.
+    fn hears_soon(&self, this: &Client) -> bool {
+        let Standing::Known { node, .. } = this.standing else { return false };
+        let tells = |other: &&Client| other.ties.follower == Some((this.id, node));
+        this.ties.hears == Hears::OfThatClaim && self.clients.iter().filter(tells).any(Client::has_step)
     }
 
     pub(crate) fn is_clean(&self, client: usize) -> bool {
@@ -31,7 +40,8 @@ impl State {
     pub(crate) fn grant(&mut self, client: usize, node: u8, token: u8) {
         let this = &mut self.clients[client];
         this.holds_by = Some(this.session);
-        this.phase = Phase::Rest;
+        (this.phase, this.ties.hears) = (Phase::Rest, Hears::Itself);
+        (this.told, this.seen) = (false, None);
         this.standing = Standing::Known { session: this.session, node, watched: node };
         self.out_of_order |= token <= self.last_token;
         self.last_token = self.last_token.max(token);

@@ -1,13 +1,15 @@
 //! The lock recipe on ZooKeeper, explored: every order of events within the bounds that are printed.
 //!
 //! What locks have been published with is found: the number as a token, the watch that is believed, the watch that is set
-//! too late, the ghost of a lost reply, the node of a dead session, the list of a server that is behind. The recipe that is built here is explored to its end,
-//! and has no such history.
+//! too late, the ghost of a lost reply, the node of a dead session, the list of a server that is behind; and of claims of one process, which hand over to each other, the word that is
+//! believed too far. The recipe that is built here is explored to its end, and has no such history.
 
 #![allow(clippy::cast_possible_truncation, reason = "there are a handful of each")]
 
+mod actions;
 mod client;
 mod ensemble;
+mod follower;
 mod judging;
 mod protocol;
 mod steps;
@@ -15,8 +17,8 @@ mod steps;
 use leasehold_models::{fails, holds};
 use protocol::{CLEAN, EXCLUSIVE, Faults, GROWING, Protocol, Recipe, WOKEN};
 
-const OURS: Protocol = Protocol { recipe: Recipe::Ours, clients: 2, at_most: NONE };
-const NONE: Faults = Faults { lost: 0, expiries: 0, given_up: 0, deletions: 0 };
+const OURS: Protocol = Protocol { recipe: Recipe::Ours, clients: 2, of_one_process: 0, at_most: NONE };
+const NONE: Faults = Faults { lost: 0, expiries: 0, given_up: 0, deletions: 0, touches: 0 };
 
 /// The numbers begin anew with the directory.
 #[test]
@@ -63,7 +65,7 @@ fn the_node_of_an_earlier_session_is_not_to_be_believed_in() {
 #[test]
 fn the_list_of_a_server_that_is_behind_is_not_to_be_counted_from() {
     let at_most = Faults { expiries: 1, ..NONE };
-    fails(Protocol { recipe: Recipe::CountsFromTheLook, clients: 3, at_most }, GROWING);
+    fails(Protocol { recipe: Recipe::CountsFromTheLook, clients: 3, at_most, ..OURS }, GROWING);
 }
 
 #[test]
@@ -92,6 +94,118 @@ fn ours_survives_hands_that_delete() {
 fn ours_in_a_line_of_three_that_loses_a_reply_or_a_session() {
     let at_most = Faults { lost: 1, expiries: 1, ..NONE };
     holds(Protocol { clients: 3, at_most, ..OURS });
+}
+
+/// Those of one process tell each other, and watch their own nodes.
+const ONE_PROCESS: Protocol = Protocol { clients: 3, of_one_process: 3, ..OURS };
+/// With one between them, or in front, or behind.
+const MIXED: Protocol = Protocol { clients: 3, of_one_process: 2, ..OURS };
+
+#[test]
+fn one_process_in_front_that_has_not_held_hands_nothing_over() {
+    fails(Protocol { recipe: Recipe::HandsOverUnheld, ..ONE_PROCESS }, EXCLUSIVE);
+}
+
+#[test]
+fn one_process_whoever_is_told_nothing_sleeps_for_ever() {
+    fails(Protocol { recipe: Recipe::LeavesWithoutAWord, ..ONE_PROCESS }, WOKEN);
+}
+
+#[test]
+fn one_process_a_word_is_not_to_be_believed_without_a_watch_of_its_own() {
+    let at_most = Faults { deletions: 1, ..NONE };
+    fails(Protocol { recipe: Recipe::DoesNotWatchItself, at_most, ..MIXED }, EXCLUSIVE);
+}
+
+#[test]
+fn one_process_a_word_for_an_earlier_node_is_not_for_this_one() {
+    let at_most = Faults { deletions: 1, ..NONE };
+    fails(Protocol { recipe: Recipe::BelievesAnyWord, at_most, ..ONE_PROCESS }, EXCLUSIVE);
+}
+
+/// Who is in front has told it once, and is still there.
+#[test]
+fn one_process_whoever_fails_to_look_is_not_told_again() {
+    let at_most = Faults { lost: 2, ..NONE };
+    fails(Protocol { recipe: Recipe::ForgetsThatItWasTold, clients: 2, of_one_process: 2, at_most }, WOKEN);
+}
+
+/// Its watch has fired, for its node is gone; the look that this was to lead to has failed; then the word comes.
+#[test]
+fn one_process_whoever_fails_to_look_has_no_watch_to_believe_by() {
+    let at_most = Faults { lost: 1, deletions: 1, ..NONE };
+    fails(Protocol { recipe: Recipe::ForgetsThatItWasTold, at_most, ..MIXED }, EXCLUSIVE);
+}
+
+/// The one in front has left, and has not heard yet that it has. In the meantime the directory was made anew.
+#[test]
+fn one_process_the_next_number_may_be_that_of_another_directory() {
+    let at_most = Faults { deletions: 2, ..NONE };
+    fails(Protocol { recipe: Recipe::CountsAcrossDirectories, at_most, ..MIXED }, EXCLUSIVE);
+}
+
+#[test]
+fn ours_in_one_process_hands_over_in_line() {
+    holds(ONE_PROCESS);
+}
+
+#[test]
+fn ours_in_one_process_survives_hands_that_delete() {
+    let at_most = Faults { deletions: 2, ..NONE };
+    holds(Protocol { at_most, ..ONE_PROCESS });
+}
+
+#[test]
+fn ours_in_one_process_survives_lost_replies() {
+    let at_most = Faults { lost: 2, ..NONE };
+    holds(Protocol { at_most, ..ONE_PROCESS });
+}
+
+#[test]
+fn ours_in_one_process_survives_a_hand_and_a_lost_reply() {
+    let at_most = Faults { lost: 1, deletions: 1, ..NONE };
+    holds(Protocol { at_most, ..ONE_PROCESS });
+}
+
+#[test]
+fn ours_in_one_process_survives_a_session_that_ends() {
+    let at_most = Faults { expiries: 1, ..NONE };
+    holds(Protocol { at_most, ..ONE_PROCESS });
+}
+
+#[test]
+fn ours_in_a_process_of_two_survives_a_lost_reply_and_sessions_that_end() {
+    let at_most = Faults { lost: 1, expiries: 1, given_up: 1, ..NONE };
+    holds(Protocol { clients: 2, of_one_process: 2, at_most, recipe: Recipe::Ours });
+}
+
+#[test]
+fn ours_in_two_processes_hands_over_in_line() {
+    holds(MIXED);
+}
+
+#[test]
+fn ours_in_two_processes_survives_hands_that_delete() {
+    let at_most = Faults { deletions: 2, ..NONE };
+    holds(Protocol { at_most, ..MIXED });
+}
+
+#[test]
+fn ours_in_two_processes_survives_a_hand_and_a_lost_reply() {
+    let at_most = Faults { lost: 1, deletions: 1, ..NONE };
+    holds(Protocol { at_most, ..MIXED });
+}
+
+#[test]
+fn ours_in_two_processes_survives_hands_that_touch() {
+    let at_most = Faults { deletions: 1, touches: 1, ..NONE };
+    holds(Protocol { at_most, ..MIXED });
+}
+
+#[test]
+fn ours_in_two_processes_survives_a_session_that_ends() {
+    let at_most = Faults { expiries: 1, ..NONE };
+    holds(Protocol { at_most, ..MIXED });
 }
 
 #[test]

@@ -13,12 +13,14 @@
 //!   further than to what it knows for certain, its own node in front of all others; else it is as if it had not been made.
 //! * Who waits asks again only if it was told to, or if its last attempt failed: nothing here rests on the fallback. A
 //!   client may give up, or release, between any two attempts.
+//! * The clients of a process have one session, and all of them learn at once that it is over. Whoever stands behind another
+//!   of its process hears of that one as in [`follower`](crate::follower).
 //!
 //! Connections that break and come back are left out: the library sets a session's watches again, and what was missed
 //! is told then, which is no more than a watch that fires late.
 
-use crate::client::{Client, Phase};
-use crate::ensemble::Ensemble;
+use crate::client::Client;
+use crate::ensemble::{Ensemble, Node};
 use leasehold_models::{Explored, Machine};
 use stateright::Property;
 
@@ -41,6 +43,18 @@ pub(crate) enum Recipe {
     AdoptsAnyNode,
     /// Counts a hold from the look at a server that is behind, and not from before the wait.
     CountsFromTheLook,
+    /// Whoever leaves hands over to the one of its process that stands behind it, held or not.
+    HandsOverUnheld,
+    /// Whoever leaves without having held tells nobody of its process.
+    LeavesWithoutAWord,
+    /// Who is to be told by another of its process watches nothing.
+    DoesNotWatchItself,
+    /// Takes a word for any of its nodes for one of this.
+    BelievesAnyWord,
+    /// Was told to look, and waits on to be told when its attempt has failed.
+    ForgetsThatItWasTold,
+    /// The next number is that of the one behind, though its directory may be another.
+    CountsAcrossDirectories,
 }
 
 /// What is explored.
@@ -49,6 +63,8 @@ pub(crate) struct Protocol {
     pub(crate) recipe: Recipe,
     /// Each wants the lock once.
     pub(crate) clients: u8,
+    /// How many of them, from the first on, are of one process. Each of the others has one of its own.
+    pub(crate) of_one_process: u8,
     /// How often each of these may happen, in all.
     pub(crate) at_most: Faults,
 }
@@ -64,12 +80,16 @@ pub(crate) struct Faults {
     pub(crate) given_up: u8,
     /// Nodes that are deleted by hand.
     pub(crate) deletions: u8,
+    /// Nodes that are written to by hand, which fires their watches.
+    pub(crate) touches: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     pub(crate) ensemble: Ensemble,
     pub(crate) clients: Vec<Client>,
+    /// The node of who came last of the one process, and has not left.
+    pub(crate) last: Option<Node>,
     pub(crate) faults: Faults,
     /// Not of the protocol, but to judge it: the largest token so far, how many were granted, and whether one was no larger
     /// than those before it.
@@ -107,17 +127,20 @@ pub(crate) enum Action {
         client: usize,
     },
     Expire {
-        client: usize,
+        process: u8,
         session: u8,
     },
-    /// The client is told that its session is over.
+    /// The clients of a process are told that its session is over.
     Learn {
-        client: usize,
+        process: u8,
     },
     GiveUpSession {
-        client: usize,
+        process: u8,
     },
     Delete {
+        place: usize,
+    },
+    Touch {
         place: usize,
     },
     DeleteDirectory,
@@ -137,22 +160,31 @@ impl Machine for Protocol {
     type Action = Action;
 
     fn bounds(&self) -> String {
-        let Faults { lost, expiries, given_up, deletions } = self.at_most;
+        let Faults { lost, expiries, given_up, deletions, touches } = self.at_most;
         let faults = [
             ("lost replies", lost),
             ("sessions ended", expiries),
             ("sessions given up", given_up),
             ("nodes deleted by hand", deletions),
+            ("nodes touched by hand", touches),
         ];
         let explored = faults.iter().filter(|(_, times)| *times > 0);
         let at_most: String = explored.map(|(fault, times)| format!(", {fault} ≤ {times}")).collect();
-        format!("{} clients{at_most}", self.clients)
+        let of_one = match self.of_one_process {
+            0 => String::new(),
+            all if all == self.clients => " of one process".to_owned(),
+            some => format!(", {some} of one process"),
+        };
+        format!("{} clients{of_one}{at_most}", self.clients)
     }
 
     fn begins(&self) -> State {
+        let process = |id| if id < self.of_one_process { 0 } else { id };
+        let client = |id| Client { id, process: process(id), ..Client::default() };
         State {
             ensemble: Ensemble::default(),
-            clients: (0..self.clients).map(|id| Client { id, ..Client::default() }).collect(),
+            clients: (0..self.clients).map(client).collect(),
+            last: None,
             faults: Faults::default(),
             last_token: 0,
             grants: 0,
@@ -166,6 +198,9 @@ impl Machine for Protocol {
         }
         if state.faults.deletions < self.at_most.deletions {
             actions.extend((0..state.ensemble.line.len()).map(|place| Action::Delete { place }));
+        }
+        if state.faults.touches < self.at_most.touches {
+            actions.extend((0..state.ensemble.line.len()).map(|place| Action::Touch { place }));
         }
         if state.ensemble.next_number.is_some_and(|next| next > 0) && state.ensemble.line.is_empty() {
             actions.push(Action::DeleteDirectory);
@@ -182,22 +217,26 @@ impl Machine for Protocol {
             }
             Action::Fail { client } => {
                 state.faults.lost += 1;
-                state.clients[client].fail();
+                self.fail(state, client);
             }
             Action::Settle { client, applied } => state.settle(client, applied),
-            Action::Leave { client } => state.clients[client].leave(),
-            Action::Expire { client, session } => {
+            Action::Leave { client } => self.leave(state, client),
+            Action::Expire { process, session } => {
                 state.faults.expiries += 1;
-                state.expire(client, session);
+                state.expire(process, session);
             }
-            Action::Learn { client } => state.clients[client].begin_session(),
-            Action::GiveUpSession { client } => {
+            Action::Learn { process } => self.begin_session(state, process),
+            Action::GiveUpSession { process } => {
                 state.faults.given_up += 1;
-                state.clients[client].begin_session();
+                self.begin_session(state, process);
             }
             Action::Delete { place } => {
                 state.faults.deletions += 1;
                 state.delete_by_hand(place);
+            }
+            Action::Touch { place } => {
+                state.faults.touches += 1;
+                state.fire(state.ensemble.line[place].made);
             }
             Action::DeleteDirectory => state.ensemble.next_number = None,
         }
@@ -218,59 +257,5 @@ impl Machine for Protocol {
 
     fn is_done(&self, state: &State) -> bool {
         state.grants == self.clients
-    }
-}
-
-impl Protocol {
-    fn actions_of(&self, state: &State, client: usize, actions: &mut Vec<Action>) {
-        let this = &state.clients[client];
-        if let Some(session) = this.open {
-            if state.ensemble.has_session(client, session) {
-                actions.push(Action::Settle { client, applied: true });
-            }
-            actions.push(Action::Settle { client, applied: false });
-        }
-        for session in 0..=this.session {
-            let counts = session == this.session || state.ensemble.has_node_of(client, session);
-            if counts
-                && this.phase != Phase::Absent
-                && state.ensemble.has_session(client, session)
-                && state.faults.expiries < self.at_most.expiries
-            {
-                actions.push(Action::Expire { client, session });
-            }
-        }
-        // Also in a session that is over: who is cut off from the leader does not know.
-        if matches!(self.recipe, Recipe::Ours | Recipe::CountsFromTheLook) && this.may_look_behind() {
-            actions.push(Action::LookBehind { client });
-        }
-        if !state.ensemble.has_session(client, this.session) {
-            actions.push(Action::Learn { client });
-            return;
-        }
-        if state.faults.given_up < self.at_most.given_up && this.is_at_work() {
-            actions.push(Action::GiveUpSession { client });
-        }
-        // They are alike, so they may as well come in one order.
-        let comes_too_early = this.phase == Phase::Absent
-            && client.checked_sub(1).is_some_and(|before| state.clients[before].phase == Phase::Absent);
-        if comes_too_early {
-            return;
-        }
-        if matches!(this.phase, Phase::Rest) {
-            actions.push(Action::Leave { client });
-        }
-        if !this.has_step() || this.open == Some(this.session) {
-            return;
-        }
-        actions.push(Action::Step { client });
-        if state.faults.lost < self.at_most.lost {
-            if self.writes(this) {
-                actions.push(Action::Lose { client, applied: true });
-                actions.push(Action::Lose { client, applied: false });
-            } else if this.phase != Phase::Rest {
-                actions.push(Action::Fail { client });
-            }
-        }
     }
 }

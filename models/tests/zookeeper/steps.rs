@@ -1,15 +1,16 @@
 //! What a request does, and what its client makes of the reply.
 
 use crate::client::{Client, Next, Own, Phase, Standing};
+use crate::follower::Hears;
 use crate::protocol::{Protocol, Recipe, State};
 
 impl Protocol {
     pub(crate) fn step(&self, state: &mut State, client: usize) {
         let next = self.next(&state.clients[client]);
-        let this = &mut state.clients[client];
-        if this.phase == Phase::Rest {
-            (this.told, this.asks_again, this.seen) = (false, false, None);
+        if state.clients[client].phase == Phase::Rest {
+            self.begin(&mut state.clients[client], &next);
         }
+        let this = &mut state.clients[client];
         match next {
             Next::Create => self.create(state, client),
             Next::List(own) => self.list(state, client, own),
@@ -22,12 +23,26 @@ impl Protocol {
                 };
             }
             Next::WatchBlindly { node, before } => this.wait(node, before),
-            Next::Delete(node) => {
-                state.delete(node);
-                state.clients[client].deleted(node);
+            Next::WatchItself(node) => self.watch_itself(state, client, node),
+            Next::ReadFront { node, before } => {
+                if state.ensemble.find(before).is_none() {
+                    this.phase = Phase::Look(Own::Read(node));
+                }
             }
+            Next::Delete(node) => self.delete(state, client, node),
+            Next::Tell(hands_over) => self.tell(state, client, hands_over),
             Next::Believe { node } => self.grant_node(state, client, node),
         }
+        self.stands(state, client);
+    }
+
+    /// An attempt fails, and has changed nothing.
+    pub(crate) fn fail(&self, state: &mut State, client: usize) {
+        let next = self.next(&state.clients[client]);
+        if state.clients[client].phase == Phase::Rest {
+            self.begin(&mut state.clients[client], &next);
+        }
+        self.has_failed(state, client);
     }
 
     /// The reply to a create or a delete is lost.
@@ -37,8 +52,9 @@ impl Protocol {
             if applied {
                 state.delete(node);
             }
-            return state.clients[client].fail();
+            return self.has_failed(state, client);
         }
+        state.leads_with(client, None);
         let this = &mut state.clients[client];
         (this.told, this.asks_again, this.seen) = (false, false, None);
         (this.standing, this.doubts) = (Standing::Unsure, true);
@@ -52,13 +68,17 @@ impl Protocol {
     /// Stands in line. Without a directory it makes one, and tries again.
     fn create(&self, state: &mut State, client: usize) {
         let session = state.clients[client].session;
+        state.leads_with(client, None);
         let Some(node) = state.create(client, session) else {
             state.ensemble.next_number = Some(0);
             state.clients[client].phase = Phase::Stand;
             return;
         };
         state.clients[client].standing = Standing::Unsure;
-        state.clients[client].phase = Phase::Look(Own::Made(node.made));
+        match state.last.filter(|last| self.is_next(state, *last, node)) {
+            Some(last) => self.has_seen(state, client, vec![last, node], Own::Made(node.made)),
+            None => state.clients[client].phase = Phase::Look(Own::Made(node.made)),
+        }
     }
 
     fn list(&self, state: &mut State, client: usize, own: Own) {
@@ -70,7 +90,7 @@ impl Protocol {
         match this.places(self.recipe, &line, own) {
             // Made by this very attempt: nothing more is asked.
             (places, Own::Made(node)) if places == [0] => self.grant_node(state, client, node),
-            _ => this.phase = Phase::Seen(line, own),
+            _ => self.has_seen(state, client, line, own),
         }
     }
 
@@ -109,17 +129,21 @@ impl Protocol {
         if places != [0] || own != Own::Sure(node) || stands_by != session {
             return;
         }
-        if !state.ensemble.has_session(client, session) && self.recipe != Recipe::CountsFromTheLook {
-            return state.clients[client].fail();
+        let lives = state.ensemble.has_session(this.process, session);
+        if !lives && self.recipe != Recipe::CountsFromTheLook {
+            return self.has_failed(state, client);
         }
         let in_order = state.out_of_order;
-        let by_hand = state.ensemble.find(node).is_none() && state.ensemble.has_session(client, session);
+        let by_hand = state.ensemble.find(node).is_none() && lives;
         state.clients[client].told = false;
         self.grant_node(state, client, node);
+        self.stands(state, client);
         if by_hand {
             // As if it had held already: in the ensemble's order its turn came before that, though it may be told of
             // its token after another of a larger one.
             (state.clients[client].deleted_by_hand, state.out_of_order) = (true, in_order);
+            // Its watch finds nothing.
+            state.leads_with(client, None);
         }
     }
 
@@ -137,9 +161,10 @@ impl Client {
     fn wait(&mut self, node: u8, before: u8) {
         self.standing = Standing::Known { session: self.session, node, watched: before };
         (self.phase, self.watch, self.told) = (Phase::Rest, Some(before), false);
+        self.ties.hears = Hears::Itself;
     }
 
-    fn deleted(&mut self, node: u8) {
+    pub(crate) fn deleted(&mut self, node: u8) {
         match std::mem::take(&mut self.phase) {
             Phase::Leave(left) => {
                 let left = left.unwrap_or_default().into_iter().filter(|other| *other != node);

@@ -1,0 +1,237 @@
+//! Claims of one process, of which one stands directly behind the other: `backend-zk/src/follower.rs`.
+//!
+//! The one behind watches its own node, and the one in front tells it: that it holds, or that it had better look. The word is
+//! on its way for a moment after the node is gone, as the reply to a request is that nobody has polled for yet. Watches are
+//! not: the bell of a claim has rung before a reply is heard that came later.
+
+use crate::client::{Client, Next, Own, Phase, Standing};
+use crate::ensemble::Node;
+use crate::protocol::{Protocol, Recipe, State};
+
+/// What a claim has to do with those of its process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Ties {
+    pub(crate) hears: Hears,
+    /// Its node, if whoever stands behind that may rely on hearing from this claim.
+    pub(crate) leads_with: Option<u8>,
+    /// Who is to be told, and the node by which that one stands there.
+    pub(crate) follower: Option<(u8, u8)>,
+    /// The node of which it was told that it has become the first.
+    pub(crate) handed_over: Option<u8>,
+}
+
+/// How a waiter hears that the node in front of its own is gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Hears {
+    /// It watches that node.
+    #[default]
+    Itself,
+    /// The claim in front tells it. It watches its own node.
+    OfThatClaim,
+    /// It was to look, and has not found out yet where it stands.
+    Nothing,
+}
+
+impl Protocol {
+    pub(crate) fn is_of_many(&self, client: &Client) -> bool {
+        client.id < self.of_one_process
+    }
+
+    /// An attempt begins, with this request.
+    pub(crate) fn begin(&self, client: &mut Client, next: &Next) {
+        (client.told, client.asks_again, client.seen) = (false, false, None);
+        client.ties.handed_over = None;
+        client.doubts |= self.is_of_many(client) && client.standing == Standing::Unsure;
+        if matches!(next, Next::List(_)) {
+            self.begin_to_look(client);
+        }
+    }
+
+    /// Until it has found out where it stands it relies on nothing: not on the claim that it followed, which may not know of
+    /// it any more, and not on its watch, which may have fired.
+    pub(crate) fn begin_to_look(&self, client: &mut Client) {
+        if client.ties.hears == Hears::OfThatClaim && self.recipe != Recipe::ForgetsThatItWasTold {
+            (client.ties.hears, client.watch) = (Hears::Nothing, None);
+        }
+    }
+
+    /// True if nobody can be between the two, going by their numbers.
+    pub(crate) fn is_next(&self, state: &State, last: Node, node: Node) -> bool {
+        self.is_of_many(&state.clients[usize::from(node.client)]) && node.number == last.number + 1
+    }
+
+    /// Has seen the line. Whoever finds a claim of its own process in front of it follows that one.
+    pub(crate) fn has_seen(&self, state: &mut State, client: usize, line: Vec<Node>, own: Own) {
+        let this = &state.clients[client];
+        let (places, known) = this.places(self.recipe, &line, own);
+        let (&[place @ 1..=usize::MAX], true) = (&*places, self.is_of_many(this)) else {
+            state.clients[client].phase = Phase::Seen(line, own);
+            return;
+        };
+        let (before, node) = (line[place - 1], line[place]);
+        if matches!(known, Own::Made(_)) {
+            state.clients[client].ties.leads_with = Some(node.made);
+            state.last = Some(node);
+        }
+        let can_follow = matches!(known, Own::Made(_) | Own::Read(_)) && self.leads(state, before, client);
+        let line = vec![before, node];
+        let phase = if can_follow { Phase::Follow(line, own) } else { Phase::Seen(line, own) };
+        if can_follow {
+            state.clients[usize::from(before.client)].ties.follower = Some((client as u8, node.made));
+        }
+        let this = &mut state.clients[client];
+        (this.phase, this.told, this.ties.handed_over) = (phase, false, None);
+    }
+
+    fn leads(&self, state: &State, before: Node, client: usize) -> bool {
+        let (ahead, this) = (&state.clients[usize::from(before.client)], &state.clients[client]);
+        self.is_of_many(ahead)
+            && before.session == this.session
+            && ahead.ties.leads_with == Some(before.made)
+            && !ahead.doubts
+            && !this.doubts
+    }
+
+    /// Reads its own node and watches it, as one that follows another.
+    pub(crate) fn watch_itself(&self, state: &mut State, client: usize, node: u8) {
+        let is_there = state.ensemble.find(node).is_some();
+        let this = &mut state.clients[client];
+        let Phase::Follow(line, own) = std::mem::take(&mut this.phase) else { return };
+        let mine = line.iter().position(|other| other.made == node);
+        let (true, Some(mine @ 1..=usize::MAX)) = (is_there, mine) else {
+            this.phase = Phase::Seen(line, own);
+            return;
+        };
+        this.standing = Standing::Known { session: this.session, node, watched: line[mine - 1].made };
+        this.phase = Phase::Rest;
+        this.watch = (self.recipe != Recipe::DoesNotWatchItself).then_some(node);
+        this.ties.hears = Hears::OfThatClaim;
+    }
+
+    /// True if it was told that its node is the first, and may believe that without a look.
+    pub(crate) fn believes_the_word(&self, client: &Client, node: u8) -> bool {
+        let Some(handed_over) = client.ties.handed_over else { return false };
+        let is_meant = handed_over == node || self.recipe == Recipe::BelievesAnyWord;
+        is_meant && client.ties.hears == Hears::OfThatClaim && !client.told && !client.doubts
+    }
+
+    /// A node is deleted, and the client hears of it: in a moment if somebody of its process could rely on that.
+    pub(crate) fn delete(&self, state: &mut State, client: usize, node: u8) {
+        let was_there = state.ensemble.find(node).is_some();
+        state.delete(node);
+        let this = &mut state.clients[client];
+        if this.phase != Phase::Leave(None) || !self.is_of_many(this) {
+            return this.deleted(node);
+        }
+        let held = matches!(this.standing, Standing::Known { watched, .. } if watched == node);
+        let holds_next = held || self.recipe == Recipe::HandsOverUnheld;
+        this.phase = Phase::Left(was_there && holds_next);
+    }
+
+    /// Has heard that its node is deleted, and tells whoever stood behind it.
+    pub(crate) fn tell(&self, state: &mut State, client: usize, hands_over: bool) {
+        let ties = &mut state.clients[client].ties;
+        let follower = ties.follower.take_if(|_| hands_over || self.recipe == Recipe::LeavesWithoutAWord);
+        if let (Some((follower, node)), true) = (follower, hands_over) {
+            let follower = &mut state.clients[usize::from(follower)];
+            follower.ties.handed_over = follower.is_waiting().then_some(node);
+        }
+        state.clients[client].phase = Phase::Gone;
+    }
+
+    /// It leaves: whoever comes next has to look who is in front. By the numbers, it could be somebody in the next directory.
+    pub(crate) fn leave(&self, state: &mut State, client: usize) {
+        if self.recipe != Recipe::CountsAcrossDirectories {
+            state.forget(client);
+        }
+        state.clients[client].leave();
+        if self.is_of_many(&state.clients[client]) {
+            state.clients[client].hears_no_more();
+        }
+        self.stands(state, client);
+    }
+
+    /// An attempt has failed, or a withdrawal.
+    pub(crate) fn has_failed(&self, state: &mut State, client: usize) {
+        state.clients[client].fail();
+        if matches!(state.clients[client].phase, Phase::Leave(_)) {
+            state.leads_with(client, None);
+        }
+        self.stands(state, client);
+    }
+
+    /// Its session is over as far as the process knows.
+    pub(crate) fn begin_session(&self, state: &mut State, process: u8) {
+        let those = state.of_process(process);
+        those.iter().for_each(|client| state.clients[*client].begin_session());
+        those.iter().for_each(|client| self.stands(state, *client));
+    }
+
+    /// Whoever follows it hears what has become of it, after each step.
+    pub(crate) fn stands(&self, state: &mut State, client: usize) {
+        let this = &state.clients[client];
+        match (&this.phase, this.standing) {
+            (Phase::Rest, Standing::Known { node, .. }) if self.is_of_many(this) => {
+                state.leads_with(client, Some(node));
+            }
+            (Phase::Rest, _) => state.leads_with(client, None),
+            (Phase::Gone, _) => {
+                state.forget(client);
+                state.leads_with(client, None);
+                if self.is_of_many(&state.clients[client]) {
+                    state.clients[client].standing = Standing::Nowhere;
+                    state.clients[client].hears_no_more();
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl State {
+    /// From now on whoever stands behind this node may rely on the claim. Who relied on another is to look.
+    pub(crate) fn leads_with(&mut self, client: usize, node: Option<u8>) {
+        let ties = &mut self.clients[client].ties;
+        if ties.leads_with == node {
+            return;
+        }
+        ties.leads_with = node;
+        let Some((follower, _)) = ties.follower.take() else { return };
+        let follower = &mut self.clients[usize::from(follower)];
+        if follower.is_waiting() {
+            let is_at_rest = follower.phase == Phase::Rest;
+            (follower.told, follower.seen) = (true, is_at_rest.then(|| self.ensemble.line.clone()));
+        }
+    }
+
+    /// The claim is not who came last any more.
+    fn forget(&mut self, client: usize) {
+        self.last = self.last.filter(|last| usize::from(last.client) != client);
+    }
+
+    pub(crate) fn has_open_create(&self, process: u8, session: u8) -> bool {
+        self.clients.iter().any(|client| client.process == process && client.open == Some(session))
+    }
+
+    pub(crate) fn of_process(&self, process: u8) -> Vec<usize> {
+        (0..self.clients.len()).filter(|client| self.clients[*client].process == process).collect()
+    }
+}
+
+impl Client {
+    pub(crate) fn hears_of_itself(&self, node: u8) -> bool {
+        let is_at_it = !matches!(self.phase, Phase::Leave(_) | Phase::Left(_) | Phase::Gone);
+        is_at_it && matches!(self.standing, Standing::Known { node: own, .. } if own == node)
+    }
+
+    /// What it would hear from now on makes no difference.
+    fn hears_no_more(&mut self) {
+        (self.watch, self.told, self.asks_again) = (None, false, false);
+        (self.ties.hears, self.deleted_by_hand) = (Hears::Itself, false);
+    }
+
+    fn is_waiting(&self) -> bool {
+        let is_at_it = !matches!(self.phase, Phase::Leave(_) | Phase::Left(_) | Phase::Absent | Phase::Gone);
+        is_at_it && self.holds_by.is_none()
+    }
+}

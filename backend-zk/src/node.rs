@@ -22,6 +22,11 @@ impl Node {
         }
     }
 
+    /// True if it names this owner.
+    pub(crate) fn is_of(&self, owner: OwnerId) -> bool {
+        self.numbered().is_some_and(|(named, _)| named == owner)
+    }
+
     /// True if the node of this name has the next number.
     pub(crate) fn is_followed_by(&self, node: &str) -> bool {
         let next = self.number().and_then(|number| number.checked_add(1));

@@ -57,9 +57,6 @@ pub(crate) struct Behind {
     pub(crate) stood: Option<Stood>,
     pub(crate) hears: Hears,
     pub(crate) listening: Listening,
-    /// True once it has begun to look where it stands: what it had heard by then is forgotten, and what it listened to may be over. It
-    /// stays true if the look fails.
-    pub(crate) looks: bool,
 }
 
 /// How a waiter hears that the node in front of its own is gone.
@@ -69,6 +66,9 @@ pub(crate) enum Hears {
     Itself,
     /// The claim in front, which is of this process, [tells it](crate::bell::followers). It listens to its own node.
     OfThatClaim,
+    /// Not at all: it has begun to look where it stands, and has not found out yet. What it had heard by then is forgotten, and what it
+    /// listened to may be over.
+    Nothing,
 }
 
 /// What was found out for certain of a claim that stands in line.
@@ -102,6 +102,12 @@ impl Places {
         self.last().get(name).cloned()
     }
 
+    /// True if the claim of this node has left, or had begun to by then.
+    pub(crate) fn has_left(&self, node: &Node, by: Instant) -> bool {
+        let place = node.numbered().and_then(|(owner, _)| self.of(owner));
+        place.is_none_or(|place| place.bell.leaves_since().is_some_and(|since| since <= by))
+    }
+
     /// The place of this owner, if it has one.
     pub(crate) fn of(&self, owner: OwnerId) -> Option<Arc<Place>> {
         self.places().get(&owner).map(|OfOwner(place)| Arc::clone(place))
@@ -111,8 +117,7 @@ impl Places {
     pub(crate) fn leave(&self, claim: &Claim) {
         self.places().remove(&claim.owner());
         let mut last = self.last();
-        let is_it = |node: &Node| node.numbered().is_some_and(|(owner, _)| owner == claim.owner());
-        if last.get(claim.name()).is_some_and(is_it) {
+        if last.get(claim.name()).is_some_and(|node| node.is_of(claim.owner())) {
             last.remove(claim.name());
         }
     }
@@ -214,7 +219,7 @@ impl Standing {
     pub(crate) fn is_unsure(&self) -> bool {
         match self {
             Self::Unsure { .. } => true,
-            Self::Behind(behind) => behind.looks,
+            Self::Behind(behind) => behind.hears == Hears::Nothing,
             Self::Nowhere | Self::First { .. } => false,
         }
     }

@@ -55,8 +55,14 @@ impl Bell {
         let mut note = self.note();
         // The word that its node is gone says less than the answer to the delete, and comes before it.
         (note.holds, note.hears_of_itself) = (false, false);
+        note.leaves_since.get_or_insert_with(Instant::now);
         drop(note);
         Leaving(self)
+    }
+
+    /// When it first began to leave: before any request to that end was sent.
+    pub(crate) fn leaves_since(&self) -> Option<Instant> {
+        self.note().leaves_since
     }
 
     /// Has this claim told when that one, which stands directly in front of it with a node of this number, is gone. False if that one

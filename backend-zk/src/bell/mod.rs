@@ -13,6 +13,7 @@ use leasehold_core::OwnerId;
 use std::num::NonZero;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
+use tokio::time::Instant;
 
 /// The bell of one claim.
 ///
@@ -45,6 +46,8 @@ struct Note {
     /// The number of its node, if whoever stands behind that may rely on hearing from this claim.
     leads_with: Option<i32>,
     follower: Option<Box<Follower>>,
+    /// When it first began to leave.
+    leaves_since: Option<Instant>,
     /// What it was told by the claim that it follows.
     handed_over: Option<Box<HandOver>>,
     /// How many [`Changed`] there are.

@@ -6,9 +6,19 @@ use crate::node::Node;
 use crate::place::Standing;
 use crate::session::{Outcome, Trouble};
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// How often a directory that somebody else deletes is made again.
 const MAKINGS: usize = 5;
+
+/// How the line is known after a node was made.
+enum Line {
+    Listed(Outcome<Vec<String>>),
+    /// By the number of the node. The request was sent by then.
+    AsNumbered {
+        sent: Instant,
+    },
+}
 
 impl Recipe<'_> {
     /// The line, with the claim in it unless somebody has taken it out.
@@ -34,17 +44,19 @@ impl Recipe<'_> {
             // Before the request: whatever happens to it, and to us, it may have been applied.
             self.stands(standing, Standing::Unsure { session: Arc::clone(self.turn.session()) });
             let acls = self.access.of_contenders();
-            let (made, listed) = if self.last_of_this_process().is_some() {
-                (self.turn.stand(self.directory, &prefix, data, acls).await, None)
+            let (made, line) = if self.last_of_this_process().is_some() {
+                let made = self.turn.stand(self.directory, &prefix, data, acls);
+                let (made, sent) = tokio::join!(biased; made, async { Instant::now() });
+                (made, Line::AsNumbered { sent })
             } else {
                 let (made, listed) = self.turn.stand_and_list(self.directory, &prefix, data, acls).await;
-                (made, Some(listed))
+                (made, Line::Listed(listed))
             };
             match made {
                 Ok((node, stat)) => {
-                    let children = match listed {
-                        Some(listed) => listed?,
-                        None => self.those_in_front(&node).await?,
+                    let children = match line {
+                        Line::Listed(listed) => listed?,
+                        Line::AsNumbered { sent } => self.those_in_front(&node, sent).await?,
                     };
                     return Ok((children, Some(Own { node, how: Known::Made(token(&stat)) })));
                 }
@@ -67,18 +79,24 @@ impl Recipe<'_> {
         Err(Trouble::NoNode)
     }
 
-    /// A node that was made just now, and at least the one in front of it. The line need not be listed if that is of this process: numbers are
-    /// given one after the other, so nobody is between two nodes of which one has the next.
-    async fn those_in_front(&self, node: &str) -> Outcome<Vec<String>> {
+    /// A node that was made by a request that was sent by then, and at least the one in front of it. The line need not be listed if that is of
+    /// this process: numbers are given one after the other, so nobody is between two nodes of which one has the next.
+    ///
+    /// In one directory, that is. In one that was made anew it would be another's number. So the one in front must not have begun to
+    /// leave before: then its delete comes after this node was made, and if it finds a node, then in the same directory.
+    async fn those_in_front(&self, node: &str, sent: Instant) -> Outcome<Vec<String>> {
         match self.last_of_this_process() {
-            Some(last) if last.is_followed_by(node) => Ok(vec![last.to_string(), node.to_owned()]),
+            Some(last) if last.is_followed_by(node) && !self.places.has_left(&last, sent) => {
+                Ok(vec![last.to_string(), node.to_owned()])
+            }
             _ => none_if_gone(self.turn.list_as_seen(self.directory).await),
         }
     }
 
-    /// None if there may be more nodes of this claim than it knows of, which only the whole line shows.
+    /// None if there are, or may be, more nodes of this claim than that it is making: which only the whole line shows.
     fn last_of_this_process(&self) -> Option<Node> {
-        if self.bell.is_doubted() { None } else { self.places.last_of(self.claim.name()) }
+        let last = if self.bell.is_doubted() { None } else { self.places.last_of(self.claim.name()) };
+        last.filter(|last| !last.is_of(self.claim.owner()))
     }
 
     /// Step 2, with a word of the leader.

@@ -30,7 +30,7 @@ use crate::bell::Bell;
 use crate::contenders::Queue;
 use crate::node::Node;
 use crate::parents::Parents;
-use crate::place::{Places, Standing};
+use crate::place::{Hears, Places, Standing};
 use crate::session::{Listening, Outcome, Trouble, Turn};
 use leasehold_core::{Attempt, Busy, Claim, FencingToken};
 use std::sync::Arc;
@@ -99,7 +99,7 @@ impl Recipe<'_> {
             return Ok(Attempt::Granted(grant));
         }
         if let Standing::Behind(behind) = standing {
-            behind.looks = true;
+            behind.hears = Hears::Nothing;
         }
         let (mut children, mut own) = self.first_look(standing).await?;
         for _ in 0..ROUNDS {

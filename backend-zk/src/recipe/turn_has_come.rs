@@ -22,8 +22,7 @@ impl Recipe<'_> {
         };
         let (age, lease) = (word.asked.elapsed(), behind.session.lease());
         let is_for_this_node = behind.stood.is_some_and(|stood| stood.made == word.made);
-        // Of its own node it hears only if it has nothing else to listen to.
-        let hears_of_itself = behind.hears == Hears::OfThatClaim && !behind.looks && !self.bell.has_fired();
+        let hears_of_itself = behind.hears == Hears::OfThatClaim && !self.bell.has_fired();
         let is_old = age >= lease.min(self.claim.ttl()) / FRESH;
         let is_of_this_session = behind.session.id() == self.turn.session().id();
         if !is_for_this_node || !hears_of_itself || is_old || !is_of_this_session || self.bell.is_doubted() {

@@ -31,7 +31,7 @@ impl Recipe<'_> {
             read => read?.1,
         };
         let (session, node, hears) = (Arc::clone(session), node.into(), Hears::OfThatClaim);
-        self.waits(standing, Behind { session, node, before, stood, hears, listening, looks: false });
+        self.waits(standing, Behind { session, node, before, stood, hears, listening });
         Ok(true)
     }
 
@@ -55,7 +55,7 @@ impl Recipe<'_> {
         let session = Arc::clone(self.turn.session());
         let (node, before) = (node.into(), before.into());
         let hears = Hears::Itself;
-        self.waits(standing, Behind { session, node, before, stood, hears, listening, looks: false });
+        self.waits(standing, Behind { session, node, before, stood, hears, listening });
         Ok(true)
     }
 
@@ -69,7 +69,7 @@ impl Recipe<'_> {
         let Standing::Behind(behind) = standing else {
             return Ok(false);
         };
-        if behind.looks || self.bell.has_fired() || behind.session.id() != self.turn.session().id() {
+        if self.bell.has_fired() || behind.session.id() != self.turn.session().id() {
             return Ok(false);
         }
         // The leader is not asked.
@@ -79,6 +79,7 @@ impl Recipe<'_> {
         let (node, before, stood) = (behind.node.to_string(), behind.before.to_string(), behind.stood);
         match behind.hears {
             Hears::Itself => self.watch(standing, &node, &before, stood).await,
+            Hears::Nothing => Ok(false),
             Hears::OfThatClaim => match self.turn.read(&self.path(&before)).await {
                 Err(Trouble::NoNode) => Ok(false),
                 read => read.map(|_| true),

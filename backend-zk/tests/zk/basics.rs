@@ -137,7 +137,7 @@ async fn tokens_grow_when_the_directory_is_made_anew() {
         last = Some(token);
         assert!(look.only_node("job").await.ends_with("0000000000"));
         release(&backend, &claim).await;
-        look.delete(&format!("{BASE}/job")).await;
+        look.wipe(&format!("{BASE}/job")).await;
     }
 }
 

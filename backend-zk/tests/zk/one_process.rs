@@ -259,6 +259,48 @@ async fn who_stands_behind_another_process_is_not_told() {
     granted(&backend, &third).await;
 }
 
+/// Its delete was applied, and nobody has heard of it yet, when the directory was made anew, where the numbers have come as far.
+#[tokio::test]
+async fn the_next_number_in_another_directory_is_not_behind_it() {
+    let (server, look) = fixture().await;
+    let (backend, other) = (of_one_process(&server), backend(&server.url()));
+    let [before, first, second] = [claim("job"), claim("job"), claim("job")];
+    let [foreign, passing] = [claim("job"), claim("job")];
+    hold(&backend, &before).await;
+    busy(&backend, &first).await;
+    release(&backend, &before).await;
+    granted(&backend, &first).await;
+
+    let mut leaving = pin!(backend.release(&first, Duration::ZERO));
+    begin(leaving.as_mut()).await;
+    eventually(async || look.line("job").await.is_empty().then_some(())).await;
+    look.wipe(&format!("{BASE}/job")).await;
+    hold(&other, &foreign).await;
+    busy(&other, &passing).await;
+    release(&other, &passing).await;
+    busy(&backend, &second).await;
+    assert!(node(&look, 1).await.ends_with("2"), "one after that of who is leaving");
+
+    assert_eq!(answered(leaving).await.unwrap(), Release::Released);
+    busy(&backend, &second).await;
+    release(&other, &foreign).await;
+    changed(&backend, &second).await;
+    granted(&backend, &second).await;
+}
+
+#[tokio::test]
+async fn who_was_the_last_itself_stands_in_line_again_once() {
+    let (server, look) = fixture().await;
+    let backend = of_one_process(&server);
+    let (first, second) = (claim("job"), claim("job"));
+    hold(&backend, &first).await;
+    busy(&backend, &second).await;
+    look.delete(&node(&look, 1).await).await;
+    changed(&backend, &second).await;
+    busy(&backend, &second).await;
+    assert!(node(&look, 1).await.ends_with("2"));
+}
+
 /// Who was seen in front stands behind by now.
 #[tokio::test]
 async fn a_line_of_a_moment_ago_is_not_relied_on() {

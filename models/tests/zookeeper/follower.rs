@@ -1,4 +1,4 @@
-//! Claims of one process, of which one stands directly behind the other: `backend-zk/src/follower.rs`.
+//! Claims of one process, of which one stands directly behind the other: `backend-zk/src/bell/followers.rs`.
 //!
 //! The one behind watches its own node, and the one in front tells it: that it holds, or that it had better look. The word is
 //! on its way for a moment after the node is gone, as the reply to a request is that nobody has polled for yet. Watches are

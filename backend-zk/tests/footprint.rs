@@ -23,7 +23,7 @@ const WAITERS: usize = 500;
 /// of it, the channel to its future, that future, and its places in two maps.
 const OF_A_HOLD: usize = 1_408;
 /// What a waiter keeps, beside the task that it is. As much of that is the client library's.
-const OF_A_WAITER: usize = 1_456;
+const OF_A_WAITER: usize = 1_504;
 
 /// One after the other, as there is one allocator; each with a session of its own, as the client library keeps for later what
 /// was needed once, and a runtime, with which ends whatever is under way.

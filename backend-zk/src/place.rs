@@ -66,8 +66,8 @@ pub(crate) enum Hears {
     Itself,
     /// The claim in front, which is of this process, [tells it](crate::bell::followers). It listens to its own node.
     OfThatClaim,
-    /// Not at all: it has begun to look where it stands, and has not found out yet. What it had heard by then is forgotten, and what it
-    /// listened to may be over.
+    /// Not at all: it has begun to look where it stands, and has not found out yet. What it had heard by then is forgotten,
+    /// and what it listened to may be over.
     Nothing,
 }
 

@@ -4,7 +4,8 @@ use leasehold_core::{
 use std::time::Duration;
 
 /// How long a waiter that hears nothing waits before it looks whether the node in front is still there. The servers keep
-/// watches over lost connections and their own restarts, so this is for what nobody has thought of.
+/// watches over lost connections and their own restarts, and claims of one process tell each other, so this is for what
+/// nobody has thought of, and for a look that had no answer.
 const FALLBACK: Duration = Duration::from_secs(5);
 
 /// What an ensemble promises.

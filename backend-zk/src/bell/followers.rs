@@ -1,22 +1,22 @@
 //! Who stands directly behind a claim of the same process, and what the one in front tells it.
 //!
-//! Such a claim does not watch the node in front of its own: it watches its own node, and the claim in front tells it. When that one has
-//! held the lock and has given it back, nobody has to look whose turn it is:
+//! Such a claim does not watch the node in front of its own: it watches its own node, and the claim in front tells it. When
+//! that one has held the lock and has given it back, nobody has to look whose turn it is:
 //!
-//! * Numbers only grow, and when the one behind came to stand there, the line was listed, or it was given the next number after that of the
-//!   one in front: between the two there is nobody, and never will be. In front of a holder there is nobody either. So the one behind
-//!   is the first. (They begin anew with a directory that is made anew. That takes the delete of the node in front, and who finds it gone
-//!   hands over nothing.)
-//! * Its own node was there when the one in front was deleted: the server tells a session of all that it watches before it answers
-//!   what came later, and its watch has not fired since it was set. A claim that has begun to look again has forgotten whether it has, so
-//!   it believes no such word until a look has come to its end.
+//! * Numbers only grow, and when the one behind came to stand there, the line was listed, or it was given the next number
+//!   after that of the one in front: between the two there is nobody, and never will be. In front of a holder there is nobody
+//!   either. So the one behind is the first. (They begin anew with a directory that is made anew. That takes the delete of
+//!   the node in front, and who finds it gone hands over nothing.)
+//! * Its own node was there when the one in front was deleted: the server tells a session of all that it watches before it
+//!   answers what came later, and its watch has not fired since it was set. A claim that has begun to look again has
+//!   forgotten whether it has, so it believes no such word until a look has come to its end.
 //! * Both nodes are of one session, and the leader has answered the delete: it had the session when that was sent, and the
 //!   hold is counted from then.
 //!
-//! Whatever else becomes of the one in front, the one behind is told to look for itself: when it leaves without having held, when its
-//! node was touched or is gone, when it is not known what became of a delete. A waiter that listens to the node in front of it, which is of
-//! another process, does not hear of its own; but who stands behind it has that node before it as well, and when that goes, the one looks,
-//! and the other when it has.
+//! Whatever else becomes of the one in front, the one behind is told to look for itself: when it leaves without having held,
+//! when its node was touched or is gone, when it is not known what became of a delete. A waiter that listens to the node in
+//! front of it, which is of another process, does not hear of its own; but who stands behind it has that node before it as
+//! well, and when that goes, the one looks, and the other when it has.
 
 use super::{Bell, Note};
 use leasehold_core::FencingToken;
@@ -45,7 +45,8 @@ pub(crate) struct HandOver {
 }
 
 impl Bell {
-    /// Whoever stands behind its node, which has this number, may rely on hearing from it, though it is still finding out where it stands.
+    /// Whoever stands behind its node, which has this number, may rely on hearing from it, though it is still finding out
+    /// where it stands.
     pub(crate) fn leads_with(&self, number: Option<i32>) {
         self.note().leads_with = number;
     }
@@ -65,8 +66,8 @@ impl Bell {
         self.note().leaves_since
     }
 
-    /// Has this claim told when that one, which stands directly in front of it with a node of this number, is gone. False if that one
-    /// does not stand there any more, or does not know where it stands.
+    /// Has this claim told when that one, which stands directly in front of it with a node of this number, is gone. False if
+    /// that one does not stand there any more, or does not know where it stands.
     pub(crate) fn follow(
         self: &Arc<Self>,
         ahead: &Self,

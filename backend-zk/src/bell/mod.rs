@@ -75,8 +75,8 @@ impl Bell {
         self.note().fired
     }
 
-    /// A watch has fired: a waiter may look again, and a holder had better. If it was that of its own node, whoever follows looks too. If
-    /// it was that of the node in front, they hear what comes of it.
+    /// A watch has fired: a waiter may look again, and a holder had better. If it was that of its own node, whoever follows
+    /// looks too. If it was that of the node in front, they hear what comes of it.
     pub(crate) fn ring(&self) {
         if self.fire() {
             self.suspects.add([self.owner]);

@@ -79,11 +79,13 @@ impl Recipe<'_> {
         Err(Trouble::NoNode)
     }
 
-    /// A node that was made by a request that was sent by then, and at least the one in front of it. The line need not be listed if that is of
-    /// this process: numbers are given one after the other, so nobody is between two nodes of which one has the next.
+    /// A node that was made by a request that was sent by then, and at least the one in front of it. The line need not be
+    /// listed if that is of this process: numbers are given one after the other, so nobody is between two nodes of which one
+    /// has the next.
     ///
-    /// In one directory, that is. In one that was made anew it would be another's number. So the one in front must not have begun to
-    /// leave before: then its delete comes after this node was made, and if it finds a node, then in the same directory.
+    /// In one directory, that is. In one that was made anew it would be another's number. So the one in front must not have
+    /// begun to leave before: then its delete comes after this node was made, and if it finds a node, then in the same
+    /// directory.
     async fn those_in_front(&self, node: &str, sent: Instant) -> Outcome<Vec<String>> {
         match self.last_of_this_process() {
             Some(last) if last.is_followed_by(node) && !self.places.has_left(&last, sent) => {

@@ -35,6 +35,7 @@ use crate::session::{Listening, Outcome, Trouble, Turn};
 use leasehold_core::{Attempt, Busy, Claim, FencingToken};
 use std::sync::Arc;
 use tokio::time::Instant;
+use waiting::InLine;
 use zookeeper_client::Stat;
 
 /// How often a line that changes while it is looked at is looked at again. A line that changes faster moves.
@@ -121,7 +122,7 @@ impl Recipe<'_> {
                     let (node, before) = (queue.node(mine).to_owned(), queue.node(mine - 1).to_owned());
                     // What stays is not to lie in memory behind a line of thousands.
                     drop(queue);
-                    let stood = self.stood(own.as_ref());
+                    let place = InLine { node: &node, before: &before, stood: self.stood(own.as_ref()) };
                     if own.as_ref().is_some_and(Own::was_made_just_now) {
                         let node = Node::from(node.as_str());
                         self.bell.leads_with(node.number());
@@ -129,10 +130,10 @@ impl Recipe<'_> {
                     }
                     if own.is_none() && !self.is_of_this_session(&node).await? {
                         self.delete(&node).await?;
-                    } else if self.follow(standing, &node, &before, stood).await? {
+                    } else if self.follow(standing, place).await? {
                         let granted = self.is_handed_over(standing);
                         return Ok(granted.map_or_else(busy, Attempt::Granted));
-                    } else if self.watch(standing, &node, &before, stood).await? {
+                    } else if self.watch(standing, place).await? {
                         return Ok(busy());
                     } else {
                         own = Some(

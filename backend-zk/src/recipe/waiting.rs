@@ -6,15 +6,22 @@ use crate::place::{Behind, Hears, Place, Standing, Stood};
 use crate::session::{Outcome, Trouble};
 use std::sync::Arc;
 
+/// A place in the line that is not the first.
+#[derive(Clone, Copy)]
+pub(super) struct InLine<'a> {
+    pub(super) node: &'a str,
+    pub(super) before: &'a str,
+    /// What is known of the node for certain.
+    pub(super) stood: Option<Stood>,
+}
+
 impl Recipe<'_> {
     /// Step 3 where the node in front is of a claim of this process, which tells when it is gone. False if it is not, or
     /// cannot.
     pub(super) async fn follow(
         &self,
         standing: &mut Standing,
-        node: &str,
-        before: &str,
-        stood: Option<Stood>,
+        InLine { node, before, stood }: InLine<'_>,
     ) -> Outcome<bool> {
         let (before, session) = (Node::from(before), self.turn.session());
         let (Some(Stood { made, .. }), Some((ahead, number))) = (stood, self.of_this_process(&before)) else {
@@ -44,9 +51,7 @@ impl Recipe<'_> {
     pub(super) async fn watch(
         &self,
         standing: &mut Standing,
-        node: &str,
-        before: &str,
-        stood: Option<Stood>,
+        InLine { node, before, stood }: InLine<'_>,
     ) -> Outcome<bool> {
         let listening = match self.turn.read_and_watch(&self.path(before), self.bell).await {
             Err(Trouble::NoNode) => return Ok(false),
@@ -78,7 +83,7 @@ impl Recipe<'_> {
         }
         let (node, before, stood) = (behind.node.to_string(), behind.before.to_string(), behind.stood);
         match behind.hears {
-            Hears::Itself => self.watch(standing, &node, &before, stood).await,
+            Hears::Itself => self.watch(standing, InLine { node: &node, before: &before, stood }).await,
             Hears::Nothing => Ok(false),
             Hears::OfThatClaim => match self.turn.read(&self.path(&before)).await {
                 Err(Trouble::NoNode) => Ok(false),

@@ -1,0 +1,128 @@
+//! When the one in front does not hand over: whoever follows is told to look, and need not wait for its fallback.
+
+use super::*;
+use leasehold_conformance::proxy::Traffic;
+use leasehold_core::{ErrorKind, Release};
+use std::pin::pin;
+
+#[tokio::test]
+async fn who_follows_one_that_leaves_the_line_stays_in_it() {
+    let server = server();
+    let backend = of_one_process(&server);
+    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
+    hold(&backend, &first).await;
+    busy(&backend, &second).await;
+    busy(&backend, &third).await;
+    release(&backend, &second).await;
+    changed(&backend, &third).await;
+    busy(&backend, &third).await;
+    assert!(stays_quiet(&backend, &third).await);
+    release(&backend, &first).await;
+    changed(&backend, &third).await;
+    assert!(was_told(&granted(&backend, &third).await), "it follows the one in front of both");
+}
+
+/// Its holder may not give it back for hours.
+#[tokio::test]
+async fn who_follows_a_holder_that_was_deleted_is_told() {
+    let (server, look) = fixture().await;
+    let backend = of_one_process(&server);
+    let (first, second) = (claim("job"), claim("job"));
+    hold(&backend, &first).await;
+    busy(&backend, &second).await;
+    look.delete(&node(&look, 0).await).await;
+    within(SOON, backend.changed(&second)).await;
+    granted(&backend, &second).await;
+    assert_eq!(release(&backend, &first).await, Release::NotHeld);
+}
+
+/// Also if the one that follows is the first to ask.
+#[tokio::test]
+async fn who_follows_a_waiter_that_hears_of_its_end_is_told() {
+    let (server, look) = fixture().await;
+    let backend = of_one_process(&server);
+    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
+    hold(&backend, &first).await;
+    busy(&backend, &second).await;
+    busy(&backend, &third).await;
+    look.delete(&node(&look, 1).await).await;
+    within(SOON, backend.changed(&third)).await;
+    busy(&backend, &third).await;
+    release(&backend, &first).await;
+    within(SOON, backend.changed(&third)).await;
+    granted(&backend, &third).await;
+}
+
+/// What it listens to is the node of another process. Nobody tells it that its own is gone, nor the one that follows it, as long as it
+/// makes no difference.
+#[tokio::test]
+async fn who_follows_a_waiter_that_was_deleted_comes_first_in_its_turn() {
+    let (server, look) = fixture().await;
+    let (backend, other) = (of_one_process(&server), backend(&server.url()));
+    let [foreign, front, back] = [claim("job"), claim("job"), claim("job")];
+    hold(&other, &foreign).await;
+    busy(&backend, &front).await;
+    busy(&backend, &back).await;
+    look.delete(&node(&look, 1).await).await;
+    assert!(stays_quiet(&backend, &back).await);
+    release(&other, &foreign).await;
+    changed(&backend, &front).await;
+    busy(&backend, &front).await;
+    within(SOON, backend.changed(&back)).await;
+    granted(&backend, &back).await;
+}
+
+/// Nobody knows whether it is gone.
+#[tokio::test]
+async fn who_follows_one_whose_release_was_not_answered_looks() {
+    let server = server();
+    warm_up(&server).await;
+    let proxy = proxy_to(&server).await;
+    let backend = backend(&format!("{}&timeout=700ms", url_of(&proxy)));
+    let (first, second) = (claim("job"), claim("job"));
+    hold(&backend, &first).await;
+    busy(&backend, &second).await;
+    proxy.set(Traffic::HoldReplies);
+    let error = answered(backend.release(&first, Duration::ZERO)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
+    proxy.cut();
+    proxy.set(Traffic::Pass);
+    within(SOON, backend.changed(&second)).await;
+    let next = eventually(async || backend.try_acquire(&second).await.ok()).await;
+    assert!(matches!(next, Attempt::Granted(_)), "{next:?}");
+}
+
+#[tokio::test]
+async fn who_follows_one_whose_release_was_dropped_looks() {
+    let server = server();
+    let backend = of_one_process(&server);
+    let (first, second) = (claim("job"), claim("job"));
+    hold(&backend, &first).await;
+    busy(&backend, &second).await;
+    {
+        let mut release = pin!(backend.release(&first, Duration::ZERO));
+        begin(release.as_mut()).await;
+    }
+    within(SOON, backend.changed(&second)).await;
+    let mut next = attempt(&backend, &second).await;
+    if matches!(next, Attempt::Busy(_)) {
+        within(SOON, backend.changed(&second)).await;
+        next = attempt(&backend, &second).await;
+    }
+    assert!(matches!(next, Attempt::Granted(_)), "{next:?}");
+}
+
+/// The word was for one that has gone since, and has told nobody.
+#[tokio::test]
+async fn who_follows_one_that_leaves_with_the_word_is_told() {
+    let server = server();
+    let backend = of_one_process(&server);
+    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
+    hold(&backend, &first).await;
+    busy(&backend, &second).await;
+    busy(&backend, &third).await;
+    release(&backend, &first).await;
+    assert_eq!(release(&backend, &second).await, Release::NotHeld, "it never asked");
+    within(SOON, backend.changed(&third)).await;
+    granted(&backend, &third).await;
+}

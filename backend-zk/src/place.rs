@@ -233,3 +233,50 @@ impl Standing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contenders::prefix_of;
+    use std::time::Duration;
+
+    fn claim(owner: u128) -> Claim {
+        let name = LockName::new("job").unwrap();
+        Claim::new(name, OwnerId::from_u128(owner), Duration::from_secs(60), "".into())
+    }
+
+    fn stand(places: &Places, claim: &Claim, number: i32) -> Node {
+        places.enter(claim.owner());
+        let node = Node::from(format!("{}{number:010}", prefix_of(claim.owner())).as_str());
+        places.stands_last(claim, node.clone());
+        node
+    }
+
+    /// A process that waits for a million names, one after the other, would keep a million nodes.
+    #[test]
+    fn who_came_last_is_forgotten_when_it_leaves() {
+        let (places, first, second) = (Places::default(), claim(1), claim(2));
+        stand(&places, &first, 7);
+        let last = stand(&places, &second, 8);
+        places.leave(&first);
+        assert_eq!(places.last_of(first.name()), Some(last));
+        places.leave(&second);
+        assert_eq!(places.last_of(first.name()), None);
+        assert!(places.last().is_empty() && places.places().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_began_to_leave_by_then_or_is_gone_has_left() {
+        let (places, claim) = (Places::default(), claim(1));
+        let node = stand(&places, &claim, 7);
+        assert!(!places.has_left(&node, Instant::now()));
+        let before = Instant::now();
+        let place = places.of(claim.owner()).unwrap();
+        tokio::time::advance(Duration::from_millis(1)).await;
+        drop(place.bell.gives_back());
+        assert!(!places.has_left(&node, before));
+        assert!(places.has_left(&node, Instant::now()));
+        places.leave(&claim);
+        assert!(places.has_left(&node, before));
+    }
+}

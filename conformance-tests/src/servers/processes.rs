@@ -45,11 +45,16 @@ pub(super) fn children(parent: &Child) -> Vec<Pid> {
     list.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
 }
 
-/// What it has in shared memory under a name, and would have removed at its own end: PostgreSQL a megabyte.
+/// What it has in shared memory under a name, and would have removed at its own end: PostgreSQL a megabyte for itself, and
+/// one for its statistics, which only its children open.
 pub(super) fn shared(process: &Child) -> BTreeSet<PathBuf> {
-    let maps = std::fs::read_to_string(format!("/proc/{}/maps", process.id())).unwrap_or_default();
     let file = |line: &str| line.find(SHARED).map(|at| PathBuf::from(&line[at..]));
-    maps.lines().filter_map(file).collect()
+    let mapped = |pid: u32| {
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        maps.lines().filter_map(file).collect::<Vec<_>>()
+    };
+    let children = children(process).into_iter().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+    children.chain([process.id()]).flat_map(mapped).collect()
 }
 
 /// Waits until nothing runs in a process that was stopped, nor in its children. `kill(2)` returns before anybody has taken the

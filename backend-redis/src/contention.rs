@@ -3,6 +3,10 @@
 //! A hint. It chooses between two ways to ask that both are right: without the keys of the queue, which is a tenth cheaper
 //! and has to be said again if somebody waits after all, or with them at once. So it may forget, and take one name for
 //! another.
+//!
+//! A queue is over when nobody stood in it at two releases in a row. One is not enough: where two take turns, each comes
+//! back in the moment in which the other releases. Who came a little too late to be handed the lock would have to ask
+//! twice the next time, and that while the other one waits for it.
 
 use leasehold_core::LockName;
 use std::hash::{BuildHasher, RandomState};
@@ -10,6 +14,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Names that are remembered at most.
 const SLOTS: usize = 1024;
+/// Of a digest: nobody waited when it was released last.
+const FADING: u64 = 2;
 
 #[derive(Debug)]
 pub(crate) struct Contention {
@@ -34,7 +40,7 @@ impl Contention {
             return false;
         }
         let (slot, digest) = self.slot(name);
-        slot.is_some_and(|slot| slot.load(Ordering::Relaxed) == digest)
+        slot.is_some_and(|slot| slot.load(Ordering::Relaxed) & !FADING == digest)
     }
 
     /// Somebody waits for it.
@@ -46,19 +52,19 @@ impl Contention {
         }
     }
 
-    /// Nobody does any more.
-    pub(crate) fn over(&self, name: &LockName) {
+    /// Nobody did when it was released.
+    pub(crate) fn not_seen(&self, name: &LockName) {
         // Nothing to do if another name has taken the place, and nothing lost if this fails for any reason.
-        if let (Some(slot), digest) = self.slot(name)
-            && slot.compare_exchange(digest, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        {
+        let (Some(slot), digest) = self.slot(name) else { return };
+        let turn = |from, to| slot.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if !turn(digest, digest | FADING) && turn(digest | FADING, 0) {
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     fn slot(&self, name: &LockName) -> (Option<&AtomicU64>, u64) {
-        let digest = self.hasher.hash_one(name.as_str()) | 1;
-        let place = (digest >> 1) as usize % SLOTS;
+        let digest = self.hasher.hash_one(name.as_str()) & !FADING | 1;
+        let place = (digest >> 2) as usize % SLOTS;
         (self.names.get(place), digest)
     }
 }
@@ -68,14 +74,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_seen_is_expected_until_it_is_over() {
+    fn what_was_seen_is_expected_until_it_was_not_seen_twice_in_a_row() {
         let contention = Contention::new();
         let (one, other) = (LockName::new("one").unwrap(), LockName::new("other").unwrap());
         assert!(!contention.is_expected(&one));
-        contention.seen(&one);
-        assert!(contention.is_expected(&one));
-        contention.over(&one);
-        contention.over(&other);
+        for _ in 0..3 {
+            contention.seen(&one);
+            contention.not_seen(&one);
+            contention.not_seen(&other);
+            assert!(contention.is_expected(&one));
+        }
+        contention.not_seen(&one);
         assert!(!contention.is_expected(&one) && !contention.is_expected(&other));
     }
 
@@ -89,17 +98,19 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_seen_or_over_twice_counts_once() {
+    fn a_name_that_is_seen_or_forgotten_twice_counts_once() {
         let contention = Contention::new();
         let (one, other) = (LockName::new("one").unwrap(), LockName::new("other").unwrap());
         for name in [&one, &one, &other] {
             contention.seen(name);
         }
-        for name in [&one, &one] {
-            contention.over(name);
+        for name in [&one, &one, &one, &one] {
+            contention.not_seen(name);
         }
         assert!(contention.is_expected(&other));
-        contention.over(&other);
+        for name in [&other, &other] {
+            contention.not_seen(name);
+        }
         assert_eq!(contention.count.into_inner(), 0);
     }
 }

@@ -18,6 +18,7 @@
 //! | `prefix` | what names begin with | `k` |
 //! | `out` | where the rows go | nowhere |
 //! | `hold_us` | how long each hold lasts, in microseconds | 0 |
+//! | `drop` | 1: gives back by dropping the guard, and waits for no answer | 0 |
 //! | `ramp` | how long it takes until all tasks have begun, in milliseconds | 0 |
 //! | `grace` | how long tasks have to end after the window, in milliseconds | 300 |
 //! | `n` | how many names `hold` holds | 10000 |

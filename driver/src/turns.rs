@@ -39,6 +39,7 @@ struct Crew {
     options: AcquireOptions,
     window: Window,
     hold: Duration,
+    drops: bool,
     seen: Mutex<Seen>,
 }
 
@@ -63,6 +64,7 @@ pub(crate) async fn take_turns(arguments: &Arguments) -> Outcome<()> {
         options: options(),
         window,
         hold: arguments.hold,
+        drops: arguments.drops,
         seen: Mutex::default(),
     });
     let (mut tasks, began) = (Vec::<JoinHandle<()>>::with_capacity(arguments.tasks), now());
@@ -160,7 +162,13 @@ impl Taker {
             sleep(self.crew.hold).await;
         }
         let ends = now();
-        guard.release().await?;
+        if self.crew.drops {
+            drop(guard);
+            // The release has a task of its own: on this one thread, it is to begin before the next acquisition.
+            tokio::task::yield_now().await;
+        } else {
+            guard.release().await?;
+        }
         Ok([acquired, ends, now()])
     }
 }

@@ -117,7 +117,7 @@ impl RedisBackend {
     pub(super) fn learn(&self, name: &LockName, released: Released) {
         match released {
             Released::ToTheNext => self.contention.seen(name),
-            Released::ToNobody => self.contention.over(name),
+            Released::ToNobody => self.contention.not_seen(name),
             Released::NotHeld | Released::AskWithQueue => {}
         }
     }

@@ -139,3 +139,19 @@ async fn a_first_attempt_at_a_free_lock_costs_four_commands_of_one_who_would_wai
         assert_eq!(server.calls(command), 0, "{command}");
     }
 }
+
+/// The one who comes just after the other has released finds nobody waiting, and is found by nobody.
+#[tokio::test]
+async fn two_who_take_turns_ask_once_each_though_nobody_waited_when_it_was_released() {
+    let scene = scene(1).await;
+    release(&scene.backend, &scene.holder).await;
+    handed_over(&scene.backend, &scene.waiters[0]).await;
+    assert_eq!(release(&scene.backend, &scene.waiters[0]).await, Release::Released);
+    assert!(scene.server.get(&keys("job").lock).is_none(), "nobody waited");
+
+    let (one, other) = (waiter("job"), waiter("job"));
+    let asked = scene.server.calls("evalsha");
+    hold(&scene.backend, &one).await;
+    queue(&scene.backend, &other).await;
+    assert_eq!(scene.server.calls("evalsha") - asked, 2);
+}

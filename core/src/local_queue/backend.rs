@@ -12,6 +12,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -47,7 +48,7 @@ impl TakingTurns {
         }
     }
 
-    /// Asks the line of this name, and forgets it if it is empty then.
+    /// Asks the line of this name, forgets it if it is empty then, and wakes who is to hear of it.
     fn line<T>(&self, name: &LockName, ask: impl FnOnce(&mut Line) -> T) -> T {
         let shard = self.hasher.hash_one(name) as usize % SHARDS;
         let Some(lines) = self.lines.get(shard) else {
@@ -58,10 +59,12 @@ impl TakingTurns {
             Some(line) => line,
             None => lines.entry(name.clone()).or_default(),
         };
-        let answer = ask(line);
+        let (answer, to_wake) = (ask(line), line.to_wake());
         if line.is_empty() {
             lines.remove(name);
         }
+        drop(lines);
+        to_wake.into_iter().for_each(Waker::wake);
         answer
     }
 
@@ -217,4 +220,44 @@ impl fmt::Debug for TakingTurns {
 
 fn unanswered() -> Error {
     Error::new(ErrorKind::Indeterminate, "the backend left a renewal without an answer")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SystemClock;
+    use crate::memory::MemoryBackend;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::{Context, Wake};
+
+    struct Asks(Arc<TakingTurns>, AtomicBool);
+
+    impl Wake for Asks {
+        fn wake(self: Arc<Self>) {
+            let are_free = self.0.lines.iter().all(|shard| shard.try_lock().is_ok());
+            self.1.store(are_free, Ordering::Relaxed);
+        }
+    }
+
+    /// Such as one with which a task ends that waits for a lock too.
+    #[tokio::test]
+    async fn a_waker_may_ask_the_lines() {
+        let queue = LocalQueue::new(8).unwrap();
+        let turns = TakingTurns::new(Arc::new(MemoryBackend::new()), Arc::new(SystemClock::new()), queue);
+        let turns = Arc::new(turns);
+        let claim = |owner| {
+            let name = LockName::new("job").unwrap();
+            Claim::new(name, OwnerId::from_u128(owner), Duration::from_secs(10), "".into()).with_waiting(true)
+        };
+        let (holder, waiter) = (claim(1), claim(2));
+        assert!(matches!(turns.try_acquire(&holder).await, Ok(Attempt::Granted(_))));
+        assert!(matches!(turns.try_acquire(&waiter).await, Ok(Attempt::Busy(_))));
+
+        let asks = Arc::new(Asks(Arc::clone(&turns), AtomicBool::new(false)));
+        let waker = Waker::from(Arc::clone(&asks));
+        let mut news = turns.changed(&waiter);
+        assert!(news.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        turns.release(&holder, Duration::ZERO).await.unwrap();
+        assert!(asks.1.load(Ordering::Relaxed), "woken under the mutex, or not at all");
+    }
 }

@@ -20,6 +20,8 @@ pub(super) struct Line {
     away: HashMap<OwnerId, Absence>,
     /// The same, in the order in which they went. An owner may be in it more than once.
     went: VecDeque<(Instant, OwnerId)>,
+    /// Of those who are to go on, until nobody has the lock of all rooms: a waker may do whatever it likes.
+    to_wake: Vec<Waker>,
 }
 
 /// Where somebody stands. Lower is before.
@@ -78,17 +80,23 @@ impl Line {
         self.here.is_empty()
     }
 
-    /// Wakes the first who is here, and takes him out.
+    /// Takes out the first who is here, who [is to be woken](Self::to_wake).
     pub(super) fn wake_first(&mut self) -> Option<OwnerId> {
-        self.here.pop_first().map(|(_, waiter)| waiter.wake())
+        let (_, first) = self.here.pop_first()?;
+        self.to_wake.extend(first.wake);
+        Some(first.owner)
     }
 
-    /// Wakes one of them, if he is here.
+    /// Takes out one of them, if he is here.
     pub(super) fn wake(&mut self, owner: OwnerId) {
         let spot = self.here.iter().find(|(_, waiter)| waiter.owner == owner).map(|(spot, _)| *spot);
-        if let Some(waiter) = spot.and_then(|spot| self.here.remove(&spot)) {
-            waiter.wake();
-        }
+        let waiter = spot.and_then(|spot| self.here.remove(&spot));
+        self.to_wake.extend(waiter.and_then(|waiter| waiter.wake));
+    }
+
+    /// Who is to be woken as soon as the lock of all rooms is given back.
+    pub(super) fn to_wake(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.to_wake)
     }
 
     fn stand(&mut self, spot: Spot, owner: OwnerId) -> Spot {
@@ -113,13 +121,6 @@ impl Spot {
 
     fn first() -> Self {
         Self(-Self::last().0)
-    }
-}
-
-impl Waiter {
-    fn wake(self) -> OwnerId {
-        self.wake.into_iter().for_each(Waker::wake);
-        self.owner
     }
 }
 
@@ -184,6 +185,8 @@ mod tests {
         assert!(line.listen(spot, &last).unwrap().is_some_and(|it| it.will_wake(&earlier)));
         assert!(line.listen(spot, &last).unwrap().is_none());
         line.wake_first();
+        line.to_wake().into_iter().for_each(Waker::wake);
+        assert!(line.to_wake().is_empty());
         assert_eq!(woken.map(|it| it.0.load(Ordering::Relaxed)), [0, 1]);
     }
 

@@ -146,6 +146,11 @@ impl Room {
         left
     }
 
+    /// Who is to be woken as soon as the lock of all rooms is given back.
+    pub(super) fn to_wake(&mut self) -> Vec<Waker> {
+        self.line.to_wake()
+    }
+
     /// True if the store need not be asked: a look has found the lock held by another, or others are before him in line.
     /// Not for longer than until the next look; if that is late, one of them asks now and then, and not all: thousands who
     /// ask because their process has no time for a look leave it even less. Not where looks or questions fail: then

@@ -71,7 +71,7 @@ impl Rooms {
         Place { rooms: self, unheard: Some(name), spot }
     }
 
-    /// Who has the lock of all rooms drops no waker that it does not wake: with the last one a task may end, and its place in
+    /// Who has the lock of all rooms drops no waker, and wakes nobody: with the last one a task may end, and its place in
     /// another room.
     fn listen(&self, name: &[u8], spot: Spot, waker: &Waker) -> Poll<()> {
         let listens = match self.rooms().get_mut(name) {
@@ -123,10 +123,14 @@ impl Rooms {
         }
     }
 
-    /// Where nobody waits, the name is not even made.
+    /// Tells the room of this name something, and wakes who goes on after it. Where nobody waits, the name is not even made.
     fn of<T>(&self, name: impl FnOnce() -> Vec<u8>, tell: impl FnOnce(&mut Room) -> T) -> Option<T> {
         let mut rooms = self.rooms();
-        if rooms.is_empty() { None } else { rooms.get_mut(name().as_slice()).map(tell) }
+        let room = if rooms.is_empty() { None } else { rooms.get_mut(name().as_slice()) }?;
+        let (told, to_wake) = (tell(room), room.to_wake());
+        drop(rooms);
+        to_wake.into_iter().for_each(Waker::wake);
+        Some(told)
     }
 
     pub(super) fn next(&self) -> Next {

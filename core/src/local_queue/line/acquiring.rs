@@ -83,7 +83,7 @@ impl Line {
         match self.waiting.front_mut().filter(|first| first.shares(turn.claim())) {
             Some(first) => {
                 turn.put_in(first.owner);
-                first.wake();
+                self.to_wake.extend(first.tell());
                 self.turn = Some(turn);
             }
             None => self.leave_behind(turn.holder(), turn.claim(), turn.since(), now),
@@ -155,7 +155,7 @@ impl Line {
         {
             let since = if grant.handed_over { contender.waiting_since } else { asked.sent_at };
             let turn = begin(first.owner, since);
-            first.wake();
+            self.to_wake.extend(first.tell());
             self.begin(turn, now);
         } else if asked.is_about(claim) && !claim.waits() {
             self.begin(begin(claim.owner(), asked.sent_at), now);

@@ -77,7 +77,7 @@ impl Line {
             return Some(turn);
         };
         turn.pass_to(next.owner);
-        next.wake();
+        self.to_wake.extend(next.tell());
         self.turn = Some(turn);
         None
     }

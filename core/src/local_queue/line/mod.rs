@@ -14,7 +14,7 @@ use super::LocalQueue;
 use super::turn::Turn;
 use crate::{Attempt, Claim, FencingToken, LossCause, Moment, OwnerId, Release, Renewal};
 use std::collections::VecDeque;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use waiter::Waiter;
 
@@ -36,6 +36,7 @@ pub(super) struct Line {
     /// The last token that somebody was told here, and whose claim the store had granted with it.
     told: Option<(OwnerId, FencingToken)>,
     ending: Vec<Ending>,
+    to_wake: Vec<Waker>,
 }
 
 #[derive(Debug)]
@@ -120,6 +121,11 @@ impl Line {
         self.waiter(owner).map_or(Poll::Ready(()), |waiter| waiter.poll_news(cx))
     }
 
+    /// Those for whom there is news: to be woken as soon as the mutex is given back, since a waker may do whatever it likes.
+    pub(super) fn to_wake(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.to_wake)
+    }
+
     fn place_of(&self, owner: OwnerId) -> Option<usize> {
         self.waiting.iter().position(|waiter| waiter.owner == owner)
     }
@@ -131,7 +137,7 @@ impl Line {
     /// The first in the line had better ask the store.
     fn wake_who_asks(&mut self) {
         if let Some(first) = self.waiting.front_mut().filter(|_| self.turn.is_none()) {
-            first.wake();
+            self.to_wake.extend(first.tell());
         }
     }
 

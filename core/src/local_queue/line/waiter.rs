@@ -46,9 +46,10 @@ impl Waiter {
         *ttl == claim.ttl().into() && *mode == claim.mode() && **holder == *claim.holder()
     }
 
-    /// There is news for it; also if it listens later.
-    pub(super) fn wake(&mut self) {
-        self.its.listener.tell().into_iter().for_each(Waker::wake);
+    /// There is news for it; also if it listens later. Who is to be woken.
+    #[must_use = "nobody is woken here"]
+    pub(super) fn tell(&mut self) -> Option<Waker> {
+        self.its.listener.tell()
     }
 
     pub(super) fn poll_news(&mut self, cx: &mut Context<'_>) -> Poll<()> {

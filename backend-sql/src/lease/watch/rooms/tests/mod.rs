@@ -61,6 +61,28 @@ async fn a_free_lock_wakes_the_first_who_waits_and_him_alone() {
     assert_eq!(rooms.next(), Next::Nothing);
 }
 
+/// Such as one that drops another who waits.
+#[tokio::test(start_paused = true)]
+async fn a_waker_may_ask_the_rooms() {
+    struct Asks(Arc<Rooms>, std::sync::atomic::AtomicBool);
+    impl std::task::Wake for Asks {
+        fn wake(self: Arc<Self>) {
+            let is_unlocked = self.0.rooms.try_lock().is_ok();
+            self.1.store(is_unlocked, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+    let rooms = rooms(true);
+    let news: [fn(&Rooms); 2] = [|rooms| _ = rooms.found(NAME, None), |rooms| give_up(rooms, owner(9), true)];
+    for tell in news {
+        let asks = Arc::new(Asks(Arc::clone(&rooms), false.into()));
+        let mut waiter = enter(&rooms, 1);
+        let waker = Waker::from(Arc::clone(&asks));
+        assert!(waiter.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        tell(&rooms);
+        assert!(asks.1.load(std::sync::atomic::Ordering::Relaxed), "woken under the lock, or not at all");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_is_woken_and_leaves_unheard_makes_room_for_the_next() {
     let rooms = rooms(true);

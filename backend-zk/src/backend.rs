@@ -1,4 +1,5 @@
 use crate::bell::Leaving;
+use crate::crowd::Crowd;
 use crate::names::Names;
 use crate::parents::Parents;
 use crate::place::{Place, Places, Standing};
@@ -14,8 +15,7 @@ use leasehold_core::{
 };
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 /// The most that a holder's description may have, in bytes. Far below the megabyte above which the server drops the
 /// connection, and with it every lock of the session, instead of answering.
@@ -36,7 +36,7 @@ pub struct ZooKeeperBackend {
     pub(crate) names: Names,
     pub(crate) parents: Parents,
     places: Arc<Places>,
-    attempts: Semaphore,
+    crowd: Crowd,
 }
 
 impl ZooKeeperBackend {
@@ -54,7 +54,7 @@ impl ZooKeeperBackend {
             parents: Parents::new(target.access),
             sessions: Sessions::new(target, Arc::clone(&places)),
             places,
-            attempts: Semaphore::new(ATTEMPTS_AT_ONCE),
+            crowd: Crowd::new(ATTEMPTS_AT_ONCE),
         })
     }
 
@@ -64,7 +64,7 @@ impl ZooKeeperBackend {
         let known = |error| as_far_as_known(error, standing);
         let session = Arc::clone(self.sessions.turn().await.map_err(known)?.session());
         let patience = self.sessions.target().timeouts.request;
-        let Ok(Ok(_permit)) = timeout(patience, self.attempts.acquire()).await else {
+        let Some(asking) = self.crowd.enter(patience).await else {
             return Err(known(too_many(patience)));
         };
         let turn = self.sessions.turn_of(&session).map_err(known)?;
@@ -79,14 +79,18 @@ impl ZooKeeperBackend {
             places: &self.places,
             asked,
         };
-        let trouble = match recipe.attempt(standing).await {
+        let attempt = recipe.attempt(standing).await.map_err(Trouble::into_error);
+        if !attempt.as_ref().is_err_and(is_outage) {
+            asking.was_answered();
+        }
+        let trouble = match attempt {
             Ok(attempt) => return Ok(attempt),
-            Err(trouble) => trouble.into_error(),
+            Err(trouble) => trouble,
         };
-        let refused = !matches!(trouble.kind(), ErrorKind::Indeterminate | ErrorKind::Unavailable);
-        if refused && !matches!(standing, Standing::Nowhere) {
+        if !is_outage(&trouble) && !matches!(standing, Standing::Nowhere) {
             // Whoever is refused does not come back to take its node away.
-            recipe::leave(&turn, &directory, claim.owner()).await.map_err(Trouble::into_error)?;
+            let left = recipe::leave(&turn, &directory, claim.owner()).await;
+            left.map_err(|trouble| as_far_as_known(trouble.into_error(), standing))?;
             *standing = Standing::Nowhere;
         }
         Err(as_far_as_known(trouble, standing))
@@ -195,7 +199,7 @@ fn is_outage(error: &Error) -> bool {
 
 fn too_many(patience: Duration) -> Error {
     let message =
-        format!("{ATTEMPTS_AT_ONCE} other attempts of this process were under way for {patience:?}");
+        format!("{ATTEMPTS_AT_ONCE} other attempts of this process have had no answer for {patience:?}");
     Error::new(ErrorKind::Unavailable, message)
         .with_help("look at how slow the ensemble is, or wait longer: timeout")
 }

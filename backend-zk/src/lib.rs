@@ -39,7 +39,7 @@
 //! |---|---|---|
 //! | `session_timeout` | what the servers are asked for, 200 ms to 1 h; they have bounds of their own, by default 2 and 20 ticks of 2 s | `10s` |
 //! | `timeout` | how long the requests of one call may take together, 10 ms to 60 s | `2s` |
-//! | `connect_timeout` | how long getting a session may take, 10 ms to 60 s | `5s` |
+//! | `connect_timeout` | how long getting a session may take, 10 ms to 60 s; finding out why there is none takes up to 1.5 s more | `5s` |
 //! | `login` | `digest`: the password is sent, and is the key to the nodes that were made with it; `sasl`: the servers know the user, and it proves to be one by DIGEST-MD5 | `digest` |
 //! | `acl` | `creator`: only whom the servers know us as may do anything with the nodes; `anyone`: everybody may take and free locks | `creator` if there is a user or a certificate |
 //! | `tls_ca` | a PEM file of authorities to trust | those that the host trusts |
@@ -92,6 +92,7 @@ mod bell;
 pub mod bench;
 mod check;
 mod contenders;
+mod crowd;
 mod names;
 mod node;
 mod parents;

@@ -55,10 +55,15 @@ impl Recipe<'_> {
             match made {
                 Ok((node, stat)) => {
                     let children = match line {
-                        Line::Listed(listed) => listed?,
-                        Line::AsNumbered { sent } => self.those_in_front(&node, sent).await?,
+                        Line::Listed(listed) => listed,
+                        Line::AsNumbered { sent } => self.those_in_front(&node, sent).await,
                     };
-                    return Ok((children, Some(Own { node, how: Known::Made(token(&stat)) })));
+                    if let Err(Trouble::Refused(_)) = &children {
+                        // It can be taken back now, while its name is known, and never by who must list the line for it.
+                        self.delete(&node).await?;
+                        self.stands(standing, Standing::Nowhere);
+                    }
+                    return Ok((children?, Some(Own { node, how: Known::Made(token(&stat)) })));
                 }
                 Err(Trouble::NoNode) => {
                     self.stands(standing, Standing::Nowhere);

@@ -3,7 +3,7 @@
 use crate::kit::*;
 use leasehold_conformance::proxy::Traffic;
 use leasehold_core::{ErrorKind, LockAdmin, LockBackend, Renewal};
-use zookeeper_client::{Acls, CreateMode, Error};
+use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Error, Permission};
 
 fn url_with(server: &leasehold_conformance::servers::ZooKeeperServer, login: &str) -> String {
     format!("zk://{login}@{}", server.address())
@@ -50,27 +50,36 @@ async fn another_user_is_denied_and_leaves_nothing() {
     assert_eq!(look.children(BASE).await, ["job"]);
 }
 
-/// The right to stand in line without the right to see it: the node must not stay.
-#[tokio::test]
-async fn whoever_may_stand_but_not_look_is_denied_and_leaves_nothing() {
-    let server = server();
-    let look = Look::at(&server).await;
+/// A directory of a lock in which everybody may do this, and the user `admin` all.
+async fn open_for(server: &leasehold_conformance::servers::ZooKeeperServer, permission: Permission) {
+    let look = Look::at(server).await;
     look.make(BASE, CreateMode::Persistent).await;
     let path = format!("{BASE}/job");
     look.make(&path, CreateMode::Persistent).await;
-    let create_only =
-        zookeeper_client::Acl::new(zookeeper_client::Permission::CREATE, zookeeper_client::AuthId::anyone());
-    let all = zookeeper_client::Acl::new(
-        zookeeper_client::Permission::ALL,
-        zookeeper_client::AuthId::new("digest", &digest_of_admin(&server).await),
-    );
-    look.0.set_acl(&path, &[create_only, all], None).await.unwrap();
+    let everybody = Acl::new(permission, AuthId::anyone());
+    let admin = Acl::new(Permission::ALL, AuthId::new("digest", &digest_of_admin(server).await));
+    look.0.set_acl(&path, &[everybody, admin], None).await.unwrap();
+}
 
+/// The right to stand in line without the right to see it: the node must not stay, and nobody behind it wait.
+#[tokio::test]
+async fn whoever_may_stand_but_not_look_is_denied_and_leaves_nothing() {
+    let server = server();
+    open_for(&server, Permission::CREATE | Permission::DELETE).await;
     let backend = backend(&server.url());
-    let claim = claim("job");
-    let error = answered(backend.try_acquire(&claim)).await.unwrap_err();
-    // It cannot be taken back either, and that is said: it ends with the session.
-    assert!(matches!(error.kind(), ErrorKind::Denied), "{error}");
+    let error = answered(backend.try_acquire(&claim("job"))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    let admin = Look::with_user(&server, Some("admin:admin")).await;
+    assert_eq!(admin.line("job").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_taken_back_ends_with_the_session() {
+    let server = server();
+    open_for(&server, Permission::CREATE).await;
+    let backend = backend(&server.url());
+    let error = answered(backend.try_acquire(&claim("job"))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     backend.close().await.unwrap();
     let admin = Look::with_user(&server, Some("admin:admin")).await;
     assert_eq!(admin.line("job").await, [""; 0]);

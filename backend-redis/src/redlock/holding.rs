@@ -180,9 +180,8 @@ impl RedlockBackend {
                 // What may be left is no place in a queue, but as with one, only a release makes sure that it goes.
                 Ok(core::Attempt::Busy(if is_clean { busy } else { busy.with_place_in_queue() }))
             }
-            NotGranted::Failed(error) if error.kind() == ErrorKind::Unavailable && !is_clean => {
-                Err(error.with_kind(ErrorKind::Indeterminate))
-            }
+            // Whatever the reason: only who does not know what became of its attempt comes back to end it.
+            NotGranted::Failed(error) if !is_clean => Err(error.with_kind(ErrorKind::Indeterminate)),
             NotGranted::Failed(error) => Err(error),
         }
     }

@@ -1,7 +1,9 @@
 //! Giving a lock back, at the end of `run` and of `hold`.
 
 use crate::report::Console;
+use crate::run::signals::Signals;
 use crate::store::Store;
+use leasehold::semantics::HoldKind;
 use leasehold::{DistributedLock, Error, ErrorKind, LockGuard, Loss, LossCause};
 use std::time::Duration;
 
@@ -21,20 +23,30 @@ pub(crate) enum Released {
 
 /// Gives the lock back.
 ///
-/// In a `hurry` it is not waited for: the command was stopped, most likely because the store does not answer.
-pub(crate) async fn give_back(store: &Store, guard: LockGuard, hurry: bool, console: Console) -> Released {
+/// In a `hurry` it is not waited for: the command was stopped, most likely because the store does not answer. Nor is it after
+/// a signal that asks to end: where the store keeps no lease, `hold_at_least` is waited for here, and that may be minutes.
+pub(crate) async fn give_back(
+    store: &Store,
+    guard: LockGuard,
+    hurry: bool,
+    signals: &mut Signals,
+    console: Console,
+) -> Released {
     let name = guard.name().clone();
-    let patience = if hurry { PARTING } else { Duration::MAX };
-    let released = match tokio::time::timeout(patience, guard.release()).await {
-        Ok(Ok(())) => {
+    let answer = tokio::select! {
+        biased;
+        answer = guard.release() => answer,
+        () = end_of_patience(hurry, signals) => Err(not_waited_for(hurry)),
+    };
+    let released = match answer {
+        Ok(()) => {
             console.detail(format_args!("released {name:?}"));
             return Released::Confirmed;
         }
-        Ok(Err(error)) => match error.loss() {
+        Err(error) => match error.loss() {
             Some(loss) => Released::Lost(loss.clone()),
             None => Released::Unconfirmed(error),
         },
-        Err(_) => Released::Unconfirmed(Error::new(ErrorKind::Indeterminate, "the store did not answer")),
     };
     // What is left in the store, of a lock that was lost too, is taken back in the background: a moment for that costs
     // nobody anything.
@@ -42,6 +54,20 @@ pub(crate) async fn give_back(store: &Store, guard: LockGuard, hurry: bool, cons
     let parting = if at_the_limit { PARTING_AT_THE_LIMIT } else { PARTING };
     let _ = tokio::time::timeout(parting, store.locks.close()).await;
     released
+}
+
+/// One signal may be the one that ended the command, a moment late: there is time for a release after it.
+async fn end_of_patience(hurry: bool, signals: &mut Signals) {
+    if !hurry {
+        // Ready with a signal only.
+        let _ = signals.unless_ended(std::future::pending::<()>()).await;
+    }
+    tokio::time::sleep(PARTING).await;
+}
+
+fn not_waited_for(hurry: bool) -> Error {
+    let why = if hurry { "the store did not answer" } else { "a signal ended the wait for the store" };
+    Error::new(ErrorKind::Indeterminate, why)
 }
 
 impl Released {
@@ -53,10 +79,14 @@ impl Released {
     }
 
     /// Says that it was not confirmed, if it was not.
-    pub(crate) fn warn(&self, name: &impl std::fmt::Debug, console: Console) {
+    pub(crate) fn warn(&self, store: &Store, name: &impl std::fmt::Debug, console: Console) {
         if let Self::Unconfirmed(error) = self {
             let message = format!("the release of {name:?} was not confirmed: {error}");
-            console.warn(message, Some("it is free when its lease ends at the latest"));
+            let free = match store.locks.semantics().hold {
+                HoldKind::Lease => "it is free when its lease ends at the latest",
+                _ => "it is free when the store sees that this process has ended",
+            };
+            console.warn(message, Some(free));
         }
     }
 }

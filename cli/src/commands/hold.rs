@@ -55,9 +55,9 @@ pub(super) async fn hold(args: &HoldArgs, common: &Common, console: Console) -> 
         until_the_end(&guard, &mut signals).await;
     }
     let held_for = since.elapsed();
-    let released = give_back(&store, guard, false, console).await;
+    let released = give_back(&store, guard, false, &mut signals, console).await;
     printed.map_err(unprinted)?;
-    verdict(&released, &name, held_for, console)
+    verdict(&released, &store, &name, held_for, console)
 }
 
 /// Until the lock is lost, a signal says so, or the pipe on standard input ends.
@@ -97,11 +97,12 @@ fn input_end() -> Pin<Box<dyn Future<Output = ()> + Send>> {
 /// What is said at the end. A lock that was lost by then was not held to the end.
 fn verdict(
     released: &Released,
+    store: &Store,
     name: &LockName,
     held_for: Duration,
     console: Console,
 ) -> Result<Code, Failure> {
-    released.warn(name, console);
+    released.warn(store, name, console);
     let Some(loss) = released.loss() else {
         return Ok(Code::SUCCESS);
     };

@@ -7,7 +7,8 @@ use leasehold::{Error, ErrorKind, FencingToken, Result};
 use std::io::{self, IsTerminal};
 
 /// Takes a lock away from its holder, after a look at who that is. What was seen is what is ended: by its token, in one
-/// step of the store, so that nobody who came after it is hit.
+/// step of the store, so that nobody who came after it is hit. Another program's lock on Redis has no token: who holds the
+/// name by then loses it.
 pub(super) async fn release(args: &ReleaseArgs, common: &Common, console: Console) -> Result<Code, Failure> {
     let name = lock_name(&args.name)?;
     let store = Store::open(sources(common), console).await?;

@@ -127,7 +127,9 @@ impl<'a> Run<'a> {
             Err(failure) => {
                 // Whatever it was, it is not to be started any more.
                 self.supervisor.kill(PARTING).await;
-                give_back(&self.store, guard, false, self.console).await.warn(&self.name, self.console);
+                let Self { store, signals, console, .. } = &mut self;
+                let released = give_back(store, guard, false, signals, *console).await;
+                released.warn(&self.store, &self.name, self.console);
                 Err(failure)
             }
         }
@@ -202,12 +204,11 @@ impl<'a> Run<'a> {
             std::mem::forget(guard);
             Released::Confirmed
         } else {
-            // Signals that come meanwhile are heard by nobody.
-            give_back(&self.store, guard, stopped, self.console).await
+            give_back(&self.store, guard, stopped, &mut self.signals, self.console).await
         };
         // Otherwise it is the error, or a matter of course.
         if !self.args.strict_release && !stopped {
-            released.warn(&self.name, self.console);
+            released.warn(&self.store, &self.name, self.console);
         }
         self.supervisor.dismiss();
         Ending::of_command(&verdict, self.args, end, loss, released)

@@ -2,7 +2,9 @@
 
 use crate::support::{Place, Process, Running, gone};
 use leasehold_conformance::servers::{MariaDbServer, PostgresServer, ZooKeeperServer};
+use rustix::process::Signal;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 const MODES: [&str; 3] = ["lease", "for-update", "optimistic"];
 
@@ -173,4 +175,22 @@ fn a_lock_taken_away_in_the_database_stops_the_command_before_the_next_one_start
         assert!(said.err.contains("\"x\" was lost"), "{}", said.err);
         store.place.say(["run", "x", "--", "true"]).code(0);
     }
+}
+
+/// Where the store keeps no lease, the rest of the time is waited for by the holder.
+#[test]
+fn who_waits_to_give_it_back_is_ended_by_a_signal() {
+    let store = zookeeper();
+    let mut hold = store.place.start(["hold", "--hold-at-least", "1h", "x"]);
+    hold.line("{");
+    let start = Instant::now();
+    // The first ends the hold.
+    while hold.is_running() {
+        assert!(start.elapsed() < Duration::from_secs(20), "no signal ends it");
+        hold.signal(Signal::TERM);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let said = hold.wait();
+    assert!(said.code(0).err.contains("a signal ended the wait for the store"), "{}", said.err);
+    assert!(said.err.contains("it is free when the store sees that this process has ended"), "{}", said.err);
 }

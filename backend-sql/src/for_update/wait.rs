@@ -55,18 +55,20 @@ impl Waiting {
     pub(super) async fn until_heard(&self) {
         poll_fn(|context| {
             self.listeners.add(context.waker());
-            self.poll(&mut self.state())
+            self.go_on()
         })
         .await;
     }
 
     /// What there is to hear now.
     pub(super) fn heard(&self) -> Heard {
-        let mut state = self.state();
         // Polled once: what the server said while nobody listened lies in the connection.
-        match (self.poll(&mut state), &mut *state) {
-            (Poll::Ready(()), State::Over(locked)) => locked.take().map_or(Heard::InVain, Heard::Locked),
-            _ => Heard::Nothing,
+        if self.go_on().is_pending() {
+            return Heard::Nothing;
+        }
+        match &mut *self.state() {
+            State::Over(locked) => locked.take().map_or(Heard::InVain, Heard::Locked),
+            State::Waiting(_) => Heard::Nothing,
         }
     }
 
@@ -82,16 +84,21 @@ impl Waiting {
         }
     }
 
-    /// Goes on with it. Whoever polls, those who wait are woken.
-    fn poll(&self, state: &mut State) -> Poll<()> {
-        if let State::Waiting(wait) = state {
+    /// Goes on with it. Whoever polls, those who wait are woken, when nobody has the state.
+    fn go_on(&self) -> Poll<()> {
+        let wait = {
+            let mut state = self.state();
+            let State::Waiting(wait) = &mut *state else {
+                return Poll::Ready(());
+            };
             let waker = Waker::from(Arc::clone(&self.listeners));
             let Poll::Ready(locked) = wait.as_mut().poll(&mut Context::from_waker(&waker)) else {
                 return Poll::Pending;
             };
-            *state = State::Over(locked);
-            waker.wake();
-        }
+            std::mem::replace(&mut *state, State::Over(locked))
+        };
+        drop(wait);
+        Arc::clone(&self.listeners).wake();
         Poll::Ready(())
     }
 

@@ -95,9 +95,9 @@ mod server;
 mod sqlite;
 
 pub use fenced::{FencedWrite, Parameters};
-#[cfg(feature = "_store")]
-pub use lease::RowLease;
 
+#[cfg(feature = "_store")]
+use lease::RowLease;
 use leasehold_core::{Error, ErrorKind, LockBackend, Namespace, Result, StoreUrl};
 use std::sync::Arc;
 

@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn every_scheme_of_a_backend_is_known_here_with_its_features() {
         let of_backends = leasehold_redis::SCHEMES.iter().chain(leasehold_sql::SCHEMES);
-        let of_backends: Vec<&str> = of_backends.chain(&leasehold_zk::SCHEMES).copied().collect();
+        let of_backends: Vec<&str> = of_backends.chain(leasehold_zk::SCHEMES).copied().collect();
         assert_eq!(all().collect::<Vec<_>>(), of_backends);
     }
 

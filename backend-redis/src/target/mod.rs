@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The schemes of the URLs that [`open`](crate::open) understands.
-pub const SCHEMES: [&str; 15] = [
+pub const SCHEMES: &[&str] = &[
     "redis",
     "rediss",
     "valkey",
@@ -244,7 +244,7 @@ fn unknown_scheme(scheme: &str) -> Error {
     Error::invalid(
         "store URL",
         format_args!("its scheme {scheme:?} is none of Redis"),
-        leasehold_core::did_you_mean(scheme, SCHEMES),
+        leasehold_core::did_you_mean(scheme, SCHEMES.iter().copied()),
     )
 }
 

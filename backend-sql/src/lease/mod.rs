@@ -42,7 +42,7 @@ const REASONS_PART: u32 = 8;
 
 /// Locks as leases, one row per name. Rows are never deleted: the next token is made from the last.
 #[derive(Debug)]
-pub struct RowLease {
+pub(crate) struct RowLease {
     table: Box<dyn LeaseTable>,
     contended: Contended,
 }

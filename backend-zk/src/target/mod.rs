@@ -13,7 +13,7 @@ use std::time::Duration;
 use zookeeper_client::SaslOptions;
 
 /// The schemes of the URLs that [`open`](crate::open) understands.
-pub const SCHEMES: [&str; 2] = ["zk", "zk+tls"];
+pub const SCHEMES: &[&str] = &["zk", "zk+tls"];
 
 const PORT: u16 = 2181;
 const SESSION: Duration = Duration::from_secs(10);
@@ -207,7 +207,7 @@ fn unknown_scheme(scheme: &str) -> Error {
     Error::invalid(
         "store URL",
         format_args!("its scheme {scheme:?} is none of ZooKeeper"),
-        leasehold_core::did_you_mean(scheme, SCHEMES),
+        leasehold_core::did_you_mean(scheme, SCHEMES.iter().copied()),
     )
 }
 

@@ -30,17 +30,19 @@ impl HolderInfo {
     /// The most that is stored, in bytes of JSON: a waiter or holder must cost its store little, and ZooKeeper drops
     /// the connection on a payload that is too large instead of answering.
     pub const MAX_BYTES: usize = 1024;
+    /// Characters of each part that is found out, and not said by the program: enough for a host's name.
+    const MAX_PART: usize = 64;
 
     /// This process: user and host name as far as they are known, process id, and the file name of the program.
     pub fn this_process() -> Self {
         let program = std::env::args_os().next().unwrap_or_default();
         let program = std::path::Path::new(&program).file_name().unwrap_or_default();
         Self {
-            user: std::env::var("USER")
-                .unwrap_or_else(|_| format!("uid{}", rustix::process::getuid().as_raw())),
-            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            user: cut(std::env::var("USER")
+                .unwrap_or_else(|_| format!("uid{}", rustix::process::getuid().as_raw()))),
+            host: cut(rustix::system::uname().nodename().to_string_lossy().into_owned()),
             pid: std::process::id(),
-            doing: program.to_string_lossy().into_owned(),
+            doing: cut(program.to_string_lossy().into_owned()),
             labels: BTreeMap::new(),
         }
     }
@@ -73,6 +75,15 @@ impl HolderInfo {
 }
 
 /// `user@host:pid`, with what is known of it.
+/// A part of what tells the process apart. What the environment says may be of any length, and would make every lock of the
+/// process one with too much to say.
+fn cut(part: String) -> String {
+    match part.char_indices().nth(HolderInfo::MAX_PART) {
+        Some((end, _)) => part[..end].to_owned(),
+        None => part,
+    }
+}
+
 impl fmt::Display for HolderInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.user.is_empty() && self.host.is_empty() && self.pid == 0 {

@@ -44,12 +44,13 @@ pub trait DistributedLock: Debug + Send + Sync + 'static {
     fn admin(&self) -> Option<&dyn LockAdmin>;
 
     /// Waits, for 5 s at most, until what runs in the background is done (releases of dropped guards above all), and
-    /// gives connections back. Guards that are still held are lost, with [`Closed`](crate::LossCause::Closed).
+    /// gives connections back, for which it waits for 5 s at most. Guards that are still held are lost, with
+    /// [`Closed`](crate::LossCause::Closed).
     ///
     /// # Errors
     ///
-    /// [`Indeterminate`](ErrorKind::Indeterminate) if releases were still under way when the time was over; their locks
-    /// are free when their leases end.
+    /// [`Indeterminate`](ErrorKind::Indeterminate) if releases were still under way when the time was over, whose locks
+    /// are free when their leases end; or if the store did not close in time.
     ///
     /// # Cancel safety
     ///

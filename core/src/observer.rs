@@ -4,8 +4,9 @@ use crate::{Error, FencingToken, LockName, Loss};
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// Is told what happens in the background, where no caller waits for a result. Called from the task in which it
-/// happens: return soon, do not block. A panic in it is caught, and nothing else comes of it than what the panic hook says.
+/// Is told what happens in the background, where no caller waits for a result. Called without any lock of ours by
+/// whoever finds it first: a task in the background, or who asks a guard for its status, or drops it. Return soon, do not
+/// block. A panic in it is caught, and nothing else comes of it than what the panic hook says.
 pub trait Observer: Debug + Send + Sync + 'static {
     /// Something happened.
     fn event(&self, event: &Event<'_>);

@@ -98,10 +98,10 @@ impl<'a> Acquisition<'a> {
     fn until_granted(&mut self) -> impl Future<Output = Result<Granted>> + Send {
         async move {
             loop {
-                self.pending.count_attempt();
-                if self.pending.attempts() > 1 && self.is_out_of_time() {
+                if self.pending.attempts() > 0 && self.is_out_of_time() {
                     return Err(self.out_of_time());
                 }
+                self.pending.count_attempt();
                 let Some(asked) = self.ask_in_time().await else {
                     return Err(self.out_of_time());
                 };

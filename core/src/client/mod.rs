@@ -222,7 +222,8 @@ impl Core {
         self.lose_all_if_closed();
         self.background.close();
         let in_time = tokio::time::timeout(CLOSE_AT_MOST, self.background.wait()).await.is_ok();
-        self.backend.close().await?;
+        let closed = tokio::time::timeout(CLOSE_AT_MOST, self.backend.close()).await;
+        closed.unwrap_or_else(|_| Err(not_closed()))?;
         if in_time {
             return Ok(());
         }
@@ -230,6 +231,11 @@ impl Core {
         Err(Error::new(ErrorKind::Indeterminate, late)
             .with_help("their locks are free when their leases end"))
     }
+}
+
+fn not_closed() -> Error {
+    Error::new(ErrorKind::Indeterminate, format!("the store did not close within {CLOSE_AT_MOST:?}"))
+        .with_help("its connections end with this process at the latest")
 }
 
 impl fmt::Debug for Core {

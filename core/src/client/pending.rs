@@ -78,7 +78,7 @@ impl<'a> PendingClaim<'a> {
         self.attempts
     }
 
-    /// One more is to be made, if there is time for it.
+    /// One more is to be made.
     pub(super) fn count_attempt(&mut self) {
         self.attempts += 1;
     }

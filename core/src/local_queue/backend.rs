@@ -36,7 +36,7 @@ pub(crate) struct TakingTurns {
 
 impl TakingTurns {
     pub(crate) fn new(backend: Arc<dyn LockBackend>, clock: Arc<dyn Clock>, queue: LocalQueue) -> Self {
-        let patience = backend.semantics().wake_up.bound() * MISSED_QUESTIONS;
+        let patience = backend.semantics().wake_up.bound().saturating_mul(MISSED_QUESTIONS);
         Self {
             backend,
             clock,
@@ -59,7 +59,7 @@ impl TakingTurns {
             Some(line) => line,
             None => lines.entry(name.clone()).or_default(),
         };
-        let (answer, to_wake) = (ask(line), line.to_wake());
+        let (answer, to_wake) = (ask(line), line.take_wakers());
         if line.is_empty() {
             lines.remove(name);
         }

@@ -1,5 +1,5 @@
 use super::MemoryBackend;
-use crate::{FencingToken, Finding, LockAdmin, LockName, LockStatus, Moment, Result, Waiter, lock_up};
+use crate::{FencingToken, Finding, LockAdmin, LockName, LockStatus, Result, Waiter, lock_up};
 use async_trait::async_trait;
 
 #[async_trait]
@@ -32,10 +32,7 @@ impl LockAdmin for MemoryBackend {
         if only_if.is_some() && only_if != status.token {
             return Ok(None);
         }
-        if let Some(entry) = store.held(name, now) {
-            entry.owner = None;
-            entry.ends_at = Moment::ORIGIN;
-        }
+        store.end(name, now, now);
         self.freed.notify_waiters();
         Ok(Some(status))
     }

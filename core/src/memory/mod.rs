@@ -96,8 +96,7 @@ impl LockBackend for MemoryBackend {
         let mut store = lock_up(&self.store);
         match store.held(claim.name(), now) {
             Some(entry) if entry.owner == Some(claim.owner()) => {
-                entry.owner = None;
-                entry.ends_at = now.plus(linger);
+                store.end(claim.name(), now.plus(linger), now);
                 self.freed.notify_waiters();
                 Ok(Release::Released)
             }
@@ -105,8 +104,12 @@ impl LockBackend for MemoryBackend {
         }
     }
 
-    async fn changed(&self, _claim: &Claim) {
-        self.freed.notified().await;
+    async fn changed(&self, claim: &Claim) {
+        // It hears of all that is freed from here on; what was freed since the attempt is free.
+        let freed = self.freed.notified();
+        if lock_up(&self.store).held(claim.name(), self.clock.now()).is_some() {
+            freed.await;
+        }
     }
 
     /// Never: nothing ends a lease behind its holder's back but [`LockAdmin::force_release`], which its next renewal

@@ -2,10 +2,16 @@ use crate::{Claim, FencingToken, Grant, HolderInfo, LockName, LockStatus, Moment
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-/// What a server would keep: the entry of each name, and its last token beyond the entry's end.
+/// Fewer entries are not looked through.
+const LEAST_TO_SWEEP: usize = 64;
+
+/// What a server would keep: the entry of each name, and its last token beyond the entry's end, for as long as the clock
+/// alone would not make the next one larger.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     entries: BTreeMap<LockName, Entry>,
+    /// At so many entries, those are forgotten that have ended without a release.
+    swept_at: usize,
 }
 
 #[derive(Debug)]
@@ -29,8 +35,9 @@ impl Store {
 
     /// Grants a name that is free; `None` if its tokens are used up.
     pub(super) fn grant(&mut self, claim: &Claim, now: Moment) -> Option<Grant> {
+        self.sweep(now);
         let last = self.entries.get(claim.name()).map(|entry| entry.last);
-        let token = FencingToken::after(last, now.nanos() / 1000)?;
+        let token = FencingToken::after(last, micros(now))?;
         let tokens =
             if token.last_of(claim.tokens()).get() <= FencingToken::MAX_COUNTED { claim.tokens() } else { 1 };
         let entry = Entry {
@@ -43,6 +50,23 @@ impl Store {
         };
         self.entries.insert(claim.name().clone(), entry);
         Some(Grant::new(token).with_tokens(tokens))
+    }
+
+    /// Ends the hold of a name, and keeps others out until then.
+    pub(super) fn end(&mut self, name: &LockName, until: Moment, now: Moment) {
+        let Some(entry) = self.entries.get_mut(name) else { return };
+        (entry.owner, entry.ends_at) = (None, until);
+        if entry.is_forgotten(now) {
+            self.entries.remove(name);
+        }
+    }
+
+    /// Not at each grant: as rarely as the number of entries doubles.
+    fn sweep(&mut self, now: Moment) {
+        if self.entries.len() >= self.swept_at {
+            self.entries.retain(|_, entry| !entry.is_forgotten(now));
+            self.swept_at = (2 * self.entries.len()).max(LEAST_TO_SWEEP);
+        }
     }
 
     pub(super) fn status(&self, name: &LockName, now: Moment) -> Option<LockStatus> {
@@ -61,11 +85,65 @@ impl Store {
     }
 }
 
+impl Entry {
+    /// True if nothing is lost with it: the name is free, and its next token is larger by the clock alone.
+    fn is_forgotten(&self, now: Moment) -> bool {
+        self.ends_at <= now && self.last.get() < micros(now)
+    }
+}
+
+fn micros(now: Moment) -> u64 {
+    now.nanos() / 1000
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::LockName;
     use std::time::Duration;
+
+    const TTL: Duration = Duration::from_secs(1);
+
+    fn at(millis: u64) -> Moment {
+        Moment::since_origin(Duration::from_millis(millis))
+    }
+
+    fn claim_of(name: &str) -> Claim {
+        Claim::new(LockName::new(name).unwrap(), OwnerId::from_u128(1), TTL, "".into())
+    }
+
+    /// A service that locks each of its invoices once would keep them all.
+    #[test]
+    fn of_a_free_name_nothing_is_kept_once_the_clock_has_passed_its_tokens() {
+        let mut store = Store::default();
+        let mut last = None;
+        for number in 0..10 * LEAST_TO_SWEEP as u64 {
+            let claim = claim_of(&format!("invoice/{number}"));
+            store.grant(&claim, at(number)).unwrap();
+            store.end(claim.name(), at(number), at(number + 1));
+            // Left to its end.
+            store.grant(&claim_of(&format!("left/{number}")), at(number)).unwrap();
+            let often = store.grant(&claim_of("job"), at(number)).unwrap();
+            assert!(last.replace(often.token) < Some(often.token));
+            store.end(claim_of("job").name(), at(number), at(number + 1));
+        }
+        assert!(
+            store.entries.len() <= 2 * TTL.as_millis() as usize + LEAST_TO_SWEEP,
+            "{}",
+            store.entries.len()
+        );
+        assert!(store.names().all(|name| name.as_str().starts_with("left/")));
+    }
+
+    #[test]
+    fn a_token_that_is_ahead_of_the_clock_is_kept() {
+        let mut store = Store::default();
+        let claim = claim_of("job").with_tokens(64);
+        let block = store.grant(&claim, Moment::ORIGIN).unwrap();
+        store.end(claim.name(), Moment::ORIGIN, Moment::ORIGIN);
+        let next = store.grant(&claim_of("job"), Moment::ORIGIN).unwrap();
+        assert!(next.token > block.token.last_of(64), "{next:?} after {block:?}");
+    }
 
     #[test]
     fn tokens_that_were_reserved_are_given_to_nobody_else() {

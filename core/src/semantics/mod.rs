@@ -140,7 +140,7 @@ impl WakeUp {
         match self {
             Self::Poll { at_most: bound } | Self::Push { fallback: bound } => bound,
             // A look that has no answer is waited for as long as for the next one, by who had just come back.
-            Self::Look { at_most, fallback } => at_most + fallback,
+            Self::Look { at_most, fallback } => at_most.saturating_add(fallback),
         }
     }
 }

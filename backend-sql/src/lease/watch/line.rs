@@ -80,7 +80,7 @@ impl Line {
         self.here.is_empty()
     }
 
-    /// Takes out the first who is here, who [is to be woken](Self::to_wake).
+    /// Takes out the first who is here, who [is to be woken](Self::take_wakers).
     pub(super) fn wake_first(&mut self) -> Option<OwnerId> {
         let (_, first) = self.here.pop_first()?;
         self.to_wake.extend(first.wake);
@@ -95,7 +95,7 @@ impl Line {
     }
 
     /// Who is to be woken as soon as the lock of all rooms is given back.
-    pub(super) fn to_wake(&mut self) -> Vec<Waker> {
+    pub(super) fn take_wakers(&mut self) -> Vec<Waker> {
         std::mem::take(&mut self.to_wake)
     }
 
@@ -185,8 +185,8 @@ mod tests {
         assert!(line.listen(spot, &last).unwrap().is_some_and(|it| it.will_wake(&earlier)));
         assert!(line.listen(spot, &last).unwrap().is_none());
         line.wake_first();
-        line.to_wake().into_iter().for_each(Waker::wake);
-        assert!(line.to_wake().is_empty());
+        line.take_wakers().into_iter().for_each(Waker::wake);
+        assert!(line.take_wakers().is_empty());
         assert_eq!(woken.map(|it| it.0.load(Ordering::Relaxed)), [0, 1]);
     }
 

@@ -147,8 +147,8 @@ impl Room {
     }
 
     /// Who is to be woken as soon as the lock of all rooms is given back.
-    pub(super) fn to_wake(&mut self) -> Vec<Waker> {
-        self.line.to_wake()
+    pub(super) fn take_wakers(&mut self) -> Vec<Waker> {
+        self.line.take_wakers()
     }
 
     /// True if the store need not be asked: a look has found the lock held by another, or others are before him in line.

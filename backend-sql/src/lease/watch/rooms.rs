@@ -127,7 +127,7 @@ impl Rooms {
     fn of<T>(&self, name: impl FnOnce() -> Vec<u8>, tell: impl FnOnce(&mut Room) -> T) -> Option<T> {
         let mut rooms = self.rooms();
         let room = if rooms.is_empty() { None } else { rooms.get_mut(name().as_slice()) }?;
-        let (told, to_wake) = (tell(room), room.to_wake());
+        let (told, to_wake) = (tell(room), room.take_wakers());
         drop(rooms);
         to_wake.into_iter().for_each(Waker::wake);
         Some(told)

@@ -122,7 +122,7 @@ impl Line {
     }
 
     /// Those for whom there is news: to be woken as soon as the mutex is given back, since a waker may do whatever it likes.
-    pub(super) fn to_wake(&mut self) -> Vec<Waker> {
+    pub(super) fn take_wakers(&mut self) -> Vec<Waker> {
         std::mem::take(&mut self.to_wake)
     }
 

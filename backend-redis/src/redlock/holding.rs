@@ -65,8 +65,8 @@ impl RedlockBackend {
             }
             Err(why) => {
                 fate.send_replace(Fate::Failed);
-                let is_clean = self.take_back(claim, &attempt, &held).await && all_heard;
-                self.not_granted(why, is_clean)
+                let is_taken_back = self.take_back(claim, &attempt, &held).await;
+                not_granted(why, is_taken_back, all_heard)
             }
         }
     }
@@ -173,19 +173,6 @@ impl RedlockBackend {
         is_clean
     }
 
-    fn not_granted(&self, why: NotGranted, is_clean: bool) -> Result<core::Attempt> {
-        match why {
-            NotGranted::Busy(ends_in) => {
-                let busy = ends_in.map_or_else(Busy::new, |ends_in| Busy::new().with_end(ends_in));
-                // What may be left is no place in a queue, but as with one, only a release makes sure that it goes.
-                Ok(core::Attempt::Busy(if is_clean { busy } else { busy.with_place_in_queue() }))
-            }
-            // Whatever the reason: only who does not know what became of its attempt comes back to end it.
-            NotGranted::Failed(error) if !is_clean => Err(error.with_kind(ErrorKind::Indeterminate)),
-            NotGranted::Failed(error) => Err(error),
-        }
-    }
-
     fn named_twice(&self, place: usize, other: usize) -> Error {
         let twins = named_twice(self.nodes.address(other), self.nodes.address(place));
         self.twins.get_or_init(|| twins).clone()
@@ -225,6 +212,24 @@ impl RedlockBackend {
         let error = not_answered(quorum, ended + nothing, &failed);
         let applied = ended > 0 && error.kind() == ErrorKind::Unavailable;
         Err(if applied { error.with_kind(ErrorKind::Indeterminate) } else { error })
+    }
+}
+
+fn not_granted(why: NotGranted, is_taken_back: bool, all_heard: bool) -> Result<core::Attempt> {
+    match why {
+        NotGranted::Busy(ends_in) => {
+            let busy = ends_in.map_or_else(Busy::new, |ends_in| Busy::new().with_end(ends_in));
+            // What may be left is no place in a queue, but as with one, only a release makes sure that it goes.
+            let is_clean = is_taken_back && all_heard;
+            Ok(core::Attempt::Busy(if is_clean { busy } else { busy.with_place_in_queue() }))
+        }
+        // Only who does not know what became of an attempt comes back to end what may be left of it.
+        NotGranted::Failed(error) if !is_taken_back => Err(error.with_kind(ErrorKind::Indeterminate)),
+        NotGranted::Failed(error) if !all_heard && error.kind() == ErrorKind::Unavailable => {
+            Err(error.with_kind(ErrorKind::Indeterminate))
+        }
+        // Of a node that has not answered yet, its follower takes it back.
+        NotGranted::Failed(error) => Err(error),
     }
 }
 

@@ -225,3 +225,22 @@ async fn rights_that_are_missing_on_most_nodes_are_named() {
     assert!(told(&error).contains("+time"), "{}", told(&error));
     assert!(servers.iter().all(|server| server.keys().is_empty()));
 }
+
+/// Who is refused does not come back, and the claim on the first node would keep others out for a whole lease.
+#[tokio::test]
+async fn a_refusal_that_leaves_something_behind_is_an_unknown_outcome_that_is_ended() {
+    let servers = servers(3);
+    for (place, server) in servers.iter().enumerate() {
+        // The first lets a claim in, and not out again.
+        let line = format!("{LINE} {}", if place == 0 { "-del" } else { "-time" });
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(server.command(&words).unwrap(), "+OK");
+    }
+    let (backend, claim) = (open(&url(&servers, "locker:PASSWORD@")), claim("job"));
+    let error = attempt(&backend, &claim).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
+    assert!(servers[0].get("leasehold:job").is_some());
+    assert_eq!(servers[0].command(&["ACL", "SETUSER", "locker", "+del"]).unwrap(), "+OK");
+    let _ = backend.release(&claim, Duration::ZERO).await;
+    until(|| servers[0].get("leasehold:job").is_none()).await;
+}

@@ -21,10 +21,11 @@
 //!
 //! # Servers
 //!
-//! A row per name, granted by one statement (`lease`), by a row lock that an open transaction holds (`for-update`), or by
-//! comparing a version (`optimistic`). The parameters of the URL, the rights and what is not promised are in the guide
-//! `docs/sql.md` of the repository. The tables are made by [`init`](leasehold_core::LockAdmin::init), not by the first
-//! use: the rights that are needed for locking are `SELECT`, `INSERT` and `UPDATE`, and nothing is ever deleted.
+//! A row per name, granted by one statement (`lease`), by a row lock that an open transaction holds (`for-update`), or
+//! by comparing a version (`optimistic`). The parameters of the URL, the rights and what is not promised are in the
+//! guide `docs/sql.md` of the repository. The tables are made by [`init`](leasehold_core::LockAdmin::init), not by the
+//! first use: the rights that are needed for locking are `SELECT`, `INSERT` and `UPDATE`. Only
+//! [`purge`](leasehold_core::LockAdmin::purge) deletes rows, and needs `DELETE`.
 //!
 //! # SQLite
 //!

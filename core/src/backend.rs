@@ -107,7 +107,7 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// Must be safe to drop at any time, without forgetting a claim.
     async fn suspects(&self) -> Vec<OwnerId>;
 
-    /// For people: inspect, list, force-release, initialise, check. `None` if the store cannot.
+    /// For people: inspect, list, force-release, initialise, purge, check. `None` if the store cannot.
     fn admin(&self) -> Option<&dyn LockAdmin>;
 
     /// Gives connections back, in bounded time. Later calls fail.

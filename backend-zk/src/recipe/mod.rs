@@ -84,8 +84,9 @@ impl Own {
 }
 
 impl Recipe<'_> {
-    /// Looks where the claim stands, and makes it stand in line if it does not. `standing` is always at least as much as
-    /// the store may have.
+    /// Looks where the claim stands, and makes it stand in line if it does not. `standing` never says less than what
+    /// the store may have: it becomes [`Standing::Unsure`] before a node is asked for, so it is also right if the call
+    /// is dropped.
     pub(crate) async fn attempt(&self, standing: &mut Standing) -> Outcome<Attempt> {
         if matches!(standing, Standing::Unsure { .. }) {
             self.bell.doubts();

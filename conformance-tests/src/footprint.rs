@@ -25,7 +25,7 @@ pub struct Footprint {
     most: AtomicUsize,
 }
 
-/// The system's clock, on which no sleep ends within a test: nobody renews, and nobody asks again because he heard nothing.
+/// The system's clock, on which no sleep ends within a test: nobody renews, and nobody asks again for want of news.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct SystemClockWithoutAlarm;

@@ -64,8 +64,9 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>>;
 
     /// Where the hold of a claim lives, as a number: two claims of one number are renewed in one call, two of different
-    /// numbers in calls of their own, which run beside each other. An answer to [`renew`](Self::renew) comes as a whole, so of
-    /// a node that hangs, or a connection that is dead, everybody in the same call is kept waiting, beyond his lease if need be.
+    /// numbers in calls of their own, which run beside each other. An answer to [`renew`](Self::renew) comes as a
+    /// whole, so of a node that hangs, or a connection that is dead, all claims of the same call are kept waiting,
+    /// beyond their leases if need be.
     ///
     /// Asked before each renewal, so it may change, and must answer at once, from memory. It decides nothing: `renew` answers
     /// for whatever it is given, also for claims of several groups. A call has 128 claims at most, and where each claim is a

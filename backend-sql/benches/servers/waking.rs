@@ -24,7 +24,7 @@ const PASSES: usize = 3;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
-    /// Every waiter asks by himself, at pauses that double from 5 to 100 ms.
+    /// Every waiter asks by itself, at pauses that double from 5 to 100 ms.
     EachAsks,
     /// One look for all waiters of the process, every 10 ms.
     LookEvery10Ms,

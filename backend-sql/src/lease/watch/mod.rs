@@ -1,11 +1,12 @@
 //! Waiting for leases: one look for all who wait in this process.
 //!
-//! Databases tell nobody that a row has changed, or, as PostgreSQL, tell everybody at once. So one task looks at the rows
-//! of all names that this process waits for, in one statement, and wakes one waiter for each that is free: what waiting
-//! costs the server does not depend on how many wait here. How soon it looks again depends on how long the lock has been
-//! held by now, and on how often other processes were quicker; where there is a bell, it looks when it rings, and long
-//! after that if it does not. A lost message costs that pause, and so does a task that has died with its runtime: every
-//! waiter comes back by himself, as often as the declared bound wants it, and where looks are late one of them asks.
+//! Databases tell nobody that a row has changed, or, as PostgreSQL, tell everybody at once. So one task looks at the
+//! rows of all names that this process waits for, in one statement, and wakes one waiter for each that is free: what
+//! waiting costs the server does not depend on how many wait here. How soon it looks again depends on how long the lock
+//! has been held by now, and on how often other processes were quicker; where there is a bell, it looks when it rings,
+//! and long after that if it does not. A lost message costs that pause, and so does a task that has died with its
+//! runtime: every waiter comes back by itself, as often as the declared bound wants it, and where looks are late one of
+//! them asks.
 
 mod line;
 mod rivals;
@@ -23,7 +24,8 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::sleep_until;
 
-/// A waiter is told within two seconds of when it was last said that he waits; it is said again when half of them are over.
+/// A release wakes waiters if it was said within the last two seconds that somebody waits; that is said again when half
+/// of the time is over.
 const SAY_AGAIN: Duration = Duration::from_secs(1);
 
 /// The waiters of one table.

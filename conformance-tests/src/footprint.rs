@@ -1,4 +1,5 @@
-//! How many bytes a test's process has of its allocator: a count is the same on any machine, and what the system says is not.
+//! How many bytes a test's process has of its allocator: a count is the same on any machine, and what the system says
+//! is not.
 
 #![expect(unsafe_code, reason = "an allocator is unsafe by its trait; every call is passed on as it came")]
 

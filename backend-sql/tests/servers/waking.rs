@@ -141,8 +141,8 @@ async fn what_was_given_up_in_silence_and_not_taken_is_told_to_others() {
     server.furnish().await;
     let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
     let holder = open(&server.url_at(proxy.address().port(), "locker:sesame", "timeout=30s")).unwrap();
-    // A release whose statement was never prepared would wait for that reply, and not be done. On two connections: a look may
-    // have one of them when replies are held back.
+    // A release whose statement was never prepared would wait for that reply, and not be done. On two connections: a
+    // look may have one of them when replies are held back.
     let earlier = [claim("one"), claim("other")];
     let (one, other) = tokio::join!(ask(&holder, &earlier[0]), ask(&holder, &earlier[1]));
     assert!(one.is_some() && other.is_some());
@@ -220,7 +220,8 @@ async fn thousands_who_wait_in_one_process_are_served_by_its_looks() {
     }
 }
 
-/// No order is promised, but neither is anybody left out: of four who competed, two once had it in turn, and the others never.
+/// No order is promised, but neither is anybody left out: of four who competed, two once had it in turn, and the others
+/// never.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_that_compete_all_have_it() {
     for server in both().await {

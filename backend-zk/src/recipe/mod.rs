@@ -5,8 +5,8 @@
 //! 3. Anybody else watches the node directly in front of its own, and no other, by the read that finds it there: a
 //!    release wakes one waiter, however many there are.
 //!    Of a claim of the same process it hears [from that claim](crate::bell::followers), and watches its own node instead.
-//! 4. When it fires, list again. Who was in front may have left without ever having held the lock. A claim of the same process says
-//!    whether it had.
+//! 4. When it fires, list again. Who was in front may have left without ever having held the lock. A claim of the same
+//!    process says whether it had.
 //! 5. To leave, delete the node.
 //!
 //! Three things go wrong with it, each in a lock that people have used for years:
@@ -76,8 +76,8 @@ enum Known {
 }
 
 impl Own {
-    /// True if nothing can have been heard of it. Of one that was read, the watch may have fired, and the bell been told since to
-    /// listen to another.
+    /// True if nothing can have been heard of it. Of one that was read, the watch may have fired, and the bell been
+    /// told since to listen to another.
     fn was_made_just_now(&self) -> bool {
         matches!(self.how, Known::Made(_))
     }

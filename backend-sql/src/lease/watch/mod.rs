@@ -62,8 +62,8 @@ impl Watch {
         Self { rooms, lookout: Arc::new(lookout), bell, task: Mutex::default() }
     }
 
-    /// Begins to wait for a name. Ends when it is worth asking for: a look has found it free, and the caller is the first who
-    /// waits for it.
+    /// Begins to wait for a name. Ends when it is worth asking for: a look has found it free, and the caller is the
+    /// first who waits for it.
     pub(super) fn changed(&self, name: Vec<u8>, owner: OwnerId) -> impl Future<Output = ()> + Send {
         // Listens first, then looks: whoever gives the lock up after that is heard.
         if let Some(bell) = &self.bell {
@@ -177,7 +177,8 @@ impl Lookout {
         }
     }
 
-    /// Says that somebody waits; false if nobody holds the lock any more. An error is as good as true: it will be said again.
+    /// Says that somebody waits; false if nobody holds the lock any more. An error is as good as true: it will be said
+    /// again.
     async fn say(&self, want: &Statement, name: &[u8]) -> bool {
         let said = self.server.ask(Lane::Asking, Doing::Keeping, want, &[Value::bytes(name)]).await;
         !said.is_ok_and(|answer| answer.rows.first().and_then(|row| row.first()?.as_int()) == Some(0))

@@ -46,9 +46,9 @@
 //! `UPDATE` that checks (`FencedWrite` of the crate `leasehold-sql`, whatever store the lock is in), an object store, and
 //! what to do with a resource that cannot check.
 //!
-//! Locks here are not re-entrant. On ZooKeeper and Redis (not `redlock:`) they are fair; on the other stores waiters get them
-//! in no order.
-//! Where many tasks of one process want one name, they can [take turns](Config::local_queue) without asking the store.
+//! Locks here are not re-entrant. On ZooKeeper and Redis (not `redlock:`) they are fair; on the other stores waiters
+//! get them in no order. Where many tasks of one process want one name, they can [take turns](Config::local_queue)
+//! without asking the store.
 //!
 //! # Which store, which feature
 //!

@@ -1,5 +1,5 @@
-//! Stores over TLS in one process with ZooKeeper's. The client library of ZooKeeper brings a second provider of cryptography, and
-//! rustls panics when it is asked for the provider of a process that has two and has chosen none.
+//! Stores over TLS in one process with ZooKeeper's. The client library of ZooKeeper brings a second provider of
+//! cryptography, and rustls panics when it is asked for the provider of a process that has two and has chosen none.
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 

@@ -25,7 +25,7 @@ struct Raw {
     keys: Keys,
     id: OwnerId,
     owner: String,
-    /// Another connection, of who waits, and what he was told on it.
+    /// Another connection, on which somebody waits, and what was told on it.
     ear: Link,
     told: Arc<Mailbox>,
     /// Set once the server has the scripts.

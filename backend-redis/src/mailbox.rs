@@ -88,7 +88,8 @@ impl Mailbox {
         })
     }
 
-    /// A message came: `owner place token`, or `owner place token number`, as the scripts write it. One that is none of ours is nobody's.
+    /// A message came: `owner place token`, or `owner place token number`, as the scripts write it. One that is none of
+    /// ours is nobody's.
     pub(crate) fn deliver(&self, message: &[u8]) {
         let Some((owner, place, grant)) = std::str::from_utf8(message).ok().and_then(parse) else {
             return;

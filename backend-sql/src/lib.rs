@@ -21,10 +21,11 @@
 //!
 //! # Servers
 //!
-//! A row per name, granted by one statement (`lease`), by a row lock that an open transaction holds (`for-update`), or by
-//! comparing a version (`optimistic`). The parameters of the URL, the rights and what is not promised are in the guide
-//! `docs/sql.md` of the repository. The tables are made by [`init`](leasehold_core::LockAdmin::init), not by the first
-//! use: the rights that are needed for locking are `SELECT`, `INSERT` and `UPDATE`, and nothing is ever deleted.
+//! A row per name, granted by one statement (`lease`), by a row lock that an open transaction holds (`for-update`), or
+//! by comparing a version (`optimistic`). The parameters of the URL, the rights and what is not promised are in the
+//! guide `docs/sql.md` of the repository. The tables are made by [`init`](leasehold_core::LockAdmin::init), not by the
+//! first use: the rights that are needed for locking are `SELECT`, `INSERT` and `UPDATE`. Only
+//! [`purge`](leasehold_core::LockAdmin::purge) deletes rows, and needs `DELETE`.
 //!
 //! # SQLite
 //!
@@ -46,13 +47,13 @@
 //! `PATH` is absolute, or relative to the working directory. `sqlite:///PATH` is absolute too; `sqlite://PATH` is refused,
 //! because `sqlite:${HOME}/locks.db` becomes that with a home of `/`.
 //!
-//! **Containers** share the file by sharing its directory: `-v /srv/locks:/data`, not `-v /srv/locks/locks.db:/data/locks.db`,
-//! which gives each of them side files of its own.
+//! **Containers** share the file by sharing its directory: `-v /srv/locks:/data`, not
+//! `-v /srv/locks/locks.db:/data/locks.db`, which gives each of them side files of its own.
 //!
-//! **Time.** Leases are counted on Linux's `CLOCK_BOOTTIME`, which all processes of a host share, which goes on during suspend
-//! and which nobody can set: a step of the wall clock frees no lock and keeps none. Time namespaces are allowed for. After
-//! a reboot, and in a file that was restored on another machine, the leases of the earlier boot are over; see
-//! [where that is told](#reboots).
+//! **Time.** Leases are counted on Linux's `CLOCK_BOOTTIME`, which all processes of a host share, which goes on during
+//! suspend and which nobody can set: a step of the wall clock frees no lock and keeps none. Time namespaces are allowed
+//! for. After a reboot, and in a file that was restored on another machine, the leases of the earlier boot are over;
+//! see [where that is told](#reboots).
 //!
 //! **Waiting** reads and does not write, so that it does not hold up the holder: at least every 50 ms.
 //!

@@ -1,7 +1,8 @@
 //! Forgetting names that nobody has used for long.
 //!
-//! A name is forgotten only if its token lies as far in the past as it was idle, by the clock of which the next token is made:
-//! the next one is larger than the last, although nothing is left of that, unless the clock is set back by more than `idle`.
+//! A name is forgotten only if its token lies as far in the past as it was idle, by the clock of which the next token
+//! is made: the next one is larger than the last, although nothing is left of that, unless the clock is set back by
+//! more than `idle`.
 
 #[cfg(feature = "_server")]
 use leasehold_core::ErrorKind;

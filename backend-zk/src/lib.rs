@@ -26,14 +26,15 @@
 //! quarters of the session's time-out, whichever is shorter, counted from the send of the last request that proved the
 //! session to the leader. The keeper asks for a proof at a third of that, one for all locks that fall due together.
 //!
-//! A holder is told at once when its node is deleted or its session ended; of a node that is deleted in the first 20 ms of
-//! a hold, after these; if its server is behind, when that hears of it. It is at risk from the moment the connection is lost. It never waits for the server's word: that comes only after a reconnect, when another may hold the lock.
+//! A holder is told at once when its node is deleted or its session ended; of a node that is deleted in the first 20 ms
+//! of a hold, after these; if its server is behind, when that hears of it. It is at risk from the moment the connection
+//! is lost. It never waits for the server's word: that comes only after a reconnect, when another may hold the lock.
 //! With a fixed lease, the guard ends on time, but the lock is free only when the guard is dropped or its session ends.
 //!
 //! # URLs
 //!
-//! `zk://[user:password@]host[:port][,host[:port]…][/directory]`; `zk+tls://` with TLS (feature `tls`). The directory is that of the locks, `/leasehold` if
-//! there is none. Parameters:
+//! `zk://[user:password@]host[:port][,host[:port]…][/directory]`; `zk+tls://` with TLS (feature `tls`). The directory
+//! is that of the locks, `/leasehold` if there is none. Parameters:
 //!
 //! | parameter | meaning | default |
 //! |---|---|---|

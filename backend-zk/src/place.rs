@@ -47,7 +47,7 @@ pub(crate) enum Standing {
     First { session: Arc<Session>, node: Node, _listening: Listening },
 }
 
-/// A claim that waits. In a box of its own, for which who holds has no use.
+/// A claim that waits. In a box of its own, so that a claim that holds needs no room for it.
 #[derive(Debug)]
 pub(crate) struct Behind {
     pub(crate) session: Arc<Session>,
@@ -76,7 +76,8 @@ pub(crate) enum Hears {
 pub(crate) struct Stood {
     /// The transaction that made its node.
     pub(crate) made: FencingToken,
-    /// When its last attempt was begun, before the leader answered a request of it. `None` if that one has not asked the leader.
+    /// When its last attempt was begun, before the leader answered a request of it. `None` if that one has not asked
+    /// the leader.
     pub(crate) asked: Option<Instant>,
 }
 
@@ -102,7 +103,7 @@ impl Places {
         self.last().get(name).cloned()
     }
 
-    /// True if the claim of this node has left, or had begun to by then.
+    /// True if the claim of this node had begun to leave at the time `by`, or has no place here any more.
     pub(crate) fn has_left(&self, node: &Node, by: Instant) -> bool {
         let place = node.numbered().and_then(|(owner, _)| self.of(owner));
         place.is_none_or(|place| place.bell.leaves_since().is_some_and(|since| since <= by))

@@ -1,5 +1,5 @@
-//! What a hold, and a task that waits for one, keep in memory: in the core, in this backend and in the client library together.
-//! Counted by the allocator, so it is the same on any machine.
+//! What a hold, and a task that waits for one, keep in memory: in the core, in this backend and in the client library
+//! together. Counted by the allocator, so it is the same on any machine.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -25,8 +25,8 @@ const OF_A_HOLD: usize = 1_408;
 /// What a waiter keeps, beside the task that it is. As much of that is the client library's.
 const OF_A_WAITER: usize = 1_504;
 
-/// One after the other, as there is one allocator; each with a session of its own, as the client library keeps for later what
-/// was needed once, and a runtime, with which ends whatever is under way.
+/// One after the other, as there is one allocator; each with a session of its own, as the client library keeps for
+/// later what was needed once, and a runtime, with which ends whatever is under way.
 #[test]
 fn what_a_hold_and_a_waiter_keep() {
     let server = ZooKeeperServer::start().unwrap();
@@ -81,7 +81,8 @@ async fn of_a_waiter(server: &ZooKeeperServer) -> usize {
         waiters.spawn(async move {
             let _ = locks.acquire_with(&name, locks.defaults()).await;
         });
-        // One after the other, so that all come to stand there in the same way: each listens to its own node, as the holder does.
+        // One after the other, so that all come to stand there in the same way: each listens to its own node, as the
+        // holder does.
         watched(server, 1 + number).await;
     }
     sleep(Duration::from_millis(200)).await;

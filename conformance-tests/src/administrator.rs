@@ -19,14 +19,14 @@ pub trait Administrator: fmt::Debug + Send + Sync + 'static {
         Err(Cannot::new("the number of a client's connections cannot be chosen"))
     }
 
-    /// The store's address behind a pooler that lends sessions for one transaction at a time, and the pooler, which ends when
-    /// it is dropped.
+    /// The store's address behind a pooler that lends sessions for one transaction at a time, and the pooler, which
+    /// ends when it is dropped.
     async fn behind_pooler(&self) -> Result<(Box<dyn Any + Send>, String), Cannot> {
         Err(Cannot::new("there is no pooler for it here"))
     }
 
-    /// The store's address on a file system that is not of this host alone, and that file system, which is unmounted when it is
-    /// dropped.
+    /// The store's address on a file system that is not of this host alone, and that file system, which is unmounted
+    /// when it is dropped.
     async fn behind_network_file_system(&self) -> Result<(Box<dyn Any + Send>, String), Cannot> {
         Err(Cannot::new("its clients open no file"))
     }
@@ -76,8 +76,8 @@ pub trait Administrator: fmt::Debug + Send + Sync + 'static {
         Err(Cannot::new("the store cannot be made read-only"))
     }
 
-    /// Sets the store's wall clock this far ahead of the true time, or behind it, while it runs. The first step, which should be none, may
-    /// be a new start with nothing.
+    /// Sets the store's wall clock this far ahead of the true time, or behind it, while it runs. The first step, which
+    /// should be none, may be a new start with nothing.
     async fn step_clock(&self, seconds: i64) -> Done {
         let _ = seconds;
         Err(Cannot::new("the clock of the store cannot be set"))
@@ -94,7 +94,8 @@ pub trait Administrator: fmt::Debug + Send + Sync + 'static {
         Err(Cannot::new("the store's disk cannot be filled"))
     }
 
-    /// Makes the store throw away all that it keeps, as one does that has no room left in its memory; then it has room again.
+    /// Makes the store throw away all that it keeps, as one does that has no room left in its memory; then it has room
+    /// again.
     async fn evict_everything(&self) -> Done {
         Err(Cannot::new("the store throws nothing away"))
     }

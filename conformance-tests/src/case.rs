@@ -13,7 +13,7 @@ use std::pin::Pin;
 pub struct Case {
     /// Its name for good: `A02`.
     pub id: &'static str,
-    /// The property, in snake case: `held_lock_refuses_a_second_holder`.
+    /// The property, in snake case: `held_lock_refuses_a_second_holder_at_once`.
     pub property: &'static str,
     /// How much of the machine it needs.
     pub share: Share,
@@ -96,7 +96,7 @@ impl Case {
         self
     }
 
-    /// The name of its line in the output, after the subject's: `A02_held_lock_refuses_a_second_holder`.
+    /// The name of its line in the output, after the subject's: `A02_held_lock_refuses_a_second_holder_at_once`.
     pub fn name(&self) -> String {
         format!("{}_{}", self.id, self.property)
     }

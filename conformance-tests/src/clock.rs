@@ -70,8 +70,8 @@ impl Drop for SteppedClock {
     }
 }
 
-/// Finds out whether a process that was to run by a clock of its own does: one that is linked statically, or for another kind of
-/// processor than the library, takes no notice, and nothing else would show that its clock never moved.
+/// Finds out whether a process that was to run by a clock of its own does: one that is linked statically, or for
+/// another kind of processor than the library, takes no notice, and nothing else would show that its clock never moved.
 ///
 /// # Errors
 ///

@@ -134,8 +134,8 @@ impl Context {
         &self.mark
     }
 
-    /// Makes the client's connections and whatever else comes with a first use, so that what follows is one request. A client
-    /// of little patience may need several attempts for that, on a busy machine.
+    /// Makes the client's connections and whatever else comes with a first use, so that what follows is one request. A
+    /// client of little patience may need several attempts for that, on a busy machine.
     pub(crate) async fn warm_up(&self, client: &Client) -> Verdict {
         let (name, start) = (self.named("warm-up"), Instant::now());
         loop {

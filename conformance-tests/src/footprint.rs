@@ -1,4 +1,5 @@
-//! How many bytes a test's process has of its allocator: a count is the same on any machine, and what the system says is not.
+//! How many bytes a test's process has of its allocator: a count is the same on any machine, and what the system says
+//! is not.
 
 #![expect(unsafe_code, reason = "an allocator is unsafe by its trait; every call is passed on as it came")]
 
@@ -25,7 +26,7 @@ pub struct Footprint {
     most: AtomicUsize,
 }
 
-/// The system's clock, on which no sleep ends within a test: nobody renews, and nobody asks again because he heard nothing.
+/// The system's clock, on which no sleep ends within a test: nobody renews, and nobody asks again for want of news.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct SystemClockWithoutAlarm;

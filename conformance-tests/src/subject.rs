@@ -121,8 +121,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         self.restart(true).await
     }
 
-    /// From now on, what is there counts as synced to the disk, and what comes later only if the store syncs it. Those that have
-    /// connections to it may lose them.
+    /// From now on, what is there counts as synced to the disk, and what comes later only if the store syncs it. Those
+    /// that have connections to it may lose them.
     async fn sync(&self) -> std::result::Result<(), Cannot> {
         Err(Cannot::new("there is no way here to lose what the kernel has and the disk has not"))
     }

@@ -11,9 +11,10 @@ use std::time::{Duration, SystemTime};
 /// # Errors
 ///
 /// Of every method: [`Unavailable`](crate::ErrorKind::Unavailable) if the store cannot be reached,
-/// [`Denied`](crate::ErrorKind::Denied) if these credentials may not do it, [`Misconfigured`](crate::ErrorKind::Misconfigured)
-/// if the store is not what it must be, such as a database without the table, and, of those that change something,
-/// [`Indeterminate`](crate::ErrorKind::Indeterminate) if the reply was lost.
+/// [`Denied`](crate::ErrorKind::Denied) if these credentials may not do it,
+/// [`Misconfigured`](crate::ErrorKind::Misconfigured) if the store is not what it must be, such as a database without
+/// the table, and, of those that change something, [`Indeterminate`](crate::ErrorKind::Indeterminate) if the reply was
+/// lost.
 ///
 /// # Cancel safety
 ///
@@ -50,8 +51,9 @@ pub trait LockAdmin: Debug + Send + Sync {
     fn init_script(&self) -> Option<String>;
 
     /// Forgets what is kept of names that nobody has held for `idle`, and answers how many names that were; `None` if
-    /// the store keeps nothing of a name that nobody holds. With [`Purge::Count`] they are counted and kept. May read the whole
-    /// key space of the store, and runs beside those who use it: what is held, or was taken meanwhile, is kept.
+    /// the store keeps nothing of a name that nobody holds. With [`Purge::Count`] they are counted and kept. May read
+    /// the whole key space of the store, and runs beside those who use it: what is held, or was taken meanwhile, is
+    /// kept.
     ///
     /// The next token of a forgotten name is larger than its last, unless the store's clock is set back by more than `idle`.
     ///

@@ -22,9 +22,10 @@ use std::time::Duration;
 /// * Every call ends in bounded time by the backend's own time-outs. The core never drops a call half-way: a caller
 ///   who leaves early leaves the call running in a task, and a [`release`](Self::release) follows it. So no method but
 ///   [`changed`](Self::changed) and [`suspects`](Self::suspects) needs to be cancel-safe.
-/// * After a release, nothing is asked for the owner but the release again: it may be carried out late, from a buffer of the
-///   store whose connection broke long ago. The core keeps to that. A backend that takes something back *within* an attempt must name more
-///   than the owner, such as the token of the grant: the same owner may ask again before that is carried out.
+/// * After a release, nothing is asked for the owner but the release again: it may be carried out late, from a buffer
+///   of the store whose connection broke long ago. The core keeps to that. A backend that takes something back *within*
+///   an attempt must name more than the owner, such as the token of the grant: the same owner may ask again before that
+///   is carried out.
 /// * A backend spawns no task per claim, owns no guard and keeps no timer for a lease: the core does.
 ///
 /// # Minimal implementation
@@ -64,12 +65,13 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>>;
 
     /// Where the hold of a claim lives, as a number: two claims of one number are renewed in one call, two of different
-    /// numbers in calls of their own, which run beside each other. An answer to [`renew`](Self::renew) comes as a whole, so of
-    /// a node that hangs, or a connection that is dead, everybody in the same call is kept waiting, beyond his lease if need be.
+    /// numbers in calls of their own, which run beside each other. An answer to [`renew`](Self::renew) comes as a
+    /// whole, so of a node that hangs, or a connection that is dead, all claims of the same call are kept waiting,
+    /// beyond their leases if need be.
     ///
-    /// Asked before each renewal, so it may change, and must answer at once, from memory. It decides nothing: `renew` answers
-    /// for whatever it is given, also for claims of several groups. A call has 128 claims at most, and where each claim is a
-    /// group, so many calls run at once instead of it: as many as with [`renew_each`].
+    /// Asked before each renewal, so it may change, and must answer at once, from memory. It decides nothing: `renew`
+    /// answers for whatever it is given, also for claims of several groups. A call has 128 claims at most, and where
+    /// each claim is a group, so many calls run at once instead of it: as many as with [`renew_each`].
     ///
     /// Default: all holds live in one place. A wrapper must pass it on.
     fn renewal_group(&self, claim: &Claim) -> u64 {
@@ -107,7 +109,7 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// Must be safe to drop at any time, without forgetting a claim.
     async fn suspects(&self) -> Vec<OwnerId>;
 
-    /// For people: inspect, list, force-release, initialise, check. `None` if the store cannot.
+    /// For people: inspect, list, force-release, initialise, purge, check. `None` if the store cannot.
     fn admin(&self) -> Option<&dyn LockAdmin>;
 
     /// Gives connections back, in bounded time. Later calls fail.

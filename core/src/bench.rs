@@ -25,8 +25,8 @@ pub trait Yardstick: Debug + Send + Sync + 'static {
         Err(unmeasured())
     }
 
-    /// Takes a free name, and gives it back while somebody on another connection waits to be told. How long that took, from
-    /// the beginning of the release until he was told. Not for two at a time.
+    /// Takes a free name, and gives it back while somebody on another connection waits to be told. How long that took,
+    /// from the beginning of the release until the waiter was told. Not for two at a time.
     async fn raw_notice(&self, _name: &LockName) -> Result<Duration> {
         Err(unmeasured())
     }

@@ -1,7 +1,7 @@
 use std::task::{Context, Poll, Waker};
 
-/// One who waits for news: whether there is any that it has not heard, and who is to be woken. Two words more than nothing,
-/// where a channel would be ten: there may be thousands.
+/// One who waits for news: whether there is any that it has not heard, and who is to be woken. Kept small, a few words
+/// where a channel takes many more: there may be thousands.
 ///
 /// For backends, which keep it under a lock of their own.
 ///

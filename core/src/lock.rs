@@ -40,7 +40,7 @@ pub trait DistributedLock: Debug + Send + Sync + 'static {
     /// guard is yours.
     async fn acquire_with(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard>;
 
-    /// For people: inspect, list, force-release, initialise, check. `None` if the store cannot.
+    /// For people: inspect, list, force-release, initialise, purge, check. `None` if the store cannot.
     fn admin(&self) -> Option<&dyn LockAdmin>;
 
     /// Waits, for 5 s at most, until what runs in the background is done (releases of dropped guards above all), and

@@ -82,8 +82,9 @@ impl AcquireOptions {
     /// Keeps others out for at least this time after the grant, even if the guard is released earlier. For periodic
     /// jobs that are shorter than the difference between the clocks that start them. At most 24 h. Default: zero.
     ///
-    /// A lease is left to end by itself, so the release returns at once. Where a hold is a session or a connection (ZooKeeper,
-    /// `mode=for-update`) the release waits for the rest of the time, and if this process ends before, so does the hold.
+    /// A lease is left to end by itself, so the release returns at once. Where a hold is a session or a connection
+    /// (ZooKeeper, `mode=for-update`) the release waits for the rest of the time, and if this process ends before, so
+    /// does the hold.
     #[must_use]
     pub fn with_hold_at_least(mut self, hold_at_least: Duration) -> Self {
         self.hold_at_least = hold_at_least;

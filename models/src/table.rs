@@ -1,5 +1,5 @@
-//! The table of the runs in `docs/semantics.md`. With `LEASEHOLD_WRITE_TABLES=1` each run writes its own row; otherwise it is
-//! held against it.
+//! The table of the runs in `docs/semantics.md`. With `LEASEHOLD_WRITE_TABLES=1` each run writes its own row; otherwise
+//! it is held against it.
 
 use std::fs;
 use std::process::Command;

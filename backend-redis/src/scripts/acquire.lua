@@ -15,8 +15,9 @@
 -- KEYS  the lock, its holder record, the last token of the name; its queue, the entries of those in the queue
 -- ARGV  owner in 32 hexadecimal digits, lease in ms, description of the holder; if the owner will wait, how many tokens in
 --       a row it can use, and the channel on which it hears of its grant, or `-` if it hears nothing
--- Reply the token as text if granted, with their number behind it if they are several; if not, the ms until the present lease ends, -1 if it has no end; to one who
---       waits, this and its place in the queue; nothing if it must be asked with all keys
+-- Reply the token as text if granted, with their number behind it if they are several; if not, the ms until the present
+--       lease ends, -1 if it has no end; to one who waits, this and its place in the queue; nothing if it must be asked
+--       with all keys
 
 local lock, holder, last, queue, entries = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local owner, ttl, description, wanted, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]

@@ -58,7 +58,8 @@ end
 --   * one whose heartbeats have stopped for two seconds;
 --   * one whose process is gone: nobody listens on its channel.
 -- No more than 64 are passed over in one call, so that a crowd that died together holds up nobody's commands.
--- Its owner, lease, description, and how many tokens in a row are its; or nothing, and whether there may be more, or an error.
+-- Returns of the one that it took: owner, lease, description, and how many tokens in a row are its; or nothing, and
+-- whether there may be more, or an error.
 local function take_first(token, now, asking)
   for _ = 1, 64 do
     local head = redis.pcall('ZPOPMIN', queue)

@@ -50,8 +50,8 @@ pub(crate) async fn answered<T>(call: impl Future<Output = T>) -> T {
     answer.unwrap_or_else(|_| panic!("the call did not end"))
 }
 
-/// The answer to what is asked again as long as the nodes of a cluster do not agree: they may not for a moment after a slot has
-/// moved, and say so. What was sent around was not carried out.
+/// The answer to what is asked again as long as the nodes of a cluster do not agree: they may not for a moment after a
+/// slot has moved, and say so. What was sent around was not carried out.
 #[expect(clippy::future_not_send, reason = "a test awaits it where it is")]
 pub(crate) async fn agreed<T>(ask: impl AsyncFn() -> Result<T>) -> T {
     let asked = async {

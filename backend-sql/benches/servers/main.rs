@@ -2,8 +2,8 @@
 //! of the statements by hand is measured by `leasehold bench --raw`.
 //!
 //! `cargo bench -p leasehold-sql --features mysql,postgres --bench servers [-- counts|handover|waking]`; all of it
-//! takes some minutes. Servers of its own, which are small and quick and do not wait for a disk: only what is compared within
-//! one run means anything elsewhere.
+//! takes some minutes. Servers of its own, which are small and quick and do not wait for a disk: only what is compared
+//! within one run means anything elsewhere.
 
 #![allow(
     clippy::unwrap_used,

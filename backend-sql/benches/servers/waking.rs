@@ -1,6 +1,6 @@
-//! Ways to wake who waits for a lease on MySQL and MariaDB, which tell nobody that a row has changed: how long after a release
-//! the next one has the lock, and what waiting costs the server meanwhile. All but ours are played by hand here, each as
-//! favourably as it can be: nothing is paid for finding out whom to wake, and nothing for safety.
+//! Ways to wake who waits for a lease on MySQL and MariaDB, which tell nobody that a row has changed: how long after a
+//! release the next one has the lock, and what waiting costs the server meanwhile. All but ours are played by hand
+//! here, each as favourably as it can be: nothing is paid for finding out whom to wake, and nothing for safety.
 
 use crate::handover::{Contender, play, processes};
 use crate::raw::{Template, Value, mysql, run_on_mysql};
@@ -24,7 +24,7 @@ const PASSES: usize = 3;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
-    /// Every waiter asks by himself, at pauses that double from 5 to 100 ms.
+    /// Every waiter asks by itself, at pauses that double from 5 to 100 ms.
     EachAsks,
     /// One look for all waiters of the process, every 10 ms.
     LookEvery10Ms,

@@ -21,7 +21,7 @@ pub(super) struct Raw {
     dialect: Arc<dyn Dialect>,
     acquire: Statement,
     release: Statement,
-    /// Says that somebody waits, and what tells him.
+    /// What says that somebody waits, and the bell that tells the waiter.
     notice: Option<(Statement, Arc<dyn Bell>)>,
     told: Arc<Told>,
     version: Statement,
@@ -199,12 +199,12 @@ impl Yardstick for Raw {
     }
 }
 
-/// Who waits, on the connection of his bell.
+/// A waiter, on the connection of its bell.
 #[derive(Debug, Default)]
 struct Told {
     it: Notify,
     begun: AtomicBool,
-    /// What he waits for, as it stands in the table.
+    /// What it waits for, as it stands in the table.
     name: Mutex<Vec<u8>>,
 }
 

@@ -238,8 +238,8 @@ impl HeldRow {
     }
 
     /// The wait of this claim in the server; a new one, if there is a connection for it and nobody else of this process
-    /// stands there for the same name. None for a claim that was not refused: of a wait that has just begun on a server that is
-    /// out of order, the next attempt would hear that somebody holds the lock.
+    /// stands there for the same name. None for a claim that was not refused: of a wait that has just begun on a server
+    /// that is out of order, the next attempt would hear that somebody holds the lock.
     fn wait_in_the_server(&self, claim: &Claim) -> Option<Arc<Waiting>> {
         let mut entries = self.entries();
         match entries.get(&claim.owner()) {

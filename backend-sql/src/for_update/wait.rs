@@ -13,7 +13,7 @@ use tokio::sync::OwnedSemaphorePermit;
 /// ever does, the withdrawal of the claim closes its connection.
 pub(super) struct Waiting {
     name: LockName,
-    /// Never locked across an await: who waits may keep his future and not poll it.
+    /// Never locked across an await: whoever waits may keep the future and not poll it.
     state: Mutex<State>,
     listeners: Arc<Listeners>,
     /// One of the places for waiting; given back with this value.

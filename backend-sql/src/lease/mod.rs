@@ -40,7 +40,8 @@ const REASONS_WITHIN: Duration = Duration::from_millis(250);
 /// As a part of the shortest lease that was renewed by the same call: its holder waits for the answer.
 const REASONS_PART: u32 = 8;
 
-/// Locks as leases, one row per name. Rows are never deleted: the next token is made from the last.
+/// Locks as leases, one row per name. Rows are kept until they are [purged](LockAdmin::purge): the next token is made
+/// from the last.
 #[derive(Debug)]
 pub(crate) struct RowLease {
     table: Box<dyn LeaseTable>,

@@ -1,5 +1,5 @@
--- Locks the row of a name until the transaction ends, for which it waits as long as the session's lock time-out allows. No row is answered if there is
--- none, and then, under READ COMMITTED, nothing is locked.
+-- Locks the row of a name until the transaction ends, for which it waits as long as the session's lock time-out allows.
+-- No row is answered if there is none, and then, under READ COMMITTED, nothing is locked.
 --
 -- In autocommit the lock would end with the statement, and nobody would notice: so the session is asked as well. The
 -- number of the connection is what an administrator needs to end the hold.

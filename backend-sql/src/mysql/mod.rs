@@ -194,8 +194,8 @@ impl Dialect for MySqlDialect {
         ]
     }
 
-    /// In READ COMMITTED, where looking for a row that is not there locks nothing: else all who meet at a new name would lock
-    /// the gap, and nobody could make the row.
+    /// In READ COMMITTED, where looking for a row that is not there locks nothing: else all who meet at a new name
+    /// would lock the gap, and nobody could make the row.
     ///
     /// Whole seconds, rounded up: the holder must know that it is over before the server ends it. MariaDB counts what is
     /// idle in a transaction. MySQL, whose comment begins with its version, knows only connections that are idle.

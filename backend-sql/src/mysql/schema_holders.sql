@@ -1,6 +1,7 @@
 CREATE TABLE IF NOT EXISTS {table} (
     -- leasehold schema 1
-    -- Who holds which lock, for people; and its last token. Rows are kept: the next token is made from the last.
+    -- Who holds which lock, for people; and its last token.
+    -- Rows are kept until they are purged: the next token is made from the last.
     -- A lock is held exactly as long as its row in the table of rows is locked, whatever is written here.
     name        VARBINARY(640) NOT NULL PRIMARY KEY, -- prefix and lock name in UTF-8, compared byte by byte
     owner       BINARY(16)     NULL,                 -- who locked it last; NULL once it was given back

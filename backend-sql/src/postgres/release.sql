@@ -1,8 +1,8 @@
 -- Ends the lease of an owner who holds it now, and wakes those who wait for it; a row says that it was ended.
 --
--- Others are kept out for the linger, if there is one; then there is nothing to wake for yet. Nobody is woken where
--- nobody has said lately that he waits, or where the lock is for another one of the same process: a notification takes a
--- lock of the whole database at the commit.
+-- Others are kept out for the linger, if there is one; then there is nothing to wake for yet. Nobody is woken where no
+-- waiter has said lately that it waits, or where the lock is for another one of the same process: a notification takes
+-- a lock of the whole database at the commit.
 --
 -- :1 linger in microseconds   :2 name   :3 owner   :4 1 to wake, 0 to wake nobody
 -- answers: int

@@ -1,5 +1,5 @@
--- Says that somebody waits for a lock: who gives it up within two seconds wakes him. Answers 1 if that was said, or had
--- been said a moment ago; 0 if nobody holds the lock any more, and waiting would be in vain.
+-- Says that somebody waits for a lock: whoever gives it up within two seconds wakes those who wait. Answers 1 if that
+-- was said, or had been said a moment ago; 0 if nobody holds the lock any more, and waiting would be in vain.
 --
 -- :1 name
 -- answers: int

@@ -265,7 +265,7 @@ impl Server {
 
     /// Looks for a pooler, if it is not known yet whether there is one.
     ///
-    /// By a task of its own: one looks for all, and a caller may keep his future and not poll it.
+    /// By a task of its own: one looks for all, and a caller may keep the future and not poll it.
     async fn check_sessions(&self, mut connection: Connection) -> Result<(Connection, Option<Sessions>)> {
         let found = match self.shared.sessions.found() {
             Some(found) => Some(found),

@@ -176,8 +176,8 @@ impl Connection {
         self.idle_since.is_some()
     }
 
-    /// It broke, or does not answer. If it was idle, whoever comes next does not try those one by one that have been idle for
-    /// as long. One that has answered since lives: what was asked here may have been slow, and nothing else.
+    /// It broke, or does not answer. If it was idle, whoever comes next does not try those one by one that have been
+    /// idle for as long. One that has answered since lives: what was asked here may have been slow, and nothing else.
     pub(crate) fn found_dead(self) {
         if let Some(since) = self.idle_since {
             self.pool.forget_idle_since(since);

@@ -4,7 +4,7 @@ use std::time::Duration;
 /// How long what is waited for is not looked at, at most, where nobody tells. A look is one read by the primary key.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The same where waiters are told, and every message is lost; and how often each of them asks for himself.
+/// The same where waiters are told, and every message is lost; and how often each of them asks for itself.
 const LOOK_ANYWAY: Duration = Duration::from_millis(500);
 
 /// What leases in rows of a server promise, by its own clock.

@@ -97,10 +97,11 @@ async fn look(server: &Server, link: &mut dyn Link) -> Result<Sessions, Option<E
     found.ok_or_else(|| Some(no_prepared_statements(target)))
 }
 
-/// Asks two open connections for the server's numbers of their sessions. A session that has two connections, or a connection
-/// that has two sessions, is a pooler's: neither happens without one. `None` if it is one that mixes up what is prepared:
-/// there one client could execute what another has prepared, so it is refused for all modes. It need not say so. It does where
-/// the name of a statement is taken; where many begin at once, a session has everybody's first statement by chance.
+/// Asks two open connections for the server's numbers of their sessions. A session that has two connections, or a
+/// connection that has two sessions, is a pooler's: neither happens without one. `None` if it is one that mixes up what
+/// is prepared: there one client could execute what another has prepared, so it is refused for all modes. It need not
+/// say so. It does where the name of a statement is taken; where many begin at once, a session has everybody's first
+/// statement by chance.
 async fn behind(
     dialect: &dyn Dialect,
     target: &Target,
@@ -174,8 +175,8 @@ impl Pair<'_> {
         })
     }
 
-    /// While one is in a transaction, the other is lent another session, if there is any; sooner or later it is one in which it has
-    /// prepared nothing. What refuses transactions is not told apart from what mixes up.
+    /// While one is in a transaction, the other is lent another session, if there is any; sooner or later it is one in
+    /// which it has prepared nothing. What refuses transactions is not told apart from what mixes up.
     async fn keeps_statements_apart(&mut self) -> sqlx::Result<Option<Sessions>> {
         for turn in 0..QUESTIONS as usize {
             let (holder, other) = (turn % 2, 1 - turn % 2);

@@ -17,8 +17,8 @@ async fn deadlocks(server: &Server) -> i64 {
     }
 }
 
-/// Two leases are renewed in one statement, in the order of their names. A third party has the second one locked, and asks for the first when
-/// the renewal has it: one of the two must give way, and it is arranged that it is the renewal.
+/// Two leases are renewed in one statement, in the order of their names. A third party has the second one locked, and
+/// asks for the first when the renewal has it: one of the two must give way, and it is arranged that it is the renewal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_renewal_that_is_the_victim_of_a_deadlock_is_made_again() {
     for server in both().await {

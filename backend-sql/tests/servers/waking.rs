@@ -103,8 +103,8 @@ async fn a_waiter_who_is_woken_and_leaves_keeps_nobody_waiting() {
     }
 }
 
-/// Who gives it up and wants it again stands behind those who wait: he would be there before anybody who must first be
-/// woken. Only one who is woken and then not heard of for long is overtaken.
+/// One that gives the lock up and wants it again stands behind those who wait: it would be back before anybody who must
+/// first be woken. Only one who is woken and then not heard of for long is overtaken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tasks_of_one_process_take_turns() {
     const TURNS: usize = 200;
@@ -141,8 +141,8 @@ async fn what_was_given_up_in_silence_and_not_taken_is_told_to_others() {
     server.furnish().await;
     let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
     let holder = open(&server.url_at(proxy.address().port(), "locker:sesame", "timeout=30s")).unwrap();
-    // A release whose statement was never prepared would wait for that reply, and not be done. On two connections: a look may
-    // have one of them when replies are held back.
+    // A release whose statement was never prepared would wait for that reply, and not be done. On two connections: a
+    // look may have one of them when replies are held back.
     let earlier = [claim("one"), claim("other")];
     let (one, other) = tokio::join!(ask(&holder, &earlier[0]), ask(&holder, &earlier[1]));
     assert!(one.is_some() && other.is_some());
@@ -196,7 +196,7 @@ async fn a_crowd_that_waits_asks_as_often_as_one_waiter() {
     }
 }
 
-/// And it does not cost the process so much that looks come late, for then each of them asks for himself.
+/// And it does not cost the process so much that looks come late, for then each of them asks for itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_who_wait_in_one_process_are_served_by_its_looks() {
     for server in both().await {
@@ -220,7 +220,8 @@ async fn thousands_who_wait_in_one_process_are_served_by_its_looks() {
     }
 }
 
-/// No order is promised, but neither is anybody left out: of four who competed, two once had it in turn, and the others never.
+/// No order is promised, but neither is anybody left out: of four who competed, two once had it in turn, and the others
+/// never.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_that_compete_all_have_it() {
     for server in both().await {
@@ -267,7 +268,7 @@ async fn heard(listener: &mut PgListener) -> String {
     next.expect("nothing was heard").unwrap().payload().to_owned()
 }
 
-/// So many, each with a claim of his own; each counts himself when he is woken, and answers his claim.
+/// So many waiters, each with a claim of its own: each counts itself when it is woken, and answers its claim.
 fn wait_all(backend: &Arc<dyn LockBackend>, woken: &Arc<AtomicUsize>) -> JoinSet<Claim> {
     let mut crowd = JoinSet::new();
     for _ in 0..WAITERS {

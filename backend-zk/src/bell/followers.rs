@@ -3,10 +3,10 @@
 //! Such a claim does not watch the node in front of its own: it watches its own node, and the claim in front tells it. When
 //! that one has held the lock and has given it back, nobody has to look whose turn it is:
 //!
-//! * Numbers only grow, and when the one behind came to stand there, the line was listed, or it was given the next number
-//!   after that of the one in front: between the two there is nobody, and never will be. In front of a holder there is nobody
-//!   either. So the one behind is the first. (They begin anew with a directory that is made anew. That takes the delete of
-//!   the node in front, and who finds it gone hands over nothing.)
+//! * Numbers only grow, and when the one behind came to stand there, the line was listed, or it was given the next
+//!   number after that of the one in front: between the two there is nobody, and never will be. In front of a holder
+//!   there is nobody either. So the one behind is the first. (They begin anew with a directory that is made anew. That
+//!   takes the delete of the node in front, and who finds it gone hands over nothing.)
 //! * Its own node was there when the one in front was deleted: the server tells a session of all that it watches before it
 //!   answers what came later, and its watch has not fired since it was set. A claim that has begun to look again has
 //!   forgotten whether it has, so it believes no such word until a look has come to its end.
@@ -23,7 +23,8 @@ use leasehold_core::FencingToken;
 use std::sync::{Arc, Weak};
 use tokio::time::Instant;
 
-/// A claim that gives its lock back, or its place, from when its node is about to be deleted until that is over, or the attempt.
+/// A claim that gives its lock back, or its place, from when its node is about to be deleted until that is over, or the
+/// attempt.
 #[derive(Debug)]
 pub(crate) struct Leaving<'a>(&'a Bell);
 
@@ -51,7 +52,8 @@ impl Bell {
         self.note().leads_with = number;
     }
 
-    /// From now on its holder is told nothing: it gives the lock back. Whoever follows it hears of that from the [`Leaving`].
+    /// From now on its holder is told nothing: it gives the lock back. Whoever follows it hears of that from the
+    /// [`Leaving`].
     pub(crate) fn gives_back(&self) -> Leaving<'_> {
         let mut note = self.note();
         // The word that its node is gone says less than the answer to the delete, and comes before it.

@@ -17,9 +17,10 @@ use tokio::time::Instant;
 
 /// The bell of one claim.
 ///
-/// It is the waker of the claim's watches: the library's own task rings it when it reads the event from the wire, and no task
-/// of ours is woken in between. So ringing never waits and never calls the library: it takes a few locks, one after the
-/// other, under which nothing is done but to set a flag or change a list: nobody is woken, and no watch is dropped.
+/// It is the waker of the claim's watches: the library's own task rings it when it reads the event from the wire, and
+/// no task of ours is woken in between. So ringing never waits and never calls the library: it takes a few locks, one
+/// after the other, under which nothing is done but to set a flag or change a list: nobody is woken, and no watch is
+/// dropped.
 ///
 /// Apart from the place, and without a way back to it: the place owns its watch, the watch owns its waker, and a
 /// waker that owned the place would keep it, and the session, for ever.

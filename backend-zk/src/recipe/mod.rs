@@ -5,8 +5,8 @@
 //! 3. Anybody else watches the node directly in front of its own, and no other, by the read that finds it there: a
 //!    release wakes one waiter, however many there are.
 //!    Of a claim of the same process it hears [from that claim](crate::bell::followers), and watches its own node instead.
-//! 4. When it fires, list again. Who was in front may have left without ever having held the lock. A claim of the same process says
-//!    whether it had.
+//! 4. When it fires, list again. Who was in front may have left without ever having held the lock. A claim of the same
+//!    process says whether it had.
 //! 5. To leave, delete the node.
 //!
 //! Three things go wrong with it, each in a lock that people have used for years:
@@ -76,16 +76,17 @@ enum Known {
 }
 
 impl Own {
-    /// True if nothing can have been heard of it. Of one that was read, the watch may have fired, and the bell been told since to
-    /// listen to another.
+    /// True if nothing can have been heard of it. Of one that was read, the watch may have fired, and the bell been
+    /// told since to listen to another.
     fn was_made_just_now(&self) -> bool {
         matches!(self.how, Known::Made(_))
     }
 }
 
 impl Recipe<'_> {
-    /// Looks where the claim stands, and makes it stand in line if it does not. `standing` is always at least as much as
-    /// the store may have.
+    /// Looks where the claim stands, and makes it stand in line if it does not. `standing` never says less than what
+    /// the store may have: it becomes [`Standing::Unsure`] before a node is asked for, so it is also right if the call
+    /// is dropped.
     pub(crate) async fn attempt(&self, standing: &mut Standing) -> Outcome<Attempt> {
         if matches!(standing, Standing::Unsure { .. }) {
             self.bell.doubts();

@@ -13,8 +13,8 @@ use std::sync::Arc;
 const FRESH: u32 = 3;
 
 impl Recipe<'_> {
-    /// Step 4 without a look: the claim in front, which held the lock, has [told](crate::bell::followers) this one. True of this
-    /// node for as long as it is there, but believed only if that was a moment ago.
+    /// Step 4 without a look: the claim in front, which held the lock, has [told](crate::bell::followers) this one.
+    /// True of this node for as long as it is there, but believed only if that was a moment ago.
     pub(super) fn is_handed_over(&self, standing: &mut Standing) -> Option<Grant> {
         let word = self.bell.take_hand_over()?;
         let Standing::Behind(behind) = &*standing else {
@@ -35,11 +35,11 @@ impl Recipe<'_> {
         Some(Grant::new(word.made).with_lease(lease.saturating_sub(age)))
     }
 
-    /// Step 4 as it nearly always is: the one in front held the lock, and the leader has answered a moment ago. Then the list
-    /// need not be newer than the word that the one in front is gone. Numbers only grow, so whoever is first once is first
-    /// for as long as its node is there. It goes with its session, and of that the leader's answer tells: the hold is counted
-    /// from before it was asked. Or by hand, and of that the watch tells, as in any other hold. If anything is not as expected,
-    /// nothing is believed, and the leader is asked.
+    /// Step 4 as it nearly always is: the one in front held the lock, and the leader has answered a moment ago. Then
+    /// the list need not be newer than the word that the one in front is gone. Numbers only grow, so whoever is first
+    /// once is first for as long as its node is there. It goes with its session, and of that the leader's answer tells:
+    /// the hold is counted from before it was asked. Or by hand, and of that the watch tells, as in any other hold. If
+    /// anything is not as expected, nothing is believed, and the leader is asked.
     pub(super) async fn has_come_first(&self, standing: &mut Standing) -> Outcome<Option<Grant>> {
         let Standing::Behind(behind) = &*standing else {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! What a session hears of itself. One task a session, whatever the number of locks. Watches that fire are not its business: they
-//! ring the bells of their claims.
+//! What a session hears of itself. One task a session, whatever the number of locks. Watches that fire are not its
+//! business: they ring the bells of their claims.
 
 use super::Session;
 use super::soon::{Later, Soon};

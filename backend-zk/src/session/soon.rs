@@ -12,9 +12,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// How old a hold is when its holder begins to listen to its node. Most are over by then: they cost the server a request, and
-/// an event for the holder's own deletion, that nobody has any use for. That a node is deleted by somebody else meanwhile is not
-/// missed: the read that begins to listen does not find it.
+/// How old a hold is when its holder begins to listen to its node. Most are over by then: they cost the server a
+/// request, and an event for the holder's own deletion, that nobody has any use for. That a node is deleted by somebody
+/// else meanwhile is not missed: the read that begins to listen does not find it.
 const MOMENT: Duration = Duration::from_millis(20);
 
 /// Those of one session, in the order in which they are due.

@@ -61,7 +61,8 @@ impl Turn {
         Ok((format!("{prefix}{sequence}"), stat))
     }
 
-    /// As well, and lists the directory as it is after that. Both are sent at once; the server keeps the order of a session's requests.
+    /// As well, and lists the directory as it is after that. Both are sent at once; the server keeps the order of a
+    /// session's requests.
     pub(crate) async fn stand_and_list(
         &self,
         directory: &str,
@@ -118,8 +119,9 @@ impl Turn {
         Ok((stat, Listening::to(watcher, bell)))
     }
 
-    /// Listens to the node that this transaction made, without waiting for the read that begins it, which comes a moment
-    /// later. If the node is gone by then, or another of its name is there, or the read fails, the bell rings as for a change.
+    /// Listens to the node that this transaction made, without waiting for the read that begins it, which comes a
+    /// moment later. If the node is gone by then, or another of its name is there, or the read fails, the bell rings as
+    /// for a change.
     pub(crate) fn watch_later(&self, path: String, made_by: FencingToken, bell: &Arc<Bell>) -> Listening {
         bell.listen();
         let read = Read { client: Arc::downgrade(&self.client), path, made_by, limit: self.limit };

@@ -114,7 +114,7 @@ pub(super) enum Done {
         turns: Vec<Turn>,
         cpu: f64,
     },
-    /// How long it took until he was told.
+    /// How long it took until the waiter was told.
     Notices {
         times: Counts,
     },

@@ -1,5 +1,5 @@
-//! One store: its rows, in turns, so that what else the machine does falls on all of them alike. How each is measured stands in
-//! `rows.rs`.
+//! One store: its rows, in turns, so that what else the machine does falls on all of them alike. How each is measured
+//! stands in `rows.rs`.
 
 use super::crew::Worker;
 use super::job::{Done, Job, Moment, Window, nanos};

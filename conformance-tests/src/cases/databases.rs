@@ -276,7 +276,8 @@ async fn no_connection_left_is_said_in_time(cx: &Context) -> Verdict {
     Ok(guard.release().await?)
 }
 
-/// Whoever holds goes on, or hears in time that it lost; nobody is let in beside him; and once there is room, all is well.
+/// Whoever holds goes on, or hears in time that it lost; nobody is let in beside it; and once there is room, all is
+/// well.
 async fn full_disk_grants_nothing_twice(cx: &Context) -> Verdict {
     let administrator = cx.store().administrator()?;
     administrator.prepare_disk().await?;

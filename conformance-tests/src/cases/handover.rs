@@ -174,9 +174,9 @@ async fn until_waiting(client: &Client, cx: &Context, name: &LockName, count: us
     until_queued(cx, client, name, count).await
 }
 
-/// Counted by the proxy, less what keeps its connection alive. Who looks by himself may ask four times as often as its
-/// longest interval, because pauses are jittered down to a quarter of it; who is told asks once in an interval, but a
-/// question may be several requests. Both ask a few times more at first.
+/// Counted by the proxy, less what keeps its connection alive. A waiter that looks by itself may ask four times as
+/// often as its longest interval, because pauses are jittered down to a quarter of it; one that is told asks once in an
+/// interval, but a question may be several requests. Both ask a few times more at first.
 async fn idle_waiter_costs_what_is_declared(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let _guard = client.take(&name, &AcquireOptions::new()).await?;

@@ -158,7 +158,8 @@ async fn loss_carries_its_cause(cx: &Context) -> Verdict {
     let limited = client.take(&cx.named("limited"), &cx.options().with_max_hold(cx.ttl() / 2)).await?;
     let operator = other.looking()?;
     operator.force_release(&cx.named("forced"), None).await?;
-    // A store that tells of a deletion at once is quicker than who comes after it: he waits already.
+    // A store that tells of a deletion at once is quicker than anybody who comes after it, so the successor waits
+    // already.
     let (heir, name, options) = (other.clone(), cx.named("taken"), cx.options());
     let successor = tokio::spawn(async move { heir.take(&name, &options).await });
     if other.semantics().fairness == Fairness::Fifo {

@@ -218,8 +218,8 @@ async fn listing_shows_exactly_the_held_names(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// Two attempts at a lock whose lease has just ended, or that was just given back, one of them slow: its first reply is held while the other
-/// finishes. Whoever comes out as the holder must really be it.
+/// Two attempts at a lock whose lease has just ended, or that was just given back, one of them slow: its first reply is
+/// held while the other finishes. Whoever comes out as the holder must really be it.
 async fn interleaved_attempts_leave_one_holder_that_can_release(cx: &Context) -> Verdict {
     let (name, direct) = (cx.name(), cx.client().await?);
     let over = direct.take(&name, &cx.fixed()).await?;

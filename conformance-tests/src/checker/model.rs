@@ -35,8 +35,8 @@ pub enum RefusedFor {
     Holders,
     /// Also who waits, or fails: it may have had the lock for a moment, and have given it back without a word.
     Waiters,
-    /// Also whoever tries: places in a queue, and votes that are split among several servers, keep others out for a moment as
-    /// a holder does.
+    /// Also whoever tries: places in a queue, and votes that are split among several servers, keep others out for a
+    /// moment as a holder does.
     Contenders,
 }
 

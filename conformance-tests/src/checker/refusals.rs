@@ -72,9 +72,9 @@ impl<'a> Contenders<'a> {
     }
 }
 
-/// Who may have the lock before it is told so has it while it is under way; and who gives up or fails just then undoes that
-/// behind its answer. A single attempt that was refused is nobody's to be refused for; and of those of whom nobody knows, each
-/// counts once, as a ghost.
+/// Who may have the lock before it is told so has it while it is under way; and who gives up or fails just then undoes
+/// that behind its answer. A single attempt that was refused is nobody's to be refused for; and of those of whom nobody
+/// knows, each counts once, as a ghost.
 fn under_way(one: &Acquisition, model: &Model) -> Option<(u64, u64)> {
     let asking = (one.asked_at, one.answered_by());
     match (model.refused_for, &one.outcome) {

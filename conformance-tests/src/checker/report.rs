@@ -33,8 +33,8 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// True if a lock keeps it that may have two owners, as long as its tokens grow: what tokens promise, and what the client
-    /// does by itself.
+    /// True if a lock keeps it that may have two owners, as long as its tokens grow: what tokens promise, and what the
+    /// client does by itself.
     fn is_kept_by_two(self) -> bool {
         matches!(self, Self::TokenUnique | Self::TokenOrder | Self::Effects | Self::Deadline)
     }

@@ -47,7 +47,8 @@ impl Injection for OnStore {
     fn schedule(&self) -> Schedule {
         match self {
             Self::Paused => Schedule::new(Lasting::SPELL),
-            // Its holder is to hear of it only when the store has long been back: a database that is made anew takes seconds.
+            // Its holder is to hear of it only when the store has long been back: a database that is made anew takes
+            // seconds.
             Self::DataLost { with_holds: true } => {
                 Schedule::new(Lasting::Moment).with_lease(scaled(MADE_ANEW))
             }

@@ -211,8 +211,8 @@ impl Matrix {
     }
 }
 
-/// Elections and fail-overs have time-outs of their own, which other cells would make them miss; and of servers that are three
-/// virtual machines, ten at once find no leader in time.
+/// Elections and fail-overs have time-outs of their own, which other cells would make them miss; and of servers that
+/// are three virtual machines, ten at once find no leader in time.
 fn share(subject: &str, fault: Fault) -> Share {
     let ensemble = subject.contains("ensemble");
     let elects =

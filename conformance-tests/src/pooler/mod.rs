@@ -1,7 +1,8 @@
-//! A pooler in this process, for `MariaDB`: between clients and their server, it lends each client a session for one transaction,
-//! and another one for the next. None is packaged for Debian; this does what `ProxySQL` and `MaxScale` are used for. It hands the
-//! settings of a client on to whatever session it gets, and keeps its prepared statements apart from those of others. It asks
-//! nobody for a password: whoever comes logs in at the server, with a session that then belongs to all.
+//! A pooler in this process, for `MariaDB`: between clients and their server, it lends each client a session for one
+//! transaction, and another one for the next. None is packaged for Debian; this does what `ProxySQL` and `MaxScale` are
+//! used for. It hands the settings of a client on to whatever session it gets, and keeps its prepared statements apart
+//! from those of others. It asks nobody for a password: whoever comes logs in at the server, with a session that then
+//! belongs to all.
 
 #[cfg(all(test, feature = "stores"))]
 mod tests;

@@ -24,8 +24,8 @@ const CAN_ENCRYPT: u8 = 0x08;
 const IN_TRANSACTION: u16 = 1;
 const MORE_RESULTS: u16 = 8;
 
-/// What a client says of itself, in the fourth byte: of a result's two ends, one behind the columns and one behind the rows, it
-/// wants the last alone.
+/// What a client says of itself, in the fourth byte: of a result's two ends, one behind the columns and one behind the
+/// rows, it wants the last alone.
 const ONE_END: u8 = 0x01;
 
 /// One packet, without its length. Longer ones than 16 MiB come in several, and are refused here.

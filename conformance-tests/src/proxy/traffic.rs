@@ -19,8 +19,8 @@ pub enum Traffic {
     BlackHole,
     /// Passes requests, keeps the replies back: what is asked is done, and nobody hears of it.
     HoldReplies,
-    /// The same, from the reply of this number on, over all connections, counted from the moment in which this is set: with 0 it is
-    /// the next.
+    /// The same, from the reply of this number on, over all connections, counted from the moment in which this is set:
+    /// with 0 it is the next.
     HoldRepliesFrom(u64),
     /// Passes replies, keeps the requests back: what is asked does not arrive, and what the store says by itself does.
     HoldRequests,
@@ -30,8 +30,9 @@ pub enum Traffic {
     Throttle(NonZeroU32),
     /// Passes at most so many bytes at a time, with a pause of a millisecond: whoever reads them reads half a message.
     Slice(NonZeroUsize),
-    /// Passes so many bytes, in both directions and over all connections, counted from the moment in which this is set. Then it
-    /// resets the connection of the next one (RST, where [`Proxy::cut`](super::Proxy::cut) says FIN), and passes everything that follows.
+    /// Passes so many bytes, in both directions and over all connections, counted from the moment in which this is set.
+    /// Then it resets the connection of the next one (RST, where [`Proxy::cut`](super::Proxy::cut) says FIN), and
+    /// passes everything that follows.
     ResetAfter(u64),
 }
 

@@ -97,7 +97,8 @@ impl Run {
         self
     }
 
-    /// How many cases run at once, one at least. Those that need more of the machine have [more](crate::Share) of it to themselves.
+    /// How many cases run at once, one at least. Those that need more of the machine have [more](crate::Share) of it to
+    /// themselves.
     #[must_use]
     pub fn with_threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);

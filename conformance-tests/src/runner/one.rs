@@ -109,7 +109,7 @@ pub(crate) fn missing(reason: &str) -> Stop {
     }
 }
 
-/// What went wrong, perhaps for want of a server: a failure, unless somebody has said that he does without.
+/// What went wrong, perhaps for want of a server: a failure, unless somebody has said to do without.
 pub(crate) fn may_be_missing(reason: String) -> Stop {
     match std::env::var_os("LEASEHOLD_SKIP_MISSING") {
         Some(_) => Stop::Skipped(format!("{NOT_RUN}{reason}")),

@@ -23,8 +23,8 @@ const NOTHING_MORE: u32 = 2;
 
 /// A disk that can be full, and lose its power: what was synced to it is there afterwards, what the kernel alone had is not.
 ///
-/// It is a file with a file system of its own, mounted over a directory, which takes root; the file is in memory where there is
-/// a place for such.
+/// It is a file with a file system of its own, mounted over a directory, which takes root; the file is in memory where
+/// there is a place for such.
 #[derive(Debug)]
 pub struct Disk {
     image: TempDir,
@@ -41,8 +41,8 @@ pub fn disk_missing() -> Option<String> {
 }
 
 impl Disk {
-    /// Puts one under this directory, with all that is in it. Nobody is to have a file in there open. It is taken away when this
-    /// is dropped, with all that is on it.
+    /// Puts one under this directory, with all that is in it. Nobody is to have a file in there open. It is taken away
+    /// when this is dropped, with all that is on it.
     ///
     /// # Errors
     ///

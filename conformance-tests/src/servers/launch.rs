@@ -23,7 +23,8 @@ pub trait Launch: Send + Sync + 'static {
     /// From the next start on, it acknowledges nothing that is not on its disk. By default it is such a server anyway.
     fn sync_each_write(&mut self) {}
 
-    /// Removes what a server that was killed leaves in the system outside of its data directory, when it is not to come back.
+    /// Removes what a server that was killed leaves in the system outside of its data directory, when it is not to come
+    /// back.
     fn bury(&self, data: &Path) {
         let _ = data;
     }

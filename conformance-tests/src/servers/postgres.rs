@@ -170,7 +170,8 @@ impl Launch for PostgresLaunch {
     }
 }
 
-/// The number of its segment of System V: the second word in the seventh line of `postmaster.pid`, which a clean end removes.
+/// The number of its segment of System V: the second word in the seventh line of `postmaster.pid`, which a clean end
+/// removes.
 fn shared_memory(data: &Path) -> Option<String> {
     let text = std::fs::read_to_string(data.join("db/postmaster.pid")).ok()?;
     text.lines().nth(6)?.split_whitespace().nth(1).map(str::to_owned)

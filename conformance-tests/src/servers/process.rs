@@ -138,7 +138,8 @@ impl ServerProcess {
         self.spawn()
     }
 
-    /// Starts it again with its data on a disk of its own, to which it syncs what it acknowledges, and that can lose its power.
+    /// Starts it again with its data on a disk of its own, to which it syncs what it acknowledges, and that can lose
+    /// its power.
     ///
     /// # Errors
     ///
@@ -155,8 +156,8 @@ impl ServerProcess {
         self.spawn()
     }
 
-    /// Kills it as a loss of power would: what it has not synced to its [disk](Self::sync_to_own_disk) is gone. It stays down
-    /// until it is started again.
+    /// Kills it as a loss of power would: what it has not synced to its [disk](Self::sync_to_own_disk) is gone. It
+    /// stays down until it is started again.
     ///
     /// # Errors
     ///

@@ -57,8 +57,8 @@ pub(super) fn shared(process: &Child) -> BTreeSet<PathBuf> {
     children.chain([process.id()]).flat_map(mapped).collect()
 }
 
-/// Waits until nothing runs in a process that was stopped, nor in its children. `kill(2)` returns before anybody has taken the
-/// signal: a thread that a request wakes in that moment would still answer it.
+/// Waits until nothing runs in a process that was stopped, nor in its children. `kill(2)` returns before anybody has
+/// taken the signal: a thread that a request wakes in that moment would still answer it.
 pub(crate) fn until_still(stopped: &Child) {
     let own = i32::try_from(stopped.id()).ok().and_then(Pid::from_raw);
     let (all, start) = (children(stopped).into_iter().chain(own).collect::<Vec<_>>(), Instant::now());

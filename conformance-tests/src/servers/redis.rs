@@ -90,7 +90,8 @@ impl RedisServer {
         Ok(())
     }
 
-    /// Kills it as a loss of power would: what was not [synced](Self::sync) is gone. It stays down until it is started again.
+    /// Kills it as a loss of power would: what was not [synced](Self::sync) is gone. It stays down until it is started
+    /// again.
     ///
     /// # Errors
     ///

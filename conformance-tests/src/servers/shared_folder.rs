@@ -13,8 +13,9 @@ use tempfile::TempDir;
 /// How long a mount may take to come and to go.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// A directory, seen a second time by FUSE: as what `sshfs` mounts, and what a virtual machine or a container shares with its
-/// host. To the kernel, and to whoever asks it, its files have nothing to do with those of the directory itself.
+/// A directory, seen a second time by FUSE: as what `sshfs` mounts, and what a virtual machine or a container shares
+/// with its host. To the kernel, and to whoever asks it, its files have nothing to do with those of the directory
+/// itself.
 #[derive(Debug)]
 pub struct SharedFolder {
     daemon: Child,

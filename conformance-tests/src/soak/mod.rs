@@ -40,8 +40,8 @@ pub struct Round {
     pub subject: String,
     /// What it chose from: a soak of this subject with this seed begins with this round.
     pub seed: u64,
-    /// The faults, in their order, with their moments; and which of them could not be made, and why. Empty if the store could
-    /// not be started.
+    /// The faults, in their order, with their moments; and which of them could not be made, and why. Empty if the store
+    /// could not be started.
     pub schedule: String,
     /// How often the lock was granted.
     pub grants: usize,
@@ -49,7 +49,8 @@ pub struct Round {
     pub faults: usize,
     /// Those of them under which somebody held the lock.
     pub met: usize,
-    /// How it came out. Skipped is one whose history shows nothing: too few met in it, or a fault could only be made by half.
+    /// How it came out. Skipped is one whose history shows nothing: too few met in it, or a fault could only be made by
+    /// half.
     pub outcome: CaseOutcome,
     /// How long it took, in milliseconds.
     pub took_ms: u64,

@@ -57,8 +57,8 @@ struct Scene {
     left_out: Vec<String>,
 }
 
-/// Draws a round for this subject, plays it to its end, and judges what was recorded in a folder below `directory`. A history
-/// that is not one of a lock is kept.
+/// Draws a round for this subject, plays it to its end, and judges what was recorded in a folder below `directory`. A
+/// history that is not one of a lock is kept.
 pub(super) async fn play(subject: Arc<dyn Subject>, terms: Terms, directory: &Path) -> Result<Played, Stop> {
     let cx = Context::on(subject, "SOAK", terms).await.map_err(|cannot| missing(&cannot.to_string()))?;
     let semantics = cx.semantics().await?;

@@ -6,7 +6,8 @@ use async_trait::async_trait;
 use leasehold_core::LockName;
 use std::fmt;
 
-/// The servers of a store that has several, known by their places from zero. Errors and cancel safety are those of [`Store`](super::Store).
+/// The servers of a store that has several, known by their places from zero. Errors and cancel safety are those of
+/// [`Store`](super::Store).
 #[async_trait]
 pub trait Members: fmt::Debug + Send + Sync + 'static {
     /// How many there are when all is well.

@@ -63,7 +63,8 @@ impl Worker {
         self.expect("starving").await
     }
 
-    /// Lets it have no more file descriptors than it has, not even in place of one that it closes; or as many again as it had.
+    /// Lets it have no more file descriptors than it has, not even in place of one that it closes; or as many again as
+    /// it had.
     pub(crate) async fn may_open_files(&mut self, may: bool) -> Verdict {
         self.send(&format!("open {may}")).await?;
         self.done().await

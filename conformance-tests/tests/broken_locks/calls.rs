@@ -1,4 +1,5 @@
-//! What is the same in every lock here: it is told of nothing, has no queue, nothing for administrators, and nothing to close.
+//! What is the same in every lock here: it is told of nothing, has no queue, nothing for administrators, and nothing to
+//! close.
 
 use async_trait::async_trait;
 use leasehold_core::{

@@ -1,8 +1,8 @@
 //! Negative controls: locks that are broken on purpose, each with one classic mistake, on a real server.
 //!
-//! Three lines for each, or two where it stands in the table once more. The case that is named for it catches it; the same lock without the mistake passes that case,
-//! so that it is the mistake that is caught; and the plainest cases pass, so that it is a lock that
-//! would have been trusted.
+//! Three lines for each, or two where it stands in the table once more. The case that is named for it catches it; the
+//! same lock without the mistake passes that case, so that it is the mistake that is caught; and the plainest cases
+//! pass, so that it is a lock that would have been trusted.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
 

@@ -1,8 +1,8 @@
 //! The matrix over the backends of this workspace: every fault under every store, one named line each; and negative
 //! controls of the matrix itself, and of the soak, which draws from the same faults.
 //!
-//! `LEASEHOLD_SEED` repeats the choices of a run; to the file that `LEASEHOLD_MATRIX_JSON` names, each cell is added as a line
-//! of JSON when it is finished.
+//! `LEASEHOLD_SEED` repeats the choices of a run; to the file that `LEASEHOLD_MATRIX_JSON` names, each cell is added as
+//! a line of JSON when it is finished.
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 
@@ -67,7 +67,8 @@ fn trial(
     })
 }
 
-/// What a machine on which nothing is missing can play, by a user who may mount. A hook that fails is not to pass for a fault that cannot be made.
+/// What a machine on which nothing is missing can play, by a user who may mount. A hook that fails is not to pass for a
+/// fault that cannot be made.
 fn was_played(cell: &Cell) -> bool {
     static COMMITTED: LazyLock<Vec<Cell>> =
         LazyLock::new(|| serde_json::from_str(include_str!("../../../docs/matrix.json")).unwrap());
@@ -75,8 +76,8 @@ fn was_played(cell: &Cell) -> bool {
     COMMITTED.iter().find(same).is_some_and(|cell| !matches!(cell.state, State::NotRun { .. }))
 }
 
-/// Whoever is not root, or is so in a container that mounts nothing, has no disk of a server's own that loses its power or is
-/// full, and shares no folder. Redis needs neither, and servers are full without.
+/// Whoever is not root, or is so in a container that mounts nothing, has no disk of a server's own that loses its power
+/// or is full, and shares no folder. Redis needs neither, and servers are full without.
 fn cannot_be_mounted(cell: &Cell) -> bool {
     match cell.fault {
         Fault::PowerLost => !cell.subject.starts_with("red") && disk_missing().is_some(),

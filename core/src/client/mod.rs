@@ -200,8 +200,8 @@ impl Core {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Announces the loss of the holds that the keeper has, if the client was closed. Called after each time that a hold is entered: of
-    /// this and [`close`](Self::close), one sees the other.
+    /// Announces the loss of the holds that the keeper has, if the client was closed. Called after each time that a
+    /// hold is entered: of this and [`close`](Self::close), one sees the other.
     pub(crate) fn lose_all_if_closed(&self) {
         if self.is_closed() {
             for held in self.keeper.forget_all() {

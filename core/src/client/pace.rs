@@ -18,12 +18,12 @@ pub(super) struct Pace {
 /// In each of them, how many wake-ups in a row brought nothing: beside it that would take twice the room.
 #[derive(Debug)]
 enum Rhythm {
-    /// Who must look by himself: jittered pauses that grow up to the bound of the backend.
+    /// For a waiter that must look by itself: jittered pauses that grow up to the bound of the backend.
     Growing { vain_wake_ups: u32, next: Nanos },
-    /// Who is told, by the store or by a look of his process, and asks only in case the word was lost: one question in each interval, at a beat of his own that is
-    /// drawn once. A pause drawn anew each time would ask 1.6 times as often, and one that is counted from the last
-    /// answer would keep together for ever all whom one wake-up, or one stall of the store, has brought together.
-    /// `NEVER` until then.
+    /// For a waiter that is told, by the store or by a look of its process, and asks only in case the word was lost:
+    /// one question in each interval, at a beat of its own that is drawn once. A pause drawn anew each time would ask
+    /// 1.6 times as often, and one that is counted from the last answer would keep together for ever all whom one
+    /// wake-up, or one stall of the store, has brought together. `NEVER` until it is drawn.
     Beat { vain_wake_ups: u32, first: Moment },
 }
 

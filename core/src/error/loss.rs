@@ -15,8 +15,8 @@ pub enum LossCause {
     /// The local deadline passed, and no renewal had failed or was under way: the process or its executor did not run in
     /// time, or the lease was a fixed one.
     Expired,
-    /// The local deadline passed while renewals failed, or no answer was seen; [`Loss::error`] is the last failure. The store may be
-    /// fine and only out of reach.
+    /// The local deadline passed while renewals failed, or no answer was seen; [`Loss::error`] is the last failure. The
+    /// store may be fine and only out of reach.
     Unreachable,
     /// The store no longer knows the lease: it ended there, or was deleted, evicted or forced open.
     Gone,

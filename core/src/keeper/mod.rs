@@ -63,8 +63,8 @@ impl Keeper {
         }
     }
 
-    /// Looks at these now, of which the store has said that they may be over. Those that are not renewed hear nothing:
-    /// their end is set.
+    /// Looks at these now, of which the store has said that they may be over: they are renewed at once, and the answer
+    /// shows whether they are. Nothing is asked for a hold that is not renewed: its end is fixed already.
     fn hurry(&self, owners: &[OwnerId], now: Moment) {
         let owners: HashSet<OwnerId> = owners.iter().copied().collect();
         let mut state = lock_up(&self.state);

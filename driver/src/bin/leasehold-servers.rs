@@ -1,7 +1,7 @@
 //! One server of each kind, for measuring: private, on free ports, with data below `TMPDIR`.
 //!
-//! Prints a line `KIND URL` for each that is installed, and `READY` when there are no more. They end with its input: Ctrl-D, or the end of the program that has
-//! started it.
+//! Prints a line `KIND URL` for each that is installed, and `READY` when there are no more. They end with its input:
+//! Ctrl-D, or the end of the program that has started it.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for people and scripts")]
 

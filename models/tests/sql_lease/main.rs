@@ -1,9 +1,9 @@
 //! The lease in a row of a database, explored: every order of events within the bounds that are printed.
 //!
 //! What is known to be wrong is found: two statements for one, a renewal or a release that asks for no owner, a renewal
-//! that revives, a token that forgets with its row. The statements that are used here are explored to their end, and have
-//! no such history. What they rest on is found, too: a clock that is set forward ends belief too late, and one that is set back
-//! by as much as a purged row was idle repeats a token.
+//! that revives, a token that forgets with its row. The statements that are used here are explored to their end, and
+//! have no such history. What they rest on is found, too: a clock that is set forward ends belief too late, and one
+//! that is set back by as much as a purged row was idle repeats a token.
 
 #![allow(clippy::cast_possible_truncation, reason = "there are a handful of each")]
 

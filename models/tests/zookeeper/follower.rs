@@ -1,8 +1,8 @@
 //! Claims of one process, of which one stands directly behind the other: `backend-zk/src/bell/followers.rs`.
 //!
-//! The one behind watches its own node, and the one in front tells it: that it holds, or that it had better look. The word is
-//! on its way for a moment after the node is gone, as the reply to a request is that nobody has polled for yet. Watches are
-//! not: the bell of a claim has rung before a reply is heard that came later.
+//! The one behind watches its own node, and the one in front tells it: that it holds, or that it had better look. The
+//! word is on its way for a moment after the node is gone, as the reply to a request is that nobody has polled for yet.
+//! Watches are not: the bell of a claim has rung before a reply is heard that came later.
 
 use crate::client::{Client, Next, Own, Phase, Standing};
 use crate::ensemble::Node;
@@ -139,7 +139,8 @@ impl Protocol {
         state.clients[client].phase = Phase::Gone;
     }
 
-    /// It leaves: whoever comes next has to look who is in front. By the numbers, it could be somebody in the next directory.
+    /// It leaves: whoever comes next has to look who is in front. By the numbers, it could be somebody in the next
+    /// directory.
     pub(crate) fn leave(&self, state: &mut State, client: usize) {
         if self.recipe != Recipe::CountsAcrossDirectories {
             state.forget(client);

@@ -1,9 +1,9 @@
 //! The lock recipe on ZooKeeper, explored: every order of events within the bounds that are printed.
 //!
-//! What locks have been published with is found: the number as a token, the watch that is believed, the watch that is set too
-//! late, the ghost of a lost reply, the node of a dead session, the list of a server that is behind; and of claims of one
-//! process, which hand over to each other, the word that is believed too far. The recipe that is built here is explored to
-//! its end, and has no such history.
+//! What locks have been published with is found: the number as a token, the watch that is believed, the watch that is
+//! set too late, the ghost of a lost reply, the node of a dead session, the list of a server that is behind; and of
+//! claims of one process, which hand over to each other, the word that is believed too far. The recipe that is built
+//! here is explored to its end, and has no such history.
 
 #![allow(clippy::cast_possible_truncation, reason = "there are a handful of each")]
 

@@ -8,9 +8,10 @@
 //!   order. In a session that was given up there is no next thing, and it may be carried out as long as that lasts.
 //! * Any other request may fail, and the attempt with it. It has changed nothing, and the client asks again.
 //! * Anybody may delete a node by hand, or the directory when it is empty, which begins the numbers anew.
-//! * Who was told that the node in front is gone may list the line at a server that is behind: as it was when that node went, or
-//!   as it is. Of a session that is over by then, belief is over too: it is counted from before the wait. The step looks no
-//!   further than to what it knows for certain, its own node in front of all others; else it is as if it had not been made.
+//! * Who was told that the node in front is gone may list the line at a server that is behind: as it was when that node
+//!   went, or as it is. Of a session that is over by then, belief is over too: it is counted from before the wait. The
+//!   step looks no further than to what it knows for certain, its own node in front of all others; else it is as if it
+//!   had not been made.
 //! * Who waits asks again only if it was told to, or if its last attempt failed: nothing here rests on the fallback. A
 //!   client may give up, or release, between any two attempts.
 //! * The clients of a process have one session, and all of them learn at once that it is over. Whoever stands behind another

@@ -41,8 +41,8 @@ pub(crate) fn finds<F: Future<Output = ()> + 'static>(symptoms: &[&str], race: f
     }
 }
 
-/// By chance; and by chance with few changes of the running task, which finds what needs a certain one to be late (Burckhardt
-/// et al., *A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs*, ASPLOS 2010).
+/// By chance; and by chance with few changes of the running task, which finds what needs a certain one to be late
+/// (Burckhardt et al., *A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs*, ASPLOS 2010).
 #[derive(Clone, Copy, Debug)]
 enum Schedulers {
     Random,

@@ -3,8 +3,8 @@
 //!
 //! * `LEASEHOLD_SCHEDULES=100000 cargo test -p leasehold-schedules` searches longer.
 //! * `LEASEHOLD_SEED=17` tries others than usual.
-//! * A race that fails prints its schedule; with that, all its lines, in `LEASEHOLD_SCHEDULE`, and the name of the race, it is run
-//!   once more as it was.
+//! * A race that fails prints its schedule; with that, all its lines, in `LEASEHOLD_SCHEDULE`, and the name of the
+//!   race, it is run once more as it was.
 //!
 //! What is not explored: weaker orders of memory than what mutexes and `SeqCst` give, and threads that meet within one
 //! instruction of ours that is neither a lock, nor an atomic, nor an await.

@@ -1,4 +1,5 @@
-//! Stores without a network: one grants everything and answers renewals as it is told; one is the memory backend, some way off.
+//! Stores without a network: one grants everything and answers renewals as it is told; one is the memory backend, some
+//! way off.
 
 use crate::time::Time;
 use async_trait::async_trait;

@@ -7,8 +7,8 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// Stands still until it is moved: whoever waits for a time that nobody brings about waits for ever, which the explorer sees.
-/// The clones are one clock.
+/// Stands still until it is moved: whoever waits for a time that nobody brings about waits for ever, which the explorer
+/// sees. The clones are one clock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Time(Arc<Hands>);
 

@@ -35,7 +35,7 @@ struct Waiter {
     wake: Option<Waker>,
 }
 
-/// Nobody stands there any more, because he was woken.
+/// Nobody stands there any more: whoever did was woken.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Woken;
 
@@ -46,7 +46,7 @@ struct Absence {
 }
 
 impl Line {
-    /// At the end, or where he stood a moment ago.
+    /// At the end, or where this owner stood a moment ago.
     pub(super) fn enter(&mut self, owner: OwnerId, now: Instant) -> Spot {
         self.give_up_on(now);
         let spot = self.away.remove(&owner).map_or_else(Spot::last, |absence| absence.spot);
@@ -59,7 +59,8 @@ impl Line {
         self.stand(Spot::first(), owner)
     }
 
-    /// Whoever stands there is woken by this one. As an error, if he was woken before; else the one that he had.
+    /// From now on, whoever stands there is woken by this waker. Answers the one that it replaces; an error if they
+    /// were woken before.
     pub(super) fn listen(&mut self, spot: Spot, waker: &Waker) -> Result<Option<Waker>, Woken> {
         let wake = &mut self.here.get_mut(&spot).ok_or(Woken)?.wake;
         if wake.as_ref().is_some_and(|known| known.will_wake(waker)) {
@@ -68,7 +69,7 @@ impl Line {
         Ok(wake.replace(waker.clone()))
     }
 
-    /// Whoever stands there goes, and may be back. As an error, if he was woken before; else what would have woken him.
+    /// Whoever stands there goes, and may be back. Answers their waker; an error if they were woken before.
     pub(super) fn leave(&mut self, spot: Spot, now: Instant) -> Result<Option<Waker>, Woken> {
         let waiter = self.here.remove(&spot).ok_or(Woken)?;
         self.away.insert(waiter.owner, Absence { since: now, spot });
@@ -87,7 +88,7 @@ impl Line {
         Some(first.owner)
     }
 
-    /// Takes out one of them, if he is here.
+    /// Takes out this owner, if it is here.
     pub(super) fn wake(&mut self, owner: OwnerId) {
         let spot = self.here.iter().find(|(_, waiter)| waiter.owner == owner).map(|(spot, _)| *spot);
         let waiter = spot.and_then(|spot| self.here.remove(&spot));

@@ -1,11 +1,12 @@
 //! Waiting for leases: one look for all who wait in this process.
 //!
-//! Databases tell nobody that a row has changed, or, as PostgreSQL, tell everybody at once. So one task looks at the rows
-//! of all names that this process waits for, in one statement, and wakes one waiter for each that is free: what waiting
-//! costs the server does not depend on how many wait here. How soon it looks again depends on how long the lock has been
-//! held by now, and on how often other processes were quicker; where there is a bell, it looks when it rings, and long
-//! after that if it does not. A lost message costs that pause, and so does a task that has died with its runtime: every
-//! waiter comes back by himself, as often as the declared bound wants it, and where looks are late one of them asks.
+//! Databases tell nobody that a row has changed, or, as PostgreSQL, tell everybody at once. So one task looks at the
+//! rows of all names that this process waits for, in one statement, and wakes one waiter for each that is free: what
+//! waiting costs the server does not depend on how many wait here. How soon it looks again depends on how long the lock
+//! has been held by now, and on how often other processes were quicker; where there is a bell, it looks when it rings,
+//! and long after that if it does not. A lost message costs that pause, and so does a task that has died with its
+//! runtime: every waiter comes back by itself, as often as the declared bound wants it, and where looks are late one of
+//! them asks.
 
 mod line;
 mod rivals;
@@ -23,7 +24,8 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::sleep_until;
 
-/// A waiter is told within two seconds of when it was last said that he waits; it is said again when half of them are over.
+/// A release wakes waiters if it was said within the last two seconds that somebody waits; that is said again when half
+/// of the time is over.
 const SAY_AGAIN: Duration = Duration::from_secs(1);
 
 /// The waiters of one table.
@@ -60,8 +62,8 @@ impl Watch {
         Self { rooms, lookout: Arc::new(lookout), bell, task: Mutex::default() }
     }
 
-    /// Begins to wait for a name. Ends when it is worth asking for: a look has found it free, and the caller is the first who
-    /// waits for it.
+    /// Begins to wait for a name. Ends when it is worth asking for: a look has found it free, and the caller is the
+    /// first who waits for it.
     pub(super) fn changed(&self, name: Vec<u8>, owner: OwnerId) -> impl Future<Output = ()> + Send {
         // Listens first, then looks: whoever gives the lock up after that is heard.
         if let Some(bell) = &self.bell {
@@ -175,7 +177,8 @@ impl Lookout {
         }
     }
 
-    /// Says that somebody waits; false if nobody holds the lock any more. An error is as good as true: it will be said again.
+    /// Says that somebody waits; false if nobody holds the lock any more. An error is as good as true: it will be said
+    /// again.
     async fn say(&self, want: &Statement, name: &[u8]) -> bool {
         let said = self.server.ask(Lane::Asking, Doing::Keeping, want, &[Value::bytes(name)]).await;
         !said.is_ok_and(|answer| answer.rows.first().and_then(|row| row.first()?.as_int()) == Some(0))

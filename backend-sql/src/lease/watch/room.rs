@@ -1,7 +1,7 @@
 //! Those of this process who wait for one name: who is woken, when, and when the row is looked at next.
 //!
-//! They stand in line. Who comes while others wait stands behind them, also who has just given the lock up: he would ask
-//! the store sooner than anybody who must first be woken, and have it again and again.
+//! They stand in line. Whoever comes while others wait stands behind them, also one that has just given the lock up: it
+//! would ask the store sooner than anybody who must first be woken, and have the lock again and again.
 
 mod looks;
 
@@ -19,8 +19,8 @@ pub(super) const SHORTEST: Duration = Duration::from_millis(1);
 /// For how long a look is believed, a turn respected and a place kept, beyond the time at which news of it is due.
 pub(super) const GRACE: Duration = Duration::from_millis(50);
 
-/// How long who was woken may take to be granted the lock, before somebody looks what became of it. If he gives up while he
-/// asks, that is heard at once.
+/// How long a waiter that was woken may take to be granted the lock, before somebody looks what became of it. If it
+/// gives up while it asks, that is heard at once.
 pub(super) const PATIENCE: Duration = Duration::from_millis(10);
 
 /// A lock that has been held for so long is looked at again after this part of it: the wait becomes longer by as little.
@@ -29,7 +29,7 @@ const PART_OF_HOLD: u32 = 16;
 /// For how long a name that nobody waits for is kept in mind: about as long as rivals stay the same.
 const FORGET_AFTER: Duration = Duration::from_secs(5);
 
-/// Those who wait for one name. The first to come is the first to be woken, and nobody is woken with him.
+/// Those who wait for one name. The first to come is the first to be woken, and is woken alone.
 #[derive(Debug)]
 pub(super) struct Room {
     /// The longest pause between two looks.
@@ -67,7 +67,7 @@ pub(super) struct Room {
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     owner: OwnerId,
-    /// Then it is over, whatever became of him.
+    /// Then the turn is over, whatever became of its owner.
     until: Instant,
 }
 
@@ -111,7 +111,7 @@ impl Room {
         !self.is_looked_at() && now >= self.last_use + FORGET_AFTER
     }
 
-    /// Stands in line. Who had his turn, and did not get the lock, is the first of it.
+    /// Stands in line. One that had its turn, and did not get the lock, is the first of it.
     pub(super) fn enter(&mut self, owner: OwnerId, now: Instant) -> Spot {
         self.last_use = now;
         if self.has_turn(owner) {
@@ -131,13 +131,14 @@ impl Room {
         self.line.enter(owner, now)
     }
 
-    /// Who stands there is woken by this one, unless he was woken before. What is to be dropped is what would have woken him.
+    /// From now on, whoever stands there is woken by this waker. Answers the one that it replaces, to be dropped
+    /// without the lock of all rooms; an error if they were woken before.
     pub(super) fn listen(&mut self, spot: Spot, waker: &Waker) -> Result<Option<Waker>, Woken> {
         self.line.listen(spot, waker)
     }
 
-    /// Somebody is not here any more. If he was woken, and is gone before he heard it, somebody else is to be. What is to be
-    /// dropped is what would have woken him.
+    /// Somebody is not here any more. If they were woken, and are gone before they heard it, somebody else is to be
+    /// woken. Answers their waker, to be dropped without the lock of all rooms.
     pub(super) fn leave(&mut self, spot: Spot, now: Instant) -> Result<Option<Waker>, Woken> {
         let left = self.line.leave(spot, now);
         if left.is_err() {
@@ -151,10 +152,10 @@ impl Room {
         self.line.take_wakers()
     }
 
-    /// True if the store need not be asked: a look has found the lock held by another, or others are before him in line.
-    /// Not for longer than until the next look; if that is late, one of them asks now and then, and not all: thousands who
-    /// ask because their process has no time for a look leave it even less. Not where looks or questions fail: then
-    /// everybody asks for himself, and hears why.
+    /// True if the store need not be asked: a look has found the lock held by another, or others are before this owner
+    /// in line. Not for longer than until the next look; if that is late, one of them asks now and then, and not all:
+    /// thousands who ask because their process has no time for a look leave it even less. Not where looks or questions
+    /// fail: then each waiter asks for itself, and hears why.
     pub(super) fn keeps_waiting(&mut self, owner: OwnerId, now: Instant) -> bool {
         let is_his = self.has_turn(owner) || self.seen.as_ref().is_some_and(|seen| seen.owner == Some(owner));
         // A look that has no answer is not waited for any longer than one that is due.
@@ -189,7 +190,7 @@ impl Room {
         self.has_bell && !self.line.is_empty() && self.runs.goes_on(owner, now)
     }
 
-    /// Given up by one of this process: the next of them has his turn, or, after a while, whoever is the first to look.
+    /// Given up by one of this process: the next of them has its turn, or, after a while, whoever is the first to look.
     /// In silence if nobody else was told, because it [hands on](Self::hands_on).
     pub(super) fn given_up(&mut self, owner: OwnerId, now: Instant, in_silence: bool) {
         if self.runs.has_it() && !self.runs.is_own(Some(owner)) {
@@ -210,7 +211,7 @@ impl Room {
         }
     }
 
-    /// What this owner gave up, or takes back, he did not have.
+    /// What this owner gave up, or takes back, it did not have.
     pub(super) fn not_held(&mut self, owner: OwnerId, now: Instant) {
         self.seen = None;
         // Asked for the second time: the first may have been done in silence.

@@ -177,7 +177,7 @@ impl Rooms {
         self.rooms().values_mut().for_each(|room| room.looks_anew(now));
     }
 
-    /// The look did not come about. Nobody is woken: who asks for himself hears why.
+    /// The look did not come about. Nobody is woken: those who ask for themselves hear why.
     pub(super) fn failed(&self, names: &[Vec<u8>]) {
         let (now, mut rooms) = (Instant::now(), self.rooms());
         for name in names {
@@ -219,11 +219,11 @@ impl Ring for Rooms {
     }
 }
 
-/// A waiter's own end of his place. Dropped, it is given up. Small, and itself the future: thousands may wait.
+/// A waiter's own end of its place. Dropped, it is given up. Small, and itself the future: thousands may wait.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     rooms: &'a Rooms,
-    /// The name of the room, until he has heard that he was woken.
+    /// The name of the room, until the waiter has heard that it was woken.
     unheard: Option<Arc<[u8]>>,
     spot: Spot,
 }

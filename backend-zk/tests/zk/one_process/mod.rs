@@ -1,5 +1,5 @@
-//! Claims of one process that stand one behind the other: the one in front tells the next, and nobody looks whose turn it is. And
-//! everything that must not be taken for that.
+//! Claims of one process that stand one behind the other: the one in front tells the next, and nobody looks whose turn
+//! it is. And everything that must not be taken for that.
 
 mod not_believed;
 mod told_to_look;

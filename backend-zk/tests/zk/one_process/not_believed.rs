@@ -136,7 +136,8 @@ async fn who_stands_behind_another_process_is_not_told() {
     granted(&backend, &third).await;
 }
 
-/// Its delete was applied, and nobody has heard of it yet, when the directory was made anew, where the numbers have come as far.
+/// Its delete was applied, and nobody has heard of it yet, when the directory was made anew, where the numbers have
+/// come as far.
 #[tokio::test]
 async fn the_next_number_in_another_directory_is_not_behind_it() {
     let (server, look) = fixture().await;

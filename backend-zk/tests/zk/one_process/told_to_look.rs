@@ -53,8 +53,8 @@ async fn who_follows_a_waiter_that_hears_of_its_end_is_told() {
     granted(&backend, &third).await;
 }
 
-/// What it listens to is the node of another process. Nobody tells it that its own is gone, nor the one that follows it, as long as it
-/// makes no difference.
+/// What it listens to is the node of another process. Nobody tells it that its own is gone, nor the one that follows
+/// it, as long as it makes no difference.
 #[tokio::test]
 async fn who_follows_a_waiter_that_was_deleted_comes_first_in_its_turn() {
     let (server, look) = fixture().await;

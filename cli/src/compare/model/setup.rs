@@ -18,7 +18,7 @@ pub(crate) struct Setup {
     pub(crate) passes: usize,
     /// True if this run has started the servers itself, for nobody else.
     pub(crate) private_servers: bool,
-    /// What a reader must know before he believes a figure.
+    /// What a reader must know before believing a figure.
     pub(crate) caveats: Vec<String>,
 }
 

@@ -105,8 +105,8 @@ const SHARES: [f64; 25] = [
 ];
 
 impl Speed {
-    /// From the rows of a bench. A row in which nothing ended within its windows, or nobody but one ever had the lock, is left
-    /// out, and says so.
+    /// From the rows of a bench. A row in which nothing ended within its windows, or nobody but one ever had the lock,
+    /// is left out, and says so.
     pub(crate) fn of(tallies: &[Tally], left_out: Vec<LeftOut>) -> Self {
         let mut speed = Self { left_out, ..Self::default() };
         for tally in tallies {

@@ -31,9 +31,9 @@ impl RedisCluster {
 
     /// Ends a migration: the slot is the other node's, and all nodes know it.
     ///
-    /// Who gives is told before who takes, and the third is told as well. Else, where slots move in quick succession: two nodes
-    /// may have chosen the same epoch, and the one of the smaller id then raises its own; if it still claims the slot, it has it
-    /// back, in the eyes of the other, and each takes another one for the owner for ever.
+    /// Who gives is told before who takes, and the third is told as well. Else, where slots move in quick succession:
+    /// two nodes may have chosen the same epoch, and the one of the smaller id then raises its own; if it still claims
+    /// the slot, it has it back, in the eyes of the other, and each takes another one for the owner for ever.
     ///
     /// # Errors
     ///

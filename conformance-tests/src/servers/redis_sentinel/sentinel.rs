@@ -15,8 +15,9 @@ pub(super) const NAME: &str = "mm";
 pub(super) const DOWN_AFTER: [&str; 2] = ["10000", "300"];
 
 /// Everything that a Sentinel does from time to time, done more often: a fail-over in one second instead of three, and
-/// a primary that comes back is told within half a second that it is none. Not the pings: who has not told of itself for five
-/// of them is not promoted, and a replica without its primary is asked once a second. After each start: it is not in its file.
+/// a primary that comes back is told within half a second that it is none. Not the pings: who has not told of itself
+/// for five of them is not promoted, and a replica without its primary is asked once a second. After each start: it is
+/// not in its file.
 pub(super) const FASTER: [&str; 14] = [
     "SENTINEL",
     "DEBUG",

@@ -1,5 +1,5 @@
-//! The classes that a server loads, as the virtual machine has them in memory: with them it starts in two thirds of the time.
-//! Made once on a machine, from a server that is started for it.
+//! The classes that a server loads, as the virtual machine has them in memory: with them it starts in two thirds of the
+//! time. Made once on a machine, from a server that is started for it.
 
 use super::launch::{JARS, ZooKeeperLaunch};
 use crate::servers::template::template;

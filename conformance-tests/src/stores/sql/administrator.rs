@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 /// More than any server takes here.
 const MANY: usize = 1_000;
 
-/// A server that has refused somebody for so long is full. It gives out the place of somebody who has just left a little later,
-/// on a busy machine after some milliseconds, and that one would be had by whoever is to find none.
+/// A server that has refused somebody for so long is full. It gives out the place of somebody who has just left a
+/// little later, on a busy machine after some milliseconds, and that one would be had by whoever is to find none.
 const STAYS_FULL: Duration = Duration::from_millis(250);
 
 #[async_trait]

@@ -1,5 +1,5 @@
-//! A replica of a database, for the cases that need one: it follows asynchronously, as replicas do that nobody has told to do
-//! otherwise, and takes over when it is told to. Clients come by an address that moves with the primary.
+//! A replica of a database, for the cases that need one: it follows asynchronously, as replicas do that nobody has told
+//! to do otherwise, and takes over when it is told to. Clients come by an address that moves with the primary.
 
 use super::{Pooled, Running, SqlServer, cannot, in_time};
 use crate::proxy::Proxy;

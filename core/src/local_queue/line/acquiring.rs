@@ -137,8 +137,9 @@ impl Line {
     ) -> Option<Attempt> {
         let begin = |holder, since| Turn::begin(asked.claim.clone(), holder, grant, since, now, rules.queue);
         if let Some(turn) = self.turn.as_mut().filter(|turn| asked.is_about(turn.claim())) {
-            // An earlier one is over: the store has granted the claim again since. With a smaller token, if it has lost its
-            // data; but not to who did not know of this turn when he asked, and whose answer was long on its way.
+            // An earlier one is over: the store has granted the claim again since. A smaller token, after it has lost
+            // its data, is believed only in the answer to a question about this turn: any other question was asked
+            // earlier, and its answer was long on its way.
             if grant.token > turn.first() || grant.token < turn.first() && asked.is_about_turn(turn) {
                 *turn = begin(turn.holder(), asked.sent_at);
             } else if grant.token == turn.first() && !grant.handed_over {

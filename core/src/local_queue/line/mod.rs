@@ -33,7 +33,7 @@ pub(super) struct Line {
     /// The claim with which the first asks the store.
     contender: Option<Contender>,
     turn: Option<Turn>,
-    /// The last token that somebody was told here, and whose claim the store had granted with it.
+    /// The last token that somebody was told here, and the owner under which the store had granted it.
     told: Option<(OwnerId, FencingToken)>,
     ending: Vec<Ending>,
     to_wake: Vec<Waker>,
@@ -54,7 +54,8 @@ struct Contender {
 struct Ending {
     owner: OwnerId,
     claim: Claim,
-    /// Whoever goes on with it, and is handed the lock, was so after this, and perhaps long ago.
+    /// The lease is counted from this moment if somebody goes on with the claim and learns that the store has handed it
+    /// the lock, perhaps long ago.
     since: Moment,
     /// Nobody asks any more after this: its lease has ended.
     until: Moment,

@@ -57,7 +57,7 @@ impl Room {
             self.due
         } else {
             self.learn_of(held.owner);
-            // Somebody has it: his release tells.
+            // Somebody has it, and the release will tell.
             self.owes_word = false;
             // Of its own, this process hears without looking.
             let hears = self.has_bell || self.runs.is_own(held.owner);
@@ -66,7 +66,7 @@ impl Room {
             self.due + GRACE
         };
         self.seen = Some(Seen { owner: held.owner, believed_until });
-        // One who has it and does not know: the answer to his attempt was lost.
+        // A waiter of this process may have it and not know: the answer to its attempt was lost.
         if let Some(owner) = held.owner {
             self.line.wake(owner);
         }

@@ -33,7 +33,8 @@ pub(crate) enum Mistake {
     PersistentNodes,
     /// #37: only the server's word *expired* is a loss, and it comes when the connection is back.
     WaitsForExpired,
-    /// #38: whose a place is stands in its data, and its name is but a number, which begins anew when the queue is made anew.
+    /// #38: whose a place is stands in its data, and its name is but a number, which begins anew when the queue is
+    /// made anew.
     OwnerInTheData,
     /// #39: whoever is woken holds the lock, whatever has become of its own place meanwhile.
     TrustsTheWatch,

@@ -192,7 +192,7 @@ async fn when_a_look_fails_everybody_asks_for_himself() {
     assert!(!rooms.keeps_waiting(|| NAME.to_vec(), owner(3)));
 }
 
-/// Everybody asks for himself now and then, and is away for that moment.
+/// Every waiter asks for itself now and then, and is away for that moment.
 #[tokio::test(start_paused = true)]
 async fn who_is_back_in_a_moment_has_his_place_still() {
     let rooms = rooms(false);
@@ -211,7 +211,7 @@ async fn who_is_back_in_a_moment_has_his_place_still() {
     }
 }
 
-/// His attempt is taken back, which is the last that is heard of him.
+/// Its attempt is taken back, which is the last that is heard of it.
 #[tokio::test(start_paused = true)]
 async fn who_gives_up_while_it_is_his_turn_keeps_nobody_waiting() {
     let rooms = rooms(true);

@@ -33,8 +33,8 @@ pub trait LockAdmin: Debug + Send + Sync {
     async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>>;
 
     /// Frees a lock that somebody else holds, and answers whom it was taken from; `None` if nobody held it or
-    /// `only_if` is not the token of its grant. Check and effect are one step. The next grant's token is larger than
-    /// the broken one's.
+    /// `only_if` is not the token of its grant. Check and effect are one step, unless the store can only end the
+    /// connection that holds it: see the backend. The next grant's token is larger than the broken one's.
     ///
     /// The holder is not asked. It learns of it from its next renewal at the latest; until then both may work.
     async fn force_release(

@@ -78,7 +78,7 @@ impl HeldRow {
     /// Ends the connection that has the row locked, and tells those who wait here.
     async fn end_hold(&self, name: &LockName, holder: &Holder) -> Result<()> {
         let server = self.rows.server();
-        server.tell(&server.dialect().end_connection(holder.connection)).await?;
+        server.tell(&server.dialect().end_connection(holder.connection, holder.token)).await?;
         // It may be one of this client's.
         self.forget_grant(name, holder.token);
         let ended = self.until_ended(name, holder).await;

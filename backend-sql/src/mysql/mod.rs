@@ -10,7 +10,7 @@ use crate::server::{
 };
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
-use leasehold_core::{Error, Finding};
+use leasehold_core::{Error, FencingToken, Finding};
 use secrecy::ExposeSecret;
 use sqlx::mysql::{MySqlArguments, MySqlConnectOptions, MySqlConnection, MySqlRow, MySqlSslMode};
 use sqlx::query::Query;
@@ -207,7 +207,8 @@ impl Dialect for MySqlDialect {
         )
     }
 
-    fn end_connection(&self, number: i64) -> String {
+    /// Who may look at transactions by their connections may look at those of everybody, so nobody does.
+    fn end_connection(&self, number: i64, _: FencingToken) -> String {
         format!("KILL CONNECTION {number}")
     }
 

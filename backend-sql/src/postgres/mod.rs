@@ -10,7 +10,7 @@ use crate::server::{
 };
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
-use leasehold_core::Finding;
+use leasehold_core::{FencingToken, Finding};
 use secrecy::ExposeSecret;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgRow, PgSslMode};
 use sqlx::query::Query;
@@ -172,10 +172,11 @@ impl Dialect for PostgresDialect {
         format!("BEGIN; SET LOCAL idle_in_transaction_session_timeout = {}", idle.as_millis())
     }
 
-    fn end_connection(&self, number: i64) -> String {
+    fn end_connection(&self, number: i64, token: FencingToken) -> String {
         format!(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-             WHERE pid = {number} AND application_name = 'leasehold' AND usename = current_user"
+             WHERE pid = {number} AND application_name = 'leasehold' AND usename = current_user \
+             AND floor(extract(epoch FROM xact_start) * 1000000) <= {token}"
         )
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Answer, Bell, Found, Statement, Table, TableName, Value};
 use async_trait::async_trait;
-use leasehold_core::{Error, Finding};
+use leasehold_core::{Error, FencingToken, Finding};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,8 +47,9 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// What begins a transaction that the server ends when nothing was said in it for `idle`.
     fn begin(&self, idle: Duration) -> String;
 
-    /// What ends the connection of this number, if it is ours.
-    fn end_connection(&self, number: i64) -> String;
+    /// What ends the connection of this number, if it is ours; where the server can tell, only during the transaction that was
+    /// under way when this token was given: the connection may hold another lock by now.
+    fn end_connection(&self, number: i64, token: FencingToken) -> String;
 
     /// What is there under this name; `None` if nothing, or nothing that we may see.
     async fn look_at(&self, link: &mut dyn Link, table: &TableName) -> sqlx::Result<Option<Found>>;

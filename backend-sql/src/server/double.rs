@@ -5,7 +5,7 @@
 use super::*;
 use crate::postgres::PostgresDialect;
 use async_trait::async_trait;
-use leasehold_core::StoreUrl;
+use leasehold_core::{FencingToken, StoreUrl};
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -148,8 +148,8 @@ impl Dialect for Double {
         self.texts.begin(idle)
     }
 
-    fn end_connection(&self, number: i64) -> String {
-        self.texts.end_connection(number)
+    fn end_connection(&self, number: i64, token: FencingToken) -> String {
+        self.texts.end_connection(number, token)
     }
 
     async fn look_at(&self, _: &mut dyn Link, _: &TableName) -> sqlx::Result<Option<Found>> {

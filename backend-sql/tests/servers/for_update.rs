@@ -1,7 +1,7 @@
 //! Held transactions: what is really locked, and what stays behind.
 
 use crate::kit::{Server, ask, both, claim, claim_for, granted};
-use leasehold_core::{Claim, FencingToken, LockBackend, LossCause, Release, Renewal};
+use leasehold_core::{Claim, ErrorKind, FencingToken, LockBackend, LossCause, Release, Renewal};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -119,6 +119,30 @@ async fn a_hold_that_was_ended_keeps_no_waiter_of_its_own_process_waiting() {
             backend.release(&wanted, Duration::ZERO).await.unwrap();
         }
     }
+}
+
+/// Between the look at who holds and the end of its connection, that may have released, and taken another lock.
+#[tokio::test]
+async fn a_connection_that_holds_another_lock_by_now_is_not_ended() {
+    let server = Server::postgres(&[]);
+    server.furnish().await;
+    let (backend, admin) =
+        (server.backend("mode=for-update"), server.backend("mode=for-update&timeout=500ms"));
+    let (first, second) = (claim("a"), claim("b"));
+    let token = granted(&backend, &first).await;
+    backend.release(&first, Duration::ZERO).await.unwrap();
+    granted(&backend, &second).await;
+    let by = server.number("SELECT connection FROM leasehold_held WHERE name = 'b'").await;
+    // As the look had seen it; and somebody has the row, so that it is not free.
+    let other = server.backend("mode=for-update");
+    granted(&other, &claim("a")).await;
+    let seen = format!("UPDATE leasehold_held SET token = {token}, connection = {by} WHERE name = 'a'");
+    server.run(&seen).await;
+
+    let broken = admin.admin().unwrap().force_release(first.name(), Some(token)).await;
+    assert_eq!(broken.unwrap_err().kind(), ErrorKind::Denied, "nothing was ended");
+    let renewed = backend.renew(std::slice::from_ref(&second)).await.remove(0);
+    assert_eq!(renewed.unwrap(), Renewal::Renewed);
 }
 
 async fn end_connection_of_holder(server: &Server) {

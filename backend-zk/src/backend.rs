@@ -80,14 +80,14 @@ impl ZooKeeperBackend {
             asked,
         };
         let attempt = recipe.attempt(standing).await.map_err(Trouble::into_error);
-        if !attempt.as_ref().is_err_and(is_outage) {
+        if !attempt.as_ref().is_err_and(Error::is_outage) {
             asking.was_answered();
         }
         let trouble = match attempt {
             Ok(attempt) => return Ok(attempt),
             Err(trouble) => trouble,
         };
-        if !is_outage(&trouble) && !matches!(standing, Standing::Nowhere) {
+        if !trouble.is_outage() && !matches!(standing, Standing::Nowhere) {
             // Whoever is refused does not come back to take its node away.
             let left = recipe::leave(&turn, &directory, claim.owner()).await;
             left.map_err(|trouble| as_far_as_known(trouble.into_error(), standing))?;
@@ -152,7 +152,7 @@ impl LockBackend for ZooKeeperBackend {
         let held = match self.withdraw(claim, &leaving, &standing).await {
             Ok(held) => held,
             // There is no other session to look with, and that of the node has ended with the node.
-            Err(error) if is_outage(&error) && standing.session().is_some_and(|s| s.is_long_over()) => false,
+            Err(error) if error.is_outage() && standing.session().is_some_and(|s| s.is_long_over()) => false,
             Err(error) => return Err(as_far_as_known(error, &standing)),
         };
         drop(leaving);
@@ -186,15 +186,11 @@ impl LockBackend for ZooKeeperBackend {
 
 /// "Certainly not done" and "perhaps done" are told apart by what may be left in the store, not by which request failed.
 fn as_far_as_known(error: Error, standing: &Standing) -> Error {
-    match (is_outage(&error), standing) {
+    match (error.is_outage(), standing) {
         (false, _) => error,
         (true, Standing::Nowhere) => error.with_kind(ErrorKind::Unavailable),
         (true, _) => error.with_kind(ErrorKind::Indeterminate),
     }
-}
-
-fn is_outage(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Indeterminate | ErrorKind::Unavailable)
 }
 
 fn too_many(patience: Duration) -> Error {

@@ -91,7 +91,7 @@ impl Cluster {
 
     /// Another node that has the slot, if this one could not be asked, so that certainly nothing was done.
     async fn instead_of(&self, failed: &Address, slot: Slot, error: &Error) -> Option<(Address, Arc<Node>)> {
-        if matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate) {
+        if error.is_outage() {
             self.nodes.doubt();
         }
         if error.kind() != ErrorKind::Unavailable {

@@ -134,10 +134,9 @@ impl Ballot<Bid> {
 /// The error of a round that too few nodes have answered. An outcome that is not known outweighs those that are;
 /// failures that waiting does not heal outweigh outages if the others cannot make a majority without them.
 pub(super) fn not_answered(quorum: Quorum, answered: usize, failed: &[Error]) -> Error {
-    let is_outage = |error: &Error| matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate);
-    let lasting = failed.iter().filter(|error| !is_outage(error)).count();
+    let lasting = failed.iter().filter(|error| !error.is_outage()).count();
     let rank = |error: &&Error| match error.kind() {
-        _ if !is_outage(error) => {
+        _ if !error.is_outage() => {
             if quorum.blocked_by(lasting) {
                 3
             } else {

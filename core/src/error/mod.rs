@@ -98,8 +98,9 @@ impl Error {
         self.is_contended() || self.is_outage()
     }
 
-    /// True if the store did not give a usable answer.
-    pub(crate) fn is_outage(&self) -> bool {
+    /// True if the store did not give a usable answer: [`Unavailable`](ErrorKind::Unavailable) or
+    /// [`Indeterminate`](ErrorKind::Indeterminate).
+    pub fn is_outage(&self) -> bool {
         matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate)
     }
 

@@ -11,10 +11,12 @@ pub(crate) use schedule::Key;
 
 use crate::client::{Core, Held};
 use crate::sync::Mutex;
-use crate::{Moment, OwnerId, lock_up};
+use crate::{LockBackend, Moment, OwnerId, lock_up};
+use futures_util::FutureExt;
 use renewal::{BATCH, renew};
 use schedule::Schedule;
 use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -180,11 +182,19 @@ async fn keep(this: Weak<Core>, wake: Arc<Notify>) {
         let suspects = tokio::select! {
             () = sleep => continue,
             () = wake.notified() => continue,
-            suspects = backend.suspects() => suspects,
+            suspects = suspected_by(&*backend) => suspects,
         };
         if let Some(core) = this.upgrade() {
             core.keeper.hurry(&suspects, core.clock.now());
         }
+    }
+}
+
+/// Of a backend that panics here, nobody hears of suspects; its locks are to be renewed all the same.
+async fn suspected_by(backend: &dyn LockBackend) -> Vec<OwnerId> {
+    match AssertUnwindSafe(backend.suspects()).catch_unwind().await {
+        Ok(suspects) => suspects,
+        Err(_) => std::future::pending().await,
     }
 }
 

@@ -330,3 +330,12 @@ async fn an_observer_that_panics_stops_no_renewal() {
     assert_eq!(ends.loss().unwrap().cause(), LossCause::Expired);
     assert!(goes_on.is_held(), "{:?}", goes_on.loss());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_that_panics_over_its_suspects_is_asked_for_renewals_all_the_same() {
+    let mut backend = Scripted::on(Arc::new(RuntimeClock::new()));
+    backend.panics = true;
+    let guard = acquire(&Arc::new(backend).client(), "job", options()).await.unwrap();
+    sleep(TTL * 3).await;
+    assert!(guard.is_held(), "{:?}", guard.loss());
+}

@@ -45,6 +45,8 @@ pub(crate) struct Scripted {
     pub(crate) queues: bool,
     /// Hints all the time that asking again may help, as a store with many names on one channel does.
     pub(crate) chatters: bool,
+    /// True if it panics when it is asked for suspects.
+    pub(crate) panics: bool,
     queue: Mutex<HashSet<u128>>,
     /// What a hold is here. A session ends no hold by itself.
     pub(crate) hold: HoldKind,
@@ -128,6 +130,7 @@ impl Scripted {
             releases: Script::default(),
             queues: false,
             chatters: false,
+            panics: false,
             queue: Mutex::default(),
             hold: HoldKind::Lease,
             lease: None,
@@ -237,6 +240,7 @@ impl LockBackend for Scripted {
     }
 
     async fn suspects(&self) -> Vec<OwnerId> {
+        assert!(!self.panics, "as this test wants it");
         loop {
             let suspects = std::mem::take(&mut *self.suspects.lock().unwrap());
             if !suspects.is_empty() {

@@ -81,6 +81,9 @@ pub trait DistributedLockExt: DistributedLock {
 
     /// Makes one attempt: `None` if somebody else holds the lock.
     ///
+    /// Whoever looks at neither holds nothing: in `locks.try_acquire("x").await?;` the guard is dropped at once, and the
+    /// compiler has no word for it, since the guard is inside of an `Option`.
+    ///
     /// # Errors
     ///
     /// As [`acquire_with`](DistributedLock::acquire_with), without [`Busy`](ErrorKind::Busy).

@@ -66,7 +66,7 @@ async fn waiting_for_what_one_has_returns_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_those_who_wait_in_one_process_one_is_woken() {
+async fn of_a_crowd_that_waits_in_one_process_a_few_are_woken_at_most() {
     for server in both().await {
         let (holder, waiting) = (server.backend(""), server.backend(""));
         let held = claim("crowd");

@@ -16,7 +16,8 @@ const HEAD: &str = "\
 A suite that passes everything proves nothing. These locks are broken on purpose, each by one classic mistake, on the real
 store where the mistake lives. Each is caught by the case that is named for it, by order and not by luck: a gate, a held
 reply, a stopped process. The same lock without the mistake passes that case, and the broken one passes the plainest
-cases, A01 to A03, but for the one that catches it: it is a lock that somebody would have trusted.
+cases, A01 to A03, but for the one that catches it: it is a lock that somebody would have trusted. A number is never
+given again, so there are gaps.
 
 ```sh
 cargo test -p leasehold-conformance --test broken_locks

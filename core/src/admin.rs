@@ -26,6 +26,9 @@ pub trait LockAdmin: Debug + Send + Sync {
 
     /// The locks that are held now and whose names begin with `prefix`, ordered by name. Changes nothing. May read the
     /// whole key space of the store.
+    ///
+    /// On Redis only locks that were taken with this library: one that another program has set under the same key is
+    /// shown by [`inspect`](Self::inspect) alone, because nothing but its name tells it from any other value.
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>>;
 
     /// Who waits for a lock, in the order in which they will be served where there is one. Empty where the store does

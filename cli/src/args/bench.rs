@@ -15,7 +15,7 @@ pub(crate) struct BenchArgs {
     /// Measure only this; may be given several times
     #[arg(long, value_name = "PART")]
     pub(crate) only: Vec<Part>,
-    /// Short windows and small crowds: a few seconds
+    /// Short windows and small crowds: about 20 seconds for a store, with --raw up to a minute
     #[arg(long, conflicts_with = "full")]
     pub(crate) quick: bool,
     /// Everything, 100 000 held locks too

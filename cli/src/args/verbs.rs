@@ -34,8 +34,8 @@ pub(crate) enum Verb {
 
 /// Hold a lock, without a command.
 ///
-/// Prints one line of JSON when the lock is held, and holds it until standard input ends, if that is a pipe, or until
-/// INT, TERM or HUP. Exits with 80 if the lock is lost.
+/// Prints one line of JSON when the lock is held, and holds it until standard input ends, if that is a pipe, or until a
+/// signal: HUP, INT, QUIT, TERM, USR1 or USR2. Exits with 80 if the lock is lost.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct HoldArgs {
     /// The lock
@@ -57,6 +57,9 @@ pub(crate) struct TryArgs {
 }
 
 /// List the locks that are held.
+///
+/// On Redis, only those that were taken with Leasehold. One that another program has set under the same key is not in the
+/// list; try and inspect show it.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LsArgs {
     /// Only those whose names begin with this

@@ -2,6 +2,7 @@
 
 use crate::kit::{ask, both, claim, claim_for, granted};
 use leasehold_core::{ErrorKind, LossCause, Release, Renewal};
+use sqlx::{AssertSqlSafe, Executor};
 use std::time::{Duration, Instant};
 
 #[tokio::test]
@@ -87,6 +88,37 @@ async fn a_release_meets_one_dead_connection_at_most() {
             let error = backend.release(&claims[0], Duration::ZERO).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Indeterminate, "what ends is not sent again: {error}");
             assert_eq!(backend.release(&claims[0], Duration::ZERO).await.unwrap(), Release::Released);
+        }
+    }
+}
+
+/// An administrator who frees a lock by hand, and forgets to commit.
+#[tokio::test]
+async fn a_row_that_somebody_has_locked_loses_no_other_lock() {
+    for server in both().await {
+        let backend = server.backend("timeout=1s");
+        let held: Vec<_> = (0..20).map(|number| claim(&format!("{number:02}"))).collect();
+        for held in &held {
+            granted(&backend, held).await;
+        }
+        let change = "UPDATE leasehold SET version = version + 1 WHERE name = ";
+        let (mut mysql, mut pg);
+        match server.is_postgres() {
+            true => {
+                pg = server.pg().await;
+                pg.execute("BEGIN").await.unwrap();
+                pg.execute(AssertSqlSafe(format!("{change}convert_to('07', 'UTF8')"))).await.unwrap();
+            }
+            false => {
+                mysql = server.mysql().await;
+                mysql.execute("BEGIN").await.unwrap();
+                mysql.execute(AssertSqlSafe(format!("{change}'07'"))).await.unwrap();
+            }
+        }
+        let answers = backend.renew(&held).await;
+        for (held, answer) in held.iter().zip(answers) {
+            let is_locked = held.name().as_str() == "07";
+            assert_eq!(answer.ok(), (!is_locked).then_some(Renewal::Renewed), "{}", held.name());
         }
     }
 }

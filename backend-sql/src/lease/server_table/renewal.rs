@@ -3,10 +3,14 @@
 use super::{ServerTable, micros, owner};
 use crate::lease::{LeaseTable, Row, Standing};
 use crate::server::{Doing, Lane, Value};
+use futures_util::{StreamExt, stream};
 use leasehold_core::{Claim, ErrorKind, LockName, OwnerId, Result};
 use std::collections::HashSet;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// How many are renewed side by side, each by itself. Fewer than there are connections by default: others renew too.
+const AT_ONCE: usize = 4;
 
 impl ServerTable {
     /// Renews claims of one ttl in one statement. Which of them were renewed is not answered, only how many. If not all
@@ -19,6 +23,7 @@ impl ServerTable {
             Ok(renewed) if renewed == claims.len() => return of_all(&Ok(true)),
             Ok(0) => return of_all(&Ok(false)),
             Ok(_) => {}
+            Err(_) if claims.len() > 1 => return self.renew_each(ttl, claims).await,
             Err(error) => return of_all(&Err(error)),
         }
         let last = match self.last(claims, ttl, start).await {
@@ -33,6 +38,15 @@ impl ServerTable {
             false => rest.next().unwrap_or(Ok(false)),
         };
         claims.iter().map(renewed).collect()
+    }
+
+    /// A statement for all has failed. It may be for one row: somebody has it locked and forgotten, or has written into it what
+    /// nobody can read. The others are not to be lost with it.
+    async fn renew_each(&self, ttl: Duration, claims: &[&Claim]) -> Vec<Result<bool>> {
+        let renew =
+            |claim: Claim| async move { self.renew_some(ttl, &[&claim]).await.map(|renewed| renewed == 1) };
+        let claims: Vec<Claim> = claims.iter().map(|claim| (*claim).clone()).collect();
+        stream::iter(claims.into_iter().map(renew)).buffered(AT_ONCE).collect().await
     }
 
     /// Those of the claims whose rows show that their leases last for a ttl from `start`, when the renewal was sent.

@@ -40,7 +40,9 @@ impl LockAdmin for HeldRow {
         let Some(holder) = self.holder(name).await? else {
             return Ok(None);
         };
-        if only_if.is_some_and(|token| token != holder.token) {
+        // Whoever has the row locked, it is not who is entered, if that was before the server started.
+        let is_another = only_if.is_some_and(|token| token != holder.token);
+        if is_another || !self.rows.is_of_this_run(holder.token).await? {
             return Ok(None);
         }
         self.end_hold(name, &holder).await?;

@@ -3,7 +3,8 @@
 use super::rows_table;
 use crate::server::{Answer, Connection, Doing, Lane, Meaning, Server, Statement, Value};
 use leasehold_core::{
-    Claim, Error, ErrorKind, FencingToken, HolderInfo, LockName, LockStatus, Namespace, OwnerId, Result,
+    Claim, Error, ErrorKind, FencingToken, HoldKind, HolderInfo, LockName, LockStatus, Namespace, OwnerId,
+    Result,
 };
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
@@ -20,6 +21,7 @@ pub(super) struct Rows {
     lock_now: Statement,
     lock: Statement,
     enter: Statement,
+    is_of_this_run: Option<Statement>,
     leave: Statement,
     look: Statement,
     list: Statement,
@@ -54,6 +56,7 @@ impl Rows {
             lock_now: Statement::new(texts.lock_now, dialect, &rows),
             lock: Statement::new(texts.lock, dialect, &rows),
             enter: Statement::new(texts.enter, dialect, holders),
+            is_of_this_run: texts.is_of_this_run.map(|text| Statement::new(text, dialect, holders)),
             leave: Statement::new(include_str!("leave.sql"), dialect, holders),
             look: Statement::new(include_str!("look.sql"), dialect, holders),
             list: Statement::new(include_str!("list.sql"), dialect, holders),
@@ -184,6 +187,15 @@ impl Rows {
             .map(drop)
     }
 
+    /// False if the connection that an entry names may be anybody's by now.
+    pub(super) async fn is_of_this_run(&self, token: FencingToken) -> Result<bool> {
+        let Some(statement) = &self.is_of_this_run else { return Ok(true) };
+        let made = Value::int(i64::try_from(token.get()).unwrap_or(i64::MAX));
+        let answer = self.server.ask(Lane::Asking, Doing::Looking, statement, &[made]).await?;
+        let is_of_this_run = answer.rows.first().and_then(|row| row.first()).and_then(Value::as_int);
+        is_of_this_run.map(|yes| yes == 1).ok_or_else(|| self.server.unreadable())
+    }
+
     /// Enters a holder, and answers its token.
     pub(super) async fn enter(&self, claim: &Claim, number: i64) -> Result<FencingToken> {
         let values = [
@@ -256,6 +268,7 @@ impl Holder {
     /// The lock as people see it; `None` if it is of another namespace.
     pub(super) fn status(&self, namespace: &Namespace) -> Option<LockStatus> {
         let mut status = LockStatus::new(namespace.name(&self.stored_name)?);
+        status.hold = HoldKind::Connection;
         status.owner = Some(self.owner);
         status.token = Some(self.token);
         status.holder = HolderInfo::from_json(&self.holder);

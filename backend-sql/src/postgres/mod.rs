@@ -158,6 +158,7 @@ impl Dialect for PostgresDialect {
             lock_now: include_str!("lock_now.sql"),
             lock: include_str!("lock.sql"),
             enter: include_str!("enter.sql"),
+            is_of_this_run: None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::kit::{Server, ask, both, claim, claim_for, granted};
 use leasehold_core::{Claim, ErrorKind, FencingToken, LockBackend, LossCause, Release, Renewal};
+use sqlx::{Connection, Executor, Row};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -143,6 +144,36 @@ async fn a_connection_that_holds_another_lock_by_now_is_not_ended() {
     assert_eq!(broken.unwrap_err().kind(), ErrorKind::Denied, "nothing was ended");
     let renewed = backend.renew(std::slice::from_ref(&second)).await.remove(0);
     assert_eq!(renewed.unwrap(), Renewal::Renewed);
+}
+
+/// A server that has started anew numbers its connections anew: the entry of a holder that died with the last one names the
+/// session of somebody who has nothing to do with locks.
+#[tokio::test]
+async fn a_number_from_before_a_restart_is_nobodys() {
+    let mut server = Server::mariadb(&[]);
+    server.furnish().await;
+    granted(&server.backend("mode=for-update"), &claim("a")).await;
+    let by = server.number("SELECT connection FROM leasehold_held WHERE name = 'a'").await;
+    // Servers know since when they run in whole seconds.
+    server.run("UPDATE leasehold_held SET token = token - 3000000").await;
+    server.process().restart(true).unwrap();
+    let mut innocents = Vec::new();
+    while innocents.last().is_none_or(|(number, _)| *number < by) {
+        let mut session = server.mysql().await;
+        let number: u64 = session.fetch_one("SELECT CONNECTION_ID()").await.unwrap().get_unchecked(0);
+        innocents.push((i64::try_from(number).unwrap(), session));
+    }
+    assert_eq!(innocents.last().unwrap().0, by);
+    let mut by_hand = server.mysql().await;
+    for statement in ["BEGIN", "SELECT * FROM leasehold_held_rows WHERE name = 'a' FOR UPDATE"] {
+        by_hand.execute(statement).await.unwrap();
+    }
+    let backend = server.backend("mode=for-update");
+    assert!(ask(&backend, &claim("a")).await.is_none(), "somebody has the row");
+    let broken = backend.admin().unwrap().force_release(claim("a").name(), None).await.unwrap();
+    assert!(broken.is_none(), "{broken:?}");
+    let (_, session) = innocents.last_mut().unwrap();
+    assert!(session.ping().await.is_ok(), "its session was ended");
 }
 
 async fn end_connection_of_holder(server: &Server) {

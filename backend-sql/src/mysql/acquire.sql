@@ -6,8 +6,9 @@
 -- The token grows with every grant, by one at least, and up to the time; it ends at 2^53 - 1.
 --
 -- The assignments are made from left to right (MySQL manual, "UPDATE statement"), and each sees what those before it
--- have made: once the first has decided, token = LAST_INSERT_ID() says "granted". Not the number of changed rows, which
--- means something else with CLIENT_FOUND_ROWS; not RETURNING, which MySQL does not know.
+-- have made: once the first has decided, token = LAST_INSERT_ID() says "granted", unless it is the 0 of a row that was
+-- written by hand. Not the number of changed rows, which means something else with CLIENT_FOUND_ROWS; not RETURNING, which
+-- MySQL does not know.
 --
 -- :1 name   :2 owner   :3 ttl in microseconds   :4 holder
 INSERT INTO {table} (name, owner, token, ends_at, acquired_at, version, holder)
@@ -18,8 +19,8 @@ ON DUPLICATE KEY UPDATE
         WHEN ends_at <= {now} AND token < 9007199254740991 THEN LAST_INSERT_ID(GREATEST(token + 1, {now}))
         ELSE token + LAST_INSERT_ID(0)
     END,
-    acquired_at = IF(token = LAST_INSERT_ID() AND NOT owner <=> VALUES(owner), {now}, acquired_at),
-    holder      = IF(token = LAST_INSERT_ID(), VALUES(holder), holder),
-    ends_at     = IF(token = LAST_INSERT_ID(), GREATEST(ends_at, {now} + :3), ends_at),
-    version     = IF(token = LAST_INSERT_ID(), version + 1, version),
-    owner       = IF(token = LAST_INSERT_ID(), VALUES(owner), owner);
+    acquired_at = IF(token = LAST_INSERT_ID() AND token > 0 AND NOT owner <=> VALUES(owner), {now}, acquired_at),
+    holder      = IF(token = LAST_INSERT_ID() AND token > 0, VALUES(holder), holder),
+    ends_at     = IF(token = LAST_INSERT_ID() AND token > 0, GREATEST(ends_at, {now} + :3), ends_at),
+    version     = IF(token = LAST_INSERT_ID() AND token > 0, version + 1, version),
+    owner       = IF(token = LAST_INSERT_ID() AND token > 0, VALUES(owner), owner);

@@ -34,6 +34,7 @@ use crate::watchdog::protocol::{Order, Report, Start};
 use ending::{Ending, StatusFd};
 use environment::HeldLock;
 use leasehold::client::Moment;
+use leasehold::semantics::HoldKind;
 use leasehold::{
     AcquireOptions, DistributedLock, Error, ErrorKind, Health, LockGuard, LockName, Loss, LossCause,
 };
@@ -149,6 +150,8 @@ impl<'a> Run<'a> {
         }
         // A hold that ends early by its own limit counts like a short lease.
         let terms = Terms::new(self.args.on_lost, self.args.grace, self.options.ttl().min(guard.remaining()));
+        let hold = self.store.locks.semantics().hold;
+        let terms = terms.dying_with_holder(hold == HoldKind::Connection);
         let lease_end = end_of(&guard.lease());
         let held = HeldLock {
             name: &self.name,

@@ -29,6 +29,8 @@ pub(crate) struct Terms {
     /// From KILL to the end of the lease: a killed process runs no instruction of its own any more, but the one that
     /// kills it may have to wait for a processor.
     pub(crate) reserve: Duration,
+    /// True if the lock is free as soon as its holder is dead: it is held by a connection.
+    pub(crate) dies_with_holder: bool,
 }
 
 impl Terms {
@@ -45,7 +47,13 @@ impl Terms {
             OnLost::Term => grace.min((ttl / 3).saturating_sub(reserve)),
             OnLost::Kill | OnLost::Warn => Duration::ZERO,
         };
-        Self { on_lost, grace, reserve }
+        Self { on_lost, grace, reserve, dies_with_holder: false }
+    }
+
+    /// For a lock that is held by a connection of its holder, or by a lease that outlives it.
+    pub(crate) fn dying_with_holder(mut self, dies: bool) -> Self {
+        self.dies_with_holder = dies;
+        self
     }
 
     /// When the command must be killed at the latest, for a lease that ends then.
@@ -93,6 +101,14 @@ impl Plan {
         if self.terms.on_lost != OnLost::Warn {
             self.stopping_since.get_or_insert(now);
         }
+    }
+
+    /// Nobody renews any more. Where nobody holds the lock any more either, there is no time for a grace.
+    pub(crate) fn holder_is_gone(&mut self, now: Moment) {
+        if self.terms.dies_with_holder {
+            self.terms.grace = Duration::ZERO;
+        }
+        self.stop(now);
     }
 
     /// Since when the command is being stopped.
@@ -146,7 +162,12 @@ mod tests {
     }
 
     fn terms(on_lost: OnLost) -> Terms {
-        Terms { on_lost, grace: Duration::from_secs(5), reserve: Duration::from_secs(1) }
+        Terms {
+            on_lost,
+            grace: Duration::from_secs(5),
+            reserve: Duration::from_secs(1),
+            dies_with_holder: false,
+        }
     }
 
     /// A lease that ends at 30 s.

@@ -177,8 +177,7 @@ impl Watch {
             }
         }
         if self.link.is_closed() {
-            // Nobody renews any more.
-            self.plan.stop(self.clock.now());
+            self.plan.holder_is_gone(self.clock.now());
         }
     }
 

@@ -194,3 +194,17 @@ fn who_waits_to_give_it_back_is_ended_by_a_signal() {
     assert!(said.code(0).err.contains("a signal ended the wait for the store"), "{}", said.err);
     assert!(said.err.contains("it is free when the store sees that this process has ended"), "{}", said.err);
 }
+
+/// The database frees the row at once: there is no time for the grace, which is 5 s.
+#[test]
+fn where_the_lock_dies_with_its_holder_so_does_the_command() {
+    for store in [mariadb("for-update"), postgres("for-update")] {
+        store.place.say(["-q", "init"]).code(0);
+        let (run, command) = start(&store.place, "60s");
+        let killed = Instant::now();
+        run.signal(Signal::KILL);
+        gone(&[command]);
+        assert!(killed.elapsed() < Duration::from_secs(3), "{:?}", killed.elapsed());
+        run.wait();
+    }
+}

@@ -119,13 +119,11 @@ impl Process {
         let end_of_name = stat.iter().rposition(|byte| *byte == b')')?;
         let mut fields = std::str::from_utf8(stat.get(end_of_name + 1..)?).ok()?.split_ascii_whitespace();
         let state = fields.next()?;
-        Some(Self {
-            pid,
-            parent: parse_pid(fields.next()?),
-            group: parse_pid(fields.next()?)?,
-            dead: matches!(state, "Z" | "X" | "x"),
-            started: fields.nth(16)?.parse().ok()?,
-        })
+        let (parent, group) = (parse_pid(fields.next()?), parse_pid(fields.next()?)?);
+        let threads: u32 = fields.nth(14)?.parse().ok()?;
+        // One whose first thread has ended looks like a dead one, and works on in its others.
+        let dead = matches!(state, "X" | "x") || (state == "Z" && threads <= 1);
+        Some(Self { pid, parent, group, dead, started: fields.nth(1)?.parse().ok()? })
     }
 
     /// Signals it, and certainly no later process of its number: that is looked at once more when the kernel's own
@@ -158,6 +156,11 @@ mod tests {
         assert_eq!(process.group, Pid::from_raw(42).unwrap());
         assert_eq!(process.started, 98765);
         assert!(!process.dead);
+        // Without its first thread, and without any.
+        for (threads, dead) in [(2, false), (1, true)] {
+            let stat = format!("42 (x) Z 7 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 {threads} 0 98765 1 1");
+            assert_eq!(Process::parse(Pid::from_raw(42).unwrap(), stat.as_bytes()).unwrap().dead, dead);
+        }
         assert_eq!(Process::parse(Pid::INIT, b"1 (x"), None);
     }
 

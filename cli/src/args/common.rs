@@ -1,3 +1,4 @@
+use super::shell_word;
 use clap::{ArgAction, Args, ValueHint};
 use std::path::PathBuf;
 
@@ -28,6 +29,17 @@ pub(crate) struct Common {
     /// When to use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = OUTPUT)]
     pub(crate) color: clap::ColorChoice,
+}
+
+impl Common {
+    /// The options by which another call reaches the same store, each behind a blank.
+    pub(crate) fn of_store(&self) -> String {
+        let config = self.config.as_ref().map(|file| file.to_string_lossy());
+        let options =
+            [("-u", self.url.as_deref()), ("-p", self.profile.as_deref()), ("--config", config.as_deref())];
+        let given = options.into_iter().filter_map(|(option, value)| Some((option, value?)));
+        given.map(|(option, value)| format!(" {option} {}", shell_word(value))).collect()
+    }
 }
 
 const STORE: &str = "Store";

@@ -7,7 +7,7 @@ use crate::report::{Console, Failure, brief, print_json};
 use crate::run::Stack;
 use crate::run::signals::{Signals, ends, suspend};
 use crate::store::{Store, sources};
-use leasehold::{DistributedLock, Error, ErrorKind, FencingToken, LockGuard, LockName};
+use leasehold::{DistributedLock, Error, ErrorKind, FencingToken, LockGuard, LockName, LossCause};
 use rustix::fs::{FileType, fstat};
 use rustix::process::Signal;
 use serde::Serialize;
@@ -55,7 +55,11 @@ pub(super) async fn hold(args: &HoldArgs, common: &Common, console: Console) -> 
         until_the_end(&guard, &mut signals).await;
     }
     let held_for = since.elapsed();
-    let released = give_back(&store, guard, false, &mut signals, console).await;
+    let released = match guard.loss() {
+        // The end is the only word that the caller gets, and in a moment somebody else may have the lock.
+        Some(loss) if loss.cause() != LossCause::MaxHold => Released::Lost(loss),
+        _ => give_back(&store, guard, false, &mut signals, console).await,
+    };
     printed.map_err(unprinted)?;
     verdict(&released, &store, &name, held_for, console)
 }

@@ -1,13 +1,17 @@
 use super::Failure;
 use crate::args::Common;
 use anstyle::{AnsiColor, Style};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
 /// Where words for people go: standard error. Standard output is for data, and under `run` it is the command's alone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Console {
     level: Level,
+    /// How the call named the store, for calls that are to reach the same.
+    store: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +21,11 @@ enum Level {
     Normal,
     Verbose,
 }
+
+/// What a pipe that says it is ready takes as a whole (`pipe(7)`).
+const TAKEN_AT_ONCE: usize = 4096;
+/// How long the one thread that renews the lock may stand still for a word.
+const PATIENCE: Duration = Duration::from_millis(50);
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -36,7 +45,8 @@ impl Console {
             (1, _) => Level::Quiet,
             _ => Level::Silent,
         };
-        Self { level }
+        // Once in a process.
+        Self { level, store: common.of_store().leak() }
     }
 
     /// True if somebody sits there, or wants to know everything.
@@ -86,7 +96,7 @@ impl Console {
         }
         let tag = failure.tag();
         self.write(format_args!("{ERROR}error[{tag}]{ERROR:#}: {}\n", failure.message()));
-        let details = failure.details();
+        let details = failure.details(self.store);
         self.lines(details.iter().map(|(label, text)| (*label, text.as_str())));
     }
 
@@ -111,11 +121,25 @@ impl Console {
         Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
     }
 
-    /// Whoever closed standard error does not want to know, and that is no reason to let go of a lock.
+    /// Whoever closed standard error does not want to know, and that is no reason to let go of a lock. Nor is one that nobody
+    /// reads, such as a terminal that Ctrl-S has stopped: what it does not take in a moment is not said.
     fn write(self, text: std::fmt::Arguments<'_>) {
         let mut line = Vec::new();
         let _ = line.write_fmt(text);
-        // In one piece: the command writes to the same terminal.
-        let _ = anstream::stderr().write_all(&line);
+        // In one piece, if it is not very long: the command writes to the same terminal.
+        for piece in line.chunks(TAKEN_AT_ONCE) {
+            if !is_read() {
+                return;
+            }
+            let _ = anstream::stderr().write_all(piece);
+        }
     }
+}
+
+/// True if what is written to standard error is taken without delay, or never will be because it is closed.
+fn is_read() -> bool {
+    let stderr = rustix::stdio::stderr();
+    let mut asked = [PollFd::new(&stderr, PollFlags::OUT)];
+    let patience = Timespec { tv_sec: 0, tv_nsec: PATIENCE.subsec_nanos().into() };
+    !matches!(poll(&mut asked, Some(&patience)), Ok(0))
 }

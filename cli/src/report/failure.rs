@@ -93,14 +93,14 @@ impl Failure {
         }
     }
 
-    /// The other lines.
-    pub(super) fn details(&self) -> Vec<(&'static str, String)> {
+    /// The other lines; with commands for this store.
+    pub(super) fn details(&self, store: &str) -> Vec<(&'static str, String)> {
         let mut lines: Vec<_> = causes(&self.error).into_iter().map(|cause| ("cause", cause)).collect();
         lines.extend(self.details.iter().cloned());
         match &self.holder {
             Some(holder) => {
                 lines.extend(holder::block(holder));
-                lines.extend(holder::help(holder));
+                lines.extend(holder::help(holder, store));
             }
             None => lines.extend(self.error.help().map(|help| ("help", help.to_owned()))),
         }

@@ -52,14 +52,14 @@ pub(crate) fn block(lock: &LockStatus) -> Vec<(&'static str, String)> {
 }
 
 /// What somebody can do who wants a lock that is held.
-pub(super) fn help(lock: &LockStatus) -> Vec<(&'static str, String)> {
+pub(super) fn help(lock: &LockStatus, store: &str) -> Vec<(&'static str, String)> {
     let name = shell_word(lock.name.as_str());
     let token = lock.token.map(|token| format!(" --if-token {token}")).unwrap_or_default();
     let to_free_it =
         if lock.is_released() { "to let others in now" } else { "if its holder is gone for good" };
     vec![
-        ("help", format!("wait for it with -w 60, or look at it: leasehold inspect -- {name}")),
-        ("help", format!("{to_free_it}: leasehold release --force{token} -- {name}")),
+        ("help", format!("wait for it with -w 60, or look at it: leasehold inspect{store} -- {name}")),
+        ("help", format!("{to_free_it}: leasehold release{store} --force{token} -- {name}")),
     ]
 }
 
@@ -112,7 +112,7 @@ mod tests {
         let lines = block(&released);
         assert_eq!(lines[0], ("holder", "nobody".to_owned()));
         assert!(lines[1].1.ends_with("its last holder wanted it held for a time at least"), "{lines:?}");
-        assert!(help(&released)[1].1.starts_with("to let others in now"));
+        assert!(help(&released, "")[1].1.starts_with("to let others in now"));
     }
 
     #[test]

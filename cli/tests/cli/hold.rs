@@ -3,6 +3,7 @@
 use crate::support::{Place, Running};
 use rustix::process::Signal;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 #[test]
 fn it_says_on_one_line_what_it_holds_and_lets_go_at_the_end_of_its_input() {
@@ -73,4 +74,33 @@ fn a_reader_that_is_gone_gets_no_lock_held_for_it() {
     holder.wait().code(0);
     piped.wait().expect(0, "141\n", "");
     assert!(!place.is_held("x"));
+}
+
+/// Such as a terminal that Ctrl-S has stopped, or a log shipper that hangs.
+#[test]
+fn words_that_nobody_reads_stop_nothing() {
+    let place = Place::new();
+    let (unread, full) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&full, true).unwrap();
+    while rustix::io::write(&full, &[b'x'; 512]).is_ok() {}
+    rustix::io::ioctl_fionbio(&full, false).unwrap();
+    let mut command = place.command(["hold", "--ttl", "600ms", "x"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(full);
+    let mut hold = command.spawn().unwrap();
+    let start = Instant::now();
+    while !place.is_held("x") {
+        assert!(start.elapsed() < Duration::from_secs(20), "it does not begin");
+    }
+    place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
+    let ended = loop {
+        if let Some(ended) = hold.try_wait().unwrap() {
+            break ended;
+        }
+        if start.elapsed() > Duration::from_secs(20) {
+            hold.kill().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(ended.code(), Some(80));
+    drop(unread);
 }

@@ -84,3 +84,15 @@ fn start(place: &Place, ttl: &str) -> (Running, Process) {
     let command = run.process_line("pid ");
     (run, command)
 }
+
+/// Its end is the only word that its caller gets.
+#[test]
+fn a_hold_ends_when_its_lease_does_and_not_after_a_parting_word_to_the_store() {
+    let (place, server) = Place::with_redis();
+    let mut hold = place.start(["hold", "--ttl", "1500ms", "x"]);
+    hold.line("{");
+    server.pause();
+    let lease_end = SystemClock::new().now().plus(Duration::from_millis(1500));
+    hold.wait().code(80);
+    assert!(SystemClock::new().now() < lease_end.plus(Duration::from_millis(300)));
+}

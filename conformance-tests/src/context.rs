@@ -197,8 +197,21 @@ impl Context {
 
 /// By how much everything takes longer on this machine, as whoever runs it says.
 pub(crate) fn time_scale() -> f64 {
-    let scale = std::env::var("LEASEHOLD_TIME_SCALE").ok().and_then(|scale| scale.parse().ok());
-    scale.unwrap_or(1.0)
+    said_time_scale().unwrap_or(Some(1.0)).unwrap_or(1.0)
+}
+
+/// What `LEASEHOLD_TIME_SCALE` says; `None` if nothing.
+///
+/// # Errors
+///
+/// What it says, if that is no number from 0.1 to 1000: a bound that is nothing, or endless, would judge the machine.
+pub fn said_time_scale() -> Result<Option<f64>, String> {
+    let Some(said) = std::env::var_os("LEASEHOLD_TIME_SCALE") else { return Ok(None) };
+    let scale = said.to_str().and_then(|scale| scale.parse().ok());
+    match scale.filter(|scale| (0.1..=1000.0).contains(scale)) {
+        Some(scale) => Ok(Some(scale)),
+        None => Err(said.to_string_lossy().into_owned()),
+    }
 }
 
 /// See [`Context::outlived`].

@@ -18,6 +18,16 @@ const VARIABLES: [(&str, &str); 7] = [
 ];
 const OURS: &str = "LEASEHOLD_";
 
+/// What somebody may believe to be a variable, and where it is said instead.
+const NOT_READ: [(&str, &str); 6] = [
+    ("PASSWORD", "name a file with LEASEHOLD_PASSWORD_FILE, or a variable with password_env in a profile"),
+    ("MAX_HOLD", "write max_hold into a profile"),
+    ("HOLD_AT_LEAST", "write hold_at_least into a profile"),
+    ("LOCAL_QUEUE", "write local_queue into a profile, or into the URL"),
+    ("TIMEOUT", "write timeout into a profile, or into the URL"),
+    ("USER", "write the user into the URL"),
+];
+
 /// The environment variables to go by: those of this process, or a test's own.
 #[derive(Clone, Default)]
 pub(super) struct Environment(BTreeMap<OsString, OsString>);
@@ -65,22 +75,20 @@ impl Environment {
         absolute(variable).or_else(|| Some(absolute("HOME")?.join(under_home)))
     }
 
-    /// Variables that are spelt almost like one of ours.
+    /// Variables that look like one of ours, and that nobody reads.
     pub(super) fn misspelt(&self) -> Vec<Finding> {
         let known = || VARIABLES.iter().filter_map(|(name, _)| name.strip_prefix(OURS));
         let names = self.0.keys().filter_map(|name| name.to_str()?.strip_prefix(OURS));
         let unknown = names.filter(|name| !known().any(|known| known == *name));
-        unknown
-            .filter_map(|name| Some((name, nearest(name, known())?)))
-            .map(|(name, meant)| {
-                Finding::new(
-                    Severity::Warning,
-                    "W_ENV",
-                    format!("nobody reads the environment variable {OURS}{name}"),
-                    format!("did you mean {OURS}{meant}?"),
-                )
-            })
-            .collect()
+        let help = |name: &str| match NOT_READ.iter().find(|(not_read, _)| *not_read == name) {
+            Some((_, instead)) => Some((*instead).to_owned()),
+            None => Some(format!("did you mean {OURS}{}?", nearest(name, known())?)),
+        };
+        let finding = |(name, help)| {
+            let message = format!("nobody reads the environment variable {OURS}{name}");
+            Finding::new(Severity::Warning, "W_ENV", message, help)
+        };
+        unknown.filter_map(|name| Some((name, help(name)?))).map(finding).collect()
     }
 }
 
@@ -116,6 +124,15 @@ mod tests {
         assert_eq!(place(&[home, ("XDG_STATE_HOME", "rel")]), fallback);
         assert_eq!(place(&[("HOME", "")]), None);
         assert_eq!(place(&[]), None);
+    }
+
+    #[test]
+    fn what_is_said_elsewhere_is_told() {
+        let environment: Environment =
+            [("LEASEHOLD_PASSWORD", "x"), ("LEASEHOLD_TLL", "1s")].into_iter().collect();
+        let [password, ttl] = environment.misspelt().try_into().unwrap();
+        assert!(password.help.contains("LEASEHOLD_PASSWORD_FILE"), "{password:?}");
+        assert_eq!(ttl.help, "did you mean LEASEHOLD_TTL?");
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub(crate) use worker::work;
 
 use crate::args::{BenchArgs, Common, Format};
 use crate::exit::{Code, as_interrupted};
-use crate::report::{Console, Failure, Progress, print_json, timestamp};
+use crate::report::{Console, Failure, Progress, can_be_written, print_json, timestamp};
 use crate::run::signals::Signals;
 use leasehold::bench::yardstick;
 use leasehold::{Error, ErrorKind};
@@ -52,6 +52,7 @@ use std::time::SystemTime;
 
 /// What the bench is told when it is asked for.
 pub(crate) async fn bench(args: &BenchArgs, common: &Common, console: Console) -> Result<Code, Failure> {
+    can_be_written("json", args.json.as_deref())?;
     let plan = Plan::of(args);
     let baseline = args.baseline.as_deref().map(read).transpose()?;
     let mut signals =

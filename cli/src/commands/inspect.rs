@@ -17,6 +17,7 @@ pub(super) async fn inspect(args: &InspectArgs, common: &Common, console: Consol
         _ if args.json => print_json(&State {
             name: name.as_str(),
             held: lock.is_some(),
+            released: lock.as_ref().is_some_and(LockStatus::is_released),
             lock: lock.as_ref(),
             waiters: Some(&waiters),
         }),

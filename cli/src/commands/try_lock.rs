@@ -3,6 +3,7 @@ use crate::args::{Common, TryArgs, lock_name};
 use crate::exit::Code;
 use crate::report::{Console, Failure, State, block, print_json, sentence};
 use crate::store::{Store, sources};
+use leasehold::admin::LockStatus;
 use std::io::Write;
 
 /// Tells whether a lock is free. Asks the store and takes nothing.
@@ -14,6 +15,7 @@ pub(super) async fn try_lock(args: &TryArgs, common: &Common, console: Console) 
         _ if args.json => print_json(&State {
             name: name.as_str(),
             held: lock.is_some(),
+            released: lock.as_ref().is_some_and(LockStatus::is_released),
             lock: lock.as_ref(),
             waiters: None,
         }),

@@ -27,11 +27,11 @@ pub(crate) use tidy::tidy;
 use crate::args::{Common, ConformanceArgs};
 use crate::cells::Pair;
 use crate::exit::{Code, as_interrupted};
-use crate::report::{Console, Failure};
+use crate::report::{Console, Failure, can_be_written};
 use crate::run::signals::Signals;
 use asked::Asked;
 use attend::{Ended, attend};
-use leasehold::Error;
+use leasehold::{Error, ErrorKind};
 use leasehold_conformance::{Run, Subject, serve_as_worker, stores, worker_order};
 use rustix::process::Signal;
 use std::sync::Arc;
@@ -55,6 +55,11 @@ pub(crate) async fn conformance(
     common: &Common,
     console: Console,
 ) -> Result<Code, Failure> {
+    can_be_written("junit", args.junit.as_deref())?;
+    leasehold_conformance::context::said_time_scale().map_err(|said| {
+        Error::new(ErrorKind::Misconfigured, format!("LEASEHOLD_TIME_SCALE is {said:?}, from 0.1 to 1000"))
+            .with_help("write a number such as 2, or unset it")
+    })?;
     if let Some(time) = args.soak {
         return soak::soak(args, time).await;
     }

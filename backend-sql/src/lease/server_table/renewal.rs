@@ -4,8 +4,9 @@ use super::{ServerTable, micros, owner};
 use crate::lease::{LeaseTable, Row, Standing};
 use crate::server::{Doing, Lane, Value};
 use futures_util::{StreamExt, stream};
-use leasehold_core::{Claim, ErrorKind, LockName, OwnerId, Result};
+use leasehold_core::{Claim, Error, ErrorKind, LockName, OwnerId, Result};
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -23,7 +24,7 @@ impl ServerTable {
             Ok(renewed) if renewed == claims.len() => return of_all(&Ok(true)),
             Ok(0) => return of_all(&Ok(false)),
             Ok(_) => {}
-            Err(_) if claims.len() > 1 => return self.renew_each(ttl, claims).await,
+            Err(error) if claims.len() > 1 => return self.renew_each(ttl, claims, &error).await,
             Err(error) => return of_all(&Err(error)),
         }
         let last = match self.last(claims, ttl, start).await {
@@ -41,10 +42,22 @@ impl ServerTable {
     }
 
     /// A statement for all has failed. It may be for one row: somebody has it locked and forgotten, or has written into it what
-    /// nobody can read. The others are not to be lost with it.
-    async fn renew_each(&self, ttl: Duration, claims: &[&Claim]) -> Vec<Result<bool>> {
-        let renew =
-            |claim: Claim| async move { self.renew_some(ttl, &[&claim]).await.map(|renewed| renewed == 1) };
+    /// nobody can read. The others are not to be lost with it. If none of the first can be renewed, it is not for a row, and
+    /// the rest is spared a server that has trouble enough.
+    async fn renew_each(&self, ttl: Duration, claims: &[&Claim], of_all: &Error) -> Vec<Result<bool>> {
+        let (failed, is_any_renewed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let renew = |claim: Claim| async {
+            let claim = claim;
+            if failed.load(Ordering::Relaxed) >= AT_ONCE && !is_any_renewed.load(Ordering::Relaxed) {
+                return Err(of_all.clone());
+            }
+            let renewed = self.renew_some(ttl, &[&claim]).await.map(|renewed| renewed == 1);
+            match &renewed {
+                Ok(_) => is_any_renewed.store(true, Ordering::Relaxed),
+                Err(_) => _ = failed.fetch_add(1, Ordering::Relaxed),
+            }
+            renewed
+        };
         let claims: Vec<Claim> = claims.iter().map(|claim| (*claim).clone()).collect();
         stream::iter(claims.into_iter().map(renew)).buffered(AT_ONCE).collect().await
     }

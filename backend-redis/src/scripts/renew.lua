@@ -1,7 +1,7 @@
 -- Extends the leases of a batch of claims, each by its own length, each on its own.
 --
 -- Guarantees:
---   * a lease that is held lasts at least its length from now, and is never shortened;
+--   * a lease that is held lasts at least its length from now, and is never shortened, unless it had no end at all;
 --   * nothing else is changed: an ended lease is not brought back, another owner's is not touched;
 --   * one name on which foreign data lies does not keep the others from being renewed.
 --
@@ -16,7 +16,10 @@ for i = 1, #KEYS, 2 do
   local answer = '2'
   -- With `+` behind it: somebody waits.
   if held == owner or held == owner .. '+' then
-    redis.call('PEXPIRE', lock, ttl, 'GT')
+    -- A lock to which somebody has given no end, by PERSIST, would outlive its holder for ever: no end is greater than any.
+    if redis.call('PEXPIRE', lock, ttl, 'GT') == 0 and redis.call('PTTL', lock) == -1 then
+      redis.call('PEXPIRE', lock, ttl)
+    end
     redis.call('PEXPIRE', holder, ttl, 'GT')
     answer = '1'
   elseif not held or held == 'released' then

@@ -104,3 +104,15 @@ async fn foreign_data_under_one_name_does_not_keep_the_others_from_renewal() {
     assert_eq!(answers, [TAKEN, Renewal::Renewed]);
     assert!(server.pttl(&keys("b").lock) > 110_000);
 }
+
+/// It would outlive its holder for ever.
+#[tokio::test]
+async fn a_lock_that_was_given_no_end_has_one_again() {
+    let server = server();
+    let backend = backend(&server.url());
+    let claim = claim("job");
+    hold(&backend, &claim).await;
+    server.command(&["PERSIST", &keys("job").lock]).unwrap();
+    assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Renewed);
+    assert!((50_000..=60_000).contains(&server.pttl(&keys("job").lock)));
+}

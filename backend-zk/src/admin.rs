@@ -147,7 +147,8 @@ async fn look(turn: &Turn, directory: &str, contender: &Contender) -> Result<Opt
 
 fn status(name: &LockName, contender: &Contender, (holder, stat): (HolderInfo, Stat)) -> LockStatus {
     let mut status = LockStatus::new(name.clone());
-    status.hold = HoldKind::Session;
+    // A node that another program has made to stay ends with nobody.
+    status.hold = if stat.ephemeral_owner == 0 { HoldKind::Lease } else { HoldKind::Session };
     status.owner = contender.owner();
     status.token = Some(FencingToken::new(stat.czxid.unsigned_abs()));
     status.holder = holder;

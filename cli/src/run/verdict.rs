@@ -61,7 +61,7 @@ fn coverage(loss: Option<&Loss>, ended: &Ended) -> &'static str {
             "somebody else may have held the lock meanwhile: let what it writes to check LEASEHOLD_TOKEN"
         }
         Some(LossCause::MaxHold) => "raise --max-hold, or split the work",
-        _ if ended.stopped.is_some() => {
+        _ if ended.stopped.is_some_and(|stopped| !stopped.late) => {
             "nobody else could hold the lock while it ran; its work may be half done"
         }
         _ => "its last moments were not covered by the lock: let what it writes to check LEASEHOLD_TOKEN",

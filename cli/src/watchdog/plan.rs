@@ -116,6 +116,11 @@ impl Plan {
         self.stopping_since
     }
 
+    /// True if the lease has ended, as far as it was confirmed.
+    pub(crate) fn is_over(&self, now: Moment) -> bool {
+        now > self.lease_end
+    }
+
     /// True once it was killed.
     pub(crate) fn killed(&self) -> bool {
         self.killed_since.is_some()

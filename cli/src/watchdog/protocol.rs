@@ -85,6 +85,8 @@ pub(crate) struct Stopped {
     pub(crate) killed: bool,
     /// From the first signal to the end of its last process.
     pub(crate) took: Duration,
+    /// True if that was later than the end of the lease: all of them, the watchdog too, had stood still.
+    pub(crate) late: bool,
 }
 
 /// A moment of the clock that both processes read, `CLOCK_BOOTTIME` on Linux.

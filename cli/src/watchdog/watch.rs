@@ -147,10 +147,12 @@ impl Watch {
     }
 
     fn end(&self, left: Vec<i32>) -> Ended {
-        let stopped = self
-            .plan
-            .stopping_since()
-            .map(|since| Stopped { killed: self.plan.killed(), took: self.clock.now().since(since) });
+        let now = self.clock.now();
+        let stopped = self.plan.stopping_since().map(|since| Stopped {
+            killed: self.plan.killed(),
+            took: now.since(since),
+            late: self.plan.is_over(now),
+        });
         Ended { exit: family::exit_of(self.command), stopped, left, had_terminal: false }
     }
 

@@ -23,8 +23,9 @@ pub(crate) enum Released {
 
 /// Gives the lock back.
 ///
-/// In a `hurry` it is not waited for: the command was stopped, most likely because the store does not answer. Nor is it after
-/// a signal that asks to end: where the store keeps no lease, `hold_at_least` is waited for here, and that may be minutes.
+/// In a `hurry` it is not waited for: the command was stopped, most likely because the store does not answer. Nor is it
+/// after a signal that asks to end: where the store keeps no lease, `hold_at_least` is waited for here, and that may be
+/// minutes.
 pub(crate) async fn give_back(
     store: &Store,
     guard: LockGuard,

@@ -47,8 +47,8 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// What begins a transaction that the server ends when nothing was said in it for `idle`.
     fn begin(&self, idle: Duration) -> String;
 
-    /// What ends the connection of this number, if it is ours; where the server can tell, only during the transaction that was
-    /// under way when this token was given: the connection may hold another lock by now.
+    /// What ends the connection of this number, if it is ours; where the server can tell, only during the transaction
+    /// that was under way when this token was given: the connection may hold another lock by now.
     fn end_connection(&self, number: i64, token: FencingToken) -> String;
 
     /// What is there under this name; `None` if nothing, or nothing that we may see.

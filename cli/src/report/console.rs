@@ -121,8 +121,8 @@ impl Console {
         Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
     }
 
-    /// Whoever closed standard error does not want to know, and that is no reason to let go of a lock. Nor is one that nobody
-    /// reads, such as a terminal that Ctrl-S has stopped: what it does not take in a moment is not said.
+    /// Whoever closed standard error does not want to know, and that is no reason to let go of a lock. Nor is one that
+    /// nobody reads, such as a terminal that Ctrl-S has stopped: what it does not take in a moment is not said.
     fn write(self, text: std::fmt::Arguments<'_>) {
         let mut line = Vec::new();
         let _ = line.write_fmt(text);

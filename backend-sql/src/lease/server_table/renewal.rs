@@ -41,9 +41,9 @@ impl ServerTable {
         claims.iter().map(renewed).collect()
     }
 
-    /// A statement for all has failed. It may be for one row: somebody has it locked and forgotten, or has written into it what
-    /// nobody can read. The others are not to be lost with it. If none of the first can be renewed, it is not for a row, and
-    /// the rest is spared a server that has trouble enough.
+    /// A statement for all has failed. It may be for one row: somebody has it locked and forgotten, or has written into
+    /// it what nobody can read. The others are not to be lost with it. If none of the first can be renewed, it is not for
+    /// a row, and a server that has trouble enough is spared the rest.
     async fn renew_each(&self, ttl: Duration, claims: &[&Claim], of_all: &Error) -> Vec<Result<bool>> {
         let (failed, is_any_renewed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let renew = |claim: Claim| async {

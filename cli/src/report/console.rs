@@ -2,6 +2,7 @@ use super::Failure;
 use crate::args::Common;
 use anstyle::{AnsiColor, Style};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -141,5 +142,11 @@ fn is_read() -> bool {
     let stderr = rustix::stdio::stderr();
     let mut asked = [PollFd::new(&stderr, PollFlags::OUT)];
     let patience = Timespec { tv_sec: 0, tv_nsec: PATIENCE.subsec_nanos().into() };
-    !matches!(poll(&mut asked, Some(&patience)), Ok(0))
+    loop {
+        match poll(&mut asked, Some(&patience)) {
+            // A signal came, which says nothing of the reader.
+            Err(Errno::INTR) => {}
+            answer => return answer != Ok(0),
+        }
+    }
 }

@@ -138,6 +138,16 @@ impl Failure<'_> {
     }
 }
 
+/// The rights of those who use the table are not enough to make it.
+pub(super) fn while_making(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Denied => error.with_help(
+            "making a table needs the right to: give somebody who has it the output of `leasehold init --print`",
+        ),
+        _ => error,
+    }
+}
+
 /// The server said nothing in time. The connection is closed; the server may still finish what it was asked.
 pub(super) fn no_answer(doing: Doing, target: &Target) -> Error {
     let message = format!("{} did not answer within {:?}", target.address(), target.timeout);

@@ -234,7 +234,7 @@ impl Server {
         let asked = timeout(self.shared.target.timeout, connection.link().tell(script)).await;
         match asked {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(may_make(self.failure(error, Doing::Keeping))),
+            Ok(Err(error)) => return Err(failure::while_making(self.failure(error, Doing::Keeping))),
             Err(_) => return Err(no_answer(Doing::Keeping, &self.shared.target)),
         }
         self.check_tables(&mut connection).await?;
@@ -339,14 +339,4 @@ fn not_looked(error: JoinError) -> Error {
 fn jitter(tries: u32) -> Duration {
     let random = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), tries);
     Duration::from_micros(random % 2_000) * tries
-}
-
-/// The rights of those who use the table are not enough to make it.
-fn may_make(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::Denied => error.with_help(
-            "making a table needs the right to: give somebody who has it the output of `leasehold init --print`",
-        ),
-        _ => error,
-    }
 }

@@ -1,7 +1,7 @@
 //! What is refused, and what `check` finds.
 
-use crate::kit::{Server, both, claim, open};
-use leasehold_core::{ErrorKind, LockBackend};
+use crate::kit::{Server, ask, both, claim, granted, open};
+use leasehold_core::{ErrorKind, LockBackend, Renewal};
 use std::sync::Arc;
 
 async fn refusal(backend: &Arc<dyn LockBackend>) -> String {
@@ -139,4 +139,18 @@ async fn commits_are_asked_to_be_durable_where_the_server_would_not() {
     server.process().kill();
     server.process().restart(true).unwrap();
     assert_eq!(server.number("SELECT count(*) FROM leasehold WHERE owner IS NOT NULL").await, 1);
+}
+
+/// By hand, or by a program that made the row.
+#[tokio::test]
+async fn who_is_refused_takes_nothing_over_though_the_token_is_0() {
+    for server in both().await {
+        let backend = server.backend("");
+        let held = claim("a");
+        granted(&backend, &held).await;
+        server.run("UPDATE leasehold SET token = 0").await;
+        assert!(ask(&backend, &claim("a")).await.is_none());
+        let renewed = backend.renew(std::slice::from_ref(&held)).await.remove(0);
+        assert_eq!(renewed.unwrap(), Renewal::Renewed);
+    }
 }

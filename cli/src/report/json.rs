@@ -30,9 +30,15 @@ pub(crate) fn print_json(value: &impl Serialize) -> io::Result<()> {
 
 /// Sees that a result can be written there, before hours are spent on it.
 pub(crate) fn can_be_written(option: &str, file: Option<&Path>) -> Result<(), Failure> {
-    let opened = file.map(|file| OpenOptions::new().append(true).create(true).open(file));
-    opened.transpose().map(drop).map_err(|error| {
-        let problem = format!("{}: {error}", file.unwrap_or(Path::new("")).display());
+    let Some(file) = file else { return Ok(()) };
+    let is_new = !file.exists();
+    OpenOptions::new().append(true).create(true).open(file).map_err(|error| {
+        let problem = format!("{}: {error}", file.display());
         Failure::new(Error::invalid(option, problem, "name a file that can be written"))
-    })
+    })?;
+    if is_new {
+        // A run that comes to nothing leaves no empty result.
+        let _ = std::fs::remove_file(file);
+    }
+    Ok(())
 }

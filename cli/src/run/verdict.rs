@@ -88,3 +88,20 @@ fn are(processes: &[i32]) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watchdog::protocol::Stopped;
+
+    /// As when all of them were stopped, and went on after the lease.
+    #[test]
+    fn who_was_stopped_too_late_was_not_covered() {
+        for (late, words) in [(false, "nobody else could hold"), (true, "its last moments were not covered")]
+        {
+            let stopped = Stopped { killed: true, took: Duration::from_millis(3), late };
+            let ended = Ended { exit: None, stopped: Some(stopped), left: Vec::new(), had_terminal: false };
+            assert!(coverage(None, &ended).starts_with(words), "{late}: {}", coverage(None, &ended));
+        }
+    }
+}

@@ -221,3 +221,13 @@ fn colours_are_for_terminals_and_for_those_who_insist() {
     assert!(!said(&place, &["run"]).contains('\x1b'));
     assert!(said(&place, &["--color", "always", "run"]).contains("\x1b["));
 }
+
+/// Not after all has been measured.
+#[test]
+fn a_result_that_cannot_be_written_is_refused_before_anything_runs() {
+    let place = Place::new();
+    for words in [["bench", "--json", "/nowhere/x"], ["conformance", "--junit", "/nowhere/x"]] {
+        let said = place.say(words.into_iter().chain(["redis://127.0.0.1:1"]));
+        assert!(said.code(64).err.contains("/nowhere/x: "), "{}", said.err);
+    }
+}

@@ -131,3 +131,26 @@ fn tokens_used_up() -> Error {
     Error::new(ErrorKind::Misconfigured, "the fencing tokens of this name are used up")
         .with_help("use another name; a clock far in the future may have used them up")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LockName;
+    use futures_util::FutureExt;
+
+    /// Between the answer and the first look for news nobody listens.
+    #[tokio::test]
+    async fn what_was_released_since_the_attempt_is_not_waited_for() {
+        let store = MemoryBackend::new();
+        let claim = |owner| {
+            let name = LockName::new("job").unwrap();
+            Claim::new(name, OwnerId::from_u128(owner), Duration::from_secs(10), "".into())
+        };
+        let (holder, waiter) = (claim(1), claim(2));
+        assert!(matches!(store.try_acquire(&holder).await, Ok(Attempt::Granted(_))));
+        assert!(matches!(store.try_acquire(&waiter).await, Ok(Attempt::Busy(_))));
+        assert!(store.changed(&waiter).now_or_never().is_none(), "it is held");
+        store.release(&holder, Duration::ZERO).await.unwrap();
+        assert!(store.changed(&waiter).now_or_never().is_some());
+    }
+}

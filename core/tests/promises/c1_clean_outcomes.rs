@@ -2,7 +2,9 @@
 
 use crate::scripted::{Events, Fate, Scripted, TTL, acquire, options, settle};
 use leasehold_core::memory::MemoryBackend;
-use leasehold_core::{AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, LockClient, LockName};
+use leasehold_core::{
+    AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, LockClient, LockName, RuntimeClock,
+};
 use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -132,6 +134,15 @@ async fn close_is_bounded_and_says_what_it_left() {
     let error = client.close().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Indeterminate);
     assert_eq!(error.to_string(), "1 releases were still under way after 5s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_is_bounded_by_no_grace_of_the_backend() {
+    let mut store = Scripted::on(Arc::new(RuntimeClock::new()));
+    store.never_closes = true;
+    let error = Arc::new(store).client().close().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate);
+    assert_eq!(error.to_string(), "the store did not close within 5s");
 }
 
 /// The first request may have been applied; that the second was not says nothing of it.

@@ -47,6 +47,8 @@ pub(crate) struct Scripted {
     pub(crate) chatters: bool,
     /// True if it panics when it is asked for suspects.
     pub(crate) panics: bool,
+    /// True if it never has its connections given back.
+    pub(crate) never_closes: bool,
     queue: Mutex<HashSet<u128>>,
     /// What a hold is here. A session ends no hold by itself.
     pub(crate) hold: HoldKind,
@@ -131,6 +133,7 @@ impl Scripted {
             queues: false,
             chatters: false,
             panics: false,
+            never_closes: false,
             queue: Mutex::default(),
             hold: HoldKind::Lease,
             lease: None,
@@ -256,6 +259,9 @@ impl LockBackend for Scripted {
 
     async fn close(&self) -> Result<()> {
         self.closed.store(true, Ordering::SeqCst);
+        if self.never_closes {
+            std::future::pending::<()>().await;
+        }
         Ok(())
     }
 }

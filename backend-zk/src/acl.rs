@@ -26,6 +26,14 @@ impl Access {
         }
     }
 
+    /// As `zkCli.sh` is told it.
+    pub(crate) fn of_directories_in_words(self) -> &'static str {
+        match self {
+            Self::Creator => "auth::cdrwa",
+            Self::Anyone => "world:anyone:cdr",
+        }
+    }
+
     /// Of those who hold a lock or wait for it.
     pub(crate) fn of_contenders(self) -> Acls<'static> {
         match self {

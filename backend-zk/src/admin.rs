@@ -94,8 +94,9 @@ impl LockAdmin for ZooKeeperBackend {
         self.parents.make(&turn, self.names.base()).await.map_err(Trouble::into_error)
     }
 
+    /// For `zkCli.sh`; with a user, after its `addauth`.
     fn init_script(&self) -> Option<String> {
-        None
+        Some(self.parents.in_words(self.names.base()))
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {

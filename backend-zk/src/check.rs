@@ -26,12 +26,7 @@ pub(crate) async fn check(backend: &ZooKeeperBackend) -> Result<Vec<Finding>> {
     of_session(backend.sessions.target().timeouts.session, turn.session().timeout(), &mut findings);
     of_access(turn.access(backend.names.base()).await, backend, &mut findings)?;
     if backend.sessions.target().login.is_some() && backend.sessions.target().tls.is_none() {
-        findings.push(Finding::new(
-            Severity::Warning,
-            "W_CLEAR_TEXT",
-            "the password goes over the network as it is",
-            "let nobody else read that network",
-        ));
+        findings.push(Finding::clear_text());
     }
     if backend.sessions.target().tls.is_some() {
         findings.push(Finding::new(

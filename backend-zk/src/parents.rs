@@ -48,6 +48,16 @@ impl Parents {
         Ok(())
     }
 
+    /// What [`make`](Self::make) does, as the server's own shell is told it.
+    pub(crate) fn in_words(&self, directory: &str) -> String {
+        let mut directories: Vec<&str> = std::iter::successors(Some(directory), |lower| Some(parent(lower)))
+            .take_while(|it| !it.is_empty())
+            .collect();
+        directories.reverse();
+        let access = self.access.of_directories_in_words();
+        directories.into_iter().map(|directory| format!("create \"{directory}\" \"\" {access}\n")).collect()
+    }
+
     /// Deletes the directory of a lock if nobody stands in it, where the server does not.
     pub(crate) async fn tidy(&self, turn: &Turn, directory: &str) {
         if !self.containers.load(Ordering::Relaxed) {

@@ -187,6 +187,16 @@ impl Finding {
     ) -> Self {
         Self { severity, code, message: message.into(), help: help.into() }
     }
+
+    /// That a password is sent unencrypted: `W_CLEAR_TEXT`, whatever the store.
+    pub fn clear_text() -> Self {
+        Self::new(
+            Severity::Warning,
+            "W_CLEAR_TEXT",
+            "the password goes over the network as it is",
+            "let nobody else read that network, or use a URL with TLS",
+        )
+    }
 }
 
 fn short_owner<S: Serializer>(owner: &Option<OwnerId>, serializer: S) -> Result<S::Ok, S::Error> {

@@ -205,6 +205,11 @@ impl Link {
         self.confirmations.count(replicas).await
     }
 
+    /// True if a password is sent along it unencrypted, over a network.
+    pub(crate) fn shows_password(&self) -> bool {
+        self.line.route.shows_password()
+    }
+
     /// Where it leads, for people.
     pub(crate) fn place(&self) -> &Route {
         &self.line.route

@@ -2,7 +2,7 @@
 
 use super::greeting::ServerFacts;
 use crate::sentinel::Sentinels;
-use crate::target::Target;
+use crate::target::{Address, Target};
 use leasehold_core::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 use std::fmt;
@@ -28,6 +28,13 @@ impl Route {
     /// How long connecting may take.
     pub(super) fn connect_timeout(&self) -> Duration {
         self.terms().timeouts.connect
+    }
+
+    /// True if a password is sent to it unencrypted, over a network.
+    pub(super) fn shows_password(&self) -> bool {
+        let Target { address, tls, login, .. } = self.terms();
+        let password = login.as_ref().and_then(|login| login.password.as_ref());
+        password.is_some() && tls.is_none() && matches!(address, Address::Tcp { .. })
     }
 
     /// The server to connect to now.

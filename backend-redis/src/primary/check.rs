@@ -77,6 +77,7 @@ pub(crate) async fn look_at(link: &Link, mode: Mode) -> Result<Vec<Finding>> {
         Ok(settings) => of_settings(&settings, &mut findings),
         Err(why) => findings.push(unseen("the settings of the server", &why)),
     }
+    findings.extend(link.shows_password().then(Finding::clear_text));
     Ok(findings)
 }
 

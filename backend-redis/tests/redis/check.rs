@@ -78,6 +78,21 @@ async fn a_server_that_lets_nobody_in_is_an_error() {
     assert_eq!((findings.len(), severity(&findings, "E_DENIED")), (1, Some(Severity::Error)), "{findings:?}");
 }
 
+/// Over a network without TLS; not over a socket of the host.
+#[tokio::test]
+async fn a_password_in_the_clear_is_warned_of() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("redis.sock");
+    let server =
+        RedisServer::start_with(&["--requirepass", "right", "--unixsocket", socket.to_str().unwrap()]).unwrap();
+    let over_socket = format!("redis+unix://:right@{}", socket.display());
+    let over_network = server.url().replace("redis://", "redis://:right@");
+    for (url, expected) in [(over_network, Some(Severity::Warning)), (over_socket, None)] {
+        let findings = backend(&url).check().await.unwrap();
+        assert_eq!(severity(&findings, "W_CLEAR_TEXT"), expected, "{findings:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_lets_nothing_be_seen_is_no_failure() {
     let fake = Fake::answering(|words| match words {

@@ -3,6 +3,8 @@
 use crate::kit::*;
 use leasehold_conformance::servers::ZooKeeperServer;
 use leasehold_core::{LockAdmin, Severity};
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 async fn codes(url: &str) -> Vec<&'static str> {
     let findings = answered(backend(url).check()).await.unwrap();
@@ -22,6 +24,46 @@ async fn a_closed_directory_on_a_well_server_has_nothing_but_the_password_in_the
     assert_eq!(codes(&url).await, ["W_CLEAR_TEXT", "I_SERVER"]);
     let other = format!("zk://other:canary@{}", server.address());
     assert_eq!(codes(&other).await, ["I_NOT_SEEN", "W_CLEAR_TEXT", "I_SERVER"]);
+}
+
+/// Told to the server's own shell, what is printed makes what `init` makes, with the same rights.
+#[tokio::test]
+async fn what_is_printed_makes_the_directory() {
+    let server = server();
+    for user in ["", "app:canary@"] {
+        let at = |base: &str| format!("zk://{user}{}{base}", server.address());
+        let (made, printed) = (at("/made"), at("/a%20b/printed"));
+        backend(&made).init().await.unwrap();
+        let login = user.strip_suffix('@');
+        let login_first = login.map(|login| format!("addauth digest {login}\n")).unwrap_or_default();
+        let script = login_first + &backend(&printed).init_script().unwrap();
+        let said = zkcli(&server.address(), &script);
+        let look = Look::with_user(&server, login).await;
+        let rights = async |path: &str| look.0.get_acl(path).await.expect(&said).0;
+        let expected = rights("/made").await;
+        assert_eq!(
+            (rights("/a b").await, rights("/a b/printed").await),
+            (expected.clone(), expected),
+            "{said}"
+        );
+        look.wipe("/a b/printed").await;
+        look.wipe("/a b").await;
+        look.wipe("/made").await;
+    }
+}
+
+fn zkcli(server: &str, script: &str) -> String {
+    let mut shell = Command::new("java")
+        .args(["-cp", "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar"])
+        .args(["org.apache.zookeeper.ZooKeeperMain", "-server", server])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    shell.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    let output = shell.wait_with_output().unwrap();
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 
 #[tokio::test]

@@ -86,6 +86,12 @@ fn unknown_keys_are_refused_with_the_nearest() {
 }
 
 #[test]
+fn a_check_says_that_memory_keeps_out_nobody_else() {
+    let said = Place::new().say(["config", "check", "-u", "memory:"]);
+    assert!(said.code(0).out.contains("\nwarning[W_ONE_PROCESS]: "), "{said:?}");
+}
+
+#[test]
 fn a_check_connects_and_says_what_it_found() {
     let (place, server) = Place::with_redis();
     let said = place.say(["config", "check"]);

@@ -1,5 +1,5 @@
 use super::MemoryBackend;
-use crate::{FencingToken, Finding, LockAdmin, LockName, LockStatus, Result, Waiter, lock_up};
+use crate::{FencingToken, Finding, LockAdmin, LockName, LockStatus, Result, Severity, Waiter, lock_up};
 use async_trait::async_trait;
 
 #[async_trait]
@@ -46,6 +46,11 @@ impl LockAdmin for MemoryBackend {
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {
-        Ok(Vec::new())
+        Ok(vec![Finding::new(
+            Severity::Warning,
+            "W_ONE_PROCESS",
+            "these locks keep out no other process, and are forgotten with this one",
+            "use a store that is shared: sqlite: does it for the processes of one host",
+        )])
     }
 }

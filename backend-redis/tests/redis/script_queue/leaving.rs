@@ -40,16 +40,16 @@ async fn one_whose_process_is_gone_is_passed_over_at_once() {
 #[tokio::test]
 async fn a_crowd_that_died_together_is_passed_over_in_bounded_steps() {
     let scene = scene(1).await;
-    for place in 1..=130 {
+    for place in 1..=514 {
         let owner = format!("{place:032x}");
         scene.server.command(&["ZADD", &keys("job").queue, &place.to_string(), &owner]).unwrap();
     }
     assert_eq!(release(&scene.backend, &scene.holder).await, Release::Released);
     assert_eq!(scene.owner(), None);
-    assert_eq!(scene.server.queue("job").len(), 131 - 64);
+    assert_eq!(scene.server.queue("job").len(), 515 - 256);
     // The next to ask goes on, and does not pass by who may be behind them.
     busy(&scene.backend, &claim("job")).await;
-    assert_eq!(scene.server.queue("job").len(), 131 - 128);
+    assert_eq!(scene.server.queue("job").len(), 515 - 512);
     assert_eq!(scene.owner(), None);
     hold(&scene.backend, &scene.waiters[0]).await;
     assert!(scene.server.queue("job").is_empty());

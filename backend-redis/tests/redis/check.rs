@@ -84,7 +84,8 @@ async fn a_password_in_the_clear_is_warned_of() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("redis.sock");
     let server =
-        RedisServer::start_with(&["--requirepass", "right", "--unixsocket", socket.to_str().unwrap()]).unwrap();
+        RedisServer::start_with(&["--requirepass", "right", "--unixsocket", socket.to_str().unwrap()])
+            .unwrap();
     let over_socket = format!("redis+unix://:right@{}", socket.display());
     let over_network = server.url().replace("redis://", "redis://:right@");
     for (url, expected) in [(over_network, Some(Severity::Warning)), (over_socket, None)] {

@@ -8,7 +8,7 @@ use crate::give_back::Released;
 use crate::report::{Console, Failure};
 use crate::watchdog::plan::OnLost;
 use crate::watchdog::protocol::{Ended, Exit};
-use leasehold::Loss;
+use leasehold::{Loss, LossCause};
 use rustix::process::Signal;
 use serde::Serialize;
 use std::fs::File;
@@ -87,6 +87,7 @@ impl Ending {
         let loss = loss.or_else(|| released.loss());
         match end {
             End::Ended(ended) => {
+                let loss = loss.filter(|loss| !came_later(loss, &ended));
                 let lost = ended.stopped.is_some() || loss.is_some();
                 if lost && args.on_lost != OnLost::Warn {
                     return Self::lost(verdict, loss.as_ref(), &ended);
@@ -162,6 +163,13 @@ impl Ending {
         }
         self
     }
+}
+
+/// True if the lease ended after the command had, by itself: `leasehold` alone stood still, and could neither renew it nor give it
+/// back.
+fn came_later(loss: &Loss, ended: &Ended) -> bool {
+    let by_its_end = matches!(loss.cause(), LossCause::Expired | LossCause::Unreachable);
+    by_its_end && ended.stopped.is_none() && !ended.late
 }
 
 fn code_of(exit: Exit) -> Code {

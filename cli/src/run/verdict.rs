@@ -61,7 +61,7 @@ fn coverage(loss: Option<&Loss>, ended: &Ended) -> &'static str {
             "somebody else may have held the lock meanwhile: let what it writes to check LEASEHOLD_TOKEN"
         }
         Some(LossCause::MaxHold) => "raise --max-hold, or split the work",
-        _ if ended.stopped.is_some_and(|stopped| !stopped.late) => {
+        _ if ended.stopped.is_some() && !ended.late => {
             "nobody else could hold the lock while it ran; its work may be half done"
         }
         _ => "its last moments were not covered by the lock: let what it writes to check LEASEHOLD_TOKEN",
@@ -99,8 +99,8 @@ mod tests {
     fn who_was_stopped_too_late_was_not_covered() {
         for (late, words) in [(false, "nobody else could hold"), (true, "its last moments were not covered")]
         {
-            let stopped = Stopped { killed: true, took: Duration::from_millis(3), late };
-            let ended = Ended { exit: None, stopped: Some(stopped), left: Vec::new(), had_terminal: false };
+            let stopped = Stopped { killed: true, took: Duration::from_millis(3) };
+            let ended = Ended { stopped: Some(stopped), late, ..Ended::unknown(Vec::new()) };
             assert!(coverage(None, &ended).starts_with(words), "{late}: {}", coverage(None, &ended));
         }
     }

@@ -13,6 +13,9 @@ use rustix::process::Signal;
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
+/// Time for what has arrived to be read.
+const ALREADY: Duration = Duration::from_millis(10);
+
 /// How the command came to its end.
 #[derive(Debug)]
 pub(super) enum End {
@@ -70,7 +73,9 @@ impl Watch<'_> {
                 },
                 loss = &mut lost, if !stopping => {
                     stopping = true;
-                    self.stop(&loss);
+                    if let Some(ended) = self.stop(&loss).await {
+                        return End::Ended(ended);
+                    }
                 }
                 () = last_resort, if self.terms.on_lost != OnLost::Warn => return self.late().await,
                 _ = look.tick(), if !stopping => self.confirm(),
@@ -87,14 +92,20 @@ impl Watch<'_> {
         }
     }
 
-    fn stop(&self, loss: &Loss) {
+    /// Has the command stopped, and says so; unless it is over, which is answered then.
+    async fn stop(&mut self, loss: &Loss) -> Option<Ended> {
+        let name = self.lease.name().clone();
         if self.terms.on_lost == OnLost::Warn {
             let help = "--on-lost warn: the command goes on, and may run beside the next holder's";
-            return self.console.alarm(format_args!("lock {:?} was lost: {loss}", self.lease.name()), help);
+            self.console.alarm(format_args!("lock {name:?} was lost: {loss}"), help);
+            return None;
         }
         self.supervisor.order(&Order::Stop);
-        self.console
-            .note(format_args!("lock {:?} was lost: {loss}; stopping the command", self.lease.name()));
+        let ended = self.ended_meanwhile(ALREADY).await;
+        if ended.is_none() {
+            self.console.note(format_args!("lock {name:?} was lost: {loss}; stopping the command"));
+        }
+        ended
     }
 
     fn say_stopping(&self) {
@@ -136,8 +147,15 @@ impl Watch<'_> {
         SystemClock::new().sleep_until(Moment::since_origin(late))
     }
 
-    /// It may have done its work while we were the one who was stopped: its last report is then here already.
     async fn late(&mut self) -> End {
+        match self.ended_meanwhile(self.terms.reserve / 4).await {
+            Some(ended) => End::Ended(ended),
+            None => self.without_watchdog().await,
+        }
+    }
+
+    /// The watchdog's last report, if it has done its work while we were the one who was stopped: then it is here already.
+    async fn ended_meanwhile(&mut self, patience: Duration) -> Option<Ended> {
         let reports = async {
             loop {
                 match self.supervisor.report().await {
@@ -147,10 +165,7 @@ impl Watch<'_> {
                 }
             }
         };
-        match tokio::time::timeout(self.terms.reserve / 4, reports).await {
-            Ok(Some(ended)) => End::Ended(ended),
-            _ => self.without_watchdog().await,
-        }
+        tokio::time::timeout(patience, reports).await.ok().flatten()
     }
 
     async fn without_watchdog(&mut self) -> End {

@@ -58,6 +58,9 @@ pub(crate) struct Ended {
     pub(crate) exit: Option<Exit>,
     /// How it was stopped, if it was.
     pub(crate) stopped: Option<Stopped>,
+    /// True if that was seen only after the end of the lease, as far as it was confirmed: all of them, the watchdog too, had
+    /// stood still.
+    pub(crate) late: bool,
     /// Processes that are still there: of its group if it ended by itself, of its whole family if it was stopped.
     pub(crate) left: Vec<i32>,
     /// True if it had the terminal.
@@ -67,7 +70,7 @@ pub(crate) struct Ended {
 impl Ended {
     /// An end that nobody reported.
     pub(crate) fn unknown(left: Vec<i32>) -> Self {
-        Self { exit: None, stopped: None, left, had_terminal: false }
+        Self { exit: None, stopped: None, late: true, left, had_terminal: false }
     }
 }
 
@@ -85,8 +88,6 @@ pub(crate) struct Stopped {
     pub(crate) killed: bool,
     /// From the first signal to the end of its last process.
     pub(crate) took: Duration,
-    /// True if that was later than the end of the lease: all of them, the watchdog too, had stood still.
-    pub(crate) late: bool,
 }
 
 /// A moment of the clock that both processes read, `CLOCK_BOOTTIME` on Linux.

@@ -148,12 +148,12 @@ impl Watch {
 
     fn end(&self, left: Vec<i32>) -> Ended {
         let now = self.clock.now();
-        let stopped = self.plan.stopping_since().map(|since| Stopped {
-            killed: self.plan.killed(),
-            took: now.since(since),
-            late: self.plan.is_over(now),
-        });
-        Ended { exit: family::exit_of(self.command), stopped, left, had_terminal: false }
+        let stopped = self
+            .plan
+            .stopping_since()
+            .map(|since| Stopped { killed: self.plan.killed(), took: now.since(since) });
+        let (exit, late) = (family::exit_of(self.command), self.plan.is_over(now));
+        Ended { exit, stopped, late, left, had_terminal: false }
     }
 
     fn sleep_until(&mut self, moment: Moment) {

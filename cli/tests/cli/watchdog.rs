@@ -3,7 +3,7 @@
 use crate::support::{Place, Process, Running, gone, until};
 use leasehold::client::{Clock, Moment, SystemClock};
 use rustix::process::Signal;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const TTL: Duration = Duration::from_millis(1500);
@@ -107,6 +107,25 @@ fn whoever_kills_for_the_watchdog_spares_what_is_not_the_commands() {
     until("leasehold has ended", || !run.is_running());
     assert!(stranger.lives());
     stranger.signal(Signal::KILL);
+}
+
+/// The watchdog has seen its end, within the lease; nobody was there to give the lock back, and it ended after it.
+#[test]
+fn leasehold_stopped_a_command_that_ends_in_time_was_covered() {
+    let place = Place::new();
+    let mut command =
+        place.command(["run", "-v", "--ttl", "3s", "x", "--", "sh", "-c", "echo ready; read line; exit 3"]);
+    command.stdin(Stdio::piped());
+    let mut run = Running::start(command);
+    run.line("ready");
+    run.warned("started pid");
+    run.signal(Signal::STOP);
+    until("it stands still", || run.process().is_stopped());
+    run.write("go\n");
+    until("the lease has ended", || !place.is_held("x"));
+    run.signal(Signal::CONT);
+    let said = run.wait();
+    assert!(!said.code(3).err.contains("lost"), "{}", said.err);
 }
 
 #[test]
@@ -228,7 +247,7 @@ fn to_warn_leaves_the_command_alone() {
             "echo ready; read go; exit 5",
         ]);
     place.settle(&mut command);
-    command.stdin(std::process::Stdio::piped());
+    command.stdin(Stdio::piped());
     let mut run = Running::start(command);
     run.line("ready");
     place.say(["-q", "release", "--force", "--yes", "x"]).code(0);

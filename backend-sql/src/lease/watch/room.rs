@@ -198,8 +198,8 @@ impl Room {
             return;
         }
         (self.is_old, self.seen, self.owes_word) = (true, None, in_silence);
-        let (own, run_goes_on) = self.runs.given_up(owner, now);
-        if in_silence || run_goes_on {
+        let (own, run_goes_on) = self.runs.given_up(owner, now, in_silence);
+        if run_goes_on {
             return self.wake_first(now);
         }
         let back = own.stand_back();

@@ -39,10 +39,11 @@ impl Runs {
         self.own = Some(Own { owner, since: now, run_began, again: run.is_some(), is_over: false });
     }
 
-    /// What was given up, and whether the run goes on.
-    pub(super) fn given_up(&mut self, owner: OwnerId, now: Instant) -> (Own, bool) {
+    /// What was given up, and whether the run goes on: also for the turn of whoever it was given up for in silence. The run
+    /// may have ended while the release was under way.
+    pub(super) fn given_up(&mut self, owner: OwnerId, now: Instant, in_silence: bool) -> (Own, bool) {
         let own = Own { is_over: true, ..self.of(owner, now) };
-        let goes_on = own.is_in_run(now);
+        let goes_on = in_silence || own.is_in_run(now);
         self.own = Some(own).filter(|_| goes_on);
         (own, goes_on)
     }

@@ -180,16 +180,19 @@ async fn a_release_that_is_asked_twice_is_looked_at_and_never_silent() {
     assert_eq!(rooms.next(), Next::Look(vec![NAME.to_vec()]));
 }
 
-/// The moments between a release and the next grant are most of a run.
+/// The moments between a release and the next grant are most of a run, and those before the answer to the release.
 #[tokio::test(start_paused = true)]
 async fn a_run_that_ends_between_a_release_and_the_next_grant_is_over() {
-    let rooms = rooms(true);
-    let _waiters = [2, 3].map(|number| enter(&rooms, number));
-    take(&rooms, owner(1));
-    tokio::time::advance(RUN - SHORTEST).await;
-    assert!(rooms.hands_on(|| NAME.to_vec(), owner(1)));
-    give_up(&rooms, owner(1), true);
-    tokio::time::advance(SHORTEST).await;
-    take(&rooms, owner(2));
-    assert!(!rooms.hands_on(|| NAME.to_vec(), owner(2)), "a run without an end");
+    for (until_released, until_granted) in [(Duration::ZERO, SHORTEST), (SHORTEST, Duration::ZERO)] {
+        let rooms = rooms(true);
+        let _waiters = [2, 3].map(|number| enter(&rooms, number));
+        take(&rooms, owner(1));
+        tokio::time::advance(RUN - SHORTEST).await;
+        assert!(rooms.hands_on(|| NAME.to_vec(), owner(1)));
+        tokio::time::advance(until_released).await;
+        give_up(&rooms, owner(1), true);
+        tokio::time::advance(until_granted).await;
+        take(&rooms, owner(2));
+        assert!(!rooms.hands_on(|| NAME.to_vec(), owner(2)), "a run without an end");
+    }
 }

@@ -1,16 +1,16 @@
 use super::MemoryBackend;
-use crate::{FencingToken, Finding, LockAdmin, LockName, LockStatus, Result, Severity, Waiter, lock_up};
+use crate::{FencingToken, Finding, LockAdmin, LockName, LockStatus, Result, Severity, Waiter};
 use async_trait::async_trait;
 
 #[async_trait]
 impl LockAdmin for MemoryBackend {
     async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>> {
-        Ok(lock_up(&self.store).status(name, self.clock.now()))
+        let (store, now) = self.look();
+        Ok(store.status(name, now))
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
-        let now = self.clock.now();
-        let store = lock_up(&self.store);
+        let (store, now) = self.look();
         let names = store.names().filter(|name| name.as_str().starts_with(prefix));
         Ok(names.filter_map(|name| store.status(name, now)).collect())
     }
@@ -24,8 +24,7 @@ impl LockAdmin for MemoryBackend {
         name: &LockName,
         only_if: Option<FencingToken>,
     ) -> Result<Option<LockStatus>> {
-        let now = self.clock.now();
-        let mut store = lock_up(&self.store);
+        let (mut store, now) = self.look();
         let Some(status) = store.status(name, now) else {
             return Ok(None);
         };

@@ -3,10 +3,11 @@
 mod admin;
 mod store;
 
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 use crate::{
-    Attempt, Busy, Claim, Clock, Error, ErrorKind, Fault, Grant, LockAdmin, LockBackend, LossCause, Outcome,
-    OwnerId, Promises, Reach, Release, Renewal, Result, Semantics, SystemClock, TokenClass, WakeUp, lock_up,
+    Attempt, Busy, Claim, Clock, Error, ErrorKind, Fault, Grant, LockAdmin, LockBackend, LossCause, Moment,
+    Outcome, OwnerId, Promises, Reach, Release, Renewal, Result, Semantics, SystemClock, TokenClass, WakeUp,
+    lock_up,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -35,6 +36,14 @@ impl MemoryBackend {
     /// An empty store on this clock: virtual time, in tests.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         Self { store: Arc::default(), freed: Arc::default(), clock }
+    }
+
+    /// The store, and the time of this look. Read under its lock: who has read it before, and came later, would grant a
+    /// token that is not larger than one that was forgotten because the clock had passed it.
+    fn look(&self) -> (MutexGuard<'_, Store>, Moment) {
+        let store = lock_up(&self.store);
+        let now = self.clock.now();
+        (store, now)
     }
 }
 
@@ -65,8 +74,7 @@ impl LockBackend for MemoryBackend {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        let now = self.clock.now();
-        let mut store = lock_up(&self.store);
+        let (mut store, now) = self.look();
         if let Some(entry) = store.held(claim.name(), now) {
             if entry.owner != Some(claim.owner()) {
                 return Ok(Attempt::Busy(Busy::new().with_end(entry.ends_at.since(now))));
@@ -78,8 +86,7 @@ impl LockBackend for MemoryBackend {
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let now = self.clock.now();
-        let mut store = lock_up(&self.store);
+        let (mut store, now) = self.look();
         let renew = |claim: &Claim| match store.held(claim.name(), now) {
             Some(entry) if entry.owner == Some(claim.owner()) => {
                 entry.ends_at = entry.ends_at.max(now.plus(claim.ttl()));
@@ -92,8 +99,7 @@ impl LockBackend for MemoryBackend {
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
-        let now = self.clock.now();
-        let mut store = lock_up(&self.store);
+        let (mut store, now) = self.look();
         match store.held(claim.name(), now) {
             Some(entry) if entry.owner == Some(claim.owner()) => {
                 store.end(claim.name(), now.plus(linger), now);
@@ -107,7 +113,11 @@ impl LockBackend for MemoryBackend {
     async fn changed(&self, claim: &Claim) {
         // It hears of all that is freed from here on; what was freed since the attempt is free.
         let freed = self.freed.notified();
-        if lock_up(&self.store).held(claim.name(), self.clock.now()).is_some() {
+        let is_held = || {
+            let (mut store, now) = self.look();
+            store.held(claim.name(), now).is_some()
+        };
+        if is_held() {
             freed.await;
         }
     }
@@ -137,6 +147,8 @@ mod tests {
     use super::*;
     use crate::LockName;
     use futures_util::FutureExt;
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     /// Between the answer and the first look for news nobody listens.
     #[tokio::test]
@@ -152,5 +164,43 @@ mod tests {
         assert!(store.changed(&waiter).now_or_never().is_none(), "it is held");
         store.release(&holder, Duration::ZERO).await.unwrap();
         assert!(store.changed(&waiter).now_or_never().is_some());
+    }
+
+    /// Says whether the store was locked each time that it was read.
+    #[derive(Debug, Default)]
+    struct Watched {
+        store: OnceLock<Arc<Mutex<Store>>>,
+        reads: AtomicUsize,
+        without_lock: AtomicUsize,
+    }
+
+    impl Clock for Watched {
+        fn now(&self) -> Moment {
+            let free = self.store.get().is_some_and(|store| store.try_lock().is_ok());
+            self.without_lock.fetch_add(usize::from(free), Relaxed);
+            Moment::since_origin(Duration::from_millis(self.reads.fetch_add(1, Relaxed) as u64))
+        }
+
+        fn sleep_until(&self, _: Moment) -> crate::clock::Sleep {
+            unreachable!("the store never sleeps")
+        }
+    }
+
+    /// Between a look at the clock and the lock, another may be granted a token, give the name up, and have it forgotten.
+    #[tokio::test]
+    async fn the_clock_is_read_under_the_lock() {
+        let clock = Arc::<Watched>::default();
+        let store = MemoryBackend::with_clock(Arc::clone(&clock) as Arc<dyn Clock>);
+        clock.store.set(Arc::clone(&store.store)).unwrap();
+        let name = LockName::new("job").unwrap();
+        let claim = Claim::new(name.clone(), OwnerId::from_u128(1), Duration::from_secs(10), "".into());
+        store.try_acquire(&claim).await.unwrap();
+        store.renew(std::slice::from_ref(&claim)).await.pop().unwrap().unwrap();
+        assert!(store.changed(&claim).now_or_never().is_none());
+        assert!(store.inspect(&name).await.unwrap().is_some());
+        assert_eq!(store.list("").await.unwrap().len(), 1);
+        store.release(&claim, Duration::ZERO).await.unwrap();
+        assert!(store.force_release(&name, None).await.unwrap().is_none());
+        assert_eq!((clock.reads.load(Relaxed), clock.without_lock.load(Relaxed)), (7, 0));
     }
 }

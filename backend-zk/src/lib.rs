@@ -23,8 +23,9 @@
 //!
 //! So it is the session's time-out that decides, and not the ttl of an acquisition, how long a crashed holder keeps
 //! others out. A ttl can only be stricter with its own holder: a guard believes in its hold for its ttl or for three
-//! quarters of the session's time-out, whichever is shorter, counted from the send of the last request that proved the
-//! session to the leader. The keeper asks for a proof at a third of that, one for all locks that fall due together.
+//! quarters of the session's time-out, whichever is shorter, counted from the send of the last request that a majority of
+//! the servers has agreed to, and that so proved the session. The keeper asks for a proof at a third of that, one for all
+//! locks that fall due together. It is a write that changes nothing: the delete of a node that nobody makes.
 //!
 //! A holder is told at once when its node is deleted or its session ended; of a node that is deleted in the first 20 ms
 //! of a hold, after these; if its server is behind, when that hears of it. It is at risk from the moment the connection

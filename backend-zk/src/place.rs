@@ -76,8 +76,8 @@ pub(crate) enum Hears {
 pub(crate) struct Stood {
     /// The transaction that made its node.
     pub(crate) made: FencingToken,
-    /// When its last attempt was begun, before the leader answered a request of it. `None` if that one has not asked
-    /// the leader.
+    /// When its last attempt was begun, before a request of it that proved the session. `None` if that one has proved
+    /// nothing.
     pub(crate) asked: Option<Instant>,
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 /// Answers for each claim.
 ///
 /// The server keeps no time for a node, so there is nothing to extend: a hold lasts as long as the session does and the
-/// node is there. Of the first the leader is asked, once for all; of the second it tells by itself.
+/// node is there. The first is proved, once for all; of the second the server tells by itself.
 pub(crate) async fn renew(
     sessions: &Sessions,
     names: &Names,
@@ -28,7 +28,7 @@ pub(crate) async fn renew(
 struct Round<'a> {
     sessions: &'a Sessions,
     names: &'a Names,
-    /// What came of asking the leader, and whom it was asked about.
+    /// What came of the proof, and of which session.
     proof: OnceCell<(i64, Result<()>)>,
 }
 
@@ -54,7 +54,7 @@ impl Round<'_> {
         look_again(&turn, &directory, &node, &place.bell, &mut standing).await
     }
 
-    /// Asks the leader about the session, once in a round.
+    /// Proves the session, once in a round.
     async fn prove(&self, session: &Arc<Session>) -> Result<()> {
         let (proved, answer) =
             self.proof.get_or_init(|| async { (session.id(), self.ask(session).await) }).await;

@@ -10,8 +10,8 @@
 //! * Its own node was there when the one in front was deleted: the server tells a session of all that it watches before it
 //!   answers what came later, and its watch has not fired since it was set. A claim that has begun to look again has
 //!   forgotten whether it has, so it believes no such word until a look has come to its end.
-//! * Both nodes are of one session, and the leader has answered the delete: it had the session when that was sent, and the
-//!   hold is counted from then.
+//! * Both nodes are of one session, and a majority has agreed to the delete: the session was alive when that was sent, and
+//!   the hold is counted from then.
 //!
 //! Whatever else becomes of the one in front, the one behind is told to look for itself: when it leaves without having held,
 //! when its node was touched or is gone, when it is not known what became of a delete. A waiter that listens to the node in
@@ -41,7 +41,7 @@ pub(super) struct Follower {
 pub(crate) struct HandOver {
     /// The transaction that made the node.
     pub(crate) made: FencingToken,
-    /// A moment before the request of this session that the leader has answered.
+    /// A moment before the request of this session that a majority has agreed to.
     pub(crate) asked: Instant,
 }
 

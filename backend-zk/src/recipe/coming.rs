@@ -72,7 +72,7 @@ impl Recipe<'_> {
                 // Applied or not: the list will tell, as soon as there is a connection again.
                 Err(unknown @ Trouble::Unknown(_)) => {
                     self.bell.doubts();
-                    let listed = self.turn.list(self.directory).await;
+                    let listed = self.turn.prove_and_list(self.directory).await;
                     return listed.map(|children| (children, None)).map_err(|_| unknown);
                 }
                 Err(refused) => {
@@ -106,9 +106,9 @@ impl Recipe<'_> {
         last.filter(|last| !last.is_of(self.claim.owner()))
     }
 
-    /// Step 2, with a word of the leader.
+    /// Step 2, with a proof of the session.
     async fn list(&self) -> Outcome<Vec<String>> {
-        none_if_gone(self.turn.list(self.directory).await)
+        none_if_gone(self.turn.prove_and_list(self.directory).await)
     }
 
     pub(super) async fn is_of_this_session(&self, node: &str) -> Outcome<bool> {

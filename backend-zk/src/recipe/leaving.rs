@@ -6,7 +6,8 @@ use leasehold_core::OwnerId;
 
 /// For whoever does not know its node: deletes every node of this owner. True if one of them held the lock.
 pub(crate) async fn leave(turn: &Turn, directory: &str, owner: OwnerId) -> Outcome<bool> {
-    let children = match turn.list(directory).await {
+    // With a proof: what a leader that is cut off does not show may be there, and stay as long as the session.
+    let children = match turn.prove_and_list(directory).await {
         Err(Trouble::NoNode) => return Ok(false),
         listed => listed?,
     };

@@ -15,8 +15,9 @@
 //! * The node is that of an earlier session, which the server is about to end. So a node is believed in only if it
 //!   belongs to this session (CURATOR-604, CURATOR-696: two owners).
 //! * The session has ended while the waiter waited, and it does not know yet: a server that is cut off from its leader
-//!   would show its node in front for ever (etcd #11456). So whoever comes first believes that from the sending of the
-//!   last request that the leader has answered. If that was long ago, the server has first to hear from its leader.
+//!   would show its node in front for ever (etcd #11456), and a leader that is cut off from its followers until it notices.
+//!   So whoever comes first believes that from the sending of the last request that a majority of the servers has agreed
+//!   to. If that was long ago, it makes one more, with the list.
 
 mod coming;
 mod leaving;
@@ -148,7 +149,7 @@ impl Recipe<'_> {
                     self.delete(queue.node(last)).await?;
                 }
             }
-            // The leader has answered this attempt already.
+            // This attempt has proved the session already.
             children = none_if_gone(self.turn.list_as_seen(self.directory).await)?;
         }
         self.bell.fire();

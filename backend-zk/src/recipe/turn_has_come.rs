@@ -1,4 +1,4 @@
-//! Whoever comes first: when that is believed without the leader, and from when the hold is counted.
+//! Whoever comes first: when that is believed without a proof, and from when the hold is counted.
 
 use super::{Known, Own, Recipe, none_if_gone, token};
 use crate::contenders::Queue;
@@ -8,7 +8,7 @@ use crate::session::{Listening, Outcome, Trouble};
 use leasehold_core::Grant;
 use std::sync::Arc;
 
-/// What part of a lease may have passed since the leader has answered, for a hand-over to be counted from then. By the same
+/// What part of a lease may have passed since the session was proved, for a hand-over to be counted from then. By the same
 /// part of it the keeper renews, so a hold does not begin with less than a renewal would find.
 const FRESH: u32 = 3;
 
@@ -35,11 +35,11 @@ impl Recipe<'_> {
         Some(Grant::new(word.made).with_lease(lease.saturating_sub(age)))
     }
 
-    /// Step 4 as it nearly always is: the one in front held the lock, and the leader has answered a moment ago. Then
+    /// Step 4 as it nearly always is: the one in front held the lock, and the session was proved a moment ago. Then
     /// the list need not be newer than the word that the one in front is gone. Numbers only grow, so whoever is first
-    /// once is first for as long as its node is there. It goes with its session, and of that the leader's answer tells:
+    /// once is first for as long as its node is there. It goes with its session, and of that the proof tells:
     /// the hold is counted from before it was asked. Or by hand, and of that the watch tells, as in any other hold. If
-    /// anything is not as expected, nothing is believed, and the leader is asked.
+    /// anything is not as expected, nothing is believed without another proof.
     pub(super) async fn has_come_first(&self, standing: &mut Standing) -> Outcome<Option<Grant>> {
         let Standing::Behind(behind) = &*standing else {
             return Ok(None);
@@ -60,7 +60,7 @@ impl Recipe<'_> {
         Ok(self.believe(standing, &node, Some(own)).await?.map(Grant::from_hand_over))
     }
 
-    /// What the next look can build upon, of an attempt that the leader has answered.
+    /// What the next look can build upon, of an attempt that has proved the session.
     pub(super) fn stood(&self, own: Option<&Own>) -> Option<Stood> {
         let made = match &own?.how {
             Known::Made(made) => *made,

@@ -77,7 +77,7 @@ impl Recipe<'_> {
         if self.bell.has_fired() || behind.session.id() != self.turn.session().id() {
             return Ok(false);
         }
-        // The leader is not asked.
+        // A read proves nothing.
         if let Some(stood) = &mut behind.stood {
             stood.asked = None;
         }

@@ -171,8 +171,8 @@ impl Session {
         self.timeout
     }
 
-    /// For how long a hold may be believed in, counted from the send of a request that the leader has answered: three
-    /// quarters of the session's time.
+    /// For how long a hold may be believed in, counted from the send of a request that a majority has agreed to
+    /// (see [`Turn::prove`]): three quarters of the session's time.
     ///
     /// It is the leader that ends a session, and it hears of what a client has sent to another server with that
     /// server's answer to its next ping, half a tick later. A server that is cut off from its leader in between has

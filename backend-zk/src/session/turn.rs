@@ -11,6 +11,11 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 use zookeeper_client::{Acl, Acls, Client, CreateMode, Error as Answer, OneshotWatcher, Stat};
 
+/// A node that nobody makes, in a directory that nobody makes: so no access list has a say in its deletion.
+const NOWHERE: &str = "/leasehold-never-made/proof";
+/// A version that no node has.
+const NEVER: i32 = i32::MIN;
+
 /// A session for the time of one call.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
@@ -78,8 +83,8 @@ impl Turn {
         self.in_time(self.client.create(path, &[], &mode.with_acls(acls))).await.map(drop)
     }
 
-    /// The children of a directory, no older than this call: the server that we are connected to has first to hear
-    /// all that its leader knows.
+    /// The children of a directory, no older than what the leader knows: the server that we are connected to has first to
+    /// hear of it. No proof of anything: a leader that is cut off answers as well, until it notices.
     pub(crate) async fn list(&self, directory: &str) -> Outcome<Vec<String>> {
         let (heard, listed) = (self.client.sync(directory), self.client.list_children(directory));
         let (heard, listed) = tokio::join!(self.in_time(heard), self.in_time(listed));
@@ -92,9 +97,32 @@ impl Turn {
         self.in_time(self.client.list_children(directory)).await
     }
 
-    /// Proves that the leader has the session.
+    /// The children of a directory, no older than this call, and the [proof](Self::prove), sent at once.
+    pub(crate) async fn prove_and_list(&self, directory: &str) -> Outcome<Vec<String>> {
+        let (proved, listed) = (self.proof(), self.client.list_children(directory));
+        let (proved, listed) = tokio::join!(self.in_time(proved), self.in_time(listed));
+        proved.and(listed)
+    }
+
+    /// Proves that the session lives: by a request that a majority of the servers has to agree to.
+    ///
+    /// `sync` is none. A leader answers it alone, also one that is cut off from its followers and has not noticed yet, while
+    /// those have another leader that ends the session. A write waits for the majority, and one that fails does too: the
+    /// leader proposes the failure (`PrepRequestProcessor`, `ErrorTxn`).
     pub(crate) async fn prove(&self) -> Outcome<()> {
-        self.in_time(self.client.sync("/")).await
+        self.in_time(self.proof()).await
+    }
+
+    /// Sent by this call. "No such node" and "another version" are answers of the majority. "Not allowed" need not be one:
+    /// with `enableEagerACLCheck` the server that we are connected to says so by itself.
+    fn proof(&self) -> impl Future<Output = Result<(), Answer>> {
+        let deleted = self.client.delete(NOWHERE, Some(NEVER));
+        async {
+            match deleted.await {
+                Err(Answer::NoNode | Answer::BadVersion) => Ok(()),
+                answer => answer,
+            }
+        }
     }
 
     /// What a node holds.

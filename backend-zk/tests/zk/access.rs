@@ -85,6 +85,18 @@ async fn what_cannot_be_taken_back_ends_with_the_session() {
     assert_eq!(admin.line("job").await, [""; 0]);
 }
 
+/// What proves a session is the delete of a node that is not there, and must not hang on who may delete where.
+#[tokio::test]
+async fn who_may_do_nothing_above_the_directory_renews() {
+    let eager = "-Dzookeeper.enableEagerACLCheck=true";
+    let server = leasehold_conformance::servers::ZooKeeperServer::start_with(&[eager]).unwrap();
+    let (backend, first) = (backend(&server.url()), claim("job"));
+    hold(&backend, &first).await;
+    let admin = Acl::new(Permission::ALL, AuthId::new("digest", &digest_of_admin(&server).await));
+    Look::at(&server).await.0.set_acl("/", &[admin], None).await.unwrap();
+    assert_eq!(renew(&backend, &first).await.unwrap(), Renewal::Renewed);
+}
+
 /// How the server writes this user down.
 async fn digest_of_admin(server: &leasehold_conformance::servers::ZooKeeperServer) -> String {
     let admin = Look::with_user(server, Some("admin:admin")).await.0;

@@ -4,11 +4,45 @@ use crate::kit::*;
 use leasehold_conformance::servers::ZooKeeperEnsemble;
 use leasehold_core::{DistributedLockExt, Health, LockBackend};
 use std::time::Duration;
+use tokio::time::sleep;
 
 fn ensemble() -> (ZooKeeperEnsemble, usize) {
     let ensemble = ZooKeeperEnsemble::start().unwrap();
     let leader = ensemble.wait_until_served(3).unwrap();
     (ensemble, leader)
+}
+
+/// A leader that hears nothing of its followers, and takes itself for one for a second and a half.
+fn cut_off(ensemble: &ZooKeeperEnsemble, leader: usize) {
+    (0..3).filter(|member| *member != leader).for_each(|member| ensemble.pause(member));
+}
+
+/// The others may have chosen another leader by then, and that one may have ended the session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_without_followers_proves_no_hold() {
+    let (ensemble, leader) = ensemble();
+    let url = format!("zk://127.0.0.1:{}?session_timeout=1s", ensemble.ports()[leader]);
+    let guard = client(&url).acquire("job").await.unwrap();
+    cut_off(&ensemble, leader);
+    // Three quarters of a second after the last proof. What the leader says alone would do for twice as long more.
+    within(Duration::from_millis(1400), guard.lost()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_without_followers_gives_nobody_a_lock() {
+    let (ensemble, leader) = ensemble();
+    let url = format!("zk://127.0.0.1:{}?session_timeout=2s&timeout=500ms", ensemble.ports()[leader]);
+    let (one, other) = (backend(&url), backend(&url));
+    let [held, released, waiter] = [claim("held"), claim("job"), claim("job")];
+    hold(&one, &held).await;
+    hold(&one, &released).await;
+    busy(&other, &waiter).await;
+    // Longer than what may be believed without the leader.
+    sleep(Duration::from_millis(700)).await;
+    release(&one, &released).await;
+    cut_off(&ensemble, leader);
+    assert!(answered(one.try_acquire(&held)).await.is_err(), "it may have been ended");
+    assert!(answered(other.try_acquire(&waiter)).await.is_err(), "its turn has come at a leader that was");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,12 +10,12 @@ use crate::{renewal, semantics};
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use leasehold_core::{
-    Attempt, Claim, Error, ErrorKind, LockAdmin, LockBackend, Namespace, OwnerId, Release, Renewal, Result,
-    Semantics, StoreUrl,
+    Attempt, Claim, Clock, Error, ErrorKind, LockAdmin, LockBackend, Namespace, OwnerId, Release, Renewal,
+    Result, Semantics, StoreUrl, SystemClock,
 };
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 /// The most that a holder's description may have, in bytes. Far below the megabyte above which the server drops the
 /// connection, and with it every lock of the session, instead of answering.
@@ -59,7 +59,7 @@ impl ZooKeeperBackend {
     }
 
     async fn attempt(&self, claim: &Claim, place: &Place, standing: &mut Standing) -> Result<Attempt> {
-        let asked = Instant::now();
+        let asked = SystemClock::new().now();
         // Without a session nothing is asked; what an earlier attempt has left stays as it is.
         let known = |error| as_far_as_known(error, standing);
         let session = Arc::clone(self.sessions.turn().await.map_err(known)?.session());
@@ -103,7 +103,7 @@ impl ZooKeeperBackend {
             Some((session, node)) if !session.is_over() && !leaving.bell().is_doubted() => {
                 let turn = self.sessions.turn_of(session)?;
                 let held = matches!(standing, Standing::First { .. });
-                let asked = Instant::now();
+                let asked = SystemClock::new().now();
                 let left = recipe::delete(&turn, &format!("{directory}/{node}")).await;
                 let left = left.map(|deleted| deleted && held);
                 if matches!(left, Ok(true)) {

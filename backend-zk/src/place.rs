@@ -4,7 +4,7 @@ use crate::bell::Bell;
 use crate::node::Node;
 use crate::session::{Listening, Session};
 use crate::suspects::Suspects;
-use leasehold_core::{Claim, FencingToken, LockName, OwnerId};
+use leasehold_core::{Claim, FencingToken, LockName, Moment, OwnerId};
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
@@ -77,8 +77,8 @@ pub(crate) struct Stood {
     /// The transaction that made its node.
     pub(crate) made: FencingToken,
     /// When its last attempt was begun, before a request of it that proved the session. `None` if that one has proved
-    /// nothing.
-    pub(crate) asked: Option<Instant>,
+    /// nothing. By the clock that leases are counted by, which does not stop while the host sleeps.
+    pub(crate) asked: Option<Moment>,
 }
 
 impl Places {

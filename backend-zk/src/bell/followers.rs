@@ -19,7 +19,7 @@
 //! well, and when that goes, the one looks, and the other when it has.
 
 use super::{Bell, Note};
-use leasehold_core::FencingToken;
+use leasehold_core::{FencingToken, Moment};
 use std::sync::{Arc, Weak};
 use tokio::time::Instant;
 
@@ -42,7 +42,7 @@ pub(crate) struct HandOver {
     /// The transaction that made the node.
     pub(crate) made: FencingToken,
     /// A moment before the request of this session that a majority has agreed to.
-    pub(crate) asked: Instant,
+    pub(crate) asked: Moment,
 }
 
 impl Bell {
@@ -113,7 +113,7 @@ impl Leaving<'_> {
     }
 
     /// The holder's node is gone, by a request that was sent after `asked`: whoever follows is the first in line.
-    pub(crate) fn hands_over(&self, asked: Instant) {
+    pub(crate) fn hands_over(&self, asked: Moment) {
         let follower = self.0.note().stop_leading();
         if let Some((bell, made)) = follower.and_then(|follower| follower.get()) {
             bell.is_handed(HandOver { made, asked });
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn nobody_is_woken_with_the_lock_held_of_the_one_that_was_followed() {
         type End = fn(&Leaving<'_>);
-        for end in [(|leaving| leaving.hands_over(Instant::now())) as End, |_| {}] {
+        for end in [(|leaving| leaving.hands_over(Moment::ORIGIN)) as End, |_| {}] {
             let (ahead, behind) = (bell(0), bell(1));
             assert!(behind.follow(&ahead, SESSION, 0, NODE));
             let looks = Arc::new(Looks { at: Arc::clone(&ahead), finds_it_free: AtomicBool::new(false) });
@@ -204,7 +204,7 @@ mod tests {
         let (ahead, behind) = (bell(0), bell(1));
         assert!(behind.follow(&ahead, SESSION, 0, NODE));
         let leaving = ahead.gives_back();
-        leaving.hands_over(Instant::now());
+        leaving.hands_over(Moment::ORIGIN);
         drop(leaving);
         assert!(!behind.has_fired(), "it need not look");
         assert_eq!(behind.take_hand_over().map(|word| word.made), Some(NODE));

@@ -33,9 +33,8 @@ use crate::node::Node;
 use crate::parents::Parents;
 use crate::place::{Hears, Places, Standing};
 use crate::session::{Listening, Outcome, Trouble, Turn};
-use leasehold_core::{Attempt, Busy, Claim, FencingToken};
+use leasehold_core::{Attempt, Busy, Claim, FencingToken, Moment};
 use std::sync::Arc;
-use tokio::time::Instant;
 use waiting::InLine;
 use zookeeper_client::Stat;
 
@@ -55,7 +54,7 @@ pub(crate) struct Recipe<'a> {
     /// The claims of this process.
     pub(crate) places: &'a Places,
     /// When the attempt was begun, before anything was asked.
-    pub(crate) asked: Instant,
+    pub(crate) asked: Moment,
 }
 
 /// The claim's own node, as far as it is known. One of another name may be that of an earlier session.

@@ -5,8 +5,9 @@ use crate::contenders::Queue;
 use crate::node::Node;
 use crate::place::{Hears, Standing, Stood};
 use crate::session::{Listening, Outcome, Trouble};
-use leasehold_core::Grant;
+use leasehold_core::{Clock, Grant, Moment, SystemClock};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What part of a lease may have passed since the session was proved, for a hand-over to be counted from then. By the same
 /// part of it the keeper renews, so a hold does not begin with less than a renewal would find.
@@ -20,7 +21,7 @@ impl Recipe<'_> {
         let Standing::Behind(behind) = &*standing else {
             return None;
         };
-        let (age, lease) = (word.asked.elapsed(), behind.session.lease());
+        let (age, lease) = (age(word.asked), behind.session.lease());
         let is_for_this_node = behind.stood.is_some_and(|stood| stood.made == word.made);
         let hears_of_itself = behind.hears == Hears::OfThatClaim && !self.bell.has_fired();
         let is_old = age >= lease.min(self.claim.ttl()) / FRESH;
@@ -47,7 +48,7 @@ impl Recipe<'_> {
         let Some(Stood { made, asked: Some(asked) }) = behind.stood else {
             return Ok(None);
         };
-        let is_old = asked.elapsed() >= behind.session.lease().min(self.claim.ttl()) / FRESH;
+        let is_old = age(asked) >= behind.session.lease().min(self.claim.ttl()) / FRESH;
         if is_old || self.bell.is_doubted() || behind.session.id() != self.turn.session().id() {
             return Ok(None);
         }
@@ -110,4 +111,9 @@ impl Recipe<'_> {
             self.bell.ring();
         }
     }
+}
+
+/// By the clock of leases: that of the runtime stops while the host sleeps, and a session ends meanwhile.
+fn age(asked: Moment) -> Duration {
+    SystemClock::new().now().since(asked)
 }

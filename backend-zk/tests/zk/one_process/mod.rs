@@ -118,3 +118,18 @@ async fn a_word_of_long_ago_is_not_believed_without_the_leader() {
     sleep(OLD).await;
     assert!(!was_told(&granted(&backend, &second).await));
 }
+
+/// The runtime's clock stands still while the host sleeps, and the session does not.
+#[tokio::test]
+async fn a_word_from_before_the_host_slept_is_not_believed_without_a_proof() {
+    let server = server();
+    let backend = of_one_process(&server);
+    let (first, second) = (claim("job"), claim("job"));
+    hold(&backend, &first).await;
+    busy(&backend, &second).await;
+    release(&backend, &first).await;
+    tokio::time::pause();
+    std::thread::sleep(OLD);
+    tokio::time::resume();
+    assert!(!was_told(&granted(&backend, &second).await));
+}

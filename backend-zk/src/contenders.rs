@@ -24,7 +24,9 @@ pub(crate) struct Contender {
     sequence: Sequence,
 }
 
-/// The number that the server gave to a node. It counts the children ever created, in 32 bits, and goes on below zero.
+/// The number that the server gave to a node: how many children were ever created there, in 32 bits. It sticks at
+/// 2 147 483 647, but for those that are made while such a one is under way, which have numbers from -2 147 483 648 on, and
+/// all of them more than once: see [`Node::spent`](crate::node::Node::spent).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sequence(i64);
 
@@ -121,12 +123,12 @@ impl Sequence {
 
     /// How far it is from `base`, which is one of those that stand in line with it: the order in which they came.
     ///
-    /// Those who stand in line at one time are far less than 2³¹ numbers apart, so the distances are right also
-    /// where the counter has passed from 2 147 483 647 to −2 147 483 648 between them.
+    /// Those who stand in line at one time are far less than 2³¹ numbers apart. So a number below zero comes after the
+    /// largest ones, and not before a holder among them.
     fn since(self, base: Self) -> i64 {
         match (i32::try_from(self.0), i32::try_from(base.0)) {
             (Ok(this), Ok(base)) => this.wrapping_sub(base).into(),
-            // A server that counts further does not go round.
+            // Of a server that counts further.
             _ => self.0.wrapping_sub(base.0),
         }
     }
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_goes_on_where_the_counter_goes_round() {
+    fn numbers_below_zero_come_after_the_largest() {
         let line = [node(1, i32::MAX - 1), node(2, i32::MAX), node(3, i32::MIN), node(4, i32::MIN + 1)];
         assert!(line[2].ends_with("-lock--2147483648"));
         let line: Vec<&str> = line.iter().map(String::as_str).collect();

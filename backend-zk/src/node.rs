@@ -4,6 +4,10 @@ use crate::contenders::{owner_and_number, prefix_of};
 use leasehold_core::OwnerId;
 use std::fmt;
 
+/// How many of a directory's numbers are not used, at either end. So many nodes may be made, by clients that do not look,
+/// until two nodes have one number.
+const UNUSED: i32 = 1 << 20;
+
 /// The name of a contender's node. Whoever waits keeps two of them for all of its time, and whoever holds keeps one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
@@ -36,6 +40,12 @@ impl Node {
     /// The number of such a node.
     pub(crate) fn number(&self) -> Option<i32> {
         self.numbered().map(|(_, number)| number)
+    }
+
+    /// The number, if nobody may hold by it: others have it too, or will soon.
+    pub(crate) fn spent(&self) -> Option<i32> {
+        let used = i32::MIN + UNUSED..=i32::MAX - UNUSED;
+        self.number().filter(|number| !used.contains(number))
     }
 }
 
@@ -87,6 +97,17 @@ mod tests {
             "_c_01234567-89ab-cdef-0123-456789abcdef-__lock__0000000001",
         ] {
             assert_eq!(Node::from(name), Node::Named(name.into()));
+        }
+    }
+
+    #[test]
+    fn numbers_that_two_nodes_may_have_are_spent() {
+        let node = |number| Node::Numbered { owner: OwnerId::from_u128(7), number };
+        for used in [0, 1, -1, i32::MAX - UNUSED, i32::MIN + UNUSED] {
+            assert_eq!(node(used).spent(), None, "{used}");
+        }
+        for number in [i32::MAX - UNUSED + 1, i32::MAX, i32::MIN, i32::MIN + UNUSED - 1] {
+            assert_eq!(node(number).spent(), Some(number));
         }
     }
 

@@ -108,6 +108,11 @@ impl Recipe<'_> {
             let queue = Queue::of(children);
             let places = queue.places_of(self.claim.owner());
             own = own.filter(|own| *places == [queue.place_of(&own.node)]);
+            if let [place] = *places
+                && let Some(number) = Node::from(queue.node(place)).spent()
+            {
+                return Err(self.takes_back(standing, queue.node(place), number).await);
+            }
             match *places {
                 [] => {
                     (children, own) = self.stand(standing).await?;
@@ -153,6 +158,15 @@ impl Recipe<'_> {
         }
         self.bell.fire();
         Ok(busy())
+    }
+
+    /// Stands in line no more, because others may have the number of the node too: each would be the first of them.
+    async fn takes_back(&self, standing: &mut Standing, node: &str, number: i32) -> Trouble {
+        if let Err(trouble) = self.delete(node).await {
+            return trouble;
+        }
+        self.stands(standing, Standing::Nowhere);
+        Trouble::spent(self.directory, number)
     }
 
     async fn delete(&self, node: &str) -> Outcome<()> {

@@ -37,6 +37,18 @@ impl Trouble {
         )
     }
 
+    /// The directory of a lock has no number left for a node.
+    pub(crate) fn spent(directory: &str, number: i32) -> Self {
+        let message = format!(
+            "the numbers of {directory} are nearly used up: ZooKeeper gave {number}, and repeats itself after {}",
+            i32::MAX
+        );
+        Self::Refused(Error::new(ErrorKind::Unavailable, message).with_help(
+            "let it be empty for a minute: then the server deletes it, and begins at 0; if another program made it to \
+             stay, delete it while nobody uses the lock",
+        ))
+    }
+
     /// As an error of a request that changes nothing, and had no reason to find what it found.
     pub(crate) fn of_read(self) -> Error {
         match self.into_error() {

@@ -15,6 +15,7 @@ mod kit;
 mod line;
 mod lost_replies;
 mod names;
+mod numbers;
 mod one_process;
 mod session;
 #[cfg(feature = "tls")]

@@ -21,16 +21,27 @@ const PROBE: Duration = Duration::from_millis(500);
 /// How long it may take then to say that it will not agree on TLS.
 const PROBE_TLS: Duration = Duration::from_secs(1);
 
-/// A new session, whichever server answers first.
+/// A new session, whichever server answers first. It is expected to be given this time, which becomes what it was given.
 ///
 /// # Errors
 ///
 /// [`Unavailable`](ErrorKind::Unavailable) if there is none within the time to connect, and at once if every server
 /// refuses the connection; [`Denied`](ErrorKind::Denied) if the credentials are refused.
-pub(super) async fn dial(target: &Target) -> Result<Client> {
+pub(super) async fn dial(target: &Target, given: &mut Duration) -> Result<Client> {
     let until = Instant::now() + target.timeouts.connect;
+    let client = dial_expecting(target, *given, until).await?;
+    if client.session_timeout() == *given {
+        return Ok(client);
+    }
+    // The library takes the time after which a connection is given up before it knows what the session is given.
+    *given = client.session_timeout();
+    drop(client);
+    dial_expecting(target, *given, until).await
+}
+
+async fn dial_expecting(target: &Target, given: Duration, until: Instant) -> Result<Client> {
     loop {
-        match timeout_at(until, connect_once(target)).await {
+        match timeout_at(until, connect_once(target, given)).await {
             Ok(Ok(Ok(client))) => return Ok(client),
             Ok(Ok(Err(Answer::AuthFailed))) => return Err(auth_failed()),
             Ok(Err(unusable)) => return Err(unusable),
@@ -47,11 +58,10 @@ pub(super) async fn dial(target: &Target) -> Result<Client> {
 }
 
 /// One round through the servers. The client library would go on for a whole session, and tell nothing meanwhile.
-async fn connect_once(target: &Target) -> Result<std::result::Result<Client, Answer>> {
-    let session = target.timeouts.session;
+async fn connect_once(target: &Target, given: Duration) -> Result<std::result::Result<Client, Answer>> {
     let mut connector = Client::connector()
-        .with_session_timeout(session)
-        .with_connection_timeout(session / CONNECTIONS)
+        .with_session_timeout(target.timeouts.session)
+        .with_connection_timeout(given / CONNECTIONS)
         .with_fail_eagerly();
     if let Some(login) = &target.login {
         connector = match login.proof {

@@ -35,9 +35,17 @@ pub(crate) struct Sessions {
     places: Arc<Places>,
     current: Mutex<Current>,
     /// Held while a session is being made: whoever wants one meanwhile waits for that one.
-    dialling: tokio::sync::Mutex<Option<Error>>,
+    dialling: tokio::sync::Mutex<Dialling>,
     /// How often that has ended.
     dialled: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Dialling {
+    /// What came of the last one, if no session.
+    failed: Option<Error>,
+    /// What time the servers give to a session, as far as is known.
+    given: Duration,
 }
 
 #[derive(Debug)]
@@ -60,11 +68,12 @@ pub(crate) struct Session {
 
 impl Sessions {
     pub(crate) fn new(target: Target, places: Arc<Places>) -> Self {
+        let dialling = Dialling { failed: None, given: target.timeouts.session };
         Self {
             target,
             places,
             current: Mutex::new(Current::None),
-            dialling: tokio::sync::Mutex::new(None),
+            dialling: tokio::sync::Mutex::new(dialling),
             dialled: AtomicU64::new(0),
         }
     }
@@ -98,11 +107,11 @@ impl Sessions {
             return Ok(session);
         }
         // A hundred waiters of a store that is down are told so together, not one after the other.
-        if let Some(error) = last.as_ref().filter(|_| self.dialled.load(Ordering::Acquire) > dialled) {
+        if let Some(error) = last.failed.as_ref().filter(|_| self.dialled.load(Ordering::Acquire) > dialled) {
             return Err(error.clone());
         }
-        let made = dial::dial(&self.target).await.and_then(|client| self.enter(client));
-        *last = made.as_ref().err().cloned();
+        let made = dial::dial(&self.target, &mut last.given).await.and_then(|client| self.enter(client));
+        last.failed = made.as_ref().err().cloned();
         self.dialled.fetch_add(1, Ordering::Release);
         made
     }

@@ -2,6 +2,7 @@
 
 use crate::kit::*;
 use leasehold_conformance::proxy::Traffic;
+use leasehold_conformance::servers::ZooKeeperServer;
 use leasehold_core::{DistributedLockExt, Health, LockBackend, LockClient, LossCause, Renewal};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -125,6 +126,18 @@ async fn a_lost_connection_puts_at_risk_at_once_and_a_reconnect_takes_it_back() 
     eventually(async || (guard.health() == Health::Held).then_some(())).await;
     assert!(guard.is_held());
     guard.release().await.unwrap();
+}
+
+/// So that others can be tried before the server ends the session.
+#[tokio::test]
+async fn a_silent_connection_is_given_up_after_a_fifth_of_the_session_that_was_given() {
+    let server = ZooKeeperServer::start_with(&["maxSessionTimeout=4000"]).unwrap();
+    let proxy = proxy_to(&server).await;
+    let backend = backend(&format!("zk://{}?session_timeout=11s", proxy.address()));
+    hold(&backend, &claim("job")).await;
+    proxy.set(Traffic::BlackHole);
+    // 800 ms, and not 2.2 s.
+    within(Duration::from_millis(1500), backend.suspects()).await;
 }
 
 #[tokio::test]

@@ -4,8 +4,10 @@ use super::trouble::auth_failed;
 use crate::target::{Proof, Target};
 use futures_util::future::join_all;
 use leasehold_core::{Error, ErrorKind, Result};
-use std::fmt::Write;
+use std::fmt::{self, Write};
+use std::io;
 use std::time::Duration;
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 use zookeeper_client::{Client, Error as Answer};
@@ -20,6 +22,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PROBE: Duration = Duration::from_millis(500);
 /// How long it may take then to say that it will not agree on TLS.
 const PROBE_TLS: Duration = Duration::from_secs(1);
+/// How long it may take to close a connection that it has no room for.
+const PROBE_CLOSED: Duration = Duration::from_millis(100);
 
 /// A new session, whichever server answers first. It is expected to be given this time, which becomes what it was given.
 ///
@@ -80,38 +84,78 @@ async fn connect_once(target: &Target, given: Duration) -> Result<std::result::R
 struct Seen {
     what: String,
     all_refused: bool,
+    one_closes: bool,
+}
+
+/// What one server does.
+enum Look {
+    /// It is not there.
+    Refuses(io::Error),
+    /// It has too many connections.
+    Closes,
+    /// It takes a connection, and says nothing.
+    Accepts,
+    /// It does not even do that.
+    Nothing,
 }
 
 /// All servers at once, so that this takes no longer for three than for one.
 async fn probe(target: &Target) -> Result<Seen> {
     let looks = join_all(target.servers.each().map(|server| probe_one(target, server))).await;
-    let mut seen = Seen { what: String::new(), all_refused: true };
+    let mut seen = Seen { what: String::new(), all_refused: true, one_closes: false };
     for (server, look) in target.servers.each().zip(looks) {
-        let (answer, refused) = look?;
-        seen.all_refused &= refused;
+        let look = look?;
+        seen.all_refused &= matches!(look, Look::Refuses(_));
+        seen.one_closes |= matches!(look, Look::Closes);
         let comma = if seen.what.is_empty() { "" } else { "; " };
-        let _ = write!(seen.what, "{comma}{}:{}: {answer}", server.0, server.1);
+        let _ = write!(seen.what, "{comma}{}:{}: {look}", server.0, server.1);
     }
     Ok(seen)
 }
 
-/// What one server does, and whether it refuses the connection.
-async fn probe_one(target: &Target, server: (&str, u16)) -> Result<(String, bool)> {
-    let stream = match timeout(PROBE, TcpStream::connect(server)).await {
+async fn probe_one(target: &Target, server: (&str, u16)) -> Result<Look> {
+    let mut stream = match timeout(PROBE, TcpStream::connect(server)).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return Ok((error.to_string(), true)),
-        Err(_) => return Ok(("does not answer".to_owned(), false)),
+        Ok(Err(error)) if is_closed(&error) => return Ok(Look::Closes),
+        Ok(Err(error)) => return Ok(Look::Refuses(error)),
+        Err(_) => return Ok(Look::Nothing),
     };
-    let refusal = async { target.tls.as_ref()?.refusal(server.0, stream).await };
-    match timeout(PROBE_TLS, refusal).await {
-        Ok(Some(refusal)) => Err(refusal),
-        _ => Ok(("accepts connections, and gives no session".to_owned(), false)),
+    if let Some(tls) = &target.tls {
+        return match timeout(PROBE_TLS, tls.refusal(server.0, stream)).await {
+            Ok(Some(refusal)) => Err(refusal),
+            _ => Ok(Look::Accepts),
+        };
+    }
+    // A server without a leader closes it too, but not before it was asked for a session.
+    match timeout(PROBE_CLOSED, stream.read(&mut [0])).await {
+        Ok(Ok(0) | Err(_)) => Ok(Look::Closes),
+        _ => Ok(Look::Accepts),
+    }
+}
+
+/// An accepted connection may be closed before this side knows that there is one.
+fn is_closed(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected)
+}
+
+impl fmt::Display for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refuses(error) => error.fmt(f),
+            Self::Closes => f.write_str("accepts connections, and closes them at once"),
+            Self::Accepts => f.write_str("accepts connections, and gives no session"),
+            Self::Nothing => f.write_str("does not answer"),
+        }
     }
 }
 
 fn no_session(target: &Target, seen: &Seen) -> Error {
     let help = if seen.all_refused {
         "start ZooKeeper, or look at host and port"
+    } else if seen.one_closes {
+        "a server closes what is more than maxClientCnxns connections of one address: raise that, or open a store once in \
+         a process"
     } else {
         "a server gives no session while its ensemble has no quorum, or if it speaks TLS and the URL does not"
     };

@@ -160,6 +160,18 @@ async fn a_store_that_was_never_reached_is_unavailable_and_not_unknown() {
 }
 
 #[tokio::test]
+async fn a_server_that_has_connections_enough_is_told_from_one_that_is_not_there() {
+    let server = ZooKeeperServer::start_with(&["maxClientCnxns=1"]).unwrap();
+    let _only = Look::at(&server).await;
+    for _ in 0..10 {
+        let backend = backend(&format!("{}?connect_timeout=300ms", server.url()));
+        let error = answered(backend.try_acquire(&claim("job"))).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.help().unwrap().contains("maxClientCnxns"), "{error:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_silent_store_is_left_in_time() {
     let server = server();
     let proxy = proxy_to(&server).await;

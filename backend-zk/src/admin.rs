@@ -23,7 +23,8 @@ impl LockAdmin for ZooKeeperBackend {
         inspect(&self.turn_to_look().await?, &self.names.lock(name), name).await
     }
 
-    /// Reads the names of all locks there are, then the first in line of each that fits.
+    /// Reads the names of all locks there are, then the first in line of each that fits. Those that may not be read are
+    /// passed over.
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
         let children = match self.turn_to_look().await?.list(self.names.base()).await {
             Err(Trouble::NoNode) => return Ok(Vec::new()),
@@ -38,7 +39,12 @@ impl LockAdmin for ZooKeeperBackend {
             let turn = self.turn_to_look().await?;
             let looks = names.iter().map(|name| {
                 let (turn, directory) = (&turn, self.names.lock(name));
-                async move { inspect(turn, &directory, name).await }
+                async move {
+                    match inspect(turn, &directory, name).await {
+                        Err(error) if error.kind() == ErrorKind::Denied => Ok(None),
+                        looked => looked,
+                    }
+                }
             });
             held.extend(try_join_all(looks).await?.into_iter().flatten());
         }

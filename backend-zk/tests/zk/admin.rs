@@ -1,7 +1,7 @@
 //! Looking at locks and freeing them by hand.
 
 use crate::kit::*;
-use leasehold_core::{DistributedLockExt, FencingToken, LockAdmin, LossCause};
+use leasehold_core::{DistributedLockExt, ErrorKind, FencingToken, LockAdmin, LossCause};
 use std::time::Duration;
 use zookeeper_client::{Acls, CreateMode};
 
@@ -45,6 +45,20 @@ async fn list_tells_what_is_held_in_the_order_of_names() {
     assert_eq!(names("").await, ["a/1", "a/2", "b", "c"]);
     assert_eq!(names("a/").await, ["a/1", "a/2"]);
     assert_eq!(names("x").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn list_tells_of_the_others_when_one_directory_may_not_be_read() {
+    let server = server();
+    let (backend, look) = (backend(&server.url()), Look::with_user(&server, Some("other:secret")).await);
+    for lock in ["a", "c"] {
+        hold(&backend, &claim(lock)).await;
+    }
+    let closed = CreateMode::Persistent.with_acls(Acls::creator_all());
+    look.0.create(&format!("{BASE}/b"), b"", &closed).await.unwrap();
+    let held = backend.list("").await.unwrap();
+    assert_eq!(held.iter().map(|status| status.name.as_str()).collect::<Vec<_>>(), ["a", "c"]);
+    assert_eq!(backend.inspect(&name("b")).await.unwrap_err().kind(), ErrorKind::Denied);
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ pub(crate) static ACQUIRE: Script = Script::new(concat!(
     include_str!("hand_over.lua"),
     include_str!("enqueue.lua"),
 ));
-pub(crate) static RENEW: Script = Script::new(include_str!("renew.lua"));
+pub(crate) static RENEW: Script = Script::new(concat!(include_str!("extend.lua"), include_str!("renew.lua")));
 pub(crate) static RELEASE: Script = Script::new(concat!(
     include_str!("release.lua"),
     include_str!("hand_over.lua"),

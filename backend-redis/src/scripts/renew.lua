@@ -1,3 +1,4 @@
+
 -- Extends the leases of a batch of claims, each by its own length, each on its own.
 --
 -- Guarantees:
@@ -16,11 +17,8 @@ for i = 1, #KEYS, 2 do
   local answer = '2'
   -- With `+` behind it: somebody waits.
   if held == owner or held == owner .. '+' then
-    -- A lock to which somebody has given no end, by PERSIST, would outlive its holder for ever: no end is greater than any.
-    if redis.call('PEXPIRE', lock, ttl, 'GT') == 0 and redis.call('PTTL', lock) == -1 then
-      redis.call('PEXPIRE', lock, ttl)
-    end
-    redis.call('PEXPIRE', holder, ttl, 'GT')
+    extend(lock, ttl)
+    extend(holder, ttl)
     answer = '1'
   elseif not held or held == 'released' then
     answer = '0'

@@ -9,6 +9,7 @@ const CLAIM: &str = include_str!("../../src/redlock/scripts/claim.lua");
 const WRITE_TOKEN: &str = include_str!("../../src/redlock/scripts/write_token.lua");
 const WITHDRAW: &str = include_str!("../../src/redlock/scripts/withdraw.lua");
 const RENEW: &str = include_str!("../../src/redlock/scripts/renew.lua");
+const EXTEND: &str = include_str!("../../src/scripts/extend.lua");
 const REPAIR: &str = include_str!("../../src/redlock/scripts/repair.lua");
 
 const LOCK: &str = "leasehold:job";
@@ -38,7 +39,7 @@ impl Node {
     }
 
     fn renew(&self, owner: &str, ttl: &str) -> String {
-        let script = [VALUES, RENEW].concat();
+        let script = [VALUES, EXTEND, RENEW].concat();
         self.0.command(&["EVAL", &script, "2", LOCK, HOLDER, "0", owner, ttl]).unwrap().replace("$1\r\n", "")
     }
 
@@ -163,6 +164,11 @@ fn a_renewal_extends_and_never_brings_back() {
     assert_eq!(node.renew(ADA, "1000"), "1");
     assert!(node.0.pttl(LOCK) > 80_000, "never shortened");
     assert_eq!(node.renew(BOB, "90000"), "2");
+    for key in [LOCK, HOLDER] {
+        node.0.command(&["PERSIST", key]).unwrap();
+        assert_eq!(node.renew(ADA, "90000"), "1");
+        assert!((80_000..=90_000).contains(&node.0.pttl(key)), "no end would be for ever: {key}");
+    }
     node.run(WITHDRAW, &[ADA, "", "20000"]);
     assert_eq!(node.renew(ADA, "90000"), "0");
     node.0.del(LOCK);

@@ -112,7 +112,14 @@ async fn a_lock_that_was_given_no_end_has_one_again() {
     let backend = backend(&server.url());
     let claim = claim("job");
     hold(&backend, &claim).await;
-    server.command(&["PERSIST", &keys("job").lock]).unwrap();
-    assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Renewed);
-    assert!((50_000..=60_000).contains(&server.pttl(&keys("job").lock)));
+    for key in [keys("job").lock, keys("job").holder] {
+        server.command(&["PERSIST", &key]).unwrap();
+        assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Renewed);
+        assert!((50_000..=60_000).contains(&server.pttl(&key)), "{key}: {}", server.pttl(&key));
+    }
+    let longer = again_for(&claim, TTL * 2);
+    let (extended, looked) = (server.calls("pexpire"), server.calls("pttl"));
+    assert_eq!(renew(&backend, &longer).await.unwrap(), Renewal::Renewed);
+    assert_eq!(server.calls("pexpire") - extended, 2);
+    assert_eq!(server.calls("pttl"), looked, "nothing is looked at where nobody meddled");
 }

@@ -2,7 +2,8 @@
 -- Extends the leases of a batch of claims on this node, each by its own length, each on its own.
 --
 -- Guarantees:
---   * a lease that this node has is made to last at least its length from now, and is never shortened;
+--   * a lease that this node has is made to last at least its length from now, and is never shortened, unless it had no
+--     end at all;
 --   * nothing else is changed: an ended lease is not brought back, another owner's is not touched;
 --   * one name on which foreign data lies does not keep the others from being renewed.
 --
@@ -24,8 +25,8 @@ for i = 1, #KEYS, 2 do
   else
     local who, _, where = parts(held)
     if who == owner and where == place then
-      redis.call('PEXPIRE', lock, ttl, 'GT')
-      redis.call('PEXPIRE', holder, ttl, 'GT')
+      extend(lock, ttl)
+      extend(holder, ttl)
       answer = '1'
     end
   end

@@ -11,6 +11,7 @@ mod taken_back;
 
 pub(crate) use admin::held_names;
 pub(crate) use check::look_at;
+pub(crate) use rights::missing_on_node;
 
 use crate::contention::Contention;
 use crate::keys::Keys;

@@ -14,15 +14,33 @@ const NOBODY: &str = "nobody";
 
 /// One finding for each right that is missing. `channel` is one that the waiters of this client listen on.
 pub(super) async fn missing(link: &Link, keys: &LockKeys, channel: &str) -> Vec<Finding> {
-    let for_locks = refused(link, for_locks(keys)).await;
-    let mut findings: Vec<Finding> =
-        for_locks.iter().map(|why| finding(Severity::Error, "E_DENIED", "", why)).collect();
+    let mut findings = of_locks(link, [for_holders(keys), for_waiters(keys)].concat()).await;
     let telling = refused(link, vec![command(&["PUBLISH", channel, ""])]).await;
     findings.extend(telling.iter().map(|why| unheard(&why.to_string(), why.help().unwrap_or_default())));
     if !link.listen(channel).await {
         let help = "grant it with ACL SETUSER: +subscribe, and for the default prefix &leasehold:*";
         findings.push(unheard("this user may not run SUBSCRIBE on the channel of its waiters", help));
     }
+    findings.extend(of_people(link, keys).await);
+    findings
+}
+
+/// The same for a node of several, where nobody stands in a queue.
+pub(crate) async fn missing_on_node(link: &Link, keys: &LockKeys) -> Vec<Finding> {
+    let mut findings = of_locks(link, for_holders(keys)).await;
+    findings.extend(of_people(link, keys).await);
+    findings
+}
+
+/// Those without which there is no lock.
+async fn of_locks(link: &Link, commands: Vec<Cmd>) -> Vec<Finding> {
+    let denied = refused(link, commands).await;
+    denied.iter().map(|why| finding(Severity::Error, "E_DENIED", "", why)).collect()
+}
+
+/// Those that people lack.
+async fn of_people(link: &Link, keys: &LockKeys) -> Vec<Finding> {
+    let mut findings = Vec::new();
     for (what, command) in for_people(keys) {
         let denied = refused(link, vec![command]).await;
         findings.extend(denied.iter().map(|why| finding(Severity::Warning, "W_DENIED", what, why)));
@@ -30,9 +48,9 @@ pub(super) async fn missing(link: &Link, keys: &LockKeys, channel: &str) -> Vec<
     findings
 }
 
-/// Without one of these, there is no lock, or none for those who wait.
-fn for_locks(keys: &LockKeys) -> Vec<Cmd> {
-    let [lock, holder, token, queue, waiters] = keys.all();
+/// Without one of these, there is no lock.
+fn for_holders(keys: &LockKeys) -> Vec<Cmd> {
+    let [lock, holder, token, ..] = keys.all();
     let no_digest = "0".repeat(40);
     let free = &format!("{token}:{NOBODY}");
     [
@@ -46,7 +64,17 @@ fn for_locks(keys: &LockKeys) -> Vec<Cmd> {
         &["PEXPIRE", lock, "never"],
         &["PTTL", lock],
         &["TIME"],
-        &["ZADD", queue, NOBODY, NOBODY],
+    ]
+    .into_iter()
+    .map(command)
+    .collect()
+}
+
+/// Without one of these, there is none for those who wait.
+fn for_waiters(keys: &LockKeys) -> Vec<Cmd> {
+    let [.., queue, waiters] = keys.all();
+    [
+        ["ZADD", queue, NOBODY, NOBODY].as_slice(),
         &["ZSCORE", queue, NOBODY],
         &["ZRANGE", queue, "0", "-1"],
         &["ZPOPMIN", queue, "0"],

@@ -3,9 +3,9 @@
 use super::attempt::named_twice;
 use super::nodes::{Node, Nodes};
 use crate::keys::{Keys, LockKeys};
-use crate::{primary, scripts};
+use crate::primary;
 use futures_util::future::join_all;
-use leasehold_core::{Error, ErrorKind, Finding, LockName, Result, Severity};
+use leasehold_core::{Error, Finding, LockName, Result, Severity};
 use redis::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,13 +30,7 @@ pub(super) async fn check(nodes: &Nodes, keys: &Keys) -> Result<Vec<Finding>> {
 
 async fn look_at(node: &Node, keys: &LockKeys) -> Result<Vec<Finding>> {
     let mut findings = primary::look_at(&node.link, primary::Mode::Single).await?;
-    // A user who may not even look at a lock can take none. What else is missing, the first attempt names.
-    if let Err(why) = node.link.run(&scripts::INSPECT, &keys.of_hold(), &[]).await
-        && why.kind() == ErrorKind::Denied
-    {
-        let help = why.help().unwrap_or_default();
-        findings.push(Finding::new(Severity::Error, "E_DENIED", why.to_string(), help));
-    }
+    findings.extend(primary::missing_on_node(&node.link, keys).await);
     Ok(findings)
 }
 

@@ -175,6 +175,40 @@ async fn everything_works_with_the_documented_rights() {
     backend.close().await.unwrap();
 }
 
+#[tokio::test]
+async fn a_check_names_each_right_that_a_node_lacks_and_changes_nothing() {
+    let servers = servers(3);
+    let tell = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        servers.iter().for_each(|server| assert_eq!(server.command(&words).unwrap(), "+OK"));
+    };
+    tell(LINE);
+    let url = url(&servers, "locker:PASSWORD@");
+    let lacks = async || {
+        let found = open(&url).check().await.unwrap();
+        let lacks = found.into_iter().filter(|found| ["E_DENIED", "W_DENIED"].contains(&found.code));
+        lacks.map(|found| (found.code, found.message, found.help)).collect::<Vec<_>>()
+    };
+    for command in LINE.split_whitespace().filter_map(|word| word.strip_prefix('+')) {
+        let word = command.to_uppercase();
+        let expected = if ["scan", "type", "ping"].contains(&command) { "W_DENIED" } else { "E_DENIED" };
+        tell(&format!("ACL SETUSER locker -{command}"));
+        let found = lacks().await;
+        assert_eq!(found.len(), 3, "{command}, one of each node: {found:?}");
+        for (server, (code, message, help)) in servers.iter().zip(found) {
+            assert_eq!((code, &*help), (expected, &*format!("grant it with ACL SETUSER: +{command}")));
+            let place = format!("127.0.0.1:{}: ", server.port());
+            assert!(
+                message.starts_with(&place) && message.contains(&format!("may not run {word}")),
+                "{message}"
+            );
+        }
+        assert!(servers.iter().all(|server| server.keys().is_empty()), "{command}");
+        tell(&format!("ACL SETUSER locker +{command}"));
+    }
+    assert_eq!(lacks().await, []);
+}
+
 /// The word of the release is at the node first: the lock that is set there afterwards would keep everybody out for a
 /// whole lease.
 #[tokio::test]

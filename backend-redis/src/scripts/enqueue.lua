@@ -11,25 +11,32 @@ local function busy(key)
   -- After all others, also if the server's clock went back; and no place comes twice.
   local tail = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')
   local place = string.format('%.0f', math.max(tonumber(now), (tonumber(tail[2]) or 0) + 1))
-  if redis.call('ZADD', queue, 'NX', place, owner) == 0 then
-    place = redis.call('ZSCORE', queue, owner)
-  end
   local number, waiting = read_last(redis.call('GET', last))
-  if not waiting then
-    write_last(string.format('%.0f', number), now, true)
-  end
-  if held and string.sub(held, -1) ~= '+' then
-    -- Only if the record says that it is a lock of ours: another program knows its lock by its value.
-    local record = redis.call('GET', holder)
-    if record and string.sub(record, 1, 33) == held .. ' ' then
-      redis.call('SET', lock, held .. '+', 'KEEPTTL')
-    end
-  end
+  -- Only if the record says that it is a lock of ours: another program knows its lock by its value.
+  local record = held and string.sub(held, -1) ~= '+' and redis.call('GET', holder)
   local until_when = string.format('%.0f', tonumber(now) + 2000000)
   local lease = wanted == '1' and ttl or ttl .. '*' .. wanted
   redis.call('HSET', entries, owner, until_when .. ' ' .. lease .. ' ' .. channel .. ' ' .. description)
+  -- The place comes when all else is permitted: one who is refused would leave a place at each attempt, and a queue that
+  -- has no end.
+  local step, done = 'pexpire', redis.pcall('PEXPIRE', entries, '60000')
+  if type(done) ~= 'table' then
+    step, done = 'zadd', redis.pcall('ZADD', queue, 'NX', place, owner)
+  end
+  if type(done) == 'table' then
+    redis.pcall('HDEL', entries, owner)
+    return redis.error_reply(done.err .. " '" .. step .. "'")
+  end
   redis.call('PEXPIRE', queue, '60000')
-  redis.call('PEXPIRE', entries, '60000')
+  if done == 0 then
+    place = redis.call('ZSCORE', queue, owner)
+  end
+  if not waiting then
+    write_last(string.format('%.0f', number), now, true)
+  end
+  if record and string.sub(record, 1, 33) == held .. ' ' then
+    redis.call('SET', lock, held .. '+', 'KEEPTTL')
+  end
   return { left, tonumber(place) }
 end
 

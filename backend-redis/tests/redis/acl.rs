@@ -273,3 +273,20 @@ async fn a_database_without_the_right_to_select_it_is_denied() {
         told(&error)
     );
 }
+
+/// Each attempt of one who may not join would leave a place that nobody ever takes.
+#[tokio::test]
+async fn one_who_may_not_wait_leaves_no_place_in_the_queue() {
+    for command in ["hset", "zadd", "zrange", "pexpire"] {
+        let (server, backend) = restricted_without(command);
+        let holder = claim("job");
+        let token = hold(&backend, &holder).await;
+        let (kind, told) = attempt_fails(&backend, &waiter("job")).await;
+        assert_eq!(kind, ErrorKind::Denied, "{command}: {told}");
+        assert!(told.ends_with(&format!("grant it with ACL SETUSER: +{command}")), "{told}");
+        let keys = keys("job");
+        assert_eq!(server.get(&keys.lock), Some(holder.owner().to_hex()), "{command}: nobody waits");
+        assert_eq!(server.get(&keys.token), Some(token.to_string()), "{command}: nobody waits");
+        assert_eq!(server.keys(), [keys.lock, keys.holder, keys.token], "{command}");
+    }
+}

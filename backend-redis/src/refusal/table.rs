@@ -30,8 +30,10 @@ pub(super) static BY_CODE: &[Row] = rows! {
     "LOADING" => Unavailable, "it is loading its data", "wait until it is done";
     "OOM" => Unavailable, "its memory is full, and it takes nothing new",
         "raise its maxmemory, or free some; locks that are held can be renewed and released meanwhile";
-    "READONLY" => Unavailable, "it is a replica, and takes no writes", "connect to the primary";
-    "MASTERDOWN" => Unavailable, "it is a replica that has lost its primary", "connect to the primary";
+    "READONLY" => Unavailable, "it is a replica, and takes no writes",
+        "connect to the primary, or use the URL of its Sentinels, redis+sentinel://host:26379/name";
+    "MASTERDOWN" => Unavailable, "it is a replica that has lost its primary",
+        "connect to the primary, or use the URL of its Sentinels, redis+sentinel://host:26379/name";
     "NOREPLICAS" => Unavailable, "too few of its replicas follow it, and it takes no writes",
         "look at its replicas and at its min-replicas-to-write";
     "MISCONF" => Unavailable, "it cannot write to its disk, and takes no writes until it can",

@@ -36,7 +36,8 @@ async fn a_replica_says_that_it_is_one() {
     let (kind, told) = first_use(&server.url()).await;
     assert!(
         kind == ErrorKind::Unavailable
-            && told.contains("it is a replica, and takes no writes; connect to the primary"),
+            && told.contains("it is a replica, and takes no writes; connect to the primary, or use the URL of its Sentinels, \
+             redis+sentinel://host:26379/name"),
         "{told}"
     );
 

@@ -24,17 +24,43 @@ impl Replicas {
 impl RedisBackend {
     /// Asks as one who expects no queue, and believes no grant that too few replicas have.
     pub(super) async fn ask_confirmed(&self, claim: &Claim, replicas: Replicas) -> Result<Asked> {
+        let (asked, confirmed) = self.ask_with_replicas(claim, replicas).await?;
+        self.if_confirmed(claim, asked, confirmed, replicas).await
+    }
+
+    /// Makes sure that enough replicas have a grant that the server has made.
+    pub(super) async fn confirm(&self, claim: &Claim, asked: Asked) -> Result<Asked> {
+        let (Some(replicas), Asked::Granted(grant)) = (self.replicas, &asked) else {
+            return Ok(asked);
+        };
+        let (again, confirmed) = match Box::pin(self.ask_with_replicas(claim, replicas)).await {
+            Ok(answer) => answer,
+            // That nothing was done is true of this question, and not of the grant that it was about.
+            Err(why) => return Err(self.take_back(claim, grant.token, why).await),
+        };
+        match self.if_confirmed(claim, again, confirmed, replicas).await? {
+            // Asked for again, it tells nothing of the other tokens that were reserved with it.
+            Asked::Granted(again) if again.token == grant.token => Ok(asked),
+            other => Ok(other),
+        }
+    }
+
+    async fn ask_with_replicas(&self, claim: &Claim, replicas: Replicas) -> Result<(Asked, Confirmed)> {
         let (keys, args) = (self.keys.only_of_grant(claim.name()), Args::of(claim));
-        let (reply, confirmed) = self
-            .servers
-            .run_confirmed(
-                &scripts::ACQUIRE,
-                &keys.all(),
-                &args.words(claim),
-                replicas.for_lease(claim.ttl()),
-            )
-            .await?;
-        let asked = reply::attempt(&reply)?;
+        let (keys, words, replicas) = (keys.all(), args.words(claim), replicas.for_lease(claim.ttl()));
+        let asked = self.servers.run_confirmed(&scripts::ACQUIRE, &keys, &words, replicas).await;
+        let (reply, confirmed) = asked?;
+        Ok((reply::attempt(&reply)?, confirmed))
+    }
+
+    /// The answer, unless it is a grant that too few replicas have.
+    async fn if_confirmed(
+        &self,
+        claim: &Claim,
+        asked: Asked,
+        confirmed: Confirmed,
+        replicas: Replicas,
+    ) -> Result<Asked> {
         let Asked::Granted(grant) = &asked else {
             return Ok(asked);
         };
@@ -45,18 +71,6 @@ impl RedisBackend {
             Confirmed::Unasked(why) => why,
         };
         Err(self.take_back(claim, grant.token, why_not).await)
-    }
-
-    /// Makes sure that enough replicas have a grant that the server has made.
-    pub(super) async fn confirm(&self, claim: &Claim, asked: Asked) -> Result<Asked> {
-        let (Some(replicas), Asked::Granted(grant)) = (self.replicas, &asked) else {
-            return Ok(asked);
-        };
-        match Box::pin(self.ask_confirmed(claim, replicas)).await? {
-            // Asked for again, it tells nothing of the other tokens that were reserved with it.
-            Asked::Granted(again) if again.token == grant.token => Ok(asked),
-            other => Ok(other),
-        }
     }
 
     /// Ends a grant that is not to be believed, and says why it is not. If that fails, nobody knows how it stands.

@@ -6,7 +6,7 @@ use crate::kit::{
     until_replicated, waiter,
 };
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::servers::{RedisSentinelGroup, RedisServer};
+use leasehold_conformance::servers::{RedisSentinelGroup, RedisServer, free_port};
 use leasehold_core::{
     Attempt, Claim, DistributedLock, ErrorKind, FencingToken, LockBackend, OwnerId, Release, Renewal,
 };
@@ -135,6 +135,22 @@ async fn a_taking_back_that_comes_late_ends_no_later_grant_of_the_same_owner() {
     let record = get(&server, "{leasehold:job}:holder").unwrap();
     assert!(record.contains(&format!(" {token} ")), "{record}");
     assert_eq!(release(&unhindered, &claim).await, Release::Released);
+}
+
+/// What is granted where the connection for confirmations is not needed yet, and cannot be made then.
+#[tokio::test]
+async fn a_grant_that_cannot_be_confirmed_is_taken_back() {
+    let server = RedisServer::start().unwrap();
+    let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+    let backend = backend(&format!("redis://{}?wait_replicas=1", proxy.address()));
+    // One of several tasks asks on the connection that is there.
+    let claim = waiter("job").with_tokens(2);
+    release(&backend, &claim).await;
+    proxy.lead_to(([127, 0, 0, 1], free_port().unwrap()).into());
+    let error = attempt_fails(&backend, &claim).await;
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", told(&error));
+    assert_eq!(get(&server, "leasehold:job"), None, "what is certainly not granted");
+    assert_eq!(get(&server, "{leasehold:job}:holder"), None);
 }
 
 /// `WAIT` blocks its connection. Renewals of other clients' locks, and the queue, do not stand behind it; and a crowd is

@@ -1,7 +1,7 @@
 //! The servers of one store, as those see them who want something of a name.
 
 use crate::cluster::Cluster;
-use crate::link::{Call, Confirmed, Link, Route};
+use crate::link::{Call, Confirmed, Link, Matter, Route};
 use crate::mailbox::Mailbox;
 use crate::scripts::Script;
 use crate::sentinel::Sentinels;
@@ -43,7 +43,7 @@ pub(crate) enum Manner {
     /// Its owner will wait for a message: the script has one argument more, the channel.
     Listening,
     /// So many replicas are to have what it wrote.
-    Confirmed(Replicas),
+    Confirmed(Replicas, Matter),
 }
 
 impl Servers {
@@ -91,8 +91,10 @@ impl Servers {
         keys: &[&str],
         args: &[&str],
         replicas: Replicas,
+        matter: Matter,
     ) -> Result<(Value, Confirmed)> {
-        let answer = self.call(Call::new(script, keys, args), Manner::Confirmed(replicas)).await?;
+        let manner = Manner::Confirmed(replicas, matter);
+        let answer = self.call(Call::new(script, keys, args), manner).await?;
         Ok((answer.reply, answer.confirmed))
     }
 
@@ -159,9 +161,9 @@ impl Node {
                 (reply, hears) = self.link.ask_listening(call, &self.channel).await?;
                 reply
             }
-            Manner::Confirmed(replicas) => {
+            Manner::Confirmed(replicas, matter) => {
                 let reply;
-                (reply, confirmed) = self.link.ask_confirmed(call, replicas).await?;
+                (reply, confirmed) = self.link.ask_confirmed(call, replicas, matter).await?;
                 reply
             }
         };

@@ -1,9 +1,9 @@
 //! Requests that are done only when replicas have what they wrote.
 //!
 //! `WAIT` keeps the server from answering anything behind it on its connection, for as long as a replica is missing. So
-//! these requests have a connection of their own, and few are under way at a time: what others ask, least of all
-//! renewals, does not stand behind them; and where replicas are missing, a crowd of them is turned away one by one
-//! instead of running into the time-out together.
+//! these requests have a connection of their own, and few are under way at a time: what others ask does not stand behind
+//! them; and where replicas are missing, a crowd of them is turned away one by one instead of running into the time-out
+//! together. Renewals have a second one: the crowd would wait for a lock, and who holds one loses it by waiting.
 
 use super::line::Line;
 use super::route::Route;
@@ -20,10 +20,17 @@ use tokio::sync::Semaphore;
 /// How many of these requests are under way at once: half of what the time-out has room for if all replicas are gone.
 const AT_ONCE: usize = 4;
 
-/// The connection for requests that replicas are to confirm, made when it is first needed.
+/// The connection for requests of one matter that replicas are to confirm, made when it is first needed.
 pub(super) struct Confirmations {
     line: Arc<Line>,
     turns: Arc<Semaphore>,
+}
+
+/// What replicas are to confirm. Those of one matter wait for each other, and for nobody else.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Matter {
+    Grant,
+    Renewal,
 }
 
 /// What came of waiting for replicas.
@@ -141,7 +148,7 @@ fn borrowed(words: &[String]) -> Vec<&str> {
 }
 
 fn crowded() -> Error {
-    let message = "too many grants wait for its replicas already";
+    let message = "too many requests wait for its replicas already";
     Error::new(ErrorKind::Unavailable, message).with_help("look at its replicas: INFO replication")
 }
 

@@ -21,7 +21,7 @@ mod tls;
 mod watchdog;
 mod welcome;
 
-pub(crate) use confirmation::Confirmed;
+pub(crate) use confirmation::{Confirmed, Matter};
 pub(crate) use dial::ask_sentinel;
 pub(crate) use greeting::ServerFacts;
 pub(crate) use route::Route;
@@ -46,7 +46,8 @@ const UNHEARD: &str = "-";
 /// The link to one server.
 pub(crate) struct Link {
     line: Arc<Line>,
-    confirmations: Confirmations,
+    grants: Confirmations,
+    renewals: Confirmations,
 }
 
 /// The call of a script.
@@ -87,8 +88,8 @@ impl Link {
     /// The same, to wherever the route leads.
     pub(crate) fn along(route: Route, mailbox: Arc<Mailbox>) -> Self {
         let route = Arc::new(route);
-        let confirmations = Confirmations::of(&route);
-        Self { line: Arc::new(Line::new(route, mailbox)), confirmations }
+        let (grants, renewals) = (Confirmations::of(&route), Confirmations::of(&route));
+        Self { line: Arc::new(Line::new(route, mailbox)), grants, renewals }
     }
 
     /// Makes sure that there is a connection.
@@ -138,8 +139,12 @@ impl Link {
         &self,
         call: &Call<'_>,
         replicas: Replicas,
+        matter: Matter,
     ) -> Result<(Value, Confirmed)> {
-        self.confirmations.ask(call, replicas).await
+        match matter {
+            Matter::Grant => self.grants.ask(call, replicas).await,
+            Matter::Renewal => self.renewals.ask(call, replicas).await,
+        }
     }
 
     /// What the reply to a script means: what it answers, or the [refusal] of the server.
@@ -202,7 +207,7 @@ impl Link {
 
     /// How many replicas follow the server, where so many are asked for. Errors as of [`run`](Self::run).
     pub(crate) async fn count_replicas(&self, replicas: Replicas) -> Result<Confirmed> {
-        self.confirmations.count(replicas).await
+        self.grants.count(replicas).await
     }
 
     /// True if a password is sent along it unencrypted, over a network.
@@ -218,7 +223,8 @@ impl Link {
     /// Ends the connections. What is under way gets no answer.
     pub(crate) fn close(&self) {
         self.line.close();
-        self.confirmations.close();
+        self.grants.close();
+        self.renewals.close();
     }
 
     /// Says of an error where it happened.

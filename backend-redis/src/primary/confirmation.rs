@@ -7,7 +7,7 @@
 
 use super::RedisBackend;
 use super::holding::Args;
-use crate::link::Confirmed;
+use crate::link::{Confirmed, Matter};
 use crate::reply::{self, Asked};
 use crate::scripts;
 use crate::target::Replicas;
@@ -48,8 +48,8 @@ impl RedisBackend {
     async fn ask_with_replicas(&self, claim: &Claim, replicas: Replicas) -> Result<(Asked, Confirmed)> {
         let (keys, args) = (self.keys.only_of_grant(claim.name()), Args::of(claim));
         let (keys, words, replicas) = (keys.all(), args.words(claim), replicas.for_lease(claim.ttl()));
-        let asked = self.servers.run_confirmed(&scripts::ACQUIRE, &keys, &words, replicas).await;
-        let (reply, confirmed) = asked?;
+        let (script, matter) = (&scripts::ACQUIRE, Matter::Grant);
+        let (reply, confirmed) = self.servers.run_confirmed(script, &keys, &words, replicas, matter).await?;
         Ok((reply::attempt(&reply)?, confirmed))
     }
 

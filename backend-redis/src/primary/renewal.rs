@@ -1,6 +1,6 @@
 use crate::cluster::Slot;
 use crate::keys::{Keys, LockKeys};
-use crate::link::Confirmed;
+use crate::link::{Confirmed, Matter};
 use crate::servers::Servers;
 use crate::target::Replicas;
 use crate::word::Word;
@@ -65,7 +65,8 @@ async fn renew_keys(
     let Some(replicas) = replicas else {
         return reply::renewals(&servers.run(&scripts::RENEW, keys, args).await?, claims);
     };
-    let (reply, confirmed) = servers.run_confirmed(&scripts::RENEW, keys, args, replicas).await?;
+    let renewed = servers.run_confirmed(&scripts::RENEW, keys, args, replicas, Matter::Renewal).await;
+    let (reply, confirmed) = renewed?;
     let renewals = reply::renewals(&reply, claims)?;
     Ok(match confirmed {
         Confirmed::Yes => renewals,

@@ -5,7 +5,7 @@ use crate::kit::{
     attempt_fails, backend, claim, client, get, hold, name, patient, queue, release, renew, told,
     until_replicated, waiter,
 };
-use leasehold_conformance::proxy::Proxy;
+use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_conformance::servers::{RedisSentinelGroup, RedisServer, free_port};
 use leasehold_core::{
     Attempt, Claim, DistributedLock, ErrorKind, FencingToken, LockBackend, OwnerId, Release, Renewal,
@@ -151,6 +151,38 @@ async fn a_grant_that_cannot_be_confirmed_is_taken_back() {
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", told(&error));
     assert_eq!(get(&server, "leasehold:job"), None, "what is certainly not granted");
     assert_eq!(get(&server, "{leasehold:job}:holder"), None);
+}
+
+/// A crowd that takes what is free has to wait for its turns, and a holder among them has no time for that.
+#[tokio::test(flavor = "multi_thread")]
+async fn renewals_do_not_stand_behind_a_crowd_of_grants() {
+    let server = RedisServer::start_with(&["--repl-diskless-sync-delay", "0"]).unwrap();
+    let replica = RedisServer::start().unwrap();
+    let far = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+    replica.command(&["REPLICAOF", "127.0.0.1", &far.address().port().to_string()]).unwrap();
+    hold(&backend(&server.url()), &claim("other")).await;
+    until_replicated(&replica, "leasehold:other");
+    let backend = backend(&format!("{}?wait_replicas=1&timeout=1s", server.url()));
+    let holder = claim("job");
+    hold(&backend, &holder).await;
+    far.set(Traffic::Delay(Duration::from_millis(10)));
+    let take_what_is_free = |n: usize| {
+        let backend = backend.clone();
+        tokio::spawn(async move {
+            loop {
+                let claim = claim(&format!("free/{n}"));
+                if backend.try_acquire(&claim).await.is_ok() {
+                    let _ = backend.release(&claim, Duration::ZERO).await;
+                }
+            }
+        })
+    };
+    let crowd: Vec<_> = (0..300).map(take_what_is_free).collect();
+    for _ in 0..5 {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);
+    }
+    crowd.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
 /// `WAIT` blocks its connection. Renewals of other clients' locks, and the queue, do not stand behind it; and a crowd is

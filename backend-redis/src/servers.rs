@@ -1,7 +1,7 @@
 //! The servers of one store, as those see them who want something of a name.
 
 use crate::cluster::Cluster;
-use crate::link::{Call, Confirmed, Link, Matter, Route};
+use crate::link::{Call, Confirmed, Link, Matter};
 use crate::mailbox::Mailbox;
 use crate::scripts::Script;
 use crate::sentinel::Sentinels;
@@ -52,7 +52,7 @@ impl Servers {
         let mailbox = Arc::clone(mailbox);
         let link = match deployment {
             Deployment::Single(target) => Link::new(target, mailbox),
-            Deployment::Sentinel(group) => Link::along(Route::Primary(Sentinels::new(group)), mailbox),
+            Deployment::Sentinel(group) => Link::to_primary(Sentinels::new(group), mailbox),
             Deployment::Cluster(seeds) => return Self::Cluster(Cluster::new(seeds, mailbox, channel)),
         };
         Self::One(Arc::new(Node { link, channel }))

@@ -4,7 +4,7 @@ use super::stream::Stream;
 use super::watchdog::InFlight;
 use super::welcome::Welcoming;
 use crate::mailbox::Mailbox;
-use crate::target::Target;
+use crate::target::{Address, Target};
 use futures_util::future::try_join_all;
 use leasehold_core::{Error, ErrorKind};
 use redis::aio::MultiplexedConnection;
@@ -95,6 +95,11 @@ impl Connection {
         let (asking, health) = (connection.requests.clone(), Arc::clone(&connection.health));
         tokio::spawn(guard(driver, asking, health, target.timeouts.request));
         Ok(connection)
+    }
+
+    /// Where its other end is.
+    pub(super) fn address(&self) -> &Address {
+        &self.target.address
     }
 
     /// True if a request may still be answered. Also false when the runtime that the connection lived on has ended.

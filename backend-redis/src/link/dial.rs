@@ -2,9 +2,10 @@ use super::connection::{Connection, NoAnswer};
 use super::greeting::{self, Greeting, ServerFacts};
 use super::route::Route;
 use super::stream;
+use super::succession::Succession;
 use super::tls::refusal_by_peer;
 use crate::mailbox::Mailbox;
-use crate::target::Target;
+use crate::target::{Address, Target};
 use leasehold_core::{Error, ErrorKind, Result};
 use redis::{Cmd, Value};
 use std::sync::Arc;
@@ -15,19 +16,51 @@ use tokio::time::{Instant, timeout_at};
 /// # Errors
 ///
 /// Never [`Indeterminate`](ErrorKind::Indeterminate): nothing was asked that changes anything.
-pub(super) async fn dial(route: &Route, mailbox: &Arc<Mailbox>) -> Result<Connection> {
+pub(super) async fn dial(route: &Arc<Route>, mailbox: &Arc<Mailbox>) -> Result<Arc<Connection>> {
     let deadline = Instant::now() + route.connect_timeout();
-    let (connection, facts) = connect(&*route.lead().await?, mailbox, deadline).await?;
+    let (target, epoch) = route.lead().await?;
+    let (connection, facts) = connect(&target, mailbox, deadline).await?;
     route.check(&facts)?;
+    let connection = Arc::new(connection);
+    if let Some(epoch) = epoch {
+        Succession::watch(route, &connection, epoch);
+    }
     Ok(connection)
 }
 
-/// Asks a Sentinel, on a connection that is made for this one question.
-///
-/// # Errors
-///
-/// Never [`Indeterminate`](ErrorKind::Indeterminate): nothing is asked that changes anything.
-pub(crate) async fn ask_sentinel(sentinel: &Target, question: &Cmd) -> Result<Value> {
+/// A Sentinel, and the connection to it: made when it is first asked, kept for the next question.
+#[derive(Debug)]
+pub(crate) struct SentinelLine<'a> {
+    sentinel: &'a Target,
+    connection: Option<Connection>,
+}
+
+impl<'a> SentinelLine<'a> {
+    pub(crate) fn to(sentinel: &'a Target) -> Self {
+        Self { sentinel, connection: None }
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.sentinel.address
+    }
+
+    /// Asks it. A connection whose answer was not waited for is not used again.
+    ///
+    /// # Errors
+    ///
+    /// Never [`Indeterminate`](ErrorKind::Indeterminate): nothing is asked that changes anything.
+    pub(crate) async fn ask(&mut self, question: &Cmd) -> Result<Value> {
+        let connection = match self.connection.take().filter(Connection::is_open) {
+            Some(connection) => connection,
+            None => meet(self.sentinel).await?,
+        };
+        let answer = connection.request(question).await.map_err(not_greeted)?;
+        self.connection = Some(connection);
+        Ok(answer)
+    }
+}
+
+async fn meet(sentinel: &Target) -> Result<Connection> {
     let deadline = Instant::now() + sentinel.timeouts.connect;
     let (connection, facts) = connect(sentinel, &Arc::default(), deadline).await?;
     if !facts.is_sentinel() && !facts.mode.is_empty() {
@@ -35,7 +68,7 @@ pub(crate) async fn ask_sentinel(sentinel: &Target, question: &Cmd) -> Result<Va
         return Err(Error::new(ErrorKind::Misconfigured, message)
             .with_help("use the URL of one server, redis://host:port, or look at the port"));
     }
-    connection.request(question).await.map_err(not_greeted)
+    Ok(connection)
 }
 
 async fn connect(

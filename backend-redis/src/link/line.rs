@@ -124,8 +124,7 @@ impl Line {
         }
     }
 
-    fn install(&self, connection: Connection) -> Result<Arc<Connection>> {
-        let connection = Arc::new(connection);
+    fn install(&self, connection: Arc<Connection>) -> Result<Arc<Connection>> {
         *self.current_slot() = Some(Arc::clone(&connection));
         // Looked at after the connection was left there: of this and `close`, one sees the other.
         match self.open_connection() {

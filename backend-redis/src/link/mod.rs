@@ -1,6 +1,7 @@
 //! The link to one server: one connection, shared by all requests, replaced when it breaks.
 //!
-//! What it does behind its caller's back: it connects, and sends a script in full to a server that does not have it.
+//! What it does behind its caller's back: it connects, leaves a primary that was replaced, and sends a script in full to a
+//! server that does not have it.
 //! What it does not: send anything twice. A request whose answer was lost may have been carried out, and only the core
 //! knows how to go on from there.
 //!
@@ -17,12 +18,13 @@ mod line;
 mod route;
 mod side_line;
 mod stream;
+mod succession;
 mod tls;
 mod watchdog;
 mod welcome;
 
 pub(crate) use confirmation::{Confirmed, Matter};
-pub(crate) use dial::ask_sentinel;
+pub(crate) use dial::SentinelLine;
 pub(crate) use greeting::ServerFacts;
 pub(crate) use route::Route;
 pub(crate) use tls::Tls;
@@ -31,6 +33,7 @@ use crate::keys::kind_of;
 use crate::mailbox::Mailbox;
 use crate::refusal::{foreign_data, is_wrong_type, refusal};
 use crate::scripts::Script;
+use crate::sentinel::Sentinels;
 use crate::target::{Replicas, Target};
 use confirmation::Confirmations;
 use connection::Connection;
@@ -39,6 +42,7 @@ use line::Line;
 use redis::{Cmd, ServerErrorKind, Value};
 use std::fmt;
 use std::sync::Arc;
+use succession::Succession;
 
 /// Instead of a channel: nothing is heard.
 const UNHEARD: &str = "-";
@@ -83,6 +87,11 @@ impl Link {
     /// A link that connects when it is first needed. The mailbox is told what the server says of its own accord.
     pub(crate) fn new(target: Target, mailbox: Arc<Mailbox>) -> Self {
         Self::along(Route::Server(target), mailbox)
+    }
+
+    /// The same, to whichever server the Sentinels name.
+    pub(crate) fn to_primary(sentinels: Sentinels, mailbox: Arc<Mailbox>) -> Self {
+        Self::along(Route::Primary(sentinels, Succession::default()), mailbox)
     }
 
     /// The same, to wherever the route leads.

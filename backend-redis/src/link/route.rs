@@ -1,7 +1,8 @@
 //! Where a link leads: to one server, or to whichever is the primary now.
 
 use super::greeting::ServerFacts;
-use crate::sentinel::Sentinels;
+use super::succession::Succession;
+use crate::sentinel::{Epoch, Sentinels};
 use crate::target::{Address, Target};
 use leasehold_core::{Error, ErrorKind, Result};
 use std::borrow::Cow;
@@ -15,8 +16,8 @@ pub(crate) enum Route {
     Server(Target),
     /// To this node of a cluster.
     Node(Target),
-    /// To the server that the Sentinels name when it connects.
-    Primary(Sentinels),
+    /// To the server that the Sentinels name when it connects, for as long as they name no other.
+    Primary(Sentinels, Succession),
 }
 
 impl Route {
@@ -37,11 +38,14 @@ impl Route {
         password.is_some() && tls.is_none() && matches!(address, Address::Tcp { .. })
     }
 
-    /// The server to connect to now.
-    pub(super) async fn lead(&self) -> Result<Cow<'_, Target>> {
+    /// The server to connect to now, and how new that is if it may be another one later.
+    pub(super) async fn lead(&self) -> Result<(Cow<'_, Target>, Option<Epoch>)> {
         match self {
-            Self::Server(target) | Self::Node(target) => Ok(Cow::Borrowed(target)),
-            Self::Primary(sentinels) => sentinels.primary().await.map(Cow::Owned),
+            Self::Server(target) | Self::Node(target) => Ok((Cow::Borrowed(target), None)),
+            Self::Primary(sentinels, _) => {
+                let (target, epoch) = sentinels.primary().await?;
+                Ok((Cow::Owned(target), Some(epoch)))
+            }
         }
     }
 
@@ -51,7 +55,7 @@ impl Route {
         facts.check()?;
         match self {
             Self::Node(_) if facts.mode == "standalone" => Err(no_cluster()),
-            Self::Primary(_) if !facts.role.is_empty() && facts.role != "master" => Err(no_primary()),
+            Self::Primary(..) if !facts.role.is_empty() && facts.role != "master" => Err(no_primary()),
             _ => Ok(()),
         }
     }
@@ -59,7 +63,7 @@ impl Route {
     fn terms(&self) -> &Target {
         match self {
             Self::Server(target) | Self::Node(target) => target,
-            Self::Primary(sentinels) => sentinels.terms(),
+            Self::Primary(sentinels, _) => sentinels.terms(),
         }
     }
 }
@@ -69,7 +73,7 @@ impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Server(target) | Self::Node(target) => target.address.fmt(f),
-            Self::Primary(sentinels) => sentinels.fmt(f),
+            Self::Primary(sentinels, _) => sentinels.fmt(f),
         }
     }
 }

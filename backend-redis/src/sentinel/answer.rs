@@ -15,8 +15,16 @@ pub(super) enum Answer {
 pub(super) struct Watched {
     pub(super) host: String,
     pub(super) port: u16,
-    /// Grows with every fail-over: of two words, that of the larger epoch is the newer one.
-    pub(super) epoch: u64,
+    pub(super) epoch: Epoch,
+}
+
+/// How new a word is: of two words, that of the larger epoch is the newer one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Epoch {
+    /// Grows with every fail-over.
+    number: u64,
+    /// False from a Sentinel that is in the middle of one: it has the new number, and names the old server.
+    pub(super) is_settled: bool,
 }
 
 impl Answer {
@@ -28,11 +36,11 @@ impl Answer {
         }
         let host = field(reply, "ip").filter(|host| !host.is_empty());
         let port = field(reply, "port").and_then(|port| port.parse().ok());
-        let epoch = field(reply, "config-epoch").and_then(|epoch| epoch.parse().ok());
+        let number = field(reply, "config-epoch").and_then(|epoch| epoch.parse().ok());
+        let is_moving = field(reply, "flags").is_some_and(|flags| flags.contains("failover_in_progress"));
+        let epoch = Epoch { number: number.unwrap_or_default(), is_settled: !is_moving };
         match (host, port) {
-            (Some(host), Some(port)) => {
-                Ok(Self::Watched(Watched { host, port, epoch: epoch.unwrap_or_default() }))
-            }
+            (Some(host), Some(port)) => Ok(Self::Watched(Watched { host, port, epoch })),
             _ => Err(not_understood()),
         }
     }
@@ -76,9 +84,23 @@ mod tests {
         let words = ["name", "mm", "ip", "10.0.0.7", "port", "6380", "config-epoch", "12"];
         let list = Value::Array(words.map(word).into());
         let map = Value::Map(words.chunks(2).map(|pair| (word(pair[0]), word(pair[1]))).collect());
-        let told = Answer::Watched(Watched { host: "10.0.0.7".to_owned(), port: 6380, epoch: 12 });
+        let epoch = Epoch { number: 12, is_settled: true };
+        let told = Answer::Watched(Watched { host: "10.0.0.7".to_owned(), port: 6380, epoch });
         assert_eq!(Answer::read(&list).unwrap(), told);
         assert_eq!(Answer::read(&map).unwrap(), told);
+    }
+
+    #[test]
+    fn the_word_of_a_sentinel_that_is_at_it_is_older_than_that_of_one_that_has_heard() {
+        let epoch = |number, flags| {
+            let words = ["ip", "h", "port", "1", "config-epoch", number, "flags", flags];
+            match Answer::read(&Value::Array(words.map(word).into())).unwrap() {
+                Answer::Watched(watched) => watched.epoch,
+                Answer::Unknown => panic!("it names a server"),
+            }
+        };
+        let (before, at_it) = (epoch("4", "master"), epoch("5", "master,failover_in_progress"));
+        assert!(before < at_it && at_it < epoch("5", "master"));
     }
 
     #[test]

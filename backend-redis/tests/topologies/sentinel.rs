@@ -6,9 +6,9 @@ use crate::kit::{
 };
 use leasehold_conformance::servers::{RedisSentinelGroup, RedisServer, free_port};
 use leasehold_core::{
-    Attempt, DistributedLock, ErrorKind, LockAdmin, LockBackend, Release, Renewal, Severity,
+    AcquireOptions, Attempt, DistributedLock, ErrorKind, LockAdmin, LockBackend, Release, Renewal, Severity,
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn group() -> RedisSentinelGroup {
     RedisSentinelGroup::start().unwrap()
@@ -104,7 +104,7 @@ async fn a_primary_that_was_replaced_and_comes_back_grants_nothing_once_it_knows
     let old = group.supplant().unwrap();
     group.server(old).resume();
     // The Sentinels tell it; then the connection that is still open to it is of no use.
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     while !group.server(old).command(&["ROLE"]).unwrap().contains("slave") {
         assert!(start.elapsed() < Duration::from_secs(20));
         std::thread::sleep(Duration::from_millis(10));
@@ -119,6 +119,53 @@ async fn a_primary_that_was_replaced_and_comes_back_grants_nothing_once_it_knows
     };
     let holder = crate::kit::get(group.server(1 - old), "leasehold:after").unwrap();
     assert_eq!(holder, claim.owner().to_hex(), "{granted:?}");
+}
+
+/// It was replaced while it was well: nobody tells it for seconds, and it takes whatever a holder sends it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_leaves_a_primary_that_was_replaced_before_that_is_told() {
+    let group = group();
+    let (locks, ttl) = (client(&group.url()), Duration::from_secs(6));
+    let options = AcquireOptions::new().with_ttl(ttl);
+    let kept = locks.acquire_with(&name("kept"), &options).await.unwrap();
+    let guard = locks.acquire_with(&name("job"), &options).await.unwrap();
+    until_replicated(group.server(1), "leasehold:job");
+    let old = group.switch_over().unwrap();
+    let start = Instant::now();
+    // As if it had been granted after the replica had heard its last.
+    let new = group.server(1 - old);
+    assert_eq!(new.command(&["DEL", "leasehold:job", "{leasehold:job}:holder"]).unwrap(), ":2");
+    hold(&backend(&new.url()), &claim("job")).await;
+    answered(guard.lease().lost()).await;
+    assert!(start.elapsed() < ttl / 3 + Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(group.server(old).command(&["ROLE"]).unwrap().contains("master"), "nobody has told it");
+    tokio::time::sleep((start + ttl).saturating_duration_since(Instant::now())).await;
+    assert!(kept.is_held());
+    let on_new = new.command(&["PTTL", "leasehold:kept"]).unwrap();
+    assert!(on_new != ":-2", "renewed on the new primary");
+}
+
+/// Its word is no newer than the one that led to the primary.
+#[tokio::test]
+async fn a_sentinel_that_was_cut_off_drives_nobody_away() {
+    let group = group();
+    let backend = backend(&group.url());
+    hold(&backend, &claim("before")).await;
+    let connections = || {
+        let all = group.server(0).command(&["CLIENT", "LIST"]).unwrap();
+        let ours = all.lines().filter(|line| line.contains("name=leasehold"));
+        ours.map(|line| line.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let (before, port) = (connections(), group.server(1).port().to_string());
+    assert_eq!(before.len(), 1);
+    for words in [&["SENTINEL", "REMOVE", "mm"][..], &["SENTINEL", "MONITOR", "mm", "127.0.0.1", &port, "2"]]
+    {
+        let told = leasehold_conformance::servers::ask_redis(group.sentinel_ports()[0], words);
+        assert_eq!(told.unwrap(), "+OK");
+    }
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    hold(&backend, &claim("after")).await;
+    assert_eq!(connections(), before);
 }
 
 /// Sentinels that have not heard yet name a server that is none: it is asked for its role before it is believed.

@@ -199,12 +199,15 @@ impl Dialect for MySqlDialect {
     /// would lock the gap, and nobody could make the row.
     ///
     /// Whole seconds, rounded up: the holder must know that it is over before the server ends it. MariaDB counts what is
-    /// idle in a transaction. MySQL, whose comment begins with its version, knows only connections that are idle.
+    /// idle in a transaction, and goes by its limit for those that have only read, or have written, before the one for
+    /// all (`THD::get_net_wait_timeout`). MySQL, whose comment begins with its version, knows only connections that are idle.
     fn begin(&self, idle: Duration) -> String {
         let (seconds, patience) = (idle.as_millis().div_ceil(1000), self.patience());
         format!(
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
-             SET SESSION autocommit = 0, innodb_lock_wait_timeout = {patience} /*M! , idle_transaction_timeout = {seconds} */ /*!80000 , wait_timeout = {seconds} */"
+             SET SESSION autocommit = 0, innodb_lock_wait_timeout = {patience} \
+             /*M! , idle_transaction_timeout = {seconds}, idle_readonly_transaction_timeout = 0, idle_write_transaction_timeout = 0 */ \
+             /*!80000 , wait_timeout = {seconds} */"
         )
     }
 

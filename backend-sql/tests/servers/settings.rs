@@ -1,10 +1,10 @@
 //! Settings of a server that are somebody else's business: none of them decides who holds a lock.
 
-use crate::kit::{MODES, Server, ask, both, claim, granted};
+use crate::kit::{MODES, Server, ask, both, claim, claim_for, granted};
 use leasehold_core::{Release, Renewal};
 use std::time::Duration;
 
-const OF_MARIADB: [&str; 11] = [
+const OF_MARIADB: [&str; 13] = [
     "SET GLOBAL sql_mode = ''",
     // Assignments from left to right are what a grant is made of; this says that all are made at once.
     "SET GLOBAL sql_mode = 'SIMULTANEOUS_ASSIGNMENT'",
@@ -17,6 +17,8 @@ const OF_MARIADB: [&str; 11] = [
     "SET GLOBAL tx_isolation = 'SERIALIZABLE'",
     "SET GLOBAL collation_connection = 'latin1_swedish_ci'",
     "SET GLOBAL sql_auto_is_null = 1",
+    "SET GLOBAL idle_readonly_transaction_timeout = 1",
+    "SET GLOBAL idle_write_transaction_timeout = 1",
 ];
 
 const OF_POSTGRES: [&str; 11] = [
@@ -66,6 +68,25 @@ async fn what_the_server_is_set_to_decides_nothing() {
             server.run(setting).await;
             one_holds_and_the_others_do_not(server, setting).await;
         }
+    }
+}
+
+/// MariaDB has a limit of its own for transactions that have only read so far, and one that locks a row is of those.
+#[tokio::test]
+async fn a_holder_may_be_silent_for_its_ttl_and_no_longer_whatever_the_limit_is_for_others() {
+    let server = Server::mariadb(&[]);
+    server.furnish().await;
+    for (seconds, ttl, outlives) in [(1, Duration::from_secs(30), true), (60, Duration::from_secs(1), false)]
+    {
+        for kind in ["readonly", "write"] {
+            server.run(&format!("SET GLOBAL idle_{kind}_transaction_timeout = {seconds}")).await;
+        }
+        let (holder, other) = (server.backend("mode=for-update"), server.backend("mode=for-update"));
+        let name = format!("{seconds} s");
+        granted(&holder, &claim_for(&name, ttl)).await;
+        tokio::time::sleep(Duration::from_millis(2_500)).await;
+        let next = ask(&other, &claim(&name)).await;
+        assert_eq!(next.is_none(), outlives, "silent for 2.5 s of {ttl:?}, others may be for {seconds} s");
     }
 }
 

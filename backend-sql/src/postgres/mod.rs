@@ -91,13 +91,15 @@ impl PostgresDialect {
 
     /// What a session of ours is like: the isolation under which one statement sees what others have committed before it
     /// got the lock of the row; the server's own limits, for a statement that we no longer wait for still runs; and
-    /// commits that are on the disk before they are answered, unless the administrator wants even more.
+    /// commits that are on the disk before they are answered, unless the administrator wants even more. The limit for whole
+    /// transactions, which the server has from version 17 on, would end every hold of `for-update` after that time.
     fn session(&self) -> String {
         let millis = self.target.timeout.as_millis();
         format!(
             "SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off; \
              SET statement_timeout = {millis}; SET lock_timeout = {millis}; \
-             SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+             SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'; \
+             SELECT set_config('transaction_timeout', '0', false) WHERE current_setting('transaction_timeout', true) <> '0'"
         )
     }
 }

@@ -4,8 +4,8 @@ use std::fmt;
 
 /// Who a holder says it is. For people who look at a lock; no decision depends on it.
 ///
-/// Stored beside the lock as JSON of at most [`MAX_BYTES`](Self::MAX_BYTES). Do not put secrets in: everybody who may
-/// look at the store sees it.
+/// Stored beside the lock as JSON of at most [`MAX_BYTES`](Self::MAX_BYTES), in ASCII: any other character takes six
+/// bytes (`\u2026`), or twelve. Do not put secrets in: everybody who may look at the store sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -30,7 +30,8 @@ impl HolderInfo {
     /// The most that is stored, in bytes of JSON: a waiter or holder must cost its store little, and ZooKeeper drops
     /// the connection on a payload that is too large instead of answering.
     pub const MAX_BYTES: usize = 1024;
-    /// Characters of each part that is found out, and not said by the program: enough for a host's name.
+    /// Characters of each part that is found out, and not said by the program: enough for a host's name. In JSON, at most
+    /// four times as many bytes.
     const MAX_PART: usize = 64;
 
     /// This process: user and host name as far as they are known, process id, and the file name of the program.
@@ -63,8 +64,7 @@ impl HolderInfo {
 
     /// The form in which it is stored.
     pub fn to_json(&self) -> String {
-        // A struct of strings and numbers cannot fail to serialise; should it ever, "no information" is the right form.
-        serde_json::to_string(self).unwrap_or_default()
+        ascii_json(self)
     }
 
     /// Reads the stored form. What another program left there is no error: text that is not ours becomes the
@@ -74,16 +74,38 @@ impl HolderInfo {
     }
 }
 
-/// `user@host:pid`, with what is known of it.
+/// JSON without a character that a database's encoding could lack: one of Latin letters alone refuses all others.
+fn ascii_json(value: &(impl Serialize + ?Sized)) -> String {
+    // Strings and numbers cannot fail to serialise; should they ever, "no information" is the right form.
+    let json = serde_json::to_string(value).unwrap_or_default();
+    let mut ascii = String::with_capacity(json.len());
+    for letter in json.chars() {
+        if letter.is_ascii() {
+            ascii.push(letter);
+            continue;
+        }
+        // Outside of strings JSON is ASCII, so this is within one; two units where the character is beyond U+FFFF.
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            ascii.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    ascii
+}
+
 /// A part of what tells the process apart. What the environment says may be of any length, and would make every lock of the
 /// process one with too much to say.
 fn cut(part: String) -> String {
-    match part.char_indices().nth(HolderInfo::MAX_PART) {
+    let mut part = match part.char_indices().nth(HolderInfo::MAX_PART) {
         Some((end, _)) => part[..end].to_owned(),
         None => part,
+    };
+    while ascii_json(&part).len() > 4 * HolderInfo::MAX_PART {
+        part.pop();
     }
+    part
 }
 
+/// `user@host:pid`, with what is known of it.
 impl fmt::Display for HolderInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.user.is_empty() && self.host.is_empty() && self.pid == 0 {
@@ -102,5 +124,24 @@ mod tests {
         let info = HolderInfo::this_process().with_doing("reindex").with_label("version", "1.4");
         assert_eq!(HolderInfo::from_json(&info.to_json()), info);
         assert_eq!(HolderInfo::from_json("by hand").doing, "by hand");
+    }
+
+    #[test]
+    fn what_is_stored_is_ascii_whatever_it_says() {
+        let info = HolderInfo::default().with_doing("sleep …\t\"\\\u{7f}é").with_label("clé", "𝄞\u{ffff}🔒");
+        let stored = info.to_json();
+        assert!(stored.is_ascii() && stored.contains(r"sleep \u2026\t"), "{stored}");
+        assert!(stored.contains(r"\ud834\udd1e\uffff\ud83d\udd12"), "{stored}");
+        assert_eq!(HolderInfo::from_json(&stored), info);
+    }
+
+    #[test]
+    fn what_the_process_is_called_leaves_room_for_what_it_does() {
+        for letter in ["x", "é", "日", "🔒", "\u{7f}"] {
+            let part = cut(letter.repeat(1_000));
+            let stored = HolderInfo::default().with_doing(part.clone()).to_json();
+            assert!(stored.len() < 280 && !part.is_empty(), "{} bytes of {letter:?}", stored.len());
+        }
+        assert_eq!(cut("x".repeat(64)).len(), 64);
     }
 }

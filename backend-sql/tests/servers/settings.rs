@@ -1,7 +1,7 @@
 //! Settings of a server that are somebody else's business: none of them decides who holds a lock.
 
 use crate::kit::{MODES, Server, ask, both, claim, claim_for, granted};
-use leasehold_core::{Release, Renewal};
+use leasehold_core::{Claim, HolderInfo, LockName, OwnerId, Release, Renewal};
 use std::time::Duration;
 
 const OF_MARIADB: [&str; 13] = [
@@ -87,6 +87,23 @@ async fn a_holder_may_be_silent_for_its_ttl_and_no_longer_whatever_the_limit_is_
         tokio::time::sleep(Duration::from_millis(2_500)).await;
         let next = ask(&other, &claim(&name)).await;
         assert_eq!(next.is_none(), outlives, "silent for 2.5 s of {ttl:?}, others may be for {seconds} s");
+    }
+}
+
+/// `run` itself shortens what it tells of a command with `…`.
+#[tokio::test]
+async fn a_holder_says_who_it_is_also_where_a_session_knows_ascii_alone() {
+    let server = Server::mariadb(&[]);
+    server.furnish().await;
+    server.run("SET GLOBAL init_connect = 'SET NAMES ascii'").await;
+    for mode in MODES {
+        let (backend, info) = (server.backend(&format!("mode={mode}")), HolderInfo::this_process());
+        let info = info.with_doing("sh …").with_label("où", "日本 🔒");
+        let (name, owner) = (LockName::new(mode).unwrap(), OwnerId::random().unwrap());
+        let held = Claim::new(name, owner, Duration::from_secs(30), info.to_json().into());
+        granted(&backend, &held).await;
+        let shown = backend.admin().unwrap().inspect(held.name()).await.unwrap().unwrap();
+        assert_eq!(shown.holder, info, "{mode}");
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::exit::Code;
 use crate::report::Failure;
 use crate::watchdog::Program;
-use leasehold::{Error, ErrorKind};
+use leasehold::{Error, ErrorKind, HolderInfo};
 use rustix::fs::{Access, access};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -25,7 +25,15 @@ pub(super) fn find(words: Vec<OsString>) -> Result<Program, Failure> {
 pub(super) fn description(words: &[OsString]) -> String {
     /// Of each word, in characters.
     const LONGEST: usize = 60;
-    let text = |word: &OsStr| word.to_string_lossy().chars().take(LONGEST).collect::<String>();
+    /// Of each word, in bytes as they are stored: what is not ASCII takes up to twelve for each character.
+    const MOST: usize = 280;
+    let text = |word: &OsStr| {
+        let mut text = word.to_string_lossy().chars().take(LONGEST).collect::<String>();
+        while HolderInfo::default().with_doing(&*text).to_json().len() > MOST {
+            text.pop();
+        }
+        text
+    };
     let name = words.first().map(Path::new).and_then(Path::file_name).unwrap_or_default();
     let first = words.get(1).map(|word| text(word));
     // Passwords stand behind options, in assignments and in URLs.
@@ -96,6 +104,7 @@ pub(super) fn not_started(name: &OsStr, errno: i32) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use leasehold::AcquireOptions;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
@@ -131,5 +140,15 @@ mod tests {
         assert_eq!(told("psql postgres://u:S3CR3T@h/"), "psql …");
         assert_eq!(told("true"), "true");
         assert_eq!(told(&format!("echo {}", "x".repeat(99))).len(), 65);
+    }
+
+    #[test]
+    fn a_command_of_long_words_in_any_language_may_be_told() {
+        for letter in ["é", "日", "🔒", "\u{1}"] {
+            let told = description(&[letter.repeat(99), letter.repeat(99), "x".into()].map(OsString::from));
+            assert!(told.ends_with(&format!("{letter} …")));
+            let options = AcquireOptions::new().with_holder(&HolderInfo::this_process().with_doing(&told));
+            assert!(options.checked().is_ok(), "{told}");
+        }
     }
 }

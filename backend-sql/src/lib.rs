@@ -110,7 +110,8 @@ pub const SCHEMES: &[&str] = &["mariadb", "mysql", "postgres", "postgresql", "sq
 /// # Errors
 ///
 /// [`Invalid`](ErrorKind::Invalid) for a part of the URL that cannot be; [`Misconfigured`](ErrorKind::Misconfigured) for
-/// another scheme, or for one whose feature is not compiled in; [`Unsupported`](ErrorKind::Unsupported) for SQLite on
+/// another scheme, for one whose feature is not compiled in, or for a variable such as `PGOPTIONS` in the environment, which
+/// would decide in the place of the URL; [`Unsupported`](ErrorKind::Unsupported) for SQLite on
 /// another system than Linux.
 pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
     match url.scheme() {
@@ -140,6 +141,7 @@ fn open_mysql(_: &'static str, _: &StoreUrl, _: &Namespace) -> Result<Arc<dyn Lo
 #[cfg(feature = "postgres")]
 fn open_postgres(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
     let target = Arc::new(server::Target::of(url, "postgres", postgres::PORT)?);
+    postgres::environment::check(&target)?;
     let dialect = Arc::new(postgres::PostgresDialect::new(Arc::clone(&target)));
     Ok(open_server(dialect, target, namespace))
 }

@@ -3,6 +3,7 @@
 mod bell;
 mod check;
 mod codes;
+pub(crate) mod environment;
 
 use crate::server::{
     Answer, Bell, Dialect, Encryption, ForUpdate, Found, Kind, Leases, Link, Meaning, Statement, Table,
@@ -57,7 +58,8 @@ impl PostgresDialect {
         Self { target }
     }
 
-    /// Everything is set here: what is left out, the driver takes from the environment, as `libpq` does.
+    /// Everything is set here that can be: what is left out, the driver takes from the environment, as `libpq` does. For the
+    /// rest of that, see `environment.rs`.
     pub(crate) fn options(&self) -> PgConnectOptions {
         let target = &self.target;
         let options = PgConnectOptions::new_without_pgpass()
@@ -66,11 +68,9 @@ impl PostgresDialect {
             .username(&target.user)
             .database(&target.database)
             .application_name("leasehold")
+            // An empty one is none.
+            .password(target.password.as_ref().map_or("", ExposeSecret::expose_secret))
             .disable_statement_logging();
-        let options = target
-            .password
-            .iter()
-            .fold(options, |options, password| options.password(password.expose_secret()));
         let options = target.socket.iter().fold(options, PgConnectOptions::socket);
         let (mode, files) = match &target.encryption {
             Encryption::None => (PgSslMode::Disable, None),
@@ -82,7 +82,10 @@ impl PostgresDialect {
         let Some(files) = files else {
             return options;
         };
-        let options = files.root.iter().fold(options, PgConnectOptions::ssl_root_cert);
+        let options = match &files.root {
+            Some(root) => options.ssl_root_cert(root),
+            None => options.ssl_root_cert_from_pem(Vec::new()),
+        };
         match &files.identity {
             Some((certificate, key)) => options.ssl_client_cert(certificate).ssl_client_key(key),
             None => options,

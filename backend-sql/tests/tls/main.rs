@@ -8,6 +8,7 @@
     reason = "a test that unwraps fails, which is what it is for"
 )]
 
+mod environment;
 mod kit;
 mod password;
 mod verified;

@@ -64,12 +64,13 @@ pub(super) async fn check(
         );
     }
     if is_on("LOG_BIN") && setting("BINLOG_FORMAT") == "STATEMENT" {
-        find(
-            Severity::Warning,
-            "W_BINLOG",
-            "binlog_format is STATEMENT: a replica would work out other times and tokens".to_owned(),
-            "set it to ROW or MIXED",
-        );
+        let (severity, what) = match target.mode {
+            Mode::ForUpdate => (Severity::Error, "the server locks no row for this mode"),
+            Mode::Lease | Mode::Optimistic => {
+                (Severity::Warning, "a replica would work out other times and tokens")
+            }
+        };
+        find(severity, "W_BINLOG", format!("binlog_format is STATEMENT: {what}"), "set it to ROW or MIXED");
     }
     if target.mode == Mode::ForUpdate && !is_mariadb(&setting("VERSION")) {
         find(

@@ -39,6 +39,8 @@ fn of(number: u16) -> Meaning {
         // Disk full: while sorting, the table, error in writing, the temporary file.
         1021 | 1114 | 1026 | 3 => Meaning::Exhausted("room on its disk"),
         1037 | 1038 | 1041 => Meaning::Exhausted("memory"),
+        // ER_BINLOG_STMT_MODE_AND_ROW_ENGINE: what InnoDB says to a lock or a write under READ COMMITTED.
+        1665 => Meaning::LogOfStatements,
         1146 => Meaning::NoTable,
         1049 => Meaning::NoDatabase,
         // Shutdown in progress; killed; ended by an idle time-out: idle_transaction_timeout, wait_timeout.

@@ -149,6 +149,9 @@ pub(crate) enum Meaning {
     Denied,
     /// The server takes no writes.
     ReadOnly,
+    /// The server's log has statements in it, and this one must not be among them.
+    #[cfg_attr(not(feature = "mysql"), expect(dead_code, reason = "a log of MySQL's"))]
+    LogOfStatements,
     /// The server has no room: connections, memory, disk.
     Exhausted(&'static str),
     /// The table is not there.

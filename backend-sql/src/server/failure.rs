@@ -86,6 +86,13 @@ impl Failure<'_> {
                 format!("{address} takes no writes"),
                 "name the primary, not a replica; or switch its read-only mode off",
             ),
+            Meaning::LogOfStatements => (
+                ErrorKind::Misconfigured,
+                format!(
+                    "{address} has binlog_format = STATEMENT, and refuses to do this under READ COMMITTED"
+                ),
+                "set binlog_format to ROW or MIXED",
+            ),
             Meaning::Exhausted(what) => (
                 ErrorKind::Unavailable,
                 format!("{address} has no {what} left"),

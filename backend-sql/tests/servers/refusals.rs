@@ -1,7 +1,7 @@
 //! What is refused, and what `check` finds.
 
-use crate::kit::{Server, ask, both, claim, granted, open};
-use leasehold_core::{ErrorKind, LockBackend, Renewal};
+use crate::kit::{MODES, Server, ask, both, claim, granted, open};
+use leasehold_core::{ErrorKind, LockBackend, Renewal, Severity};
 use std::sync::Arc;
 
 async fn refusal(backend: &Arc<dyn LockBackend>) -> String {
@@ -114,7 +114,7 @@ async fn a_node_of_a_galera_cluster_is_an_error_unless_it_alone_is_written_to() 
         async move { backend.admin().unwrap().check().await.unwrap() }
     };
     let galera = found("").await.into_iter().find(|finding| finding.code == "W_GALERA").unwrap();
-    assert_eq!(galera.severity, leasehold_core::Severity::Error);
+    assert_eq!(galera.severity, Severity::Error);
     assert!(galera.help.contains("galera=single-writer"), "{galera:?}");
     assert!(found("galera=single-writer").await.iter().all(|finding| finding.code != "W_GALERA"));
     let refused = refusal(&server.backend("")).await;
@@ -152,5 +152,25 @@ async fn who_is_refused_takes_nothing_over_though_the_token_is_0() {
         assert!(ask(&backend, &claim("a")).await.is_none());
         let renewed = backend.renew(std::slice::from_ref(&held)).await.remove(0);
         assert_eq!(renewed.unwrap(), Renewal::Renewed);
+    }
+}
+
+/// There `InnoDB` locks no row under READ COMMITTED, without which a lock of `for-update` cannot be taken.
+#[tokio::test]
+async fn a_log_of_statements_is_an_error_where_rows_are_locked() {
+    let server = Server::mariadb(&["--server-id=1", "--log-bin=changes", "--binlog-format=STATEMENT"]);
+    server.furnish().await;
+    for mode in MODES {
+        let held = mode == "for-update";
+        let backend = server.backend(&format!("mode={mode}"));
+        let findings = backend.admin().unwrap().check().await.unwrap();
+        let found = findings.iter().find(|finding| finding.code == "W_BINLOG").unwrap();
+        assert_eq!(found.severity == Severity::Error, held, "{mode}: {found:?}");
+        if held {
+            let refused = refusal(&backend).await;
+            assert!(refused.contains("binlog_format = STATEMENT"), "{refused}");
+        } else {
+            granted(&backend, &claim(mode)).await;
+        }
     }
 }

@@ -80,7 +80,11 @@ impl HeldRow {
     /// Ends the connection that has the row locked, and tells those who wait here.
     async fn end_hold(&self, name: &LockName, holder: &Holder) -> Result<()> {
         let server = self.rows.server();
-        server.tell(&server.dialect().end_connection(holder.connection, holder.token)).await?;
+        let end = server.dialect().end_connection(holder.connection, holder.token);
+        server.tell(&end).await.map_err(|error| match error.kind() {
+            ErrorKind::Denied => not_ended(name, holder).with_source(error),
+            _ => error,
+        })?;
         // It may be one of this client's.
         self.forget_grant(name, holder.token);
         let ended = self.until_ended(name, holder).await;
@@ -98,15 +102,17 @@ impl HeldRow {
                 return Ok(());
             }
             if Instant::now() >= deadline {
-                return Err(Error::new(
-                    ErrorKind::Denied,
-                    format!("lock {name:?} is still held by connection {}", holder.connection),
-                )
-                .with_help("end that connection as its own user, or as an administrator"));
+                return Err(not_ended(name, holder));
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
         self.rows.leave(name, holder.owner).await;
         Ok(())
     }
+}
+
+fn not_ended(name: &LockName, holder: &Holder) -> Error {
+    let message = format!("lock {name:?} is still held by connection {}", holder.connection);
+    Error::new(ErrorKind::Denied, message)
+        .with_help("end that connection as its own user, or as an administrator")
 }

@@ -29,8 +29,10 @@ fn of(number: u16) -> Meaning {
         1062 => Meaning::Duplicate,
         // Access denied: for the password, or for want of TLS or of a certificate; by a plugin.
         1045 | 1698 => Meaning::NotLetIn,
-        // Access denied: to the database, for the table, for a column, for what takes a privilege.
-        1044 | 1142 | 1143 | 1227 => Meaning::Denied,
+        // Access denied: to the database, for the table, for a column, for what takes a privilege; to end a connection.
+        1044 | 1142 | 1143 | 1227 | 1095 => Meaning::Denied,
+        // ER_NO_SUCH_THREAD, to KILL.
+        1094 => Meaning::NoConnection,
         // --read-only, a read-only transaction, --super-read-only, InnoDB's own read-only mode.
         1290 | 1792 | 1836 | 1874 => Meaning::ReadOnly,
         // ER_SECURE_TRANSPORT_REQUIRED.

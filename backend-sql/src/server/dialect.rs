@@ -161,6 +161,8 @@ pub(crate) enum Meaning {
     Pooled,
     /// The database is not there.
     NoDatabase,
+    /// The connection that was to be ended is not there.
+    NoConnection,
     /// The server does not know the statement, or anything else.
     Refused,
     /// The answer is not what a table of ours answers.

@@ -107,7 +107,7 @@ impl Failure<'_> {
                 format!("there is no such database on {address}"),
                 "name one that is there: scheme://user@host/DATABASE",
             ),
-            Meaning::Refused | Meaning::Duplicate => (
+            Meaning::Refused | Meaning::Duplicate | Meaning::NoConnection => (
                 ErrorKind::Misconfigured,
                 format!("{address} refused a statement"),
                 "look at the cause; is it a MySQL from 8.0, a MariaDB from 10.6, a PostgreSQL from 12 on?",

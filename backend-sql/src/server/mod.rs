@@ -165,11 +165,15 @@ impl Server {
         }
     }
 
-    /// Runs a statement without parameters.
+    /// Runs a statement without parameters, to end something; which may have ended by itself.
     pub(crate) async fn tell(&self, text: &str) -> Result<()> {
         let mut connection = self.connection(Lane::Asking).await?;
         match timeout(self.shared.target.timeout, connection.link().tell(text)).await {
             Ok(Ok(())) => {
+                connection.give_back();
+                Ok(())
+            }
+            Ok(Err(error)) if self.meaning(&error) == Meaning::NoConnection => {
                 connection.give_back();
                 Ok(())
             }

@@ -1,6 +1,6 @@
 //! Held transactions: what is really locked, and what stays behind.
 
-use crate::kit::{Server, ask, both, claim, claim_for, granted};
+use crate::kit::{Server, ask, both, claim, claim_for, granted, open};
 use leasehold_core::{Claim, ErrorKind, FencingToken, LockBackend, LossCause, Release, Renewal};
 use sqlx::{Connection, Executor, Row};
 use std::sync::Arc;
@@ -174,6 +174,48 @@ async fn a_number_from_before_a_restart_is_nobodys() {
     assert!(broken.is_none(), "{broken:?}");
     let (_, session) = innocents.last_mut().unwrap();
     assert!(session.ping().await.is_ok(), "its session was ended");
+}
+
+/// Who may use the tables, and is somebody else than the holder.
+#[tokio::test]
+async fn the_connection_of_another_user_is_not_ended_and_said_to_hold_still() {
+    for server in both().await {
+        let rights = match server.is_postgres() {
+            true => {
+                vec!["CREATE ROLE other LOGIN", "GRANT ALL ON leasehold_held, leasehold_held_rows TO other"]
+            }
+            false => vec!["CREATE USER other@'127.0.0.1'", "GRANT ALL ON locks.* TO other@'127.0.0.1'"],
+        };
+        for statement in rights {
+            server.run(statement).await;
+        }
+        let (holder, held) = (server.backend("mode=for-update"), claim("a"));
+        granted(&holder, &held).await;
+        let other = open(&server.url_at(server.port(), "other", "mode=for-update&timeout=500ms")).unwrap();
+        let error = other.admin().unwrap().force_release(held.name(), None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error:?}");
+        assert!(error.to_string().contains("is still held by connection"), "{error:?}");
+        assert!(error.help().is_some_and(|help| help.contains("as its own user")), "{error:?}");
+        let renewed = holder.renew(std::slice::from_ref(&held)).await.remove(0);
+        assert_eq!(renewed.unwrap(), Renewal::Renewed);
+    }
+}
+
+/// Between the look at who holds and the end of its connection, that may have ended by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_gone_by_now_is_as_good_as_ended() {
+    let server = Server::mariadb(&[]);
+    server.furnish().await;
+    let (backend, held) = (server.backend("mode=for-update"), claim("a"));
+    let token = granted(&backend, &held).await;
+    server.run("UPDATE leasehold_held SET connection = 999999").await;
+    let breaking = tokio::spawn({
+        let (other, name) = (server.backend("mode=for-update"), held.name().clone());
+        async move { other.admin().unwrap().force_release(&name, None).await }
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    backend.release(&held, Duration::ZERO).await.unwrap();
+    assert_eq!(breaking.await.unwrap().unwrap().unwrap().token, Some(token));
 }
 
 async fn end_connection_of_holder(server: &Server) {

@@ -99,7 +99,7 @@ impl MySqlDialect {
 
     /// What a session of ours is like. Its SQL mode is ours and not the server's: strict, so that nothing is ever cut short
     /// in silence, and without `SIMULTANEOUS_ASSIGNMENT`, which is part of `ORACLE`: `acquire.sql` lives by the order of its
-    /// assignments, and would grant a lock without entering its owner. In UTC; and with the server's
+    /// assignments, and would grant a lock without entering its owner. In UTC; for writing; and with the server's
     /// own limits, for a statement that we no longer wait for still runs. MariaDB alone executes `/*M! */`.
     fn session(&self) -> String {
         let seconds = self.target.timeout.as_secs_f64();
@@ -110,7 +110,7 @@ impl MySqlDialect {
         format!(
             "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615, time_zone = '+00:00', \
              innodb_lock_wait_timeout = {patience}, autocommit = 1 \
-             {isolation} /*M! , max_statement_time = {seconds:.3} */"
+             {isolation} /*M! , max_statement_time = {seconds:.3}, tx_read_only = 0 */ /*!80000 , transaction_read_only = 0 */"
         )
     }
 

@@ -4,7 +4,7 @@ use crate::kit::{MODES, Server, ask, both, claim, claim_for, granted};
 use leasehold_core::{Claim, HolderInfo, LockName, OwnerId, Release, Renewal};
 use std::time::Duration;
 
-const OF_MARIADB: [&str; 13] = [
+const OF_MARIADB: [&str; 14] = [
     "SET GLOBAL sql_mode = ''",
     // Assignments from left to right are what a grant is made of; this says that all are made at once.
     "SET GLOBAL sql_mode = 'SIMULTANEOUS_ASSIGNMENT'",
@@ -17,6 +17,7 @@ const OF_MARIADB: [&str; 13] = [
     "SET GLOBAL tx_isolation = 'SERIALIZABLE'",
     "SET GLOBAL collation_connection = 'latin1_swedish_ci'",
     "SET GLOBAL sql_auto_is_null = 1",
+    "SET GLOBAL tx_read_only = 1",
     "SET GLOBAL idle_readonly_transaction_timeout = 1",
     "SET GLOBAL idle_write_transaction_timeout = 1",
 ];

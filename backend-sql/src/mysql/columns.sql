@@ -1,11 +1,15 @@
--- The columns of a table as its definition would say them, and whether they are in its primary key.
+-- The columns of a table as its definition would say them, and how they stand in its primary key: with a length, if only so
+-- many bytes of them do, by which names that begin alike would be one.
 -- MySQL from 8.0.19 on says bigint where MariaDB says bigint(20): the width was never more than a hint for printing.
 -- answers: text text text
-SELECT column_name,
-       CONCAT(IF(data_type = 'bigint', REPLACE(LOWER(column_type), '(20)', ''), LOWER(column_type)),
-              IF(collation_name IS NULL, '', CONCAT(' ', collation_name)),
-              IF(is_nullable = 'NO', ' not null', '')),
-       column_key
-FROM information_schema.columns
-WHERE table_schema = DATABASE() AND table_name = :1
-ORDER BY ordinal_position;
+SELECT c.column_name,
+       CONCAT(IF(c.data_type = 'bigint', REPLACE(LOWER(c.column_type), '(20)', ''), LOWER(c.column_type)),
+              IF(c.collation_name IS NULL, '', CONCAT(' ', c.collation_name)),
+              IF(c.is_nullable = 'NO', ' not null', '')),
+       (SELECT CONCAT(k.column_name, IF(k.sub_part IS NULL, '', CONCAT('(', k.sub_part, ')')))
+        FROM information_schema.statistics AS k
+        WHERE k.table_schema = DATABASE() AND k.table_name = :1
+          AND k.index_name = 'PRIMARY' AND k.column_name = c.column_name)
+FROM information_schema.columns AS c
+WHERE c.table_schema = DATABASE() AND c.table_name = :1
+ORDER BY c.ordinal_position;

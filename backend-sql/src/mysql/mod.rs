@@ -224,7 +224,8 @@ impl Dialect for MySqlDialect {
         };
         let (engine, kind) = (engine.as_deref().unwrap_or("none"), kind.as_deref().unwrap_or_default());
         let columns = link.ask(&Statement::new(COLUMNS_OF, self, table), &name).await?;
-        Ok(Some(Found::new(fault(engine, kind), &columns.rows, |key| key.as_text() == Some("PRI"))))
+        let in_key = |part: &Value, _: &str| part.as_text().map(str::to_owned);
+        Ok(Some(Found::new(fault(engine, kind), &columns.rows, in_key)))
     }
 
     /// `ProxySQL` and `MaxScale` answer `CONNECTION_ID()` themselves, with numbers of their own.

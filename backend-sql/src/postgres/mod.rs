@@ -194,7 +194,8 @@ impl Dialect for PostgresDialect {
         };
         let columns = link.ask(&Statement::new(COLUMNS_OF, self, table), &name).await?;
         let fault = fault(kind.as_deref().unwrap_or_default());
-        Ok(Some(Found::new(fault, &columns.rows, |place_in_key| place_in_key.as_int().is_some())))
+        let in_key = |place: &Value, name: &str| place.as_int().map(|_| name.to_owned());
+        Ok(Some(Found::new(fault, &columns.rows, in_key)))
     }
 
     fn session_number(&self) -> Option<&'static str> {

@@ -20,25 +20,23 @@ pub(crate) struct Found {
     /// What is wrong with the thing itself, such as an engine without transactions.
     pub(crate) fault: Option<String>,
     pub(crate) columns: Vec<Column>,
-    /// The names of the columns of its primary key, in their order.
+    /// What its primary key is made of, in the order of the columns: their names, if they are whole.
     pub(crate) primary_key: Vec<String>,
 }
 
 impl Found {
-    /// Of a thing with this fault, and of rows that each have a column's name, its kind, and whatever says that it is in the
-    /// primary key.
+    /// Of a thing with this fault, and of rows that each have a column's name, its kind, and whatever says what of it is in
+    /// the primary key.
     pub(crate) fn new(
         fault: Option<String>,
         rows: &[Vec<Value>],
-        is_in_key: impl Fn(&Value) -> bool,
+        in_key: impl Fn(&Value, &str) -> Option<String>,
     ) -> Self {
         let mut found = Self { fault, ..Self::default() };
         for row in rows {
             let [name, kind, key] = row.as_slice() else { continue };
             let text = |value: &Value| value.as_text().unwrap_or_default().to_owned();
-            if is_in_key(key) {
-                found.primary_key.push(text(name));
-            }
+            found.primary_key.extend(in_key(key, &text(name)));
             found.columns.push(Column { name: text(name), kind: text(kind) });
         }
         found

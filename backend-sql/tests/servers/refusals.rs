@@ -38,6 +38,12 @@ async fn a_table_that_would_merge_names_or_forget_rows_is_refused_with_the_diffe
             "ALTER TABLE leasehold DROP PRIMARY KEY",
             "its primary key is () and should be (name)",
         ),
+        (
+            &mariadb,
+            "part of the key",
+            "ALTER TABLE leasehold DROP PRIMARY KEY, ADD PRIMARY KEY (name(8))",
+            "its primary key is (name(8)) and should be (name)",
+        ),
         (&postgres, "unlogged", "ALTER TABLE leasehold SET UNLOGGED", "it is UNLOGGED"),
         (
             &postgres,

@@ -38,6 +38,8 @@ fn of(number: u16) -> Meaning {
         // ER_SECURE_TRANSPORT_REQUIRED.
         3159 => Meaning::TlsOnly,
         1040 | 1203 | 1226 => Meaning::Exhausted("connections"),
+        // ER_MAX_PREPARED_STMT_COUNT_REACHED, of all clients together.
+        1461 => Meaning::Exhausted("room for prepared statements"),
         // Disk full: while sorting, the table, error in writing, the temporary file.
         1021 | 1114 | 1026 | 3 => Meaning::Exhausted("room on its disk"),
         1037 | 1038 | 1041 => Meaning::Exhausted("memory"),

@@ -97,6 +97,17 @@ async fn a_server_that_takes_no_writes_is_unavailable_and_found_by_check() {
     }
 }
 
+/// As where it has no connections left: it may have some in a moment.
+#[tokio::test]
+async fn a_server_without_room_for_a_prepared_statement_is_unavailable() {
+    let server = Server::mariadb(&[]);
+    server.furnish().await;
+    server.run("SET GLOBAL max_prepared_stmt_count = 0").await;
+    let error = server.backend("").try_acquire(&claim("a")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    assert!(error.to_string().contains("no room for prepared statements"), "{error}");
+}
+
 #[tokio::test]
 async fn settings_that_forget_commits_are_found() {
     let [mariadb, postgres] = both().await;

@@ -3,11 +3,12 @@
 use super::files::FileId;
 use super::place::{OUR_DIRECTORY, Place};
 use leasehold_core::Result;
-use rustix::fs::{CWD, FileType, Mode, mknodat, unlink};
+use rustix::fs::{CWD, FileType, Mode, mkdir, mknodat, unlink};
 use rustix::io::Errno;
-use std::fs::{DirBuilder, File, TryLockError};
+use std::fs::{File, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Making a file takes microseconds; somebody who locks the directory for longer is not one of us.
@@ -34,7 +35,8 @@ impl Place {
         }
         let mode = Mode::RUSR | Mode::WUSR;
         mknodat(CWD, self.file(), FileType::RegularFile, mode, 0)
-            .map_err(|error| self.cannot("make", self.file(), error))
+            .map_err(|error| self.cannot("make", self.file(), error))?;
+        allow_owner(self.file(), mode).map_err(|error| self.cannot("make", self.file(), error))
     }
 
     /// A mistyped path to any other directory would begin a second store beside the first, in which nobody is locked
@@ -43,8 +45,17 @@ impl Place {
         if self.directory().exists() || self.directory().file_name() != Some(OUR_DIRECTORY.as_ref()) {
             return Ok(());
         }
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(self.directory());
-        made.map_err(|error| self.cannot("make", self.directory(), error))
+        let mode = Mode::RWXU;
+        let missing: Vec<_> = self.directory().ancestors().take_while(|above| !above.exists()).collect();
+        for directory in missing.into_iter().rev() {
+            let made = match mkdir(directory, mode) {
+                // Somebody else has made it meanwhile.
+                Err(Errno::EXIST) => Ok(()),
+                made => made.map_err(io::Error::from).and_then(|()| allow_owner(directory, mode)),
+            };
+            made.map_err(|error| self.cannot("make", directory, error))?;
+        }
+        Ok(())
     }
 
     /// One process at a time makes files: who comes later finds them. Ends with the value, and with the process.
@@ -61,4 +72,14 @@ impl Place {
             }
         }
     }
+}
+
+/// Gives the owner of what was just made the rights that a umask has kept back: with one of 0777, nobody would have any.
+fn allow_owner(made: &Path, mode: Mode) -> io::Result<()> {
+    let mode = mode.as_raw_mode();
+    let found = made.symlink_metadata()?;
+    if found.is_symlink() || found.mode() & 0o777 == mode {
+        return Ok(());
+    }
+    std::fs::set_permissions(made, Permissions::from_mode(mode))
 }

@@ -20,6 +20,22 @@ async fn the_file_and_its_side_files_are_for_their_owner_alone() {
     }
 }
 
+/// Root may read and write whatever the modes are.
+#[tokio::test]
+async fn no_umask_takes_the_file_from_its_owner() {
+    let store = open_to_nobody();
+    let directory = store.directory().join("state/leasehold");
+    let (file, wrapper) = (directory.join("locks.db"), ["sh", "-c", "umask 0777 && exec \"$@\"", "sh"]);
+    let url = format!("sqlite:{}", file.display());
+    let answer = ask_as_nobody_under(&wrapper, &store, &url, "try a").await;
+    assert_eq!(answer.split(' ').next(), Some("granted"), "{answer}");
+    for made in [store.directory().join("state"), directory] {
+        assert_eq!(mode_of(&made), 0o700, "{}", made.display());
+    }
+    assert_eq!(mode_of(&file), 0o600);
+    assert_eq!(mode_of(store.directory()), 0o755, "it was there before");
+}
+
 #[tokio::test]
 async fn a_file_that_its_group_shares_stays_so() {
     let store = Store::new();
@@ -157,8 +173,13 @@ fn open_to_nobody() -> Store {
 
 /// What a worker without the rights of root answers.
 async fn ask_as_nobody(store: &Store, question: &str) -> String {
+    ask_as_nobody_under(&[], store, &store.url(), question).await
+}
+
+/// The same, of a worker that another program starts.
+async fn ask_as_nobody_under(wrapper: &[&str], store: &Store, url: &str, question: &str) -> String {
     if !is_root() {
-        return Worker::start(&store.url()).ask(question).await;
+        return Worker::start_under(wrapper, url).ask(question).await;
     }
     // The build directory may be closed to that user.
     let program = tempfile::tempdir().unwrap();
@@ -166,8 +187,8 @@ async fn ask_as_nobody(store: &Store, question: &str) -> String {
     let copy = program.path().join("worker");
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
     let user = NOBODY.to_string();
-    let wrapper = ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"];
-    let mut worker = Worker::start_program(&wrapper, &copy, &store.url());
+    let as_nobody = ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"];
+    let mut worker = Worker::start_program(&[wrapper, &as_nobody].concat(), &copy, url);
     if is_root() && store.file().exists() {
         chown(store.file(), Some(NOBODY), None).unwrap();
     }

@@ -110,7 +110,8 @@ impl MySqlDialect {
         format!(
             "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615, time_zone = '+00:00', \
              innodb_lock_wait_timeout = {patience}, autocommit = 1 \
-             {isolation} /*M! , max_statement_time = {seconds:.3}, tx_read_only = 0 */ /*!80000 , transaction_read_only = 0 */"
+             {isolation} /*M! , max_statement_time = {seconds:.3}, tx_read_only = 0 */ \
+             /*!80000 , transaction_read_only = 0 */"
         )
     }
 
@@ -200,13 +201,14 @@ impl Dialect for MySqlDialect {
     ///
     /// Whole seconds, rounded up: the holder must know that it is over before the server ends it. MariaDB counts what is
     /// idle in a transaction, and goes by its limit for those that have only read, or have written, before the one for
-    /// all (`THD::get_net_wait_timeout`). MySQL, whose comment begins with its version, knows only connections that are idle.
+    /// all (`THD::get_net_wait_timeout`). MySQL, whose comment begins with its version, knows only idle connections.
     fn begin(&self, idle: Duration) -> String {
         let (seconds, patience) = (idle.as_millis().div_ceil(1000), self.patience());
         format!(
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED; \
              SET SESSION autocommit = 0, innodb_lock_wait_timeout = {patience} \
-             /*M! , idle_transaction_timeout = {seconds}, idle_readonly_transaction_timeout = 0, idle_write_transaction_timeout = 0 */ \
+             /*M! , idle_transaction_timeout = {seconds} \
+             , idle_readonly_transaction_timeout = 0, idle_write_transaction_timeout = 0 */ \
              /*!80000 , wait_timeout = {seconds} */"
         )
     }

@@ -1,4 +1,4 @@
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Moment, Result};
 use std::fmt;
 
 /// Who holds or wants a lock: 128 random bits, fresh for every acquisition.
@@ -33,6 +33,11 @@ impl OwnerId {
     /// Another owner, as hard to guess as this one to whoever does not know this one.
     pub(crate) const fn next(self) -> Self {
         Self::from_u128(self.as_u128().wrapping_add(1))
+    }
+
+    /// As [`next`](Self::next), for one who begins anew at this moment: none that it may have had before.
+    pub(crate) const fn anew(self, now: Moment) -> Self {
+        Self::from_u128(self.as_u128().wrapping_add(now.nanos() as u128))
     }
 
     /// The owner as a number, as it is kept in binary columns.

@@ -1,5 +1,6 @@
 use super::LocalQueue;
 use super::line::{Line, News, Next, Rules, Standing, Way};
+use super::lines::Lines;
 use crate::sync::Mutex;
 use crate::{
     Attempt, Busy, Claim, Clock, Error, ErrorKind, LockAdmin, LockBackend, LockName, OwnerId, Release,
@@ -7,19 +8,18 @@ use crate::{
 };
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The names are spread over so many mutexes.
-const SHARDS: usize = 16;
 /// A waiter asks once in every fallback interval; who has left out so many is not there any more.
 const MISSED_QUESTIONS: u32 = 4;
+/// Who is away for so long, and for so many times the patience, will hardly come back. It has lost its turn long before, so
+/// one that is only slow loses nothing by it.
+const GONE_AFTER: Duration = Duration::from_secs(60);
+const GONE_PATIENCES: u32 = 16;
 
 /// A backend for tasks that take turns on the backend behind it.
 pub(crate) struct TakingTurns {
@@ -27,8 +27,7 @@ pub(crate) struct TakingTurns {
     /// That of the client: it counts leases from the moments that are told here.
     clock: Arc<dyn Clock>,
     rules: Rules,
-    hasher: RandomState,
-    lines: [Mutex<HashMap<LockName, Line>>; SHARDS],
+    lines: Lines,
     /// Holders whose turn was lost though they were not asked about.
     suspects: Mutex<Vec<OwnerId>>,
     suspected: Notify,
@@ -37,42 +36,34 @@ pub(crate) struct TakingTurns {
 impl TakingTurns {
     pub(crate) fn new(backend: Arc<dyn LockBackend>, clock: Arc<dyn Clock>, queue: LocalQueue) -> Self {
         let patience = backend.semantics().wake_up.bound().saturating_mul(MISSED_QUESTIONS);
+        // Without an interval nobody would ever be there.
+        let patience = patience.max(LocalQueue::LONGEST_TURN);
+        let gone_after = patience.saturating_mul(GONE_PATIENCES).max(GONE_AFTER);
         Self {
             backend,
             clock,
-            rules: Rules { queue, patience },
-            hasher: RandomState::new(),
-            lines: Default::default(),
+            rules: Rules { queue, patience, gone_after },
+            lines: Lines::default(),
             suspects: Mutex::default(),
             suspected: Notify::new(),
         }
     }
 
-    /// Asks the line of this name, forgets it if it is empty then, and wakes who is to hear of it.
     fn line<T>(&self, name: &LockName, ask: impl FnOnce(&mut Line) -> T) -> T {
-        let shard = self.hasher.hash_one(name) as usize % SHARDS;
-        let Some(lines) = self.lines.get(shard) else {
-            return ask(&mut Line::default());
-        };
-        let mut lines = lock_up(lines);
-        let line = match lines.get_mut(name) {
-            Some(line) => line,
-            None => lines.entry(name.clone()).or_default(),
-        };
-        let (answer, to_wake) = (ask(line), line.take_wakers());
-        if line.is_empty() {
-            lines.remove(name);
-        }
-        drop(lines);
-        to_wake.into_iter().for_each(Waker::wake);
-        answer
+        self.lines.ask(name, ask)
     }
 
-    /// Releases in the store what was granted to nobody. If that fails, it is tried again with the release of `claim`.
-    async fn give_back(&self, claim: &Claim, asked: &Claim) {
+    /// Releases in the store what was granted to nobody. If that fails, it is tried again with the release of `owner`.
+    async fn give_back(&self, owner: OwnerId, asked: &Claim) {
         let answer = self.backend.release(asked, Duration::ZERO).await;
         let now = self.clock.now();
-        self.line(claim.name(), |line| line.released(claim.owner(), asked, &answer, now));
+        self.line(asked.name(), |line| line.released(owner, asked, &answer, now));
+    }
+
+    async fn give_back_all(&self, left: Vec<(OwnerId, Claim)>) {
+        for (owner, asked) in left {
+            self.give_back(owner, &asked).await;
+        }
     }
 
     /// Enters what the store said of the questions among these, and answers for all.
@@ -106,10 +97,7 @@ impl TakingTurns {
 
     /// Those who hold what the store knows under these owners.
     fn holders_of(&self, owners: Vec<OwnerId>) -> Vec<OwnerId> {
-        let holder = |owner: OwnerId| {
-            let mut shards = self.lines.iter();
-            shards.find_map(|shard| lock_up(shard).values().find_map(|line| line.holder_of(owner)))
-        };
+        let holder = |owner: OwnerId| self.lines.find(|line| line.holder_of(owner));
         owners.into_iter().map(|owner| holder(owner).unwrap_or(owner)).collect()
     }
 }
@@ -124,7 +112,10 @@ impl LockBackend for TakingTurns {
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         let now = self.clock.now();
-        let asked = match self.line(claim.name(), |line| line.next(claim, now, &self.rules)) {
+        let next = |line: &mut Line| (line.next(claim, now, &self.rules), line.take_orphans());
+        let (next, orphans) = self.line(claim.name(), next);
+        self.give_back_all(orphans).await;
+        let asked = match next {
             Next::Answer(attempt) => return Ok(attempt),
             Next::Ask(question) => question,
         };
@@ -134,7 +125,7 @@ impl LockBackend for TakingTurns {
         if let Some(attempt) = heard? {
             return Ok(attempt);
         }
-        self.give_back(claim, &asked.claim).await;
+        self.give_back(claim.owner(), &asked.claim).await;
         Ok(Attempt::Busy(Busy::new().with_place_in_queue()))
     }
 
@@ -157,10 +148,9 @@ impl LockBackend for TakingTurns {
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         let now = self.clock.now();
-        let (way, left) = self.line(claim.name(), |line| line.leave(claim, linger, now));
-        for left in &left {
-            self.give_back(claim, left).await;
-        }
+        let leave = |line: &mut Line| (line.leave(claim, linger, now, &self.rules), line.take_orphans());
+        let ((way, left), orphans) = self.line(claim.name(), leave);
+        self.give_back_all(left.into_iter().map(|left| (claim.owner(), left)).chain(orphans).collect()).await;
         let asked = match way {
             Way::Done(release) => return Ok(release),
             Way::Release(asked) => asked,
@@ -228,13 +218,13 @@ mod tests {
     use crate::SystemClock;
     use crate::memory::MemoryBackend;
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::task::{Context, Wake};
+    use std::task::{Context, Wake, Waker};
 
     struct Asks(Arc<TakingTurns>, AtomicBool);
 
     impl Wake for Asks {
         fn wake(self: Arc<Self>) {
-            let are_free = self.0.lines.iter().all(|shard| shard.try_lock().is_ok());
+            let are_free = self.0.lines.are_free();
             self.1.store(are_free, Ordering::Relaxed);
         }
     }

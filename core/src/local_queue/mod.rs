@@ -1,7 +1,8 @@
 //! The local queue: tasks of one process that want one name are one contender in the store, and pass the hold on among
 //! themselves for a while before the others get their turn.
 //!
-//! Three parts: [`TakingTurns`](backend::TakingTurns) is the backend in between, which does the I/O; a
+//! Three parts: [`TakingTurns`](backend::TakingTurns) is the backend in between, which does the I/O, with its
+//! [`Lines`](lines::Lines); a
 //! [`Line`](line::Line) is what it knows of one name, without a clock and without I/O; a [`Turn`](turn::Turn) is the time
 //! for which the process has the hold. The rules:
 //!
@@ -19,11 +20,15 @@
 //!    unless another has asked with that claim again, whose release ends it then.
 //! 7. A claim that the store says is still held, after its turn was over here, is given back and asked for anew: some of
 //!    its tokens are used.
-//! 8. Once the word was sent that releases a claim, nobody asks with it again: that word may be late, and would end what was
-//!    granted meanwhile. Who still waits with it asks under another owner.
+//! 8. Nothing is given to one that has not asked for a while: those behind it are served instead, and if there is none, the
+//!    turn ends. One that is away for long is taken out of the line, and what it left is released by whoever comes by.
+//! 9. Once the word was sent that releases a claim, nobody asks with it again: that word may be late, and would end what was
+//!    granted meanwhile. Who still waits with it asks under another owner; so does everybody who stands in line after one
+//!    was taken out, since that one may come back.
 
 mod backend;
 mod line;
+mod lines;
 mod turn;
 
 pub(crate) use backend::TakingTurns;

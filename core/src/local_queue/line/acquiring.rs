@@ -19,6 +19,7 @@ impl Line {
             };
         }
         self.stand_in_line(claim, now);
+        self.take_out_if_gone(now, rules);
         self.pass_over_the_absent(now, rules);
         if let Some(next) = self.by_turn(claim.owner(), now) {
             return next;
@@ -58,36 +59,17 @@ impl Line {
     fn stand_in_line(&mut self, claim: &Claim, now: Moment) {
         match self.waiter(claim.owner()) {
             Some(waiter) => waiter.its.seen = now,
-            None => self.waiting.push_back(Waiter::new(claim, now)),
-        }
-    }
-
-    /// Those who do not ask any more go to the end of the line, and the hold that one of them was given and did not take
-    /// goes to the next.
-    fn pass_over_the_absent(&mut self, now: Moment, rules: &Rules) {
-        for _ in 1..self.waiting.len() {
-            let is_absent = |first: &Waiter| now >= first.its.seen.plus(rules.patience);
-            if !self.waiting.front().is_some_and(is_absent) {
-                return;
-            }
-            self.waiting.rotate_left(1);
-            let Some(absent) = self.waiting.back().map(|absent| absent.owner) else { return };
-            self.drop_contender_unless_shared(absent, now);
-            if let Some(turn) = self.turn.take_if(|turn| turn.holder() == absent) {
-                self.put_in_the_first(turn, now);
+            None => {
+                let waiter = self.newcomer(claim, now);
+                self.waiting.push_back(waiter);
             }
         }
     }
 
-    fn put_in_the_first(&mut self, mut turn: Turn, now: Moment) {
-        match self.waiting.front_mut().filter(|first| first.shares(turn.claim())) {
-            Some(first) => {
-                turn.put_in(first.owner);
-                self.to_wake.extend(first.tell());
-                self.turn = Some(turn);
-            }
-            None => self.leave_behind(turn.holder(), turn.claim(), turn.since(), now),
-        }
+    /// It may have been in line before, and what it asked as then may have been released meanwhile.
+    fn newcomer(&self, claim: &Claim, now: Moment) -> Waiter {
+        let owner = claim.owner();
+        Waiter::new(claim, if self.has_taken_out { owner.anew(now) } else { owner }, now)
     }
 
     /// Its holder has not released, and its lease has ended: the name may be free, and who waits must ask.
@@ -117,9 +99,13 @@ impl Line {
         now: Moment,
         rules: &Rules,
     ) -> Result<Option<Attempt>> {
+        if let Some(waiter) = self.waiter(claim.owner()) {
+            // An answer that takes its time is no absence.
+            waiter.its.seen = now;
+        }
         match answer {
             Ok(Attempt::Granted(grant)) => Ok(self.heard_granted(claim, asked, &grant, now, rules)),
-            Ok(Attempt::Busy(busy)) => Ok(Some(self.heard_busy(claim, asked, busy))),
+            Ok(Attempt::Busy(busy)) => Ok(Some(self.heard_busy(claim, asked, busy, now))),
             Err(error) => {
                 self.heard_nothing(claim, asked, now, &error);
                 Err(error)
@@ -151,13 +137,9 @@ impl Line {
             self.leave_behind(claim.owner(), &asked.claim, asked.sent_at, now);
             self.is_released(asked.claim.owner());
             return None;
-        } else if let Some(contender) = self.contender.take_if(|it| asked.is_about(&it.claim))
-            && let Some(first) = self.waiting.front_mut()
-        {
-            let since = if grant.handed_over { contender.waiting_since } else { asked.sent_at };
-            let turn = begin(first.owner, since);
-            self.to_wake.extend(first.tell());
-            self.begin(turn, now);
+        } else if let Some((first, waiting_since)) = self.granted_to(asked, now, rules) {
+            let since = if grant.handed_over { waiting_since } else { asked.sent_at };
+            self.begin(begin(first, since), now);
         } else if asked.is_about(claim) && !claim.waits() {
             self.begin(begin(claim.owner(), asked.sent_at), now);
         } else {
@@ -175,17 +157,29 @@ impl Line {
         })
     }
 
+    /// Who is to have what was granted to the contender, and since when that has waited. The contender asks no more.
+    fn granted_to(&mut self, asked: &Question, now: Moment, rules: &Rules) -> Option<(OwnerId, Moment)> {
+        if !self.contender.as_ref().is_some_and(|it| asked.is_about(&it.claim)) {
+            return None;
+        }
+        let first = self.first_present(now, rules).map(|first| first.owner);
+        self.tell_first();
+        let contender = self.contender.take_if(|it| asked.is_about(&it.claim));
+        Some((first?, contender?.waiting_since))
+    }
+
     fn begin(&mut self, turn: Turn, now: Moment) {
         if let Some(earlier) = self.turn.replace(turn) {
             self.leave_behind(earlier.holder(), earlier.claim(), earlier.since(), now);
         }
     }
 
-    fn heard_busy(&mut self, claim: &Claim, asked: &Question, busy: Busy) -> Attempt {
+    fn heard_busy(&mut self, claim: &Claim, asked: &Question, busy: Busy, now: Moment) -> Attempt {
         if self.turn.take_if(|turn| asked.is_about_turn(turn)).is_some() && claim.waits() {
             // The store took it before its new holder had begun: that one is the first to want it again.
             if self.place_of(claim.owner()).is_none() {
-                self.waiting.push_front(Waiter::new(claim, asked.sent_at));
+                let waiter = self.newcomer(claim, asked.sent_at);
+                self.waiting.push_front(waiter);
             }
             let (claim, waiting_since) = (asked.claim.clone(), asked.sent_at);
             self.contender = Some(Contender { claim, waiting_since, left_something: false });
@@ -193,6 +187,8 @@ impl Line {
         if let Some(contender) = self.contender.as_mut().filter(|it| asked.is_about(&it.claim)) {
             contender.waiting_since = contender.waiting_since.max(asked.sent_at);
             contender.left_something |= busy.queued;
+        } else if busy.queued {
+            self.leave_behind_unless_in_use(claim, asked, now);
         }
         match self.mark_told(claim.owner()) {
             true => Attempt::Busy(busy.with_place_in_queue()),
@@ -205,6 +201,8 @@ impl Line {
         if error.is_indeterminate() {
             if let Some(contender) = self.contender.as_mut().filter(|it| asked.is_about(&it.claim)) {
                 contender.left_something = true;
+            } else {
+                self.leave_behind_unless_in_use(claim, asked, now);
             }
             self.mark_told(claim.owner());
         } else if self
@@ -215,6 +213,14 @@ impl Line {
             // It may come again with its claim: nobody else goes on with that.
             self.contender.take_if(|it| asked.is_about(&it.claim) && !it.left_something);
             self.step_out_of_line(claim.owner(), now);
+        }
+    }
+
+    /// The answer took so long that the asker was passed over, or taken out: the store may have something of it, with
+    /// which nobody goes on.
+    fn leave_behind_unless_in_use(&mut self, claim: &Claim, asked: &Question, now: Moment) {
+        if claim.waits() && !self.is_in_use(asked.claim.owner()) {
+            self.leave_behind(claim.owner(), &asked.claim, asked.sent_at, now);
         }
     }
 

@@ -1,5 +1,5 @@
 use super::super::turn::Turn;
-use super::{Line, Waiter, Way};
+use super::{Line, Rules, Waiter, Way};
 use crate::{Claim, Error, Moment, OwnerId, Release, Result};
 use std::time::Duration;
 
@@ -10,9 +10,11 @@ impl Line {
         claim: &Claim,
         linger: Duration,
         now: Moment,
+        rules: &Rules,
     ) -> (Way, Vec<Claim>) {
         self.forgo_what_is_in_use(claim.owner());
-        let way = self.way_of(claim, linger, now);
+        let way = self.way_of(claim, linger, now, rules);
+        self.take_out_if_gone(now, rules);
         let keeps = |ending: &Claim| matches!(&way, Way::Release(claim) if claim.owner() == ending.owner());
         let left = self.ending.extract_if(.., |it| it.owner == claim.owner() && !keeps(&it.claim));
         let left: Vec<Claim> = left.map(|ending| ending.claim).collect();
@@ -24,11 +26,11 @@ impl Line {
         (way, left)
     }
 
-    fn way_of(&mut self, claim: &Claim, linger: Duration, now: Moment) -> Way {
+    fn way_of(&mut self, claim: &Claim, linger: Duration, now: Moment, rules: &Rules) -> Way {
         let owner = claim.owner();
         let waited = self.step_out_of_line(owner, now);
         if let Some(turn) = self.turn.take_if(|turn| turn.holder() == owner) {
-            return match self.pass_on(turn, linger, now) {
+            return match self.pass_on(turn, linger, now, rules) {
                 None => Way::Done(Release::Released),
                 Some(turn) => {
                     self.leave_behind(owner, turn.claim(), turn.since(), now);
@@ -69,15 +71,16 @@ impl Line {
     }
 
     /// The turn, if nobody here can have it.
-    fn pass_on(&mut self, mut turn: Turn, linger: Duration, now: Moment) -> Option<Turn> {
+    fn pass_on(&mut self, mut turn: Turn, linger: Duration, now: Moment, rules: &Rules) -> Option<Turn> {
         if !linger.is_zero() || self.contender.is_some() || !turn.may_pass_on(now) {
             return Some(turn);
         }
-        let Some(next) = self.waiting.front_mut().filter(|next| next.shares(turn.claim())) else {
+        let next = self.first_present(now, rules).filter(|next| next.shares(turn.claim()));
+        let Some(next) = next.map(|next| next.owner) else {
             return Some(turn);
         };
-        turn.pass_to(next.owner);
-        self.to_wake.extend(next.tell());
+        turn.pass_to(next);
+        self.tell_first();
         self.turn = Some(turn);
         None
     }

@@ -3,6 +3,7 @@
 //! Pure: no clock, no I/O, no task, and every question is answered under one mutex. Questions to the store overtake each
 //! other; so does what it says. Each answer is held against what was asked, and one that is about the past changes nothing.
 
+mod absent;
 mod acquiring;
 mod leaving;
 mod renewing;
@@ -24,6 +25,9 @@ pub(super) struct Rules {
     pub(super) queue: LocalQueue,
     /// Who has not asked for so long is passed over: its future is not polled, and those behind it wait for nothing.
     pub(super) patience: Duration,
+    /// Who has not asked for so long is taken out of the line: its runtime may be gone, and with it the task that would
+    /// leave in its name.
+    pub(super) gone_after: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -36,6 +40,10 @@ pub(super) struct Line {
     /// The last token that somebody was told here, and the owner under which the store had granted it.
     told: Option<(OwnerId, FencingToken)>,
     ending: Vec<Ending>,
+    /// True if somebody was taken out of this line, or of one of its shard: as whom that one has asked is forgotten.
+    has_taken_out: bool,
+    /// The place of whoever was last looked at, whether it is gone.
+    looked_at: usize,
     to_wake: Vec<Waker>,
 }
 
@@ -61,6 +69,8 @@ struct Ending {
     until: Moment,
     /// What the store said of it.
     lost: Option<LossCause>,
+    /// True if its owner was taken out of the line: whoever comes by releases it.
+    is_orphan: bool,
 }
 
 /// A question to the store.
@@ -105,6 +115,16 @@ pub(super) enum News {
 }
 
 impl Line {
+    /// A line of a client that has perhaps taken somebody out of one.
+    pub(super) fn after(has_taken_out: bool) -> Self {
+        Self { has_taken_out, ..Self::default() }
+    }
+
+    /// True if somebody was taken out, who may come back.
+    pub(super) fn has_taken_out(&self) -> bool {
+        self.has_taken_out
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.contender.is_none() && self.turn.is_none() && self.ending.is_empty()
     }
@@ -137,7 +157,13 @@ impl Line {
 
     /// The first in the line had better ask the store.
     fn wake_who_asks(&mut self) {
-        if let Some(first) = self.waiting.front_mut().filter(|_| self.turn.is_none()) {
+        if self.turn.is_none() {
+            self.tell_first();
+        }
+    }
+
+    fn tell_first(&mut self) {
+        if let Some(first) = self.waiting.front_mut() {
             self.to_wake.extend(first.tell());
         }
     }
@@ -171,7 +197,14 @@ impl Line {
     fn leave_behind(&mut self, owner: OwnerId, claim: &Claim, since: Moment, now: Moment) {
         if !self.ending.iter().any(|ending| ending.is(owner, claim)) {
             let until = now.plus(claim.ttl());
-            self.ending.push(Ending { owner, claim: claim.clone(), since, until, lost: None });
+            self.ending.push(Ending {
+                owner,
+                claim: claim.clone(),
+                since,
+                until,
+                lost: None,
+                is_orphan: false,
+            });
         }
     }
 

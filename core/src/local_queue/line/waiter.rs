@@ -4,6 +4,7 @@ use crate::duration::Nanos;
 use crate::{Claim, Listener, LockMode, Moment, OwnerId};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 #[derive(Debug)]
 pub(super) struct Waiter {
@@ -18,7 +19,7 @@ pub(super) struct State {
     /// As whom it asks the store: itself, or another once the word was sent that releases what it had asked for.
     pub(super) asks_as: OwnerId,
     listener: Listener,
-    /// When it asked last.
+    /// When it asked last, or had the store's answer.
     pub(super) seen: Moment,
     /// True if it was told to wait, or does not know what became of its question: then its release will come.
     pub(super) told: bool,
@@ -33,17 +34,21 @@ struct Terms {
 }
 
 impl Waiter {
-    pub(super) fn new(claim: &Claim, now: Moment) -> Self {
+    pub(super) fn new(claim: &Claim, asks_as: OwnerId, now: Moment) -> Self {
         let terms = Terms { ttl: claim.ttl().into(), mode: claim.mode(), holder: claim.shared_holder() };
-        let owner = claim.owner();
-        let its = State { terms, asks_as: owner, listener: Listener::default(), seen: now, told: false };
-        Self { owner, its: Box::new(its) }
+        let its = State { terms, asks_as, listener: Listener::default(), seen: now, told: false };
+        Self { owner: claim.owner(), its: Box::new(its) }
     }
 
     /// True if what the store keeps for this claim is what the waiter asks for, and what it shows is true of both.
     pub(super) fn shares(&self, claim: &Claim) -> bool {
         let Terms { ttl, mode, holder } = &self.its.terms;
         *ttl == claim.ttl().into() && *mode == claim.mode() && **holder == *claim.holder()
+    }
+
+    /// True if it has not asked for so long.
+    pub(super) fn is_away_for(&self, time: Duration, now: Moment) -> bool {
+        now >= self.its.seen.plus(time)
     }
 
     /// There is news for it; also if it listens later. Who is to be woken.

@@ -1,5 +1,6 @@
 //! The local queue: tasks of one client are one contender, and each promise holds for each of them all the same.
 
+mod absent;
 mod leaving;
 mod loss;
 mod turns;

@@ -10,7 +10,7 @@ fn all_that_was_left_behind_is_ended_with_who_left_it() {
         line.leave_behind(claim(owner).owner(), &claim(of), at(0), at(0));
     }
     let mut leaves = |owner| {
-        let (way, left) = line.leave(&claim(owner), Duration::ZERO, at(1));
+        let (way, left) = line.leave(&claim(owner), Duration::ZERO, at(1), &rules());
         let Way::Release(own) = way else { panic!() };
         for ended in left.iter().chain([&own]) {
             line.released(claim(owner).owner(), ended, &Ok(Release::Released), at(2));
@@ -28,13 +28,15 @@ fn all_that_was_left_behind_is_ended_with_who_left_it() {
 fn who_is_not_known_here_releases_in_the_store_what_it_may_have_there() {
     let mut line = Line::default();
     line.leave_behind(claim(2).owner(), &claim(1), at(0), at(0));
-    let (Way::Release(asked), left) = line.leave(&claim(3), Duration::ZERO, at(1)) else { panic!() };
+    let (Way::Release(asked), left) = line.leave(&claim(3), Duration::ZERO, at(1), &rules()) else {
+        panic!()
+    };
     assert_eq!((asked.owner(), left.len()), (claim(3).owner(), 0));
     assert!(
         matches!(line.standing(&claim(3), at(1)), Standing::Ask(asked) if asked.claim.owner() == claim(3).owner())
     );
     // Of the first, another goes on with the claim, and ends it.
-    assert!(matches!(line.leave(&claim(1), Duration::ZERO, at(1)).0, Way::Done(Release::NotHeld)));
+    assert!(matches!(line.leave(&claim(1), Duration::ZERO, at(1), &rules()).0, Way::Done(Release::NotHeld)));
     assert!(matches!(line.standing(&claim(1), at(1)), Standing::Known(Renewal::Lost(LossCause::Gone))));
 }
 
@@ -44,7 +46,9 @@ fn a_turn_that_its_holder_has_let_run_out_is_ended_with_that_one_and_nobody_goes
     let question = asks(&mut line, 1, at(0));
     line.heard(&claim(1), &question, granted(7), at(1), &rules()).unwrap();
     assert_eq!(asks(&mut line, 2, at(1).plus(TTL)).claim.owner(), claim(2).owner());
-    let (Way::Release(asked), _) = line.leave(&claim(1), Duration::ZERO, at(2).plus(TTL)) else { panic!() };
+    let (Way::Release(asked), _) = line.leave(&claim(1), Duration::ZERO, at(2).plus(TTL), &rules()) else {
+        panic!()
+    };
     assert_eq!(asked.owner(), claim(1).owner());
 }
 
@@ -75,7 +79,7 @@ fn who_is_passed_over_and_comes_back_is_handed_the_lock_as_of_its_last_question(
     // The first has not come for longer than the others have patience, and they cannot go on with its claim.
     let Next::Ask(question) = line.next(&two, at(2_000), &rules()) else { panic!() };
     line.heard(&two, &question, granted(7), at(2_001), &rules()).unwrap();
-    line.leave(&two, Duration::ZERO, at(3_000));
+    line.leave(&two, Duration::ZERO, at(3_000), &rules());
 
     let question = asks(&mut line, 1, at(60_000));
     let handed_over = Grant::new(FencingToken::new(6)).from_hand_over();

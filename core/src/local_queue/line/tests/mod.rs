@@ -1,5 +1,6 @@
 //! Answers that overtake each other, and calls that are repeated: what no client does on command.
 
+mod absent;
 mod endings;
 
 use super::*;
@@ -12,7 +13,11 @@ fn at(millis: u64) -> Moment {
 }
 
 fn rules() -> Rules {
-    Rules { queue: LocalQueue::new(8).unwrap(), patience: Duration::from_secs(1) }
+    Rules {
+        queue: LocalQueue::new(8).unwrap(),
+        patience: Duration::from_secs(1),
+        gone_after: Duration::from_secs(60),
+    }
 }
 
 fn claim(owner: u128) -> Claim {
@@ -58,7 +63,7 @@ fn passed_on() -> Line {
     }
     let heard = line.heard(&claim(1), &question, granted(7), at(1), &rules());
     assert_eq!(token(heard.unwrap()), Some(7));
-    assert!(matches!(line.leave(&claim(1), Duration::ZERO, at(1)).0, Way::Done(Release::Released)));
+    assert!(matches!(line.leave(&claim(1), Duration::ZERO, at(1), &rules()).0, Way::Done(Release::Released)));
     assert_eq!(next_token(&mut line, 2, at(1)), Some(8));
     line
 }
@@ -67,7 +72,10 @@ fn passed_on() -> Line {
 fn a_late_release_of_one_who_has_passed_it_on_ends_nothing_of_the_others() {
     let mut line = passed_on();
     for _ in 0..2 {
-        assert!(matches!(line.leave(&claim(1), Duration::ZERO, at(2)).0, Way::Done(Release::NotHeld)));
+        assert!(matches!(
+            line.leave(&claim(1), Duration::ZERO, at(2), &rules()).0,
+            Way::Done(Release::NotHeld)
+        ));
     }
     assert!(matches!(line.standing(&claim(1), at(2)), Standing::Known(Renewal::Lost(LossCause::Gone))));
     assert_eq!(line.holder_of(OwnerId::from_u128(1)), Some(OwnerId::from_u128(2)));
@@ -99,9 +107,9 @@ fn a_loss_that_was_heard_of_an_earlier_turn_ends_no_later_one() {
 fn what_is_granted_when_all_have_left_is_nobodys_and_is_ended_with_who_had_asked() {
     let mut line = Line::default();
     let question = asks(&mut line, 1, at(0));
-    line.leave(&claim(1), Duration::ZERO, at(1));
+    line.leave(&claim(1), Duration::ZERO, at(1), &rules());
     assert!(line.heard(&claim(1), &question, granted(7), at(2), &rules()).unwrap().is_none());
-    let (Way::Release(asked), _) = line.leave(&claim(1), Duration::ZERO, at(3)) else { panic!() };
+    let (Way::Release(asked), _) = line.leave(&claim(1), Duration::ZERO, at(3), &rules()) else { panic!() };
     assert_eq!(asked.owner(), claim(1).owner());
     line.released(asked.owner(), &asked, &Ok(Release::Released), at(3));
     assert!(line.is_empty());
@@ -110,13 +118,13 @@ fn what_is_granted_when_all_have_left_is_nobodys_and_is_ended_with_who_had_asked
 #[test]
 fn a_release_without_an_answer_is_remembered_until_the_lease_has_ended() {
     let mut line = passed_on();
-    line.leave(&claim(3), Duration::ZERO, at(2));
-    let (Way::Release(asked), _) = line.leave(&claim(2), Duration::ZERO, at(2)) else { panic!() };
+    line.leave(&claim(3), Duration::ZERO, at(2), &rules());
+    let (Way::Release(asked), _) = line.leave(&claim(2), Duration::ZERO, at(2), &rules()) else { panic!() };
     assert_eq!(asked.owner(), claim(1).owner(), "it is the claim that the store knows");
     let unknown = Err(Error::new(ErrorKind::Indeterminate, "no reply"));
     line.released(claim(2).owner(), &asked, &unknown, at(3));
     assert!(
-        matches!(line.leave(&claim(2), Duration::ZERO, at(4)).0, Way::Release(again) if again.owner() == asked.owner())
+        matches!(line.leave(&claim(2), Duration::ZERO, at(4), &rules()).0, Way::Release(again) if again.owner() == asked.owner())
     );
     line.released(claim(2).owner(), &asked, &unknown, at(4).plus(TTL));
     assert!(line.is_empty());
@@ -125,7 +133,7 @@ fn a_release_without_an_answer_is_remembered_until_the_lease_has_ended() {
 #[test]
 fn who_does_not_ask_any_more_is_passed_over_and_what_it_was_given_goes_to_the_next() {
     let mut line = passed_on();
-    line.leave(&claim(2), Duration::ZERO, at(2));
+    line.leave(&claim(2), Duration::ZERO, at(2), &rules());
     // The third was given it and does not come; the fourth does.
     assert_eq!(next_token(&mut line, 4, at(1000)), Some(9), "the token that nobody has seen");
     assert_eq!(next_token(&mut line, 3, at(1001)), None);
@@ -140,7 +148,9 @@ fn a_claim_that_the_next_cannot_go_on_with_is_ended_with_who_left_it() {
     line.next(&other, at(1000), &rules());
     let Next::Ask(question) = line.next(&other, at(1001), &rules()) else { panic!() };
     assert_eq!(question.claim.owner(), other.owner());
-    let (Way::Release(asked), _) = line.leave(&claim(1), Duration::ZERO, at(1002)) else { panic!() };
+    let (Way::Release(asked), _) = line.leave(&claim(1), Duration::ZERO, at(1002), &rules()) else {
+        panic!()
+    };
     assert_eq!(asked.owner(), claim(1).owner());
 }
 
@@ -148,7 +158,7 @@ fn a_claim_that_the_next_cannot_go_on_with_is_ended_with_who_left_it() {
 #[test]
 fn a_grant_that_the_store_has_kept_gives_no_token_twice() {
     let mut line = passed_on();
-    line.leave(&claim(2), Duration::ZERO, at(2));
+    line.leave(&claim(2), Duration::ZERO, at(2), &rules());
     let late = at(2).plus(TTL);
     let question = asks(&mut line, 4, late);
     assert_eq!(question.claim.owner(), claim(1).owner(), "it goes on with what the store may still have");
@@ -174,7 +184,7 @@ fn a_late_release_ends_nothing_of_one_who_asks_with_its_own_claim_again() {
     let late = at(1002).plus(TTL);
     let question = asks(&mut line, 1, late);
     assert_eq!(token(line.heard(&claim(1), &question, granted(70), late, &rules()).unwrap()), Some(70));
-    let (way, left) = line.leave(&claim(2), Duration::ZERO, late);
+    let (way, left) = line.leave(&claim(2), Duration::ZERO, late, &rules());
     let ends_it = matches!(way, Way::Release(asked) if asked.owner() == claim(1).owner());
     assert!(!ends_it && left.is_empty(), "it is the first one's by now");
     assert_eq!(line.holder_of(claim(1).owner()), Some(claim(1).owner()));
@@ -190,7 +200,9 @@ fn a_claim_whose_release_was_sent_is_not_asked_with_again() {
     // The first was absent: the second is granted its claim, and releases it when the turn is over.
     let question = asks(&mut line, 2, at(1001));
     assert_eq!(token(line.heard(&claim(2), &question, granted(7), at(1002), &rules()).unwrap()), Some(7));
-    let (Way::Release(asked), _) = line.leave(&claim(2), Duration::ZERO, at(1200)) else { panic!() };
+    let (Way::Release(asked), _) = line.leave(&claim(2), Duration::ZERO, at(1200), &rules()) else {
+        panic!()
+    };
     assert_eq!(asked.owner(), claim(1).owner());
     let again = asks(&mut line, 1, at(1201));
     assert_ne!(again.claim.owner(), asked.owner());
@@ -198,7 +210,9 @@ fn a_claim_whose_release_was_sent_is_not_asked_with_again() {
     line.released(claim(2).owner(), &asked, &late, at(1202));
     assert_eq!(token(line.heard(&claim(1), &again, granted(70), at(1203), &rules()).unwrap()), Some(70));
     // Nor does the release that is tried again name it.
-    let (Way::Release(retried), _) = line.leave(&claim(2), Duration::ZERO, at(1204)) else { panic!() };
+    let (Way::Release(retried), _) = line.leave(&claim(2), Duration::ZERO, at(1204), &rules()) else {
+        panic!()
+    };
     assert_eq!(retried.owner(), asked.owner());
     assert_eq!(line.holder_of(again.claim.owner()), Some(claim(1).owner()));
 }
@@ -224,7 +238,7 @@ fn a_grant_that_is_heard_after_a_later_one_gives_no_token_of_its_own() {
     assert_eq!(token(line.heard(&claim(1), &slow, granted(70), at(1002), &rules()).unwrap()), None);
     assert_eq!(next_token(&mut line, 2, at(1003)), Some(70));
     line.heard(&claim(2), &quick, granted(7), at(1004), &rules()).unwrap();
-    line.leave(&claim(2), Duration::ZERO, at(1005));
+    line.leave(&claim(2), Duration::ZERO, at(1005), &rules());
     assert_eq!(next_token(&mut line, 1, at(1005)), Some(71));
 }
 
@@ -252,7 +266,7 @@ fn a_late_answer_to_one_who_has_left_is_not_taken_for_that_of_the_next() {
     for late_answer in late_answers {
         let mut line = Line::default();
         let slow = asks(&mut line, 1, at(0));
-        line.leave(&claim(1), Duration::ZERO, at(1));
+        line.leave(&claim(1), Duration::ZERO, at(1), &rules());
         // While the next one asks, and when it has been granted.
         let own = its_next(&mut line, at(2));
         if let Ok(heard) = line.heard(&claim(1), &slow, late_answer(), at(3), &rules()) {

@@ -35,14 +35,15 @@ pub(crate) struct TakingTurns {
 
 impl TakingTurns {
     pub(crate) fn new(backend: Arc<dyn LockBackend>, clock: Arc<dyn Clock>, queue: LocalQueue) -> Self {
-        let patience = backend.semantics().wake_up.bound().saturating_mul(MISSED_QUESTIONS);
+        let semantics = backend.semantics();
+        let patience = semantics.wake_up.bound().saturating_mul(MISSED_QUESTIONS);
         // Without an interval nobody would ever be there.
         let patience = patience.max(LocalQueue::LONGEST_TURN);
         let gone_after = patience.saturating_mul(GONE_PATIENCES).max(GONE_AFTER);
         Self {
             backend,
             clock,
-            rules: Rules { queue, patience, gone_after },
+            rules: Rules { queue, patience, gone_after, hold: semantics.hold },
             lines: Lines::default(),
             suspects: Mutex::default(),
             suspected: Notify::new(),
@@ -50,14 +51,14 @@ impl TakingTurns {
     }
 
     fn line<T>(&self, name: &LockName, ask: impl FnOnce(&mut Line) -> T) -> T {
-        self.lines.ask(name, ask)
+        self.lines.ask(name, ask, |other| other.sweep(self.clock.now(), &self.rules))
     }
 
     /// Releases in the store what was granted to nobody. If that fails, it is tried again with the release of `owner`.
     async fn give_back(&self, owner: OwnerId, asked: &Claim) {
         let answer = self.backend.release(asked, Duration::ZERO).await;
         let now = self.clock.now();
-        self.line(asked.name(), |line| line.released(owner, asked, &answer, now));
+        self.line(asked.name(), |line| line.released(owner, asked, &answer, now, &self.rules));
     }
 
     async fn give_back_all(&self, left: Vec<(OwnerId, Claim)>) {
@@ -157,7 +158,7 @@ impl LockBackend for TakingTurns {
         };
         let answer = self.backend.release(&asked, linger).await;
         let now = self.clock.now();
-        self.line(claim.name(), |line| line.released(claim.owner(), &asked, &answer, now));
+        self.line(claim.name(), |line| line.released(claim.owner(), &asked, &answer, now, &self.rules));
         answer
     }
 

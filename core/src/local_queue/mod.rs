@@ -17,7 +17,8 @@
 //!    that was granted, or renewed, last. So it never believes longer than the store keeps it, whatever is lost.
 //! 5. A loss that a renewal finds ends the turn, for whoever holds then, and nobody gets anything of it any more.
 //! 6. What is to be released in the store is remembered until the store has answered, by the one whose release it is;
-//!    unless another has asked with that claim again, whose release ends it then.
+//!    unless another has asked with that claim again, whose release ends it then. A lease is forgotten when it must have
+//!    ended, with the next use of its line; and lest nobody uses that, each new name has a few other lines swept.
 //! 7. A claim that the store says is still held, after its turn was over here, is given back and asked for anew: some of
 //!    its tokens are used.
 //! 8. Nothing is given to one that has not asked for a while: those behind it are served instead, and if there is none, the

@@ -67,7 +67,7 @@ impl Line {
                 self.to_wake.extend(first.tell());
                 self.turn = Some(turn);
             }
-            None => self.leave_behind(turn.holder(), turn.claim(), turn.since(), now),
+            None => self.leave_turn_behind(&turn, now),
         }
     }
 }

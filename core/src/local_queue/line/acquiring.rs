@@ -6,6 +6,7 @@ use crate::{Attempt, Busy, Claim, Error, Grant, Moment, OwnerId, Result};
 impl Line {
     pub(in super::super) fn next(&mut self, claim: &Claim, now: Moment, rules: &Rules) -> Next {
         self.end_turn_that_is_over(claim.owner(), now);
+        self.forget_what_has_ended(now, rules);
         if let Some(next) = self.by_turn(claim.owner(), now) {
             return next;
         }
@@ -82,7 +83,7 @@ impl Line {
             let (claim, waiting_since) = (turn.claim().clone(), turn.since());
             self.contender = Some(Contender { claim, waiting_since, left_something: true });
         } else {
-            self.leave_behind(turn.holder(), turn.claim(), turn.since(), now);
+            self.leave_turn_behind(&turn, now);
         }
     }
 }
@@ -170,7 +171,7 @@ impl Line {
 
     fn begin(&mut self, turn: Turn, now: Moment) {
         if let Some(earlier) = self.turn.replace(turn) {
-            self.leave_behind(earlier.holder(), earlier.claim(), earlier.since(), now);
+            self.leave_turn_behind(&earlier, now);
         }
     }
 

@@ -30,16 +30,17 @@ impl Line {
         let owner = claim.owner();
         let waited = self.step_out_of_line(owner, now);
         if let Some(turn) = self.turn.take_if(|turn| turn.holder() == owner) {
-            return match self.pass_on(turn, linger, now, rules) {
-                None => Way::Done(Release::Released),
-                Some(turn) => {
-                    self.leave_behind(owner, turn.claim(), turn.since(), now);
-                    Way::Release(turn.claim().clone())
-                }
+            let Some(turn) = self.pass_on(turn, linger, now, rules) else {
+                return Way::Done(Release::Released);
             };
+            self.leave_turn_behind(&turn, now);
+            for ending in self.ending.iter_mut().filter(|it| it.is(owner, turn.claim())) {
+                ending.leave(claim.ttl(), now);
+            }
+            return Way::Release(turn.claim().clone());
         }
         if let Some(ending) = self.ending.iter_mut().find(|ending| ending.owner == owner) {
-            ending.until = ending.until.max(now.plus(claim.ttl()));
+            ending.leave(claim.ttl(), now);
             return Way::Release(ending.claim.clone());
         }
         // With the claim of one who has left, others may go on: nothing of theirs is released here.
@@ -63,11 +64,28 @@ impl Line {
         asked: &Claim,
         answer: &Result<Release>,
         now: Moment,
+        rules: &Rules,
     ) {
         // After an outage the core asks again, until the lease must have ended.
         let asks_again = answer.as_ref().is_err_and(Error::is_outage);
-        self.ending.retain(|ending| !ending.is(owner, asked) || (asks_again && now < ending.until));
+        self.ending.retain(|it| !it.is(owner, asked) || (asks_again && !it.is_over(now, rules)));
         self.wake_who_asks();
+    }
+
+    /// Nobody has asked for long, perhaps: those whom the line knows may be gone, with the tasks that would have left.
+    pub(in super::super) fn sweep(&mut self, now: Moment, rules: &Rules) {
+        self.take_out_if_gone(now, rules);
+        if let Some(turn) = self.turn.take_if(|turn| now >= turn.ends_at().plus(rules.gone_after)) {
+            self.leave_turn_behind(&turn, now);
+        }
+        self.forget_what_has_ended(now, rules);
+    }
+
+    /// Not what one who waits goes on asking with: since when it has waited is known from here.
+    pub(super) fn forget_what_has_ended(&mut self, now: Moment, rules: &Rules) {
+        let waiting = &self.waiting;
+        let is_asked_with = |claim: &Claim| waiting.iter().any(|it| it.its.asks_as == claim.owner());
+        self.ending.retain(|it| !it.is_over(now, rules) || is_asked_with(&it.claim));
     }
 
     /// The turn, if nobody here can have it.

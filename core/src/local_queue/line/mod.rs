@@ -13,7 +13,7 @@ mod waiter;
 
 use super::LocalQueue;
 use super::turn::Turn;
-use crate::{Attempt, Claim, FencingToken, LossCause, Moment, OwnerId, Release, Renewal};
+use crate::{Attempt, Claim, FencingToken, HoldKind, LossCause, Moment, OwnerId, Release, Renewal};
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -28,6 +28,8 @@ pub(super) struct Rules {
     /// Who has not asked for so long is taken out of the line: its runtime may be gone, and with it the task that would
     /// leave in its name.
     pub(super) gone_after: Duration,
+    /// What ends a hold that nobody releases.
+    pub(super) hold: HoldKind,
 }
 
 #[derive(Debug, Default)]
@@ -65,8 +67,10 @@ struct Ending {
     /// The lease is counted from this moment if somebody goes on with the claim and learns that the store has handed it
     /// the lock, perhaps long ago.
     since: Moment,
-    /// Nobody asks any more after this: its lease has ended.
+    /// After this its lease has ended, if it is one.
     until: Moment,
+    /// True once its owner has asked for the release: from then on `until` is counted, however often that is tried again.
+    is_leaving: bool,
     /// What the store said of it.
     lost: Option<LossCause>,
     /// True if its owner was taken out of the line: whoever comes by releases it.
@@ -202,9 +206,18 @@ impl Line {
                 claim: claim.clone(),
                 since,
                 until,
+                is_leaving: false,
                 lost: None,
                 is_orphan: false,
             });
+        }
+    }
+
+    fn leave_turn_behind(&mut self, turn: &Turn, now: Moment) {
+        self.leave_behind(turn.holder(), turn.claim(), turn.since(), now);
+        for ending in self.ending.iter_mut().filter(|it| it.is(turn.holder(), turn.claim())) {
+            // It may have been extended.
+            ending.until = ending.until.max(turn.ends_at());
         }
     }
 
@@ -218,6 +231,18 @@ impl Line {
 impl Ending {
     fn is(&self, owner: OwnerId, claim: &Claim) -> bool {
         self.owner == owner && self.claim.owner() == claim.owner()
+    }
+
+    /// True if the store need not have it any more, released or not. What is no lease stays until it is released.
+    fn is_over(&self, now: Moment, rules: &Rules) -> bool {
+        rules.hold == HoldKind::Lease && now >= self.until
+    }
+
+    /// Its owner asks for the release, perhaps again, and goes on asking for one ttl.
+    fn leave(&mut self, ttl: Duration, now: Moment) {
+        if !std::mem::replace(&mut self.is_leaving, true) {
+            self.until = self.until.max(now.plus(ttl));
+        }
     }
 }
 

@@ -46,7 +46,7 @@ impl Line {
     /// may have come too late.
     fn lose(&mut self, turn: &Turn, cause: LossCause, now: Moment) {
         if self.place_of(turn.holder()).is_none() {
-            self.leave_behind(turn.holder(), turn.claim(), turn.since(), now);
+            self.leave_turn_behind(turn, now);
             for ending in self.ending.iter_mut().filter(|it| it.is(turn.holder(), turn.claim())) {
                 ending.lost = Some(cause);
             }

@@ -84,7 +84,7 @@ fn what_one_left_that_was_taken_out_is_released_by_whoever_comes_by_once() {
     assert!(line.take_orphans().is_empty());
     // Its own release names it, too, as long as nobody knows whether the other came through.
     let unknown = Err(Error::new(ErrorKind::Indeterminate, "no reply"));
-    line.released(claim(1).owner(), &orphans[0].1, &unknown, at(LONG + 2));
+    line.released(claim(1).owner(), &orphans[0].1, &unknown, at(LONG + 2), &rules());
     let (way, _) = line.leave(&claim(1), Duration::ZERO, at(LONG + 3), &rules());
     assert!(matches!(way, Way::Release(asked) if asked.owner() == claim(1).owner()));
 }

@@ -13,7 +13,7 @@ fn all_that_was_left_behind_is_ended_with_who_left_it() {
         let (way, left) = line.leave(&claim(owner), Duration::ZERO, at(1), &rules());
         let Way::Release(own) = way else { panic!() };
         for ended in left.iter().chain([&own]) {
-            line.released(claim(owner).owner(), ended, &Ok(Release::Released), at(2));
+            line.released(claim(owner).owner(), ended, &Ok(Release::Released), at(2), &rules());
         }
         let ended: Vec<_> = left.iter().chain([&own]).map(Claim::owner).collect();
         (ended, line.is_empty())
@@ -86,4 +86,86 @@ fn who_is_passed_over_and_comes_back_is_handed_the_lock_as_of_its_last_question(
     line.heard(&one, &question, Ok(Attempt::Granted(handed_over)), at(60_001), &rules()).unwrap();
 
     assert_eq!(line.turn.as_ref().map(Turn::since), Some(at(5)));
+}
+
+/// As the core does it: again and again, until one lease after it has begun.
+#[test]
+fn a_release_that_fails_for_as_long_as_its_lease_leaves_nothing_behind() {
+    let unavailable = Err(Error::new(ErrorKind::Unavailable, "no store"));
+    for passed_on in [false, true] {
+        let (mut line, mut holder) = (passed_on_to_none(), 1);
+        if passed_on {
+            (line, holder) = (super::passed_on(), 2);
+            line.leave(&claim(3), Duration::ZERO, at(2), &rules());
+        }
+        for tried_after in 0..=11 {
+            let tried_at = at(10 + tried_after * 1000);
+            let (way, left) = line.leave(&claim(holder), Duration::ZERO, tried_at, &rules());
+            let Way::Release(asked) = way else { panic!("not tried after {tried_after} s") };
+            assert!(left.is_empty() && (tried_after > 10 || asked.owner() == claim(1).owner()));
+            line.released(claim(holder).owner(), &asked, &unavailable, tried_at, &rules());
+        }
+        assert!(line.is_empty(), "{line:?}");
+    }
+}
+
+fn passed_on_to_none() -> Line {
+    let mut line = Line::default();
+    let question = asks(&mut line, 1, at(0));
+    line.heard(&claim(1), &question, granted(7), at(1), &rules()).unwrap();
+    line
+}
+
+/// A session does not end because it is late, and the claim that the store knows is another's than the one who holds.
+#[test]
+fn what_is_no_lease_is_remembered_for_as_long_as_its_release_fails() {
+    let (mut line, rules) = (passed_on(), Rules { hold: HoldKind::Session, ..rules() });
+    line.leave(&claim(3), Duration::ZERO, at(2), &rules);
+    for tried_after in 0..100 {
+        let tried_at = at(10).plus(TTL * tried_after);
+        let (Way::Release(asked), _) = line.leave(&claim(2), Duration::ZERO, tried_at, &rules) else {
+            panic!()
+        };
+        assert_eq!(asked.owner(), claim(1).owner());
+        let unavailable = Err(Error::new(ErrorKind::Unavailable, "no store"));
+        line.released(claim(2).owner(), &asked, &unavailable, tried_at, &rules);
+        line.sweep(tried_at, &rules);
+    }
+}
+
+/// It was extended: the store keeps it for longer than the ttl that was asked for.
+#[test]
+fn a_release_that_nobody_finishes_is_forgotten_when_the_line_is_used_after_the_end_of_the_lease() {
+    let (mut line, long) = (passed_on_to_none(), claim(1).with_ttl(TTL * 3));
+    let Standing::Ask(extension) = line.standing(&long, at(2)) else { panic!() };
+    line.renewed(long.owner(), &extension, &Ok(Renewal::Renewed), at(3));
+    let (Way::Release(asked), _) = line.leave(&claim(1), Duration::ZERO, at(4), &rules()) else { panic!() };
+    for (used_at, is_known) in [(at(4).plus(TTL), true), (at(2).plus(TTL * 3), false)] {
+        line.next(&claim(2).with_waiting(false), used_at, &rules());
+        assert_eq!(line.goes_on_with(asked.owner()), is_known);
+    }
+}
+
+/// Its guard was forgotten, or went with its runtime.
+#[test]
+fn a_turn_that_nobody_ends_is_forgotten_long_after_its_lease() {
+    let mut line = passed_on_to_none();
+    line.sweep(at(60_000).plus(TTL - Duration::from_millis(1)), &rules());
+    assert!(line.turn.is_some(), "its holder may ask for it again");
+    line.sweep(at(60_000).plus(TTL), &rules());
+    assert!(line.turn.is_none() && !line.is_empty());
+    line.sweep(at(60_000).plus(TTL * 2), &rules());
+    assert!(line.is_empty());
+}
+
+/// Only the hold itself is to be kept for longer, where its owner asks for that.
+#[test]
+fn who_holds_and_has_left_something_else_behind_releases_the_hold_and_that_beside_it() {
+    let mut line = Line::default();
+    line.leave_behind(claim(1).owner(), &claim(9), at(0), at(0));
+    let question = asks(&mut line, 1, at(0));
+    line.heard(&claim(1), &question, granted(7), at(1), &rules()).unwrap();
+    let (way, left) = line.leave(&claim(1), Duration::from_secs(1), at(2), &rules());
+    assert!(matches!(way, Way::Release(asked) if asked.owner() == claim(1).owner()));
+    assert_eq!(left.iter().map(Claim::owner).collect::<Vec<_>>(), [claim(9).owner()]);
 }

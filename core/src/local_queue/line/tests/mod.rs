@@ -17,6 +17,7 @@ fn rules() -> Rules {
         queue: LocalQueue::new(8).unwrap(),
         patience: Duration::from_secs(1),
         gone_after: Duration::from_secs(60),
+        hold: HoldKind::Lease,
     }
 }
 
@@ -111,7 +112,7 @@ fn what_is_granted_when_all_have_left_is_nobodys_and_is_ended_with_who_had_asked
     assert!(line.heard(&claim(1), &question, granted(7), at(2), &rules()).unwrap().is_none());
     let (Way::Release(asked), _) = line.leave(&claim(1), Duration::ZERO, at(3), &rules()) else { panic!() };
     assert_eq!(asked.owner(), claim(1).owner());
-    line.released(asked.owner(), &asked, &Ok(Release::Released), at(3));
+    line.released(asked.owner(), &asked, &Ok(Release::Released), at(3), &rules());
     assert!(line.is_empty());
 }
 
@@ -122,11 +123,11 @@ fn a_release_without_an_answer_is_remembered_until_the_lease_has_ended() {
     let (Way::Release(asked), _) = line.leave(&claim(2), Duration::ZERO, at(2), &rules()) else { panic!() };
     assert_eq!(asked.owner(), claim(1).owner(), "it is the claim that the store knows");
     let unknown = Err(Error::new(ErrorKind::Indeterminate, "no reply"));
-    line.released(claim(2).owner(), &asked, &unknown, at(3));
+    line.released(claim(2).owner(), &asked, &unknown, at(3), &rules());
     assert!(
         matches!(line.leave(&claim(2), Duration::ZERO, at(4), &rules()).0, Way::Release(again) if again.owner() == asked.owner())
     );
-    line.released(claim(2).owner(), &asked, &unknown, at(4).plus(TTL));
+    line.released(claim(2).owner(), &asked, &unknown, at(4).plus(TTL), &rules());
     assert!(line.is_empty());
 }
 
@@ -166,7 +167,7 @@ fn a_grant_that_the_store_has_kept_gives_no_token_twice() {
         line.heard(&claim(4), &question, granted(7), late, &rules()).unwrap().is_none(),
         "the first had 7"
     );
-    line.released(claim(4).owner(), &question.claim, &Ok(Release::Released), late);
+    line.released(claim(4).owner(), &question.claim, &Ok(Release::Released), late, &rules());
     let question = asks(&mut line, 4, late);
     assert_eq!(token(line.heard(&claim(4), &question, granted(70), late, &rules()).unwrap()), Some(70));
 }
@@ -207,7 +208,7 @@ fn a_claim_whose_release_was_sent_is_not_asked_with_again() {
     let again = asks(&mut line, 1, at(1201));
     assert_ne!(again.claim.owner(), asked.owner());
     let late = Err(Error::new(ErrorKind::Indeterminate, "no reply"));
-    line.released(claim(2).owner(), &asked, &late, at(1202));
+    line.released(claim(2).owner(), &asked, &late, at(1202), &rules());
     assert_eq!(token(line.heard(&claim(1), &again, granted(70), at(1203), &rules()).unwrap()), Some(70));
     // Nor does the release that is tried again name it.
     let (Way::Release(retried), _) = line.leave(&claim(2), Duration::ZERO, at(1204), &rules()) else {

@@ -79,7 +79,7 @@ impl TakingTurns {
             Standing::Known(renewal) => Ok(*renewal),
             Standing::Ask(asked) => {
                 let answer = answers.next().unwrap_or_else(|| Err(unanswered()));
-                let renewed = |line: &mut Line| line.renewed(claim.owner(), asked, &answer, now);
+                let renewed = |line: &mut Line| line.renewed(claim.owner(), asked, &answer, now, &self.rules);
                 suspects.extend(self.line(claim.name(), renewed));
                 answer
             }

@@ -31,7 +31,7 @@ impl Line {
         let gone = looked_at.filter(|it| it.is_away_for(rules.gone_after, now)).map(|it| it.owner);
         let Some(gone) = gone else { return };
         self.has_taken_out = true;
-        self.step_out_of_line(gone, now);
+        self.step_out_of_line(gone, now, rules);
         self.take_back_from(gone, now);
         self.ending.iter_mut().filter(|it| it.owner == gone).for_each(|it| it.is_orphan = true);
     }

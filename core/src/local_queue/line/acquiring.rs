@@ -108,7 +108,7 @@ impl Line {
             Ok(Attempt::Granted(grant)) => Ok(self.heard_granted(claim, asked, &grant, now, rules)),
             Ok(Attempt::Busy(busy)) => Ok(Some(self.heard_busy(claim, asked, busy, now))),
             Err(error) => {
-                self.heard_nothing(claim, asked, now, &error);
+                self.heard_nothing(claim, asked, &error, now, rules);
                 Err(error)
             }
         }
@@ -198,7 +198,7 @@ impl Line {
     }
 
     /// An unknown outcome is released by who has it. Who knows that nothing was done may go without a word.
-    fn heard_nothing(&mut self, claim: &Claim, asked: &Question, now: Moment, error: &Error) {
+    fn heard_nothing(&mut self, claim: &Claim, asked: &Question, error: &Error, now: Moment, rules: &Rules) {
         if error.is_indeterminate() {
             if let Some(contender) = self.contender.as_mut().filter(|it| asked.is_about(&it.claim)) {
                 contender.left_something = true;
@@ -213,7 +213,7 @@ impl Line {
         {
             // It may come again with its claim: nobody else goes on with that.
             self.contender.take_if(|it| asked.is_about(&it.claim) && !it.left_something);
-            self.step_out_of_line(claim.owner(), now);
+            self.step_out_of_line(claim.owner(), now, rules);
         }
     }
 

@@ -28,7 +28,7 @@ impl Line {
 
     fn way_of(&mut self, claim: &Claim, linger: Duration, now: Moment, rules: &Rules) -> Way {
         let owner = claim.owner();
-        let waited = self.step_out_of_line(owner, now);
+        let waited = self.step_out_of_line(owner, now, rules);
         if let Some(turn) = self.turn.take_if(|turn| turn.holder() == owner) {
             let Some(turn) = self.pass_on(turn, linger, now, rules) else {
                 return Way::Done(Release::Released);
@@ -69,7 +69,7 @@ impl Line {
         // After an outage the core asks again, until the lease must have ended.
         let asks_again = answer.as_ref().is_err_and(Error::is_outage);
         self.ending.retain(|it| !it.is(owner, asked) || (asks_again && !it.is_over(now, rules)));
-        self.wake_who_asks();
+        self.wake_who_asks(now, rules);
     }
 
     /// Nobody has asked for long, perhaps: those whom the line knows may be gone, with the tasks that would have left.
@@ -105,12 +105,12 @@ impl Line {
 
     /// Takes a waiter out for good. If it was the one who asks the store, the next goes on with its claim, or it is to be
     /// ended. True if it waited.
-    pub(super) fn step_out_of_line(&mut self, owner: OwnerId, now: Moment) -> bool {
+    pub(super) fn step_out_of_line(&mut self, owner: OwnerId, now: Moment, rules: &Rules) -> bool {
         let was_first = self.waiting.front().is_some_and(|first| first.owner == owner);
         let waited = self.step_out(owner).is_some();
         if was_first {
             self.drop_contender_unless_shared(owner, now);
-            self.wake_who_asks();
+            self.wake_who_asks(now, rules);
         }
         waited
     }

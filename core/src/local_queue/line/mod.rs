@@ -159,9 +159,10 @@ impl Line {
         self.waiting.iter_mut().find(|waiter| waiter.owner == owner)
     }
 
-    /// The first in the line had better ask the store.
-    fn wake_who_asks(&mut self) {
+    /// The first in the line had better ask the store; not one who would not hear of it.
+    fn wake_who_asks(&mut self, now: Moment, rules: &Rules) {
         if self.turn.is_none() {
+            self.pass_over_the_absent(now, rules);
             self.tell_first();
         }
     }

@@ -1,5 +1,5 @@
 use super::super::turn::Turn;
-use super::{Line, Question, Standing};
+use super::{Line, Question, Rules, Standing};
 use crate::{Claim, LossCause, Moment, OwnerId, Renewal, Result};
 
 impl Line {
@@ -26,6 +26,7 @@ impl Line {
         asked: &Question,
         answer: &Result<Renewal>,
         now: Moment,
+        rules: &Rules,
     ) -> Option<OwnerId> {
         match answer {
             Ok(Renewal::Renewed) => {
@@ -35,7 +36,7 @@ impl Line {
             }
             Ok(Renewal::Lost(cause)) => {
                 let turn = self.turn.take_if(|turn| asked.is_about_turn(turn))?;
-                self.lose(&turn, *cause, now);
+                self.lose(&turn, *cause, now, rules);
                 (turn.holder() != owner).then_some(turn.holder())
             }
             Ok(Renewal::Held) | Err(_) => None,
@@ -44,14 +45,14 @@ impl Line {
 
     /// Who was given it and has not taken it asks for it anew. Whose grant it was releases it in the end, because a renewal
     /// may have come too late.
-    fn lose(&mut self, turn: &Turn, cause: LossCause, now: Moment) {
+    fn lose(&mut self, turn: &Turn, cause: LossCause, now: Moment, rules: &Rules) {
         if self.place_of(turn.holder()).is_none() {
             self.leave_turn_behind(turn, now);
             for ending in self.ending.iter_mut().filter(|it| it.is(turn.holder(), turn.claim())) {
                 ending.lost = Some(cause);
             }
         }
-        self.wake_who_asks();
+        self.wake_who_asks(now, rules);
     }
 
     /// Who holds what the store knows under this owner.

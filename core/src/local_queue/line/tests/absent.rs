@@ -124,3 +124,22 @@ fn what_the_store_may_have_of_a_question_that_took_too_long_is_released_with_who
         assert_eq!((asked.owner(), left.len()), (slow.claim.owner(), 0));
     }
 }
+
+/// Else nobody would ask until the next of them does by itself, a whole interval later.
+#[test]
+fn the_first_who_is_there_is_told_to_ask_when_the_hold_or_the_place_is_free() {
+    for held in [true, false] {
+        let mut line = Line::default();
+        let question = asks(&mut line, 1, at(0));
+        assert_eq!(next_token(&mut line, 2, at(0)), None);
+        assert_eq!(next_token(&mut line, 3, at(999)), None);
+        let answer = if held { granted(7) } else { busy() };
+        line.heard(&claim(1), &question, answer, at(1), &rules()).unwrap();
+        let (way, _) = line.leave(&claim(1), Duration::from_secs(1), at(1000), &rules());
+        if let Way::Release(asked) = way {
+            line.released(claim(1).owner(), &asked, &Ok(Release::Released), at(1001), &rules());
+        }
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(line.poll_news(claim(3).owner(), &mut cx).is_ready(), "held: {held}");
+    }
+}

@@ -138,7 +138,7 @@ fn what_is_no_lease_is_remembered_for_as_long_as_its_release_fails() {
 fn a_release_that_nobody_finishes_is_forgotten_when_the_line_is_used_after_the_end_of_the_lease() {
     let (mut line, long) = (passed_on_to_none(), claim(1).with_ttl(TTL * 3));
     let Standing::Ask(extension) = line.standing(&long, at(2)) else { panic!() };
-    line.renewed(long.owner(), &extension, &Ok(Renewal::Renewed), at(3));
+    line.renewed(long.owner(), &extension, &Ok(Renewal::Renewed), at(3), &rules());
     let (Way::Release(asked), _) = line.leave(&claim(1), Duration::ZERO, at(4), &rules()) else { panic!() };
     for (used_at, is_known) in [(at(4).plus(TTL), true), (at(2).plus(TTL * 3), false)] {
         line.next(&claim(2).with_waiting(false), used_at, &rules());

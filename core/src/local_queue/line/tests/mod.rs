@@ -100,7 +100,7 @@ fn a_loss_that_was_heard_of_an_earlier_turn_ends_no_later_one() {
     let heard = line.heard(&claim(2), &again, granted(70), at(4), &rules());
     assert_eq!(token(heard.unwrap()), Some(70));
     let lost = Ok(Renewal::Lost(LossCause::Gone));
-    assert_eq!(line.renewed(OwnerId::from_u128(2), &of_the_first_turn, &lost, at(5)), None);
+    assert_eq!(line.renewed(OwnerId::from_u128(2), &of_the_first_turn, &lost, at(5), &rules()), None);
     assert_eq!(line.holder_of(OwnerId::from_u128(1)), Some(OwnerId::from_u128(2)));
 }
 

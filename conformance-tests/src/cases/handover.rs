@@ -17,6 +17,7 @@ pub(super) const CASES: &[Case] = cases![
     H09 nobody_starves,
     H10 waiter_that_was_cut_off_holds_nothing_beside_another,
     H11 tasks_that_take_turns_share_with_other_processes,
+    H12 newcomer_waits_behind_one_who_has_not_heard,
 ];
 
 async fn no_hand_over_is_missed(cx: &Context) -> Verdict {
@@ -76,6 +77,26 @@ async fn waiters_are_served_in_their_order(cx: &Context) -> Verdict {
     let served = served.lock().unwrap_or_else(PoisonError::into_inner);
     ensure!(served.is_sorted(), "served in the order {served:?}");
     Ok(())
+}
+
+/// The lock is free, and the first in the queue does not know it yet. Its turn it is all the same.
+async fn newcomer_waits_behind_one_who_has_not_heard(cx: &Context) -> Verdict {
+    let (client, newcomer, name) = (cx.client().await?, cx.client().await?, cx.name());
+    if client.semantics().fairness != Fairness::Fifo {
+        return Err(Stop::Skipped("the backend declares no order of its waiters".to_owned()));
+    }
+    cx.warm_up(&newcomer).await?;
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let (proxy, first) = cx.client_behind_proxy(cx.patience()).await?;
+    let (wanted, options) = (name.clone(), AcquireOptions::new().with_wait(cx.patience()));
+    let first = tokio::spawn(async move { first.take(&wanted, &options).await });
+    until_queued(cx, &client, &name, 1).await?;
+    proxy.set(Traffic::BlackHole);
+    guard.release().await?;
+    let overtakes = newcomer.poke(&name).await?.is_some();
+    ensure!(!overtakes, "a newcomer got the lock before the one who waited for it");
+    proxy.set(Traffic::Pass);
+    Ok(first.await??.release().await?)
 }
 
 /// Whatever the store told the waiter is lost with the connection on which it was told.

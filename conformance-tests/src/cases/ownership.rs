@@ -25,6 +25,7 @@ pub(super) const CASES: &[Case] = cases![
     C11 interleaved_attempts_leave_one_holder_that_can_release,
     C12 release_delayed_on_the_wire_frees_no_successor,
     C13 late_release_after_a_deletion_frees_no_successor,
+    C14 late_renewal_revives_no_lease_whose_end_nobody_saw,
 ];
 
 async fn status(client: &Client, name: &LockName) -> Result<Option<LockStatus>, Stop> {
@@ -102,6 +103,20 @@ async fn late_renewal_revives_no_ended_lease(cx: &Context) -> Verdict {
     // The store ends the lease a little after the holder does; only then may the late renewal arrive.
     let bound = cx.ttl() / 4 + cx.slack() + client.semantics().wake_up.bound();
     free_within(&client, &name, bound, "after the lease ended").await?;
+    proxy.set(Traffic::Pass);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    ensure!(!stale.is_held(), "a lost lock is held again");
+    ensure_free(&client, &name, "after the late renewal arrived").await
+}
+
+/// Whoever takes the lock clears away what is left of the last hold, so here nobody takes it in between.
+async fn late_renewal_revives_no_lease_whose_end_nobody_saw(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    if client.semantics().hold != HoldKind::Lease {
+        return Err(Stop::Skipped("a hold here is no lease, and ends when the store says so".to_owned()));
+    }
+    let (proxy, stale) = with_a_renewal_on_the_wire(cx, &name).await?;
+    tokio::time::sleep(cx.ttl() / 4 + cx.slack()).await;
     proxy.set(Traffic::Pass);
     tokio::time::sleep(Duration::from_millis(200)).await;
     ensure!(!stale.is_held(), "a lost lock is held again");

@@ -1,9 +1,10 @@
 //! G: dropped, cancelled, panicked: nothing stays behind.
 
+use super::network::{attempt_without_a_reply, withdrawn_within};
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{ClientExt, Context, ensure_free, eventually, free_within, optional};
 use crate::proxy::Traffic;
-use leasehold_core::AcquireOptions;
+use leasehold_core::{AcquireOptions, FencingToken, HoldKind, LockGuard, LockName};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
@@ -69,22 +70,23 @@ async fn acquire_dropped_at_any_await_frees_the_lock(cx: &Context) -> Verdict {
     Err(Stop::Failed("an acquisition of a free lock was not ready after 200 polls".to_owned()))
 }
 
+/// The reply comes late, when nobody wants it any more; or never, because its connection ends.
 async fn acquire_dropped_between_grant_and_reply_is_undone(cx: &Context) -> Verdict {
-    let (name, other) = (cx.name(), cx.client().await?);
-    let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
-    cx.warm_up(&client).await?;
-    proxy.set(Traffic::HoldReplies);
-    let before = proxy.reply_bytes();
-    let (wanted, doomed) = (name.clone(), client.clone());
-    let attempt =
-        tokio::spawn(async move { doomed.acquire_with(&wanted, &AcquireOptions::new()).await.map(drop) });
-    let granted = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
-    ensure!(granted, "the store never answered");
-    attempt.abort();
-    let _ = attempt.await;
-    proxy.set(Traffic::Pass);
-    let bound = other.semantics().wake_up.bound() + cx.slack() * 2;
-    free_within(&other, &name, bound, "dropped between grant and reply").await?;
+    let other = cx.client().await?;
+    for lost in [false, true] {
+        let name = cx.named(if lost { "lost" } else { "late" });
+        let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
+        let attempt = attempt_without_a_reply(cx, (&proxy, &client), &name, AcquireOptions::new()).await?;
+        attempt.abort();
+        let _ = attempt.await;
+        let mut bound = other.semantics().wake_up.bound() + cx.slack() * 2;
+        if lost {
+            proxy.cut();
+            bound = withdrawn_within(cx, &other);
+        }
+        proxy.set(Traffic::Pass);
+        free_within(&other, &name, bound, "dropped between grant and reply").await?;
+    }
     Ok(())
 }
 
@@ -143,7 +145,7 @@ async fn dropped_guard_is_released_soon_and_blocks_nobody(cx: &Context) -> Verdi
 async fn runtime_that_ends_leaves_only_a_lease(cx: &Context) -> Verdict {
     let (client, other, name, ttl) = (cx.client().await?, cx.client().await?, cx.name(), cx.ttl());
     let (wanted, options) = (name.clone(), cx.options());
-    let ended = move || -> Result<leasehold_core::LockGuard, Stop> {
+    let ended = move || -> Result<LockGuard, Stop> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async { client.take(&wanted, &options).await })
     };
@@ -175,13 +177,8 @@ async fn panic_in_the_critical_section_frees_the_lock(cx: &Context) -> Verdict {
 async fn grant_whose_reply_is_lost_is_recognised(cx: &Context) -> Verdict {
     let name = cx.name();
     let (proxy, client) = cx.client_behind_proxy(cx.patience() / 20).await?;
-    ensure_free(&client, &name, "before anybody wanted it").await?;
-    proxy.set(Traffic::HoldReplies);
-    let before = proxy.reply_bytes();
-    let wanted = name.clone();
-    let attempt = tokio::spawn(async move { client.acquire_with(&wanted, &AcquireOptions::new()).await });
-    let granted = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
-    ensure!(granted, "the store never answered");
+    let attempt = attempt_without_a_reply(cx, (&proxy, &client), &name, AcquireOptions::new()).await?;
+    let lost = token_in_the_store(cx, &name).await?;
     proxy.cut();
     proxy.set(Traffic::Pass);
     let within = tokio::time::timeout(cx.patience() / 5, attempt).await;
@@ -191,8 +188,22 @@ async fn grant_whose_reply_is_lost_is_recognised(cx: &Context) -> Verdict {
         ));
     };
     let guard = guard??;
+    let token = guard.token()?;
+    ensure!(lost.is_none_or(|lost| lost == token), "token {token} for the lost grant of {lost:?}");
     guard.release().await?;
     ensure_free(&cx.client().await?, &name, "after the recognised grant was released").await
+}
+
+/// The token of whoever holds it, where the store shows one and it is that of more than a connection: what ends with that is
+/// granted anew.
+async fn token_in_the_store(cx: &Context, name: &LockName) -> Result<Option<FencingToken>, Stop> {
+    let client = cx.client().await?;
+    match client.admin() {
+        Some(admin) if client.semantics().hold != HoldKind::Connection => {
+            Ok(admin.inspect(name).await?.and_then(|status| status.token))
+        }
+        _ => Ok(None),
+    }
 }
 
 async fn release_whose_reply_is_lost_is_a_success(cx: &Context) -> Verdict {

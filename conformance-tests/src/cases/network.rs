@@ -3,19 +3,63 @@
 
 use super::crash::silent_bound;
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{Client, ClientExt, Context, ensure_held, free_within, loss_within, optional};
+use crate::context::{
+    Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, free_within, loss_within,
+    optional,
+};
 use crate::proxy::{Proxy, Traffic};
-use leasehold_core::{AcquireOptions, ErrorKind, HoldKind, LockName};
+use leasehold_core::{AcquireOptions, Error, ErrorKind, HoldKind, LockGuard, LockName, Wait};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
 
 pub(super) const CASES: &[Case] = cases![
+    G12 only_attempt_whose_reply_is_lost_is_indeterminate,
+    G13 release_whose_request_is_lost_is_made_again,
     J33 slow_network_costs_time_and_no_lock,
     J34 requests_that_vanish_end_belief_in_time,
     J35 connection_that_is_reset_within_a_message_leaves_no_lock_behind,
     J36 any_reply_of_an_acquisition_may_be_lost,
     J37 holder_without_file_descriptors_is_told_the_truth,
 ];
+
+/// It may hold the lock. Whoever hears that another one does, or that nothing was done, leaves it held.
+async fn only_attempt_whose_reply_is_lost_is_indeterminate(cx: &Context) -> Verdict {
+    let (name, other) = (cx.name(), cx.client().await?);
+    let (proxy, client) = cx.client_behind_proxy(cx.ttl()).await?;
+    let once = AcquireOptions::new().with_wait(Wait::No);
+    let attempt = attempt_without_a_reply(cx, (&proxy, &client), &name, once).await?;
+    // Where the first question was not yet for the lock, nothing was done.
+    let granted = other.poke(&name).await?.is_none();
+    // By its own patience: after a connection that broke, a client may ask again over the next one.
+    match attempt.await? {
+        Err(error) if error.kind() == ErrorKind::Unavailable && !granted => {}
+        outcome => ensure_kind(outcome, ErrorKind::Indeterminate, "the one attempt, without a reply")?,
+    }
+    proxy.cut();
+    proxy.set(Traffic::Pass);
+    free_within(&other, &name, withdrawn_within(cx, &other), "after an attempt without a reply").await?;
+    Ok(())
+}
+
+/// The lease is much longer than the case may take: a release that is taken for done is found out.
+async fn release_whose_request_is_lost_is_made_again(cx: &Context) -> Verdict {
+    let (name, other, patience) = (cx.name(), cx.client().await?, cx.ttl() / 4);
+    let (proxy, client) = cx.client_behind_proxy(patience).await?;
+    cx.warm_up(&client).await?;
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    proxy.set(Traffic::BlackHole);
+    let before = proxy.request_bytes();
+    let release = tokio::spawn(guard.release());
+    let sent = eventually(cx.patience(), || proxy.request_bytes() > before).await;
+    ensure!(sent, "no release was sent");
+    tokio::time::sleep(patience + cx.slack()).await;
+    proxy.cut();
+    proxy.set(Traffic::Pass);
+    free_within(&other, &name, withdrawn_within(cx, &other), "after a release that was lost").await?;
+    release.abort();
+    Ok(())
+}
 
 /// In three ways: each message is late, there is little room for them, and they come in pieces. Nobody gives up for it, and
 /// nobody reads half an answer.
@@ -96,6 +140,30 @@ async fn any_reply_of_an_acquisition_may_be_lost(cx: &Context) -> Verdict {
     Err(Stop::Failed("an acquisition of a free lock needed more than 20 replies".to_owned()))
 }
 
+/// An attempt whose request was answered by the store. It has not heard so: replies are held back.
+pub(super) async fn attempt_without_a_reply(
+    cx: &Context,
+    (proxy, client): (&Proxy, &Client),
+    name: &LockName,
+    options: AcquireOptions,
+) -> Result<JoinHandle<Result<LockGuard, Error>>, Stop> {
+    // With this very name: others may be another server's.
+    ensure_free(client, name, "before anybody wanted it").await?;
+    proxy.set(Traffic::HoldReplies);
+    let before = proxy.reply_bytes();
+    let (wanted, client) = (name.clone(), client.clone());
+    let attempt = tokio::spawn(async move { client.acquire_with(&wanted, &options).await });
+    let answered = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
+    ensure!(answered, "the store never answered");
+    Ok(attempt)
+}
+
+/// How long what was withdrawn may stay, once the network is well again: a withdrawal that failed is tried again, a second
+/// later at most.
+pub(super) fn withdrawn_within(cx: &Context, client: &Client) -> Duration {
+    Duration::from_secs(1) + client.semantics().wake_up.bound() + cx.slack() * 2
+}
+
 /// Lets a client acquire while this happens to its first messages; whether it was granted. No answer is wrong, none is late.
 async fn hit(
     cx: &Context,
@@ -126,17 +194,19 @@ async fn hit(
     }
 }
 
-/// Then the network is well again, and the lock soon free: by those who want nothing of it any more.
+/// Then the network is well again, and the lock soon free: by those who want nothing of it any more. A reply that was kept
+/// back is lost with its connection.
 async fn undone(
     cx: &Context,
     (proxy, direct): (&Proxy, &Client),
     traffic: Traffic,
     name: &LockName,
 ) -> Verdict {
+    if let Traffic::HoldRepliesFrom(_) = traffic {
+        proxy.cut();
+    }
     proxy.set(Traffic::Pass);
-    // A withdrawal that failed is tried again, a second later at most.
-    let bound = Duration::from_secs(1) + direct.semantics().wake_up.bound() + cx.slack() * 2;
-    free_within(direct, name, bound, &format!("after {traffic:?}")).await?;
+    free_within(direct, name, withdrawn_within(cx, direct), &format!("after {traffic:?}")).await?;
     Ok(())
 }
 

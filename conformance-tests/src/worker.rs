@@ -67,6 +67,16 @@ impl Worker {
         self.send(&format!("take {} {name}", ttl.as_millis())).await
     }
 
+    /// What it says within this time, if anything: of what was begun.
+    pub(crate) async fn answers_within(&mut self, time: Duration) -> Result<Option<String>, Stop> {
+        match tokio::time::timeout(time, self.answers.next_line()).await {
+            Ok(Ok(Some(line))) => Ok(Some(line)),
+            Ok(Ok(None)) => Err(Stop::Failed("a worker ended".to_owned())),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Ok(None),
+        }
+    }
+
     /// `held`, `lost Cause`, or `none`: the worker's belief, worked out when it is asked.
     pub(crate) async fn status(&mut self) -> Result<String, Stop> {
         self.ask("status").await
@@ -152,13 +162,8 @@ impl Worker {
 
     async fn answer(&mut self) -> Result<String, Stop> {
         let within = scaled(ANSWER_WITHIN);
-        let line = tokio::time::timeout(within, self.answers.next_line()).await;
-        match line {
-            Ok(Ok(Some(line))) => Ok(line),
-            Ok(Ok(None)) => Err(Stop::Failed("a worker ended".to_owned())),
-            Ok(Err(error)) => Err(error.into()),
-            Err(_) => Err(Stop::Failed(format!("a worker said nothing within {within:?}"))),
-        }
+        let answer = self.answers_within(within).await?;
+        answer.ok_or_else(|| Stop::Failed(format!("a worker said nothing within {within:?}")))
     }
 
     async fn expect(&mut self, expected: &str) -> Result<(), Stop> {

@@ -19,6 +19,8 @@ pub(crate) struct Control {
     pub(crate) number: u8,
     mistake: &'static str,
     pub(crate) case: &'static str,
+    /// What that case says of it, in part: a lock that is caught for another reason shows nothing.
+    pub(crate) words: &'static str,
     /// The path of `start`.
     store: &'static str,
     start: Start,
@@ -56,105 +58,114 @@ impl Control {
 }
 
 macro_rules! control {
-    ($number:literal $mistake:ident $case:ident, $broken:expr, $mended:expr) => {
-        control!($number $mistake $case on redis, $broken, $mended)
+    ($number:literal $mistake:ident $case:ident $words:literal, $broken:expr, $mended:expr) => {
+        control!($number $mistake $case $words on redis, $broken, $mended)
     };
-    ($number:literal $mistake:ident $case:ident on $start:expr, $broken:expr, $mended:expr) => {
+    ($number:literal $mistake:ident $case:ident $words:literal on $start:expr, $broken:expr, $mended:expr) => {
         Control {
             number: $number,
             mistake: stringify!($mistake),
             case: stringify!($case),
+            words: $words,
             store: stringify!($start),
             start: $start,
             broken: |address| Ok($broken(address)),
             mended: |address| Ok($mended(address)),
         }
     };
-    ($number:literal $mistake:ident $case:ident, steps $steps:ident) => {
-        control!($number $mistake $case, |address| lock(steps::$steps, address), |address| lock(SOUND, address))
+    ($number:literal $mistake:ident $case:ident $words:literal, steps $steps:ident) => {
+        control!($number $mistake $case $words, |address| lock(steps::$steps, address), |address| lock(SOUND, address))
     };
-    ($number:literal $mistake:ident $case:ident, guard $wrong:ident) => {
-        control!($number $mistake $case, |address| wrapped(Guard::$wrong, address), |address| wrapped(Guard::Nothing, address))
+    ($number:literal $mistake:ident $case:ident $words:literal, guard $wrong:ident) => {
+        control!($number $mistake $case $words,
+            |address| wrapped(Guard::$wrong, address), |address| wrapped(Guard::Nothing, address))
     };
-    ($number:literal $mistake:ident $case:ident, row $wrong:ident) => {
-        control!($number $mistake $case on sql::mariadb,
+    ($number:literal $mistake:ident $case:ident $words:literal, row $wrong:ident) => {
+        control!($number $mistake $case $words on sql::mariadb,
             |address| row::lock(row::Mistake::$wrong, address), |address| row::lock(row::Mistake::Nothing, address))
     };
-    ($number:literal $mistake:ident $case:ident, held $wrong:ident) => {
-        control!($number $mistake $case on sql::mariadb,
+    ($number:literal $mistake:ident $case:ident $words:literal, held $wrong:ident) => {
+        control!($number $mistake $case $words on sql::mariadb,
             |address| held::lock(held::Mistake::$wrong, address), |address| held::lock(held::Mistake::Nothing, address))
     };
-    ($number:literal $mistake:ident $case:ident, hand $wrong:ident) => {
-        control!($number $mistake $case, |address| by_hand(Hand::$wrong, address), |address| by_hand(Hand::Nothing, address))
+    ($number:literal $mistake:ident $case:ident $words:literal, hand $wrong:ident) => {
+        control!($number $mistake $case $words,
+            |address| by_hand(Hand::$wrong, address), |address| by_hand(Hand::Nothing, address))
     };
-    ($number:literal $mistake:ident $case:ident, redlock $wrong:ident on $start:ident) => {
-        control!($number $mistake $case on redlock::$start,
+    ($number:literal $mistake:ident $case:ident $words:literal, redlock $wrong:ident on $start:ident) => {
+        control!($number $mistake $case $words on redlock::$start,
             |address| redlock::lock(Redlock::$wrong, address), |address| redlock::lock(Redlock::Nothing, address))
     };
-    ($number:literal $mistake:ident $case:ident, zookeeper $wrong:ident) => {
-        control!($number $mistake $case on zookeeper::start,
+    ($number:literal $mistake:ident $case:ident $words:literal, zookeeper $wrong:ident) => {
+        control!($number $mistake $case $words on zookeeper::start,
             |address| zookeeper::lock(Zk::$wrong, address), |address| zookeeper::lock(Zk::Nothing, address))
     };
 }
 
 pub(crate) fn controls() -> Vec<Control> {
     vec![
-        control!(1 setnx_without_expiry I01, steps SETNX_WITHOUT_EXPIRY),
-        control!(2 setnx_then_expire I05, steps SETNX_THEN_EXPIRE),
-        control!(3 timestamp_and_getset C11, steps GETSET),
-        control!(4 client_clock_expiry J14, steps CLIENT_CLOCK_EXPIRY),
-        control!(5 del_without_owner_check C02, steps DEL_WITHOUT_OWNER_CHECK),
-        control!(6 get_then_del C12, steps GET_THEN_DEL),
-        control!(8 pexpire_without_owner_check C04, steps PEXPIRE_WITHOUT_OWNER_CHECK),
-        control!(10 watchdog_outlives_a_dropped_acquire D05, hand WatchdogBeforeGuard),
-        control!(11 watchdog_outlives_a_panic G08, guard RenewedAfterPanic),
-        control!(12 inconclusive_renewal_carries_on E02, steps INCONCLUSIVE_IS_RENEWED),
-        control!(13 validity_is_a_flag_set_by_a_task E12, guard FlagSetByATask),
-        control!(14 validity_from_the_reply D18, hand ValidFromReply),
-        control!(15 validity_from_the_first_attempt B07, hand ValidFromFirstAttempt),
-        control!(16 validity_by_the_wall_clock J14, on_the_wall_clock, |address| lock(SOUND, address)),
-        control!(18 new_owner_for_each_try G09, steps NEW_OWNER_EACH_TRY),
-        control!(19 half_is_a_majority J32, redlock HalfIsAMajority on four),
-        control!(20 silent_nodes_are_not_released J07, redlock ForgetsTheSilent on five),
-        control!(21 no_time_is_subtracted J09, redlock NoTimeIsSubtracted on five),
-        control!(22 one_node_after_the_other J06, redlock OneAfterTheOther on five),
-        control!(23 token_is_the_maximum_of_counts F12, redlock MaximumOfCounts on five),
-        control!(25 fence_is_the_clients_time F13, steps FENCE_IS_THE_CLIENTS_TIME),
-        control!(26 token_counter_goes_with_the_record F02, steps FENCE_GOES_WITH_THE_RECORD),
-        control!(28 asks_only_when_told H02, |address| by_hand(Hand::AsksWhenToldOnly, address), |address| lock(SOUND, address)),
-        control!(29 name_is_the_hash_tag K02 on cluster::start,
+        control!(1 setnx_without_expiry I01 "not free within", steps SETNX_WITHOUT_EXPIRY),
+        control!(2 setnx_then_expire I05 "not free within", steps SETNX_THEN_EXPIRE),
+        control!(3 timestamp_and_getset C11 "another attempt overwrote it", steps GETSET),
+        control!(4 client_clock_expiry J14 "whose clock is an hour ahead", steps CLIENT_CLOCK_EXPIRY),
+        control!(5 del_without_owner_check C02 "after the late release", steps DEL_WITHOUT_OWNER_CHECK),
+        control!(6 get_then_del C12 "after the delayed release went on", steps GET_THEN_DEL),
+        control!(8 pexpire_without_owner_check C04 "after the stale renewal arrived", steps PEXPIRE_WITHOUT_OWNER_CHECK),
+        control!(10 watchdog_outlives_a_dropped_acquire D05 "the lock is not free", hand WatchdogBeforeGuard),
+        control!(11 watchdog_outlives_a_panic G08 "after a panic in the critical section", guard RenewedAfterPanic),
+        control!(12 inconclusive_renewal_carries_on E02 "still held after", steps INCONCLUSIVE_IS_RENEWED),
+        control!(13 validity_is_a_flag_set_by_a_task E12 "is believed in after a pause", guard FlagSetByATask),
+        control!(14 validity_from_the_reply D18 "taken for a hold", hand ValidFromReply),
+        control!(15 validity_from_the_first_attempt B07 "of a new lease", hand ValidFromFirstAttempt),
+        control!(16 validity_by_the_wall_clock J14 "after its wall clock stepped",
+            on_the_wall_clock, |address| lock(SOUND, address)),
+        control!(18 new_owner_for_each_try G09 "it waits for its own ghost", steps NEW_OWNER_EACH_TRY),
+        control!(19 half_is_a_majority J32 "each half of 4 nodes has granted", redlock HalfIsAMajority on four),
+        control!(20 silent_nodes_are_not_released J07 "still has the lock as taken", redlock ForgetsTheSilent on five),
+        control!(21 no_time_is_subtracted J09 "its lease on the nodes had ended", redlock NoTimeIsSubtracted on five),
+        control!(22 one_node_after_the_other J06 "did not answer within", redlock OneAfterTheOther on five),
+        control!(23 token_is_the_maximum_of_counts F12 "of a majority that differs", redlock MaximumOfCounts on five),
+        control!(25 fence_is_the_clients_time F13 "of a client whose clock is right", steps FENCE_IS_THE_CLIENTS_TIME),
+        control!(26 token_counter_goes_with_the_record F02 "after a lease that ended: token 1",
+            steps FENCE_GOES_WITH_THE_RECORD),
+        control!(28 asks_only_when_told H02 "whose wake-up was lost",
+            |address| by_hand(Hand::AsksWhenToldOnly, address), |address| lock(SOUND, address)),
+        control!(29 name_is_the_hash_tag K02 "CrossSlot" on cluster::start,
             |address| lock(cluster::NAME_IS_THE_TAG, address), |address| lock(cluster::NO_BRACES_IN_NAMES, address)),
-        control!(30 asks_a_replica J24 on replica::start,
+        control!(30 asks_a_replica J24 "taken while a replica lags behind" on replica::start,
             |address| lock(replica::ASKS_THE_REPLICA, address), |address| lock(SOUND, address)),
-        control!(31 one_node_that_all_watch Q01, zookeeper OneNodeThatAllWatch),
-        control!(32 all_watch_the_queue Q01, zookeeper AllWatchTheQueue),
-        control!(33 sorted_by_name Q09, zookeeper SortedByName),
-        control!(35 no_owner_in_the_name G09, zookeeper NoOwnerInTheName),
-        control!(36 persistent_nodes I01, zookeeper PersistentNodes),
-        control!(37 waits_for_the_word_expired E02, zookeeper WaitsForExpired),
-        control!(38 number_that_begins_anew C13, zookeeper OwnerInTheData),
-        control!(39 woken_is_taken_for_granted H10, zookeeper TrustsTheWatch),
-        control!(40 row_without_a_lease I01, row WithoutLease),
-        control!(41 looks_then_takes C11, row LooksThenTakes),
-        control!(42 for_update_in_autocommit A02, held InAutocommit),
-        control!(43 for_update_of_a_missing_row P04, held MissingRow),
-        control!(44 expiry_by_the_clients_clock J14, row ClientsClock),
-        control!(45 expiry_in_the_sessions_time_zone P15, row SessionsTimeZone),
-        control!(46 names_that_collate K01, row NamesThatCollate),
-        control!(47 names_cut_short K03, row NamesCutShort),
-        control!(49 lock_wait_time_out_taken_for_a_rollback P03, held TimeOutTakenForRollback),
-        control!(50 connection_goes_back_with_its_lock G03 on sql::postgres,
+        control!(31 one_node_that_all_watch Q01 "a release told", zookeeper OneNodeThatAllWatch),
+        control!(32 all_watch_the_queue Q01 "a release told", zookeeper AllWatchTheQueue),
+        control!(33 sorted_by_name Q09 "a newcomer took a lock that is held", zookeeper SortedByName),
+        control!(35 no_owner_in_the_name G09 "it waits for its own ghost", zookeeper NoOwnerInTheName),
+        control!(36 persistent_nodes I01 "not free within", zookeeper PersistentNodes),
+        control!(37 waits_for_the_word_expired E02 "still held after", zookeeper WaitsForExpired),
+        control!(38 number_that_begins_anew C13 "the late release", zookeeper OwnerInTheData),
+        control!(39 woken_is_taken_for_granted H10 "got a lock that another holds", zookeeper TrustsTheWatch),
+        control!(40 row_without_a_lease I01 "not free within", row WithoutLease),
+        control!(41 looks_then_takes C11 "2 holders of one lock", row LooksThenTakes),
+        control!(42 for_update_in_autocommit A02 "somebody else got the lock", held InAutocommit),
+        control!(43 for_update_of_a_missing_row P04 "Lock wait timeout exceeded", held MissingRow),
+        control!(44 expiry_by_the_clients_clock J14 "whose clock is an hour ahead", row ClientsClock),
+        control!(45 expiry_in_the_sessions_time_zone P15 "of a holder at +00:00: somebody else got", row SessionsTimeZone),
+        control!(46 names_that_collate K01 "is blocked by another of", row NamesThatCollate),
+        control!(47 names_cut_short K03 "is blocked by another of", row NamesCutShort),
+        control!(49 lock_wait_time_out_taken_for_a_rollback P03 "transactions are left", held TimeOutTakenForRollback),
+        control!(50 connection_goes_back_with_its_lock G03 "dropped between grant and reply" on sql::postgres,
             |address| advisory::lock(true, address), |address| advisory::lock(false, address)),
-        control!(51 pool_reconnects_behind_the_guard J11, held HeartbeatThroughThePool),
-        control!(52 release_deletes_the_row F01, row ReleaseDeletes),
-        control!(54 deferred_transaction P04 on sql::sqlite,
+        control!(51 pool_reconnects_behind_the_guard J11 "the holder was not told", held HeartbeatThroughThePool),
+        control!(52 release_deletes_the_row F01 "after a release: token 1", row ReleaseDeletes),
+        control!(54 deferred_transaction P04 "database is locked" on sql::sqlite,
             |address| deferred::lock("BEGIN", address), |address| deferred::lock("BEGIN IMMEDIATE", address)),
-        control!(55 second_release_frees_the_next_owner A06, guard ReleasedTwice),
-        control!(57 deadline_begins_again_with_every_try B04, guard DeadlineForEachTry),
-        control!(58 drop_blocks G06, guard DropBlocks),
-        control!(59 password_in_debug R06, chatty, discreet),
+        control!(55 second_release_frees_the_next_owner A06 "after the first holder's release", guard ReleasedTwice),
+        control!(57 deadline_begins_again_with_every_try B04 "it gave up only after", guard DeadlineForEachTry),
+        control!(58 drop_blocks G06 "a drop blocked its thread", guard DropBlocks),
+        control!(59 password_in_debug R06 "a password appears", chatty, discreet),
+        control!(60 busy_for_unknown G12 "Busy instead of Indeterminate", steps BUSY_FOR_UNKNOWN),
+        control!(61 released_for_unknown G13 "after a release that was lost", steps RELEASED_FOR_UNKNOWN),
+        control!(62 renewal_begins_anew C14 "after the late renewal arrived", steps RENEWAL_BEGINS_ANEW),
         // Once more, by nothing but the history of clients that know nothing of the mistake.
-        control!(42 for_update_in_autocommit S01, held InAutocommit),
-        control!(52 release_deletes_the_row S01, row ReleaseDeletes),
+        control!(42 for_update_in_autocommit S01 "Exclusion broken", held InAutocommit),
+        control!(52 release_deletes_the_row S01 "TokenUnique broken", row ReleaseDeletes),
     ]
 }

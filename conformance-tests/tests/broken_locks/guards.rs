@@ -173,9 +173,12 @@ impl Hold for Wrapping {
             Mistake::RenewedAfterPanic if std::thread::panicking() => std::mem::forget(guard),
             // A second panic while one unwinds would take the whole program with it.
             Mistake::DropBlocks if !std::thread::panicking() => {
-                if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-                    let _ = runtime.block_on(guard.release());
-                }
+                // A runtime does not let its own threads wait; another thread may.
+                let waiting = std::thread::spawn(move || {
+                    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                    runtime.unwrap().block_on(guard.release())
+                });
+                let _ = waiting.join();
             }
             _ => drop(guard),
         }

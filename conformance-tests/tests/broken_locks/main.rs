@@ -1,8 +1,8 @@
 //! Negative controls: locks that are broken on purpose, each with one classic mistake, on a real server.
 //!
-//! Three lines for each, or two where it stands in the table once more. The case that is named for it catches it; the
-//! same lock without the mistake passes that case, so that it is the mistake that is caught; and the plainest cases
-//! pass, so that it is a lock that would have been trusted.
+//! Three lines for each, or two where it stands in the table once more. The case that is named for it catches it, in the
+//! words that fit its mistake; the same lock without the mistake passes that case, so that it is the mistake that is
+//! caught; and the plainest cases pass, so that it is a lock that would have been trusted.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
 
@@ -50,7 +50,10 @@ fn trials(control: &Arc<Control>, all: &[Arc<Control>]) -> Vec<Trial> {
     let mut trials = vec![
         Trial::ignorable_test(name(&format!("is_caught_by_{}", control.case)), move || {
             match run(&caught.broken(), caught.case) {
-                Err(Stop::Failed(_)) => Ok(Completion::Completed),
+                Err(Stop::Failed(words)) if words.contains(caught.words) => Ok(Completion::Completed),
+                Err(Stop::Failed(words)) => {
+                    Err(Failed::from(format!("caught for another reason than {:?}: {words}", caught.words)))
+                }
                 Err(Stop::Skipped(reason)) => Err(Failed::from(format!("the case did not run: {reason}"))),
                 Ok(()) => Err(Failed::from("the suite trusts a broken lock")),
             }

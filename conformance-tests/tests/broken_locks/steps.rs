@@ -159,6 +159,37 @@ pub(crate) const INCONCLUSIVE_IS_RENEWED: Steps = Steps {
     ..SOUND
 };
 
+/// #60: "no answer, so it is not mine": the lock that was granted is left to its lease.
+pub(crate) const BUSY_FOR_UNKNOWN: Steps = Steps {
+    acquire: |redis, claim| {
+        Box::pin(async move { Ok((SOUND.acquire)(redis, claim).await.unwrap_or_else(|_| busy())) })
+    },
+    ..SOUND
+};
+
+/// #61: "it will have arrived": a release that was lost is left to the lease.
+pub(crate) const RELEASED_FOR_UNKNOWN: Steps = Steps {
+    release: |redis, claim| {
+        Box::pin(async move { Ok((SOUND.release)(redis, claim).await.unwrap_or(Release::Released)) })
+    },
+    ..SOUND
+};
+
+/// #62: whoever renews a lease that has ended gets a new one, if nobody else has it.
+pub(crate) const RENEWAL_BEGINS_ANEW: Steps = Steps {
+    renew: |redis, claim| {
+        Box::pin(async move {
+            let script = "local v = redis.call('GET', KEYS[1])
+                          if v and v ~= ARGV[1] then return 0 end
+                          redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) return 1";
+            let arguments = [claim.owner().to_hex(), claim.ttl_millis().to_string()];
+            let held: u64 = redis.script(script, &[&key(claim)], &[&arguments[0], &arguments[1]]).await?;
+            Ok(if held == 1 { Renewal::Renewed } else { Renewal::Lost(LossCause::Taken) })
+        })
+    },
+    ..SOUND
+};
+
 /// #18: a new owner for every try. A try whose reply was lost holds the lock, and no later one recognises it as its
 /// own.
 pub(crate) const NEW_OWNER_EACH_TRY: Steps = Steps {

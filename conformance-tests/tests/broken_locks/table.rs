@@ -14,10 +14,10 @@ const HEAD: &str = "\
 # Broken locks
 
 A suite that passes everything proves nothing. These locks are broken on purpose, each by one classic mistake, on the real
-store where the mistake lives. Each is caught by the case that is named for it, by order and not by luck: a gate, a held
-reply, a stopped process. The same lock without the mistake passes that case, and the broken one passes the plainest
-cases, A01 to A03, but for the one that catches it: it is a lock that somebody would have trusted. A number is never
-given again, so there are gaps.
+store where the mistake lives. Each is caught by the case that is named for it, in the words that fit its mistake, by order
+and not by luck: a gate, a held reply, a stopped process. The same lock without the mistake passes that case, and the
+broken one passes the plainest cases, A01 to A03, but for the one that catches it: it is a lock that somebody would have
+trusted. A number is never given again, so there are gaps.
 
 ```sh
 cargo test -p leasehold-conformance --test broken_locks
@@ -83,6 +83,9 @@ const MISTAKES: &[(u8, &str)] = &[
     (57, "The deadline begins again with every try."),
     (58, "Dropping a guard waits for the store."),
     (59, "The password is in what `Debug` prints."),
+    (60, "An attempt without an answer counts as busy: nobody takes back what it was granted."),
+    (61, "A release without an answer counts as done: nobody makes it again."),
+    (62, "A renewal that comes late begins the lease anew, for a holder who has given up."),
 ];
 
 /// True to the table, or the table is written anew.

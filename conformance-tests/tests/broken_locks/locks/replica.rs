@@ -34,15 +34,16 @@ pub(crate) const ASKS_THE_REPLICA: Steps = Steps {
             let (owner, lease) = (claim.owner().to_hex(), claim.ttl_millis().to_string());
             redis.command::<()>(&["SET", &key(claim), &owner, "PX", &lease]).await?;
             let token = redis.command(&["INCR", &fence(claim)]).await?;
-            // With a replica that follows, nobody ever sees it go wrong.
-            redis.command::<u64>(&["WAIT", "1", "2000"]).await?;
+            // With a replica that follows, nobody ever sees it go wrong. For one that does not, it must not wait for
+            // longer than its lease.
+            redis.command::<u64>(&["WAIT", "1", "300"]).await?;
             Ok(granted(token))
         })
     },
     release: |redis, claim| {
         Box::pin(async move {
             let released = (SOUND.release)(redis, claim).await?;
-            redis.command::<u64>(&["WAIT", "1", "2000"]).await?;
+            redis.command::<u64>(&["WAIT", "1", "300"]).await?;
             Ok(released)
         })
     },
@@ -57,6 +58,8 @@ impl Pair {
         let port = link.address().port().to_string();
         replica.command(&["REPLICAOF", "127.0.0.1", &port]).map_err(cannot)?;
         let pair = Self { primary, replica, link };
+        // The first mark may come with the copy, a second before the replica takes what follows that.
+        pair.until_the_replica_follows().await?;
         pair.until_the_replica_follows().await?;
         Ok(pair)
     }

@@ -93,7 +93,7 @@ impl HeldRows {
         if self.mistake != Mistake::InAutocommit {
             run(connection, "BEGIN").await?;
         }
-        let note = format!("INSERT INTO attempts VALUES ({})", hex(&owner_of(claim)));
+        let note = format!("INSERT IGNORE INTO attempts VALUES ({})", hex(&owner_of(claim)));
         run(connection, &note).await?;
         let token = unless_locked(self.lock_row(connection, claim, "FOR UPDATE NOWAIT").await)?.flatten();
         if token.is_none() && self.mistake != Mistake::TimeOutTakenForRollback {

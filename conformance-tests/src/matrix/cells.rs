@@ -5,11 +5,11 @@ use super::never;
 use super::scene::{Seen, play};
 use crate::case::{Share, Stop};
 use crate::faults::scaled;
-use crate::runner::{Interrupt, Machine, Run, in_runtime, missing};
+use crate::runner::{Interrupt, Machine, Run, in_time, missing};
 use crate::subject::Subject;
 use leasehold_core::{Fault, Outcome, Semantics};
 use std::collections::{HashMap, VecDeque};
-use std::sync::mpsc::{RecvTimeoutError, channel, sync_channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -185,7 +185,7 @@ impl Matrix {
         Some(semantics)
     }
 
-    /// In a runtime of its own, on a thread that is left behind if it hangs. `None` if it was interrupted.
+    /// `None` if it was interrupted.
     fn watched<T, F>(&self, work: impl FnOnce() -> F + Send + 'static) -> Option<Result<T, Stop>>
     where
         T: Send + 'static,
@@ -194,20 +194,8 @@ impl Matrix {
         if self.interrupt.is_asked_for() {
             return None;
         }
-        let (done, outcome) = sync_channel(1);
-        let interrupt = self.interrupt.clone();
-        std::thread::spawn(move || {
-            // A task of its own: a panic is the failure of this cell.
-            let played = in_runtime(&interrupt, async { tokio::spawn(work()).await? });
-            let _ = done.send(played);
-        });
-        let watchdog = scaled(WATCHDOG);
-        outcome.recv_timeout(watchdog).unwrap_or_else(|error| {
-            Some(Err(Stop::Failed(match error {
-                RecvTimeoutError::Timeout => format!("it hangs: no end after {watchdog:?}"),
-                RecvTimeoutError::Disconnected => "it panicked".to_owned(),
-            })))
-        })
+        // A task of its own: a panic is the failure of this cell.
+        in_time(scaled(WATCHDOG), &self.interrupt, async { tokio::spawn(work()).await? })
     }
 }
 

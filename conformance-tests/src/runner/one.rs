@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// A case that takes longer than this hangs.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
-/// How long what was interrupted may take to end.
+/// How long what was stopped may take to end.
 const PARTING: Duration = Duration::from_secs(5);
 
 /// Runs one case against one subject, here and now.
@@ -24,7 +24,7 @@ const PARTING: Duration = Duration::from_secs(5);
 /// [`Stop`]: failed or skipped, and why.
 pub fn run_case(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
     let interrupted = || Err(Stop::Skipped("it was interrupted".to_owned()));
-    watched(subject, case, &Terms::of_environment()).unwrap_or_else(interrupted)
+    watched(subject, case, &Terms::of_environment(), scaled(WATCHDOG)).unwrap_or_else(interrupted)
 }
 
 /// Runs one case when its share of the machine is free, and says when it begins.
@@ -39,40 +39,57 @@ pub(super) fn in_turn(
     let _part = MACHINE.take(case.share);
     begun();
     let start = Instant::now();
-    let verdict = watched(subject, case, terms)?;
+    let verdict = watched(subject, case, terms, scaled(WATCHDOG))?;
     Some(CaseResult::new(subject.name(), case, verdict, start.elapsed()))
 }
 
 /// `None` if it was interrupted.
-fn watched(subject: &Arc<dyn Subject>, case: Case, terms: &Terms) -> Option<Verdict> {
+fn watched(subject: &Arc<dyn Subject>, case: Case, terms: &Terms, watchdog: Duration) -> Option<Verdict> {
     if terms.interrupt.is_asked_for() {
         return None;
     }
     if let Err(cannot) = subject.covers(&case) {
         return Some(Err(cannot.into()));
     }
-    let (done, outcome) = sync_channel(1);
-    let (subject, terms) = (Arc::clone(subject), terms.clone());
-    std::thread::spawn(move || {
-        let interrupt = terms.interrupt.clone();
-        let _ = done.send(in_runtime(&interrupt, in_a_store(subject, case, terms)));
-    });
-    let watchdog = scaled(WATCHDOG);
-    match outcome.recv_timeout(watchdog) {
-        Ok(verdict) => verdict,
-        Err(RecvTimeoutError::Timeout) => Some(failed(format!("it hangs: no end after {watchdog:?}"))),
-        Err(RecvTimeoutError::Disconnected) => Some(failed("it panicked".to_owned())),
-    }
+    in_time(watchdog, &terms.interrupt, in_a_store(Arc::clone(subject), case, terms.clone()))
 }
 
-fn failed(words: String) -> Verdict {
-    Err(Stop::Failed(words))
+/// Lets it run in a runtime of its own, on a thread of its own. One that hangs is dropped, and its store with it; what
+/// blocks the thread instead is left behind with that. `None` if it was interrupted.
+pub(crate) fn in_time<T: Send + 'static>(
+    watchdog: Duration,
+    interrupt: &Interrupt,
+    case: impl Future<Output = Result<T, Stop>> + Send + 'static,
+) -> Option<Result<T, Stop>> {
+    let (done, outcome) = sync_channel(1);
+    let (interrupt, given_up) = (interrupt.clone(), Interrupt::default());
+    let hangs = given_up.clone();
+    std::thread::spawn(move || {
+        let stopped = async {
+            tokio::select! {
+                () = interrupt.asked_for() => {}
+                () = hangs.asked_for() => {}
+            }
+        };
+        let _ = done.send(in_runtime(stopped, case));
+    });
+    let words = match outcome.recv_timeout(watchdog) {
+        Ok(verdict) => return verdict,
+        Err(RecvTimeoutError::Timeout) => {
+            given_up.interrupt();
+            // Its runtime has as long for its servers, and a little for itself.
+            let _ = outcome.recv_timeout(PARTING * 2);
+            format!("it hangs: no end after {watchdog:?}")
+        }
+        Err(RecvTimeoutError::Disconnected) => "it panicked".to_owned(),
+    };
+    Some(Err(Stop::Failed(words)))
 }
 
 /// Lets it run in a runtime of its own: what it leaves running ends with that, and what blocks a thread blocks its own.
-/// `None` if it was interrupted.
+/// `None` if it was stopped.
 pub(crate) fn in_runtime<T>(
-    interrupt: &Interrupt,
+    stopped: impl Future<Output = ()> + Send,
     case: impl Future<Output = Result<T, Stop>> + Send,
 ) -> Option<Result<T, Stop>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -84,10 +101,10 @@ pub(crate) fn in_runtime<T>(
         tokio::select! {
             biased;
             verdict = case => Some(verdict),
-            () = interrupt.asked_for() => None,
+            () = stopped => None,
         }
     });
-    // What was interrupted still has servers to end, and their folders to remove.
+    // What was stopped still has servers to end, and their folders to remove.
     let parting = if verdict.is_some() { Duration::from_secs(1) } else { PARTING };
     runtime.shutdown_timeout(parting);
     verdict
@@ -126,3 +143,59 @@ pub(crate) fn went_wrong(stop: &Stop) -> bool {
 }
 
 const NOT_RUN: &str = "NOT RUN: ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject::{Cannot, Store};
+    use async_trait::async_trait;
+    use leasehold_core::{DistributedLock, Result};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Nobody can ever connect to it.
+    #[derive(Debug, Default)]
+    struct Silent(Arc<AtomicUsize>);
+
+    /// Counts how many of its kind have ended.
+    #[derive(Debug)]
+    struct Noted(Arc<AtomicUsize>);
+
+    impl Drop for Noted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    impl Store for Noted {
+        fn address(&self) -> String {
+            String::new()
+        }
+    }
+
+    #[async_trait]
+    impl Subject for Silent {
+        fn name(&self) -> &str {
+            "silent"
+        }
+
+        async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
+            Ok(Box::new(Noted(Arc::clone(&self.0))))
+        }
+
+        async fn connect(&self, _: &str) -> Result<Arc<dyn DistributedLock>> {
+            std::future::pending().await
+        }
+    }
+
+    #[test]
+    fn what_hangs_ends_with_its_store() {
+        let ended = Arc::<AtomicUsize>::default();
+        let subject: Arc<dyn Subject> = Arc::new(Silent(Arc::clone(&ended)));
+        let (case, terms) = (crate::by_id("A01").unwrap(), Terms::of_environment());
+        let verdict = watched(&subject, case, &terms, Duration::from_millis(50));
+        let words = "it hangs: no end after 50ms";
+        assert!(matches!(&verdict, Some(Err(Stop::Failed(why))) if why == words), "{verdict:?}");
+        assert_eq!(ended.load(Ordering::SeqCst), 1);
+        assert!(!terms.interrupt.is_asked_for(), "others go on");
+    }
+}

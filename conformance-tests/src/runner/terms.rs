@@ -63,7 +63,7 @@ impl Interrupt {
     }
 
     /// Ready when it is asked for.
-    pub(super) async fn asked_for(&self) {
+    pub(crate) async fn asked_for(&self) {
         let mut watched = self.0.subscribe();
         // The sender lives as long as this.
         let _ = watched.wait_for(|interrupted| *interrupted).await;

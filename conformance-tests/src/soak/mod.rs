@@ -95,7 +95,8 @@ impl Soak {
         let (name, seed, start) =
             (subject.name().to_owned(), seed_of(self.terms.seed, number), Instant::now());
         let terms = Terms { seed, ..self.terms.clone() };
-        let played = in_runtime(&self.terms.interrupt, round::play(subject, terms, &self.directory))?;
+        let played =
+            in_runtime(self.terms.interrupt.asked_for(), round::play(subject, terms, &self.directory))?;
         let Played { schedule, seen, outcome } = played.unwrap_or_else(Played::not_begun);
         Some(Round {
             number,

@@ -7,7 +7,6 @@ pub use several::{Members, Replicas};
 use crate::administrator::Administrator;
 use crate::case::{Case, Stop};
 use crate::proxy::Proxy;
-use crate::runner::may_be_missing;
 use async_trait::async_trait;
 use leasehold_core::{DistributedLock, Fault, LockName, Result};
 use std::fmt;
@@ -252,7 +251,7 @@ impl From<Cannot> for Stop {
     fn from(cannot: Cannot) -> Self {
         match cannot.tried {
             false => Self::Skipped(cannot.reason),
-            true => may_be_missing(cannot.reason),
+            true => Self::Failed(cannot.reason),
         }
     }
 }

@@ -20,7 +20,7 @@ pub use result::{CaseOutcome, CaseResult, Tally};
 pub use terms::Interrupt;
 
 pub(crate) use machine::Machine;
-pub(crate) use one::{in_runtime, in_time, may_be_missing, missing, went_wrong};
+pub(crate) use one::{in_runtime, in_time, missing, went_wrong};
 pub(crate) use terms::Terms;
 
 use crate::case::{Case, Harm};

@@ -117,20 +117,14 @@ async fn in_a_store(subject: Arc<dyn Subject>, case: Case, terms: Terms) -> Verd
     tokio::spawn(async move { case.run(&context).await }).await?
 }
 
+/// What is to be installed is not there: a failure, unless somebody has said to do without.
 pub(crate) fn missing(reason: &str) -> Stop {
-    match may_be_missing(reason.to_owned()) {
-        Stop::Failed(why) => {
-            Stop::Failed(format!("{why}; scripts/test installs it, LEASEHOLD_SKIP_MISSING=1 skips its cases"))
-        }
-        skipped @ Stop::Skipped(_) => skipped,
-    }
-}
-
-/// What went wrong, perhaps for want of a server: a failure, unless somebody has said to do without.
-pub(crate) fn may_be_missing(reason: String) -> Stop {
     match std::env::var_os("LEASEHOLD_SKIP_MISSING") {
         Some(_) => Stop::Skipped(format!("{NOT_RUN}{reason}")),
-        None => Stop::Failed(reason),
+        None => {
+            let help = "scripts/test installs it, LEASEHOLD_SKIP_MISSING=1 skips its cases";
+            Stop::Failed(format!("{reason}; {help}"))
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 use super::{SqlServer, cannot};
 use crate::Cannot;
-use crate::servers::{PgBouncer, PostgresServer, ServerProcess};
+use crate::runner::missing;
+use crate::servers::{PgBouncer, PostgresServer, ServerProcess, pgbouncer_missing};
 use async_trait::async_trait;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, query, query_as, query_scalar};
@@ -104,6 +105,9 @@ impl SqlServer for PostgresServer {
     }
 
     async fn pooler(port: u16) -> Result<(Box<dyn Any + Send>, u16), Cannot> {
+        if let Some(why) = pgbouncer_missing() {
+            return Err(missing(&why).into());
+        }
         let start = move || PgBouncer::start(port, "transaction");
         let pooler = tokio::task::spawn_blocking(start).await.map_err(cannot)?.map_err(cannot)?;
         let port = pooler.port();

@@ -290,6 +290,8 @@ async fn full_disk_grants_nothing_twice(cx: &Context) -> Verdict {
     let outcome = other.acquire_with(&name, &cx.options().with_wait(wait)).await;
     ensure!(start.elapsed() <= wait + cx.slack(), "it gave up only after {:?}", start.elapsed());
     ensure!(outcome.is_err() || !guard.is_held(), "two holders, for want of room on a disk");
+    let at_free = other.acquire_with(&cx.named("free"), &AcquireOptions::new().with_wait(Wait::No)).await;
+    ensure!(at_free.is_err(), "the disk is not full: there was room for another lock");
     drop((outcome, guard));
     administrator.fill_disk(false).await?;
     let next = client.take(&name, &cx.options()).await?;

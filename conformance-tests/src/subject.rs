@@ -107,7 +107,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Err(Cannot::new("the store has no process that could be killed"))
     }
 
-    /// Starts it again, with what it had written or with nothing.
+    /// Starts it again at the same address, with what it had written or with nothing.
     async fn restart(&self, keep_data: bool) -> std::result::Result<(), Cannot> {
         let _ = keep_data;
         Err(Cannot::new("the store has no process that could be restarted"))

@@ -1,11 +1,9 @@
-use super::Failure;
+use super::{Failure, write_promptly};
 use crate::args::Common;
+use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
 
 /// Where words for people go: standard error. Standard output is for data, and under `run` it is the command's alone.
 #[derive(Clone, Copy, Debug)]
@@ -22,11 +20,6 @@ enum Level {
     Normal,
     Verbose,
 }
-
-/// What a pipe that says it is ready takes as a whole (`pipe(7)`).
-const TAKEN_AT_ONCE: usize = 4096;
-/// How long the one thread that renews the lock may stand still for a word.
-const PATIENCE: Duration = Duration::from_millis(50);
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
@@ -125,28 +118,9 @@ impl Console {
     /// Whoever closed standard error does not want to know, and that is no reason to let go of a lock. Nor is one that
     /// nobody reads, such as a terminal that Ctrl-S has stopped: what it does not take in a moment is not said.
     fn write(self, text: std::fmt::Arguments<'_>) {
-        let mut line = Vec::new();
+        let stderr = io::stderr();
+        let mut line = AutoStream::new(Vec::new(), AutoStream::choice(&stderr));
         let _ = line.write_fmt(text);
-        // In one piece, if it is not very long: the command writes to the same terminal.
-        for piece in line.chunks(TAKEN_AT_ONCE) {
-            if !is_read() {
-                return;
-            }
-            let _ = anstream::stderr().write_all(piece);
-        }
-    }
-}
-
-/// True if what is written to standard error is taken without delay, or never will be because it is closed.
-fn is_read() -> bool {
-    let stderr = rustix::stdio::stderr();
-    let mut asked = [PollFd::new(&stderr, PollFlags::OUT)];
-    let patience = Timespec { tv_sec: 0, tv_nsec: PATIENCE.subsec_nanos().into() };
-    loop {
-        match poll(&mut asked, Some(&patience)) {
-            // A signal came, which says nothing of the reader.
-            Err(Errno::INTR) => {}
-            answer => return answer != Ok(0),
-        }
+        let _ = write_promptly(stderr, &line.into_inner());
     }
 }

@@ -1,7 +1,10 @@
 use super::Failure;
+use super::promptly::{PATIENCE, write_within};
 use leasehold::backend::nearest;
 use leasehold::{Error, ErrorKind};
-use std::io;
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
@@ -21,9 +24,30 @@ pub(crate) fn log_as_asked() -> Result<(), Failure> {
         .with_env_filter(filter)
         // The acquisition is a span: what came of it is known when it closes.
         .with_span_events(FmtSpan::CLOSE)
-        .with_writer(io::stderr)
+        .with_writer(|| Log)
         .init();
     Ok(())
+}
+
+/// Standard error, as far as somebody reads it.
+struct Log;
+
+/// True after an event that nobody took. There may be hundreds between two renewals, and the wait is for one of them only.
+static IS_UNREAD: AtomicBool = AtomicBool::new(false);
+
+impl Write for Log {
+    /// Never fails: the subscriber would say so, on standard error, and stand still there.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let patience = if IS_UNREAD.load(Ordering::Relaxed) { Duration::ZERO } else { PATIENCE };
+        let written = write_within(patience, io::stderr(), event);
+        let is_unread = written.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut);
+        IS_UNREAD.store(is_unread, Ordering::Relaxed);
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A word that is nearly a level would be taken for the name of a module, of which nothing is ever heard.

@@ -1,8 +1,8 @@
 //! `leasehold hold`: a lock without a command.
 
-use crate::support::{Place, Running};
+use crate::support::{Place, Running, full_pipe, until};
 use rustix::process::Signal;
-use std::process::Stdio;
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -67,7 +67,7 @@ fn a_reader_that_is_gone_gets_no_lock_held_for_it() {
     let mut holder = place.hold("x");
     shell.args(["-c", script, env!("CARGO_BIN_EXE_leasehold")]);
     let piped = Running::start(shell);
-    crate::support::until("it waits", || {
+    until("it waits", || {
         std::fs::read_to_string(place.path().join("err")).is_ok_and(|err| err.contains("waiting: "))
     });
     holder.end_input();
@@ -79,28 +79,38 @@ fn a_reader_that_is_gone_gets_no_lock_held_for_it() {
 /// Such as a terminal that Ctrl-S has stopped, or a log shipper that hangs.
 #[test]
 fn words_that_nobody_reads_stop_nothing() {
-    let place = Place::new();
-    let (unread, full) = std::io::pipe().unwrap();
-    rustix::io::ioctl_fionbio(&full, true).unwrap();
-    while rustix::io::write(&full, &[b'x'; 512]).is_ok() {}
-    rustix::io::ioctl_fionbio(&full, false).unwrap();
-    let mut command = place.command(["hold", "--ttl", "600ms", "x"]);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(full);
-    let mut hold = command.spawn().unwrap();
-    let start = Instant::now();
-    while !place.is_held("x") {
-        assert!(start.elapsed() < Duration::from_secs(20), "it does not begin");
+    for log in ["", "trace"] {
+        let place = Place::new();
+        let (_unread, full) = full_pipe();
+        let mut command = place.command(["hold", "--ttl", "600ms", "x"]);
+        command.env("LEASEHOLD_LOG", log).stdin(Stdio::null()).stdout(Stdio::null()).stderr(full);
+        let hold = command.spawn().unwrap();
+        is_renewed(&place, log);
+        place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
+        assert_eq!(end_of(hold).code(), Some(80), "{log}");
     }
-    place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
-    let ended = loop {
-        if let Some(ended) = hold.try_wait().unwrap() {
-            break ended;
+}
+
+/// Waits until the lock is held, and watches it for longer than a lease of 600 ms lasts.
+#[track_caller]
+fn is_renewed(place: &Place, case: &str) {
+    until(&format!("it is held {case}"), || place.is_held("x"));
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_millis(1500) {
+        assert!(place.is_held("x"), "{case}");
+    }
+}
+
+#[track_caller]
+fn end_of(mut process: Child) -> ExitStatus {
+    let start = Instant::now();
+    loop {
+        if let Some(ended) = process.try_wait().unwrap() {
+            return ended;
         }
         if start.elapsed() > Duration::from_secs(20) {
-            hold.kill().unwrap();
+            process.kill().unwrap();
         }
         std::thread::sleep(Duration::from_millis(5));
-    };
-    assert_eq!(ended.code(), Some(80));
-    drop(unread);
+    }
 }

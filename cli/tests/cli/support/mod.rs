@@ -10,6 +10,7 @@ pub(crate) use running::Running;
 pub(crate) use terminal::Shell;
 
 use leasehold_conformance::servers::RedisServer;
+use std::io::{PipeReader, PipeWriter};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,6 +20,15 @@ use tempfile::TempDir;
 pub(crate) fn machine() -> MutexGuard<'static, ()> {
     static MACHINE: Mutex<()> = Mutex::new(());
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A pipe that takes nothing more, because nobody reads from it.
+pub(crate) fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (unread, full) = std::io::pipe().unwrap();
+    rustix::io::ioctl_fionbio(&full, true).unwrap();
+    while rustix::io::write(&full, &[b'x'; 512]).is_ok() {}
+    rustix::io::ioctl_fionbio(&full, false).unwrap();
+    (unread, full)
 }
 
 /// A home directory and a store.

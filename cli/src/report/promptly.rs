@@ -1,0 +1,113 @@
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::io::Errno;
+use rustix::termios::isatty;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// How long the one thread that renews the lock may stand still for a word.
+pub(super) const PATIENCE: Duration = Duration::from_millis(50);
+/// What a pipe that says it is ready takes as a whole (`pipe(7)`).
+const TAKEN_AT_ONCE: usize = 4096;
+
+/// Writes what is taken without delay, in one piece if it is not very long: others may write to the same place.
+///
+/// # Errors
+///
+/// If nobody reads, such as at a terminal that Ctrl-S has stopped, or it cannot be written.
+pub(crate) fn write_promptly(to: impl AsFd, bytes: &[u8]) -> io::Result<()> {
+    write_within(PATIENCE, to, bytes)
+}
+
+/// The same with another patience for each piece.
+pub(super) fn write_within(patience: Duration, to: impl AsFd, bytes: &[u8]) -> io::Result<()> {
+    let impatient = impatient(to.as_fd());
+    let to = impatient.as_ref().map_or(to.as_fd(), AsFd::as_fd);
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        if !is_ready(to, patience) {
+            return Err(unread());
+        }
+        match rustix::io::write(to, &rest[..rest.len().min(TAKEN_AT_ONCE)]) {
+            Ok(written) => rest = &rest[written..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Err(unread()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Another way to the same pipe or terminal, on which no write waits. A terminal that has room for a byte says that it is
+/// ready, and then waits for room for all of them; and a pipe may have been filled by the command since it was asked. Not
+/// a flag on the descriptor itself: it would hold for the command too.
+///
+/// `None` where there is none: without `/proc`, or if the terminal is another user's.
+fn impatient(to: BorrowedFd<'_>) -> Option<OwnedFd> {
+    let is_pipe = fstat(to).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo);
+    if !is_pipe && !isatty(to) {
+        return None;
+    }
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    open(format!("/proc/self/fd/{}", to.as_raw_fd()), flags, Mode::empty()).ok()
+}
+
+/// True if something that is written there is taken without delay, or never will be because it is closed.
+fn is_ready(to: BorrowedFd<'_>, patience: Duration) -> bool {
+    let mut asked = [PollFd::new(&to, PollFlags::OUT)];
+    let patience = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
+    loop {
+        match poll(&mut asked, Some(&patience)) {
+            // A signal came, which says nothing of the reader.
+            Err(Errno::INTR) => {}
+            answer => return answer != Ok(0),
+        }
+    }
+}
+
+fn unread() -> io::Error {
+    io::Error::new(ErrorKind::TimedOut, "it is full, and nobody reads it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use std::sync::mpsc::channel;
+
+    /// Writes lines until one is refused.
+    #[track_caller]
+    fn fill(to: impl AsFd + Send + 'static) -> io::Error {
+        let (sender, refused) = channel();
+        std::thread::spawn(move || {
+            let line = format!("{:97}\n", "");
+            let refused = loop {
+                if let Err(error) = write_promptly(&to, line.as_bytes()) {
+                    break error;
+                }
+            };
+            let _ = sender.send((refused, to));
+        });
+        refused.recv_timeout(Duration::from_secs(20)).expect("a write waits for a reader").0
+    }
+
+    #[test]
+    fn nothing_waits_for_a_reader() {
+        let (_unread_pipe, pipe) = io::pipe().unwrap();
+        assert_eq!(fill(pipe).kind(), ErrorKind::TimedOut);
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let terminal = open(ptsname(&master, Vec::new()).unwrap(), flags, Mode::empty()).unwrap();
+        assert_eq!(fill(terminal).kind(), ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_is_told_from_one_that_does_not_read() {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(write_promptly(writer, b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
+    }
+}

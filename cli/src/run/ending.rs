@@ -5,14 +5,14 @@ use super::watch::End;
 use crate::args::RunArgs;
 use crate::exit::{self, Code};
 use crate::give_back::Released;
-use crate::report::{Console, Failure};
+use crate::report::{Console, Failure, write_promptly};
 use crate::watchdog::plan::OnLost;
 use crate::watchdog::protocol::{Ended, Exit};
 use leasehold::{Loss, LossCause};
 use rustix::process::Signal;
 use serde::Serialize;
 use std::fs::File;
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 /// The end of a run.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Ending {
     /// A wait that a signal ended.
     pub(super) fn interrupted(signal: Signal) -> Self {
         let mut ending = Self::new(Outcome::Interrupted, Code::of_signal(signal.as_raw()));
-        if signal == Signal::INT && std::io::stdin().is_terminal() {
+        if signal == Signal::INT && io::stdin().is_terminal() {
             ending.interrupt = Interrupt::Us;
         }
         ending
@@ -198,9 +198,10 @@ impl StatusFd {
         Self(file)
     }
 
-    /// Tells it. A reader that is gone does not want to know.
-    pub(super) fn write(&mut self, ending: &Ending) {
-        let Some(file) = &mut self.0 else { return };
+    /// Tells it. A reader that is gone does not want to know, and for one that does not read nobody waits: whoever waits
+    /// for the exit code, or ends us, would wait too.
+    pub(super) fn write(&self, ending: &Ending, console: Console) {
+        let Some(file) = &self.0 else { return };
         let status = Status {
             outcome: ending.outcome,
             command: ending.command.map(|exit| code_of(exit).number()),
@@ -209,6 +210,12 @@ impl StatusFd {
         };
         let mut line = serde_json::to_vec(&status).unwrap_or_default();
         line.push(b'\n');
-        let _ = file.write_all(&line);
+        match write_promptly(file, &line) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => console.warn(
+                format_args!("cannot write the ending to the descriptor of --status-fd: {error}"),
+                None,
+            ),
+            _ => {}
+        }
     }
 }

@@ -25,7 +25,7 @@ use crate::args::{Common, RunArgs, lock_name};
 use crate::exit::Code;
 use crate::give_back::{PARTING, Released, give_back};
 use crate::inherited;
-use crate::report::{Console, Failure};
+use crate::report::{Console, Failure, write_promptly};
 use crate::store::{Store, sources};
 use crate::terminal;
 use crate::watchdog::Program;
@@ -36,11 +36,12 @@ use environment::HeldLock;
 use leasehold::client::Moment;
 use leasehold::semantics::HoldKind;
 use leasehold::{
-    AcquireOptions, DistributedLock, Error, ErrorKind, Health, LockGuard, LockName, Loss, LossCause,
+    AcquireOptions, DistributedLock, Error, ErrorKind, FencingToken, Health, LockGuard, LockName, Loss,
+    LossCause,
 };
 use signals::Signals;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::RawFd;
 use std::time::{Instant, SystemTime};
 use supervisor::Supervisor;
@@ -51,7 +52,7 @@ use watch::{Watch, end_of};
 pub(crate) async fn run(args: &RunArgs, common: &Common, console: Console) -> Result<Code, Failure> {
     let status = take_fd("status-fd", args.status_fd)?;
     let token = token_fd(args, status.as_ref());
-    let mut status = StatusFd::new(status);
+    let status = StatusFd::new(status);
     let prepared = match token {
         Ok(token) => Run::prepare(args, token, common, console).await,
         Err(failure) => Err(failure),
@@ -61,7 +62,7 @@ pub(crate) async fn run(args: &RunArgs, common: &Common, console: Console) -> Re
         Err(failure) => Err(failure),
     };
     let ending = outcome.unwrap_or_else(|failure| Ending::failed(failure, args));
-    status.write(&ending);
+    status.write(&ending, console);
     Ok(ending.finish(console))
 }
 
@@ -144,9 +145,8 @@ impl<'a> Run<'a> {
     /// Has the command started.
     async fn start(&mut self, guard: &LockGuard) -> Result<Started, Failure> {
         let token = guard.token()?;
-        if let Some(mut file) = self.token_fd.take() {
-            // Whoever closed it does not want to know.
-            let _ = writeln!(file, "{token}");
+        if let Some(file) = self.token_fd.take() {
+            tell_token(&file, token)?;
         }
         // A hold that ends early by its own limit counts like a short lease.
         let terms = Terms::new(self.args.on_lost, self.args.grace, self.options.ttl().min(guard.remaining()));
@@ -246,6 +246,19 @@ fn token_fd(args: &RunArgs, status: Option<&File>) -> Result<Option<File>, Failu
             Ok(Some(file.try_clone().map_err(twice)?))
         }
         _ => take_fd("token-fd", args.token_fd),
+    }
+}
+
+/// Whoever asked for the token may check by it what the command does: nothing is done before it is told. A reader that is
+/// gone does not want to know.
+fn tell_token(file: &File, token: FencingToken) -> Result<(), Failure> {
+    match write_promptly(file, format!("{token}\n").as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let help = ("help", "let somebody read from it, or leave --token-fd out".to_owned());
+            let what = "cannot write the token to the descriptor of --token-fd";
+            Err(Failure::internal(what, error).with_lines([help]))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -1,7 +1,9 @@
 //! What the command finds in its environment.
 
-use crate::support::{Place, Said};
+use crate::support::{Place, Running, Said, full_pipe};
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::process::Stdio;
 
 fn environment(said: &Said) -> BTreeMap<String, String> {
     let pairs = said.out.lines().filter_map(|line| line.split_once('='));
@@ -60,6 +62,39 @@ fn the_token_is_written_where_it_is_asked_for_and_kept_from_the_command() {
     let said = place.shell(script);
     let token = std::fs::read_to_string(place.path().join("token")).unwrap();
     assert_eq!(said.out, format!("{token}{}", place.shell("ls /proc/self/fd").out));
+}
+
+/// Whoever asked for the token is to know it before anything is done under it.
+#[test]
+fn a_token_that_cannot_be_written_keeps_the_command_from_being_started() {
+    let place = Place::new();
+    let (_unread, full) = full_pipe();
+    let no_space = File::options().write(true).open("/dev/full").unwrap();
+    let cases = [
+        (full.into(), "it is full, and nobody reads it"),
+        (Stdio::from(no_space), "No space left on device (os error 28)"),
+    ];
+    for (descriptor, cause) in cases {
+        let mut command = place.command(["run", "--token-fd", "0", "x", "--", "echo", "ran"]);
+        command.stdin(descriptor);
+        let said = Running::start(command).wait();
+        assert_eq!((said.code, said.out.as_str()), (Some(70), ""), "{said:?}");
+        let words = format!(
+            "error[E_INTERNAL]: cannot write the token to the descriptor of --token-fd\n  cause    {cause}\n"
+        );
+        assert!(said.err.contains(&words), "{}", said.err);
+        assert!(!place.is_held("x"));
+    }
+}
+
+#[test]
+fn a_reader_of_tokens_that_is_gone_stops_nothing() {
+    let place = Place::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = place.command(["-q", "run", "--token-fd", "0", "x", "--", "echo", "ran"]);
+    command.stdin(writer);
+    Running::start(command).wait().expect(0, "ran\n", "");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What the exit code says.
 
-use crate::support::{Place, Running, gone};
+use crate::support::{Place, Running, full_pipe, gone};
 use leasehold_conformance::servers::RedisServer;
 use rustix::process::Signal;
 
@@ -204,4 +204,16 @@ fn a_program_that_asked_is_told_how_it_ended() {
     assert_eq!(told("x -- nosuch"), "{\"outcome\":\"failed\",\"command\":null,\"code\":127}\n");
     let _holder = place.hold("x");
     assert_eq!(told("-n -E 0 x -- true"), "{\"outcome\":\"not_acquired\",\"command\":null,\"code\":0}\n");
+}
+
+/// The lock is given back by then; what would be kept waiting is whoever waits for the command, or ends it.
+#[test]
+fn an_ending_that_nobody_reads_is_not_waited_for() {
+    let place = Place::new();
+    let (_unread, full) = full_pipe();
+    let mut command = place.command(["run", "--status-fd", "0", "x", "--", "sh", "-c", "exit 5"]);
+    command.stdin(full);
+    let said = Running::start(command).wait();
+    let words = "warning: cannot write the ending to the descriptor of --status-fd: it is full, and nobody reads it\n";
+    assert!(said.code(5).err.ends_with(words), "{}", said.err);
 }

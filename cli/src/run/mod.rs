@@ -27,7 +27,7 @@ use crate::give_back::{PARTING, Released, give_back};
 use crate::inherited;
 use crate::report::{Console, Failure, write_promptly};
 use crate::store::{Store, sources};
-use crate::terminal;
+use crate::terminal::{self, Terminal};
 use crate::watchdog::Program;
 use crate::watchdog::plan::Terms;
 use crate::watchdog::protocol::{Order, Report, Start};
@@ -39,6 +39,7 @@ use leasehold::{
     AcquireOptions, DistributedLock, Error, ErrorKind, FencingToken, Health, LockGuard, LockName, Loss,
     LossCause,
 };
+use rustix::process::Pid;
 use signals::Signals;
 use std::fs::File;
 use std::io;
@@ -76,6 +77,8 @@ struct Run<'a> {
     options: AcquireOptions,
     stack: Stack,
     signals: Signals,
+    /// As it was found, before a command could change it.
+    terminal: Option<Terminal>,
     token_fd: Option<File>,
 }
 
@@ -113,6 +116,7 @@ impl<'a> Run<'a> {
             supervisor,
             stack,
             signals,
+            terminal: Terminal::controlling(),
             token_fd,
         })
     }
@@ -193,6 +197,8 @@ impl<'a> Run<'a> {
         let watch = Watch {
             supervisor: &mut self.supervisor,
             signals: &mut self.signals,
+            terminal: self.terminal.as_ref(),
+            command: Pid::from_raw(command.pid),
             lease: guard.lease(),
             terms: command.terms,
             lease_end: command.lease_end,

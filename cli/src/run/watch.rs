@@ -9,7 +9,7 @@ use crate::watchdog::plan::{OnLost, Terms};
 use crate::watchdog::protocol::{Ended, Order, Report};
 use leasehold::client::{Clock, Moment, SystemClock};
 use leasehold::{Lease, Loss};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
@@ -44,6 +44,9 @@ impl End {
 pub(super) struct Watch<'a> {
     pub(super) supervisor: &'a mut Supervisor,
     pub(super) signals: &'a mut Signals,
+    pub(super) terminal: Option<&'a Terminal>,
+    /// Its process group too.
+    pub(super) command: Option<Pid>,
     pub(super) lease: Lease,
     pub(super) terms: Terms,
     /// The end of the lease, as far as the watchdog knows.
@@ -171,7 +174,10 @@ impl Watch<'_> {
     async fn without_watchdog(&mut self) -> End {
         let patience = self.lease_end.since(SystemClock::new().now()).max(Duration::from_secs(1));
         let left = self.supervisor.kill(patience).await;
-        if let (Some(terminal), Some(group)) = (Terminal::controlling(), terminal::group_of(None)) {
+        // Unless the command has it, it is the shell's, whose background job we are: that would end without it.
+        let theirs =
+            self.terminal.filter(|terminal| self.command.is_some_and(|command| terminal.is_with(command)));
+        if let (Some(terminal), Some(group)) = (theirs, terminal::group_of(None)) {
             terminal.give_to(group);
             terminal.restore_modes();
         }

@@ -1,6 +1,7 @@
 //! At a terminal: Ctrl-C, Ctrl-Z, `fg`, `bg`, pagers, and who is asked.
 
 use crate::support::{Place, Process, Shell, gone, until};
+use rustix::process::Signal;
 
 const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";
@@ -182,6 +183,31 @@ fn one_that_was_killed_leaves_the_terminal_as_it_found_it() {
     shell.runs("$LH -q run x -- stty -echo");
     shell.presses("stty -a | grep -o '[ -]echo '\n");
     shell.sees("-echo ");
+}
+
+/// By the memory limit of a container, say; nobody else knows then how the terminal was found.
+#[test]
+fn a_terminal_is_put_right_also_without_the_watchdog() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.types("$LH -v run x -- sh -c 'read go; stty raw -echo; kill -KILL $PPID; exec sleep 1000'");
+    shell.sees("started pid ");
+    shell.types("go");
+    assert!(shell.prompted().contains("the watchdog was killed"));
+    let echo = shell.runs("stty -a | grep -o '[ -]echo '");
+    assert!(echo.contains(" echo ") && !echo.contains("-echo "), "{echo:?}");
+}
+
+#[test]
+fn in_the_background_a_killed_watchdog_takes_the_terminal_from_nobody() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.types("$LH -v run x -- sleep 1000 &");
+    shell.sees("started pid ");
+    let command = Process::parse(&shell.sees("\n"));
+    command.parent().unwrap().signal(Signal::KILL);
+    shell.sees("error[E_INTERNAL]: the watchdog was killed");
+    assert!(shell.runs("echo $((40 + 2))").contains("42\n"));
 }
 
 #[test]

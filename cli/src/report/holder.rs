@@ -1,3 +1,4 @@
+use super::time::timestamp_after;
 use super::{ago, brief, safe, timestamp};
 use crate::args::shell_word;
 use leasehold::admin::LockStatus;
@@ -30,7 +31,7 @@ pub(crate) fn block(lock: &LockStatus) -> Vec<(&'static str, String)> {
         "until",
         match lock.ends_in {
             Some(ends_in) => {
-                let until = timestamp(SystemTime::now() + ends_in);
+                let until = timestamp_after(ends_in);
                 let why = match lock.is_released() {
                     true => ": its last holder wanted it held for a time at least",
                     false => ", unless it is renewed",

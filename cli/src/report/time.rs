@@ -1,4 +1,8 @@
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// From the beginning of 1970 to that of the year 10000.
+const TO_10000: Duration = Duration::from_secs(253_402_300_800);
+const NO_DATE: &str = "outside the years 1970 to 9999";
 
 /// A duration for people: two places that matter, the largest unit first.
 pub(crate) fn brief(time: Duration) -> String {
@@ -19,9 +23,19 @@ pub(crate) fn ago(since: SystemTime, now: SystemTime) -> String {
     brief(now.duration_since(since).unwrap_or_default())
 }
 
-/// A moment, in UTC.
+/// A moment, in UTC. Another program may have written any moment into a store, and there are some that nobody can format.
 pub(crate) fn timestamp(moment: SystemTime) -> String {
-    humantime::format_rfc3339_seconds(moment).to_string()
+    let since_1970 = moment.duration_since(UNIX_EPOCH);
+    if since_1970.is_ok_and(|time| time < TO_10000) {
+        humantime::format_rfc3339_seconds(moment).to_string()
+    } else {
+        NO_DATE.to_owned()
+    }
+}
+
+/// The moment after this time from now, in UTC.
+pub(super) fn timestamp_after(time: Duration) -> String {
+    SystemTime::now().checked_add(time).map_or_else(|| NO_DATE.to_owned(), timestamp)
 }
 
 #[cfg(test)]
@@ -46,5 +60,16 @@ mod tests {
             assert_eq!(brief(Duration::from_millis(millis)), expected);
         }
         assert_eq!(ago(SystemTime::now() + Duration::from_secs(9), SystemTime::now()), "0s");
+    }
+
+    #[test]
+    fn a_moment_that_has_no_date_is_told_too() {
+        let second = Duration::from_secs(1);
+        assert_eq!(timestamp(UNIX_EPOCH), "1970-01-01T00:00:00Z");
+        assert_eq!(timestamp(UNIX_EPOCH + TO_10000 - second), "9999-12-31T23:59:59Z");
+        for moment in [UNIX_EPOCH - second, UNIX_EPOCH + TO_10000] {
+            assert_eq!(timestamp(moment), NO_DATE);
+        }
+        assert_eq!(timestamp_after(Duration::MAX), NO_DATE);
     }
 }

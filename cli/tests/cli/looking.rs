@@ -142,6 +142,24 @@ fn completions_and_manual_are_there() {
     assert!(place.path().join("man1/leasehold-run.1").exists());
 }
 
+/// Another program may have written any time to live, and what can be looked at can be taken away.
+#[test]
+fn a_lease_that_outlasts_every_calendar_is_no_obstacle() {
+    let (place, server) = Place::with_redis();
+    for (lock, time) in [("x", "999999999999999"), ("y", "9000000000000000000")] {
+        server.command(&["SET", &format!("leasehold:{lock}"), "theirs", "PX", time]).unwrap();
+        let until = "  until    outside the years 1970 to 9999 (in ";
+        assert!(place.say(["inspect", lock]).code(0).out.contains(until), "{lock}");
+        place.say(["inspect", "--json", lock]).code(0);
+        place.say(["try", lock]).code(75);
+        place.say(["ls"]).code(0);
+        assert!(place.say(["run", "-n", lock, "--", "true"]).code(75).err.contains(until), "{lock}");
+        place.say(["run", "-w", "10ms", lock, "--", "true"]).code(75);
+        place.say(["-v", "release", "--force", "--yes", lock]).code(0);
+        place.say(["-q", "run", "-n", lock, "--", "true"]).expect(0, "", "");
+    }
+}
+
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
     let place = Place::new();

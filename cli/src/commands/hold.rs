@@ -12,19 +12,22 @@ use rustix::fs::{FileType, fstat};
 use rustix::process::Signal;
 use serde::Serialize;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::sync::oneshot;
 
 /// What is printed when the lock is held.
 #[derive(Debug, Serialize)]
-struct Held<'a> {
-    name: &'a str,
+struct Held {
+    name: String,
     token: FencingToken,
     backend: &'static str,
     ttl_ms: u64,
     acquired_at: String,
 }
+
+/// So long nothing else ends the hold: whose input has ended before it began gets its line too.
+const PRINTING: Duration = Duration::from_millis(500);
 
 /// Holds a lock until it is told to stop.
 pub(super) async fn hold(args: &HoldArgs, common: &Common, console: Console) -> Result<Code, Failure> {
@@ -43,17 +46,14 @@ pub(super) async fn hold(args: &HoldArgs, common: &Common, console: Console) -> 
         Acquired::Interrupted(signal) => return Ok(Code::of_signal(signal.as_raw())),
     };
     let held = Held {
-        name: name.as_str(),
+        name: name.as_str().to_owned(),
         token: guard.token()?,
         backend: store.locks.semantics().backend,
         ttl_ms: u64::try_from(options.ttl().as_millis()).unwrap_or(u64::MAX),
         acquired_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
     };
-    let printed = print_json(&held);
     let since = Instant::now();
-    if printed.is_ok() {
-        until_the_end(&guard, &mut signals).await;
-    }
+    let printed = until_the_end(&guard, held, &mut signals).await;
     let held_for = since.elapsed();
     let released = match guard.loss() {
         // The end is the only word that the caller gets, and in a moment somebody else may have the lock.
@@ -64,20 +64,37 @@ pub(super) async fn hold(args: &HoldArgs, common: &Common, console: Console) -> 
     verdict(&released, &store, &name, held_for, console)
 }
 
-/// Until the lock is lost, a signal says so, or the pipe on standard input ends.
-async fn until_the_end(guard: &LockGuard, signals: &mut Signals) {
+/// Until the lock is lost, a signal says so, or the pipe on standard input ends; or until it cannot be printed what is held.
+async fn until_the_end(guard: &LockGuard, held: Held, signals: &mut Signals) -> io::Result<()> {
+    let mut printed = pin!(printed(held));
+    let early = tokio::time::timeout(PRINTING, &mut printed).await.ok().transpose()?;
+    let mut is_printed = early.is_some();
     let mut input = input_end();
     loop {
         tokio::select! {
-            _ = guard.lost() => return,
-            () = &mut input => return,
+            _ = guard.lost() => return Ok(()),
+            () = &mut input => return Ok(()),
             signal = signals.next() => match signal {
                 Signal::TSTP => suspend(),
-                signal if ends(signal) => return,
+                signal if ends(signal) => return Ok(()),
                 _ => {}
             },
+            printed = &mut printed, if !is_printed => {
+                printed?;
+                is_printed = true;
+            }
         }
     }
+}
+
+/// Ready when the line is printed. Whoever reads it may do so much later, and the lock is renewed until then.
+async fn printed(held: Held) -> io::Result<()> {
+    let (done, printed) = oneshot::channel();
+    // A thread that nobody waits for: a write into a full pipe cannot be called off.
+    std::thread::spawn(move || {
+        let _ = done.send(print_json(&held));
+    });
+    printed.await.unwrap_or(Ok(()))
 }
 
 /// Ready when standard input ends, if that is a pipe. A terminal is left to whoever reads from it, and `/dev/null`, which

@@ -2,6 +2,7 @@
 
 use crate::support::{Place, Running, full_pipe, until};
 use rustix::process::Signal;
+use std::io::Read;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -88,6 +89,42 @@ fn words_that_nobody_reads_stop_nothing() {
         is_renewed(&place, log);
         place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
         assert_eq!(end_of(hold).code(), Some(80), "{log}");
+    }
+}
+
+/// A script may read the line when it comes to it; until then its lock is held, and it can end it.
+#[test]
+fn a_line_that_nobody_reads_yet_stops_nothing() {
+    for is_read in [true, false] {
+        let place = Place::new();
+        let (mut reader, full) = full_pipe();
+        let mut command = place.command(["-q", "hold", "--ttl", "600ms", "x"]);
+        let mut hold = command.stdin(Stdio::piped()).stdout(full).spawn().unwrap();
+        drop(command);
+        is_renewed(&place, "");
+        if is_read {
+            let mut lines = Vec::new();
+            while !lines.ends_with(b"}\n") {
+                let mut buffer = [0; 4096];
+                let length = reader.read(&mut buffer).unwrap();
+                lines.extend_from_slice(&buffer[..length]);
+            }
+            assert!(String::from_utf8_lossy(&lines).contains("{\"name\":\"x\""));
+            assert!(place.is_held("x"));
+        }
+        hold.stdin = None;
+        assert_eq!(end_of(hold).code(), Some(0));
+        assert!(!place.is_held("x"));
+    }
+}
+
+#[test]
+fn the_line_is_printed_also_if_its_input_has_ended_before() {
+    let place = Place::new();
+    for _ in 0..5 {
+        let mut command = place.command(["-q", "hold", "x"]);
+        command.stdin(std::io::pipe().unwrap().0);
+        assert!(Running::start(command).wait().code(0).out.starts_with("{\"name\":\"x\""));
     }
 }
 

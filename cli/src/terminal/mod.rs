@@ -7,7 +7,7 @@
 use nix::sys::signal::{SigSet, Signal as MaskedSignal};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::process::Pid;
-use rustix::termios::{Termios, isatty, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
+use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
 use std::os::fd::OwnedFd;
 
 /// The terminal that controls this process's session.
@@ -41,7 +41,8 @@ impl Terminal {
     /// Puts it back into the modes in which it was found: an editor that was killed had no time to.
     pub(crate) fn restore_modes(&self) {
         if let Some(modes) = &self.modes {
-            let _ = tcsetattr(&self.device, rustix::termios::OptionalActions::Drain, modes);
+            // Not after what is being written: to a terminal that Ctrl-S has stopped, that may be for ever.
+            let _ = tcsetattr(&self.device, OptionalActions::Now, modes);
         }
     }
 }

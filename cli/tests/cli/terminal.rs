@@ -4,6 +4,7 @@ use crate::support::{Place, Process, Shell, gone, until};
 use rustix::process::Signal;
 
 const CTRL_C: &str = "\x03";
+const CTRL_S: &str = "\x13";
 const CTRL_Z: &str = "\x1a";
 
 #[test]
@@ -208,6 +209,21 @@ fn in_the_background_a_killed_watchdog_takes_the_terminal_from_nobody() {
     command.parent().unwrap().signal(Signal::KILL);
     shell.sees("error[E_INTERNAL]: the watchdog was killed");
     assert!(shell.runs("echo $((40 + 2))").contains("42\n"));
+}
+
+/// While somebody else is in the middle of a line there.
+#[test]
+fn a_stopped_terminal_is_put_right_without_waiting_for_it() {
+    let place = Place::new();
+    // Not of the command's group: it outlives the command.
+    let script = "echo pid $$; setsid yes & exec sleep 1000";
+    let mut session = Shell::of(&place, &["-q", "run", "x", "--", "sh", "-c", script]);
+    session.sees("pid ");
+    let command = Process::parse(&session.sees("\n"));
+    session.sees("y\ny\n");
+    session.presses(CTRL_S);
+    command.signal(Signal::KILL);
+    until("the lock is given back", || !place.is_held("x"));
 }
 
 #[test]

@@ -77,14 +77,26 @@ pub(crate) async fn acquire(
         Ok(Err(error)) if error.is_contended() => {
             let waited = (error.kind() == ErrorKind::TimedOut).then(|| ("waited", brief(waited)));
             let holder = tokio::time::timeout(PARTING, who_holds(store, name)).await.unwrap_or_default();
+            if error.kind() == ErrorKind::TimedOut {
+                take_back_in_passing(store).await;
+            }
             Err(Failure::from(error).with_lines(waited).with_holder(holder))
         }
-        Ok(Err(error)) => Err(error.into()),
+        Ok(Err(error)) => {
+            take_back_in_passing(store).await;
+            Err(error.into())
+        }
         Err(signal) => {
             take_back(store, signals).await;
             Ok(Acquired::Interrupted(signal))
         }
     }
+}
+
+/// Takes back what a failed acquisition may have left in the store: a grant whose reply was lost, a place in a queue. That
+/// happens in the background, and would end with this process. After an answer to who does not wait nothing is left.
+async fn take_back_in_passing(store: &Store) {
+    let _ = tokio::time::timeout(PARTING, store.locks.close()).await;
 }
 
 /// Waits until what the acquisition may have left in the store is taken back. Not longer than somebody wants who says

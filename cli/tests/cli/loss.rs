@@ -1,6 +1,6 @@
 //! Losses on a real Redis: the record deleted, the server stopped, cut off, killed.
 
-use crate::support::{Place, Process, Running, gone};
+use crate::support::{Place, Process, Running, gone, until};
 use leasehold::client::{Clock, SystemClock};
 use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_conformance::servers::RedisServer;
@@ -95,4 +95,31 @@ fn a_hold_ends_when_its_lease_does_and_not_after_a_parting_word_to_the_store() {
     let lease_end = SystemClock::new().now().plus(Duration::from_millis(1500));
     hold.wait().code(80);
     assert!(SystemClock::new().now() < lease_end.plus(Duration::from_millis(300)));
+}
+
+/// Whoever asks next is not to wait for a lease of a minute that nobody holds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_whose_reply_was_lost_is_taken_back_before_the_end() {
+    let server = RedisServer::start().unwrap();
+    let is_granted = || server.command(&["EXISTS", "leasehold:x"]).unwrap() == ":1";
+    // The replies before it are those of the connection.
+    for number in 0..20 {
+        let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+        let place = Place::with_store(format!("redis://{}?connect_timeout=200ms", proxy.address()));
+        proxy.set(Traffic::HoldRepliesFrom(number));
+        let mut run = place.start(["run", "-n", "--ttl", "60s", "x", "--", "true"]);
+        let mut granted = false;
+        until("it is granted or gives up", || {
+            granted = is_granted();
+            granted || !run.is_running()
+        });
+        proxy.cut();
+        proxy.set(Traffic::Pass);
+        run.wait().code(69);
+        assert!(!is_granted(), "the grant was left");
+        if granted {
+            return;
+        }
+    }
+    panic!("never granted");
 }

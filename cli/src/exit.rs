@@ -1,7 +1,7 @@
 //! What the exit code says.
 
 use leasehold::{Error, ErrorKind};
-use rustix::process::{Signal, kill_current_process_group};
+use rustix::process::{Pid, Signal, getpid, kill_current_process_group};
 use std::process::ExitCode;
 
 /// An exit code. Ours are those of `sysexits.h` where it has one, so that cron, procmail and systemd read them as meant,
@@ -71,7 +71,11 @@ impl From<Code> for ExitCode {
 
 /// Ends as Ctrl-C ends a program: a shell that sees how we died leaves its loop, which it does not for exit code 130.
 pub(crate) fn as_interrupted() -> Code {
-    let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGINT);
+    // No default action of a signal ends the first process of a container (`pid_namespaces(7)`), and the library aborts
+    // what it could not end.
+    if getpid() != Pid::INIT {
+        let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGINT);
+    }
     Code::of_signal(signal_hook::consts::SIGINT)
 }
 

@@ -59,6 +59,17 @@ fn ctrl_c_reaches_a_script_that_called_as_if_nobody_stood_between() {
 }
 
 /// As under `ssh -t` or in a container: what is suspended there, nobody continues.
+/// Whom the kernel does not let a signal end by default.
+#[test]
+fn ctrl_c_ends_the_first_process_of_a_container_too() {
+    let place = Place::new();
+    let words = ["run", "x", "--", "sh", "-c", "echo started; exec sleep 1000"];
+    let mut terminal = Shell::of_container(&place, &words);
+    terminal.sees("started");
+    terminal.presses("\u{3}");
+    assert_eq!(terminal.code(), Some(130));
+}
+
 #[test]
 fn ctrl_z_suspends_nothing_where_there_is_no_shell() {
     let place = Place::new();

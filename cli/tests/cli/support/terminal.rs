@@ -35,7 +35,24 @@ impl Shell {
         Self::on_terminal(place, 200, &[&[env!("CARGO_BIN_EXE_leasehold")], words].concat())
     }
 
+    /// `leasehold` as the first process of a container.
+    pub(crate) fn of_container(place: &Place, words: &[&str]) -> Self {
+        let leasehold = env!("CARGO_BIN_EXE_leasehold");
+        let container = Command::new("unshare");
+        Self::with_terminal(
+            container,
+            place,
+            200,
+            &[&["-U", "-r", "-p", "-f", "--mount-proc", "setsid", "--ctty", leasehold], words].concat(),
+        )
+    }
+
     fn on_terminal(place: &Place, columns: u16, program: &[&str]) -> Self {
+        // A session of its own, whose controlling terminal this is (util-linux).
+        Self::with_terminal(Command::new("setsid"), place, columns, &[&["--ctty"], program].concat())
+    }
+
+    fn with_terminal(mut command: Command, place: &Place, columns: u16, words: &[&str]) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -44,9 +61,7 @@ impl Shell {
         let name = ptsname(&master, Vec::new()).unwrap();
         let terminal = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
         let stdio = || terminal.try_clone().unwrap();
-        // A session of its own, whose controlling terminal this is (util-linux).
-        let mut command = Command::new("setsid");
-        command.arg("--ctty").args(program);
+        command.args(words);
         place.settle(&mut command);
         command.env("TERM", "dumb").env("PS1", PROMPT).env("LH", env!("CARGO_BIN_EXE_leasehold"));
         let shell = command.stdin(stdio()).stdout(stdio()).stderr(stdio()).spawn().unwrap();
@@ -89,6 +104,17 @@ impl Shell {
         let seen = self.rest()[..before].to_owned();
         self.read += before + text.len();
         seen
+    }
+
+    /// Waits for its end, and answers the exit code.
+    #[track_caller]
+    pub(crate) fn code(&mut self) -> Option<i32> {
+        let mut status = None;
+        until("it ends", || {
+            status = self.shell.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap().code()
     }
 
     fn rest(&self) -> String {

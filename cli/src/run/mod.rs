@@ -29,6 +29,7 @@ use crate::report::{Console, Failure, write_promptly};
 use crate::store::{Store, sources};
 use crate::terminal::{self, Terminal};
 use crate::watchdog::Program;
+use crate::watchdog::family;
 use crate::watchdog::plan::Terms;
 use crate::watchdog::protocol::{Order, Report, Start};
 use ending::{Ending, StatusFd};
@@ -177,6 +178,11 @@ impl<'a> Run<'a> {
             Some(Report::Started { pid }) => {
                 self.console
                     .detail(format_args!("acquired {:?} with token {token}, started pid {pid}", self.name));
+                if family::is_blind() {
+                    let help = "mount the /proc of this process namespace, as unshare --mount-proc does";
+                    let what = "what leaves the command's process group cannot be found, nor stopped if the lock is lost";
+                    self.console.warn(what, Some(help));
+                }
                 Ok(Started { pid, terms, lease_end, at: Instant::now() })
             }
             Some(Report::NotStarted { errno }) => Err(program::not_started(&self.program.name, errno)),

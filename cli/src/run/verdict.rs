@@ -61,6 +61,9 @@ fn coverage(loss: Option<&Loss>, ended: &Ended) -> &'static str {
             "somebody else may have held the lock meanwhile: let what it writes to check LEASEHOLD_TOKEN"
         }
         Some(LossCause::MaxHold) => "raise --max-hold, or split the work",
+        _ if ended.unseen => {
+            "what has left its process group may run beside the next holder's: let what it writes to check LEASEHOLD_TOKEN"
+        }
         _ if ended.stopped.is_some() && !ended.late => {
             "nobody else could hold the lock while it ran; its work may be half done"
         }
@@ -93,6 +96,13 @@ fn are(processes: &[i32]) -> String {
 mod tests {
     use super::*;
     use crate::watchdog::protocol::Stopped;
+
+    #[test]
+    fn who_left_the_group_unseen_may_not_have_been_covered() {
+        let stopped = Some(Stopped { killed: true, took: Duration::from_millis(3) });
+        let ended = Ended { stopped, late: false, unseen: true, ..Ended::unknown(Vec::new()) };
+        assert!(coverage(None, &ended).starts_with("what has left its process group may run beside"));
+    }
 
     /// As when all of them were stopped, and went on after the lease.
     #[test]

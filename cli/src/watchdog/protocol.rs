@@ -63,6 +63,8 @@ pub(crate) struct Ended {
     pub(crate) late: bool,
     /// Processes that are still there: of its group if it ended by itself, of its whole family if it was stopped.
     pub(crate) left: Vec<i32>,
+    /// True if it could not be told whether anybody of its family lives who has left its group.
+    pub(crate) unseen: bool,
     /// True if it had the terminal.
     pub(crate) had_terminal: bool,
 }
@@ -70,7 +72,7 @@ pub(crate) struct Ended {
 impl Ended {
     /// An end that nobody reported.
     pub(crate) fn unknown(left: Vec<i32>) -> Self {
-        Self { exit: None, stopped: None, late: true, left, had_terminal: false }
+        Self { exit: None, stopped: None, late: true, left, unseen: false, had_terminal: false }
     }
 }
 

@@ -153,7 +153,8 @@ impl Watch {
             .stopping_since()
             .map(|since| Stopped { killed: self.plan.killed(), took: now.since(since) });
         let (exit, late) = (family::exit_of(self.command), self.plan.is_over(now));
-        Ended { exit, stopped, late, left, had_terminal: false }
+        let unseen = self.family.lives().is_none();
+        Ended { exit, stopped, late, left, unseen, had_terminal: false }
     }
 
     fn sleep_until(&mut self, moment: Moment) {

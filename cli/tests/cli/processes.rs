@@ -119,3 +119,19 @@ fn no_zombie_is_left_to_anybody() {
         assert!(!left.exists(), "{process:?} is a zombie");
     }
 }
+
+/// As in a container that was made without a `/proc` of its own.
+#[test]
+fn who_cannot_see_descendants_says_so_and_promises_nothing_of_them() {
+    let (place, server) = Place::with_redis();
+    let mut command = Command::new("unshare");
+    let words = ["run", "--ttl", "1500ms", "x", "--", "sh", "-c", "echo ready; exec sleep 1000"];
+    command.args(["-U", "-r", "-p", "-f", env!("CARGO_BIN_EXE_leasehold")]).args(words);
+    place.settle(&mut command);
+    let mut run = Running::start(command);
+    run.line("ready");
+    run.warned("warning: what leaves the command's process group cannot be found");
+    server.pause();
+    let said = run.wait();
+    assert!(said.code(80).err.contains("may run beside the next holder's"), "{}", said.err);
+}

@@ -21,6 +21,12 @@ pub(crate) fn die_with_parent(parent: Pid) -> io::Result<()> {
     if getppid() == Some(parent) { Ok(()) } else { Err(io::Errno::SRCH) }
 }
 
+/// True if nobody can be found here who has left the command's group: there is no `/proc`, or one of another process
+/// namespace.
+pub(crate) fn is_blind() -> bool {
+    check_proc().is_none()
+}
+
 /// The children of this process, zombies too. `None` if the kernel does not tell (`CONFIG_PROC_CHILDREN`).
 pub(crate) fn children() -> Option<Vec<Pid>> {
     /// As often as a process can hardly end a thread within each reading of a few files.

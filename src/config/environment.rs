@@ -148,6 +148,7 @@ mod tests {
             "STACK",
             "LOG",
             "TOKEN_FD",
+            "URL_REMOVED",
         ];
         let names = exported.map(|name| (format!("{OURS}{name}"), "x"));
         let environment: Environment = names.into_iter().collect();

@@ -4,8 +4,14 @@ use super::nesting::Stack;
 use leasehold::{FencingToken, LockName};
 use std::time::{Duration, SystemTime};
 
-/// What the command is told of the lock. The innermost lock wins, and [`Stack`] has them all.
-pub(super) fn variables(held: &HeldLock<'_>, stack: &Stack) -> Vec<(String, String)> {
+const URL: &str = "LEASEHOLD_URL";
+/// What the library looks for before it goes to its default store.
+const URL_REMOVED: &str = "LEASEHOLD_URL_REMOVED";
+
+/// What the command is told of the lock. The innermost lock wins, and [`Stack`] has them all. Also, of the variables that
+/// it does not get, that there was a URL: who takes another lock would go to the default store, and lock for itself.
+pub(super) fn variables(held: &HeldLock<'_>, stack: &Stack, secrets: &[String]) -> Vec<(String, String)> {
+    let removed = secrets.iter().any(|name| name == URL).then_some((URL_REMOVED, "1".to_owned()));
     let pairs = [
         ("LEASEHOLD_HELD", "1".to_owned()),
         ("LEASEHOLD_NAME", held.name.to_string()),
@@ -15,7 +21,7 @@ pub(super) fn variables(held: &HeldLock<'_>, stack: &Stack) -> Vec<(String, Stri
         ("LEASEHOLD_ACQUIRED_AT", humantime::format_rfc3339_millis(held.acquired_at).to_string()),
         ("LEASEHOLD_STACK", stack.to_string()),
     ];
-    pairs.map(|(name, value)| (name.to_owned(), value)).into()
+    pairs.into_iter().chain(removed).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// A lock that the command runs under.
@@ -32,9 +38,9 @@ pub(super) struct HeldLock<'a> {
 /// `LEASEHOLD_PASSWORD_FILE` or a URL without a password, stays: a command may use locks too.
 pub(super) fn secrets(config: &leasehold::Config) -> Vec<String> {
     let mut names = vec!["LEASEHOLD_PASSWORD".to_owned()];
-    let url = std::env::var_os("LEASEHOLD_URL");
+    let url = std::env::var_os(URL);
     if url.is_some_and(|url| url.to_str().is_none_or(has_secret)) {
-        names.push("LEASEHOLD_URL".to_owned());
+        names.push(URL.to_owned());
     }
     let named = config.show().into_iter().filter(|entry| entry.key == "password_env");
     names.extend(named.map(|entry| entry.value));

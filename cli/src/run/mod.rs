@@ -166,9 +166,10 @@ impl<'a> Run<'a> {
             acquired_at: SystemTime::now(),
         };
         let stack = self.stack.clone().with(&self.store, token, &self.name);
+        let secrets = self.secrets();
         self.supervisor.order(&Order::Start(Start {
-            environment: environment::variables(&held, &stack),
-            secrets: self.secrets(),
+            environment: environment::variables(&held, &stack, &secrets),
+            secrets,
             terms,
             lease_end: lease_end.into(),
         }));

@@ -58,7 +58,7 @@ fn the_command_does_not_get_it_unless_that_is_wanted() {
     let server = RedisServer::start_with(&["--requirepass", CANARY]).unwrap();
     let place = Place::with_store(with_password(&server));
     let said = place.say(["run", "x", "--", "env"]);
-    assert!(!said.code(0).out.contains("LEASEHOLD_URL"), "{}", said.out);
+    assert!(!said.code(0).out.contains("LEASEHOLD_URL="), "{}", said.out);
     let said = place.say(["run", "--pass-env", "x", "--", "env"]);
     assert!(said.code(0).out.contains(CANARY), "{}", said.out);
 }
@@ -101,6 +101,19 @@ fn a_store_without_a_secret_is_passed_on_for_commands_that_lock_too() {
     let said =
         place.say(["run", "outer", "--", nested, "run", "inner", "--", "sh", "-c", "echo $LEASEHOLD_URL"]);
     said.expect(0, "sqlite:locks.db\n", "");
+}
+
+/// It would lock for itself, in a file that nobody else looks at.
+#[test]
+fn a_nested_lock_does_not_go_to_the_default_store_because_the_url_was_removed() {
+    let server = RedisServer::start_with(&["--requirepass", CANARY]).unwrap();
+    let place = Place::with_store(with_password(&server));
+    let nested = env!("CARGO_BIN_EXE_leasehold");
+    let said = place.say(["run", "outer", "--", nested, "run", "inner", "--", "true"]);
+    assert!(said.code(78).err.contains("LEASEHOLD_URL was removed"), "{}", said.err);
+    assert!(said.err.contains("--pass-env") && !place.default_store().exists(), "{}", said.err);
+    place.say(["run", "--pass-env", "outer", "--", nested, "run", "inner", "--", "true"]).code(0);
+    place.say(["run", "outer", "--", nested, "-u", "sqlite:x.db", "run", "inner", "--", "true"]).code(0);
 }
 
 #[test]

@@ -24,20 +24,22 @@ pub(crate) enum Released {
 /// Gives the lock back.
 ///
 /// In a `hurry` it is not waited for: the command was stopped, most likely because the store does not answer. Nor is it
-/// after a signal that asks to end: where the store keeps no lease, `hold_at_least` is waited for here, and that may be
-/// minutes.
+/// after a signal that asks to end: where the store keeps no lease, what is left of `hold_at_least` is waited for here, and
+/// that may be minutes.
 pub(crate) async fn give_back(
     store: &Store,
     guard: LockGuard,
+    hold_at_least: Duration,
     hurry: bool,
     signals: &mut Signals,
     console: Console,
 ) -> Released {
     let name = guard.name().clone();
+    let lingers = !hold_at_least.is_zero() && store.locks.semantics().hold != HoldKind::Lease;
     let answer = tokio::select! {
         biased;
         answer = guard.release() => answer,
-        () = end_of_patience(hurry, signals) => Err(not_waited_for(hurry)),
+        () = end_of_patience(hurry, signals) => Err(not_waited_for(hurry, lingers)),
     };
     let released = match answer {
         Ok(()) => {
@@ -66,8 +68,12 @@ async fn end_of_patience(hurry: bool, signals: &mut Signals) {
     tokio::time::sleep(PARTING).await;
 }
 
-fn not_waited_for(hurry: bool) -> Error {
-    let why = if hurry { "the store did not answer" } else { "a signal ended the wait for the store" };
+fn not_waited_for(hurry: bool, lingers: bool) -> Error {
+    let why = match (hurry, lingers) {
+        (true, _) => "the store did not answer",
+        (false, true) => "a signal ended the wait for --hold-at-least",
+        (false, false) => "a signal ended the wait for the store",
+    };
     Error::new(ErrorKind::Indeterminate, why)
 }
 

@@ -118,6 +118,11 @@ impl AcquireOptions {
         self.max_hold
     }
 
+    /// For how long others are kept out at least; zero if a release frees the lock at once.
+    pub fn hold_at_least(&self) -> Duration {
+        self.hold_at_least
+    }
+
     /// The options in their normal form, as an acquisition checks them before any I/O.
     ///
     /// # Errors

@@ -58,7 +58,10 @@ pub(super) async fn hold(args: &HoldArgs, common: &Common, console: Console) -> 
     let released = match guard.loss() {
         // The end is the only word that the caller gets, and in a moment somebody else may have the lock.
         Some(loss) if loss.cause() != LossCause::MaxHold => Released::Lost(loss),
-        _ => give_back(&store, guard, false, &mut signals, console).await,
+        _ => {
+            let at_least = options.hold_at_least().saturating_sub(held_for);
+            give_back(&store, guard, at_least, false, &mut signals, console).await
+        }
     };
     printed.map_err(unprinted)?;
     verdict(&released, &store, &name, held_for, console)

@@ -134,8 +134,9 @@ impl<'a> Run<'a> {
             Err(failure) => {
                 // Whatever it was, it is not to be started any more.
                 self.supervisor.kill(PARTING).await;
-                let Self { store, signals, console, .. } = &mut self;
-                let released = give_back(store, guard, false, signals, *console).await;
+                let Self { store, signals, console, options, .. } = &mut self;
+                let at_least = options.hold_at_least();
+                let released = give_back(store, guard, at_least, false, signals, *console).await;
                 released.warn(&self.store, &self.name, self.console);
                 Err(failure)
             }
@@ -220,7 +221,8 @@ impl<'a> Run<'a> {
             std::mem::forget(guard);
             Released::Confirmed
         } else {
-            give_back(&self.store, guard, stopped, &mut self.signals, self.console).await
+            let at_least = self.options.hold_at_least().saturating_sub(command.at.elapsed());
+            give_back(&self.store, guard, at_least, stopped, &mut self.signals, self.console).await
         };
         // Otherwise it is the error, or a matter of course.
         if !self.args.strict_release && !stopped {

@@ -191,7 +191,7 @@ fn who_waits_to_give_it_back_is_ended_by_a_signal() {
         std::thread::sleep(Duration::from_millis(100));
     }
     let said = hold.wait();
-    assert!(said.code(0).err.contains("a signal ended the wait for the store"), "{}", said.err);
+    assert!(said.code(0).err.contains("a signal ended the wait for --hold-at-least"), "{}", said.err);
     assert!(said.err.contains("it is free when the store sees that this process has ended"), "{}", said.err);
 }
 

@@ -60,7 +60,7 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 
     fn visit_bool<E>(self, answer: bool) -> Result<Value, E> {
-        Ok(Value::Scalar(answer.to_string(), "a boolean"))
+        Ok(Value::of_boolean(answer))
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<Value, E> {

@@ -10,7 +10,7 @@ pub(super) struct Node {
 
 pub(super) enum Value {
     Text(String),
-    /// A number, or yes or no: its text, and what it is.
+    /// A number, or a boolean: its text in a URL, and what it is.
     Scalar(String, Kind),
     Table(Table),
     /// Something that means nothing here.
@@ -22,6 +22,13 @@ pub(super) type Table = Vec<(String, Node)>;
 
 /// What a value is, with its article: `an integer`.
 pub(super) type Kind = &'static str;
+
+impl Value {
+    /// A boolean, in the words that parameters of a URL take.
+    pub(super) fn of_boolean(answer: bool) -> Self {
+        Self::Scalar(if answer { "yes" } else { "no" }.to_owned(), "a boolean")
+    }
+}
 
 impl Node {
     /// The text, if it is one; `example` is what one looks like.

@@ -50,6 +50,14 @@ async fn they_reach_the_backend() {
 }
 
 #[tokio::test]
+async fn a_boolean_is_one_of_a_url() {
+    for (boolean, word) in [(true, "yes"), (false, "no")] {
+        let seen = opened(&format!("url = 'store:'\ntls = {{ ca = {boolean} }}")).await.unwrap();
+        assert_eq!(seen[1], format!("Some({word:?})"));
+    }
+}
+
+#[tokio::test]
 async fn what_the_backend_refuses_is_told_in_the_words_of_the_file() {
     let own = "hold_at_least, max_hold, password_env, password_file, prefix, ttl, url, wait";
     let cases = [

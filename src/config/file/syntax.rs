@@ -35,7 +35,7 @@ impl Document<'_> {
             DeValue::String(text) => Value::Text(text.to_string()),
             DeValue::Integer(number) => Value::Scalar(number.to_string(), "an integer"),
             DeValue::Float(number) => Value::Scalar(number.to_string(), "a float"),
-            DeValue::Boolean(answer) => Value::Scalar(answer.to_string(), "a boolean"),
+            DeValue::Boolean(answer) => Value::of_boolean(*answer),
             DeValue::Table(table) => Value::Table(self.table(table)),
             DeValue::Datetime(_) => Value::Other("a date"),
             DeValue::Array(_) => Value::Other("an array"),

@@ -5,6 +5,7 @@ use crate::report::Failure;
 use crate::watchdog::Program;
 use leasehold::{Error, ErrorKind, HolderInfo};
 use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -92,6 +93,10 @@ impl Problem {
 /// The kernel refused what had looked well: a script whose interpreter is missing, a binary of another machine.
 pub(super) fn not_started(name: &OsStr, errno: i32) -> Failure {
     let error = std::io::Error::from_raw_os_error(errno);
+    // There was no process to execute it in, whatever it is.
+    if matches!(Errno::from_io_error(&error), Some(Errno::AGAIN | Errno::NOMEM)) {
+        return Failure::internal("cannot start a process for the command", error);
+    }
     let code = match error.kind() {
         std::io::ErrorKind::NotFound => Code::NOT_FOUND,
         _ => Code::CANNOT_EXECUTE,
@@ -125,6 +130,16 @@ mod tests {
         assert_eq!(find("./missing"), Err(Problem::NotFound));
         assert_eq!(find(at("b/tool/x").to_str().unwrap()), Err(Problem::NotFound));
         assert_eq!(find(at("a").to_str().unwrap()), Err(Problem::CannotExecute("it is a directory")));
+    }
+
+    #[test]
+    fn a_system_without_room_for_a_process_says_nothing_of_the_command() {
+        let code = |errno: Errno| not_started(OsStr::new("x"), errno.raw_os_error()).code();
+        for errno in [Errno::AGAIN, Errno::NOMEM] {
+            assert_eq!(code(errno), Code::INTERNAL, "{errno}");
+        }
+        assert_eq!(code(Errno::NOEXEC), Code::CANNOT_EXECUTE);
+        assert_eq!(code(Errno::NOENT), Code::NOT_FOUND);
     }
 
     #[test]

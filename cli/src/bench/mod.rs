@@ -40,7 +40,7 @@ pub(crate) use worker::work;
 
 use crate::args::{BenchArgs, Common, Format};
 use crate::exit::{Code, as_interrupted};
-use crate::report::{Console, Failure, Progress, can_be_written, print_json, timestamp};
+use crate::report::{Console, Failure, Progress, can_be_written, print_json, timestamp, write_result};
 use crate::run::signals::Signals;
 use leasehold::bench::yardstick;
 use leasehold::{Error, ErrorKind};
@@ -177,7 +177,7 @@ fn publish(report: &Report, baseline: Option<&Report>, args: &BenchArgs) -> Resu
     if let Some(file) = &args.json {
         let text = serde_json::to_vec_pretty(report);
         let text = text.map_err(|error| Failure::internal("cannot write the result", error))?;
-        std::fs::write(file, text).map_err(|error| Failure::internal("cannot write the result", error))?;
+        write_result(file, &text)?;
     }
     let shown = match args.format {
         Format::Table => show::show(report, baseline),

@@ -1,18 +1,14 @@
 //! `JUnit`'s XML, as CI servers read it: a suite for each subject, a case for each case.
 
 use super::Ended;
-use crate::report::Failure;
-use leasehold::Error;
+use crate::report::{Failure, write_result};
 use leasehold_conformance::{CaseOutcome, CaseResult, Tally};
 use std::fmt::{self, Display, Write};
 use std::path::Path;
 
 /// Writes the results, and that they are not all if the run was interrupted.
 pub(super) fn write(file: &Path, ended: &Ended) -> Result<(), Failure> {
-    std::fs::write(file, document(&ended.results, ended.signal.is_some())).map_err(|error| {
-        let problem = format!("{}: {error}", file.display());
-        Failure::new(Error::invalid("junit", problem, "name a file that can be written"))
-    })
+    write_result(file, document(&ended.results, ended.signal.is_some()).as_bytes())
 }
 
 fn document(results: &[CaseResult], interrupted: bool) -> String {

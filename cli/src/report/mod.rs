@@ -15,7 +15,7 @@ mod time;
 pub(crate) use console::Console;
 pub(crate) use failure::{Failure, in_one_line};
 pub(crate) use holder::{block, sentence};
-pub(crate) use json::{State, can_be_written, print_json};
+pub(crate) use json::{State, can_be_written, print_json, write_result};
 pub(crate) use log::log_as_asked;
 pub(crate) use observer::CliObserver;
 pub(crate) use progress::Progress;

@@ -217,3 +217,20 @@ fn an_ending_that_nobody_reads_is_not_waited_for() {
     let words = "warning: cannot write the ending to the descriptor of --status-fd: it is full, and nobody reads it\n";
     assert!(said.code(5).err.ends_with(words), "{}", said.err);
 }
+
+/// As on a full disk. An older result is a baseline, and may be all that there is.
+#[test]
+fn it_is_70_if_a_result_cannot_be_written_and_the_older_one_stays() {
+    let place = Place::with_store("memory:");
+    for words in [
+        "conformance --filter A01 --junit",
+        "bench --quick --passes 1 --duration 10ms --only uncontended --json",
+    ] {
+        place.file("result", "older");
+        let said = place.shell(&format!("trap '' XFSZ; ulimit -f 0; \"$0\" {words} result"));
+        assert!(said.code(70).err.contains("cannot write the result"), "{}", said.err);
+        assert_eq!(std::fs::read_to_string(place.path().join("result")).unwrap(), "older", "{words}");
+        let left: Vec<_> = std::fs::read_dir(place.path()).unwrap().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+    }
+}

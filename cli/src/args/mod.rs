@@ -56,9 +56,19 @@ Exit codes: the command's own, or
   or found, 128+n ended by signal n.";
 
 impl Cli {
-    /// The definition, for completions and the manual.
+    /// The definition, for the manual.
     pub(crate) fn definition() -> clap::Command {
         Self::command()
+    }
+
+    /// The same for completions, which would offer hidden verbs too.
+    pub(crate) fn without_hidden_verbs() -> clap::Command {
+        let all = Self::command();
+        let verbs = all.get_subcommands().filter(|verb| !verb.is_hide_set());
+        clap::Command::new("leasehold")
+            .version(env!("CARGO_PKG_VERSION"))
+            .args(all.get_arguments())
+            .subcommands(verbs)
     }
 
     /// Reads a command line. Otherwise the code to exit with: help is printed, and what is wrong is said.

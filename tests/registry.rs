@@ -210,7 +210,7 @@ async fn memory_with_a_name_is_one_store_however_many_connect_at_once() {
 async fn memory_takes_no_parameters() {
     assert_eq!(
         refused("memory:?timeout=1s").await,
-        "Invalid: invalid store URL: unknown parameter \"timeout\"; known: none"
+        "Invalid: invalid store URL: unknown parameter \"timeout\"; known: local_queue"
     );
 }
 

@@ -63,11 +63,11 @@ async fn what_the_backend_refuses_is_told_in_the_words_of_the_file() {
     let cases = [
         (
             "url = 'store:'\n\ntimout = '1s'",
-            "5: unknown key \"timout\" in [profile.p]; did you mean \"timeout\"? known: timeout, tls_ca".to_owned(),
+            "5: unknown key \"timout\" in [profile.p]; did you mean \"timeout\"? known: local_queue, timeout, tls_ca".to_owned(),
         ),
         (
             "url = 'store:'\ntls = { cb = '/ca.pem' }",
-            "4: unknown key \"tls.cb\" in [profile.p]; did you mean \"tls_ca\"? known: timeout, tls_ca".to_owned(),
+            "4: unknown key \"tls.cb\" in [profile.p]; did you mean \"tls_ca\"? known: local_queue, timeout, tls_ca".to_owned(),
         ),
         (
             "url = 'store:'\npasswd_file = '/pw'",
@@ -78,8 +78,13 @@ async fn what_the_backend_refuses_is_told_in_the_words_of_the_file() {
             "4: invalid timeout: \"1\" has no unit; write 1s or 1ms".to_owned(),
         ),
         (
+            "url = 'store:'\nlocal_quue = 4",
+            "4: unknown key \"local_quue\" in [profile.p]; did you mean \"local_queue\"? known: local_queue, timeout, tls_ca"
+                .to_owned(),
+        ),
+        (
             "url = 'store:?timout=1s'",
-            "3: invalid store URL: unknown parameter \"timout\"; did you mean \"timeout\"? known: timeout, tls_ca".to_owned(),
+            "3: invalid store URL: unknown parameter \"timout\"; did you mean \"timeout\"? known: local_queue, timeout, tls_ca".to_owned(),
         ),
         ("url = 'stor:'", "3: no backend for \"stor://\"; did you mean \"store\"? compiled in: store".to_owned()),
     ];
@@ -105,7 +110,7 @@ async fn a_mistake_in_code_is_an_invalid_argument() {
     let error = registry(&Arc::default()).connect(&config).await.unwrap_err();
     assert_eq!(
         Scene::new().said(&error),
-        "Invalid: invalid store URL: unknown parameter \"timout\"; did you mean \"timeout\"? known: timeout, tls_ca"
+        "Invalid: invalid store URL: unknown parameter \"timout\"; did you mean \"timeout\"? known: local_queue, timeout, tls_ca"
     );
 }
 

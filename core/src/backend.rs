@@ -22,8 +22,8 @@ use std::time::Duration;
 /// * Every call ends in bounded time by the backend's own time-outs. The core never drops a call half-way: a caller
 ///   who leaves early leaves the call running in a task, and a [`release`](Self::release) follows it. So no method but
 ///   [`changed`](Self::changed) and [`suspects`](Self::suspects) needs to be cancel-safe.
-/// * After a release, nothing is asked for the owner but the release again: it may be carried out late, from a buffer
-///   of the store whose connection broke long ago. The core keeps to that. A backend that takes something back *within*
+/// * After a release, nothing is asked for the owner but the release again, and renewals that were on their way: it may be
+///   carried out late, from a buffer of the store whose connection broke long ago. The core keeps to that. A backend that takes something back *within*
 ///   an attempt must name more than the owner, such as the token of the grant: the same owner may ask again before that
 ///   is carried out.
 /// * A backend spawns no task per claim, owns no guard and keeps no timer for a lease: the core does.

@@ -23,7 +23,8 @@ pub struct AcquireOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Wait {
-    /// Exactly one attempt. It ends when the store has answered, or when the backend's own time-out says it will not.
+    /// Exactly one attempt. It ends when the store has answered, or when the backend's own time-out says it will not; which
+    /// is counted on the runtime that the connection lives on, and so never while that one stands still.
     No,
     /// Until the lock is free or this time is over, whatever the store does: one deadline covers connecting, queueing
     /// and every request. A store that cannot be reached is asked again for as long.
@@ -81,6 +82,8 @@ impl AcquireOptions {
 
     /// Keeps others out for at least this time after the grant, even if the guard is released earlier. For periodic
     /// jobs that are shorter than the difference between the clocks that start them. At most 24 h. Default: zero.
+    ///
+    /// It must be released while it is held: of a lease that has ended before, nobody keeps others out any more.
     ///
     /// A lease is left to end by itself, so the release returns at once. Where a hold is a session or a connection
     /// (ZooKeeper, `mode=for-update`) the release waits for the rest of the time, and if this process ends before, so

@@ -6,6 +6,7 @@ mod carried;
 mod held;
 mod pace;
 mod pending;
+mod refuge;
 mod withdrawal;
 
 pub(crate) use held::Held;
@@ -19,6 +20,7 @@ use crate::{
     LockGuard, LockName, Result, Semantics, SystemClock,
 };
 use async_trait::async_trait;
+use refuge::Refuge;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -54,6 +56,7 @@ pub(crate) struct Core {
     drift: Drift,
     defaults: AcquireOptions,
     background: TaskTracker,
+    refuge: Refuge,
     closed: AtomicBool,
 }
 
@@ -149,6 +152,7 @@ impl LockClientBuilder {
             drift: self.drift,
             defaults: self.defaults,
             background: TaskTracker::new(),
+            refuge: Refuge::default(),
             closed: AtomicBool::new(false),
         };
         LockClient { core: Arc::new(core) }

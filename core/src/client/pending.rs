@@ -1,5 +1,5 @@
 use super::Core;
-use super::withdrawal::withdraw_in_background;
+use super::withdrawal::Withdrawal;
 use crate::observer::Event;
 use crate::{Attempt, Busy, Claim, FencingToken, Moment, Result};
 use std::future::Future;
@@ -147,16 +147,18 @@ impl Drop for PendingClaim<'_> {
     fn drop(&mut self) {
         let Some(Call(call)) = self.call.take() else {
             if self.left_something {
-                withdraw_in_background(self.core, &self.runtime, self.claim.clone());
+                Withdrawal::of_pending(self.core, self.claim.clone()).in_background(&self.runtime);
             }
             return;
         };
         let (core, runtime, claim) = (Arc::clone(self.core), self.runtime.clone(), self.claim.clone());
+        // Made before the answer: it outlives this task, should the runtime end.
+        let withdrawal = Withdrawal::of_pending(&core, claim.clone());
         let rest = async move {
             if let Ok(Attempt::Granted(_)) = call.await {
                 core.tell(&Event::LateGrant { name: claim.name() });
             }
-            withdraw_in_background(&core, &runtime, claim);
+            withdrawal.in_background(&runtime);
         };
         self.runtime.spawn(self.core.background.track_future(rest));
     }

@@ -1,4 +1,5 @@
 use super::Core;
+use super::refuge::Refuge;
 use crate::observer::Event;
 use crate::{Claim, Error, HoldKind, Moment, Release, Result};
 use std::sync::Arc;
@@ -21,11 +22,18 @@ pub(super) struct Withdrawal {
     /// The failure of a release that may have been applied: "nothing to end" is what a success looks like then, and that
     /// a later try was certainly not applied says nothing of the first.
     unknown: Option<Error>,
+    /// True once the store has answered, or nobody asks any more.
+    is_over: bool,
 }
 
 impl Withdrawal {
     pub(super) fn new(core: &Arc<Core>, claim: Claim, linger_until: Moment) -> Self {
-        Self { core: Arc::clone(core), claim, linger_until, unknown: None }
+        Self { core: Arc::clone(core), claim, linger_until, unknown: None, is_over: false }
+    }
+
+    /// Of whatever a claim without a hold may have in the store.
+    pub(super) fn of_pending(core: &Arc<Core>, claim: Claim) -> Self {
+        Self::new(core, claim, Moment::ORIGIN)
     }
 
     /// Tries, for as long as a caller can be expected to wait; then goes on in the background and answers the error.
@@ -49,6 +57,11 @@ impl Withdrawal {
         runtime.spawn(tracker.track_future(self.persist()));
     }
 
+    /// Nobody asks any more: what is left in the store ends with its lease.
+    pub(super) fn give_up(mut self) {
+        self.is_over = true;
+    }
+
     async fn persist(mut self) {
         let give_up = match self.core.semantics.hold {
             HoldKind::Lease => self.core.clock.now().plus(self.claim.ttl()),
@@ -58,6 +71,7 @@ impl Withdrawal {
         loop {
             let Err(error) = self.once().await else { return };
             if !error.is_outage() || self.core.clock.now() >= give_up {
+                self.is_over = true;
                 let name = self.claim.name();
                 return self.core.tell(&Event::ReleaseUnconfirmed { name, error: &error });
             }
@@ -69,6 +83,7 @@ impl Withdrawal {
     async fn once(&mut self) -> Result<Release> {
         let linger = self.linger().await;
         let answer = self.core.backend.release(&self.claim, linger).await;
+        self.is_over = !answer.as_ref().is_err_and(Error::is_outage);
         match answer {
             Ok(Release::NotHeld) if self.unknown.is_some() => Ok(Release::Released),
             Err(error) if error.is_indeterminate() => {
@@ -98,7 +113,14 @@ impl Withdrawal {
     }
 }
 
-/// Takes back whatever the claim may have in the store.
-pub(super) fn withdraw_in_background(core: &Arc<Core>, runtime: &Handle, claim: Claim) {
-    Withdrawal::new(core, claim, Moment::ORIGIN).in_background(runtime);
+/// Its runtime has ended before the store has answered.
+impl Drop for Withdrawal {
+    fn drop(&mut self) {
+        // A backend that panics would do it again.
+        if !self.is_over && !std::thread::panicking() {
+            let mut rest = Self::new(&self.core, self.claim.clone(), self.linger_until);
+            rest.unknown = self.unknown.take();
+            Refuge::take_in(&self.core, rest);
+        }
+    }
 }

@@ -17,8 +17,8 @@ use std::time::Duration;
 /// It dereferences to its [`Lease`], which answers all questions: [`token`](Lease::token), [`is_held`](Lease::is_held),
 /// [`lost`](Lease::lost). End it with [`release`](Self::release), which tells whether the work was covered to its end.
 ///
-/// Dropping it releases in the background, as soon as the runtime runs that task; on a runtime that has ended, or with
-/// a store that cannot be reached, the lease ends by itself. A panic drops the guard like any other value.
+/// Dropping it releases in the background, as soon as the runtime runs that task; where that runtime has ended, on a thread
+/// that the client has for this. With a store that cannot be reached the lease ends by itself. A panic drops the guard like any other value.
 /// `mem::forget` leaks the hold: it is renewed until the process ends or `max_hold` is reached.
 #[must_use = "the lock is released when its guard is dropped: keep it in a variable while you work"]
 pub struct LockGuard {
@@ -57,7 +57,7 @@ impl LockGuard {
     }
 
     /// Makes the lease last at least `ttl` from now, and each renewal from now on likewise. Never shortens it: a
-    /// `ttl` below the present one leaves that as it is.
+    /// `ttl` below the present one leaves that as it is. The limit of [`max_hold`](crate::AcquireOptions::with_max_hold) stays.
     ///
     /// # Errors
     ///

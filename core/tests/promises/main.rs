@@ -11,6 +11,7 @@ mod keeper;
 mod keeper_wakes;
 mod l2_bounded_wait;
 mod l5_cancel_safety;
+mod l5_runtime_ends;
 mod local_queue;
 mod n1_at_risk;
 mod n1_loss_in_time;

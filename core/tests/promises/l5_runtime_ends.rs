@@ -1,0 +1,90 @@
+//! What was asked of a store is taken back, also if the runtime that asked has ended.
+
+use crate::scripted::lock_name;
+use leasehold_core::memory::MemoryBackend;
+use leasehold_core::{
+    AcquireOptions, DistributedLock, DistributedLockExt, LocalQueue, LockClient, LockGuard, Wait,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+/// Far beyond what a release takes, and less than the lease of 30 s that would end it otherwise.
+const SOON: Duration = Duration::from_secs(20);
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Free for everybody before its lease has ended.
+fn is_soon_free(store: &MemoryBackend) {
+    let others = LockClient::new(Arc::new(store.clone()));
+    let guard = runtime()
+        .block_on(others.acquire_with(&lock_name("job"), &AcquireOptions::new().with_wait(Wait::UpTo(SOON))));
+    assert!(guard.is_ok(), "{:?}", guard.unwrap_err());
+}
+
+fn held(store: &MemoryBackend) -> (LockClient, LockGuard, Runtime) {
+    let (client, runtime) = (LockClient::new(Arc::new(store.clone())), runtime());
+    let guard = runtime.block_on(client.acquire("job")).unwrap();
+    (client, guard, runtime)
+}
+
+/// The task that releases has not run, and never will there.
+#[test]
+fn a_guard_dropped_as_the_last_thing_on_a_runtime_is_released() {
+    let store = MemoryBackend::new();
+    let (_client, guard, runtime) = held(&store);
+    runtime.block_on(async move { drop(guard) });
+    drop(runtime);
+    is_soon_free(&store);
+}
+
+#[test]
+fn a_guard_dropped_after_its_runtime_is_released() {
+    let store = MemoryBackend::new();
+    let (_client, guard, runtime) = held(&store);
+    drop(runtime);
+    drop(guard);
+    is_soon_free(&store);
+}
+
+/// Nobody but the work in the background has the client any more.
+#[test]
+fn a_client_that_is_gone_meanwhile_releases() {
+    let store = MemoryBackend::new();
+    let (client, guard, runtime) = held(&store);
+    runtime.block_on(async move { drop((guard, client)) });
+    drop(runtime);
+    is_soon_free(&store);
+}
+
+#[test]
+fn closing_waits_for_what_is_carried_on_elsewhere() {
+    let store = MemoryBackend::new();
+    let (client, guard, first) = held(&store);
+    first.block_on(async move { drop(guard) });
+    drop(first);
+    runtime().block_on(client.close()).unwrap();
+    let others = LockClient::new(Arc::new(store));
+    assert!(runtime().block_on(others.try_acquire("job")).unwrap().is_some(), "closed, and not released");
+}
+
+/// In the local queue it would be handed the lock for ever.
+#[test]
+fn a_waiter_that_goes_with_its_runtime_is_in_no_line() {
+    let store = MemoryBackend::new();
+    let client =
+        LockClient::builder(Arc::new(store.clone())).with_local_queue(LocalQueue::new(16).unwrap()).build();
+    let (long, short) = (runtime(), runtime());
+    let guard = long.block_on(client.acquire("job")).unwrap();
+    let waiting = client.clone();
+    short.block_on(async move {
+        let waiter = tokio::spawn(async move { waiting.acquire("job").await.map(drop) });
+        tokio::task::yield_now().await;
+        assert!(!waiter.is_finished());
+    });
+    drop(short);
+    long.block_on(guard.release()).unwrap();
+    is_soon_free(&store);
+}

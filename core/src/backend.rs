@@ -20,7 +20,8 @@ use std::time::Duration;
 ///   ([`Denied`](crate::ErrorKind::Denied), [`Misconfigured`](crate::ErrorKind::Misconfigured) …) ends the
 ///   acquisition at once.
 /// * Every call ends in bounded time by the backend's own time-outs. The core never drops a call half-way: a caller
-///   who leaves early leaves the call running in a task, and a [`release`](Self::release) follows it. So no method but
+///   who leaves early leaves the call running in a task, and a [`release`](Self::release) follows it. Only the end of the
+///   runtime drops one; a release follows that too. So no method but
 ///   [`changed`](Self::changed) and [`suspects`](Self::suspects) needs to be cancel-safe.
 /// * After a release, nothing is asked for the owner but the release again, and renewals that were on their way: it may be
 ///   carried out late, from a buffer of the store whose connection broke long ago. The core keeps to that. A backend that takes something back *within*

@@ -46,6 +46,15 @@ fn was_told(grant: &Grant) -> bool {
     lease < LEASE
 }
 
+/// A claim whose turn has come, and that has been told so and has not asked.
+async fn told(backend: &ZooKeeperBackend) -> Claim {
+    let (first, second) = (claim("job"), claim("job"));
+    hold(backend, &first).await;
+    busy(backend, &second).await;
+    release(backend, &first).await;
+    second
+}
+
 /// Goes on with a call until it waits for an answer, and no further.
 async fn begin(mut call: Pin<&mut impl Future>) {
     let is_pending = poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_pending())).await;
@@ -111,12 +120,9 @@ async fn who_has_waited_for_long_need_not_ask_either() {
 async fn a_word_of_long_ago_is_not_believed_without_the_leader() {
     let server = server();
     let backend = of_one_process(&server);
-    let (first, second) = (claim("job"), claim("job"));
-    hold(&backend, &first).await;
-    busy(&backend, &second).await;
-    release(&backend, &first).await;
+    let told = told(&backend).await;
     sleep(OLD).await;
-    assert!(!was_told(&granted(&backend, &second).await));
+    assert!(!was_told(&granted(&backend, &told).await));
 }
 
 /// The runtime's clock stands still while the host sleeps, and the session does not.
@@ -124,15 +130,12 @@ async fn a_word_of_long_ago_is_not_believed_without_the_leader() {
 async fn a_word_from_before_the_host_slept_is_not_believed_without_a_proof() {
     let server = server();
     let backend = of_one_process(&server);
-    let (first, second) = (claim("job"), claim("job"));
-    hold(&backend, &first).await;
-    busy(&backend, &second).await;
-    release(&backend, &first).await;
+    let told = told(&backend).await;
     tokio::time::pause();
     std::thread::sleep(OLD);
     tokio::time::resume();
     // The client may have given up its connection for its silence, and not have another one at once.
-    let attempt = eventually(async || backend.try_acquire(&second).await.ok()).await;
+    let attempt = eventually(async || backend.try_acquire(&told).await.ok()).await;
     let Attempt::Granted(grant) = attempt else { panic!("{attempt:?}") };
     assert!(!was_told(&grant));
 }

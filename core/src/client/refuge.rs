@@ -39,7 +39,7 @@ struct Orphan {
 }
 
 impl Refuge {
-    /// Has it carried on. Where the system has no thread to give, the lease is what ends it.
+    /// Has it carried on. Where the system has no thread to give, it ends with its lease or with the session.
     pub(super) fn take_in(core: &Arc<Core>, withdrawal: Withdrawal) {
         let orphan = Orphan { withdrawal, _background: core.background.token() };
         let mut state = lock_up(&core.refuge.state);

@@ -57,7 +57,7 @@ impl Withdrawal {
         runtime.spawn(tracker.track_future(self.persist()));
     }
 
-    /// Nobody asks any more: what is left in the store ends with its lease.
+    /// Nobody asks any more.
     pub(super) fn give_up(mut self) {
         self.is_over = true;
     }

@@ -47,9 +47,10 @@ impl ServerProcess {
     /// Kills it and its children at once, as a crash would.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
+            // Or it may have another child after the look, which has its listening socket for a moment: the port is taken then.
+            signal(&child, Signal::STOP);
+            until_still(&child);
             let (children, shared) = (children(&child), shared(&child));
-            // A stopped process is killed too, but its wait needs no luck if it is continued first.
-            signal(&child, Signal::CONT);
             signal(&child, Signal::KILL);
             let _ = child.wait();
             // A server that finds its predecessor's children still there refuses to start.

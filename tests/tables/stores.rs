@@ -1,19 +1,5 @@
 use leasehold::semantics::Semantics;
 
-/// A column of the README, and the subjects of the suite that stand in it. A client is made of each without a server:
-/// connecting is lazy.
-pub(crate) const COLUMNS: [(&str, &[&str]); 9] = [
-    ("SQLite", &["sqlite"]),
-    ("Redis", &["redis"]),
-    ("Redis Sentinel, Cluster", &["redis-sentinel", "redis-cluster"]),
-    ("Redlock", &["redlock"]),
-    ("ZooKeeper", &["zookeeper-ensemble"]),
-    ("PostgreSQL", &["postgres"]),
-    ("MariaDB", &["mariadb"]),
-    ("MariaDB, for update", &["mariadb-for-update"]),
-    ("memory", &["memory"]),
-];
-
 /// Every subject of the matrix, in its order, and a URL of its kind.
 pub(crate) const SUBJECTS: [(&str, &str); 14] = [
     ("memory", "memory:"),

@@ -6,7 +6,7 @@
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold::Result<()> {
 //! let locks = leasehold::connect("memory:").await?; // redis://host:6379, zk://z1,z2,z3/app …
 //!
-//! let guard = locks.acquire("invoice/42").await?; // waits, and renews itself from then on
+//! let guard = locks.acquire("invoice/42").await?; // waits; from then on, the lease is renewed in the background
 //! let work = charge(guard.token()?); // pass the token to what the lock protects
 //! guard.protect(work).await?; // stopped if the lock is lost
 //! guard.release().await?; // says whether the lock covered the work to its end
@@ -14,41 +14,90 @@
 //! # async fn charge(token: leasehold::FencingToken) {}
 //! ```
 //!
-//! One attempt is [`try_acquire`](DistributedLockExt::try_acquire), a bounded wait
-//! [`AcquireOptions::with_wait`], acquire and work and release in one
-//! [`with_lock`](DistributedLockExt::with_lock). Which store it is can be left to configuration: [`Config`]. The command
+//! To try once, call [`try_acquire`](DistributedLockExt::try_acquire); to wait for a limited time, use
+//! [`AcquireOptions::with_wait`]; to acquire, work and release in one call, use
+//! [`with_lock`](DistributedLockExt::with_lock). To choose the store by configuration, see [`Config`]. The command
 //! `leasehold run NAME -- COMMAND` does the same for any program.
+//!
+//! Open a store once and share it: `connect` returns an `Arc`, and every store that is opened has connections of its own.
 //!
 //! # What is promised
 //!
 //! * **Exclusion**: in the store's own order of events, a name has at most one owner at any point, and only the owner
 //!   can release or renew.
-//! * **Loss in time**: [`is_held`](Lease::is_held) turns false and [`lost`](Lease::lost) is ready no later than the
-//!   lease ends by the local clock, before it can end in the store; `is_held` is worked out from the clock, and
-//!   so is right even where no task could run.
+//! * **Loss in time**: [`is_held`](Lease::is_held) turns false no later than the lease ends by the local clock, before it
+//!   can end in the store. It is computed from the clock at the call, and so is right even where no task could run.
+//!   [`lost`](Lease::lost) is ready by the same time, if the task that awaits it can run.
 //! * **Fencing tokens**: a later grant of a name has a larger [token](FencingToken), and no two have the same.
 //! * **No deadlock**: the lock of a crashed holder is free after its lease, session or connection, without an operator.
 //! * **Bounded waits**: an acquisition with a deadline returns by it, whatever the store does.
 //! * **Cancel safety**: an acquisition that is dropped at any await leaves nothing behind that outlasts a lease.
-//! * **Clean outcomes**: what is not known is [`Indeterminate`](ErrorKind::Indeterminate), and never passed off as busy
-//!   or as not applied.
+//! * **Clean outcomes**: an unknown outcome is reported as [`Indeterminate`](ErrorKind::Indeterminate), never as busy or as
+//!   not applied.
 //!
-//! What each store can keep of it under which fault is data: [`semantics`], held against measurements by the conformance
-//! suite. Where a fault makes a store itself grant twice (a deleted record, a replica that takes over without the last
-//! grant), the first holder is told by its next renewal at the latest, and believes until then.
+//! Which of these promises each store keeps under which fault is available as data, in [`semantics`]; the conformance suite
+//! checks it against measurements. Where a fault makes a store itself grant twice (a deleted record, a replica that takes
+//! over without the last grant), the first holder learns of it from its next renewal at the latest, and until then believes
+//! that it holds the lock.
 //!
 //! # What no lock gives
 //!
 //! Exclusion of *effects*. A process that is paused while it holds a lock wakes up later and writes, and no lock service
 //! can call that write back (Kleppmann, *How to do distributed locking*, 2016). Only the resource can refuse it: hand it
-//! the [fencing token](FencingToken), and let it accept none lower than the highest it has seen. Where it cannot, a lock
-//! saves work, and the work must be safe to be done twice. The guide `docs/fencing.md` of the repository has both: the
-//! `UPDATE` that checks (`FencedWrite` of the crate `leasehold-sql`, whatever store the lock is in), an object store, and
-//! what to do with a resource that cannot check.
+//! the [fencing token](FencingToken), and let it accept none lower than the highest it has seen. Where it cannot, make the
+//! work safe to repeat, and use the lock only to avoid repeating it. The guide `docs/fencing.md` of the repository has both:
+//! the `UPDATE` that checks (`FencedWrite` of the crate `leasehold-sql`, whatever store the lock is in), an object store,
+//! and what to do with a resource that cannot check.
 //!
-//! Locks here are not re-entrant. On ZooKeeper and Redis (not `redlock:`) they are fair; on the other stores waiters
-//! get them in no order. Where many tasks of one process want one name, they can [take turns](Config::local_queue)
-//! without asking the store.
+//! [`protect`](Lease::protect) cannot stop what does not await, nor what was spawned. Give blocking code a clone of the
+//! [`lease`](LockGuard::lease), and have it ask for the [`token`](Lease::token) before each effect.
+//!
+//! Locks here are not re-entrant, and nothing detects a deadlock between two names: take them in the same order everywhere.
+//! On ZooKeeper and Redis (not `redlock:`) locks are fair; on the other stores waiters get them in no order. Where many tasks
+//! of one process want one name, they can [take turns](Config::local_queue) without asking the store. There are no shared
+//! (reader–writer) locks and no semaphores.
+//!
+//! # Errors
+//!
+//! The [kind](ErrorKind) of an error says what to do next:
+//!
+//! ```
+//! use leasehold::{DistributedLock, DistributedLockExt, Error, ErrorKind, Lease, Result};
+//!
+//! enum Next {
+//!     Done,
+//!     NotOurTurn,
+//!     TryAgainLater,
+//!     GiveUp(Error),
+//! }
+//!
+//! async fn nightly(locks: &dyn DistributedLock) -> Next {
+//!     let error = match locks.with_lock("nightly", |lease| report(lease)).await {
+//!         Ok(reported) => match reported {
+//!             Ok(()) => return Next::Done,
+//!             Err(of_the_work) => of_the_work,
+//!         },
+//!         Err(of_the_lock) => of_the_lock,
+//!     };
+//!     match error.kind() {
+//!         // Somebody else held it for as long as we would wait.
+//!         ErrorKind::Busy | ErrorKind::TimedOut => Next::NotOurTurn,
+//!         // It was ours, and is no longer: the work may be half done. Begin again, with a new token.
+//!         ErrorKind::Lost => Next::TryAgainLater,
+//!         // The store gave no usable answer. What it may have granted is being taken back.
+//!         ErrorKind::Unavailable | ErrorKind::Indeterminate => Next::TryAgainLater,
+//!         // Denied, Misconfigured, Invalid, Unsupported, Closed: trying again does not help. `error.help()` may.
+//!         _ => Next::GiveUp(error),
+//!     }
+//! }
+//! # async fn report(lease: Lease) -> Result<()> { lease.token().map(drop) }
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+//! # assert!(matches!(nightly(&*leasehold::connect("memory:").await?).await, Next::Done));
+//! # Ok(()) }
+//! ```
+//!
+//! What no caller waits for (a loss, a renewal that failed, a release that was not confirmed) is an event of `tracing` with
+//! the target `leasehold`. For metrics, give a client an [`Observer`](client::Observer) of your own.
 //!
 //! # Which store, which feature
 //!
@@ -66,9 +115,10 @@
 //! | SQLite | `sqlite:/var/lib/shop/locks.db` | `sqlite` | processes of one host |
 //! | memory | `memory:`, `memory:NAME` | none | tasks of one process |
 //!
-//! `full` is all of them but `zookeeper-tls`, which links a second provider of cryptography, written in C. A store of
-//! your own is a [scheme more](Registry). There is no default feature: an application names what it runs. Everything
-//! needs a Tokio runtime with I/O and time enabled.
+//! `full` is all of these features but `zookeeper-tls`, which links a second crypto library, written in C. No feature is on
+//! by default: an application enables the stores that it uses. MySQL, MariaDB and PostgreSQL need their tables made once, by
+//! `leasehold init` or [`LockAdmin::init`](admin::LockAdmin::init). To add a store of your own, register a scheme for it in a
+//! [`Registry`]. Everything needs a Tokio runtime with I/O and time enabled.
 //!
 //! # Where to go
 //!
@@ -76,7 +126,7 @@
 //! * to configure the store: [`Config`]
 //! * to see who holds what, and free what is stuck: [`admin`]
 //! * to choose a store: the six questions of `docs/choose.md`, and [`semantics`]
-//! * to write a backend: [`backend`]; to measure or observe one: [`client`]
+//! * to write a backend: [`backend`]; to observe a client, or to choose its clock: [`client`]
 
 #[cfg(feature = "bench")]
 #[doc(hidden)]
@@ -93,12 +143,12 @@ pub use registry::Registry;
 
 use std::sync::Arc;
 
-/// For operators: looking at locks, and freeing them by hand. Begin at [`DistributedLock::admin`].
+/// For operators: looking at locks, and freeing them by hand. Start at [`DistributedLock::admin`].
 pub mod admin {
     pub use leasehold_core::{Finding, LockAdmin, LockStatus, Purge, Severity, Waiter};
 }
 
-/// For authors of backends: what a store must be able to do, in [`LockBackend`](backend::LockBackend), and the words of
+/// For authors of backends: what a store must be able to do, in [`LockBackend`](backend::LockBackend), and the types of
 /// that contract. [`MemoryBackend`](backend::MemoryBackend) is the shortest correct one; a [`Registry`] gives yours a
 /// scheme.
 pub mod backend {
@@ -109,8 +159,8 @@ pub mod backend {
     };
 }
 
-/// What stands between the two contracts, to be made to measure over a backend of [`Registry::open`]: its clock, its
-/// observer, its drift allowance.
+/// The client between the two contracts. Build it yourself over a backend from [`Registry::open`] to choose the clock, the
+/// observer or the drift allowance.
 pub mod client {
     pub use leasehold_core::{
         Clock, Drift, Event, LockClient, LockClientBuilder, Moment, Observer, RuntimeClock, Sleep,
@@ -118,7 +168,7 @@ pub mod client {
     };
 }
 
-/// What each backend promises under which fault, as data. Begin at [`DistributedLock::semantics`].
+/// What each backend promises under which fault, as data. Start at [`DistributedLock::semantics`].
 pub mod semantics {
     pub use leasehold_core::{
         CrashBound, ExpiryClock, Fairness, Fault, HoldKind, LossSignal, Outcome, Promises, Reach, Semantics,
@@ -126,9 +176,9 @@ pub mod semantics {
     };
 }
 
-/// The locks of the store at this URL, with the defaults of [`AcquireOptions`]. No file and no environment is looked at.
+/// The locks of the store at this URL, with the defaults of [`AcquireOptions`]. Reads no file and no environment.
 ///
-/// It opens nothing: the first lock does, and a store that cannot be reached is that lock's error.
+/// It opens nothing: the first lock does, and if the store cannot be reached, the first lock fails.
 ///
 /// # Errors
 ///
@@ -154,7 +204,7 @@ pub async fn connect(url: &str) -> Result<Arc<dyn DistributedLock>> {
 /// # Ok(()) }
 /// ```
 ///
-/// It opens nothing: the first lock does, and a store that cannot be reached is that lock's error.
+/// It opens nothing: the first lock does, and if the store cannot be reached, the first lock fails.
 ///
 /// # Errors
 ///

@@ -13,20 +13,21 @@
 //!
 //! # Servers
 //!
-//! Redis from 7.0 on, or Valkey from 7.2 on: one server; or a primary and its replicas that Sentinels watch; or a
-//! cluster. A replica, a Sentinel or a node of a cluster that is taken for one server is recognised and said, with the URL
+//! Redis 7.0 or later, or Valkey 7.2 or later: one server, or a primary and its replicas that Sentinels watch, or a
+//! cluster. If the URL of a replica, a Sentinel or a cluster node is given as that of one server, the error says which URL
 //! to write instead.
 //!
 //! What one server promises is in [`semantics`](leasehold_core::LockBackend::semantics). In short: it excludes as long as
-//! it keeps its memory and its clock. If it forgets (a restart without `appendonly`, `FLUSHALL`, eviction), two may hold a
-//! lock until the first is told by its next renewal. The tokens go on growing even then, so a resource that checks them is
-//! safe. [`check`](leasehold_core::LockAdmin::check) looks for settings that make it forget.
+//! it keeps its memory and its clock. If it forgets (a restart without `appendonly`, `FLUSHALL`, eviction), or its clock is
+//! set forward, two may hold a lock until the first learns of it from its next renewal. The tokens go on growing even then,
+//! so a resource that checks them is safe. [`check`](leasehold_core::LockAdmin::check) looks for settings that make it
+//! forget.
 //!
-//! Every change is a script, also where the server can compare and delete by itself (`DELEX` of Redis 8.4, `DELIFEQ` of
-//! Valkey 9): a release ends two keys and hands the lock over in one step, and such a command ends one.
+//! Every change is a script, even where the server has a command that compares and deletes (`DELEX` of Redis 8.4,
+//! `DELIFEQ` of Valkey 9): a release deletes two keys and hands the lock over in one step, and such a command deletes one.
 //!
-//! Or **several independent ones**, three at least, of which a majority decides: [`RedlockBackend`], after the algorithm
-//! Redlock. Less than half of them may fail, hang or forget, and locks go on.
+//! Or **several independent servers**, three at least, of which a majority decides: [`RedlockBackend`], after the algorithm
+//! Redlock. Locks go on while less than half of the servers fail, hang or forget.
 //!
 //! URLs, keys, rights, and what Sentinel, Cluster and Redlock are good for: the guide `docs/redis.md` of the repository.
 
@@ -56,7 +57,7 @@ pub use target::SCHEMES;
 use leasehold_core::{LockBackend, Namespace, Result, StoreUrl};
 use std::sync::Arc;
 
-/// What stands in front of every name, unless the user says otherwise.
+/// The prefix of every name, unless the user chooses another.
 pub const DEFAULT_PREFIX: &str = "leasehold:";
 
 /// Opens the backend for the server, or the servers, at `url`. Checks what can be checked, and connects to nothing: the

@@ -17,14 +17,14 @@
 //! | `postgres`, `postgresql` | `postgres` | `lease`, `for-update`, `optimistic` |
 //! | `sqlite` | `sqlite` | leases |
 //!
-//! The features bring no TLS; `tls` does. A table of yours is fenced by [`FencedWrite`].
+//! These features bring no TLS; `tls` does. To fence a table of your own, use [`FencedWrite`].
 //!
 //! # Servers
 //!
 //! A row per name, granted by one statement (`lease`), by a row lock that an open transaction holds (`for-update`), or
 //! by comparing a version (`optimistic`). The parameters of the URL, the rights and what is not promised are in the
 //! guide `docs/sql.md` of the repository. The tables are made by [`init`](leasehold_core::LockAdmin::init), not by the
-//! first use: the rights that are needed for locking are `SELECT`, `INSERT` and `UPDATE`. Only
+//! first use, so that locking needs no rights but `SELECT`, `INSERT` and `UPDATE`. Only
 //! [`purge`](leasehold_core::LockAdmin::purge) deletes rows, and needs `DELETE`.
 //!
 //! # SQLite
@@ -38,11 +38,11 @@
 //! | `allow_network_fs` | `yes`: do not refuse a network file system | `no` |
 //!
 //! **The file.** It is made on first use with mode 0600, and so are its side files `-wal` and `-shm`; a directory named
-//! `leasehold` is made too, with mode 0700, any other must exist. The file may be a database that has other tables; it
-//! is put into WAL mode, and a commit is on the disk before it is answered (`synchronous=FULL`). Refused are: symbolic
+//! `leasehold` is made too, with mode 0700; any other must exist. The file may be a database that has other tables; it
+//! is put into WAL mode, and a commit is on the disk before it is answered (`synchronous=FULL`). These are refused: symbolic
 //! and hard links, a file that is mounted by itself, directories in which everyone may replace files, files and side files
-//! of others in directories in which everyone may make them, network file systems, and a table that is not ours. Who may
-//! write to the file may free every lock in it.
+//! of others in directories in which everyone may make them, network file systems, and a table that is not ours. Anybody
+//! who may write to the file may free every lock in it.
 //!
 //! `PATH` is absolute, or relative to the working directory. `sqlite:///PATH` is absolute too; `sqlite://PATH` is refused,
 //! because `sqlite:${HOME}/locks.db` becomes that with a home of `/`.
@@ -52,27 +52,28 @@
 //!
 //! **Time.** Leases are counted on Linux's `CLOCK_BOOTTIME`, which all processes of a host share, which goes on during
 //! suspend and which nobody can set: a step of the wall clock frees no lock and keeps none. Time namespaces are allowed
-//! for. After a reboot, and in a file that was restored on another machine, the leases of the earlier boot are over;
-//! see [where that is told](#reboots).
+//! for. Tokens follow the wall clock. After a reboot, and in a file that was restored on another machine, the leases of the
+//! earlier boot are over; see [below](#reboots) for how that is recognised.
 //!
-//! **Waiting** reads and does not write, so that it does not hold up the holder: at least every 50 ms.
+//! **Waiting** reads and does not write, so that it does not hold up the holder. A waiter reads at least every 50 ms.
 //!
 //! ## Reboots
 //!
 //! A lease belongs to the boot whose id stands in its row. LXC and systemd-nspawn show each of their containers a boot
 //! id of its own, on one clock; such an id is not believed. A lease of which only the clock is known is over when it ends,
 //! or when it is found to have begun in the future. So in those containers, and only there, a lease may last into the next
-//! boot if that is as old by then as the earlier one was when the lease was granted; it is waited out, for one ttl at
-//! most from then on.
+//! boot, if that boot has by then lasted as long as the earlier one had when the lease was granted. Such a lease is waited
+//! out, for one ttl at most from then on.
 //!
 //! ## Not promised
 //!
-//! * Two kernels on one file: a virtual machine and its host, or a disk that two machines have mounted.
-//! * Deleting or replacing the file, or `-wal` or `-shm`, while locks are held. It is noticed with the next use, and the
-//!   holder is told by its next renewal; meanwhile another process may have been granted the lock. Its token is larger.
-//! * A file that is mounted by itself, on Linux before 5.8, which does not say so.
-//! * A directory in which everyone may make files, against somebody who makes a side file in the very moment between our
-//!   look and SQLite's: use a directory of your own.
+//! * Exclusion between two kernels on one file: a virtual machine and its host, or a disk that two machines have mounted.
+//! * Exclusion when the file, or `-wal` or `-shm`, is deleted or replaced while locks are held. The next use notices it,
+//!   and the holder learns of it from its next renewal; meanwhile another process may have been granted the lock, with a
+//!   larger token.
+//! * That a file that is mounted by itself is refused on Linux before 5.8, which does not tell.
+//! * In a directory in which everyone may make files, safety from somebody who makes a side file in the very moment between
+//!   our look and SQLite's: use a directory of your own.
 
 #[cfg(all(feature = "bench", feature = "_store"))]
 #[doc(hidden)]
@@ -111,8 +112,7 @@ pub const SCHEMES: &[&str] = &["mariadb", "mysql", "postgres", "postgresql", "sq
 ///
 /// [`Invalid`](ErrorKind::Invalid) for a part of the URL that cannot be; [`Misconfigured`](ErrorKind::Misconfigured) for
 /// another scheme, for one whose feature is not compiled in, or for a variable such as `PGOPTIONS` in the environment, which
-/// would decide in the place of the URL; [`Unsupported`](ErrorKind::Unsupported) for SQLite on
-/// another system than Linux.
+/// would override the URL; [`Unsupported`](ErrorKind::Unsupported) for SQLite on another system than Linux.
 pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
     match url.scheme() {
         "mariadb" => open_mysql("mariadb", url, namespace),

@@ -18,19 +18,20 @@
 //!
 //! # What a hold is
 //!
-//! A node that lives as long as this process's session does. The process keeps the session alive; the servers end it
-//! when they have heard nothing of it for its time-out, and the lock is free.
+//! A node that lives as long as this process's session does. The process keeps the session alive; when the servers have
+//! heard nothing of it for its time-out, they end it, and the lock is free.
 //!
-//! So it is the session's time-out that decides, and not the ttl of an acquisition, how long a crashed holder keeps
-//! others out. A ttl can only be stricter with its own holder: a guard believes in its hold for its ttl or for three
-//! quarters of the session's time-out, whichever is shorter, counted from the send of the last request that a majority of
-//! the servers has agreed to, and that so proved the session. The keeper asks for a proof at a third of that, one for all
-//! locks that fall due together. It is a write that changes nothing: the delete of a node that nobody makes.
+//! So how long a crashed holder keeps others out is decided by the session's time-out, and not by the ttl of an acquisition.
+//! A ttl can only be stricter with its own holder: a guard believes in its hold for its ttl or for three quarters of the
+//! session's time-out, whichever is shorter, counted from the send of the last request that a majority of the servers has
+//! agreed to, which proves the session. The keeper asks for a proof at a third of that time, one for all locks that fall
+//! due together. The proof is a write that changes nothing: the delete of a node that nobody makes.
 //!
-//! A holder is told at once when its node is deleted or its session ended; of a node that is deleted in the first 20 ms
-//! of a hold, after these; if its server is behind, when that hears of it. It is at risk from the moment the connection
-//! is lost. It never waits for the server's word: that comes only after a reconnect, when another may hold the lock.
-//! With a fixed lease, the guard ends on time, but the lock is free only when the guard is dropped or its session ends.
+//! A holder is told at once when its node is deleted or its session has ended. If the node is deleted in the first 20 ms of
+//! a hold, the holder is told after these; if its server is behind, when that server learns of it. The hold is at risk from
+//! the moment the connection is lost. A holder never waits to be told by the server, which would come only after a
+//! reconnect, when another may hold the lock. With a fixed lease, the guard ends on time, but the lock is free only when the
+//! guard is dropped or its session ends.
 //!
 //! # URLs
 //!
@@ -42,20 +43,20 @@
 //! | `session_timeout` | what the servers are asked for, 200 ms to 1 h; they have bounds of their own, by default 2 and 20 ticks of 2 s | `10s` |
 //! | `timeout` | how long the requests of one call may take together, 10 ms to 60 s | `2s` |
 //! | `connect_timeout` | how long getting a session may take, 10 ms to 60 s; finding out why there is none takes up to 1.5 s more | `5s` |
-//! | `login` | `digest`: the password is sent, and is the key to the nodes that were made with it; `sasl`: the servers know the user, and it proves to be one by DIGEST-MD5 | `digest` |
-//! | `acl` | `creator`: only whom the servers know us as may do anything with the nodes; `anyone`: everybody may take and free locks | `creator` if there is a user or a certificate |
+//! | `login` | `digest`: the password is sent, and is the key to the nodes that were made with it; `sasl`: the servers know the user, who logs in by DIGEST-MD5 | `digest` |
+//! | `acl` | `creator`: only the identity that made the nodes may do anything with them; `anyone`: everybody may take and free locks | `creator` if there is a user or a certificate |
 //! | `tls_ca` | a PEM file of authorities to trust | those that the host trusts |
-//! | `tls_cert`, `tls_key` | PEM files: who we are | nobody |
+//! | `tls_cert`, `tls_key` | PEM files: the client's certificate and its key | none |
 //!
-//! Without either there is nobody to whom a node could belong, so everybody who reaches the servers can take and free
-//! locks. Nobody can overwrite a node or its access list.
+//! Without a user or a certificate a node belongs to nobody, so everybody who reaches the servers can take and free locks.
+//! Even then nobody can overwrite a node or its access list.
 //!
 //! With `login=digest` a user's password goes over the network as it is, and with `login=sasl` it could be guessed from what
-//! goes over it: use `zk+tls`. SASL by Kerberos is not supported: it needs libraries in C.
+//! goes over the network: use `zk+tls`. SASL by Kerberos is not supported, because it needs libraries in C.
 //!
-//! The feature `tls` links a second provider of cryptography, aws-lc, beside ring, and the C code that it is: the client
-//! library asks for it. It is not used unless the application has made it the default of the process. If there is none,
-//! the first store that is opened with `zk+tls` makes ring the default.
+//! The feature `tls` links a second crypto library beside ring, aws-lc, which is C code, because the client library requires
+//! it. It is not used unless the application has made it the default of the process. If the process has no default, the
+//! first store that is opened with `zk+tls` makes ring the default.
 //!
 //! # Nodes
 //!
@@ -68,19 +69,20 @@
 //! The lowest number holds the lock. The fencing token is the id of the transaction that made the node, which goes on
 //! growing when the directory is made anew.
 //!
-//! This is the layout of Curator's `InterProcessMutex` and of go-zk, and with them we exclude each other if the paths
+//! This is the layout of Curator's `InterProcessMutex` and of go-zk, and they and we exclude each other if the paths
 //! agree. For kazoo, give a subclass of its `Lock` the attributes `_NODE_NAME = "-lock-"` and `_EXCLUDE_NAMES = ["-lock-"]`:
-//! as it comes, we queue behind it, and it walks over us.
-//! Children that are no contenders are passed over and never deleted.
+//! as it comes, we queue behind it, but it ignores us. Children that are no contenders are ignored and never deleted.
 //!
 //! Of a name, `/`, `%`, and all that is not printable ASCII are percent-encoded, and so are the names `.`, `..` and
 //! `zookeeper`.
 //!
 //! # What is not promised
 //!
-//! Whoever loses the data of a majority of the servers loses the order of tokens. Holders hear of it at the end of their
-//! belief only: a server that knows less than a client has seen closes its connection without a word, as one does that is
+//! If a majority of the servers loses its data, the order of tokens is lost. Holders learn of it only at the end of their
+//! belief: a server that knows less than a client has seen closes the connection without a word, and so does one that is
 //! merely behind.
+//!
+//! If somebody deletes a holder's node, the next in the queue is granted the lock, with a larger token.
 //!
 //! A server that is cut off from its leader, connected again and cut off once more, all within a quarter of a session's
 //! time-out, may let a holder believe for at most that quarter too long.
@@ -114,7 +116,7 @@ pub use target::SCHEMES;
 use leasehold_core::{LockBackend, Namespace, Result, StoreUrl};
 use std::sync::Arc;
 
-/// What stands in front of every name, unless the user says otherwise: nothing, as the directory is their own.
+/// The prefix of every name, unless the user chooses another: none, because the directory belongs to the locks.
 pub const DEFAULT_PREFIX: &str = "";
 
 /// Opens the backend for the ensemble at `url`. Checks what can be checked, and connects to nothing: the first use does.

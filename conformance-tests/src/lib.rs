@@ -1,12 +1,17 @@
 //! The conformance suite of Leasehold, for its own backends and for yours.
 //!
 //! A [`Subject`] is a backend in a mode: how to start its store, how to connect, what it is called. The suite does the
-//! rest: every case that has a meaning for it is one named line in the output of `cargo test`, on a real store, with
-//! real processes that are killed and stopped, and a network that loses replies on command.
+//! rest: every case that applies to it is one named line in the output of `cargo test`, on a real store, with real
+//! processes that are killed and stopped, and a network that loses replies on command. A complete backend with its
+//! `Subject` is in the guide `docs/backend-author.md` of the repository.
+//!
+//! As long as the crates are not on crates.io:
 //!
 //! ```toml
 //! [dev-dependencies]
-//! leasehold-conformance = "0.1"
+//! async-trait = "0.1"
+//! leasehold-conformance = { git = "https://github.com/leasehold/leasehold" }
+//! leasehold-core = { git = "https://github.com/leasehold/leasehold" }
 //!
 //! [[test]]
 //! name = "conformance"
@@ -48,7 +53,7 @@
 //! leasehold_conformance::main!(Mine);
 //! ```
 //!
-//! Cases are added in minor releases: a backend may then fail a case that was not there before.
+//! Minor releases add cases: a backend may then fail a case that was not there before.
 
 mod administrator;
 pub mod case;

@@ -14,19 +14,20 @@ use std::time::Duration;
 /// * A claim is known by its [owner](Claim::owner) alone. Every call may be repeated for the same claim, also after a
 ///   reply that never came, and also while an earlier call for it is still running; the answer is the one that the
 ///   state of the store gives.
-/// * Check and effect are one atomic step in the store. A backend reads no clock of its own for a decision.
+/// * Check and effect are one atomic step in the store. No decision reads a wall clock of the client: a lease ends by the
+///   store's clock, or by the monotonic clock of the host that all processes share.
 /// * `Err` says what is known: [`Indeterminate`](crate::ErrorKind::Indeterminate) if the call may have been applied,
 ///   [`Unavailable`](crate::ErrorKind::Unavailable) if it certainly was not. Everything that is not an outage
 ///   ([`Denied`](crate::ErrorKind::Denied), [`Misconfigured`](crate::ErrorKind::Misconfigured) …) ends the
 ///   acquisition at once.
 /// * Every call ends in bounded time by the backend's own time-outs. The core never drops a call half-way: a caller
-///   who leaves early leaves the call running in a task, and a [`release`](Self::release) follows it. Only the end of the
-///   runtime drops one; a release follows that too. So no method but
-///   [`changed`](Self::changed) and [`suspects`](Self::suspects) needs to be cancel-safe.
-/// * After a release, nothing is asked for the owner but the release again, and renewals that were on their way: it may be
-///   carried out late, from a buffer of the store whose connection broke long ago. The core keeps to that. A backend that takes something back *within*
-///   an attempt must name more than the owner, such as the token of the grant: the same owner may ask again before that
-///   is carried out.
+///   that leaves early leaves the call running in a task, and a [`release`](Self::release) follows it. Only the end of the
+///   runtime drops a call; a release follows that too. So no method but [`changed`](Self::changed) and
+///   [`suspects`](Self::suspects) needs to be cancel-safe.
+/// * Once a release has been sent, nothing more is sent for that owner, except the release again and renewals that were
+///   already on their way: the release may be carried out late, from a buffer of the store whose connection broke long ago.
+///   The core keeps to that. A backend that takes something back *within* an attempt must name more than the owner, such
+///   as the token of the grant: the same owner may ask again before that is carried out.
 /// * A backend spawns no task per claim, owns no guard and keeps no timer for a lease: the core does.
 ///
 /// # Minimal implementation

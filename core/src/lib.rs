@@ -1,7 +1,7 @@
 //! The core of Leasehold: what a lock is, to those who use it and to those who serve it.
 //!
 //! Two contracts meet here. [`DistributedLock`] is for people who *use* locks: a name goes in, a [`LockGuard`] comes
-//! out. [`LockBackend`] is for people who *write* backends: eight methods, and one that most do without. [`LockClient`]
+//! out. [`LockBackend`] is for people who *write* backends: eight required methods, and one optional one. [`LockClient`]
 //! stands between, and does the hard part once for all backends: one deadline over every stage of an acquisition, taking
 //! back what an abandoned one left behind, renewing, and telling the holder in time that it holds no longer.
 //!

@@ -81,8 +81,8 @@ pub trait DistributedLockExt: DistributedLock {
 
     /// Makes one attempt: `None` if somebody else holds the lock.
     ///
-    /// Whoever looks at neither holds nothing: in `locks.try_acquire("x").await?;` the guard is dropped at once, and the
-    /// compiler has no word for it, since the guard is inside of an `Option`.
+    /// Keep the result in a variable: in `locks.try_acquire("x").await?;` the guard is dropped at once, so nothing is held,
+    /// and the compiler does not warn, because the guard is inside an `Option`.
     ///
     /// # Errors
     ///

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Locks in a log, between the processes of one host. Whoever wants something adds a line, and the order of the lines
-/// decides: all who read them come to the same answer. Nobody waits for another's step, so who is stopped within one
-/// keeps nobody out.
+/// decides: all who read them come to the same answer. Nobody waits for another's step, so a process that is
+/// stopped within one keeps nobody out.
 #[derive(Debug)]
 struct Toy(Mutex<(File, Table)>);
 

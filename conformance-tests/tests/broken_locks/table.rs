@@ -14,10 +14,10 @@ const HEAD: &str = "\
 # Broken locks
 
 A suite that passes everything proves nothing. These locks are broken on purpose, each by one classic mistake, on the real
-store where the mistake lives. Each is caught by the case that is named for it, in the words that fit its mistake, by order
-and not by luck: a gate, a held reply, a stopped process. The same lock without the mistake passes that case, and the
-broken one passes the plainest cases, A01 to A03, but for the one that catches it: it is a lock that somebody would have
-trusted. A number is never given again, so there are gaps.
+store where the mistake lives. Each is caught by the case that is named for it, with a message that fits the mistake, by a
+forced order and not by luck: a gate, a held reply, a stopped process. The same lock without the mistake passes that case. The
+broken one passes the plainest cases, A01 to A03, unless one of them is the case that catches it: somebody would have trusted
+it. A number is never given again, so there are gaps.
 
 ```sh
 cargo test -p leasehold-conformance --test broken_locks
@@ -31,16 +31,16 @@ const MISTAKES: &[(u8, &str)] = &[
     (2, "`SETNX`, then `EXPIRE`: a holder that dies between the two keeps it for ever."),
     (
         3,
-        "The end of the lease in the value, taken over by `GETSET`: the loser of the race overwrites the winner.",
+        "The value has the end of the lease, and `GETSET` takes an ended one over: the loser of the race overwrites the winner.",
     ),
-    (4, "The end of the lease by the clock of whoever took it."),
+    (4, "The lease ends by the clock of the client that took it."),
     (5, "`DEL` without a look at the owner: a late release frees the next holder."),
     (6, "`GET`, then `DEL`: the lock may change hands between the two."),
     (8, "`PEXPIRE` without a look at the owner: a late renewal shortens the next holder's lease."),
     (10, "Renewal begins before there is a guard: a dropped acquire is renewed for ever."),
-    (11, "A guard that goes down in a panic stops nothing: its lock is renewed for ever."),
+    (11, "A guard that is dropped by a panic stops nothing: its lock is renewed for ever."),
     (12, "A renewal without an answer counts as renewed: a holder that is cut off never hears of it."),
-    (13, "Whether it is held is a flag that some task sets: a busy executor holds on to a lost lock."),
+    (13, "\"Held\" is a flag that some task sets: a busy executor holds on to a lost lock."),
     (14, "The lease counts from the reply, not from the request."),
     (15, "The lease counts from the first try of a long wait."),
     (16, "The lease is measured by the wall clock."),
@@ -51,16 +51,25 @@ const MISTAKES: &[(u8, &str)] = &[
     (22, "Redlock: one node after the other, each with a time-out of its own."),
     (23, "Redlock: the fencing token is the maximum of the nodes' counters."),
     (25, "The fencing token is the time, by the clock of the client."),
-    (26, "The counter of tokens goes with the record of the lock."),
-    (28, "Waiters ask only when they are told, and expired keys are told of when Redis comes across them."),
+    (26, "The counter of tokens is deleted with the record of the lock."),
+    (
+        28,
+        "Waiters ask only when they are told, and Redis tells of an expired key only when it comes across it.",
+    ),
     (29, "The lock's name is the hash tag: a name with braces sends its keys to different nodes."),
-    (30, "Whether it is free is asked of a replica."),
+    (30, "A replica is asked whether the lock is free."),
     (31, "One node that all watch: every release wakes the herd."),
     (32, "A queue that all watch: every change of it wakes the herd."),
     (33, "The queue is sorted by the whole name, which begins with something random."),
-    (35, "Nobody's name in a place: one whose reply was lost is not found again, and blocks the queue."),
+    (
+        35,
+        "A place does not name its owner: one whose reply was lost is not found again, and blocks the queue.",
+    ),
     (36, "Persistent nodes: a crashed holder keeps its place for ever."),
-    (37, "Only the server's word that the session is over is a loss, and it comes when the network is back."),
+    (
+        37,
+        "Only the server's word that the session is over counts as a loss, and it comes when the network is back.",
+    ),
     (
         38,
         "A place is known by its number alone, which begins anew with the queue: a late release frees the next holder.",
@@ -70,15 +79,15 @@ const MISTAKES: &[(u8, &str)] = &[
     (41, "`SELECT`, then `UPDATE`: two find it free."),
     (42, "`FOR UPDATE` outside a transaction: the lock ends with the statement."),
     (43, "`FOR UPDATE` of a row that is not there: it locks nothing."),
-    (44, "The end of the lease by the clock of the client."),
-    (45, "The end of the lease in the time zone of the session."),
-    (46, "Names that collate: `a` is `A`, and `á`."),
-    (47, "Names that are cut short: two long ones are one."),
+    (44, "The lease ends by the clock of the client."),
+    (45, "The end of the lease is kept in the time zone of the session."),
+    (46, "Names are compared by collation: `a` is `A`, and `á`."),
+    (47, "Names are cut short: two long ones are one."),
     (49, "A lock wait that timed out is taken for a rollback: the transaction goes on, and holds."),
     (50, "A connection goes back to its pool with its lock: the next user holds it."),
-    (51, "A pool reconnects behind the guard, which asks whether the connection lives."),
+    (51, "A pool reconnects behind the guard's back, and the guard asks only whether the connection lives."),
     (52, "Release deletes the row, and the tokens begin again."),
-    (54, "A deferred transaction: reads, and cannot write what it has decided."),
+    (54, "A deferred transaction: it reads, and then cannot write what it has decided."),
     (55, "A second release frees the next holder."),
     (57, "The deadline begins again with every try."),
     (58, "Dropping a guard waits for the store."),

@@ -168,6 +168,9 @@ impl Injection for Behind {
             Between::Pooler => administrator.behind_pooler().await?,
             Between::NetworkFileSystem => administrator.behind_network_file_system().await?,
         };
+        if [store.address(), store.address_for_holds_of(schedule.ttl)].contains(&address) {
+            return Err(Cannot::failed("nothing stands before the store: the address is its own"));
+        }
         self.stands = Some(stands);
         let mut setting = Setting::through(address.clone(), address);
         setting.healed = Some(store.address_for_holds_of(schedule.ttl));

@@ -8,6 +8,9 @@ mod holder;
 mod network;
 mod servers;
 mod store;
+mod witness;
+
+pub(crate) use witness::Witness;
 
 use crate::case::Stop;
 use crate::context::time_scale;
@@ -36,6 +39,11 @@ pub(crate) trait Injection: Send {
     /// start.
     fn is_one_of_many(&self) -> bool {
         true
+    }
+
+    /// True if it ends connections to the store, as somebody must see who has one.
+    fn ends_connections(&self) -> bool {
+        false
     }
 
     /// What must be done before anybody has a connection: proxies, clocks, poolers. Answers how clients are to connect.

@@ -119,12 +119,19 @@ impl Injection for Killed {
         Schedule::new(Lasting::Moment).patient()
     }
 
+    /// By an administrator: what the network ends, it ends.
+    fn ends_connections(&self) -> bool {
+        self.0.is_none()
+    }
+
     async fn prepare(&mut self, store: &dyn Store, schedule: &Schedule) -> Result<Setting, Cannot> {
-        // Nobody is connected yet.
-        if let Ok(administrator) = store.administrator()
-            && administrator.kill_connections().await.is_ok()
-        {
-            return Ok(Setting::of(store, schedule));
+        if let Ok(administrator) = store.administrator() {
+            // Nobody is connected yet.
+            match administrator.kill_connections().await {
+                Ok(()) => return Ok(Setting::of(store, schedule)),
+                Err(cannot) if cannot.was_tried() => return Err(cannot),
+                Err(_) => {}
+            }
         }
         let (proxy, setting) = behind_proxy(store, schedule).await?;
         self.0 = Some(proxy);

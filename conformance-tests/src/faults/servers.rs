@@ -2,11 +2,16 @@
 //! that one is the minority and the majority.
 
 use super::{Claim, Ground, Injection, Lasting, Schedule, Setting, Time};
-use crate::case::Verdict;
+use crate::case::{Stop, Verdict, ensure};
+use crate::context::optional;
 use crate::subject::{Cannot, Members, Store};
 use async_trait::async_trait;
 use leasehold_core::Outcome;
+use std::net::SocketAddr;
 use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 /// What is done to some of the servers.
 pub(super) enum Servers {
@@ -102,6 +107,10 @@ impl Injection for Servers {
         }
     }
 
+    fn ends_connections(&self) -> bool {
+        matches!(self, Self::FailOver { .. })
+    }
+
     fn claim(&self) -> Claim {
         match self {
             Self::FailOver { .. } | Self::Supplant { .. } => Claim::Primary,
@@ -134,6 +143,7 @@ impl Injection for Servers {
                 let members = store.members()?;
                 *leader = members.leader_of(members.count()).await?;
                 members.kill(*leader).await?;
+                ensure_killed(members, &[*leader]).await?;
             }
             Self::LeaderStopped { leader } => {
                 let members = store.members()?;
@@ -144,11 +154,15 @@ impl Injection for Servers {
                 let members = store.members()?;
                 let spared = members.count() / 2 + usize::from(*most);
                 *killed = followers_first(members).await?.into_iter().take(spared).collect();
-                for member in killed {
+                for member in killed.iter() {
                     members.kill(*member).await?;
                 }
+                ensure_killed(members, killed).await?;
             }
-            Self::AllKilled => store.kill().await?,
+            Self::AllKilled => {
+                store.kill().await?;
+                ensure_one_is_down(store).await?;
+            }
         }
         Ok(())
     }
@@ -170,6 +184,39 @@ impl Injection for Servers {
         Ok(())
     }
 }
+
+/// A hook that kills nobody is not to pass for a fault.
+async fn ensure_killed(members: &dyn Members, killed: &[usize]) -> Verdict {
+    let Some((proxies, _)) = optional(members.proxied().await)? else { return Ok(()) };
+    for member in killed {
+        let up = serves(proxies[*member].address()).await;
+        ensure!(!up, "server {member} was killed, and still takes connections");
+    }
+    Ok(())
+}
+
+/// The same of a store. Who has watchers beside its servers may keep those.
+async fn ensure_one_is_down(store: &dyn Store) -> Verdict {
+    let Some((proxy, _)) = optional(store.proxied(PATIENCE).await)? else { return Ok(()) };
+    let mut servers: JoinSet<bool> = proxy.addresses().iter().map(|address| serves(*address)).collect();
+    while let Some(up) = servers.join_next().await {
+        if !up? {
+            return Ok(());
+        }
+    }
+    Err(Stop::Failed("the store was killed, and all of it still takes connections".to_owned()))
+}
+
+/// Whether there is a server behind the proxy at an address: of one that is down, the proxy ends the connection at once.
+async fn serves(through: SocketAddr) -> bool {
+    let Ok(mut connection) = TcpStream::connect(through).await else { return false };
+    // One that is there greets, or waits to be greeted.
+    let said = tokio::time::timeout(PATIENCE, connection.read(&mut [0])).await;
+    !matches!(said, Ok(Ok(0) | Err(_)))
+}
+
+/// By then the proxy has been refused, on any machine.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// All members, the leader last.
 async fn followers_first(members: &dyn Members) -> Result<Vec<usize>, Cannot> {

@@ -120,6 +120,13 @@ pub struct Figures {
     pub residue: u64,
 }
 
+impl Figures {
+    /// True if the holder was told that it lost, or somebody else got what it held.
+    pub fn lost_something(&self) -> bool {
+        self.detected_ms.is_some() || self.recovered_ms.is_some()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -138,7 +138,7 @@ impl Matrix {
     fn judged(&self, subject: &Arc<dyn Subject>, promised: Outcome, seen: &Seen) -> Cell {
         let figures = seen.figures();
         let measured = seen.outcome(&figures);
-        let mut cell = self.cell(subject, seen.fault, promised, seen.state(promised, measured));
+        let mut cell = self.cell(subject, seen.fault, promised, seen.state(promised, measured, &figures));
         cell.words = seen.words.to_owned();
         cell.measured = Some(measured);
         cell.figures = figures;

@@ -17,6 +17,10 @@
 //! is one after which nobody gets the lock, or records are left. One that shows better is [better](State::Better), and worth
 //! a look: the promise may be too small, or the fault too weak. One whose fault did not hit a holder shows nothing, and is
 //! [void](State::Void).
+//!
+//! That a hook says it has made a fault is no evidence that it has. So is a cell void whose holder works on while it is dead,
+//! whose store ended no connection although it was killed, or whose new primary knows what it cannot know; and broken is one
+//! whose servers are said to be down, and take connections.
 
 mod cell;
 mod cells;

@@ -3,7 +3,7 @@
 use crate::case::Stop;
 use crate::checker::{Model, Report, check};
 use crate::context::eventually;
-use crate::faults::{Ground, Injection, Lasting, Schedule, Setting, Time, injection, scaled};
+use crate::faults::{Claim, Ground, Injection, Lasting, Schedule, Setting, Time, Witness, injection, scaled};
 use crate::history::{FencedCounter, History, PlainCounter, Recorder, read};
 use crate::shift::Role;
 use crate::subject::{Store, Subject};
@@ -20,6 +20,11 @@ pub(super) struct Seen {
     pub(super) fault: Fault,
     pub(super) words: &'static str,
     pub(super) schedule: Schedule,
+    /// True if another server took over that knows nothing of the hold.
+    pub(super) replaced: bool,
+    /// How many connections the store has ended that somebody had who did nothing; `None` where nobody could see that, or
+    /// the fault need not end any.
+    pub(super) ended: Option<u64>,
     pub(super) hold: HoldKind,
     pub(super) name: LockName,
     pub(super) history: History,
@@ -97,7 +102,16 @@ impl Scene {
         let declared = self.plain_use().await?;
         let mut crew = self.crew(&setting).await?;
         let pid = crew.holder.process();
+        let mut witness = None;
+        let (sees, replaced) = (injection.ends_connections(), injection.claim() == Claim::Primary);
+        if sees && replaced {
+            // Another name may have another primary; and of a use after it was cut off, the replica would not know.
+            witness = Witness::of(&*self.subject, &*self.store, &self.name).await?;
+        }
         injection.before_the_hold(&mut self.ground(&mut crew)).await?;
+        if sees && !replaced {
+            witness = Witness::of(&*self.subject, &*self.store, &self.free_name).await?;
+        }
 
         let injected;
         if self.schedule.from_the_start {
@@ -124,14 +138,17 @@ impl Scene {
             self.begin_others(crew.others()).await?;
         }
         self.watch(self.aftermath(crew.holder.is_alive())).await?;
+        let ended = witness.as_ref().map(Witness::ended);
         let recovered = self.recover(&mut crew).await?;
-        drop(crew);
+        drop((crew, witness));
         let residue = self.residue(declared).await?;
         let (history, report) = self.report()?;
         Ok(Seen {
             fault: self.fault,
             words: injection.words(),
             schedule: self.schedule,
+            replaced,
+            ended,
             hold: self.semantics.hold,
             name: self.name,
             history,

@@ -23,8 +23,8 @@ impl Seen {
     }
 
     /// How it agrees with the promise.
-    pub(super) fn state(&self, promised: Outcome, measured: Outcome) -> State {
-        if let Some(why) = self.void() {
+    pub(super) fn state(&self, promised: Outcome, measured: Outcome, figures: &Figures) -> State {
+        if let Some(why) = self.void(promised, figures) {
             return State::Void { why };
         }
         if self.recovered.is_none() {
@@ -53,14 +53,14 @@ impl Seen {
     }
 
     /// What is missing for the fault to have shown anything.
-    fn void(&self) -> Option<String> {
+    fn void(&self, promised: Outcome, figures: &Figures) -> Option<String> {
         if self.met().is_none() && !self.refused_from_the_start() {
             return Some("nobody held the lock when the fault was made".to_owned());
         }
         if self.report.measured.contended == 0 {
             return Some("nobody wanted the lock while it was held".to_owned());
         }
-        self.without_effect()
+        self.without_effect(promised, figures)
     }
 
     /// The holder asked, and the answer was that it cannot have it here.
@@ -69,13 +69,19 @@ impl Seen {
     }
 
     /// A fault that changed nothing was not made, whatever its hook says.
-    fn without_effect(&self) -> Option<String> {
+    fn without_effect(&self, promised: Outcome, figures: &Figures) -> Option<String> {
         let told = self.met().is_some_and(|met| met.hold.seen_ended.is_some());
         let alive = |from: u64, to: u64| self.writes_of_holder(from, to) > 0;
         let grace = nanos(scaled(GRACE));
         // Until well before its end: when exactly that comes, the machine decides.
         let spell = (self.struck + grace, self.healing.min(self.struck + nanos(self.schedule.ttl)));
+        // Of a promise to hold, the server that takes over may have kept itself from granting anything.
+        let survives = promised == Outcome::Holds || figures.lost_something();
         let why = match self.fault {
+            _ if self.ended == Some(0) => "the store ended no connection",
+            _ if self.replaced && !survives => {
+                "the server that took over knows of the hold, or none took over"
+            }
             Fault::HolderKilled if alive(self.injected + grace, u64::MAX) => {
                 "the holder works on after its death"
             }

@@ -46,11 +46,12 @@ struct Shared {
     names: Arc<Names>,
 }
 
-/// What came from one side: how much, and in how many pieces.
+/// What came from one side: how much, in how many pieces, and how many connections it has ended.
 #[derive(Debug, Default)]
 struct Counter {
     bytes: AtomicU64,
     pieces: AtomicU64,
+    ends: AtomicU64,
 }
 
 impl Proxy {
@@ -181,6 +182,11 @@ impl Proxy {
     pub fn reply_bytes(&self) -> u64 {
         self.shared.iter().map(|shared| shared.replies.bytes.load(Ordering::SeqCst)).sum()
     }
+
+    /// How many connections the servers have ended so far, and no client, and no order of ours.
+    pub fn ended_by_servers(&self) -> u64 {
+        self.shared.iter().map(|shared| shared.replies.ends.load(Ordering::SeqCst)).sum()
+    }
 }
 
 impl Shared {
@@ -240,10 +246,12 @@ async fn pump(
 ) -> io::Result<()> {
     let mut buffer = vec![0; 64 * 1024];
     loop {
-        let length = from.read(&mut buffer).await?;
-        if length == 0 {
-            return Ok(());
+        let read = from.read(&mut buffer).await;
+        if matches!(read, Ok(0) | Err(_)) {
+            counter.ends.fetch_add(1, Ordering::SeqCst);
+            return read.map(drop);
         }
+        let length = read?;
         counter.bytes.fetch_add(length as u64, Ordering::SeqCst);
         counter.pieces.fetch_add(1, Ordering::SeqCst);
         if !gate.lets_pass(side).await {

@@ -133,3 +133,22 @@ async fn a_connection_is_reset_behind_the_byte_that_was_named_and_others_pass() 
         arrives(&mut server, b"a new one, longer than any before").await;
     }
 }
+
+#[tokio::test]
+async fn what_servers_end_is_counted_and_what_others_end_is_not() {
+    let Line { proxy, mut client, server, listener } = line().await;
+    drop(server);
+    assert_eq!(next(&mut client, LONG).await.unwrap().unwrap(), b"");
+    assert_eq!(proxy.ended_by_servers(), 1);
+    for cut in [true, false] {
+        let client = TcpStream::connect(proxy.address()).await.unwrap();
+        let (mut server, _) = timeout(LONG, listener.accept()).await.unwrap().unwrap();
+        if cut {
+            proxy.cut()
+        } else {
+            drop(client)
+        }
+        assert_eq!(next(&mut server, LONG).await.unwrap().unwrap(), b"");
+    }
+    assert_eq!(proxy.ended_by_servers(), 1);
+}

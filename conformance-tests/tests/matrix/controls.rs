@@ -2,6 +2,7 @@
 //! turn its cell red, or the other cells mean nothing.
 
 use crate::skips_missing;
+use crate::tame::TameStore;
 use async_trait::async_trait;
 use leasehold_conformance::matrix::{Matrix, State};
 use leasehold_conformance::{Cannot, Store, Subject};
@@ -31,10 +32,14 @@ fn void(state: &State) -> bool {
     matches!(state, State::Void { .. })
 }
 
-fn controls(honest: &Arc<dyn Subject>) -> Vec<Control> {
+fn controls(all: &[Arc<dyn Subject>]) -> Vec<Control> {
+    let honest = named("redis", all);
     let control = |what, subject, fault, is_right| Control { what, subject, fault, is_right };
     let proud = proud(honest);
-    let tame = another("tame", honest, |store| Box::new(TameStore(store)));
+    let tame = |name, honest: &_| another(name, honest, |store| Box::new(TameStore(store)));
+    let (tame_group, tame_quorum) =
+        (tame("tame-group", named("redis-sentinel", all)), tame("tame-quorum", named("redlock", all)));
+    let (tame_pooler, tame) = (tame("tame-pooler", &proud), tame("tame", honest));
     let untidy = another("untidy", honest, |store| Box::new(UntidyStore(store, AtomicUsize::new(0))));
     let blind = another("blind", honest, |store| Box::new(BlindStore(store, AtomicUsize::new(0))));
     let soon_blind = another("soon-blind", honest, |store| Box::new(BlindStore(store, AtomicUsize::new(1))));
@@ -47,7 +52,15 @@ fn controls(honest: &Arc<dyn Subject>) -> Vec<Control> {
         ),
         control("store_that_claims_to_survive_the_loss_of_its_data", proud, Fault::DataLost, broken),
         control("pause_that_stops_nothing", Arc::clone(&tame), Fault::StorePaused, void),
-        control("loss_that_loses_nothing", tame, Fault::DataLost, void),
+        control("loss_that_loses_nothing", Arc::clone(&tame), Fault::DataLost, void),
+        control("crash_that_crashes_nothing", Arc::clone(&tame), Fault::StoreRestarted, void),
+        control("loss_of_power_that_stops_nothing", Arc::clone(&tame), Fault::PowerLost, void),
+        control("administrator_who_ends_no_connection", Arc::clone(&tame), Fault::ConnectionKilled, void),
+        control("death_of_all_that_kills_nobody", tame, Fault::QuorumLost, broken),
+        control("death_of_some_that_kills_nobody", tame_quorum, Fault::MinorityDown, broken),
+        control("pooler_that_is_none", tame_pooler, Fault::Pooler, broken),
+        control("fail_over_that_changes_nothing", Arc::clone(&tame_group), Fault::FailOver, void),
+        control("primary_that_is_not_replaced", tame_group, Fault::SplitBrain, void),
         control("lock_that_leaves_something_behind", untidy, Fault::None, broken),
         control("store_in_which_nobody_can_count_what_is_left", soon_blind, Fault::None, broken),
         control("store_in_which_counting_goes_wrong", blind, Fault::None, broken),
@@ -71,11 +84,17 @@ pub(crate) fn clumsy(honest: &Arc<dyn Subject>) -> Arc<dyn Subject> {
 }
 
 /// The subjects, which worker processes must know.
-pub(crate) fn subjects(honest: &Arc<dyn Subject>) -> Vec<Arc<dyn Subject>> {
-    controls(honest).into_iter().map(|control| control.subject).chain([clumsy(honest)]).collect()
+pub(crate) fn subjects(all: &[Arc<dyn Subject>]) -> Vec<Arc<dyn Subject>> {
+    let clumsy = clumsy(named("redis", all));
+    controls(all).into_iter().map(|control| control.subject).chain([clumsy]).collect()
 }
 
-pub(crate) fn trials(honest: &Arc<dyn Subject>, seed: u64) -> Vec<Trial> {
+/// One of this workspace.
+pub(crate) fn named<'a>(name: &str, all: &'a [Arc<dyn Subject>]) -> &'a Arc<dyn Subject> {
+    all.iter().find(|subject| subject.name() == name).unwrap()
+}
+
+pub(crate) fn trials(all: &[Arc<dyn Subject>], seed: u64) -> Vec<Trial> {
     let trial = |control: Control| {
         Trial::ignorable_test(format!("controls::{}", control.what), move || {
             let Control { subject, fault, is_right, .. } = control;
@@ -88,7 +107,7 @@ pub(crate) fn trials(honest: &Arc<dyn Subject>, seed: u64) -> Vec<Trial> {
             }
         })
     };
-    controls(honest).into_iter().map(trial).collect()
+    controls(all).into_iter().map(trial).collect()
 }
 
 #[derive(Debug)]
@@ -169,29 +188,6 @@ impl Subject for Another {
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
         self.honest.connect(address).await
-    }
-}
-
-/// Its faults are not made.
-#[derive(Debug)]
-struct TameStore(Box<dyn Store>);
-
-#[async_trait]
-impl Store for TameStore {
-    fn address(&self) -> String {
-        self.0.address()
-    }
-
-    async fn pause(&self) -> std::result::Result<(), Cannot> {
-        Ok(())
-    }
-
-    async fn resume(&self) -> std::result::Result<(), Cannot> {
-        Ok(())
-    }
-
-    async fn wipe(&self) -> std::result::Result<(), Cannot> {
-        Ok(())
     }
 }
 

@@ -67,7 +67,8 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
 }
 
 /// A running store, and what the suite may do to it. A hook that is not there skips the cases that need it, by name
-/// and with its reason ([`Cannot::new`]); one that was tried and came to nothing fails them ([`Cannot::failed`]).
+/// and with its reason ([`Cannot::new`]); one that was tried and came to nothing fails them ([`Cannot::failed`],
+/// [`Cannot::absent`]).
 ///
 /// # Cancel safety
 ///
@@ -131,7 +132,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         Err(Cannot::new("there is no way here to lose what the kernel has and the disk has not"))
     }
 
-    /// Deletes the record of one held lock, as an administrator with the store's own client would.
+    /// Deletes the record of one held lock, as an administrator with the store's own client would; where there is none, it
+    /// is [absent](Cannot::absent).
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         let _ = name;
         Err(Cannot::new("no way to delete one lock's record behind its holder's back"))
@@ -227,31 +229,48 @@ impl Counters {
 #[derive(Clone, Debug)]
 pub struct Cannot {
     reason: String,
-    tried: bool,
+    why: Why,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Why {
+    NoWay,
+    Failed,
+    Absent,
 }
 
 impl Cannot {
     /// There is no way to do it, for this reason: a case that needs it is skipped.
     pub fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), tried: false }
+        Self { reason: reason.into(), why: Why::NoWay }
     }
 
     /// It was tried, and came to nothing, or to one knows not what: a case that needs it has failed.
     pub fn failed(error: impl fmt::Display) -> Self {
-        Self { reason: error.to_string(), tried: true }
+        Self { reason: error.to_string(), why: Why::Failed }
+    }
+
+    /// There is a way, and nothing there to do it to: a case has failed that had made sure of it. A fault that is made at
+    /// random is left out.
+    pub fn absent(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), why: Why::Absent }
+    }
+
+    pub(crate) fn is_absent(&self) -> bool {
+        self.why == Why::Absent
     }
 
     /// False if there is no way to do it.
     pub(crate) fn was_tried(&self) -> bool {
-        self.tried
+        self.why != Why::NoWay
     }
 }
 
 impl From<Cannot> for Stop {
     fn from(cannot: Cannot) -> Self {
-        match cannot.tried {
-            false => Self::Skipped(cannot.reason),
-            true => Self::Failed(cannot.reason),
+        match cannot.why {
+            Why::NoWay => Self::Skipped(cannot.reason),
+            Why::Failed | Why::Absent => Self::Failed(cannot.reason),
         }
     }
 }

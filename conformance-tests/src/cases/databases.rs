@@ -1,7 +1,9 @@
 //! P: databases, whose clients have pools, transactions and sessions with settings.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually};
+use crate::context::{
+    Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, optional,
+};
 use crate::proxy::{Proxy, Traffic};
 use crate::subject::Cannot;
 use leasehold_core::{AcquireOptions, ErrorKind, HoldKind, LockName, Purge, Wait};
@@ -105,9 +107,9 @@ async fn waiter_that_gives_up_leaves_no_transaction(cx: &Context) -> Verdict {
 /// Twenty clients ask for the same new name: each has sent its first request before any of them hears an answer, where
 /// there is a network between.
 async fn name_that_nobody_ever_took_has_one_first_holder(cx: &Context) -> Verdict {
-    let (proxy, address) = match cx.store().proxied(cx.patience()).await {
+    let (proxy, address) = match optional(cx.store().proxied(cx.patience()).await)? {
         // Among several primaries, a client may have no connection yet to the one of the name, and gets none meanwhile.
-        Ok((proxy, address)) if cx.store().replicas().is_err() => (Some(proxy), address),
+        Some((proxy, address)) if cx.store().replicas().is_err() => (Some(proxy), address),
         _ => (None, cx.store().address()),
     };
     let mut clients = Vec::new();

@@ -3,6 +3,7 @@
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{
     Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, free_within, loss_within,
+    optional,
 };
 use crate::proxy::{Proxy, Traffic};
 use leasehold_core::{
@@ -287,7 +288,7 @@ async fn release_delayed_on_the_wire_frees_no_successor(cx: &Context) -> Verdict
 async fn late_release_after_a_deletion_frees_no_successor(cx: &Context) -> Verdict {
     let (holder, second, name) = (cx.client().await?, cx.client().await?, cx.name());
     let late = holder.take(&name, &cx.options()).await?;
-    if cx.store().delete_queue(&name).await.is_err() {
+    if optional(cx.store().delete_queue(&name).await)?.is_none() {
         cx.store().delete(&name).await?;
     }
     let successor = second.take(&name, &cx.options()).await?;

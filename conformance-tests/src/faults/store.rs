@@ -1,7 +1,7 @@
 //! Faults of the store's process and of what it keeps.
 
 use super::{Ground, Injection, Lasting, Schedule, scaled};
-use crate::case::Verdict;
+use crate::case::{Stop, Verdict};
 use async_trait::async_trait;
 use std::time::Duration;
 
@@ -60,6 +60,10 @@ impl Injection for OnStore {
         }
     }
 
+    fn ends_connections(&self) -> bool {
+        matches!(self, Self::Crashed { .. } | Self::PowerLost { .. })
+    }
+
     async fn before_the_hold(&mut self, ground: &mut Ground<'_>) -> Verdict {
         if matches!(self, Self::PowerLost { .. }) {
             ground.store.sync().await?;
@@ -72,7 +76,11 @@ impl Injection for OnStore {
             Self::Paused => ground.store.pause().await?,
             Self::Crashed { .. } => ground.store.crash().await?,
             Self::PowerLost { .. } => ground.store.lose_power().await?,
-            Self::RecordDeleted => ground.store.delete(ground.name).await?,
+            Self::RecordDeleted => match ground.store.delete(ground.name).await {
+                // Among random faults, another may have ended the hold just before.
+                Err(nobody) if nobody.is_absent() => return Err(Stop::Skipped(nobody.to_string())),
+                deleted => deleted?,
+            },
             Self::RecordDeletedInside => ground.holder.force_release(ground.name).await?,
             Self::DataLost { .. } => ground.store.lose_data().await?,
         }

@@ -1,4 +1,4 @@
-use super::{cannot, connect};
+use super::{NOBODY, cannot, connect};
 use crate::{Cannot, Store, Subject};
 use async_trait::async_trait;
 use leasehold::{DistributedLock, LockName, Result};
@@ -40,7 +40,8 @@ impl Store for Namespace {
 
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         let admin = self.keeper.admin().ok_or_else(|| Cannot::new("no way to look"))?;
-        admin.force_release(name, None).await.map(drop).map_err(cannot)
+        let held = admin.force_release(name, None).await.map_err(cannot)?;
+        held.map(drop).ok_or_else(|| Cannot::absent(NOBODY))
     }
 
     async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {

@@ -1,4 +1,4 @@
-use super::redis::{Servers, delete, records};
+use super::redis::{Servers, delete, records, tell};
 use super::{SECRET, cannot, connect, in_time, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::{RedisSentinelGroup as Group, RedisServer};
@@ -154,7 +154,7 @@ impl Store for Watched {
     }
 
     async fn wipe(&self) -> std::result::Result<(), Cannot> {
-        self.command(&["FLUSHALL"]).map(drop)
+        self.on_primary(|primary| tell(primary, &["FLUSHALL"]))
     }
 
     fn replicas(&self) -> std::result::Result<&dyn Replicas, Cannot> {

@@ -1,4 +1,4 @@
-use super::redis::{Servers, delete};
+use super::redis::{Servers, delete, tell};
 use super::{NOBODY, SECRET, cannot, connect, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::{RedisServer, StartError};
@@ -149,11 +149,11 @@ impl Store for Nodes {
     }
 
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        let mut deleted = Err(Cannot::new(NOBODY));
+        let mut deleted = Err(Cannot::absent(NOBODY));
         for node in 0..NODES {
             match delete(&self.server(node), name) {
                 // A majority is enough to hold it.
-                Err(nobody) if !nobody.was_tried() => {}
+                Err(nobody) if nobody.is_absent() => {}
                 here => deleted = Ok(here?),
             }
         }
@@ -161,7 +161,7 @@ impl Store for Nodes {
     }
 
     async fn wipe(&self) -> std::result::Result<(), Cannot> {
-        (0..NODES).try_for_each(|node| self.command(node, &["FLUSHALL"]).map(drop))
+        (0..NODES).try_for_each(|node| tell(&self.server(node), &["FLUSHALL"]))
     }
 
     /// Of the node that has most. A node that answered after a lock was granted, or released, without it follows the
@@ -260,6 +260,6 @@ impl Members for Nodes {
 
     async fn end_lease(&self, member: usize, name: &LockName) -> std::result::Result<(), Cannot> {
         let (lock, holder) = (format!("leasehold:{name}"), format!("{{leasehold:{name}}}:holder"));
-        self.command(member, &["DEL", &lock, &holder]).map(drop)
+        tell(&self.server(member), &["DEL", &lock, &holder])
     }
 }

@@ -96,7 +96,7 @@ impl Store for Database {
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         let delete = query("DELETE FROM leasehold WHERE name = ?").bind(name.as_str().as_bytes());
         let done = delete.execute(&mut self.open().await?).await.map_err(cannot)?;
-        if done.rows_affected() == 1 { Ok(()) } else { Err(Cannot::new(NOBODY)) }
+        if done.rows_affected() == 1 { Ok(()) } else { Err(Cannot::absent(NOBODY)) }
     }
 
     async fn wipe(&self) -> std::result::Result<(), Cannot> {

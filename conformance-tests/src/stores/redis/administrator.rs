@@ -1,6 +1,6 @@
 //! What the administrator of a Redis does: by commands of the default user, whom the clients under test are not.
 
-use super::{Node, USER, cannot, start};
+use super::{Node, USER, cannot, start, tell};
 use crate::ShimmedClock;
 use crate::{Administrator, Cannot};
 use async_trait::async_trait;
@@ -17,7 +17,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[async_trait]
 impl Administrator for Node {
     async fn kill_connections(&self) -> Result<(), Cannot> {
-        self.command(&["CLIENT", "KILL", "USER", USER]).map(drop)
+        let there = self.connections().await?;
+        match &*self.command(&["CLIENT", "KILL", "USER", USER])? {
+            ":0" if there > 0 => {
+                Err(Cannot::failed(format!("{there} clients are connected, and none was killed")))
+            }
+            killed if killed.starts_with(':') => Ok(()),
+            other => Err(Cannot::failed(format!("CLIENT KILL answered {other}"))),
+        }
     }
 
     async fn connections(&self) -> Result<usize, Cannot> {
@@ -73,7 +80,7 @@ impl Administrator for Node {
     }
 
     async fn forget_scripts(&self) -> Result<(), Cannot> {
-        self.command(&["SCRIPT", "FLUSH"]).map(drop)
+        tell(&self.server(), &["SCRIPT", "FLUSH"])
     }
 
     async fn be_busy(&self, time: Duration) -> Result<(), Cannot> {

@@ -1,7 +1,7 @@
 mod administrator;
 mod servers;
 
-pub(super) use servers::Servers;
+pub(super) use servers::{Servers, tell};
 
 use super::{NOBODY, SECRET, cannot, connect, timeouts};
 use crate::ShimmedClock;
@@ -78,7 +78,7 @@ pub(super) fn delete(server: &RedisServer, name: &LockName) -> std::result::Resu
     let key = format!("leasehold:{name}");
     match server.command(&["DEL", &key]).map_err(cannot)?.as_str() {
         ":1" => Ok(()),
-        ":0" => Err(Cannot::new(NOBODY)),
+        ":0" => Err(Cannot::absent(NOBODY)),
         other => Err(Cannot::failed(format!("DEL {key} answered {other}"))),
     }
 }
@@ -173,7 +173,7 @@ impl Store for Node {
     }
 
     async fn wipe(&self) -> std::result::Result<(), Cannot> {
-        self.command(&["FLUSHALL"]).map(drop)
+        tell(&self.server(), &["FLUSHALL"])
     }
 
     async fn records(&self) -> std::result::Result<usize, Cannot> {
@@ -198,13 +198,13 @@ impl Store for Node {
         let (lock, companion) = (format!("leasehold:{name}"), format!("{{leasehold:{name}}}:"));
         let [holder, token, queue, waiters] =
             ["holder", "token", "queue", "waiters"].map(|what| [&companion, what].concat());
-        self.command(&["DEL", &lock, &holder, &token, &queue, &waiters]).map(drop)
+        tell(&self.server(), &["DEL", &lock, &holder, &token, &queue, &waiters])
     }
 
     async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {
         let [plain, tagged, channels] =
             [format!("~{prefix}*"), format!("~{{{prefix}*"), format!("&{prefix}*")];
-        self.command(&["ACL", "SETUSER", USER, &plain, &tagged, &channels])?;
+        tell(&self.server(), &["ACL", "SETUSER", USER, &plain, &tagged, &channels])?;
         Ok(format!("{} {prefix}", self.address()))
     }
 

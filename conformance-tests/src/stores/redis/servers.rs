@@ -76,7 +76,8 @@ impl<S: Servers> Administrator for S {
     }
 }
 
-fn tell(server: &RedisServer, words: &[&str]) -> Done {
+/// Says this to a server, which is not to refuse it.
+pub(in crate::stores) fn tell(server: &RedisServer, words: &[&str]) -> Done {
     let answer = server.command(words).map_err(cannot)?;
     match answer.starts_with('-') {
         true => Err(Cannot::failed(format!("{words:?} answered {answer}"))),

@@ -205,7 +205,7 @@ impl<Server: SqlServer> Store for Running<Server> {
         }
         match Server::delete(self.port(), self.tables[0], name.as_str().as_bytes()).await? {
             1 => Ok(()),
-            _ => Err(Cannot::new(NOBODY)),
+            _ => Err(Cannot::absent(NOBODY)),
         }
     }
 

@@ -26,9 +26,9 @@ impl Admin {
         let queue = self.queue(name);
         let places = self.client.list_children(&queue).await.map_err(cannot)?;
         let first = places.into_iter().min_by_key(|place| sequence(place));
-        let first = first.ok_or_else(|| Cannot::new(NOBODY))?;
+        let first = first.ok_or_else(|| Cannot::absent(NOBODY))?;
         match self.client.delete(&format!("{queue}/{first}"), None).await {
-            Err(Error::NoNode) => Err(Cannot::new(NOBODY)),
+            Err(Error::NoNode) => Err(Cannot::absent(NOBODY)),
             deleted => deleted.map_err(cannot),
         }
     }

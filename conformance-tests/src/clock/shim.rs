@@ -26,7 +26,7 @@ impl ShimmedClock {
     ///
     /// # Errors
     ///
-    /// If there is no C compiler, or no temporary folder.
+    /// If there is no C compiler (Debian packages gcc and libc6-dev), or no temporary folder.
     pub fn ahead(seconds: i64) -> Result<Self, Stop> {
         let folder = tempfile::tempdir()?;
         std::fs::write(folder.path().join(SOURCE_FILE), SOURCE)?;
@@ -69,7 +69,9 @@ impl ShimmedClock {
 fn compile(folder: &Path) -> Result<(), Stop> {
     let mut compiler = Command::new("cc");
     compiler.current_dir(folder).args(["-shared", "-fPIC", "-O1", "-o", LIBRARY, SOURCE_FILE]);
-    let output = compiler.output().map_err(|_| crate::runner::missing("there is no C compiler, cc"))?;
+    let output = compiler.output().map_err(|_| {
+        crate::runner::missing("there is no C compiler, cc (Debian packages gcc and libc6-dev)")
+    })?;
     match output.status.success() {
         true => Ok(()),
         false => Err(Stop::Failed(String::from_utf8_lossy(&output.stderr).into_owned())),

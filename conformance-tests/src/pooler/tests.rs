@@ -1,8 +1,15 @@
 //! What it does to clients, seen by a client that is not ours.
 
-#![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test that unwraps fails, which is what it is for; one that does not run says so"
+)]
 
 use super::MariaDbPooler;
+use crate::case::Stop;
+use crate::runner::missing;
 use crate::servers::{MariaDbServer, mariadb_server_missing};
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlSslMode};
 use sqlx::{ConnectOptions, Connection, Row, query, query_scalar, raw_sql};
@@ -16,9 +23,13 @@ struct Clients {
     _between: (MariaDbServer, MariaDbPooler),
 }
 
-/// `None` where there is no server, which the suite itself says.
+/// `None` where there is no server, and somebody has said to do without.
 async fn clients() -> Option<Clients> {
-    if mariadb_server_missing().is_some() {
+    if let Some(why) = mariadb_server_missing() {
+        match missing(&why) {
+            Stop::Skipped(why) => eprintln!("{why}"),
+            Stop::Failed(why) => panic!("{why}"),
+        }
         return None;
     }
     let server = MariaDbServer::start().unwrap();

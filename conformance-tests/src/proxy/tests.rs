@@ -144,9 +144,9 @@ async fn what_servers_end_is_counted_and_what_others_end_is_not() {
         let client = TcpStream::connect(proxy.address()).await.unwrap();
         let (mut server, _) = timeout(LONG, listener.accept()).await.unwrap().unwrap();
         if cut {
-            proxy.cut()
+            proxy.cut();
         } else {
-            drop(client)
+            drop(client);
         }
         assert_eq!(next(&mut server, LONG).await.unwrap().unwrap(), b"");
     }

@@ -122,7 +122,7 @@ pub(crate) fn missing(reason: &str) -> Stop {
     match std::env::var_os("LEASEHOLD_SKIP_MISSING") {
         Some(_) => Stop::Skipped(format!("{NOT_RUN}{reason}")),
         None => {
-            let help = "scripts/test installs it, LEASEHOLD_SKIP_MISSING=1 skips its cases";
+            let help = "install it, or let LEASEHOLD_SKIP_MISSING=1 skip its cases; Leasehold's own scripts/test installs all";
             Stop::Failed(format!("{reason}; {help}"))
         }
     }

@@ -52,7 +52,9 @@ fn spawn_from_lasting_thread(command: Command) -> Result<Child, StartError> {
     let spawned = answer.recv().ok().filter(|_| sent);
     match spawned {
         Some(Ok(child)) => Ok(child),
-        Some(Err(error)) => Err(StartError::new(format!("cannot execute {program}: {error}"))),
+        Some(Err(error)) => Err(StartError::new(format!(
+            "cannot execute setpriv (Debian package util-linux), which starts {program}: {error}"
+        ))),
         None => Err(StartError::new("the thread that starts servers has ended")),
     }
 }

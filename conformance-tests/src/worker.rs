@@ -10,7 +10,7 @@ use crate::case::Stop;
 use crate::clock::is_taken;
 use crate::faults::scaled;
 use crate::servers::{spawn_lasting, until_still};
-use crate::workload::Workload;
+use crate::workload::{Workload, in_one_word};
 use leasehold_core::LockName;
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Command, Stdio};
@@ -89,7 +89,7 @@ impl Worker {
 
     /// Adds one to the number in a file, so many times, each time under the lock.
     pub(crate) async fn begin_count(&mut self, times: u32, file: &str, name: &LockName) -> Result<(), Stop> {
-        self.send(&format!("count {times} {file} {name}")).await
+        self.send(&format!("count {times} {} {name}", in_one_word(file.as_ref()))).await
     }
 
     pub(crate) async fn counted(&mut self) -> Result<(), Stop> {

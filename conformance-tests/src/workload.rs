@@ -196,11 +196,20 @@ async fn pause(rng: &mut Rng, millis: u64) {
     tokio::time::sleep(Duration::from_micros(rng.u64(0..millis * 1000))).await;
 }
 
+/// A path among words: whoever says where temporary files go may have a space there.
+pub(crate) fn in_one_word(path: &Path) -> String {
+    path.to_string_lossy().replace('%', "%25").replace(' ', "%20")
+}
+
+pub(crate) fn of_one_word(word: &str) -> PathBuf {
+    word.replace("%20", " ").replace("%25", "%").into()
+}
+
 impl std::fmt::Display for Workload {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { directory, name, seed, ttl, lasts } = self;
         let (ttl, lasts) = (ttl.as_millis(), lasts.as_millis());
-        write!(f, "{seed} {ttl} {lasts} {} {name}", directory.display())
+        write!(f, "{seed} {ttl} {lasts} {} {name}", in_one_word(directory))
     }
 }
 
@@ -216,8 +225,26 @@ impl FromStr for Workload {
             seed: number(word()?)?,
             ttl: Duration::from_millis(number(word()?)?),
             lasts: Duration::from_millis(number(word()?)?),
-            directory: PathBuf::from(word()?),
+            directory: of_one_word(word()?),
             name: LockName::new(word()?)?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_is_understood_wherever_its_files_are() {
+        let order = Workload {
+            directory: "/tmp/two words/100%/%20/x".into(),
+            name: LockName::new("a name of words").unwrap(),
+            seed: 7,
+            ttl: Duration::from_millis(1_500),
+            lasts: Duration::ZERO,
+        };
+        let read: Workload = order.to_string().parse().unwrap();
+        assert_eq!((read.directory, read.name, read.seed), (order.directory, order.name, 7));
     }
 }

@@ -5,7 +5,7 @@ use super::shifts::Shifts;
 use crate::case::Stop;
 use crate::context::Client;
 use crate::subject::Subject;
-use crate::workload::{Interrupted, Workload};
+use crate::workload::{Interrupted, Workload, of_one_word};
 use leasehold_core::{AcquireOptions, LockGuard, LockName, Wait};
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -111,7 +111,7 @@ fn status(guard: Option<&LockGuard>) -> String {
 /// Reads, waits a moment, writes: any overlap of two holders loses a count.
 async fn count(client: &Client, words: Words<'_, '_>) -> Result<String, Stop> {
     let times: u64 = number(words)?;
-    let file = words.next().unwrap_or_default().to_owned();
+    let file = of_one_word(words.next().unwrap_or_default());
     let name = LockName::new(rest(words))?;
     for _ in 0..times {
         let guard = client.acquire_with(&name, &AcquireOptions::new()).await?;

@@ -118,7 +118,7 @@ struct SentinelLaunch {
 
 impl Launch for SentinelLaunch {
     fn prepare(&self, data: &Path) -> Result<(), StartError> {
-        let lines = self.lines.join("\n") + &format!("\ndir {}\n", data.display());
+        let lines = self.lines.join("\n") + &format!("\ndir \"{}\"\n", data.display());
         std::fs::write(data.join("sentinel.conf"), lines)
             .map_err(|error| StartError::new(format!("cannot write sentinel.conf: {error}")))
     }

@@ -146,10 +146,12 @@ fn both_killed_in_one_stroke_the_kernel_kills_the_command() {
     stubborn.run.signal(Signal::STOP);
     watchdog.signal(Signal::KILL);
     gone(&[command]);
-    for process in stubborn.processes {
-        if process.lives() {
-            process.signal(Signal::KILL);
-        }
+    // What the command had started itself lives on, a shell that sleeps in a process of its own.
+    for process in stubborn.processes.into_iter().filter(|process| process.lives()) {
+        until("it sleeps", || process.child().is_some());
+        let sleeping = process.child();
+        process.signal(Signal::KILL);
+        sleeping.into_iter().for_each(|sleeping| sleeping.signal(Signal::KILL));
     }
 }
 

@@ -63,9 +63,17 @@ impl Mailbox {
     }
 
     /// The server has answered that the owner waits at this place.
+    ///
+    /// The answer may have been long on its way: tasks of this process that share a claim ask for the same owner, and one
+    /// that is not polled hears late. What was granted at an earlier place is over by then.
     pub(crate) fn waits_at(&self, owner: OwnerId, place: Place) {
         if let Some(waiter) = self.waiters().get_mut(&owner.as_u128()) {
-            waiter.place = Some(place);
+            if waiter.place.is_none_or(|known| known.0 <= place.0) {
+                waiter.place = Some(place);
+            } else {
+                // Or the server's clock went back with nobody in the queue: then what was told is of the past.
+                waiter.told = None;
+            }
         }
     }
 
@@ -169,6 +177,30 @@ mod tests {
         mailbox.waits_at(owner, Place::new(5));
         assert!(mailbox.news(owner).now_or_never().is_some(), "news wait for who asks late");
         assert_eq!(taken(&mailbox, owner), Some((77, 1)));
+    }
+
+    /// Its task was not polled meanwhile, and another has asked with the same claim since.
+    #[test]
+    fn an_answer_that_is_heard_late_brings_no_grant_of_an_earlier_place_back() {
+        let (mailbox, owner) = (Mailbox::default(), owner());
+        mailbox.listen(owner);
+        mailbox.deliver(&told(owner, 1, 77));
+        mailbox.waits_at(owner, Place::new(5));
+        mailbox.waits_at(owner, Place::new(1));
+        assert_eq!(taken(&mailbox, owner), None, "that lease has ended long ago");
+        mailbox.deliver(&told(owner, 5, 78));
+        assert_eq!(taken(&mailbox, owner), Some((78, 1)));
+    }
+
+    /// The only way for a later place to be a smaller one.
+    #[test]
+    fn a_grant_is_not_taken_at_a_place_from_before_the_servers_clock_went_back() {
+        let (mailbox, owner) = (Mailbox::default(), owner());
+        mailbox.listen(owner);
+        mailbox.waits_at(owner, Place::new(5));
+        mailbox.deliver(&told(owner, 5, 77));
+        mailbox.waits_at(owner, Place::new(2));
+        assert_eq!(taken(&mailbox, owner), None);
     }
 
     #[test]

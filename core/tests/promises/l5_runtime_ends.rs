@@ -1,12 +1,15 @@
 //! What was asked of a store is taken back, also if the runtime that asked has ended.
 
-use crate::scripted::lock_name;
+use crate::scripted::{Fate, Scripted, lock_name};
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
-    AcquireOptions, DistributedLock, DistributedLockExt, LocalQueue, LockClient, LockGuard, Wait,
+    AcquireOptions, DistributedLock, DistributedLockExt, HoldKind, LocalQueue, LockBackend, LockClient,
+    LockGuard, RuntimeClock, Wait,
 };
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
 /// Far beyond what a release takes, and less than the lease of 30 s that would end it otherwise.
@@ -68,6 +71,38 @@ fn closing_waits_for_what_is_carried_on_elsewhere() {
     runtime().block_on(client.close()).unwrap();
     let others = LockClient::new(Arc::new(store));
     assert!(runtime().block_on(others.try_acquire("job")).unwrap().is_some(), "closed, and not released");
+}
+
+/// Granted at once, and the answer comes when nobody hears it any more.
+#[test]
+fn what_was_asked_and_not_heard_before_the_runtime_ended_is_released() {
+    for local_queue in [None, Some(LocalQueue::new(16).unwrap())] {
+        let mut store = Scripted::on(Arc::new(RuntimeClock::new()));
+        store.hold = HoldKind::Session;
+        store.acquires.then(Fate::Silent);
+        let store = Arc::new(store);
+        let client = LockClient::builder(Arc::clone(&store) as Arc<dyn LockBackend>);
+        let client = match local_queue {
+            Some(queue) => client.with_local_queue(queue).build(),
+            None => client.build(),
+        };
+        let short = runtime();
+        short.block_on(async {
+            {
+                let mut asking = pin!(client.acquire("job"));
+                for _ in 0..4 {
+                    assert!(futures_util::poll!(asking.as_mut()).is_pending());
+                }
+            }
+            assert!(store.holder("job").await.is_some());
+        });
+        drop(short);
+        let within = Instant::now() + SOON;
+        while !runtime().block_on(store.is_clean("job")) {
+            assert!(Instant::now() < within, "with {local_queue:?}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 /// In the local queue it would be handed the lock for ever.

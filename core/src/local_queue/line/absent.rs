@@ -33,7 +33,15 @@ impl Line {
         self.has_taken_out = true;
         self.step_out_of_line(gone, now, rules);
         self.take_back_from(gone, now);
-        self.ending.iter_mut().filter(|it| it.owner == gone).for_each(|it| it.is_orphan = true);
+        self.orphan_what_is_left_of(gone);
+    }
+
+    /// Its owner may never come to release it. If it does come back, it asks as another.
+    pub(super) fn orphan_what_is_left_of(&mut self, owner: OwnerId) {
+        for ending in self.ending.iter_mut().filter(|it| it.owner == owner) {
+            ending.is_orphan = true;
+            self.has_taken_out = true;
+        }
     }
 
     /// What is to be released in the store for those who were taken out of the line, unless others go on with it: under

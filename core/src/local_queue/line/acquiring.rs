@@ -11,8 +11,9 @@ impl Line {
             return next;
         }
         if !claim.waits() {
-            // Nobody passes by those who wait.
-            let is_free = self.turn.is_none() && self.waiting.is_empty();
+            self.take_out_if_gone(now, rules);
+            // Nobody passes by those who wait; but who is not there waits for nothing.
+            let is_free = self.first_present(now, rules).is_none() && self.turn.is_none();
             return if is_free {
                 Next::Ask(Question::about(claim, now))
             } else {
@@ -48,13 +49,11 @@ impl Line {
         let asks_as = self.waiting.front().map_or(first.owner(), |first| first.its.asks_as);
         // Who was passed over because it did not come may have been handed the lock since it asked last.
         let waiting_since = self.left_since(asks_as).unwrap_or(now);
-        let contender = self.contender.get_or_insert_with(|| Contender {
-            claim: first.clone().with_owner(asks_as),
-            waiting_since,
-            left_something: false,
-        });
-        let tokens = if passes_on { rules.queue.grants() } else { 1 };
-        Question::about(&contender.claim.clone().with_tokens(tokens), now)
+        let contender = match self.contender.take() {
+            Some(contender) => self.contender.insert(contender),
+            None => self.begin_to_contend(first.clone().with_owner(asks_as), waiting_since, false),
+        };
+        contender.asks(if passes_on { rules.queue.grants() } else { 1 }, now)
     }
 
     fn stand_in_line(&mut self, claim: &Claim, now: Moment) {
@@ -80,8 +79,7 @@ impl Line {
         };
         if self.place_of(turn.holder()).is_some() && self.contender.is_none() {
             // It was given to one who has not taken it: the line goes on with its claim, which the store may still have.
-            let (claim, waiting_since) = (turn.claim().clone(), turn.since());
-            self.contender = Some(Contender { claim, waiting_since, left_something: true });
+            self.begin_to_contend(turn.claim().clone(), turn.since(), true);
         } else {
             self.leave_turn_behind(&turn, now);
         }
@@ -103,6 +101,10 @@ impl Line {
         if let Some(waiter) = self.waiter(claim.owner()) {
             // An answer that takes its time is no absence.
             waiter.its.seen = now;
+        }
+        let of_contender = |it: &&mut Contender| asked.of_contender == Some(it.number);
+        if let Some(contender) = self.contender.as_mut().filter(of_contender) {
+            contender.unanswered -= 1;
         }
         match answer {
             Ok(Attempt::Granted(grant)) => Ok(self.heard_granted(claim, asked, &grant, now, rules)),
@@ -128,7 +130,7 @@ impl Line {
             // its data, is believed only in the answer to a question about this turn: any other question was asked
             // earlier, and its answer was long on its way.
             if grant.token > turn.first() || grant.token < turn.first() && asked.is_about_turn(turn) {
-                *turn = begin(turn.holder(), asked.sent_at);
+                *turn = begin(turn.holder(), asked.granted_since(grant));
             } else if grant.token == turn.first() && !grant.handed_over {
                 turn.confirmed(asked.sent_at, grant.lease.unwrap_or(asked.claim.ttl()));
             }
@@ -138,9 +140,8 @@ impl Line {
             self.leave_behind(claim.owner(), &asked.claim, asked.sent_at, now);
             self.is_released(asked.claim.owner());
             return None;
-        } else if let Some((first, waiting_since)) = self.granted_to(asked, now, rules) {
-            let since = if grant.handed_over { waiting_since } else { asked.sent_at };
-            self.begin(begin(first, since), now);
+        } else if let Some(first) = self.granted_to(asked, now, rules) {
+            self.begin(begin(first, asked.granted_since(grant)), now);
         } else if asked.is_about(claim) && !claim.waits() {
             self.begin(begin(claim.owner(), asked.sent_at), now);
         } else {
@@ -158,15 +159,15 @@ impl Line {
         })
     }
 
-    /// Who is to have what was granted to the contender, and since when that has waited. The contender asks no more.
-    fn granted_to(&mut self, asked: &Question, now: Moment, rules: &Rules) -> Option<(OwnerId, Moment)> {
+    /// Who is to have what was granted to the contender, which asks no more.
+    fn granted_to(&mut self, asked: &Question, now: Moment, rules: &Rules) -> Option<OwnerId> {
         if !self.contender.as_ref().is_some_and(|it| asked.is_about(&it.claim)) {
             return None;
         }
         let first = self.first_present(now, rules).map(|first| first.owner);
         self.tell_first();
-        let contender = self.contender.take_if(|it| asked.is_about(&it.claim));
-        Some((first?, contender?.waiting_since))
+        self.contender.take_if(|it| asked.is_about(&it.claim));
+        first
     }
 
     fn begin(&mut self, turn: Turn, now: Moment) {
@@ -182,8 +183,7 @@ impl Line {
                 let waiter = self.newcomer(claim, asked.sent_at);
                 self.waiting.push_front(waiter);
             }
-            let (claim, waiting_since) = (asked.claim.clone(), asked.sent_at);
-            self.contender = Some(Contender { claim, waiting_since, left_something: false });
+            self.begin_to_contend(asked.claim.clone(), asked.sent_at, false);
         }
         if let Some(contender) = self.contender.as_mut().filter(|it| asked.is_about(&it.claim)) {
             contender.waiting_since = contender.waiting_since.max(asked.sent_at);
@@ -212,8 +212,9 @@ impl Line {
             .is_some_and(|it| !it.its.told)
         {
             // It may come again with its claim: nobody else goes on with that.
-            self.contender.take_if(|it| asked.is_about(&it.claim) && !it.left_something);
+            self.contender.take_if(|it| asked.is_about(&it.claim) && !it.may_have_left_something());
             self.step_out_of_line(claim.owner(), now, rules);
+            self.orphan_what_is_left_of(claim.owner());
         }
     }
 
@@ -251,13 +252,31 @@ impl Line {
     }
 }
 
+impl Contender {
+    fn asks(&mut self, tokens: u32, now: Moment) -> Question {
+        self.unanswered += 1;
+        let (of_contender, waiting_since) = (Some(self.number), self.waiting_since);
+        Question {
+            of_contender,
+            waiting_since,
+            ..Question::about(&self.claim.clone().with_tokens(tokens), now)
+        }
+    }
+}
+
 impl Question {
-    fn about(claim: &Claim, now: Moment) -> Self {
-        Self { claim: claim.clone(), of_turn: None, sent_at: now }
+    pub(super) fn about(claim: &Claim, now: Moment) -> Self {
+        Self { claim: claim.clone(), of_turn: None, of_contender: None, sent_at: now, waiting_since: now }
     }
 
+    /// Until the last proof that the store keeps the turn, it has handed nothing over.
     pub(super) fn of_turn(turn: &Turn, now: Moment) -> Self {
-        Self { claim: turn.claim().clone(), of_turn: Some(turn.first()), sent_at: now }
+        Self { of_turn: Some(turn.first()), waiting_since: turn.since(), ..Self::about(turn.claim(), now) }
+    }
+
+    /// A moment before the store made this grant, which answers the question.
+    fn granted_since(&self, grant: &Grant) -> Moment {
+        if grant.handed_over { self.waiting_since } else { self.sent_at }
     }
 
     fn is_about(&self, claim: &Claim) -> bool {

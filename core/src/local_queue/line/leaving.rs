@@ -124,7 +124,7 @@ impl Line {
         let Some(contender) = self.contender.take() else { return };
         if self.first_shares(&contender.claim) {
             self.contender = Some(contender);
-        } else if contender.left_something {
+        } else if contender.may_have_left_something() {
             self.leave_behind(left, &contender.claim, contender.waiting_since, now);
         }
     }

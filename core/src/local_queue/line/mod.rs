@@ -38,6 +38,8 @@ pub(super) struct Line {
     waiting: VecDeque<Waiter>,
     /// The claim with which the first asks the store.
     contender: Option<Contender>,
+    /// How many there have been.
+    contenders: u32,
     turn: Option<Turn>,
     /// The last token that somebody was told here, and the owner under which the store had granted it.
     told: Option<(OwnerId, FencingToken)>,
@@ -52,10 +54,15 @@ pub(super) struct Line {
 #[derive(Debug)]
 struct Contender {
     claim: Claim,
+    /// Tells it from an earlier one with the same claim.
+    number: u32,
+    /// How many of its questions have no answer: what the store has of these is not known yet, and will not be if the
+    /// runtime ends that waits for it.
+    unanswered: u32,
     /// When the last question was sent that was answered "busy"; the first one, until one is. What the store hands over by
     /// itself, it granted later than that.
     waiting_since: Moment,
-    /// True if the store may have something of it.
+    /// True if an answer has shown that the store may have something of it.
     left_something: bool,
 }
 
@@ -83,8 +90,13 @@ pub(super) struct Question {
     pub(super) claim: Claim,
     /// The turn that it is about, by its first token; `None` if it was none when it was asked.
     of_turn: Option<FencingToken>,
+    /// The contender whose question it is, by its number.
+    of_contender: Option<u32>,
     /// A moment before it is sent.
     sent_at: Moment,
+    /// A moment before whatever the store may have handed over by itself until it answers, as this was known when it was
+    /// asked: what is heard of the claim meanwhile is of later questions.
+    waiting_since: Moment,
 }
 
 /// How an attempt goes on.
@@ -183,6 +195,17 @@ impl Line {
         self.is_in_use(owner) || self.ending.iter().any(|ending| ending.claim.owner() == owner)
     }
 
+    fn begin_to_contend(
+        &mut self,
+        claim: Claim,
+        waiting_since: Moment,
+        left_something: bool,
+    ) -> &mut Contender {
+        self.contenders = self.contenders.wrapping_add(1);
+        let number = self.contenders;
+        self.contender.insert(Contender { claim, number, unanswered: 0, waiting_since, left_something })
+    }
+
     /// True if the claim of this owner has the hold, or asks for it.
     fn is_in_use(&self, owner: OwnerId) -> bool {
         let of_turn = self.turn.as_ref().map(Turn::claim);
@@ -226,6 +249,13 @@ impl Line {
     fn left_since(&self, owner: OwnerId) -> Option<Moment> {
         let left = self.ending.iter().filter(|ending| ending.claim.owner() == owner);
         left.map(|ending| ending.since).min()
+    }
+}
+
+impl Contender {
+    /// True if the store may have something of it.
+    fn may_have_left_something(&self) -> bool {
+        self.left_something || self.unanswered > 0
     }
 }
 

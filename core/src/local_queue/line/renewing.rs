@@ -15,7 +15,7 @@ impl Line {
         if self.goes_on_with(owner) {
             return Standing::Known(Renewal::Lost(LossCause::Gone));
         }
-        Standing::Ask(Question { claim: claim.clone(), of_turn: None, sent_at: now })
+        Standing::Ask(Question::about(claim, now))
     }
 
     /// The store was asked to renew, for `owner`. The owner that must be told of a loss, if the hold has passed to another

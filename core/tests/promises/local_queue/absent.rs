@@ -70,6 +70,25 @@ async fn a_release_hands_on_past_one_who_is_not_polled() {
     last.release().await.unwrap();
 }
 
+/// Nor is it waited for by one who tries but once, for whom the lock is as free as for other processes.
+#[tokio::test(start_paused = true)]
+async fn one_attempt_is_not_refused_for_those_who_are_not_polled() {
+    for away in [2, LONG] {
+        let store = Scripted::new();
+        let client = client(&store);
+        let stranger = store.client().acquire("job").await.unwrap();
+        let idle = idle(&client, 1).await;
+        stranger.release().await.unwrap();
+        assert!(client.try_acquire("job").await.unwrap().is_none(), "it may come yet");
+        sleep(SECOND * away).await;
+        let tried = client.try_acquire("job").await.unwrap().expect("it is free");
+        tried.release().await.unwrap();
+        idle.await.unwrap().release().await.unwrap();
+        settle().await;
+        assert!(store.is_clean("job").await);
+    }
+}
+
 /// It was taken out of the line long ago, another has the lock by its claim, and the release of that is on its way.
 #[tokio::test(start_paused = true)]
 async fn who_comes_back_after_a_long_time_asks_with_a_claim_that_no_late_release_names() {

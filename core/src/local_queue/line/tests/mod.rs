@@ -316,6 +316,90 @@ fn who_tries_but_once_is_told_of_no_place_and_who_was_told_to_wait_keeps_its_own
     assert_eq!(next_token(&mut line, 3, at(6)), None, "the second, who will release, comes before it");
 }
 
+/// Others have asked with the same claim meanwhile, and were told to wait after that grant was over.
+#[test]
+fn a_hand_over_that_is_heard_late_is_as_old_as_its_question_knew() {
+    let handed_over =
+        |token| Ok(Attempt::Granted(Grant::new(FencingToken::new(token)).with_tokens(8).from_hand_over()));
+    let ends_at = |line: &Line| line.turn.as_ref().unwrap().ends_at();
+
+    let mut line = Line::default();
+    let first = asks(&mut line, 1, at(0));
+    line.heard(&claim(1), &first, busy(), at(1), &rules()).unwrap();
+    let slow = asks(&mut line, 1, at(500));
+    assert_eq!(next_token(&mut line, 2, at(501)), None);
+    let quick = asks(&mut line, 2, at(9000));
+    line.heard(&claim(2), &quick, busy(), at(9001), &rules()).unwrap();
+    line.heard(&claim(1), &slow, handed_over(7), at(9002), &rules()).unwrap();
+    assert_eq!(ends_at(&line), at(0).plus(TTL));
+
+    // The same, of a turn that the store has ended and granted again.
+    let mut line = Line::default();
+    let first = asks(&mut line, 1, at(0));
+    line.heard(&claim(1), &first, granted(7), at(1), &rules()).unwrap();
+    let again = asks(&mut line, 1, at(5000));
+    line.heard(&claim(1), &again, handed_over(70), at(5001), &rules()).unwrap();
+    assert_eq!(ends_at(&line), at(0).plus(TTL));
+}
+
+/// The task that waits for the answer went with its runtime, and another withdraws in its name.
+#[test]
+fn what_was_asked_and_never_answered_is_released_with_who_had_asked() {
+    let leaves = |line: &mut Line, owner, now| line.leave(&claim(owner), Duration::ZERO, now, &rules()).0;
+    let is_released = |way: Way| matches!(way, Way::Release(asked) if asked.owner() == claim(1).owner());
+    let mut line = Line::default();
+    asks(&mut line, 1, at(0));
+    assert!(is_released(leaves(&mut line, 1, at(1))));
+
+    // The answer to an earlier question with the same claim says nothing of the later one.
+    let mut line = Line::default();
+    let early = asks(&mut line, 1, at(0));
+    line.contender = None;
+    asks(&mut line, 1, at(1));
+    line.heard(&claim(1), &early, Ok(Attempt::Busy(crate::Busy::new())), at(2), &rules()).unwrap();
+    assert!(is_released(leaves(&mut line, 1, at(3))));
+
+    // One that was answered leaves nothing.
+    let mut line = Line::default();
+    let question = asks(&mut line, 1, at(0));
+    line.heard(&claim(1), &question, Ok(Attempt::Busy(crate::Busy::new())), at(1), &rules()).unwrap();
+    assert!(matches!(leaves(&mut line, 1, at(2)), Way::Done(Release::NotHeld)));
+    assert!(line.is_empty());
+}
+
+/// It was passed over while it waited for the answer, which says that nothing was done: it will not release.
+#[test]
+fn what_one_who_was_passed_over_may_have_left_is_nobodys_once_it_was_refused() {
+    let mut line = Line::default();
+    let question = asks(&mut line, 1, at(0));
+    let other = claim(2).with_ttl(TTL * 2);
+    line.next(&other, at(1), &rules());
+    line.next(&other, at(1001), &rules());
+    let refused = Err(Error::new(ErrorKind::Unavailable, "no store"));
+    line.heard(&claim(1), &question, refused, at(1002), &rules()).unwrap_err();
+    let orphans: Vec<_> = line.take_orphans().into_iter().map(|(owner, _)| owner).collect();
+    assert_eq!(orphans, [claim(1).owner()]);
+    // Its claim was released, should it come again.
+    line.leave(&other, Duration::ZERO, at(1003), &rules());
+    assert_ne!(asks(&mut line, 1, at(1004)).claim.owner(), claim(1).owner());
+}
+
+/// Those who stand in line are not there, and the lock may be free.
+#[test]
+fn who_tries_but_once_asks_the_store_unless_somebody_is_there_who_waits() {
+    let once = claim(9).with_waiting(false);
+    let mut line = Line::default();
+    let question = asks(&mut line, 1, at(0));
+    line.heard(&claim(1), &question, busy(), at(0), &rules()).unwrap();
+    assert!(matches!(line.next(&once, at(999), &rules()), Next::Answer(Attempt::Busy(_))));
+    let Next::Ask(question) = line.next(&once, at(1000), &rules()) else { panic!() };
+    assert_eq!(question.claim.owner(), once.owner());
+    assert_eq!(asks(&mut line, 1, at(1001)).claim.owner(), claim(1).owner(), "it has kept its place");
+    // And in the end it is taken out.
+    assert!(matches!(line.next(&once, at(61_001), &rules()), Next::Ask(_)));
+    assert!(line.waiting.is_empty());
+}
+
 /// Only the answer to a question of this turn says that the store has kept it since that was sent: what was handed over may
 /// have begun before, and a smaller token is of the past.
 #[test]

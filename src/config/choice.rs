@@ -1,6 +1,6 @@
 //! Which store was asked for, where several places may name one.
 
-use super::default_store::default_store;
+use super::default_store::{check_url_not_removed, default_store};
 use super::environment::Environment;
 use super::file::ConfigFile;
 use super::layer::{Layer, Written};
@@ -31,6 +31,7 @@ impl<'a> Choice<'a> {
                 (None, None) => {}
             }
         }
+        check_url_not_removed(&sources.environment)?;
         file.map_or(Ok(Self::BuiltIn), |file| Self::of_file(file, &sources.environment))
     }
 
@@ -43,9 +44,17 @@ impl<'a> Choice<'a> {
         match file.contents.profiles.get(&name.text) {
             Some(profile) => Ok(Self::Profile { name, profile }),
             None => {
-                let problem = format_args!("there is no {:?} in {}", name.text, file.path.display());
                 let help = did_you_mean(&name.text, file.names());
-                Err(name.source.blame(Error::invalid("profile", problem, help)))
+                let path = file.path.display();
+                let error = match may_be_a_url(&name.text) {
+                    // It may have a password.
+                    true => Error::invalid("profile", "a profile is a name, not a URL", help),
+                    false => {
+                        let problem = format_args!("there is no {:?} in {path}", name.text);
+                        Error::invalid("profile", problem, help)
+                    }
+                };
+                Err(name.source.blame(error))
             }
         }
     }
@@ -84,6 +93,11 @@ impl<'a> Choice<'a> {
             "put the URL into LEASEHOLD_URL, or the password into a file that LEASEHOLD_PASSWORD_FILE names";
         Err(Error::invalid("store URL", problem, fix))
     }
+}
+
+/// True for what is a URL, or has become one by mistake.
+pub(super) fn may_be_a_url(text: &str) -> bool {
+    text.contains("://") || text.contains('@')
 }
 
 fn none_chosen(file: &ConfigFile) -> Error {

@@ -13,16 +13,21 @@ const RESERVED: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#');
 /// Set by `leasehold run` for a command whose `LEASEHOLD_URL` it keeps back, because that has a password.
 const URL_REMOVED: &str = "LEASEHOLD_URL_REMOVED";
 
+/// Refuses to take a store that nobody asked for by name, where one was asked for whose URL was kept back: whoever locks in
+/// another store locks alone.
+pub(super) fn check_url_not_removed(environment: &Environment) -> Result<()> {
+    if environment.get(URL_REMOVED)?.is_none() {
+        return Ok(());
+    }
+    let problem = "no store is configured: LEASEHOLD_URL was removed by leasehold run, for its password";
+    Err(no_store(problem).with_help(
+        "call that with --pass-env, move the password into a file that LEASEHOLD_PASSWORD_FILE names, or name a store \
+         with leasehold -u",
+    ))
+}
+
 /// `sqlite:$XDG_STATE_HOME/leasehold/locks.db`, or under `~/.local/state`. Creates nothing.
 pub(super) fn default_store(environment: &Environment) -> Result<Written> {
-    // There is a store, and whoever locks in another one locks for himself.
-    if environment.get(URL_REMOVED)?.is_some() {
-        let problem = "no store is configured: LEASEHOLD_URL was removed by leasehold run, for its password";
-        return Err(no_store(problem).with_help(
-            "call that with --pass-env, move the password into a file that LEASEHOLD_PASSWORD_FILE names, or name a \
-             store with leasehold -u",
-        ));
-    }
     if !cfg!(feature = "sqlite") {
         return Err(no_store("no store is configured").with_help(
             "set LEASEHOLD_URL, or add the local default: cargo add leasehold --features sqlite",

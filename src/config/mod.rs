@@ -71,8 +71,10 @@ use store::Store;
 ///
 /// From the strongest: what is given in code or on a command line; the environment (`LEASEHOLD_URL`, `_PROFILE`,
 /// `_CONFIG`, `_TTL`, `_WAIT`, `_PREFIX`, `_PASSWORD_FILE`; set and empty is an error, but for the prefix); the profile;
-/// `[defaults]`; what is built in: 30 s, for ever, and a SQLite file of this user where that feature is compiled in, unless
-/// `leasehold run` has removed a `LEASEHOLD_URL` (`LEASEHOLD_URL_REMOVED` is set).
+/// `[defaults]`; what is built in: 30 s, for ever, and a SQLite file of this user where that feature is compiled in.
+///
+/// Where `leasehold run` has removed a `LEASEHOLD_URL` (`LEASEHOLD_URL_REMOVED` is set), a store must be given or named in
+/// the environment: neither the default of a file nor what is built in is taken for the one that was meant.
 ///
 /// *One file* counts: the one that is named; or else the first that exists of `./leasehold.toml`,
 /// `$XDG_CONFIG_HOME/leasehold/config.toml` and `/etc/leasehold/config.toml`. Files are not merged, and one that cannot

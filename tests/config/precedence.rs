@@ -139,6 +139,25 @@ fn one_place_says_which_store() {
     is(store(nothing, as_it_is), "memory:one", "one");
 }
 
+/// That of the file is another one, perhaps.
+#[test]
+fn where_a_url_was_kept_back_a_store_must_be_named() {
+    let removed = |scene: &mut Scene| scene.set("LEASEHOLD_URL_REMOVED", "1");
+    let mut scene = Scene::with_system_file("default = 'one'\n[profile.one]\nurl = 'memory:one'\n");
+    removed(&mut scene);
+    let problem = scene.problem();
+    assert!(problem.contains("LEASEHOLD_URL was removed by leasehold run"), "{problem}");
+
+    let url = store(removed, |sources| sources.with_url("memory:given")).0;
+    assert_eq!(url, "memory:given");
+    assert_eq!(store(removed, |sources| sources.with_profile("two")).0, "memory:two");
+    let named = |scene: &mut Scene| {
+        removed(scene);
+        scene.set("LEASEHOLD_PROFILE", "two");
+    };
+    assert_eq!(store(named, |sources| sources).0, "memory:two");
+}
+
 #[test]
 fn the_default_profile_can_come_from_a_variable() {
     let text =

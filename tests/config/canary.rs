@@ -227,6 +227,39 @@ fn check(slot: &Slot, seen: &Seen, mistake: &str) {
     assert!(!seen.text.contains(CANARY), "{} with {mistake:?}: {}", slot.name, seen.text);
 }
 
+/// And as it is after a mistake in it.
+#[test]
+fn a_url_where_a_name_is_wanted_is_not_shown() {
+    for url in [format!("redis://ada:{CANARY}@127.0.0.1:1"), format!("redis:ada:{CANARY}@127.0.0.1")] {
+        let default = format!("default = '{url}'\n[profile.p]\nurl = 'memory:'\n");
+        let file = "default = 'p'\n[profile.p]\nurl = 'memory:'\n";
+        let nothing = |_: &mut Scene| {};
+        let profile = |scene: &mut Scene| scene.set("LEASEHOLD_PROFILE", url.as_str());
+        let config = |scene: &mut Scene| scene.set("LEASEHOLD_CONFIG", url.as_str());
+        let as_it_is = |sources: ConfigSources| sources;
+        check_name(&url, "a default", Scene::with_system_file(&default), nothing, as_it_is);
+        check_name(&url, "LEASEHOLD_PROFILE", Scene::with_system_file(file), profile, as_it_is);
+        check_name(&url, "a profile", Scene::with_system_file(file), nothing, |it| it.with_profile(&url));
+        check_name(&url, "LEASEHOLD_PROFILE, and no file", Scene::new(), profile, as_it_is);
+        check_name(&url, "LEASEHOLD_CONFIG", Scene::new(), config, as_it_is);
+        check_name(&url, "a file", Scene::new(), nothing, |it| it.with_file(&url));
+    }
+}
+
+fn check_name(
+    url: &str,
+    place: &str,
+    mut scene: Scene,
+    change: impl FnOnce(&mut Scene),
+    give: impl FnOnce(ConfigSources) -> ConfigSources,
+) {
+    change(&mut scene);
+    let mut seen = Seen::default();
+    seen.error(&give(scene.sources()).load().unwrap_err());
+    assert!(!seen.text.contains(CANARY), "{url} as {place}: {}", seen.text);
+    assert!(seen.text.contains("URL") || place.ends_with("no file"), "{place}: {}", seen.text);
+}
+
 #[test]
 fn the_password_arrives_where_it_is_meant_to() {
     for slot in slots() {

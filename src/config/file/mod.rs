@@ -7,6 +7,7 @@
 mod permissions;
 mod syntax;
 
+use super::choice::may_be_a_url;
 use super::schema::Contents;
 use leasehold_core::{Error, ErrorKind, Finding, Result};
 use rustix::fs::OFlags;
@@ -99,6 +100,13 @@ fn read_text(path: &Path, file: File) -> Result<String> {
 }
 
 fn unreadable(path: &Path, error: io::Error) -> Error {
+    if error.kind() == io::ErrorKind::NotFound && may_be_a_url(&path.to_string_lossy()) {
+        // It may have a password, so it is not shown.
+        let problem = "invalid configuration file: there is none by this name, which looks like a URL";
+        return Error::new(ErrorKind::Misconfigured, problem)
+            .with_help("name a file, or put the URL into LEASEHOLD_URL")
+            .with_source(error);
+    }
     let fix = match error.kind() {
         io::ErrorKind::NotFound => "create it, or name another",
         _ => "fix its permissions, or name another file with LEASEHOLD_CONFIG",

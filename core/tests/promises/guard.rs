@@ -33,6 +33,23 @@ async fn a_dropped_guard_is_released_in_the_background() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn protected_work_ends_with_the_release_of_another_task() {
+    for drops in [true, false] {
+        let guard = Scripted::new().client().acquire("job").await.unwrap();
+        let lease = guard.lease();
+        let work = tokio::spawn(async move { lease.protect(std::future::pending::<()>()).await });
+        settle().await;
+        match drops {
+            true => drop(guard),
+            false => guard.release().await.unwrap(),
+        }
+        settle().await;
+        assert!(work.is_finished(), "it would go on to the deadline");
+        assert_eq!(work.await.unwrap().unwrap_err().kind(), ErrorKind::Lost);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_release_that_is_not_awaited_to_its_end_still_releases() {
     let store = Scripted::new();
     let client = store.client();

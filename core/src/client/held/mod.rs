@@ -118,13 +118,16 @@ impl Held {
     /// Marks it released, so that belief ends before the store frees it. The loss, if it was lost already.
     fn give_back(&self) -> Option<Loss> {
         self.core.keeper.forget(self);
-        self.look(|state, now| {
+        let loss = self.look(|state, now| {
             state.rule.end(now, End::Released);
             match state.rule.ended(now) {
                 Some(End::Lost(loss)) => Some(loss.clone()),
                 _ => None,
             }
-        })
+        });
+        // Whoever works under its protection ends now, not at the deadline that it had.
+        self.ended.notify_waiters();
+        loss
     }
 
     fn withdrawal(&self) -> Withdrawal {

@@ -29,14 +29,15 @@ impl<T: Send + 'static> Future for Carried<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        let Some(work) = self.work.as_mut() else {
+        // Taken out while it is polled: what panics is not carried on.
+        let Some(mut work) = self.work.take() else {
             return Poll::Pending;
         };
-        let ready = work.as_mut().poll(cx);
-        if ready.is_ready() {
-            self.work = None;
+        let answer = work.as_mut().poll(cx);
+        if answer.is_pending() {
+            self.work = Some(work);
         }
-        ready
+        answer
     }
 }
 

@@ -2,10 +2,12 @@ use super::Core;
 use super::withdrawal::Withdrawal;
 use crate::observer::Event;
 use crate::{Attempt, Busy, Claim, FencingToken, Moment, Result};
+use futures_util::FutureExt;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
@@ -95,20 +97,25 @@ impl<'a> PendingClaim<'a> {
 
     /// Makes one attempt. If this value is dropped meanwhile, the attempt goes on and is taken back.
     pub(super) fn poll_ask(&mut self, cx: &mut Context<'_>) -> Poll<Result<Asked>> {
-        let answer = ready!(self.call().0.as_mut().poll(cx));
-        self.call = None;
-        Poll::Ready(self.asked(answer))
+        let mut call = self.call.take().unwrap_or_else(|| self.begin());
+        // Not within this value while it is polled: one that panics is polled no more, and may have left something.
+        let left_something = std::mem::replace(&mut self.left_something, true);
+        let answer = call.0.as_mut().poll(cx);
+        self.left_something = left_something;
+        match answer {
+            Poll::Ready(answer) => Poll::Ready(self.asked(answer)),
+            Poll::Pending => {
+                self.call = Some(call);
+                Poll::Pending
+            }
+        }
     }
 
-    /// The attempt that is under way; begins one if there is none.
-    fn call(&mut self) -> &mut Call {
-        let Self { core, claim, call, sent_at, waiting_since, .. } = self;
-        call.get_or_insert_with(|| {
-            *sent_at = core.clock.now();
-            *waiting_since = (*waiting_since).min(*sent_at);
-            let (backend, claim) = (Arc::clone(&core.backend), claim.clone());
-            Call(Box::pin(async move { backend.try_acquire(&claim).await }))
-        })
+    fn begin(&mut self) -> Call {
+        self.sent_at = self.core.clock.now();
+        self.waiting_since = self.waiting_since.min(self.sent_at);
+        let (backend, claim) = (Arc::clone(&self.core.backend), self.claim.clone());
+        Call(Box::pin(async move { backend.try_acquire(&claim).await }))
     }
 
     fn asked(&mut self, answer: Result<Attempt>) -> Result<Asked> {
@@ -155,7 +162,8 @@ impl Drop for PendingClaim<'_> {
         // Made before the answer: it outlives this task, should the runtime end.
         let withdrawal = Withdrawal::of_pending(&core, claim.clone());
         let rest = async move {
-            if let Ok(Attempt::Granted(_)) = call.await {
+            // Whatever has become of it, a panic of the backend too: the release follows.
+            if let Ok(Ok(Attempt::Granted(_))) = AssertUnwindSafe(call).catch_unwind().await {
                 core.tell(&Event::LateGrant { name: claim.name() });
             }
             withdrawal.in_background(&runtime);

@@ -2,6 +2,8 @@ use super::Core;
 use super::refuge::Refuge;
 use crate::observer::Event;
 use crate::{Claim, Error, HoldKind, Moment, Release, Result};
+use futures_util::FutureExt;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -81,8 +83,12 @@ impl Withdrawal {
     }
 
     async fn once(&mut self) -> Result<Release> {
-        let linger = self.linger().await;
-        let answer = self.core.backend.release(&self.claim, linger).await;
+        let answer = AssertUnwindSafe(self.send()).catch_unwind().await;
+        let answer = answer.unwrap_or_else(|panic| {
+            // A backend that panics would do it again.
+            self.is_over = true;
+            resume_unwind(panic)
+        });
         self.is_over = !answer.as_ref().is_err_and(Error::is_outage);
         match answer {
             Ok(Release::NotHeld) if self.unknown.is_some() => Ok(Release::Released),
@@ -93,6 +99,11 @@ impl Withdrawal {
             Err(error) if error.is_outage() => Err(self.unknown.clone().unwrap_or(error)),
             answer => answer,
         }
+    }
+
+    async fn send(&self) -> Result<Release> {
+        let linger = self.linger().await;
+        self.core.backend.release(&self.claim, linger).await
     }
 
     /// What is left to linger. A store whose holds are leases is told; for any other, the hold is kept up from here.
@@ -113,11 +124,10 @@ impl Withdrawal {
     }
 }
 
-/// Its runtime has ended before the store has answered.
+/// Its runtime has ended before the store has answered; perhaps while a panic of its user's unwinds.
 impl Drop for Withdrawal {
     fn drop(&mut self) {
-        // A backend that panics would do it again.
-        if !self.is_over && !std::thread::panicking() {
+        if !self.is_over {
             let mut rest = Self::new(&self.core, self.claim.clone(), self.linger_until);
             rest.unknown = self.unknown.take();
             Refuge::take_in(&self.core, rest);

@@ -122,3 +122,39 @@ async fn a_waiter_that_left_is_not_handed_the_lock() {
     staying.await.unwrap().unwrap().release().await.unwrap();
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
+
+/// The caller hears of the panic, if it is still there; what was granted is taken back.
+#[tokio::test(start_paused = true)]
+async fn a_backend_that_panics_after_the_grant_keeps_nothing_held() {
+    for polls in 0..5 {
+        let store = Scripted::new();
+        store.acquires.then(Fate::Panicked);
+        let client = store.client();
+        let asking = tokio::spawn(async move { at_most(polls, client.acquire("job")).await });
+        match asking.await {
+            Ok(outcome) => assert!(outcome.is_none()),
+            Err(error) => assert!(error.is_panic() && polls > 1),
+        }
+        settle().await;
+        assert!(store.is_clean("job").await, "after {polls} polls");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_that_panics_in_a_release_is_not_asked_again() {
+    for in_front in [true, false] {
+        let store = Scripted::new();
+        store.releases.ever_after(Some(Fate::Panicked));
+        let guard = store.client().acquire("job").await.unwrap();
+        let end = async move {
+            match in_front {
+                true => drop(guard.release().await),
+                false => drop(guard),
+            }
+        };
+        assert_eq!(tokio::spawn(end).await.is_err(), in_front, "who waits for it hears of the panic");
+        settle().await;
+        sleep(TTL).await;
+        assert_eq!(store.releases.calls(), 1);
+    }
+}

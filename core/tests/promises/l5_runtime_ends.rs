@@ -52,6 +52,33 @@ fn a_guard_dropped_after_its_runtime_is_released() {
     is_soon_free(&store);
 }
 
+/// The panic of a user, which drops the guard and its runtime in one go.
+#[test]
+fn a_guard_that_is_dropped_with_its_runtime_in_a_panic_is_released() {
+    let store = MemoryBackend::new();
+    let client = LockClient::new(Arc::new(store.clone()));
+    let in_a_panic = client.clone();
+    let work = async move {
+        let _guard = in_a_panic.acquire("job").await.unwrap();
+        panic!("the work went wrong");
+    };
+    thread::spawn(move || runtime().block_on(work)).join().unwrap_err();
+    is_soon_free(&store);
+}
+
+#[test]
+fn a_guard_that_is_dropped_in_a_panic_after_its_runtime_is_released() {
+    let store = MemoryBackend::new();
+    let (_client, guard, runtime) = held(&store);
+    drop(runtime);
+    let work = move || {
+        let _guard = guard;
+        panic!("the work went wrong");
+    };
+    thread::spawn(work).join().unwrap_err();
+    is_soon_free(&store);
+}
+
 /// Nobody but the work in the background has the client any more.
 #[test]
 fn a_client_that_is_gone_meanwhile_releases() {

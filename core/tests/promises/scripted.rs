@@ -30,6 +30,8 @@ pub(crate) enum Fate {
     Refused,
     /// Done, and never answered.
     Silent,
+    /// Done, and then the backend panics.
+    Panicked,
     /// Answered with an error of this kind that is no outage.
     Rejected(ErrorKind),
 }
@@ -109,6 +111,10 @@ impl Script {
             }
             Some(Fate::Refused) => Err(Error::new(ErrorKind::Unavailable, "scripted: refused")),
             Some(Fate::Rejected(kind)) => Err(Error::new(kind, "scripted: rejected")),
+            Some(Fate::Panicked) => {
+                drop(apply().await);
+                panic!("as this test wants it")
+            }
             Some(Fate::Silent) => {
                 drop(apply().await);
                 std::future::pending().await

@@ -19,7 +19,9 @@
 //! [`with_lock`](DistributedLockExt::with_lock). To choose the store by configuration, see [`Config`]. The command
 //! `leasehold run NAME -- COMMAND` does the same for any program.
 //!
-//! Open a store once and share it: `connect` returns an `Arc`, and every store that is opened has connections of its own.
+//! Open a store once and share it: `connect` returns an `Arc`, and every store that is opened has connections of its own. In
+//! memory, it has locks of its own as well: what two calls of `connect("memory:")` return does not exclude each other. Share
+//! one, or give the store a name: `memory:NAME`.
 //!
 //! # What is promised
 //!
@@ -27,7 +29,8 @@
 //!   can release or renew.
 //! * **Loss in time**: [`is_held`](Lease::is_held) turns false no later than the lease ends by the local clock, before it
 //!   can end in the store. It is computed from the clock at the call, and so is right even where no task could run.
-//!   [`lost`](Lease::lost) is ready by the same time, if the task that awaits it can run.
+//!   [`lost`](Lease::lost) is ready by the same time, if the task that awaits it can run; after a suspend of the host, up to
+//!   1 s later.
 //! * **Fencing tokens**: a later grant of a name has a larger [token](FencingToken), and no two have the same.
 //! * **No deadlock**: the lock of a crashed holder is free after its lease, session or connection, without an operator.
 //! * **Bounded waits**: an acquisition with a deadline returns by it, whatever the store does.

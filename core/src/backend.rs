@@ -22,8 +22,8 @@ use std::time::Duration;
 ///   acquisition at once.
 /// * Every call ends in bounded time by the backend's own time-outs. The core never drops a call half-way: a caller
 ///   that leaves early leaves the call running in a task, and a [`release`](Self::release) follows it. Only the end of the
-///   runtime drops a call; a release follows that too. So no method but [`changed`](Self::changed) and
-///   [`suspects`](Self::suspects) needs to be cancel-safe.
+///   runtime drops a call; a release follows that too. So no method but [`changed`](Self::changed),
+///   [`suspects`](Self::suspects) and [`close`](Self::close) needs to be cancel-safe.
 /// * Once a release has been sent, nothing more is sent for that owner, except the release again and renewals that were
 ///   already on their way: the release may be carried out late, from a buffer of the store whose connection broke long ago.
 ///   The core keeps to that. A backend that takes something back *within* an attempt must name more than the owner, such
@@ -114,7 +114,12 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// For people: inspect, list, force-release, initialise, purge, check. `None` if the store cannot.
     fn admin(&self) -> Option<&dyn LockAdmin>;
 
-    /// Gives connections back, in bounded time. Later calls fail.
+    /// Gives connections back, in bounded time: the core waits for 5 s. Later calls of other methods fail; `close` itself may
+    /// be called again, after one that was dropped too.
+    ///
+    /// # Cancel safety
+    ///
+    /// Must be safe to drop at any time.
     async fn close(&self) -> Result<()>;
 }
 
@@ -153,7 +158,7 @@ impl Grant {
         Self { token, lease: None, handed_over: false, tokens: 1, since: None }
     }
 
-    /// Says how long the store keeps the lock at most without a renewal: where a hold is a part of a session, the
+    /// Says how long the store keeps the lock at least without a renewal: where a hold is a part of a session, the
     /// session's time and not the claim's decides. A longer one than the ttl changes nothing. The grant's renewals are
     /// asked for, and counted, in leases of this length. Default: the ttl.
     #[must_use]

@@ -35,9 +35,9 @@ pub trait DistributedLock: Debug + Send + Sync + 'static {
     ///
     /// # Cancel safety
     ///
-    /// Safe to drop at any time. What was asked of the store is withdrawn in the background at once; if the store
-    /// cannot be reached then, or the process ends first, the lease bounds what is left behind. Once it is ready, the
-    /// guard is yours.
+    /// Safe to drop at any time. What was asked of the store is withdrawn in the background, as soon as the request that is
+    /// under way has ended; if the store cannot be reached then, or the process ends first, the lease bounds what is left
+    /// behind. Once it is ready, the guard is yours.
     async fn acquire_with(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard>;
 
     /// For people: inspect, list, force-release, initialise, purge, check. `None` if the store cannot.

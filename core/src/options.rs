@@ -72,8 +72,12 @@ impl AcquireOptions {
         self
     }
 
-    /// Ends the hold, with [`MaxHold`](crate::LossCause::MaxHold), after this time, however healthy the renewals are:
-    /// a holder that hangs does not keep the lock for ever. Default: no limit.
+    /// Tells the holder after this time, however healthy the renewals are, that its lock is lost, with
+    /// [`MaxHold`](crate::LossCause::MaxHold). Default: no limit.
+    ///
+    /// Nothing is renewed any more, so the store's lease ends, or its limit for a silent connection (`mode=for-update`): a
+    /// holder that hangs does not keep the lock for ever. Not so on ZooKeeper, where a hold is a part of a session that the
+    /// whole process shares: the lock is free when the guard is dropped, and a holder that hangs does not drop it.
     #[must_use]
     pub fn with_max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = max_hold;

@@ -49,7 +49,7 @@ use store::Store;
 /// ttl = "30s"                           # how long a crashed holder keeps others out
 /// wait = "forever"                      # or "0", or "10s"
 /// prefix = "shop/"                      # goes in front of every lock name
-/// max_hold = "none"                     # or "2h": no hold lasts longer
+/// max_hold = "none"                     # or "2h": the longest hold, see AcquireOptions::with_max_hold
 /// hold_at_least = "0s"                  # nobody else gets it earlier
 ///
 /// [profile.prod]

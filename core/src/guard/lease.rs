@@ -84,7 +84,8 @@ impl Lease {
     }
 
     /// Waits until the lock is lost, and says why. Ready no later than the local deadline if the task that awaits it
-    /// can run, at once if it is lost already, never after a deliberate release.
+    /// can run, or up to 1 s later if the host was suspended meanwhile; at once if it is lost already, never after a
+    /// deliberate release.
     ///
     /// # Cancel safety
     ///

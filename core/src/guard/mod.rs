@@ -18,7 +18,11 @@ use std::time::Duration;
 /// [`lost`](Lease::lost). End it with [`release`](Self::release), which tells whether the work was covered to its end.
 ///
 /// Dropping it releases in the background, as soon as the runtime runs that task; where that runtime has ended, on a thread
-/// that the client has for this. With a store that cannot be reached the lease ends by itself. A panic drops the guard like any other value.
+/// that the client has for this. With a store that cannot be reached the lease ends by itself. A panic drops the guard like
+/// any other value. A process that ends does not wait for any of this: of a guard that is dropped at the end of `main`, the
+/// lock is free when its lease or session has ended, so await [`release`](Self::release), or
+/// [`close`](crate::DistributedLock::close) of the client.
+///
 /// `mem::forget` leaks the hold: it is renewed until the process ends or `max_hold` is reached.
 #[must_use = "the lock is released when its guard is dropped: keep it in a variable while you work"]
 pub struct LockGuard {
@@ -56,13 +60,14 @@ impl LockGuard {
         Arc::clone(self.lease.hold()).release().await
     }
 
-    /// Makes the lease last at least `ttl` from now, and each renewal from now on likewise. Never shortens it: a
-    /// `ttl` below the present one leaves that as it is. The limit of [`max_hold`](crate::AcquireOptions::with_max_hold) stays.
+    /// Makes the store keep the lease for at least `ttl` from now, and each renewal from now on likewise; the holder counts
+    /// on less by the [allowance for drift](crate::Drift). Never shortens it: a `ttl` below the present one leaves that as it
+    /// is. The limit of [`max_hold`](crate::AcquireOptions::with_max_hold) stays.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) for a ttl out of range, [`Lost`](crate::ErrorKind::Lost), or what the
-    /// store said; the lease then is what it was.
+    /// [`Invalid`](crate::ErrorKind::Invalid) for a ttl out of range, [`Unsupported`](crate::ErrorKind::Unsupported) where a
+    /// hold is not a lease, [`Lost`](crate::ErrorKind::Lost), or what the store said; the lease then is what it was.
     ///
     /// # Cancel safety
     ///

@@ -57,9 +57,8 @@ fn a_guard_dropped_after_its_runtime_is_released() {
 fn a_guard_that_is_dropped_with_its_runtime_in_a_panic_is_released() {
     let store = MemoryBackend::new();
     let client = LockClient::new(Arc::new(store.clone()));
-    let in_a_panic = client.clone();
     let work = async move {
-        let _guard = in_a_panic.acquire("job").await.unwrap();
+        let _guard = client.acquire("job").await.unwrap();
         panic!("the work went wrong");
     };
     thread::spawn(move || runtime().block_on(work)).join().unwrap_err();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 ///
-/// As of [`Registry::open`].
+/// As for [`Registry::open`].
 pub fn yardstick(config: &Config) -> Result<Option<Arc<dyn Yardstick>>> {
     // The local queue is the client's, and no store knows its parameter.
     let (url, _) = config.url().clone().split_parameter(LocalQueue::PARAMETER);

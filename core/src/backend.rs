@@ -6,6 +6,10 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
+/// How many claims one call of [`renew`](LockBackend::renew) has at most. Above a hundred or so the store gains little, and
+/// one long script or transaction holds up everybody else.
+pub const MAX_CLAIMS_PER_RENEWAL: usize = 128;
+
 /// What a store must be able to do to serve locks. All of it is required but
 /// [`renewal_group`](LockBackend::renewal_group), which a wrapper must not forget to pass on.
 ///
@@ -72,8 +76,8 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// beyond their leases if need be.
     ///
     /// Asked before each renewal, so it may change, and must answer at once, from memory. It decides nothing: `renew`
-    /// answers for whatever it is given, also for claims of several groups. A call has 128 claims at most, and where
-    /// each claim is a group, so many calls run at once instead of it: as many as with [`renew_each`].
+    /// answers for whatever it is given, also for claims of several groups. A call has
+    /// [`MAX_CLAIMS_PER_RENEWAL`] claims at most, and where each claim is a group, so many calls run at once instead of it: as many as with [`renew_each`].
     ///
     /// Default: all holds live in one place. A wrapper must pass it on.
     fn renewal_group(&self, claim: &Claim) -> u64 {

@@ -63,7 +63,7 @@ pub struct Counters {
 }
 
 fn unmeasured() -> Error {
-    Error::new(ErrorKind::Unsupported, "this store has no such measure").with_help("leave --raw out")
+    Error::new(ErrorKind::Unsupported, "this store has no such measure")
 }
 
 #[cfg(test)]

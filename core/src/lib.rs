@@ -59,7 +59,7 @@ mod token;
 mod url;
 
 pub use admin::{Finding, LockAdmin, LockStatus, Purge, Severity, Waiter};
-pub use backend::{Attempt, Busy, Grant, LockBackend, Release, Renewal, renew_each};
+pub use backend::{Attempt, Busy, Grant, LockBackend, MAX_CLAIMS_PER_RENEWAL, Release, Renewal, renew_each};
 pub use claim::{Claim, LockMode};
 pub use client::{LockClient, LockClientBuilder};
 pub use clock::{Clock, Moment, RuntimeClock, Sleep, SystemClock};
@@ -84,4 +84,4 @@ pub use semantics::{
 pub use token::FencingToken;
 pub use url::{Authority, Endpoint, Query, StoreUrl};
 
-use sync::lock_up;
+use sync::locked;

@@ -22,7 +22,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// There is news: it is kept until it is heard, also if nobody listens now. Who is to be woken, best without any lock.
+    /// There is news: it is kept until it is heard, also if nobody listens now. Returns the waker; wake it after releasing your
+    /// own lock.
     #[must_use = "who listens is not woken here"]
     pub fn tell(&mut self) -> Option<Waker> {
         self.has_news = true;

@@ -9,6 +9,6 @@ pub(crate) use std::sync::{Mutex, MutexGuard, atomic::AtomicBool};
 use std::sync::PoisonError;
 
 /// Locks a mutex whose data is consistent whenever it is free: what is done under these locks cannot panic half-way.
-pub(crate) fn lock_up<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -98,7 +98,7 @@ impl Nodes {
     pub(super) fn node(&self, address: &Address) -> Result<Arc<Node>> {
         let mut known = self.known();
         if known.closed {
-            return Err(Error::new(ErrorKind::Closed, "the client was closed").with_help("make a new one"));
+            return Err(Error::closed());
         }
         if let Some(node) = known.links.get(address) {
             return Ok(Arc::clone(node));

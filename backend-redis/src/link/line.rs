@@ -85,7 +85,7 @@ impl Line {
 
     fn open_connection(&self) -> Result<Option<Arc<Connection>>> {
         if self.closed.load(Ordering::SeqCst) {
-            return Err(Error::new(ErrorKind::Closed, "the client was closed").with_help("make a new one"));
+            return Err(Error::closed());
         }
         let connection = self.current_slot().clone();
         Ok(connection.filter(|connection| connection.is_open()))

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// How many leases one call of the script extends. It costs the server 2.6 µs a lease, where a call for each costs 6.0;
 /// more in one call gain nothing and keep it longer from answering others.
-const BATCH: usize = 128;
+const BATCH: usize = leasehold_core::MAX_CLAIMS_PER_RENEWAL;
 
 /// Renews claims in as few calls as is fair to others. Those of one call lie in one slot, where there are slots.
 pub(super) async fn renew(

@@ -111,7 +111,7 @@ impl RedlockBackend {
         if let Some(token) = held.token_of_majority() {
             return Ok(token);
         }
-        let token = held.next_token().ok_or_else(|| NotGranted::Failed(used_up()))?;
+        let token = held.next_token().ok_or_else(|| NotGranted::Failed(Error::tokens_used_up()))?;
         let majority = self.nodes.quorum().majority();
         let (mut written, mut refused, mut failed) = (0, 0, Vec::new());
         let asked = held.agreed().count();
@@ -231,9 +231,4 @@ fn not_granted(why: NotGranted, is_taken_back: bool, all_heard: bool) -> Result<
         // Of a node that has not answered yet, its follower takes it back.
         NotGranted::Failed(error) => Err(error),
     }
-}
-
-fn used_up() -> Error {
-    Error::new(ErrorKind::Misconfigured, "the fencing tokens of this name are used up")
-        .with_help("use another name; a clock far in the future may have used them up")
 }

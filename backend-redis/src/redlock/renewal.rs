@@ -11,7 +11,7 @@ use leasehold_core::{Claim, LossCause, Renewal, Result};
 use std::sync::Arc;
 
 /// How many leases one call of the script extends: more gain nothing, and keep a node longer from answering others.
-const BATCH: usize = 128;
+const BATCH: usize = leasehold_core::MAX_CLAIMS_PER_RENEWAL;
 
 /// Claims that travel together, as the script wants them.
 #[derive(Debug)]

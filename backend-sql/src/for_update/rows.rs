@@ -211,7 +211,7 @@ impl Rows {
         };
         match token {
             Some(token @ 1..=FencingToken::MAX_COUNTED) => Ok(FencingToken::new(token)),
-            Some(_) => Err(tokens_used_up()),
+            Some(_) => Err(Error::tokens_used_up()),
             None => Err(self.server.unreadable()),
         }
     }
@@ -299,9 +299,4 @@ fn owner(owner: OwnerId) -> Value {
 fn not_in_a_transaction() -> Error {
     Error::new(ErrorKind::Misconfigured, "a row was to be locked in a transaction, and there was none")
         .with_help("something in between gives each statement another connection: go around that pooler, or use mode=lease")
-}
-
-fn tokens_used_up() -> Error {
-    Error::new(ErrorKind::Misconfigured, "the fencing tokens of this name are used up")
-        .with_help("use another name; a clock far in the future may have used them up")
 }

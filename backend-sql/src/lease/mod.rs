@@ -22,8 +22,8 @@ pub(crate) use table::{Granting, LeaseTable};
 use async_trait::async_trait;
 pub(crate) use contended::Contended;
 use leasehold_core::{
-    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
-    OwnerId, Release, Renewal, Result, Semantics,
+    Attempt, Busy, Claim, Error, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause, OwnerId,
+    Release, Renewal, Result, Semantics,
 };
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -183,6 +183,5 @@ fn tokens_left(row: &Row) -> Result<()> {
     if row.token.get() < FencingToken::MAX_COUNTED {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Misconfigured, "the fencing tokens of this name are used up")
-        .with_help("use another name; a clock far in the future may have used them up"))
+    Err(Error::tokens_used_up())
 }

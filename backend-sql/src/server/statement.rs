@@ -4,7 +4,7 @@ use super::{Dialect, TableName};
 use std::sync::Arc;
 
 /// The most claims that go into one statement: what the keeper renews in one call.
-pub(crate) const MOST: usize = 128;
+pub(crate) const MOST: usize = leasehold_core::MAX_CLAIMS_PER_RENEWAL;
 
 /// For how many claims a statement is written. Each size is prepared once per connection; a statement for fewer claims is
 /// filled up by naming one of them again, which changes nothing.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 const SIZES: [usize; 4] = [1, 8, 32, MOST];
 
 /// The most claims that go into one statement: what the keeper renews in one call.
-pub(super) const MOST: usize = 128;
+pub(super) const MOST: usize = leasehold_core::MAX_CLAIMS_PER_RENEWAL;
 
 /// A statement for any number of claims. One statement is one transaction, one lock of the file and one wait for the
 /// disk, however many claims it is for; and no dropped future can leave it open.

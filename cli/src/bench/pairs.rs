@@ -9,6 +9,8 @@ use leasehold::{DistributedLock, Error, ErrorKind, LockName, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+const WITHOUT_RAW: &str = "leave --raw out";
+
 /// A task's way to a name of its own.
 pub(super) struct Taker {
     pub(super) locks: LockClient,
@@ -20,6 +22,13 @@ pub(super) struct Taker {
 impl Taker {
     /// Answers when it was acquired: between acquisition and release nothing is done.
     async fn pair(&self) -> Result<Moment> {
+        self.timed().await.map_err(|error| match error.kind() {
+            ErrorKind::Unsupported => error.with_help(WITHOUT_RAW),
+            _ => error,
+        })
+    }
+
+    async fn timed(&self) -> Result<Moment> {
         match (self.way, &self.raw) {
             (Way::Raw, Some(raw)) => raw.raw_pair(&self.name).await.map(|()| Moment::now()),
             (Way::Tokenless, Some(raw)) => raw.tokenless_pair(&self.name).await.map(|()| Moment::now()),
@@ -35,7 +44,7 @@ impl Taker {
 
 /// Of a store that was asked for what it has not.
 pub(super) fn unmeasured() -> Error {
-    Error::new(ErrorKind::Unsupported, "this store has no raw measure").with_help("leave --raw out")
+    Error::new(ErrorKind::Unsupported, "this store has no raw measure").with_help(WITHOUT_RAW)
 }
 
 /// When a task is to begin its next pair: at once, or at fixed times whatever the store does.

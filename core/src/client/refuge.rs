@@ -7,7 +7,7 @@
 
 use super::Core;
 use super::withdrawal::Withdrawal;
-use crate::lock_up;
+use crate::locked;
 use crate::sync::Mutex;
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -42,7 +42,7 @@ impl Refuge {
     /// Has it carried on. Where the system has no thread to give, it ends with its lease or with the session.
     pub(super) fn take_in(core: &Arc<Core>, withdrawal: Withdrawal) {
         let orphan = Orphan { withdrawal, _background: core.background.token() };
-        let mut state = lock_up(&core.refuge.state);
+        let mut state = locked(&core.refuge.state);
         state.waiting.push(orphan);
         if state.thread.is_none() {
             state.thread = begin(core);
@@ -56,7 +56,7 @@ impl Refuge {
     }
 
     fn take_waiting(&self) -> Vec<Orphan> {
-        std::mem::take(&mut lock_up(&self.state).waiting)
+        std::mem::take(&mut locked(&self.state).waiting)
     }
 
     /// Or each would be taken in again.
@@ -70,7 +70,7 @@ impl Refuge {
 /// The last handle to the client is gone: let the thread notice.
 impl Drop for Refuge {
     fn drop(&mut self) {
-        if let Some(wake) = &lock_up(&self.state).thread {
+        if let Some(wake) = &locked(&self.state).thread {
             wake.notify_one();
         }
     }
@@ -89,7 +89,7 @@ fn live(core: &Weak<Core>, wake: &Notify) {
         return runtime.block_on(carry_on(core, wake));
     }
     if let Some(core) = core.upgrade() {
-        lock_up(&core.refuge.state).thread = None;
+        locked(&core.refuge.state).thread = None;
         core.refuge.give_up();
     }
 }

@@ -101,26 +101,26 @@ impl Withdrawal {
         }
     }
 
+    /// A store whose holds are leases is told for how long others are to be kept out; any other hold is kept up from here.
     async fn send(&self) -> Result<Release> {
-        let linger = self.linger().await;
+        let linger = match (self.linger_until, self.core.semantics.hold) {
+            (Moment::ORIGIN, _) => Duration::ZERO,
+            (until, HoldKind::Lease) => until.since(self.core.clock.now()),
+            _ => {
+                self.hold_on().await;
+                Duration::ZERO
+            }
+        };
         self.core.backend.release(&self.claim, linger).await
     }
 
-    /// What is left to linger. A store whose holds are leases is told; for any other, the hold is kept up from here.
-    async fn linger(&self) -> Duration {
-        if self.linger_until == Moment::ORIGIN {
-            return Duration::ZERO;
-        }
+    async fn hold_on(&self) {
         let clock = &self.core.clock;
-        if self.core.semantics.hold == HoldKind::Lease {
-            return self.linger_until.since(clock.now());
-        }
         while clock.now() < self.linger_until {
             self.core.backend.renew(std::slice::from_ref(&self.claim)).await;
             let next = clock.now().plus(self.claim.ttl() / 3).min(self.linger_until);
             clock.sleep_until(next).await;
         }
-        Duration::ZERO
     }
 }
 

@@ -44,6 +44,17 @@ impl Error {
         Self::new(ErrorKind::Invalid, format!("invalid {field}: {problem}")).with_help(fix)
     }
 
+    /// No token is left that would be larger than the last one of this name. For backends.
+    pub fn tokens_used_up() -> Self {
+        Self::new(ErrorKind::Misconfigured, "the fencing tokens of this name are used up")
+            .with_help("use another name; a clock far in the future may have used them up")
+    }
+
+    /// It was closed, and is of no use any more. For backends.
+    pub fn closed() -> Self {
+        Self::new(ErrorKind::Closed, "the client was closed").with_help("make a new one")
+    }
+
     /// Says in words what the reader can do next.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<Cow<'static, str>>) -> Self {

@@ -55,8 +55,8 @@ impl HoldState {
         Self { valid_until: valid_until.min(limit.at), limit, trouble: None, unanswered: 0, end: None }
     }
 
-    /// How it ended, if it has by now. Everything else here looks first.
-    pub(crate) fn ended(&mut self, now: Moment) -> Option<&End> {
+    /// Ends it if its deadline has passed. How it has ended, if it has. Everything else here settles that first.
+    pub(crate) fn settle(&mut self, now: Moment) -> Option<&End> {
         if self.end.is_none() && now >= self.valid_until {
             self.end = Some(End::Lost(self.loss_by_deadline()));
         }
@@ -64,20 +64,20 @@ impl HoldState {
     }
 
     /// Another renewal is due. One that has had no answer by then has failed, as far as anybody can know.
-    pub(crate) fn doubts(&mut self) {
+    pub(crate) fn renewal_overdue(&mut self) {
         if self.unanswered > 0 {
             self.trouble = Some(no_answer_yet());
         }
     }
 
     /// A renewal is sent.
-    pub(crate) fn asks(&mut self) {
+    pub(crate) fn renewal_sent(&mut self) {
         self.unanswered += 1;
     }
 
     /// The store answered a renewal which, if confirmed, makes the lease last until `renewed_until`.
     pub(crate) fn answered(&mut self, now: Moment, renewed_until: Moment, answer: Result<Renewal>) {
-        if self.ended(now).is_some() {
+        if self.settle(now).is_some() {
             return;
         }
         self.unanswered = self.unanswered.saturating_sub(1);
@@ -95,7 +95,7 @@ impl HoldState {
 
     /// Ends it because its holder, or its client, wants it over. Too late if it is over already.
     pub(crate) fn end(&mut self, now: Moment, end: End) {
-        if self.ended(now).is_none() {
+        if self.settle(now).is_none() {
             self.end = Some(end);
         }
     }
@@ -115,8 +115,10 @@ impl HoldState {
     }
 
     fn loss_by_deadline(&mut self) -> Loss {
+        if self.at_limit() {
+            return Loss::new(self.limit.cause);
+        }
         match self.trouble.take() {
-            _ if self.at_limit() => Loss::new(self.limit.cause),
             Some(error) => Loss::unreachable(error),
             None if self.unanswered > 0 => Loss::unreachable(no_answer_yet()),
             None => Loss::new(LossCause::Expired),
@@ -124,7 +126,7 @@ impl HoldState {
     }
 }
 
-pub(crate) fn no_answer_yet() -> Error {
+fn no_answer_yet() -> Error {
     Error::new(ErrorKind::Indeterminate, "the store has not answered a renewal")
 }
 
@@ -146,7 +148,7 @@ mod tests {
     }
 
     fn cause(state: &mut HoldState, now: Moment) -> Option<LossCause> {
-        match state.ended(now) {
+        match state.settle(now) {
             Some(End::Lost(loss)) => Some(loss.cause()),
             _ => None,
         }
@@ -206,7 +208,7 @@ mod tests {
     #[test]
     fn silence_until_the_deadline_is_unreachable_also_the_first_time() {
         let mut state = HoldState::granted(at(10), no_limit());
-        state.asks();
+        state.renewal_sent();
         assert!(state.trouble().is_none(), "the answer may be on its way");
         state.answered(at(10), at(19), Ok(Renewal::Renewed));
         assert_eq!(cause(&mut state, at(10)), Some(LossCause::Unreachable));
@@ -215,11 +217,11 @@ mod tests {
     #[test]
     fn what_is_unanswered_when_the_next_one_is_due_puts_at_risk_until_a_confirmation() {
         let mut state = HoldState::granted(at(10), no_limit());
-        state.doubts();
-        state.asks();
+        state.renewal_overdue();
+        state.renewal_sent();
         assert!(state.trouble().is_none());
-        state.doubts();
-        state.asks();
+        state.renewal_overdue();
+        state.renewal_sent();
         assert!(state.trouble().is_some());
         state.answered(at(4), at(13), Ok(Renewal::Renewed));
         assert!(state.trouble().is_none());
@@ -274,6 +276,6 @@ mod tests {
         let mut state = HoldState::granted(at(10), no_limit());
         state.end(at(5), End::Released);
         assert_eq!(cause(&mut state, at(99)), None);
-        assert!(matches!(state.ended(at(99)), Some(End::Released)));
+        assert!(matches!(state.settle(at(99)), Some(End::Released)));
     }
 }

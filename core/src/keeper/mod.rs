@@ -7,13 +7,14 @@ pub(crate) mod loss_rule;
 mod renewal;
 mod schedule;
 
+pub(crate) use renewal::unanswered;
 pub(crate) use schedule::Key;
 
 use crate::client::{Core, Held};
 use crate::sync::Mutex;
-use crate::{LockBackend, Moment, OwnerId, lock_up};
+use crate::{LockBackend, MAX_CLAIMS_PER_RENEWAL, Moment, OwnerId, locked};
 use futures_util::FutureExt;
-use renewal::{BATCH, renew};
+use renewal::renew;
 use schedule::Schedule;
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -48,7 +49,7 @@ impl Keeper {
     /// Looks after a new hold, from now on.
     pub(crate) fn watch(&self, core: &Arc<Core>, held: &Arc<Held>, runtime: &Handle) {
         let due = held.first_due();
-        let mut state = lock_up(&self.state);
+        let mut state = locked(&self.state);
         let wake = place(&mut state.schedule, held, due);
         // The task may have ended with the runtime that it ran on, while the client goes on in another.
         if state.task.as_ref().is_none_or(JoinHandle::is_finished) {
@@ -60,7 +61,7 @@ impl Keeper {
 
     /// Looks at a hold at another time than planned. One that was forgotten meanwhile stays forgotten.
     fn reschedule(&self, held: &Arc<Held>, due: Moment) {
-        if move_to(&mut lock_up(&self.state).schedule, held, due) {
+        if move_to(&mut locked(&self.state).schedule, held, due) {
             self.wake.notify_one();
         }
     }
@@ -69,7 +70,7 @@ impl Keeper {
     /// shows whether they are. Nothing is asked for a hold that is not renewed: its end is fixed already.
     fn hurry(&self, owners: &[OwnerId], now: Moment) {
         let owners: HashSet<OwnerId> = owners.iter().copied().collect();
-        let mut state = lock_up(&self.state);
+        let mut state = locked(&self.state);
         let suspected = |held: &&Arc<Held>| owners.contains(&held.owner());
         let suspected: Vec<Arc<Held>> = state.schedule.entries().filter(suspected).cloned().collect();
         for held in suspected {
@@ -79,12 +80,12 @@ impl Keeper {
 
     /// Looks after it no longer.
     pub(crate) fn forget(&self, held: &Held) {
-        take_out(&mut lock_up(&self.state).schedule, held);
+        take_out(&mut locked(&self.state).schedule, held);
     }
 
     /// Looks after none any longer, and answers which there were.
     pub(crate) fn forget_all(&self) -> Vec<Arc<Held>> {
-        let mut state = lock_up(&self.state);
+        let mut state = locked(&self.state);
         let all = state.schedule.drain();
         // Still under the lock: who was given another place after it would stay there without knowing.
         for held in &all {
@@ -96,10 +97,10 @@ impl Keeper {
     /// Takes the holds that are due, and enters each again for when it must be looked at next, so that a renewal
     /// that is never answered does not hide its deadline. Answers those to be renewed.
     fn due(&self, now: Moment) -> Vec<Arc<Held>> {
-        let mut due = lock_up(&self.state).schedule.take_due(now, slack);
+        let mut due = locked(&self.state).schedule.take_due(now, slack);
         // Not under the lock: a step may announce a loss, and an observer may do anything, such as drop a guard.
         let steps: Vec<Step> = due.iter().map(|held| held.step(now)).collect();
-        let mut state = lock_up(&self.state);
+        let mut state = locked(&self.state);
         let mut steps = steps.into_iter();
         due.retain(|held| match steps.next() {
             Some(Step::Renew { ask_again_at }) => {
@@ -120,7 +121,7 @@ impl Keeper {
     }
 
     fn plan(&self, now: Moment) -> Moment {
-        lock_up(&self.state).schedule.plan(now)
+        locked(&self.state).schedule.plan(now)
     }
 }
 
@@ -203,7 +204,7 @@ async fn suspected_by(backend: &dyn LockBackend) -> Vec<OwnerId> {
 fn begin_renewals(core: &Arc<Core>) {
     let due = core.keeper.due(core.clock.now());
     core.lose_all_if_closed();
-    for batch in due.chunks(BATCH) {
+    for batch in due.chunks(MAX_CLAIMS_PER_RENEWAL) {
         // A task of its own: a batch that hangs, or a backend that panics, holds up no other.
         tokio::spawn(renew(Arc::clone(core), batch.to_vec()));
     }

@@ -7,10 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
 
-/// How many leases travel in one call. Above a hundred or so the store gains little, and one long script or
-/// transaction holds up everybody else.
-pub(super) const BATCH: usize = 128;
-
 /// The pause before an unconfirmed renewal is tried again: a tenth of the lease, within these bounds.
 const RETRY_PARTS: u32 = 10;
 const RETRY_AT_LEAST: Duration = Duration::from_millis(5);
@@ -27,7 +23,7 @@ pub(super) async fn renew(core: Arc<Core>, batch: Vec<Arc<Held>>) {
 
 /// Renews these holds in one call, and enters what was heard.
 async fn renew_group(core: &Core, batch: Vec<Arc<Held>>) {
-    let claims: Vec<Claim> = batch.iter().map(|held| held.asks()).collect();
+    let claims: Vec<Claim> = batch.iter().map(|held| held.begin_renewal()).collect();
     let span = tracing::trace_span!(target: "leasehold", "leasehold.renew", lock.backend = core.semantics.backend, leases = claims.len());
     let sent_at = core.clock.now();
     let mut answers = core.backend.renew(&claims).instrument(span).await.into_iter();
@@ -57,7 +53,8 @@ fn retry_pause(ttl: Duration) -> Duration {
     pause.mul_f64(0.5 + fastrand::f64() / 2.0)
 }
 
-fn unanswered() -> Error {
+/// A backend has given fewer answers than it was asked for.
+pub(crate) fn unanswered() -> Error {
     Error::new(ErrorKind::Indeterminate, "the backend left a renewal without an answer")
 }
 

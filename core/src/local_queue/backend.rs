@@ -1,10 +1,11 @@
 use super::LocalQueue;
 use super::line::{Line, News, Next, Rules, Standing, Way};
 use super::lines::Lines;
+use crate::keeper::unanswered;
 use crate::sync::Mutex;
 use crate::{
-    Attempt, Busy, Claim, Clock, Error, ErrorKind, LockAdmin, LockBackend, LockName, OwnerId, Release,
-    Renewal, Result, Semantics, lock_up,
+    Attempt, Busy, Claim, Clock, LockAdmin, LockBackend, LockName, OwnerId, Release, Renewal, Result,
+    Semantics, locked,
 };
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
@@ -91,7 +92,7 @@ impl TakingTurns {
 
     fn suspect(&self, owners: Vec<OwnerId>) {
         if !owners.is_empty() {
-            lock_up(&self.suspects).extend(owners);
+            locked(&self.suspects).extend(owners);
             self.suspected.notify_one();
         }
     }
@@ -180,7 +181,7 @@ impl LockBackend for TakingTurns {
 
     async fn suspects(&self) -> Vec<OwnerId> {
         loop {
-            let ours = std::mem::take(&mut *lock_up(&self.suspects));
+            let ours = std::mem::take(&mut *locked(&self.suspects));
             if !ours.is_empty() {
                 return ours;
             }
@@ -207,10 +208,6 @@ impl fmt::Debug for TakingTurns {
             .field("rules", &self.rules)
             .finish_non_exhaustive()
     }
-}
-
-fn unanswered() -> Error {
-    Error::new(ErrorKind::Indeterminate, "the backend left a renewal without an answer")
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use super::line::Line;
 use crate::sync::Mutex;
-use crate::{LockName, lock_up};
+use crate::{LockName, locked};
 use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -49,7 +49,7 @@ impl Lines {
         let Some(shard) = self.shards.get(shard) else {
             return ask(&mut Line::default());
         };
-        let mut shard = lock_up(shard);
+        let mut shard = locked(shard);
         let (answer, to_wake) = shard.ask(name, ask, sweep);
         drop(shard);
         to_wake.into_iter().for_each(Waker::wake);
@@ -58,7 +58,7 @@ impl Lines {
 
     /// The first that is found in any line.
     pub(super) fn find<T>(&self, find: impl Fn(&Line) -> Option<T>) -> Option<T> {
-        self.shards.iter().find_map(|shard| lock_up(shard).lines.values().find_map(|it| find(&it.line)))
+        self.shards.iter().find_map(|shard| locked(shard).lines.values().find_map(|it| find(&it.line)))
     }
 
     #[cfg(test)]

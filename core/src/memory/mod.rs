@@ -5,9 +5,8 @@ mod store;
 
 use crate::sync::{Mutex, MutexGuard};
 use crate::{
-    Attempt, Busy, Claim, Clock, Error, ErrorKind, Fault, Grant, LockAdmin, LockBackend, LossCause, Moment,
-    Outcome, OwnerId, Promises, Reach, Release, Renewal, Result, Semantics, SystemClock, TokenClass, WakeUp,
-    lock_up,
+    Attempt, Busy, Claim, Clock, Error, Fault, Grant, LockAdmin, LockBackend, LossCause, Moment, Outcome,
+    OwnerId, Promises, Reach, Release, Renewal, Result, Semantics, SystemClock, TokenClass, WakeUp, locked,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -41,7 +40,7 @@ impl MemoryBackend {
     /// The store, and the time of this look. Read under its lock: who has read it before, and came later, would grant a
     /// token that is not larger than one that was forgotten because the clock had passed it.
     fn look(&self) -> (MutexGuard<'_, Store>, Moment) {
-        let store = lock_up(&self.store);
+        let store = locked(&self.store);
         let now = self.clock.now();
         (store, now)
     }
@@ -82,7 +81,7 @@ impl LockBackend for MemoryBackend {
             entry.ends_at = entry.ends_at.max(now.plus(claim.ttl()));
             return Ok(Attempt::Granted(Grant::new(entry.token)));
         }
-        store.grant(claim, now).map(Attempt::Granted).ok_or_else(tokens_used_up)
+        store.grant(claim, now).map(Attempt::Granted).ok_or_else(Error::tokens_used_up)
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
@@ -135,11 +134,6 @@ impl LockBackend for MemoryBackend {
     async fn close(&self) -> Result<()> {
         Ok(())
     }
-}
-
-fn tokens_used_up() -> Error {
-    Error::new(ErrorKind::Misconfigured, "the fencing tokens of this name are used up")
-        .with_help("use another name; a clock far in the future may have used them up")
 }
 
 #[cfg(test)]

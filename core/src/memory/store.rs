@@ -56,7 +56,7 @@ impl Store {
     pub(super) fn end(&mut self, name: &LockName, until: Moment, now: Moment) {
         let Some(entry) = self.entries.get_mut(name) else { return };
         (entry.owner, entry.ends_at) = (None, until);
-        if entry.is_forgotten(now) {
+        if entry.may_be_forgotten(now) {
             self.entries.remove(name);
         }
     }
@@ -64,7 +64,7 @@ impl Store {
     /// Not at each grant: as rarely as the number of entries doubles.
     fn sweep(&mut self, now: Moment) {
         if self.entries.len() >= self.swept_at {
-            self.entries.retain(|_, entry| !entry.is_forgotten(now));
+            self.entries.retain(|_, entry| !entry.may_be_forgotten(now));
             self.swept_at = (2 * self.entries.len()).max(LEAST_TO_SWEEP);
         }
     }
@@ -86,8 +86,8 @@ impl Store {
 }
 
 impl Entry {
-    /// True if nothing is lost with it: the name is free, and its next token is larger by the clock alone.
-    fn is_forgotten(&self, now: Moment) -> bool {
+    /// True if nothing would be lost with it: the name is free, and its next token is larger by the clock alone.
+    fn may_be_forgotten(&self, now: Moment) -> bool {
         self.ends_at <= now && self.last.get() < micros(now)
     }
 }

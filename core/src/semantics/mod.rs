@@ -139,7 +139,7 @@ impl WakeUp {
     pub fn bound(self) -> Duration {
         match self {
             Self::Poll { at_most: bound } | Self::Push { fallback: bound } => bound,
-            // A look that has no answer is waited for as long as for the next one, by who had just come back.
+            // Whoever has just come back when a look gets no answer waits for that one, and then for itself.
             Self::Look { at_most, fallback } => at_most.saturating_add(fallback),
         }
     }

@@ -1,7 +1,7 @@
 //! N1, from where it counts: a lease is valid from before the request that granted it was sent, or not at all.
 
 use crate::scripted::{Events, Fate, Scripted, TTL, acquire, options, settle};
-use leasehold_core::{DistributedLockExt, ErrorKind};
+use leasehold_core::{DistributedLockExt, Drift, ErrorKind, LockClient, RuntimeClock};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -18,6 +18,18 @@ async fn validity_counts_from_before_the_send() {
     let guard = store.client().acquire("job").await.unwrap();
 
     assert_eq!(guard.remaining(), VALID - Duration::from_secs(4));
+}
+
+/// The allowance for clocks that run at different rates can be chosen.
+#[tokio::test(start_paused = true)]
+async fn validity_ends_earlier_by_the_drift_that_is_allowed_for() {
+    let client = LockClient::builder(Scripted::new())
+        .with_clock(Arc::new(RuntimeClock::new()))
+        .with_defaults(options())
+        .with_drift(Drift::new(100, Duration::from_secs(1)))
+        .build();
+    let guard = client.acquire("job").await.unwrap();
+    assert_eq!(guard.remaining(), TTL - TTL / 10 - Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,13 +6,13 @@ use super::Core;
 use super::pending::Granted;
 use super::withdrawal::Withdrawal;
 use crate::guard::{Hold, HoldStatus};
-use crate::keeper::loss_rule::{End, HoldState, Limit, no_answer_yet};
-use crate::keeper::{Key, Step, renewal_due};
+use crate::keeper::loss_rule::{End, HoldState, Limit};
+use crate::keeper::{Key, Step, renewal_due, unanswered};
 use crate::observer::Event;
 use crate::sync::Mutex;
 use crate::{
     AcquireOptions, Claim, Error, ErrorKind, FencingToken, Loss, LossCause, Moment, OwnerId, Renewal, Result,
-    lock_up,
+    locked,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -93,7 +93,7 @@ impl Held {
 
     /// Looks at the state as it is now, and announces the loss if this is the first look that finds it.
     fn look<T>(&self, look: impl FnOnce(&mut State, Moment) -> T) -> T {
-        let mut state = lock_up(&self.state);
+        let mut state = locked(&self.state);
         let now = self.core.clock.now();
         if self.core.is_closed() {
             // Whoever ends the holds of a closed client may stand between two of them.
@@ -101,7 +101,7 @@ impl Held {
         }
         let seen = look(&mut state, now);
         let known = state.announced;
-        let news = match state.rule.ended(now) {
+        let news = match state.rule.settle(now) {
             Some(End::Lost(loss)) if !known => Some(loss.clone()),
             _ => None,
         };
@@ -120,7 +120,7 @@ impl Held {
         self.core.keeper.forget(self);
         let loss = self.look(|state, now| {
             state.rule.end(now, End::Released);
-            match state.rule.ended(now) {
+            match state.rule.settle(now) {
                 Some(End::Lost(loss)) => Some(loss.clone()),
                 _ => None,
             }
@@ -131,7 +131,7 @@ impl Held {
     }
 
     fn withdrawal(&self) -> Withdrawal {
-        let claim = self.claim.clone().with_ttl(lock_up(&self.state).asked);
+        let claim = self.claim.clone().with_ttl(locked(&self.state).asked);
         Withdrawal::new(&self.core, claim, self.linger_until)
     }
 
@@ -140,18 +140,18 @@ impl Held {
         let claim = self.claim.clone().with_ttl(ttl);
         let sent_at = self.core.clock.now();
         {
-            let mut state = lock_up(&self.state);
-            state.rule.asks();
+            let mut state = locked(&self.state);
+            state.rule.renewal_sent();
             state.asked = state.asked.max(ttl);
         }
-        let answer = self.core.backend.renew(&[claim]).await.pop().unwrap_or_else(|| Err(no_answer_yet()));
+        let answer = self.core.backend.renew(&[claim]).await.pop().unwrap_or_else(|| Err(unanswered()));
         self.answered(sent_at, ttl, answer.clone());
         if let HoldStatus::Lost(loss) = self.status() {
             return Err(loss.into());
         }
         match answer? {
             Renewal::Renewed => {
-                let mut state = lock_up(&self.state);
+                let mut state = locked(&self.state);
                 state.ttl = state.ttl.max(ttl);
                 Ok(())
             }
@@ -165,7 +165,7 @@ impl Held {
     /// When it is over by itself, `NEVER` if it was released; or its loss. A moment, and not what remains: a process that is
     /// stopped after the look would count that from when it goes on.
     fn deadline(&self) -> std::result::Result<Moment, Loss> {
-        self.look(|state, now| match state.rule.ended(now) {
+        self.look(|state, now| match state.rule.settle(now) {
             Some(End::Lost(loss)) => Err(loss.clone()),
             Some(End::Released) => Ok(Moment::NEVER),
             None => Ok(state.rule.valid_until()),
@@ -180,11 +180,11 @@ impl Held {
 /// What the keeper needs.
 impl Held {
     pub(crate) fn take_place(&self, key: Key) {
-        *lock_up(&self.place) = Some(key);
+        *locked(&self.place) = Some(key);
     }
 
     pub(crate) fn leave_place(&self) -> Option<Key> {
-        lock_up(&self.place).take()
+        locked(&self.place).take()
     }
 
     pub(crate) fn owner(&self) -> OwnerId {
@@ -192,16 +192,16 @@ impl Held {
     }
 
     pub(crate) fn ttl(&self) -> Duration {
-        lock_up(&self.state).ttl
+        locked(&self.state).ttl
     }
 
     /// Its end, unless a renewal moves it.
     pub(crate) fn valid_until(&self) -> Moment {
-        lock_up(&self.state).rule.valid_until()
+        locked(&self.state).rule.valid_until()
     }
 
     pub(crate) fn first_due(&self) -> Moment {
-        let state = lock_up(&self.state);
+        let state = locked(&self.state);
         let end = state.rule.valid_until();
         if self.renewed { renewal_due(self.since, state.ttl).min(end) } else { end }
     }
@@ -209,13 +209,13 @@ impl Held {
     /// What to do with it now that it is due.
     pub(crate) fn step(&self, now: Moment) -> Step {
         self.look(|state, _| {
-            if state.rule.ended(now).is_some() {
+            if state.rule.settle(now).is_some() {
                 return Step::Forget;
             }
             if !self.renewed || state.rule.at_limit() {
                 return Step::LookAt(state.rule.valid_until());
             }
-            state.rule.doubts();
+            state.rule.renewal_overdue();
             let again = renewal_due(now, state.ttl).min(state.rule.valid_until());
             Step::Renew { ask_again_at: again }
         })
@@ -226,10 +226,10 @@ impl Held {
         self.core.backend.renewal_group(&self.claim)
     }
 
-    /// What a renewal that is sent now asks for. Not when it falls due: until it is sent, the store owes no answer.
-    pub(crate) fn asks(&self) -> Claim {
-        let mut state = lock_up(&self.state);
-        state.rule.asks();
+    /// What a renewal asks for that is sent now. Not when it falls due: until it is sent, the store owes no answer.
+    pub(crate) fn begin_renewal(&self) -> Claim {
+        let mut state = locked(&self.state);
+        state.rule.renewal_sent();
         self.claim.clone().with_ttl(state.ttl)
     }
 
@@ -238,7 +238,7 @@ impl Held {
         let renewed_until = self.core.drift.valid_until(sent_at, ttl);
         let trouble = self.look(|state, now| {
             state.rule.answered(now, renewed_until, answer);
-            let still = state.rule.ended(now).is_none();
+            let still = state.rule.settle(now).is_none();
             still
                 .then(|| state.rule.trouble().cloned().map(|error| (error, state.rule.valid_until())))
                 .flatten()

@@ -23,7 +23,7 @@ impl Hold for Held {
     }
 
     fn status(&self) -> HoldStatus {
-        self.look(|state, now| match state.rule.ended(now) {
+        self.look(|state, now| match state.rule.settle(now) {
             Some(End::Lost(loss)) => HoldStatus::Lost(loss.clone()),
             Some(End::Released) => HoldStatus::Released,
             None => HoldStatus::Held {

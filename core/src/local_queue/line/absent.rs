@@ -57,7 +57,7 @@ impl Line {
             .filter_map(|it| std::mem::take(&mut it.is_orphan).then(|| (it.owner, it.claim.clone())));
         let orphans: Vec<_> = orphans.collect();
         self.ending = ending;
-        orphans.iter().for_each(|(_, claim)| self.is_released(claim.owner()));
+        orphans.iter().for_each(|(_, claim)| self.retire_owner(claim.owner()));
         orphans
     }
 

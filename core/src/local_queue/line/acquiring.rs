@@ -53,7 +53,7 @@ impl Line {
             Some(contender) => self.contender.insert(contender),
             None => self.begin_to_contend(first.clone().with_owner(asks_as), waiting_since, false),
         };
-        contender.asks(if passes_on { rules.queue.grants() } else { 1 }, now)
+        contender.new_question(if passes_on { rules.queue.grants() } else { 1 }, now)
     }
 
     fn stand_in_line(&mut self, claim: &Claim, now: Moment) {
@@ -138,7 +138,7 @@ impl Line {
             // The store has kept an earlier turn, for longer than was counted on here. Of its tokens, some are used.
             self.contender.take_if(|it| asked.is_about(&it.claim));
             self.leave_behind(claim.owner(), &asked.claim, asked.sent_at, now);
-            self.is_released(asked.claim.owner());
+            self.retire_owner(asked.claim.owner());
             return None;
         } else if let Some(first) = self.granted_to(asked, now, rules) {
             self.begin(begin(first, asked.granted_since(grant)), now);
@@ -146,7 +146,7 @@ impl Line {
             self.begin(begin(claim.owner(), asked.sent_at), now);
         } else {
             self.leave_behind(claim.owner(), &asked.claim, asked.sent_at, now);
-            self.is_released(asked.claim.owner());
+            self.retire_owner(asked.claim.owner());
             return None;
         }
         let turn = self.turn.as_ref().filter(|turn| turn.holder() == claim.owner()).map(Turn::grant);
@@ -197,7 +197,8 @@ impl Line {
         }
     }
 
-    /// An unknown outcome is released by who has it. Who knows that nothing was done may go without a word.
+    /// After an unknown outcome the asker will release, as the store may have something of it. After a refusal there is
+    /// nothing to release, and it may go without a word.
     fn heard_nothing(&mut self, claim: &Claim, asked: &Question, error: &Error, now: Moment, rules: &Rules) {
         if error.is_indeterminate() {
             if let Some(contender) = self.contender.as_mut().filter(|it| asked.is_about(&it.claim)) {
@@ -253,7 +254,7 @@ impl Line {
 }
 
 impl Contender {
-    fn asks(&mut self, tokens: u32, now: Moment) -> Question {
+    fn new_question(&mut self, tokens: u32, now: Moment) -> Question {
         self.unanswered += 1;
         let (of_contender, waiting_since) = (Some(self.number), self.waiting_since);
         Question {

@@ -22,7 +22,7 @@ impl Line {
             Way::Release(claim) => Some(claim),
             Way::Done(_) => None,
         };
-        left.iter().chain(own).for_each(|claim| self.is_released(claim.owner()));
+        left.iter().chain(own).for_each(|claim| self.retire_owner(claim.owner()));
         (way, left)
     }
 

@@ -213,9 +213,9 @@ impl Line {
         of_turn.into_iter().chain(of_contender).any(|claim| claim.owner() == owner)
     }
 
-    /// The word is sent to the store that releases what it has of this owner. That may be carried out late, and what is
-    /// asked for from now on must not be ended by it.
-    fn is_released(&mut self, owner: OwnerId) {
+    /// Makes those who wait with this owner ask as another. The word is sent to the store that releases what it has of it; that
+    /// may be carried out late, and what is asked for from now on must not be ended by it.
+    fn retire_owner(&mut self, owner: OwnerId) {
         for waiter in self.waiting.iter_mut().filter(|waiter| waiter.its.asks_as == owner) {
             waiter.its.asks_as = owner.next();
         }

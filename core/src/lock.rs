@@ -49,8 +49,8 @@ pub trait DistributedLock: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`Indeterminate`](ErrorKind::Indeterminate) if releases were still under way when the time was over, whose locks
-    /// are free when their leases end; or if the store did not close in time.
+    /// [`Indeterminate`](ErrorKind::Indeterminate) if requests were still under way when the time was over, releases above
+    /// all, whose locks are free when their leases end; or if the store did not close in time.
     ///
     /// # Cancel safety
     ///

@@ -29,7 +29,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
-/// How long [`close`](DistributedLock::close) waits for what runs in the background.
+/// How long [`close`](DistributedLock::close) waits for what runs in the background, and then for the backend to close.
 const CLOSE_AT_MOST: Duration = Duration::from_secs(5);
 
 /// A [`DistributedLock`] over a [`LockBackend`].
@@ -169,6 +169,7 @@ impl DistributedLock for LockClient {
         &self.core.defaults
     }
 
+    /// Written out, because an async method would keep what it was called with for as long as its caller waits.
     fn acquire_with<'lock, 'name, 'options, 'all>(
         &'lock self,
         name: &'name LockName,
@@ -205,7 +206,7 @@ impl Core {
     }
 
     /// Announces the loss of the holds that the keeper has, if the client was closed. Called after each time that a
-    /// hold is entered: of this and [`close`](Self::close), one sees the other.
+    /// hold is entered: either this call sees the flag, or [`close`](Self::close) sees the hold.
     pub(crate) fn lose_all_if_closed(&self) {
         if self.is_closed() {
             for held in self.keeper.forget_all() {
@@ -216,7 +217,7 @@ impl Core {
 
     fn check_open(&self) -> Result<()> {
         if self.is_closed() {
-            return Err(Error::new(ErrorKind::Closed, "the client was closed").with_help("make a new one"));
+            return Err(Error::closed());
         }
         Ok(())
     }
@@ -226,15 +227,21 @@ impl Core {
         self.lose_all_if_closed();
         self.background.close();
         let in_time = tokio::time::timeout(CLOSE_AT_MOST, self.background.wait()).await.is_ok();
+        // Counted now: some may end while the backend closes, whose ends are as late.
+        let late = if in_time { 0 } else { self.background.len().max(1) };
         let closed = tokio::time::timeout(CLOSE_AT_MOST, self.backend.close()).await;
         closed.unwrap_or_else(|_| Err(not_closed()))?;
-        if in_time {
-            return Ok(());
+        match late {
+            0 => Ok(()),
+            late => Err(late_requests(late)),
         }
-        let late = format!("{} releases were still under way after {CLOSE_AT_MOST:?}", self.background.len());
-        Err(Error::new(ErrorKind::Indeterminate, late)
-            .with_help("their locks are free when their leases end"))
     }
+}
+
+/// Releases, most of them.
+fn late_requests(count: usize) -> Error {
+    let message = format!("{count} requests were still under way after {CLOSE_AT_MOST:?}");
+    Error::new(ErrorKind::Indeterminate, message).with_help("their locks are free when their leases end")
 }
 
 fn not_closed() -> Error {

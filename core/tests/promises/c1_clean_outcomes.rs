@@ -133,13 +133,25 @@ async fn close_is_bounded_and_says_what_it_left() {
     drop(client.acquire("job").await.unwrap());
     let error = client.close().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Indeterminate);
-    assert_eq!(error.to_string(), "1 releases were still under way after 5s");
+    assert_eq!(error.to_string(), "1 requests were still under way after 5s");
+}
+
+/// It ends while the backend closes, which may take its own time.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_late_by_little_is_told_of_all_the_same() {
+    let mut store = Scripted::on(Arc::new(RuntimeClock::new()));
+    store.closes_in = Duration::from_secs(3);
+    store.releases.then(Fate::RequestLate(Duration::from_secs(6)));
+    let client = Arc::new(store).client();
+    drop(client.acquire("job").await.unwrap());
+    let error = client.close().await.unwrap_err();
+    assert_eq!(error.to_string(), "1 requests were still under way after 5s");
 }
 
 #[tokio::test(start_paused = true)]
 async fn close_is_bounded_by_no_grace_of_the_backend() {
     let mut store = Scripted::on(Arc::new(RuntimeClock::new()));
-    store.never_closes = true;
+    store.closes_in = Duration::MAX;
     let error = Arc::new(store).client().close().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Indeterminate);
     assert_eq!(error.to_string(), "the store did not close within 5s");

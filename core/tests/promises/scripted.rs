@@ -49,8 +49,8 @@ pub(crate) struct Scripted {
     pub(crate) chatters: bool,
     /// True if it panics when it is asked for suspects.
     pub(crate) panics: bool,
-    /// True if it never has its connections given back.
-    pub(crate) never_closes: bool,
+    /// How long it takes to give its connections back.
+    pub(crate) closes_in: Duration,
     queue: Mutex<HashSet<u128>>,
     /// What a hold is here. A session ends no hold by itself.
     pub(crate) hold: HoldKind,
@@ -139,7 +139,7 @@ impl Scripted {
             queues: false,
             chatters: false,
             panics: false,
-            never_closes: false,
+            closes_in: Duration::ZERO,
             queue: Mutex::default(),
             hold: HoldKind::Lease,
             lease: None,
@@ -265,9 +265,7 @@ impl LockBackend for Scripted {
 
     async fn close(&self) -> Result<()> {
         self.closed.store(true, Ordering::SeqCst);
-        if self.never_closes {
-            std::future::pending::<()>().await;
-        }
+        tokio::time::sleep(self.closes_in).await;
         Ok(())
     }
 }

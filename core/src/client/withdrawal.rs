@@ -2,8 +2,8 @@ use super::Core;
 use super::refuge::Refuge;
 use crate::observer::Event;
 use crate::{Claim, Error, HoldKind, Moment, Release, Result};
-use futures_util::FutureExt;
-use std::panic::{AssertUnwindSafe, resume_unwind};
+use futures_util::future::BoxFuture;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -26,11 +26,13 @@ pub(super) struct Withdrawal {
     unknown: Option<Error>,
     /// True once the store has answered, or nobody asks any more.
     is_over: bool,
+    /// True while the backend has the thread.
+    is_calling: bool,
 }
 
 impl Withdrawal {
     pub(super) fn new(core: &Arc<Core>, claim: Claim, linger_until: Moment) -> Self {
-        Self { core: Arc::clone(core), claim, linger_until, unknown: None, is_over: false }
+        Self { core: Arc::clone(core), claim, linger_until, unknown: None, is_over: false, is_calling: false }
     }
 
     /// Of whatever a claim without a hold may have in the store.
@@ -83,12 +85,17 @@ impl Withdrawal {
     }
 
     async fn once(&mut self) -> Result<Release> {
-        let answer = AssertUnwindSafe(self.send()).catch_unwind().await;
-        let answer = answer.unwrap_or_else(|panic| {
-            // A backend that panics would do it again.
-            self.is_over = true;
-            resume_unwind(panic)
-        });
+        // A store whose holds are leases is told for how long others are to be kept out.
+        let linger = match (self.linger_until, self.core.semantics.hold) {
+            (Moment::ORIGIN, _) => Duration::ZERO,
+            (until, HoldKind::Lease) => until.since(self.core.clock.now()),
+            _ => {
+                self.hold_on().await;
+                Duration::ZERO
+            }
+        };
+        let Self { core, claim, is_calling, .. } = self;
+        let answer = called(is_calling, || core.backend.release(claim, linger)).await;
         self.is_over = !answer.as_ref().is_err_and(Error::is_outage);
         match answer {
             Ok(Release::NotHeld) if self.unknown.is_some() => Ok(Release::Released),
@@ -101,33 +108,40 @@ impl Withdrawal {
         }
     }
 
-    /// A store whose holds are leases is told for how long others are to be kept out; any other hold is kept up from here.
-    async fn send(&self) -> Result<Release> {
-        let linger = match (self.linger_until, self.core.semantics.hold) {
-            (Moment::ORIGIN, _) => Duration::ZERO,
-            (until, HoldKind::Lease) => until.since(self.core.clock.now()),
-            _ => {
-                self.hold_on().await;
-                Duration::ZERO
-            }
-        };
-        self.core.backend.release(&self.claim, linger).await
-    }
-
-    async fn hold_on(&self) {
-        let clock = &self.core.clock;
-        while clock.now() < self.linger_until {
-            self.core.backend.renew(std::slice::from_ref(&self.claim)).await;
-            let next = clock.now().plus(self.claim.ttl() / 3).min(self.linger_until);
+    /// A hold that is no lease is kept up from here.
+    async fn hold_on(&mut self) {
+        let Self { core, claim, linger_until, is_calling, .. } = self;
+        let clock = &core.clock;
+        while clock.now() < *linger_until {
+            called(is_calling, || core.backend.renew(std::slice::from_ref(claim))).await;
+            let next = clock.now().plus(claim.ttl() / 3).min(*linger_until);
             clock.sleep_until(next).await;
         }
     }
 }
 
+/// The answer of the backend. `is_calling` stays true if it panics.
+fn called<'a, T, F>(is_calling: &'a mut bool, call: F) -> impl Future<Output = T> + Send + use<'a, T, F>
+where
+    T: 'a,
+    F: FnOnce() -> BoxFuture<'a, T>,
+{
+    *is_calling = true;
+    let mut call = call();
+    *is_calling = false;
+    poll_fn(move |cx| {
+        *is_calling = true;
+        let answer = call.as_mut().poll(cx);
+        *is_calling = false;
+        answer
+    })
+}
+
 /// Its runtime has ended before the store has answered; perhaps while a panic of its user's unwinds.
 impl Drop for Withdrawal {
     fn drop(&mut self) {
-        if !self.is_over {
+        // A backend that panics would do it again.
+        if !self.is_over && !self.is_calling {
             let mut rest = Self::new(&self.core, self.claim.clone(), self.linger_until);
             rest.unknown = self.unknown.take();
             Refuge::take_in(&self.core, rest);

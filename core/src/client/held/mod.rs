@@ -43,6 +43,8 @@ struct State {
     /// The longest lease that was asked for, confirmed or not: what the store may have.
     asked: Duration,
     announced: bool,
+    /// True if somebody waits, or has waited, to be told of its end.
+    watched: bool,
 }
 
 impl Held {
@@ -72,7 +74,13 @@ impl Held {
                 // From now, not from the send: the store granted it in between.
                 at_least => core.clock.now().plus(at_least),
             },
-            state: Mutex::new(State { rule, ttl: grant.lease, asked: claim.ttl(), announced: false }),
+            state: Mutex::new(State {
+                rule,
+                ttl: grant.lease,
+                asked: claim.ttl(),
+                announced: false,
+                watched: false,
+            }),
             claim,
             ended: Notify::new(),
             place: Mutex::new(None),
@@ -118,15 +126,18 @@ impl Held {
     /// Marks it released, so that belief ends before the store frees it. The loss, if it was lost already.
     fn give_back(&self) -> Option<Loss> {
         self.core.keeper.forget(self);
-        let loss = self.look(|state, now| {
+        let (loss, watched) = self.look(|state, now| {
             state.rule.end(now, End::Released);
-            match state.rule.settle(now) {
+            let loss = match state.rule.settle(now) {
                 Some(End::Lost(loss)) => Some(loss.clone()),
                 _ => None,
-            }
+            };
+            (loss, state.watched)
         });
-        // Whoever works under its protection ends now, not at the deadline that it had.
-        self.ended.notify_waiters();
+        if watched {
+            // Whoever works under its protection ends now, not at the deadline that it had.
+            self.ended.notify_waiters();
+        }
         loss
     }
 
@@ -164,11 +175,14 @@ impl Held {
 
     /// When it is over by itself, `NEVER` if it was released; or its loss. A moment, and not what remains: a process that is
     /// stopped after the look would count that from when it goes on.
-    fn deadline(&self) -> std::result::Result<Moment, Loss> {
-        self.look(|state, now| match state.rule.settle(now) {
-            Some(End::Lost(loss)) => Err(loss.clone()),
-            Some(End::Released) => Ok(Moment::NEVER),
-            None => Ok(state.rule.valid_until()),
+    fn watch_deadline(&self) -> std::result::Result<Moment, Loss> {
+        self.look(|state, now| {
+            state.watched = true;
+            match state.rule.settle(now) {
+                Some(End::Lost(loss)) => Err(loss.clone()),
+                Some(End::Released) => Ok(Moment::NEVER),
+                None => Ok(state.rule.valid_until()),
+            }
         })
     }
 

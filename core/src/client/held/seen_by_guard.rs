@@ -38,7 +38,7 @@ impl Hold for Held {
             loop {
                 // Made before looking: it hears of every loss from here on, though it is not polled yet.
                 let ended = self.ended.notified();
-                let deadline = match self.deadline() {
+                let deadline = match self.watch_deadline() {
                     Ok(deadline) => deadline,
                     Err(loss) => return loss,
                 };

@@ -15,7 +15,7 @@ use leasehold_core::{
 };
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 /// The most that a holder's description may have, in bytes. Far below the megabyte above which the server drops the
 /// connection, and with it every lock of the session, instead of answering.
@@ -23,8 +23,8 @@ const MAX_HOLDER_BYTES: usize = 64 * 1024;
 /// How many attempts are under way at once. Each may list a line of thousands, which is hundreds of kilobytes on the one
 /// connection: more at once would all be late together, and list again.
 const ATTEMPTS_AT_ONCE: usize = 32;
-/// How long a waiter that has no place waits before it asks again, in milliseconds: with jitter, because all waiters of a
-/// process that lose their store lose it together.
+/// How long a waiter that nobody can tell anything waits before it asks again, at least, in milliseconds: with jitter,
+/// because all waiters of a process that lose their store lose it together.
 const ASK_AGAIN_MILLIS: std::ops::Range<u64> = 100..400;
 
 /// Locks on a ZooKeeper ensemble.
@@ -161,13 +161,20 @@ impl LockBackend for ZooKeeperBackend {
         Ok(if held { Release::Released } else { Release::NotHeld })
     }
 
-    /// Until the node in front goes, or the session, or there is a connection again to ask by.
+    /// Until the node in front goes, or the session, or there is a connection again to ask by; a while, where nobody tells.
     ///
     /// No async function: it would keep room for a timer while it waits for the bell.
     fn changed<'a: 'c, 'b: 'c, 'c>(&'a self, claim: &'b Claim) -> BoxFuture<'c, ()> {
-        match self.places.of(claim.owner()) {
-            Some(place) => Box::pin(place.bell.changed()),
-            None => Box::pin(sleep(Duration::from_millis(fastrand::u64(ASK_AGAIN_MILLIS)))),
+        let a_moment = || Duration::from_millis(fastrand::u64(ASK_AGAIN_MILLIS));
+        let Some(place) = self.places.of(claim.owner()) else {
+            return Box::pin(sleep(a_moment()));
+        };
+        match place.pause() {
+            None => Box::pin(place.bell.changed()),
+            Some(pause) => Box::pin(async move {
+                let pause = pause.max(a_moment());
+                let _ = timeout(pause, place.bell.changed()).await;
+            }),
         }
     }
 

@@ -9,6 +9,7 @@ use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// The claims that have, or may have, a node.
@@ -43,8 +44,8 @@ pub(crate) enum Standing {
     Unsure { session: Arc<Session> },
     /// It waits for the node in front of its own.
     Behind(Box<Behind>),
-    /// It holds the lock, and listens to its own node.
-    First { session: Arc<Session>, node: Node, _listening: Listening },
+    /// It holds the lock, and listens to its own node if it could.
+    First { session: Arc<Session>, node: Node, listening: Listening },
 }
 
 /// A claim that waits. In a box of its own, so that a claim that holds needs no room for it.
@@ -171,6 +172,17 @@ impl Places {
     }
 }
 
+impl Place {
+    /// How long a waiter whom nobody tells of the node in front waits before it looks; `None` if it is told.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        // During a call there is nothing to wait for but its answer.
+        match &*self.standing.try_lock().ok()? {
+            Standing::Behind(behind) if behind.hears == Hears::Itself => behind.listening.pause(),
+            _ => None,
+        }
+    }
+}
+
 impl Borrow<OwnerId> for OfOwner {
     fn borrow(&self) -> &OwnerId {
         self.0.bell.owner()
@@ -239,7 +251,6 @@ impl Standing {
 mod tests {
     use super::*;
     use crate::contenders::prefix_of;
-    use std::time::Duration;
 
     fn claim(owner: u128) -> Claim {
         let name = LockName::new("job").unwrap();

@@ -5,7 +5,7 @@ use crate::contenders::Queue;
 use crate::names::Names;
 use crate::node::Node;
 use crate::place::{Places, Standing};
-use crate::session::{Session, Sessions, Trouble, Turn};
+use crate::session::{Session, Sessions, Trouble, Turn, Whose};
 use futures_util::future::join_all;
 use leasehold_core::{Claim, Error, ErrorKind, LossCause, Renewal, Result};
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use tokio::sync::OnceCell;
 /// Answers for each claim.
 ///
 /// The server keeps no time for a node, so there is nothing to extend: a hold lasts as long as the session does and the
-/// node is there. The first is proved, once for all; of the second the server tells by itself.
+/// node is there. The first is proved, once for all; of the second the server tells by itself, or it is looked at where
+/// there are too many to be told of.
 pub(crate) async fn renew(
     sessions: &Sessions,
     names: &Names,
@@ -38,15 +39,15 @@ impl Round<'_> {
             return Ok(Renewal::Lost(LossCause::Gone));
         };
         let mut standing = place.standing.lock().await;
-        let Standing::First { session, node, .. } = &*standing else {
+        let Standing::First { session, node, listening } = &*standing else {
             return Ok(Renewal::Lost(LossCause::Gone));
         };
-        let (session, node) = (Arc::clone(session), node.clone());
+        let (session, node, is_look_due) = (Arc::clone(session), node.clone(), listening.is_look_due());
         if let Err(error) = self.prove(&session).await {
             // Told by the server, or found out by the library, which is later.
             return if session.is_over() { Ok(Renewal::Lost(LossCause::SessionOver)) } else { Err(error) };
         }
-        if !place.bell.has_fired() {
+        if !place.bell.has_fired() && !is_look_due {
             return Ok(Renewal::Renewed);
         }
         let directory = self.names.lock(claim.name());
@@ -72,7 +73,7 @@ impl Round<'_> {
     }
 }
 
-/// The node was touched, or deleted. Listens again.
+/// The node was touched or deleted, or nobody would have told. Listens again.
 async fn look_again(
     turn: &Turn,
     directory: &str,
@@ -80,10 +81,10 @@ async fn look_again(
     bell: &Arc<Bell>,
     standing: &mut Standing,
 ) -> Result<Renewal> {
-    match turn.read_and_watch(&format!("{directory}/{node}"), bell).await {
+    match turn.read_and_watch(&format!("{directory}/{node}"), Whose::Own, bell).await {
         Ok((stat, listening)) if stat.ephemeral_owner == turn.session().id() => {
             let session = Arc::clone(turn.session());
-            *standing = Standing::First { session, node: node.clone(), _listening: listening };
+            *standing = Standing::First { session, node: node.clone(), listening };
             Ok(Renewal::Renewed)
         }
         Ok(_) | Err(Trouble::NoNode) => Ok(Renewal::Lost(why_gone(turn, directory).await)),

@@ -3,9 +3,9 @@ use leasehold_core::{
 };
 use std::time::Duration;
 
-/// How long a waiter that hears nothing waits before it looks whether the node in front is still there. The servers keep
-/// watches over lost connections and their own restarts, and claims of one process tell each other, so this is for what
-/// nobody has thought of, and for a look that had no answer.
+/// How long a waiter that hears nothing waits before it looks whether the node in front is still there. The client sets its
+/// watches anew after a lost connection, and the server then tells what has happened meanwhile; claims of one process tell
+/// each other. So this is for what nobody has thought of, and for a look that had no answer.
 const FALLBACK: Duration = Duration::from_secs(5);
 
 /// What an ensemble promises.

@@ -4,7 +4,7 @@ use super::{Known, Own, Recipe, none_if_gone, token};
 use crate::contenders::prefix_of;
 use crate::node::Node;
 use crate::place::Standing;
-use crate::session::{Outcome, Trouble};
+use crate::session::{Outcome, Trouble, Whose};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -29,7 +29,8 @@ impl Recipe<'_> {
                 // Its turn has probably come: what it will want to know is asked for in the same breath.
                 let node = behind.node.to_string();
                 let path = self.path(&node);
-                let (children, read) = tokio::join!(self.list(), self.turn.read_and_watch(&path, self.bell));
+                let (children, read) =
+                    tokio::join!(self.list(), self.turn.read_and_watch(&path, Whose::Own, self.bell));
                 let known = |(stat, listening)| Own { node, how: Known::Read(stat, listening) };
                 Ok((children?, read.ok().map(known)))
             }

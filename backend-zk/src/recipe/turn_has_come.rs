@@ -4,7 +4,7 @@ use super::{Known, Own, Recipe, none_if_gone, token};
 use crate::contenders::Queue;
 use crate::node::Node;
 use crate::place::{Hears, Standing, Stood};
-use crate::session::{Listening, Outcome, Trouble};
+use crate::session::{Listening, Outcome, Trouble, Whose};
 use leasehold_core::{Clock, Grant, Moment, SystemClock};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,11 @@ impl Recipe<'_> {
         };
         let (age, lease) = (age(word.asked), behind.session.lease());
         let is_for_this_node = behind.stood.is_some_and(|stood| stood.made == word.made);
+        if behind.listening.is_deaf() {
+            // The one in front is gone; what else has happened, nobody would have told.
+            self.bell.fire();
+            return None;
+        }
         let hears_of_itself = behind.hears == Hears::OfThatClaim && !self.bell.has_fired();
         let is_old = age >= lease.min(self.claim.ttl()) / FRESH;
         let is_of_this_session = behind.session.id() == self.turn.session().id();
@@ -86,7 +91,7 @@ impl Recipe<'_> {
             known => {
                 let read = match known {
                     Some(Known::Read(stat, listening)) => Ok((stat, listening)),
-                    _ => self.turn.read_and_watch(&self.path(node), self.bell).await,
+                    _ => self.turn.read_and_watch(&self.path(node), Whose::Own, self.bell).await,
                 };
                 let (stat, listening) = match read {
                     Err(Trouble::NoNode) => return Ok(None),
@@ -105,7 +110,7 @@ impl Recipe<'_> {
 
     fn holds(&self, standing: &mut Standing, node: Node, listening: Listening) {
         let session = Arc::clone(self.turn.session());
-        self.stands(standing, Standing::First { session, node, _listening: listening });
+        self.stands(standing, Standing::First { session, node, listening });
         // What rang before the bell knew of a holder has told nobody that the holder had better ask.
         if self.bell.has_fired() {
             self.bell.ring();

@@ -3,7 +3,7 @@
 use super::{Recipe, token};
 use crate::node::Node;
 use crate::place::{Behind, Hears, Place, Standing, Stood};
-use crate::session::{Outcome, Trouble};
+use crate::session::{Outcome, Trouble, Whose};
 use std::sync::Arc;
 
 /// A place in the line that is not the first.
@@ -32,11 +32,12 @@ impl Recipe<'_> {
         if self.bell.is_doubted() || !self.bell.follow(&ahead.bell, session.id(), number, made) {
             return Ok(false);
         }
-        let listening = match self.turn.read_and_watch_as_well(&self.path(node), self.bell).await {
-            Err(Trouble::NoNode) => return Ok(false),
-            Ok((stat, _)) if token(&stat) != made => return Ok(false),
-            read => read?.1,
-        };
+        let listening =
+            match self.turn.read_and_watch_listening(&self.path(node), Whose::Own, self.bell).await {
+                Err(Trouble::NoNode) => return Ok(false),
+                Ok((stat, _)) if token(&stat) != made => return Ok(false),
+                read => read?.1,
+            };
         let (session, node, hears) = (Arc::clone(session), node.into(), Hears::OfThatClaim);
         self.waits(standing, Behind { session, node, before, stood, hears, listening });
         Ok(true)
@@ -53,7 +54,7 @@ impl Recipe<'_> {
         standing: &mut Standing,
         InLine { node, before, stood }: InLine<'_>,
     ) -> Outcome<bool> {
-        let listening = match self.turn.read_and_watch(&self.path(before), self.bell).await {
+        let listening = match self.turn.read_and_watch(&self.path(before), Whose::Another, self.bell).await {
             Err(Trouble::NoNode) => return Ok(false),
             read => read?.1,
         };

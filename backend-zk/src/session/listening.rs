@@ -1,12 +1,15 @@
 //! Watches that are listened to, each by a future that is polled once: there is no task for them.
 
+use super::room::{Outside, Share};
 use crate::bell::Bell;
+use futures_util::FutureExt;
 use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Waker};
+use std::time::Duration;
 use zookeeper_client::OneshotWatcher;
 
 /// A watch that is being listened to. Dropped, it is taken back from the server, where it would stay for as long as the
@@ -16,40 +19,80 @@ use zookeeper_client::OneshotWatcher;
 /// thread at that moment may ring once more.
 #[derive(Debug)]
 pub(crate) struct Listening {
-    _watch: Watch,
+    watch: Watch,
 }
 
+/// Small, as whoever holds or waits keeps one.
 #[derive(Debug)]
 enum Watch {
-    Now { _set: Set },
-    Soon { _slot: Arc<Slot> },
+    Now {
+        _set: LiveWatch,
+    },
+    Soon {
+        _slot: Arc<Slot>,
+    },
+    /// There was no room for one.
+    None(Box<Outside>),
 }
 
 /// The library's future of a watch, which only has to live: its waker is the bell. When the watch fires it is of no use any
 /// more, and to drop it then costs nobody a request: the library finds nothing to take back.
-type Set = Pin<Box<dyn Any + Send + Sync>>;
+type LiveWatch = Pin<Box<dyn Any + Send + Sync>>;
 
-/// Room for a watch that is set later. Whoever sets it has it weakly: without an owner, nobody wants the watch.
-#[derive(Debug, Default)]
-pub(super) struct Slot(OnceLock<Set>);
+/// A place for a watch that is set later. Whoever sets it has it weakly: without an owner, nobody wants the watch.
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// Before its share, and dropped before it.
+    watch: OnceLock<LiveWatch>,
+    _share: Share,
+}
 
 impl Listening {
     /// Has the bell rung when this watch fires, or nobody is there any more who would tell.
-    pub(super) fn to(watcher: OneshotWatcher, bell: &Arc<Bell>) -> Self {
-        Self { _watch: Watch::Now { _set: rung_after(watcher.changed(), bell) } }
+    pub(super) fn to(watcher: OneshotWatcher, bell: &Arc<Bell>, share: Share) -> Self {
+        // In one piece with the watch, and dropped after it.
+        let over = watcher.changed().map(|_| drop(share));
+        Self { watch: Watch::Now { _set: rung_after(over, bell) } }
     }
 
     /// To what will be in this slot.
     pub(super) fn to_come(slot: Arc<Slot>) -> Self {
-        Self { _watch: Watch::Soon { _slot: slot } }
+        Self { watch: Watch::Soon { _slot: slot } }
+    }
+
+    /// To nothing, for there is no room.
+    pub(super) fn to_nothing(outside: Outside) -> Self {
+        Self { watch: Watch::None(Box::new(outside)) }
+    }
+
+    /// True if its bell never rings, whatever happens.
+    pub(crate) fn is_deaf(&self) -> bool {
+        matches!(self.watch, Watch::None(_))
+    }
+
+    /// For who hears nothing: how long it waits before it looks.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        match &self.watch {
+            Watch::None(outside) => Some(outside.pause()),
+            Watch::Now { .. } | Watch::Soon { .. } => None,
+        }
+    }
+
+    /// True if it hears nothing, and has not looked for so long.
+    pub(crate) fn is_look_due(&self) -> bool {
+        matches!(&self.watch, Watch::None(outside) if outside.is_look_due())
     }
 }
 
 impl Slot {
+    pub(super) fn new(share: Share) -> Self {
+        Self { watch: OnceLock::new(), _share: share }
+    }
+
     /// Has the bell rung as soon as this is over, and keeps it for whoever listens.
     pub(super) fn fill(&self, over: impl Future + Send + Sync + 'static, bell: &Arc<Bell>) {
         // Nobody else fills it.
-        let _ = self.0.set(rung_after(over, bell));
+        let _ = self.watch.set(rung_after(over, bell));
     }
 }
 
@@ -57,7 +100,7 @@ impl Slot {
 ///
 /// A watch wakes for two reasons: it has fired, or the library's task has ended without a word. Either way the bell has
 /// rung, and there is nothing to poll for: in the second case the library would panic.
-fn rung_after<F>(over: F, bell: &Arc<Bell>) -> Set
+fn rung_after<F>(over: F, bell: &Arc<Bell>) -> LiveWatch
 where
     F: Future + Send + Sync + 'static,
 {
@@ -73,6 +116,7 @@ where
 
 #[cfg(test)]
 mod tests {
+    use super::super::room::{Room, Whose};
     use super::*;
     use leasehold_core::OwnerId;
     use tokio::sync::oneshot::{Receiver, Sender, channel};
@@ -84,6 +128,10 @@ mod tests {
     /// As the library has it: one end with its task, and the other in the watcher.
     fn watch() -> (Sender<()>, Receiver<()>) {
         channel()
+    }
+
+    fn share() -> Share {
+        Arc::<Room>::default().share(Whose::Own, "/node").unwrap()
     }
 
     #[test]
@@ -147,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_slot_keeps_its_watch_until_its_last_owner_is_gone() {
-        let (bell, (library, watcher), slot) = (bell(), watch(), Arc::<Slot>::default());
+        let (bell, (library, watcher), slot) = (bell(), watch(), Arc::new(Slot::new(share())));
         let setter = Arc::downgrade(&slot).upgrade().unwrap();
         let listening = Listening::to_come(slot);
         drop(listening);

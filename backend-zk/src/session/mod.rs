@@ -3,6 +3,7 @@
 mod dial;
 mod ear;
 mod listening;
+mod room;
 mod soon;
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,7 @@ mod trouble;
 mod turn;
 
 pub(crate) use listening::Listening;
+pub(crate) use room::Whose;
 pub(crate) use trouble::{Outcome, Trouble};
 pub(crate) use turn::Turn;
 
@@ -17,6 +19,7 @@ use crate::place::Places;
 use crate::target::Target;
 use ear::EndIsTold;
 use leasehold_core::{Error, ErrorKind, Result};
+use room::Room;
 use soon::Soon;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,6 +66,7 @@ pub(crate) struct Session {
     client: Mutex<Option<Arc<Client>>>,
     states: StateWatcher,
     soon: Arc<Soon>,
+    room: Arc<Room>,
     over_since: OnceLock<Instant>,
 }
 
@@ -133,6 +137,7 @@ impl Sessions {
             states: client.state_watcher(),
             client: Mutex::new(Some(Arc::new(client))),
             soon: Arc::clone(&soon),
+            room: Arc::default(),
             over_since: OnceLock::new(),
         });
         let mut current = self.current();

@@ -4,6 +4,7 @@
 //! while it sleeps; and by the time that it looks, what was dropped costs nothing more.
 
 use super::listening::{Listening, Slot};
+use super::room::Share;
 use super::turn::Read;
 use crate::bell::Bell;
 use std::collections::VecDeque;
@@ -37,8 +38,8 @@ pub(super) struct Later {
 
 impl Soon {
     /// Has this read made in a [`MOMENT`], and the bell rung when its watch fires, unless nobody listens by then.
-    pub(super) fn enter(&self, read: Read, bell: &Arc<Bell>) -> Listening {
-        let slot = Arc::<Slot>::default();
+    pub(super) fn enter(&self, read: Read, bell: &Arc<Bell>, share: Share) -> Listening {
+        let slot = Arc::new(Slot::new(share));
         let bell = Arc::clone(bell);
         let later = Later { due: Instant::now() + MOMENT, read, slot: Arc::downgrade(&slot), bell };
         let mut line = self.line();
@@ -99,6 +100,7 @@ impl Later {
 
 #[cfg(test)]
 mod tests {
+    use super::super::room::{Room, Whose};
     use super::*;
     use futures_util::FutureExt;
     use leasehold_core::OwnerId;
@@ -107,8 +109,12 @@ mod tests {
         Arc::new(Bell::new(OwnerId::from_u128(7), &Arc::default()))
     }
 
+    fn share() -> Share {
+        Arc::<Room>::default().share(Whose::Own, "/node").unwrap()
+    }
+
     fn enter(soon: &Soon) -> Listening {
-        soon.enter(Read::of_nothing(), &bell())
+        soon.enter(Read::of_nothing(), &bell(), share())
     }
 
     #[tokio::test(start_paused = true)]
@@ -151,11 +157,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_cannot_be_set_counts_as_fired_if_anybody_listens() {
         let (soon, heard, left) = (Soon::default(), bell(), bell());
-        let _listening = soon.enter(Read::of_nothing(), &heard);
+        let _listening = soon.enter(Read::of_nothing(), &heard, share());
         soon.due().await.set().await;
         assert!(heard.has_fired());
 
-        let listening = soon.enter(Read::of_nothing(), &left);
+        let listening = soon.enter(Read::of_nothing(), &left, share());
         let later = soon.due().await;
         drop(listening);
         later.set().await;

@@ -71,7 +71,7 @@ async fn a_watch_rings_once_and_is_taken_back_when_it_is_dropped() {
     bench.make(NODE).await;
     let place = bench.place();
     let bell = &place.bell;
-    let listen = async || bench.turn().await.read_and_watch(NODE, bell).await.unwrap().1;
+    let listen = async || bench.turn().await.read_and_watch(NODE, Whose::Own, bell).await.unwrap().1;
 
     drop(listen().await);
     bench.has_watches(0).await;
@@ -90,8 +90,8 @@ async fn a_watch_that_is_dropped_before_it_fires_rings_nobody() {
     bench.make(NODE).await;
     let (left, stays) = (bench.place(), bench.place());
     let turn = bench.turn().await;
-    let dropped = turn.read_and_watch(NODE, &left.bell).await.unwrap();
-    let _kept = turn.read_and_watch(NODE, &stays.bell).await.unwrap();
+    let dropped = turn.read_and_watch(NODE, Whose::Own, &left.bell).await.unwrap();
+    let _kept = turn.read_and_watch(NODE, Whose::Own, &stays.bell).await.unwrap();
     drop(dropped);
     bench.delete(NODE).await;
     rings(&stays.bell).await;
@@ -106,7 +106,7 @@ async fn a_watch_that_has_fired_costs_no_request_when_it_is_dropped() {
     for number in 0..WATCHES {
         let path = format!("{NODE}{number}");
         bench.make(&path).await;
-        fired.push(bench.turn().await.read_and_watch(&path, &place.bell).await.unwrap());
+        fired.push(bench.turn().await.read_and_watch(&path, Whose::Own, &place.bell).await.unwrap());
         bench.delete(&path).await;
         rings(&place.bell).await;
     }
@@ -175,9 +175,9 @@ async fn a_place_that_is_left_is_gone_with_its_watch() {
         "".into(),
     );
     let (place, turn) = (bench.places.enter(claim.owner()), bench.turn().await);
-    let (_, listening) = turn.read_and_watch(NODE, &place.bell).await.unwrap();
+    let (_, listening) = turn.read_and_watch(NODE, Whose::Own, &place.bell).await.unwrap();
     let (node, session) = (NODE.into(), Arc::clone(turn.session()));
-    *place.standing.lock().await = Standing::First { session, node, _listening: listening };
+    *place.standing.lock().await = Standing::First { session, node, listening };
     let (bell, gone) = (Arc::downgrade(&place.bell), Arc::downgrade(&place));
     assert_eq!(bell.strong_count(), 2);
 
@@ -193,7 +193,7 @@ async fn the_end_of_the_session_rings_for_those_that_wait_and_leaves_nothing_beh
     let bench = Bench::new();
     bench.make(NODE).await;
     let place = bench.place();
-    let (_, _listening) = bench.turn().await.read_and_watch(NODE, &place.bell).await.unwrap();
+    let (_, _listening) = bench.turn().await.read_and_watch(NODE, Whose::Own, &place.bell).await.unwrap();
     bench.sessions.close().await.unwrap();
     rings(&place.bell).await;
     assert_eq!(Arc::strong_count(&place.bell), 1, "the watch still has its bell");

@@ -1,6 +1,7 @@
 //! The requests of one call of the backend, with the one deadline that they share.
 
 use super::listening::Listening;
+use super::room::Whose;
 use super::trouble::{Outcome, Trouble};
 use super::{Session, over};
 use crate::bell::Bell;
@@ -130,30 +131,45 @@ impl Turn {
         self.in_time(self.client.get_data(path)).await
     }
 
-    /// What is known of a node, and the bell rings when that changes. Not by "exists", which leaves a watch on a node that
-    /// is not there.
-    pub(crate) async fn read_and_watch(&self, path: &str, bell: &Arc<Bell>) -> Outcome<(Stat, Listening)> {
+    /// What is known of a node, and the bell rings when that changes, if there is [room](super::room) to listen. Not by
+    /// "exists", which leaves a watch on a node that is not there.
+    pub(crate) async fn read_and_watch(
+        &self,
+        path: &str,
+        whose: Whose,
+        bell: &Arc<Bell>,
+    ) -> Outcome<(Stat, Listening)> {
         bell.listen();
-        self.read_and_watch_as_well(path, bell).await
+        self.read_and_watch_listening(path, whose, bell).await
     }
 
     /// For a bell that listens already.
-    pub(crate) async fn read_and_watch_as_well(
+    pub(crate) async fn read_and_watch_listening(
         &self,
         path: &str,
+        whose: Whose,
         bell: &Arc<Bell>,
     ) -> Outcome<(Stat, Listening)> {
+        let room = &self.session.room;
+        let Some(share) = room.share(whose, path) else {
+            let (_, stat) = self.read(path).await?;
+            return Ok((stat, Listening::to_nothing(room.outside())));
+        };
         let (_, stat, watcher) = self.in_time(self.client.get_and_watch_data(path)).await?;
-        Ok((stat, Listening::to(watcher, bell)))
+        Ok((stat, Listening::to(watcher, bell, share)))
     }
 
     /// Listens to the node that this transaction made, without waiting for the read that begins it, which comes a
     /// moment later. If the node is gone by then, or another of its name is there, or the read fails, the bell rings as
-    /// for a change.
+    /// for a change. Its own node: there is no read if there is no room to listen.
     pub(crate) fn watch_later(&self, path: String, made_by: FencingToken, bell: &Arc<Bell>) -> Listening {
         bell.listen();
+        let room = &self.session.room;
+        let Some(share) = room.share(Whose::Own, &path) else {
+            return Listening::to_nothing(room.outside());
+        };
         let read = Read { client: Arc::downgrade(&self.client), path, made_by, limit: self.limit };
-        self.session.soon.enter(read, bell)
+        self.session.soon.enter(read, bell, share)
     }
 
     /// Deletes a node.

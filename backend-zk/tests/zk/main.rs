@@ -14,6 +14,7 @@ mod hand_over;
 mod kit;
 mod line;
 mod lost_replies;
+mod many;
 mod names;
 mod numbers;
 mod one_process;

@@ -1,0 +1,130 @@
+//! More locks in one process than the client library could listen to.
+
+use crate::kit::*;
+use futures_util::future::join_all;
+use leasehold_core::{Attempt, Claim, LockBackend, LossCause, Renewal};
+use leasehold_zk::ZooKeeperBackend;
+
+/// The paths of so many watches do not fit into one request of the library.
+const HOLDS: usize = 2_000;
+const WAITERS: usize = 1_000;
+
+async fn all_hold(backend: &ZooKeeperBackend, claims: &[Claim]) {
+    for some in claims.chunks(100) {
+        join_all(some.iter().map(|claim| hold(backend, claim))).await;
+    }
+}
+
+async fn all_wait(backend: &ZooKeeperBackend, claims: &[Claim]) {
+    for some in claims.chunks(100) {
+        join_all(some.iter().map(|claim| busy(backend, claim))).await;
+    }
+}
+
+fn claims(lock: &str, number: usize) -> Vec<Claim> {
+    (0..number).map(|number| claim(&format!("a-lock-of-a-usual-length-{lock}-{number:04}"))).collect()
+}
+
+/// Waits as a client does.
+async fn comes_to_hold(backend: &ZooKeeperBackend, claim: &Claim) {
+    answered(async {
+        while !matches!(backend.try_acquire(claim).await, Ok(Attempt::Granted(_))) {
+            backend.changed(claim).await;
+        }
+    })
+    .await;
+}
+
+/// The library loses the session of a process with more watches than it can set anew in one request.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_connection_costs_nothing_however_many_hold_and_wait() {
+    let server = server();
+    let proxy = proxy_to(&server).await;
+    let ours = backend(&format!("zk://{}?session_timeout=40s&timeout=10s", proxy.address()));
+    let theirs = backend(&format!("{}?session_timeout=40s&timeout=10s", server.url()));
+    let (held, wanted) = (claims("held", HOLDS), claims("wanted", WAITERS));
+    all_hold(&ours, &held).await;
+    all_hold(&theirs, &wanted).await;
+    // Each for a lock of its own, and all for one.
+    let waiters: Vec<_> = wanted.iter().map(|of| claim(of.name().as_str())).collect();
+    let line: Vec<_> = (0..WAITERS).map(|_| claim(wanted[0].name().as_str())).collect();
+    all_wait(&ours, &waiters).await;
+    all_wait(&ours, &line).await;
+
+    proxy.cut();
+
+    eventually(async || {
+        let renewed = answered(ours.renew(&held)).await;
+        let lost = renewed.iter().find(|renewal| matches!(renewal, Ok(Renewal::Lost(_))));
+        assert!(lost.is_none(), "{lost:?}");
+        renewed.iter().all(Result::is_ok).then_some(())
+    })
+    .await;
+    for (held, waiter) in
+        wanted.iter().zip(&waiters).rev().step_by(100).chain(wanted.iter().zip(&waiters).take(1))
+    {
+        release(&theirs, held).await;
+        comes_to_hold(&ours, waiter).await;
+    }
+    release(&ours, &waiters[0]).await;
+    for waiter in &line[..10] {
+        comes_to_hold(&ours, waiter).await;
+        release(&ours, waiter).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_deleted_is_missed_though_nobody_listens_to_it() {
+    let server = server();
+    let look = Look::at(&server).await;
+    let backend = backend(&format!("{}?session_timeout=40s&timeout=10s", server.url()));
+    let held = claims("held", HOLDS);
+    all_hold(&backend, &held).await;
+    eventually(async || (server.counter("zk_watch_count").unwrap() > 500).then_some(())).await;
+    let watched = server.counter("zk_watch_count").unwrap();
+    assert!(watched < HOLDS as u64, "{watched}: this tests nothing");
+    let last = held.last().unwrap();
+    look.delete(&look.only_node(last.name().as_str()).await).await;
+    eventually(async || match renew(&backend, last).await.unwrap() {
+        Renewal::Lost(cause) => Some(assert_eq!(cause, LossCause::Gone)),
+        Renewal::Renewed => None,
+        renewal => panic!("{renewal:?}"),
+    })
+    .await;
+    // There is room again where others have left.
+    for claim in &held[..100] {
+        release(&backend, claim).await;
+    }
+    let deaf = &held[HOLDS - 2];
+    eventually(async || {
+        renew(&backend, deaf).await.unwrap();
+        (server.ask("wchp").unwrap().contains(deaf.name().as_str())).then_some(())
+    })
+    .await;
+}
+
+/// Who does not listen to its own node does not know that it is still there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_hears_nothing_of_its_own_node_is_not_first_by_a_word() {
+    let server = server();
+    let look = Look::at(&server).await;
+    let url = format!("{}?session_timeout=40s&timeout=10s", server.url());
+    let (ours, theirs) = (backend(&url), backend(&url));
+    all_hold(&ours, &claims("held", HOLDS)).await;
+    let (first, second, third) = (claim("job"), claim("job"), claim("job"));
+    hold(&ours, &first).await;
+    busy(&ours, &second).await;
+    let node = look.in_order("job").await.pop().unwrap();
+    busy(&theirs, &third).await;
+    look.delete(&format!("{BASE}/job/{node}")).await;
+    changed(&theirs, &third).await;
+    busy(&theirs, &third).await;
+
+    release(&ours, &first).await;
+
+    changed(&theirs, &third).await;
+    hold(&theirs, &third).await;
+    busy(&ours, &second).await;
+    release(&theirs, &third).await;
+    comes_to_hold(&ours, &second).await;
+}

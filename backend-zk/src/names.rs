@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn segments_that_we_would_write_differently_are_not_ours() {
-        for segment in ["%2e", "%41", "%", "%zz", "a%2", "é", ".", "zookeeper", "%FF"] {
+        for segment in ["%2e", "%41", "%", "%zz", "%-0123abcd", "a%2", "é", ".", "zookeeper", "%FF"] {
             assert_eq!(names().name(segment), None, "{segment}");
         }
     }

@@ -18,7 +18,7 @@ pub(crate) use turn::Turn;
 use crate::place::Places;
 use crate::target::Target;
 use ear::EndIsTold;
-use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_core::{Error, ErrorKind, OwnerId, Result};
 use room::Room;
 use soon::Soon;
 use std::fmt;
@@ -67,6 +67,9 @@ pub(crate) struct Session {
     states: StateWatcher,
     soon: Arc<Soon>,
     room: Arc<Room>,
+    /// The path of a node that nobody makes, in a directory that nobody makes: so no access list has a say in its deletion.
+    /// A stranger who makes that directory could forbid it, so nobody else knows its name; and the name is none of a lock.
+    nowhere: String,
     over_since: OnceLock<Instant>,
 }
 
@@ -130,6 +133,7 @@ impl Sessions {
     }
 
     fn enter(&self, client: Client) -> Result<Arc<Session>> {
+        let nowhere = format!("{}/%-{}/proof", self.target.base, OwnerId::random()?.to_hex());
         let (id, states, soon) = (client.session_id().0, client.state_watcher(), Arc::<Soon>::default());
         let session = Arc::new(Session {
             id,
@@ -138,6 +142,7 @@ impl Sessions {
             client: Mutex::new(Some(Arc::new(client))),
             soon: Arc::clone(&soon),
             room: Arc::default(),
+            nowhere,
             over_since: OnceLock::new(),
         });
         let mut current = self.current();

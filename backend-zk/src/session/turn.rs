@@ -12,8 +12,6 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 use zookeeper_client::{Acl, Acls, Client, CreateMode, Error as Answer, OneshotWatcher, Stat};
 
-/// A node that nobody makes, in a directory that nobody makes: so no access list has a say in its deletion.
-const NOWHERE: &str = "/leasehold-never-made/proof";
 /// A version that no node has.
 const NEVER: i32 = i32::MIN;
 
@@ -117,7 +115,7 @@ impl Turn {
     /// Sent by this call. "No such node" and "another version" are answers of the majority. "Not allowed" need not be one:
     /// with `enableEagerACLCheck` the server that we are connected to says so by itself.
     fn proof(&self) -> impl Future<Output = Result<(), Answer>> {
-        let deleted = self.client.delete(NOWHERE, Some(NEVER));
+        let deleted = self.client.delete(&self.session.nowhere, Some(NEVER));
         async {
             match deleted.await {
                 Err(Answer::NoNode | Answer::BadVersion) => Ok(()),

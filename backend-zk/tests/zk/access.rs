@@ -97,6 +97,39 @@ async fn who_may_do_nothing_above_the_directory_renews() {
     assert_eq!(renew(&backend, &first).await.unwrap(), Renewal::Renewed);
 }
 
+/// Locks in directories that were made for their users beforehand, who may do nothing but read above these.
+#[tokio::test]
+async fn who_may_only_read_the_directory_of_the_locks_renews() {
+    for line in ["-Dzookeeper.enableEagerACLCheck=true", "-Dzookeeper.enableEagerACLCheck=false"] {
+        let server = leasehold_conformance::servers::ZooKeeperServer::start_with(&[line]).unwrap();
+        open_for(&server, Permission::READ | Permission::CREATE | Permission::DELETE).await;
+        let admin = Acl::new(Permission::ALL, AuthId::new("digest", &digest_of_admin(&server).await));
+        let everybody = Acl::new(Permission::READ, AuthId::anyone());
+        let look = Look::with_user(&server, Some("admin:admin")).await;
+        for path in [BASE, "/"] {
+            look.0.set_acl(path, &[everybody.clone(), admin.clone()], None).await.unwrap();
+        }
+        let (backend, first) = (backend(&server.url()), claim("job"));
+        hold(&backend, &first).await;
+        assert_eq!(renew(&backend, &first).await.unwrap(), Renewal::Renewed);
+    }
+}
+
+/// The root is open to everybody as servers come, and the directory of the locks to who may take any.
+#[tokio::test]
+async fn a_stranger_ends_no_hold_by_a_directory_of_its_own() {
+    let server = server();
+    let (backend, first) = (backend(&server.url()), claim("job"));
+    hold(&backend, &first).await;
+    assert_eq!(renew(&backend, &first).await.unwrap(), Renewal::Renewed);
+    let stranger = Look::with_user(&server, Some("stranger:x")).await.0;
+    let closed = CreateMode::Persistent.with_acls(Acls::creator_all());
+    for directory in ["/leasehold-never-made", "/leasehold/%", "/leasehold/%-", "/leasehold/-"] {
+        stranger.create(directory, b"", &closed).await.unwrap();
+        assert_eq!(renew(&backend, &first).await.unwrap(), Renewal::Renewed, "{directory}");
+    }
+}
+
 /// How the server writes this user down.
 async fn digest_of_admin(server: &leasehold_conformance::servers::ZooKeeperServer) -> String {
     let admin = Look::with_user(server, Some("admin:admin")).await.0;

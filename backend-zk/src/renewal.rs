@@ -81,18 +81,32 @@ async fn look_again(
     bell: &Arc<Bell>,
     standing: &mut Standing,
 ) -> Result<Renewal> {
+    let looking = Looking(bell);
     match turn.read_and_watch(&format!("{directory}/{node}"), Whose::Own, bell).await {
         Ok((stat, listening)) if stat.ephemeral_owner == turn.session().id() => {
+            looking.has_found();
             let session = Arc::clone(turn.session());
             *standing = Standing::First { session, node: node.clone(), listening };
             Ok(Renewal::Renewed)
         }
         Ok(_) | Err(Trouble::NoNode) => Ok(Renewal::Lost(why_gone(turn, directory).await)),
-        Err(trouble) => {
-            // Nobody listens now: the next renewal has to look.
-            bell.fire();
-            Err(trouble.of_read())
-        }
+        Err(trouble) => Err(trouble.of_read()),
+    }
+}
+
+/// A look at one's own node. It begins by forgetting what was heard of it, so one that has not found it, or is dropped
+/// half-way with the runtime of its call, leaves the next renewal to look again.
+struct Looking<'a>(&'a Bell);
+
+impl Looking<'_> {
+    fn has_found(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        self.0.fire();
     }
 }
 
@@ -101,5 +115,48 @@ async fn why_gone(turn: &Turn, directory: &str) -> LossCause {
     match turn.list(directory).await.map(Queue::of) {
         Ok(queue) if queue.first().is_some() => LossCause::Taken,
         _ => LossCause::Gone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::Target;
+    use futures_util::FutureExt;
+    use leasehold_conformance::servers::ZooKeeperServer;
+    use leasehold_core::{OwnerId, StoreUrl};
+    use std::pin::pin;
+    use zookeeper_client::{Acls, CreateMode};
+
+    #[tokio::test]
+    async fn a_look_that_is_dropped_or_finds_nothing_leaves_the_next_renewal_to_look() {
+        let server = ZooKeeperServer::start().unwrap();
+        let target = Target::of(&StoreUrl::parse(&server.url()).unwrap()).unwrap();
+        let turn = Sessions::new(target, Arc::default()).turn().await.unwrap();
+        turn.make("/job", CreateMode::Persistent, Acls::anyone_all()).await.unwrap();
+        turn.make("/job/node", CreateMode::Ephemeral, Acls::anyone_all()).await.unwrap();
+        let bell = Arc::new(Bell::new(OwnerId::from_u128(7), &Arc::default()));
+        let (node, mut standing) = (Node::from("node"), Standing::Nowhere);
+
+        server.pause();
+        bell.fire();
+        let dropped = {
+            let mut look = pin!(look_again(&turn, "/job", &node, &bell, &mut standing));
+            look.as_mut().now_or_never()
+        };
+        server.resume();
+        assert!(dropped.is_none());
+        assert!(bell.has_fired(), "the watch is spent, and nobody would look any more");
+
+        let found = look_again(&turn, "/job", &node, &bell, &mut standing).await;
+        assert_eq!(found.unwrap(), Renewal::Renewed);
+        assert!(!bell.has_fired());
+
+        turn.delete("/job/node").await.unwrap();
+        for _ in 0..2 {
+            let gone = look_again(&turn, "/job", &node, &bell, &mut standing).await;
+            assert_eq!(gone.unwrap(), Renewal::Lost(LossCause::Gone));
+            assert!(bell.has_fired(), "it may be asked once more");
+        }
     }
 }

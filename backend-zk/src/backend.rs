@@ -2,7 +2,7 @@ use crate::bell::Leaving;
 use crate::crowd::Crowd;
 use crate::names::Names;
 use crate::parents::Parents;
-use crate::place::{Place, Places, Standing};
+use crate::place::{News, Place, Places, Standing};
 use crate::recipe::{self, Recipe};
 use crate::session::{Sessions, Trouble};
 use crate::target::Target;
@@ -166,14 +166,12 @@ impl LockBackend for ZooKeeperBackend {
     /// No async function: it would keep room for a timer while it waits for the bell.
     fn changed<'a: 'c, 'b: 'c, 'c>(&'a self, claim: &'b Claim) -> BoxFuture<'c, ()> {
         let a_moment = || Duration::from_millis(fastrand::u64(ASK_AGAIN_MILLIS));
-        let Some(place) = self.places.of(claim.owner()) else {
-            return Box::pin(sleep(a_moment()));
-        };
-        match place.pause() {
-            None => Box::pin(place.bell.changed()),
-            Some(pause) => Box::pin(async move {
-                let pause = pause.max(a_moment());
-                let _ = timeout(pause, place.bell.changed()).await;
+        let place = self.places.of(claim.owner());
+        match place.map(|place| (place.news(), place)) {
+            None | Some((News::Never, _)) => Box::pin(sleep(a_moment())),
+            Some((News::Told, place)) => Box::pin(place.bell.changed()),
+            Some((News::LooksAfter(pause), place)) => Box::pin(async move {
+                let _ = timeout(pause.max(a_moment()), place.bell.changed()).await;
             }),
         }
     }

@@ -172,13 +172,30 @@ impl Places {
     }
 }
 
+/// How a waiter hears that asking again may give another answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// Its bell rings.
+    Told,
+    /// Its bell rings for some, and for the others it looks from time to time.
+    LooksAfter(Duration),
+    /// Its session is over, and it has been told: its bell would ring without end until it stands elsewhere.
+    Never,
+}
+
 impl Place {
-    /// How long a waiter whom nobody tells of the node in front waits before it looks; `None` if it is told.
-    pub(crate) fn pause(&self) -> Option<Duration> {
+    /// How it hears that asking again may give another answer.
+    pub(crate) fn news(&self) -> News {
         // During a call there is nothing to wait for but its answer.
-        match &*self.standing.try_lock().ok()? {
-            Standing::Behind(behind) if behind.hears == Hears::Itself => behind.listening.pause(),
-            _ => None,
+        let Ok(standing) = self.standing.try_lock() else {
+            return News::Told;
+        };
+        match &*standing {
+            standing if standing.session().is_some_and(|session| session.is_over()) => News::Never,
+            Standing::Behind(behind) if behind.hears == Hears::Itself => {
+                behind.listening.pause().map_or(News::Told, News::LooksAfter)
+            }
+            _ => News::Told,
         }
     }
 }

@@ -102,6 +102,27 @@ async fn a_waiter_whose_session_has_ended_does_not_get_the_lock_by_its_old_node(
     hold(&waiting, &waiter).await;
 }
 
+/// Each time that it asks is a connection to each server, which are many if a thousand wait.
+#[tokio::test]
+async fn a_waiter_whose_session_is_over_asks_in_its_own_time_while_there_is_no_server() {
+    let mut server = server();
+    let waiting = backend(&format!("{}&connect_timeout=500ms", short(&server)));
+    let (held, waiter) = (claim("job"), claim("job"));
+    hold(&waiting, &held).await;
+    busy(&waiting, &waiter).await;
+    server.kill();
+    // At once, when the session is over.
+    changed(&waiting, &waiter).await;
+    for _ in 0..3 {
+        answered(waiting.try_acquire(&waiter)).await.unwrap_err();
+        let asked = Instant::now();
+        changed(&waiting, &waiter).await;
+        assert!(asked.elapsed() >= Duration::from_millis(100), "{:?}", asked.elapsed());
+    }
+    server.restart(true).unwrap();
+    eventually(async || waiting.try_acquire(&waiter).await.ok()).await;
+}
+
 #[tokio::test]
 async fn a_lost_connection_puts_at_risk_at_once_and_a_reconnect_takes_it_back() {
     let server = server();

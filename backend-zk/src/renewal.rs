@@ -55,7 +55,7 @@ impl Round<'_> {
         look_again(&turn, &directory, &node, &place.bell, &mut standing).await
     }
 
-    /// Proves the session, once in a round.
+    /// Proves the session, once in a round, and once for all rounds that come while another is asking.
     async fn prove(&self, session: &Arc<Session>) -> Result<()> {
         let (proved, answer) =
             self.proof.get_or_init(|| async { (session.id(), self.ask(session).await) }).await;
@@ -69,7 +69,7 @@ impl Round<'_> {
             return Err(Error::new(ErrorKind::Unavailable, "the connection to ZooKeeper is lost")
                 .with_help("the library is connecting anew; look at the ensemble and at the network"));
         }
-        self.sessions.turn_of(session)?.prove().await.map_err(Trouble::of_read)
+        self.sessions.turn_of(session)?.prove_with_others().await.map_err(Trouble::of_read)
     }
 }
 

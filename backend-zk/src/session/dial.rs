@@ -13,9 +13,15 @@ use tokio::time::{Instant, timeout, timeout_at};
 use zookeeper_client::{Client, Error as Answer};
 
 /// How many silent connections, one after the other, fit into a session. A connection is given up after so much of it, and
-/// so is every server that is tried next; a holder whose server has died, and who meets another dead one, is still to
-/// prove its session within three quarters of it. The library's own choice, two fifths, is too long for that.
-const CONNECTIONS: u32 = 5;
+/// so is every server that is tried next. A holder that has proved its session a quarter of it ago, whose server has died,
+/// and who meets another dead one or the same again, is still to prove it before half of it is over: then `leasehold run`
+/// stops its command. The library's own choice, two fifths, is too long for that.
+const CONNECTIONS: u32 = 10;
+/// A server may pause for so long, as for a collection of garbage, without losing its connections, unless the session is so
+/// short that only [`FEW_CONNECTIONS`] of this length fit into it.
+const PAUSE_OF_A_SERVER: Duration = Duration::from_secs(1);
+/// In a short session. Then a holder that meets one dead server after the other has three quarters of it.
+const FEW_CONNECTIONS: u32 = 5;
 /// The pause between two rounds through the servers.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long a server may take to accept a connection when it is asked why there is no session.
@@ -61,11 +67,16 @@ async fn dial_expecting(target: &Target, given: Duration, until: Instant) -> Res
     }
 }
 
+/// After how long without a word a connection is given up, by what time a session is given.
+fn silence(given: Duration) -> Duration {
+    (given / CONNECTIONS).max(PAUSE_OF_A_SERVER).min(given / FEW_CONNECTIONS)
+}
+
 /// One round through the servers. The client library would go on for a whole session, and tell nothing meanwhile.
 async fn connect_once(target: &Target, given: Duration) -> Result<std::result::Result<Client, Answer>> {
     let mut connector = Client::connector()
         .with_session_timeout(target.timeouts.session)
-        .with_connection_timeout(given / CONNECTIONS)
+        .with_connection_timeout(silence(given))
         .with_fail_eagerly();
     if let Some(login) = &target.login {
         connector = match login.proof {
@@ -161,4 +172,23 @@ fn no_session(target: &Target, seen: &Seen) -> Error {
     };
     let message = format!("no session with ZooKeeper at {} ({})", target.servers, seen.what);
     Error::new(ErrorKind::Unavailable, message).with_help(help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_silent_servers_fit_between_a_proof_and_the_end_of_a_command() {
+        for (session, given_up) in [(40_000, 4_000), (10_000, 1_000), (5_000, 1_000), (4_000, 800), (200, 40)]
+        {
+            assert_eq!(
+                silence(Duration::from_millis(session)),
+                Duration::from_millis(given_up),
+                "{session} ms"
+            );
+        }
+        let session = Duration::from_secs(10);
+        assert!(session / 4 + silence(session) * 2 < session / 2);
+    }
 }

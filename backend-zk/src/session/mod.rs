@@ -4,6 +4,7 @@ mod dial;
 mod ear;
 mod listening;
 mod room;
+mod shared;
 mod soon;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use crate::target::Target;
 use ear::EndIsTold;
 use leasehold_core::{Error, ErrorKind, OwnerId, Result};
 use room::Room;
+use shared::Shared;
 use soon::Soon;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -67,6 +69,8 @@ pub(crate) struct Session {
     states: StateWatcher,
     soon: Arc<Soon>,
     room: Arc<Room>,
+    /// The proof of it, for renewals that come at the same time.
+    proof: Shared<Outcome<()>>,
     /// The path of a node that nobody makes, in a directory that nobody makes: so no access list has a say in its deletion.
     /// A stranger who makes that directory could forbid it, so nobody else knows its name; and the name is none of a lock.
     nowhere: String,
@@ -142,6 +146,7 @@ impl Sessions {
             client: Mutex::new(Some(Arc::new(client))),
             soon: Arc::clone(&soon),
             room: Arc::default(),
+            proof: Shared::new(),
             nowhere,
             over_since: OnceLock::new(),
         });

@@ -112,6 +112,12 @@ impl Turn {
         self.in_time(self.proof()).await
     }
 
+    /// The same, for whoever need not know of a moment before the call: one proof for all who are waiting for one.
+    pub(crate) async fn prove_with_others(&self) -> Outcome<()> {
+        // Sent when it is polled, and not before.
+        self.session.proof.ask(self.limit / 4, async { self.prove().await }).await
+    }
+
     /// Sent by this call. "No such node" and "another version" are answers of the majority. "Not allowed" need not be one:
     /// with `enableEagerACLCheck` the server that we are connected to says so by itself.
     fn proof(&self) -> impl Future<Output = Result<(), Answer>> {

@@ -35,6 +35,24 @@ async fn comes_to_hold(backend: &ZooKeeperBackend, claim: &Claim) {
     .await;
 }
 
+/// As the core renews: so many calls at once for so many holds.
+#[tokio::test]
+async fn renewals_that_come_together_share_a_proof() {
+    const CALLS: usize = 20;
+    let server = server();
+    let backend = backend(&server.url());
+    let held = claims("held", CALLS);
+    all_hold(&backend, &held).await;
+    eventually(async || (server.counter("zk_watch_count").unwrap() == CALLS as u64).then_some(())).await;
+    let before = server.counter("zk_packets_received").unwrap();
+    for renewed in join_all(held.iter().map(|claim| renew(&backend, claim))).await {
+        assert_eq!(renewed.unwrap(), Renewal::Renewed);
+    }
+    // That of the first, and that of all who came while it was under way. The question is one too, and perhaps a ping.
+    let asked = server.counter("zk_packets_received").unwrap() - before;
+    assert!(asked <= 4, "{asked} requests");
+}
+
 /// The library loses the session of a process with more watches than it can set anew in one request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_connection_costs_nothing_however_many_hold_and_wait() {

@@ -8,6 +8,10 @@ use leasehold_core::{Error, ErrorKind};
 use std::time::Duration;
 use zookeeper_client::Error as Answer;
 
+/// What a server says to who wants an ephemeral node with a session of which only that server knows. The library has no
+/// name for it.
+const EPHEMERAL_ON_LOCAL_SESSION: i32 = -120;
+
 /// A request without the result that was asked for.
 #[derive(Clone, Debug)]
 pub(crate) enum Trouble {
@@ -115,6 +119,19 @@ impl From<Answer> for Trouble {
             Answer::Throttled => {
                 refused(ErrorKind::Unavailable, "the server has too much to do", "try again later")
             }
+            Answer::UnexpectedErrorCode(EPHEMERAL_ON_LOCAL_SESSION) => refused(
+                ErrorKind::Misconfigured,
+                "the servers keep sessions local to one of them, and those have no ephemeral nodes",
+                "set localSessionsUpgradingEnabled=true on the servers, or localSessionsEnabled=false",
+            ),
+            not_understood @ (Answer::UnexpectedErrorCode(_)
+            | Answer::UnmarshalError { .. }
+            | Answer::MarshallingError
+            | Answer::RuntimeInconsistent) => Self::Unknown(
+                Error::new(ErrorKind::Indeterminate, "ZooKeeper's answer is not understood")
+                    .with_help("look at the logs of the servers, and at their version")
+                    .with_source(not_understood),
+            ),
             open => Self::Unknown(
                 Error::new(
                     ErrorKind::Indeterminate,
@@ -130,4 +147,21 @@ impl From<Answer> for Trouble {
 pub(super) fn auth_failed() -> Error {
     Error::new(ErrorKind::Denied, "ZooKeeper refuses these credentials")
         .with_help("look at user and password, and at what schemes the servers ask for")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_no_lost_connection() {
+        let error = Trouble::from(Answer::UnexpectedErrorCode(-120)).into_error();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured);
+        assert!(error.help().unwrap().contains("localSessionsUpgradingEnabled=true"));
+        let error = Trouble::from(Answer::UnexpectedErrorCode(-999)).into_error();
+        assert_eq!(error.kind(), ErrorKind::Indeterminate, "it may have been done");
+        assert!(error.to_string().contains("not understood"), "{error}");
+        let error = Trouble::from(Answer::ConnectionLoss).into_error();
+        assert!(error.to_string().contains("connection"), "{error}");
+    }
 }

@@ -168,7 +168,19 @@ fn no_session(target: &Target, seen: &Seen) -> Error {
         "a server closes what is more than maxClientCnxns connections of one address: raise that, or open a store once in \
          a process"
     } else {
-        "a server gives no session while its ensemble has no quorum, or if it speaks TLS and the URL does not"
+        match &target.tls {
+            None => {
+                "a server gives no session while its ensemble has no quorum, or if it speaks TLS and the URL does not"
+            }
+            Some(tls) if tls.has_identity() => {
+                "a server gives no session while its ensemble has no quorum, or if it does not trust the certificate of \
+                 tls_cert"
+            }
+            Some(_) => {
+                "a server gives no session while its ensemble has no quorum, or if it wants to know who asks, as servers \
+                 with TLS do by default: tls_cert=/path/to/cert.pem&tls_key=/path/to/key.pem"
+            }
+        }
     };
     let message = format!("no session with ZooKeeper at {} ({})", target.servers, seen.what);
     Error::new(ErrorKind::Unavailable, message).with_help(help)

@@ -157,7 +157,15 @@ async fn a_client_that_is_known_by_its_certificate_owns_its_nodes() {
     let look = Look::at(&server.plain).await;
     assert_eq!(look.0.list_children(BASE).await.unwrap_err(), zookeeper_client::Error::NoAuth);
 
-    assert_eq!(refused(&server.url("localhost", &authority.ca())).await.0, ErrorKind::Unavailable);
+    let (kind, told) = refused(&server.url("localhost", &authority.ca())).await;
+    assert_eq!(kind, ErrorKind::Unavailable);
+    assert!(told.contains("tls_cert=") && told.contains("tls_key="), "{told}");
+    let stranger = Authority::new();
+    stranger.certify("stranger", &["stranger"]);
+    let unknown = format!("{}&{}", authority.ca(), stranger.identity("stranger"));
+    let (kind, told) = refused(&server.url("localhost", &unknown)).await;
+    assert_eq!(kind, ErrorKind::Unavailable);
+    assert!(told.contains("does not trust the certificate of tls_cert"), "{told}");
 }
 
 #[test]

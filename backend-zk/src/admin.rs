@@ -96,8 +96,15 @@ impl LockAdmin for ZooKeeperBackend {
 
     /// Makes the directory of the locks, with its access list.
     async fn init(&self) -> Result<()> {
-        let turn = self.turn_to_look().await?;
-        self.parents.make(&turn, self.names.base()).await.map_err(Trouble::into_error)
+        let (turn, base) = (self.turn_to_look().await?, self.names.base());
+        match self.parents.make(&turn, base).await.map_err(Trouble::into_error) {
+            // Whoever may not make it is told so before whether it is there.
+            Err(error) if error.kind() == ErrorKind::Denied => {
+                let is_there = turn.is_there(base).await.map_err(Trouble::of_read)?;
+                if is_there { Ok(()) } else { Err(error) }
+            }
+            made => made,
+        }
     }
 
     /// For `zkCli.sh`; with a user, after its `addauth`.

@@ -61,7 +61,6 @@ impl Turn {
         let options = CreateMode::EphemeralSequential.with_acls(acls);
         let path = format!("{directory}/{prefix}");
         let (stat, sequence) = self.in_time(self.client.create(&path, data, &options)).await?;
-        // Below zero, the library cannot read the number in the reply: then the node is found as after a lost one.
         Ok((format!("{prefix}{sequence}"), stat))
     }
 
@@ -179,6 +178,11 @@ impl Turn {
     /// Deletes a node.
     pub(crate) async fn delete(&self, path: &str) -> Outcome<()> {
         self.in_time(self.client.delete(path, None)).await
+    }
+
+    /// Whether there is such a node, which everybody may ask.
+    pub(crate) async fn is_there(&self, path: &str) -> Outcome<bool> {
+        self.in_time(self.client.check_stat(path)).await.map(|stat| stat.is_some())
     }
 
     /// The access list of a node.

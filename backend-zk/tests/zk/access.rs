@@ -97,6 +97,19 @@ async fn who_may_do_nothing_above_the_directory_renews() {
     assert_eq!(renew(&backend, &first).await.unwrap(), Renewal::Renewed);
 }
 
+/// The right to make a node is looked at before whether it is there.
+#[tokio::test]
+async fn init_finds_a_directory_that_it_could_not_make() {
+    let server = server();
+    let admin = Acl::new(Permission::ALL, AuthId::new("digest", &digest_of_admin(&server).await));
+    let look = Look::with_user(&server, Some("admin:admin")).await;
+    let backend = backend(&url_with(&server, "app:canary"));
+    look.0.set_acl("/", std::slice::from_ref(&admin), None).await.unwrap();
+    assert_eq!(backend.init().await.unwrap_err().kind(), ErrorKind::Denied);
+    look.0.create(BASE, b"", &CreateMode::Persistent.with_acls(Acls::creator_all())).await.unwrap();
+    backend.init().await.unwrap();
+}
+
 /// Locks in directories that were made for their users beforehand, who may do nothing but read above these.
 #[tokio::test]
 async fn who_may_only_read_the_directory_of_the_locks_renews() {

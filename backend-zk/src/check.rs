@@ -2,14 +2,18 @@
 
 use crate::ZooKeeperBackend;
 use crate::acl::{Access, is_open};
-use crate::session::Trouble;
+use crate::session::{Trouble, Turn};
 use crate::words::{self, Said};
+use futures_util::future::try_join_all;
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use zookeeper_client::Acl;
 
 /// How long a server may take to answer a word.
 const WORD: Duration = Duration::from_secs(1);
+/// How many directories of locks are looked at.
+const LOOKED_AT: usize = 256;
 /// A session of fewer ticks is ended by the first pause of a server.
 const TICKS: u32 = 4;
 /// The first version with container nodes.
@@ -23,8 +27,8 @@ const OLDEST: [u32; 3] = [3, 5, 3];
 pub(crate) async fn check(backend: &ZooKeeperBackend) -> Result<Vec<Finding>> {
     let turn = backend.sessions.turn().await?;
     let mut findings = Vec::new();
-    of_session(backend.sessions.target().timeouts.session, turn.session().timeout(), &mut findings);
-    of_access(turn.access(backend.names.base()).await, backend, &mut findings)?;
+    check_session(backend.sessions.target().timeouts.session, turn.session().timeout(), &mut findings);
+    check_access(&turn, backend, &mut findings).await?;
     if backend.sessions.target().login.is_some() && backend.sessions.target().tls.is_none() {
         findings.push(Finding::clear_text());
     }
@@ -38,12 +42,12 @@ pub(crate) async fn check(backend: &ZooKeeperBackend) -> Result<Vec<Finding>> {
         return Ok(findings);
     }
     for server in backend.sessions.target().servers.each() {
-        of_server(server, turn.session().timeout(), &mut findings).await;
+        check_server(server, turn.session().timeout(), &mut findings).await;
     }
     Ok(findings)
 }
 
-fn of_session(asked: Duration, given: Duration, findings: &mut Vec<Finding>) {
+fn check_session(asked: Duration, given: Duration, findings: &mut Vec<Finding>) {
     if asked != given {
         findings.push(Finding::new(
             Severity::Warning,
@@ -54,24 +58,32 @@ fn of_session(asked: Duration, given: Duration, findings: &mut Vec<Finding>) {
     }
 }
 
-fn of_access(
-    access: std::result::Result<Vec<zookeeper_client::Acl>, Trouble>,
-    backend: &ZooKeeperBackend,
-    findings: &mut Vec<Finding>,
-) -> Result<()> {
+/// To free a lock is a right to its own directory, and to make one is a right to that of all.
+async fn check_access(turn: &Turn, backend: &ZooKeeperBackend, findings: &mut Vec<Finding>) -> Result<()> {
     let base = backend.names.base();
-    match access {
-        Ok(acls) if acls.iter().any(is_open) => {
+    match turn.access(base).await {
+        Ok(acls) => {
+            let open = open_locks(turn, backend).await?;
             let help = match backend.sessions.target().access {
                 Access::Anyone => {
                     "name a user in the URL, before the directory is made: zk://user:password@host"
                 }
                 Access::Creator => "close it with setAcl -R, or use another directory",
             };
-            let what = format!("anyone who reaches the servers can delete locks in {base}");
+            let what = match (acls.iter().any(is_open), open.as_slice()) {
+                (false, []) => return Ok(()),
+                (true, []) => format!(
+                    "anyone who reaches the servers can make and delete the directories of locks in {base}"
+                ),
+                (true, _) => format!("anyone who reaches the servers can delete locks in {base}"),
+                (false, [one]) => format!("anyone who reaches the servers can delete locks in {one}"),
+                (false, [one, more @ ..]) => format!(
+                    "anyone who reaches the servers can delete locks in {one} and {} more in {base}",
+                    more.len()
+                ),
+            };
             findings.push(Finding::new(Severity::Warning, "W_OPEN_ACL", what, help));
         }
-        Ok(_) => {}
         Err(Trouble::NoNode) => findings.push(Finding::new(
             Severity::Info,
             "I_NO_DIRECTORY",
@@ -89,10 +101,37 @@ fn of_access(
     Ok(())
 }
 
-async fn of_server(server: (&str, u16), session: Duration, findings: &mut Vec<Finding>) {
+/// The directories of locks that are there now in which everybody may change something, of the first [`LOOKED_AT`]. What
+/// may not be seen by us is no worse for that.
+async fn open_locks(turn: &Turn, backend: &ZooKeeperBackend) -> Result<Vec<String>> {
+    let unseen = |trouble: Trouble| -> Result<Vec<Acl>> {
+        match trouble {
+            Trouble::NoNode => Ok(Vec::new()),
+            trouble => match trouble.of_read() {
+                error if error.kind() == ErrorKind::Denied => Ok(Vec::new()),
+                error => Err(error),
+            },
+        }
+    };
+    let mut locks = match turn.list(backend.names.base()).await {
+        Ok(children) => children,
+        Err(trouble) => return unseen(trouble).map(|_| Vec::new()),
+    };
+    locks.retain(|segment| backend.names.name(segment).is_some());
+    locks.sort_unstable();
+    locks.truncate(LOOKED_AT);
+    let looks = locks.into_iter().map(|segment| async move {
+        let path = format!("{}/{segment}", backend.names.base());
+        let acls = turn.access(&path).await.or_else(unseen)?;
+        Ok::<_, Error>(acls.iter().any(is_open).then_some(path))
+    });
+    Ok(try_join_all(looks).await?.into_iter().flatten().collect())
+}
+
+async fn check_server(server: (&str, u16), session: Duration, findings: &mut Vec<Finding>) {
     let at = format!("{}:{}", server.0, server.1);
     match words::ask(server, "srvr", WORD).await {
-        Ok(Said::This(facts)) => of_version(&at, &facts, findings),
+        Ok(Said::This(facts)) => check_version(&at, &facts, findings),
         Ok(Said::NotAllowed) => findings.push(not_allowed(&at, "srvr")),
         Err(error) => {
             findings.push(Finding::new(
@@ -105,12 +144,12 @@ async fn of_server(server: (&str, u16), session: Duration, findings: &mut Vec<Fi
         }
     }
     match words::ask(server, "conf", WORD).await {
-        Ok(Said::This(facts)) => of_tick(&at, &facts, session, findings),
+        Ok(Said::This(facts)) => check_tick(&at, &facts, session, findings),
         Ok(Said::NotAllowed) | Err(_) => findings.push(not_allowed(&at, "conf")),
     }
 }
 
-fn of_version(at: &str, facts: &BTreeMap<String, String>, findings: &mut Vec<Finding>) {
+fn check_version(at: &str, facts: &BTreeMap<String, String>, findings: &mut Vec<Finding>) {
     let Some(version) = facts.get("Zookeeper version") else {
         let what = format!("{at} serves no requests now: it has no leader, or is no ZooKeeper");
         findings.push(Finding::new(Severity::Warning, "W_SERVER_DOWN", what, "look at its log"));
@@ -135,7 +174,7 @@ fn of_version(at: &str, facts: &BTreeMap<String, String>, findings: &mut Vec<Fin
     }
 }
 
-fn of_tick(at: &str, facts: &BTreeMap<String, String>, session: Duration, findings: &mut Vec<Finding>) {
+fn check_tick(at: &str, facts: &BTreeMap<String, String>, session: Duration, findings: &mut Vec<Finding>) {
     let tick = facts.get("tickTime").and_then(|tick| tick.parse().ok()).map(Duration::from_millis);
     if let Some(tick) = tick.filter(|tick| session < *tick * TICKS) {
         findings.push(Finding::new(

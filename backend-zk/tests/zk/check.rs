@@ -5,6 +5,7 @@ use leasehold_conformance::servers::ZooKeeperServer;
 use leasehold_core::{LockAdmin, Severity};
 use std::io::Write;
 use std::process::{Command, Stdio};
+use zookeeper_client::{Acls, CreateMode};
 
 async fn codes(url: &str) -> Vec<&'static str> {
     let findings = answered(backend(url).check()).await.unwrap();
@@ -72,6 +73,32 @@ async fn an_open_directory_and_a_session_that_was_cut_short_are_warned_of() {
     let url = format!("{}?session_timeout=10m", server.url());
     backend(&url).init().await.unwrap();
     assert_eq!(codes(&url).await, ["W_SESSION_BOUNDS", "W_OPEN_ACL", "I_SERVER"]);
+}
+
+/// To delete the node of a holder is a right to the directory of its lock.
+#[tokio::test]
+async fn it_is_the_directory_of_a_lock_that_lets_others_free_it() {
+    let server = server();
+    let url = format!("zk://app:canary@{}", server.address());
+    let backend = backend(&url);
+    backend.init().await.unwrap();
+    let look = Look::with_user(&server, Some("app:canary")).await;
+    let warning = async || {
+        let findings = answered(backend.check()).await.unwrap();
+        findings.into_iter().find(|finding| finding.code == "W_OPEN_ACL").map(|finding| finding.message)
+    };
+    look.0
+        .create(&format!("{BASE}/closed"), b"", &CreateMode::Persistent.with_acls(Acls::creator_all()))
+        .await
+        .unwrap();
+    assert_eq!(warning().await, None);
+    look.make(&format!("{BASE}/nightly"), CreateMode::Persistent).await;
+    let told = warning().await.unwrap();
+    assert!(told.ends_with("can delete locks in /leasehold/nightly"), "{told}");
+    look.delete(&format!("{BASE}/nightly")).await;
+    look.0.set_acl(BASE, &Acls::anyone_all(), None).await.unwrap();
+    let told = warning().await.unwrap();
+    assert!(told.contains("can make and delete the directories of locks in /leasehold"), "{told}");
 }
 
 #[tokio::test]

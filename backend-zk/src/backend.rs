@@ -151,7 +151,8 @@ impl LockBackend for ZooKeeperBackend {
         let leaving = place.bell.gives_back();
         let held = match self.withdraw(claim, &leaving, &standing).await {
             Ok(held) => held,
-            // There is no other session to look with, and that of the node has ended with the node.
+            // There is no other session to look with, and that of the node ends with the node, if it has not: nobody
+            // need come back for it.
             Err(error) if error.is_outage() && standing.session().is_some_and(|s| s.is_long_over()) => false,
             Err(error) => return Err(as_far_as_known(error, &standing)),
         };

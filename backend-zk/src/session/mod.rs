@@ -218,7 +218,8 @@ impl Session {
         self.states.peek_state() == SessionState::SyncConnected
     }
 
-    /// True once the server must have ended it too.
+    /// True once the servers have ended it too, if they have had a leader all the time. Without one they end no session,
+    /// but then they end this one by themselves, its time after they have one again: nobody keeps it alive any more.
     pub(crate) fn is_long_over(&self) -> bool {
         self.is_over() && *self.over_since.get_or_init(Instant::now) + self.timeout < Instant::now()
     }

@@ -10,16 +10,13 @@ use crate::{renewal, semantics};
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use leasehold_core::{
-    Attempt, Claim, Clock, Error, ErrorKind, LockAdmin, LockBackend, Namespace, OwnerId, Release, Renewal,
-    Result, Semantics, StoreUrl, SystemClock,
+    Attempt, Claim, Clock, Error, ErrorKind, HolderInfo, LockAdmin, LockBackend, Namespace, OwnerId, Release,
+    Renewal, Result, Semantics, StoreUrl, SystemClock,
 };
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// The most that a holder's description may have, in bytes. Far below the megabyte above which the server drops the
-/// connection, and with it every lock of the session, instead of answering.
-const MAX_HOLDER_BYTES: usize = 64 * 1024;
 /// How many attempts are under way at once. Each may list a line of thousands, which is hundreds of kilobytes on the one
 /// connection: more at once would all be late together, and list again.
 const ATTEMPTS_AT_ONCE: usize = 32;
@@ -68,7 +65,7 @@ impl ZooKeeperBackend {
             return Err(known(too_many(patience)));
         };
         let turn = self.sessions.turn_of(&session).map_err(known)?;
-        let directory = self.names.lock(claim.name());
+        let directory = self.names.directory_of(claim.name());
         let recipe = Recipe {
             turn: &turn,
             parents: &self.parents,
@@ -98,7 +95,7 @@ impl ZooKeeperBackend {
 
     /// Deletes the claim's node or nodes. True if one of them held the lock.
     async fn withdraw(&self, claim: &Claim, leaving: &Leaving<'_>, standing: &Standing) -> Result<bool> {
-        let directory = self.names.lock(claim.name());
+        let directory = self.names.directory_of(claim.name());
         let (turn, left) = match standing.node() {
             Some((session, node)) if !session.is_over() && !leaving.bell().is_doubted() => {
                 let turn = self.sessions.turn_of(session)?;
@@ -206,11 +203,13 @@ fn too_many(patience: Duration) -> Error {
         .with_help("look at how slow the ensemble is, or wait longer: timeout")
 }
 
+/// Above a megabyte the server drops the connection instead of answering, and with it every lock of the session. A client
+/// sends no more than this; whoever calls the backend itself might.
 fn check_size(claim: &Claim) -> Result<()> {
-    let size = claim.holder().len();
-    if size <= MAX_HOLDER_BYTES {
+    let (size, most) = (claim.holder().len(), HolderInfo::MAX_BYTES);
+    if size <= most {
         return Ok(());
     }
-    let problem = format_args!("{size} bytes, limit {MAX_HOLDER_BYTES}");
+    let problem = format_args!("{size} bytes, limit {most}");
     Err(Error::invalid("holder", problem, "shorten its description"))
 }

@@ -5,7 +5,7 @@ mod base;
 use crate::acl::Access;
 use crate::tls::{self, Tls};
 use base::base_path;
-use leasehold_core::{Authority, Endpoint, Error, Query, Result, StoreUrl};
+use leasehold_core::{Authority, Endpoint, Error, ErrorKind, Query, Result, StoreUrl};
 use secrecy::{ExposeSecret, SecretString};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -204,11 +204,8 @@ fn time(
 }
 
 fn unknown_scheme(scheme: &str) -> Error {
-    Error::invalid(
-        "store URL",
-        format_args!("its scheme {scheme:?} is none of ZooKeeper"),
-        leasehold_core::did_you_mean(scheme, SCHEMES.iter().copied()),
-    )
+    Error::new(ErrorKind::Misconfigured, format!("{scheme:?} is no scheme of ZooKeeper"))
+        .with_help(leasehold_core::did_you_mean(scheme, SCHEMES.iter().copied()))
 }
 
 #[cfg(test)]

@@ -58,11 +58,18 @@ fn what_is_wrong_is_named_with_the_way_out() {
         ("zk://:secret@h", "invalid store URL: it has a password and no user"),
         ("zk://a%3Ab:c@h", "invalid user: it has a colon, which ends a user of ZooKeeper"),
         ("zk://h?sessiontimeout=4s", "invalid store URL: unknown parameter \"sessiontimeout\""),
-        ("zookeeper://h", "invalid store URL: its scheme \"zookeeper\" is none of ZooKeeper"),
     ] {
         assert_eq!(refused(url), message, "{url}");
     }
     assert!(refused(&format!("zk://h/{}", "x".repeat(1025))).contains("1025 bytes, limit 1024"));
+}
+
+#[test]
+fn a_scheme_of_another_store_is_misconfigured() {
+    let error = Target::of(&StoreUrl::parse("zookeeper://h").unwrap()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured);
+    assert_eq!(error.to_string(), "\"zookeeper\" is no scheme of ZooKeeper");
+    assert!(error.help().is_some());
 }
 
 #[test]

@@ -1,8 +1,7 @@
 use leasehold_core::{Endpoint, Error, ErrorKind, Query, Result};
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::ServerName;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -96,15 +95,19 @@ impl Tls {
             Some(file) => read("tls_ca", file)?,
             None => system_authorities()?.to_owned(),
         };
-        let unusable = |error: Answer| {
-            Error::new(ErrorKind::Invalid, "TLS cannot be set up with these files").with_source(error)
-        };
-        let options = TlsOptions::new().with_pem_ca(&authorities).map_err(unusable)?;
+        let options = TlsOptions::new().with_pem_ca(&authorities).map_err(|error| {
+            let help = "name a file of certificates of authorities in PEM form";
+            Error::invalid("tls_ca", error, help)
+        })?;
         match &self.identity {
             None => Ok(options),
             Some(identity) => {
                 let certificate = read("tls_cert", &identity.certificate)?;
-                options.with_pem_identity(&certificate, &read("tls_key", &identity.key)?).map_err(unusable)
+                let key = read("tls_key", &identity.key)?;
+                identity.check(&certificate, &key)?;
+                options
+                    .with_pem_identity(&certificate, &key)
+                    .map_err(|error| Error::invalid("tls_cert", error, "name a certificate and its key"))
             }
         }
     }
@@ -117,6 +120,30 @@ impl Tls {
         };
         roots.add_parsable_certificates(CertificateDer::pem_slice_iter(pem.as_bytes()).flatten());
         Ok(roots)
+    }
+}
+
+impl Identity {
+    /// The library looks at them when it connects, and does not say which of the two it is.
+    fn check(&self, certificate: &str, key: &str) -> Result<()> {
+        let (cert_file, key_file) = (self.certificate.display(), self.key.display());
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(certificate.as_bytes()).flatten().collect();
+        if chain.is_empty() {
+            let problem = format_args!("{cert_file}: there is no certificate in it");
+            return Err(Error::invalid("tls_cert", problem, "name the certificate that says who we are"));
+        }
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|error| {
+            let problem = format_args!("{key_file}: {error}");
+            Error::invalid("tls_key", problem, "name a private key in PEM form, without a password")
+        })?;
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let fits = builder.with_safe_default_protocol_versions().and_then(|builder| {
+            builder.with_root_certificates(RootCertStore::empty()).with_client_auth_cert(chain, key)
+        });
+        fits.map(drop).map_err(|error| {
+            let problem = format_args!("{key_file}: it does not fit {cert_file}: {error}");
+            Error::invalid("tls_key", problem, "name the key that the certificate was made for")
+        })
     }
 }
 

@@ -14,7 +14,7 @@ async fn a_description_of_nearly_a_megabyte_is_refused_and_costs_no_connection()
     let error = backend.try_acquire(&large).await.unwrap_err();
 
     assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert_eq!(error.to_string(), "invalid holder: 66560 bytes, limit 65536");
+    assert_eq!(error.to_string(), "invalid holder: 66560 bytes, limit 1024");
     assert_eq!(renew(&backend, &holder).await.unwrap(), leasehold_core::Renewal::Renewed);
     assert_eq!(Look::at(&server).await.children(BASE).await, ["other"]);
 }

@@ -169,6 +169,25 @@ async fn a_client_that_is_known_by_its_certificate_owns_its_nodes() {
 }
 
 #[test]
+fn files_that_cannot_be_used_are_named_before_any_connection() {
+    let authority = Authority::new();
+    authority.certify("one", &["one"]);
+    authority.certify("other", &["other"]);
+    let path = |file: &str| authority.path(file).display().to_string();
+    for (query, field) in [
+        (format!("tls_ca={}", path("one.key")), "tls_ca"),
+        (format!("tls_cert={}&tls_key={}", path("one.key"), path("one.key")), "tls_cert"),
+        (format!("tls_cert={}&tls_key={}", path("one.pem"), path("one.pem")), "tls_key"),
+        (format!("tls_cert={}&tls_key={}", path("one.pem"), path("other.key")), "tls_key"),
+    ] {
+        let error = open(&format!("zk+tls://h?{query}")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(error.to_string().starts_with(&format!("invalid {field}: ")), "{error}");
+        assert!(error.help().is_some());
+    }
+}
+
+#[test]
 fn files_that_are_not_there_are_named_before_any_connection() {
     for (query, message) in [
         ("tls_ca=/nowhere.pem", "invalid tls_ca: /nowhere.pem: No such file"),

@@ -20,7 +20,7 @@ impl LockAdmin for ZooKeeperBackend {
     /// A lock that another program holds is told as one of ours: its node has an owner and a token too, and its data is
     /// given as the description. The time is that of its node: since when it holds the lock or began to wait for it.
     async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>> {
-        inspect(&self.turn_to_look().await?, &self.names.lock(name), name).await
+        inspect(&self.turn_to_look().await?, &self.names.directory_of(name), name).await
     }
 
     /// Reads the names of all locks there are, then the first in line of each that fits. Those that may not be read are
@@ -38,7 +38,7 @@ impl LockAdmin for ZooKeeperBackend {
         for names in names.chunks(AT_ONCE) {
             let turn = self.turn_to_look().await?;
             let looks = names.iter().map(|name| {
-                let (turn, directory) = (&turn, self.names.lock(name));
+                let (turn, directory) = (&turn, self.names.directory_of(name));
                 async move {
                     match inspect(turn, &directory, name).await {
                         Err(error) if error.kind() == ErrorKind::Denied => Ok(None),
@@ -53,7 +53,7 @@ impl LockAdmin for ZooKeeperBackend {
 
     /// In the order in which they will be served.
     async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>> {
-        let directory = self.names.lock(name);
+        let directory = self.names.directory_of(name);
         let line = line(&self.turn_to_look().await?, &directory).await?;
         let mut waiters = Vec::new();
         for contenders in line.get(1..).unwrap_or_default().chunks(AT_ONCE) {
@@ -78,7 +78,7 @@ impl LockAdmin for ZooKeeperBackend {
         name: &LockName,
         only_if: Option<FencingToken>,
     ) -> Result<Option<LockStatus>> {
-        let (turn, directory) = (self.turn_to_look().await?, self.names.lock(name));
+        let (turn, directory) = (self.turn_to_look().await?, self.names.directory_of(name));
         let Some(first) = line(&turn, &directory).await?.into_iter().next() else {
             return Ok(None);
         };

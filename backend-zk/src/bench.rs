@@ -109,7 +109,7 @@ impl Yardstick for Raw {
     }
 
     async fn raw_pair(&self, name: &LockName) -> Result<()> {
-        let directory = self.backend.names.lock(name);
+        let directory = self.backend.names.directory_of(name);
         let turn = self.backend.sessions.turn().await?;
         loop {
             match self.pair(turn.bare(), &directory).await {
@@ -122,7 +122,7 @@ impl Yardstick for Raw {
     }
 
     async fn raw_notice(&self, name: &LockName) -> Result<Duration> {
-        let directory = self.backend.names.lock(name);
+        let directory = self.backend.names.directory_of(name);
         let (turn, waiter) = (self.backend.sessions.turn().await?, self.waiter.sessions.turn().await?);
         loop {
             match self.notice(turn.bare(), waiter.bare(), &directory).await {
@@ -145,7 +145,8 @@ impl Yardstick for Raw {
     async fn forget(&self, names: &[LockName]) -> Result<()> {
         let turn = self.backend.sessions.turn().await?;
         for some in names.chunks(AT_ONCE) {
-            let directories: Vec<String> = some.iter().map(|name| self.backend.names.lock(name)).collect();
+            let directories: Vec<String> =
+                some.iter().map(|name| self.backend.names.directory_of(name)).collect();
             let deleted = directories.iter().map(|directory| turn.bare().delete(directory, None));
             for outcome in join_all(deleted).await {
                 match outcome {

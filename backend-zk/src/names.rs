@@ -28,7 +28,7 @@ impl Names {
     }
 
     /// The directory of one lock, whose children hold it or wait for it.
-    pub(crate) fn lock(&self, name: &LockName) -> String {
+    pub(crate) fn directory_of(&self, name: &LockName) -> String {
         format!("{}/{}", self.base, encoded(&self.namespace.stored(name.as_str())))
     }
 
@@ -57,7 +57,7 @@ mod tests {
     }
 
     fn path(name: &str) -> String {
-        names().lock(&LockName::new(name).unwrap())
+        names().directory_of(&LockName::new(name).unwrap())
     }
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn a_prefix_is_a_part_of_the_segment() {
         let names = Names::new("/app".to_owned(), Namespace::new("shop/").unwrap());
-        assert_eq!(names.lock(&LockName::new("x").unwrap()), "/app/shop%2Fx");
+        assert_eq!(names.directory_of(&LockName::new("x").unwrap()), "/app/shop%2Fx");
         assert_eq!(names.name("shop%2Fx").unwrap().as_str(), "x");
         assert_eq!(names.name("x"), None);
     }

@@ -64,9 +64,9 @@ pub(crate) struct Behind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hears {
     /// It listens to that node.
-    Itself,
+    WatchesFront,
     /// The claim in front, which is of this process, [tells it](crate::bell::followers). It listens to its own node.
-    OfThatClaim,
+    ToldByFront,
     /// Not at all: it has begun to look where it stands, and has not found out yet. What it had heard by then is forgotten,
     /// and what it listened to may be over.
     Nothing,
@@ -192,7 +192,7 @@ impl Place {
         };
         match &*standing {
             standing if standing.session().is_some_and(|session| session.is_over()) => News::Never,
-            Standing::Behind(behind) if behind.hears == Hears::Itself => {
+            Standing::Behind(behind) if behind.hears == Hears::WatchesFront => {
                 behind.listening.pause().map_or(News::Told, News::LooksAfter)
             }
             _ => News::Told,
@@ -231,11 +231,11 @@ impl Standing {
         }
     }
 
-    /// True if it listens to its own node.
-    pub(crate) fn hears_of_itself(&self) -> bool {
+    /// True if what it listens to, if it can, is its own node.
+    pub(crate) fn watches_own_node(&self) -> bool {
         match self {
             Self::First { .. } => true,
-            Self::Behind(behind) => behind.hears == Hears::OfThatClaim,
+            Self::Behind(behind) => behind.hears == Hears::ToldByFront,
             Self::Nowhere | Self::Unsure { .. } => false,
         }
     }

@@ -50,7 +50,7 @@ impl Round<'_> {
         if !place.bell.has_fired() && !is_look_due {
             return Ok(Renewal::Renewed);
         }
-        let directory = self.names.lock(claim.name());
+        let directory = self.names.directory_of(claim.name());
         let turn = self.sessions.turn_of(&session)?;
         look_again(&turn, &directory, &node, &place.bell, &mut standing).await
     }

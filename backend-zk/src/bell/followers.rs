@@ -57,7 +57,7 @@ impl Bell {
     pub(crate) fn gives_back(&self) -> Leaving<'_> {
         let mut note = self.note();
         // The word that its node is gone says less than the answer to the delete, and comes before it.
-        (note.holds, note.hears_of_itself) = (false, false);
+        (note.holds, note.watches_own_node) = (false, false);
         note.leaves_since.get_or_insert_with(Instant::now);
         drop(note);
         Leaving(self)
@@ -91,8 +91,8 @@ impl Bell {
         true
     }
 
-    /// The turn of the claim's node has come.
-    fn is_handed(&self, word: HandOver) {
+    /// Tells that the turn of the claim's node has come.
+    fn hand(&self, word: HandOver) {
         let waiters = {
             let mut note = self.note();
             note.handed_over = Some(Box::new(word));
@@ -116,7 +116,7 @@ impl Leaving<'_> {
     pub(crate) fn hands_over(&self, asked: Moment) {
         let follower = self.0.note().stop_leading();
         if let Some((bell, made)) = follower.and_then(|follower| follower.get()) {
-            bell.is_handed(HandOver { made, asked });
+            bell.hand(HandOver { made, asked });
         }
     }
 }

@@ -37,7 +37,7 @@ struct Note {
     session: Option<NonZero<i64>>,
     holds: bool,
     /// True if what it listens to is its own node.
-    hears_of_itself: bool,
+    watches_own_node: bool,
     unsure: bool,
     /// True once a request was open when it was asked again: then there may be a second node, which only a look at all of
     /// them finds.
@@ -84,7 +84,7 @@ impl Bell {
         }
         let follower = {
             let mut note = self.note();
-            if note.hears_of_itself { note.stop_leading() } else { None }
+            if note.watches_own_node { note.stop_leading() } else { None }
         };
         look_again(follower);
     }
@@ -120,7 +120,7 @@ impl Bell {
             let follower = if is_the_same { None } else { note.stop_leading() };
             (note.session, note.leads_with) = (session, leads_with);
             note.holds = matches!(standing, Standing::First { .. });
-            note.hears_of_itself = standing.hears_of_itself();
+            note.watches_own_node = standing.watches_own_node();
             note.unsure = standing.is_unsure();
             follower
         };

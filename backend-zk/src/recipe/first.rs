@@ -16,7 +16,7 @@ const FRESH: u32 = 3;
 impl Recipe<'_> {
     /// Step 4 without a look: the claim in front, which held the lock, has [told](crate::bell::followers) this one.
     /// True of this node for as long as it is there, but believed only if that was a moment ago.
-    pub(super) fn is_handed_over(&self, standing: &mut Standing) -> Option<Grant> {
+    pub(super) fn take_hand_over(&self, standing: &mut Standing) -> Option<Grant> {
         let word = self.bell.take_hand_over()?;
         let Standing::Behind(behind) = &*standing else {
             return None;
@@ -28,10 +28,10 @@ impl Recipe<'_> {
             self.bell.fire();
             return None;
         }
-        let hears_of_itself = behind.hears == Hears::OfThatClaim && !self.bell.has_fired();
+        let watches_own_node = behind.hears == Hears::ToldByFront && !self.bell.has_fired();
         let is_old = age >= lease.min(self.claim.ttl()) / FRESH;
         let is_of_this_session = behind.session.id() == self.turn.session().id();
-        if !is_for_this_node || !hears_of_itself || is_old || !is_of_this_session || self.bell.is_doubted() {
+        if !is_for_this_node || !watches_own_node || is_old || !is_of_this_session || self.bell.is_doubted() {
             return None;
         }
         if let Standing::Behind(behind) = std::mem::take(standing) {
@@ -46,7 +46,7 @@ impl Recipe<'_> {
     /// once is first for as long as its node is there. It goes with its session, and of that the proof tells:
     /// the hold is counted from before it was asked. Or by hand, and of that the watch tells, as in any other hold. If
     /// anything is not as expected, nothing is believed without another proof.
-    pub(super) async fn has_come_first(&self, standing: &mut Standing) -> Outcome<Option<Grant>> {
+    pub(super) async fn try_first(&self, standing: &mut Standing) -> Outcome<Option<Grant>> {
         let Standing::Behind(behind) = &*standing else {
             return Ok(None);
         };

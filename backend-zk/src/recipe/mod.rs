@@ -19,10 +19,10 @@
 //!   So whoever comes first believes that from the sending of the last request that a majority of the servers has agreed
 //!   to. If that was long ago, it makes one more, with the list.
 
-mod coming;
+mod first;
 mod leaving;
-mod turn_has_come;
-mod waiting;
+mod standing;
+mod watching;
 
 pub(crate) use leaving::{delete, leave};
 
@@ -35,7 +35,7 @@ use crate::place::{Hears, Places, Standing};
 use crate::session::{Listening, Outcome, Trouble, Turn};
 use leasehold_core::{Attempt, Busy, Claim, FencingToken, Moment};
 use std::sync::Arc;
-use waiting::InLine;
+use watching::InLine;
 use zookeeper_client::Stat;
 
 /// How often a line that changes while it is looked at is looked at again. A line that changes faster moves.
@@ -91,13 +91,13 @@ impl Recipe<'_> {
         if matches!(standing, Standing::Unsure { .. }) {
             self.bell.doubts();
         }
-        if let Some(grant) = self.is_handed_over(standing) {
+        if let Some(grant) = self.take_hand_over(standing) {
             return Ok(Attempt::Granted(grant));
         }
-        if self.is_still_behind(standing).await? {
+        if self.recheck_front(standing).await? {
             return Ok(busy());
         }
-        if let Some(grant) = self.has_come_first(standing).await? {
+        if let Some(grant) = self.try_first(standing).await? {
             return Ok(Attempt::Granted(grant));
         }
         if let Standing::Behind(behind) = standing {
@@ -137,7 +137,7 @@ impl Recipe<'_> {
                     if own.is_none() && !self.is_of_this_session(&node).await? {
                         self.delete(&node).await?;
                     } else if self.follow(standing, place).await? {
-                        let granted = self.is_handed_over(standing);
+                        let granted = self.take_hand_over(standing);
                         return Ok(granted.map_or_else(busy, Attempt::Granted));
                     } else if self.watch(standing, place).await? {
                         return Ok(busy());

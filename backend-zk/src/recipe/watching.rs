@@ -38,7 +38,7 @@ impl Recipe<'_> {
                 Ok((stat, _)) if token(&stat) != made => return Ok(false),
                 read => read?.1,
             };
-        let (session, node, hears) = (Arc::clone(session), node.into(), Hears::OfThatClaim);
+        let (session, node, hears) = (Arc::clone(session), node.into(), Hears::ToldByFront);
         self.waits(standing, Behind { session, node, before, stood, hears, listening });
         Ok(true)
     }
@@ -60,7 +60,7 @@ impl Recipe<'_> {
         };
         let session = Arc::clone(self.turn.session());
         let (node, before) = (node.into(), before.into());
-        let hears = Hears::Itself;
+        let hears = Hears::WatchesFront;
         self.waits(standing, Behind { session, node, before, stood, hears, listening });
         Ok(true)
     }
@@ -69,9 +69,9 @@ impl Recipe<'_> {
         self.stands(standing, Standing::Behind(Box::new(behind)));
     }
 
-    /// Asked again although nothing was heard: looks only whether the node in front is still there. The line is not listed
+    /// Asked again although nothing was heard: looks only whether the node in front is still there, and answers so. The line is not listed
     /// for it, which in a line of thousands would be megabytes for each of thousands.
-    pub(super) async fn is_still_behind(&self, standing: &mut Standing) -> Outcome<bool> {
+    pub(super) async fn recheck_front(&self, standing: &mut Standing) -> Outcome<bool> {
         let Standing::Behind(behind) = standing else {
             return Ok(false);
         };
@@ -84,9 +84,9 @@ impl Recipe<'_> {
         }
         let (node, before, stood) = (behind.node.to_string(), behind.before.to_string(), behind.stood);
         match behind.hears {
-            Hears::Itself => self.watch(standing, InLine { node: &node, before: &before, stood }).await,
+            Hears::WatchesFront => self.watch(standing, InLine { node: &node, before: &before, stood }).await,
             Hears::Nothing => Ok(false),
-            Hears::OfThatClaim => match self.turn.read(&self.path(&before)).await {
+            Hears::ToldByFront => match self.turn.read(&self.path(&before)).await {
                 Err(Trouble::NoNode) => Ok(false),
                 read => read.map(|_| true),
             },

@@ -104,7 +104,7 @@ impl Sessions {
 
     /// This session, and no other, for one call.
     pub(crate) fn turn_of(&self, session: &Arc<Session>) -> Result<Turn> {
-        self.alive()?;
+        self.check_open()?;
         Turn::new(session, self.target.timeouts.request)
     }
 
@@ -133,6 +133,13 @@ impl Sessions {
             Current::Closed => Err(closed()),
             Current::Some(session) if !session.is_over() => Ok(Some(Arc::clone(session))),
             Current::Some(_) | Current::None => Ok(None),
+        }
+    }
+
+    fn check_open(&self) -> Result<()> {
+        match &*self.current() {
+            Current::Closed => Err(closed()),
+            Current::Some(_) | Current::None => Ok(()),
         }
     }
 

@@ -31,7 +31,8 @@
 //! a hold, the holder is told after these; if its server is behind, when that server learns of it. The hold is at risk from
 //! the moment the connection is lost. A holder never waits to be told by the server, which would come only after a
 //! reconnect, when another may hold the lock. With a fixed lease, the guard ends on time, but the lock is free only when the
-//! guard is dropped or its session ends.
+//! guard is dropped or its session ends. A session listens to about a thousand nodes; of what is beyond, a holder is told by
+//! one of its renewals.
 //!
 //! # URLs
 //!

@@ -1,8 +1,9 @@
 use crate::bell::Leaving;
 use crate::crowd::Crowd;
 use crate::names::Names;
+use crate::news::News;
 use crate::parents::Parents;
-use crate::place::{News, Place, Places, Standing};
+use crate::place::{Place, Places, Standing};
 use crate::recipe::{self, Recipe};
 use crate::session::{Sessions, Trouble};
 use crate::target::Target;

@@ -99,6 +99,7 @@ mod check;
 mod contenders;
 mod crowd;
 mod names;
+mod news;
 mod node;
 mod parents;
 mod place;

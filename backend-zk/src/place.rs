@@ -9,7 +9,6 @@ use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// The claims that have, or may have, a node.
@@ -172,34 +171,6 @@ impl Places {
     }
 }
 
-/// How a waiter hears that asking again may give another answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
-    /// Its bell rings.
-    Told,
-    /// Its bell rings for some, and for the others it looks from time to time.
-    LooksAfter(Duration),
-    /// Its session is over, and it has been told: its bell would ring without end until it stands elsewhere.
-    Never,
-}
-
-impl Place {
-    /// How it hears that asking again may give another answer.
-    pub(crate) fn news(&self) -> News {
-        // During a call there is nothing to wait for but its answer.
-        let Ok(standing) = self.standing.try_lock() else {
-            return News::Told;
-        };
-        match &*standing {
-            standing if standing.session().is_some_and(|session| session.is_over()) => News::Never,
-            Standing::Behind(behind) if behind.hears == Hears::WatchesFront => {
-                behind.listening.pause().map_or(News::Told, News::LooksAfter)
-            }
-            _ => News::Told,
-        }
-    }
-}
-
 impl Borrow<OwnerId> for OfOwner {
     fn borrow(&self) -> &OwnerId {
         self.0.bell.owner()
@@ -268,6 +239,7 @@ impl Standing {
 mod tests {
     use super::*;
     use crate::contenders::prefix_of;
+    use std::time::Duration;
 
     fn claim(owner: u128) -> Claim {
         let name = LockName::new("job").unwrap();

@@ -1,0 +1,32 @@
+//! How a waiter hears that asking again may give another answer.
+
+use crate::place::{Hears, Place, Standing};
+use std::time::Duration;
+
+/// From where it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// Its bell rings.
+    Told,
+    /// Its bell rings for some, and for the others it looks from time to time.
+    LooksAfter(Duration),
+    /// Its session is over, and it has been told: its bell would ring without end until it stands elsewhere.
+    Never,
+}
+
+impl Place {
+    /// How it hears that asking again may give another answer.
+    pub(crate) fn news(&self) -> News {
+        // During a call there is nothing to wait for but its answer.
+        let Ok(standing) = self.standing.try_lock() else {
+            return News::Told;
+        };
+        match &*standing {
+            standing if standing.session().is_some_and(|session| session.is_over()) => News::Never,
+            Standing::Behind(behind) if behind.hears == Hears::WatchesFront => {
+                behind.listening.pause().map_or(News::Told, News::LooksAfter)
+            }
+            _ => News::Told,
+        }
+    }
+}

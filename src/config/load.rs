@@ -21,6 +21,9 @@ impl ConfigSources {
         let environment = self.environment.layer()?;
         let file = self.read_file(&environment)?;
         let choice = Choice::of(self, &environment, file.as_ref())?;
+        if let (Choice::BuiltIn, Some(file)) = (&choice, &file) {
+            file.check_meant()?;
+        }
         if self.url_is_public {
             choice.check_public()?;
         }

@@ -29,6 +29,10 @@ pub(super) struct Profile {
 }
 
 impl Contents {
+    pub(super) fn is_empty(&self) -> bool {
+        self.default.is_none() && self.defaults.iter().next().is_none() && self.profiles.is_empty()
+    }
+
     pub(super) fn read(root: Table) -> Result<Self> {
         let mut contents = Self::default();
         for (key, node) in root {

@@ -2,7 +2,7 @@
 
 use crate::scene::Scene;
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 use std::process::Command;
 use std::time::Duration;
 
@@ -90,6 +90,55 @@ fn a_file_of_strangers_in_the_working_directory_must_be_named() {
     }
     scene.set("LEASEHOLD_CONFIG", here);
     assert_eq!(scene.load().url().to_string(), "memory:");
+}
+
+/// It would lead to any file of ours or of root's, and with it to another store.
+#[test]
+fn a_link_of_strangers_in_the_working_directory_must_be_named() {
+    let mut scene = Scene::new();
+    let target = scene.write("mine.toml", SAYS_MEMORY);
+    let here = scene.path("work/leasehold.toml");
+    fs::create_dir_all(scene.path("work")).unwrap();
+    symlink(&target, &here).unwrap();
+    assert_eq!(scene.load().url().to_string(), "memory:");
+    // Only root can give a link away.
+    if lchown(&here, Some(4_000_000), None).is_ok() {
+        assert_eq!(
+            scene.problem(),
+            "Misconfigured: invalid configuration file ~/work/leasehold.toml: the link to it belongs to another user, \
+             4000000; if you trust it, name it with LEASEHOLD_CONFIG"
+        );
+    }
+    scene.set("LEASEHOLD_CONFIG", here.to_str().unwrap());
+    assert_eq!(scene.load().url().to_string(), "memory:");
+}
+
+/// As a template that came out empty, or a pipe that was read before.
+#[test]
+fn a_file_that_is_named_and_says_nothing_is_not_the_built_in_store() {
+    let mut scene = Scene::new();
+    for nothing in ["", "# a comment\n"] {
+        let file = scene.write("mine.toml", nothing);
+        scene.set("LEASEHOLD_CONFIG", file);
+        assert_eq!(
+            scene.problem(),
+            "Misconfigured: invalid configuration file ~/mine.toml: it is empty, and nobody names a store; \
+             write a profile into it"
+        );
+    }
+    scene.set("LEASEHOLD_URL", "memory:");
+    assert_eq!(scene.load().url().to_string(), "memory:");
+}
+
+/// By its defaults, or because it is no file at all.
+#[test]
+fn a_file_without_profiles_may_be_meant() {
+    let mut scene = Scene::new();
+    let file = scene.write("mine.toml", "[defaults]\nttl = '10s'\n");
+    for meant in [file.as_str(), "/dev/null"] {
+        scene.set("LEASEHOLD_CONFIG", meant);
+        assert_eq!(scene.load().url().scheme(), "sqlite", "{meant}");
+    }
 }
 
 /// Somebody else may have made it in the working directory, and nobody ever writes to it.

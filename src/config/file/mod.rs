@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,6 +26,8 @@ pub(super) struct ConfigFile {
     pub(super) path: Arc<Path>,
     pub(super) contents: Contents,
     pub(super) warnings: Vec<Finding>,
+    /// True if somebody named a file, and that says nothing at all.
+    is_blank: bool,
 }
 
 /// How a file came to be read.
@@ -51,12 +53,30 @@ impl ConfigFile {
                 return Err(wrong(path, "it is not a regular file", permissions::IF_TRUSTED));
             }
             permissions::check_author(path, &metadata)?;
+            let named = path.symlink_metadata().map_err(|error| unreadable(path, error))?;
+            permissions::check_link(path, &named, &metadata)?;
         }
         let text = read_text(path, file)?;
         let path = Arc::from(path);
         let contents = Contents::read(syntax::parse(&path, &text)?)?;
         let warnings = permissions::exposed_password(&path, &contents, &metadata);
-        Ok(Self { warnings: warnings.into_iter().collect(), path, contents })
+        // `/dev/null` is named to say that no file counts.
+        let may_be_blank = found != Found::Named || metadata.file_type().is_char_device();
+        let is_blank = contents.is_empty() && !may_be_blank;
+        Ok(Self { warnings: warnings.into_iter().collect(), path, contents, is_blank })
+    }
+
+    /// Refuses to take its silence for the built-in store: a template came out empty, or a pipe was read before, and others
+    /// lock elsewhere.
+    pub(super) fn check_meant(&self) -> Result<()> {
+        if self.is_blank {
+            return Err(wrong(
+                &self.path,
+                "it is empty, and nobody names a store",
+                "write a profile into it",
+            ));
+        }
+        Ok(())
     }
 
     /// The names of its profiles.

@@ -17,8 +17,7 @@ pub(super) const IF_TRUSTED: &str = "if you trust it, name it with LEASEHOLD_CON
 /// would choose the store, and could send variables of this environment there. Its group may write to it: with a umask of
 /// 002 every file is so, and its group has one member.
 pub(super) fn check_author(path: &Path, metadata: &Metadata) -> Result<()> {
-    let me = rustix::process::geteuid().as_raw();
-    if metadata.uid() != me && metadata.uid() != 0 {
+    if is_strangers(metadata) {
         let problem = format_args!("it belongs to another user, {}", metadata.uid());
         return Err(wrong(path, problem, IF_TRUSTED));
     }
@@ -26,6 +25,24 @@ pub(super) fn check_author(path: &Path, metadata: &Metadata) -> Result<()> {
         return Err(wrong(path, "everybody may write to it", IF_TRUSTED));
     }
     Ok(())
+}
+
+/// Refuses a link that somebody else has put there, wherever it leads: to a file of our own, which we never meant for this
+/// directory. `opened` is what is read, and `named` what the path
+/// itself names since then: if they are neither one nor link and target, somebody is at it.
+pub(super) fn check_link(path: &Path, named: &Metadata, opened: &Metadata) -> Result<()> {
+    if !named.is_symlink() && (named.dev(), named.ino()) != (opened.dev(), opened.ino()) {
+        return Err(wrong(path, "it was replaced while it was read", IF_TRUSTED));
+    }
+    if is_strangers(named) {
+        let problem = format_args!("the link to it belongs to another user, {}", named.uid());
+        return Err(wrong(path, problem, IF_TRUSTED));
+    }
+    Ok(())
+}
+
+fn is_strangers(metadata: &Metadata) -> bool {
+    metadata.uid() != rustix::process::geteuid().as_raw() && metadata.uid() != 0
 }
 
 /// Warns of a password that stands in a file which everybody may read.

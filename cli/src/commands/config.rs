@@ -1,7 +1,7 @@
 use super::unprinted;
 use crate::args::{Common, ConfigVerb};
 use crate::exit::Code;
-use crate::report::{Console, Failure, print_json};
+use crate::report::{Console, Failure, print_json, safe};
 use crate::store::{Store, load, sources};
 use leasehold::ConfigSources;
 use leasehold::admin::{Finding, Severity};
@@ -42,9 +42,9 @@ fn print(findings: &[Finding], store: &Store) -> io::Result<()> {
             Severity::Warning => "warning",
             _ => "error",
         };
-        writeln!(out, "{severity}[{}]: {}", finding.code, finding.message)?;
+        writeln!(out, "{severity}[{}]: {}", finding.code, safe(&finding.message))?;
         if !finding.help.is_empty() {
-            writeln!(out, "  help     {}", finding.help)?;
+            writeln!(out, "  help     {}", safe(&finding.help))?;
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-use super::{Failure, write_promptly};
+use super::{Failure, safe, write_promptly};
 use crate::args::Common;
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
@@ -43,6 +43,11 @@ impl Console {
         Self { level, store: common.of_store().leak() }
     }
 
+    /// The options of the call that say which store, each behind a blank.
+    pub(crate) fn store(self) -> &'static str {
+        self.store
+    }
+
     /// True if somebody sits there, or wants to know everything.
     pub(crate) fn is_watched(self) -> bool {
         self.level >= Level::Verbose || (self.level == Level::Normal && io::stderr().is_terminal())
@@ -56,21 +61,21 @@ impl Console {
     /// What is done, for those who asked.
     pub(crate) fn detail(self, what: impl Display) {
         if self.level >= Level::Verbose {
-            self.write(format_args!("leasehold: {what}\n"));
+            self.write(format_args!("leasehold: {}\n", plain(what)));
         }
     }
 
     /// What somebody who sits there should know.
     pub(crate) fn note(self, what: impl Display) {
         if self.level >= Level::Normal {
-            self.write(format_args!("leasehold: {what}\n"));
+            self.write(format_args!("leasehold: {}\n", plain(what)));
         }
     }
 
     /// What should not stay as it is.
     pub(crate) fn warn(self, what: impl Display, help: Option<&str>) {
         if self.level >= Level::Normal {
-            self.write(format_args!("{WARNING}warning{WARNING:#}: {what}\n"));
+            self.write(format_args!("{WARNING}warning{WARNING:#}: {}\n", plain(what)));
             self.lines(help.map(|help| ("help", help)));
         }
     }
@@ -78,7 +83,7 @@ impl Console {
     /// What nobody is to miss although the command goes on: like a failure, also for who wants to hear only of these.
     pub(crate) fn alarm(self, what: impl Display, help: &'static str) {
         if self.level >= Level::Quiet {
-            self.write(format_args!("{WARNING}warning{WARNING:#}: {what}\n"));
+            self.write(format_args!("{WARNING}warning{WARNING:#}: {}\n", plain(what)));
             self.lines([("help", help)]);
         }
     }
@@ -89,7 +94,7 @@ impl Console {
             return;
         }
         let tag = failure.tag();
-        self.write(format_args!("{ERROR}error[{tag}]{ERROR:#}: {}\n", failure.message()));
+        self.write(format_args!("{ERROR}error[{tag}]{ERROR:#}: {}\n", plain(failure.message())));
         let details = failure.details(self.store);
         self.lines(details.iter().map(|(label, text)| (*label, text.as_str())));
     }
@@ -102,14 +107,14 @@ impl Console {
         let mut last = "";
         for (label, text) in lines {
             let shown = if label == last { "" } else { label };
-            self.write(format_args!("  {LABEL}{shown:<8}{LABEL:#} {text}\n"));
+            self.write(format_args!("  {LABEL}{shown:<8}{LABEL:#} {}\n", plain(text)));
             last = label;
         }
     }
 
     /// Asks, and waits for the answer. No answer is a no.
     pub(crate) fn ask(self, question: impl Display) -> io::Result<bool> {
-        self.write(format_args!("{question} [y/N] "));
+        self.write(format_args!("{} [y/N] ", plain(question)));
         let mut answer = String::new();
         io::stdin().read_line(&mut answer)?;
         Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
@@ -123,4 +128,9 @@ impl Console {
         let _ = line.write_fmt(text);
         let _ = write_promptly(stderr, &line.into_inner());
     }
+}
+
+/// Some of what is said is a server's own words, wherever it stands in ours.
+fn plain(text: impl Display) -> String {
+    safe(&text.to_string())
 }

@@ -7,13 +7,13 @@ use std::error::Error as _;
 /// Why a verb did not do what it was asked to, and how to say so.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    error: Error,
+    /// `None` for an exit without a word.
+    error: Option<Error>,
     /// A short stable name of what is wrong.
     tag: &'static str,
     code: Code,
     details: Vec<(&'static str, String)>,
     holder: Option<Box<LockStatus>>,
-    silent: bool,
 }
 
 impl Failure {
@@ -21,10 +21,9 @@ impl Failure {
         Self {
             tag: error.kind().code(),
             code: Code::of_error(&error),
-            error,
+            error: Some(error),
             details: Vec::new(),
             holder: None,
-            silent: false,
         }
     }
 
@@ -54,9 +53,7 @@ impl Failure {
 
     /// An exit without a word.
     pub(crate) fn silent(code: Code) -> Self {
-        let mut failure = Self::new(Error::new(ErrorKind::Closed, "")).exiting_with(code);
-        failure.silent = true;
-        failure
+        Self { error: None, tag: "", code, details: Vec::new(), holder: None }
     }
 
     /// Adds labelled lines.
@@ -74,7 +71,7 @@ impl Failure {
     }
 
     pub(super) fn is_silent(&self) -> bool {
-        self.silent
+        self.error.is_none()
     }
 
     pub(super) fn tag(&self) -> &'static str {
@@ -87,22 +84,27 @@ impl Failure {
 
     /// The first line.
     pub(crate) fn message(&self) -> String {
-        match &self.holder {
-            Some(holder) => holder::sentence(holder),
-            None => self.error.to_string(),
+        match (&self.holder, &self.error) {
+            (Some(holder), _) => holder::sentence(holder),
+            (None, Some(error)) => error.to_string(),
+            (None, None) => String::new(),
         }
     }
 
     /// The other lines; with commands for this store.
     pub(super) fn details(&self, store: &str) -> Vec<(&'static str, String)> {
-        let mut lines: Vec<_> = causes(&self.error).into_iter().map(|cause| ("cause", cause)).collect();
+        let causes = self.error.as_ref().map(causes).unwrap_or_default();
+        let mut lines: Vec<_> = causes.into_iter().map(|cause| ("cause", cause)).collect();
         lines.extend(self.details.iter().cloned());
         match &self.holder {
             Some(holder) => {
                 lines.extend(holder::block(holder));
                 lines.extend(holder::help(holder, store));
             }
-            None => lines.extend(self.error.help().map(|help| ("help", help.to_owned()))),
+            None => {
+                let help = self.error.as_ref().and_then(Error::help);
+                lines.extend(help.map(|help| ("help", help.to_owned())));
+            }
         }
         lines
     }

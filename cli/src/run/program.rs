@@ -82,6 +82,10 @@ fn check(file: &Path) -> Result<(), Problem> {
 impl Problem {
     fn into_failure(self, name: &OsStr) -> Failure {
         let (problem, fix, code) = match self {
+            Self::NotFound if name.as_bytes().contains(&b' ') => {
+                let fix = "it has a blank in it: a line of shell stands behind -c: leasehold run NAME -c 'COMMAND …'";
+                ("it was not found", fix, Code::NOT_FOUND)
+            }
             Self::NotFound => ("it was not found", "check its spelling, and PATH", Code::NOT_FOUND),
             Self::CannotExecute(problem) => (problem, "name a program", Code::CANNOT_EXECUTE),
         };
@@ -102,7 +106,7 @@ pub(super) fn not_started(name: &OsStr, errno: i32) -> Failure {
         _ => Code::CANNOT_EXECUTE,
     };
     let message = format!("cannot execute {name:?}: {error}");
-    let help = "if it is a script, look at the interpreter in its first line; the lock was released";
+    let help = "if it is a script, look at the interpreter in its first line";
     Failure::new(Error::new(ErrorKind::Invalid, message).with_help(help)).with_code("E_COMMAND", code)
 }
 

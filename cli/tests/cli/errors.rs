@@ -1,7 +1,10 @@
 //! Every message: what is wrong, with the value and the limit, and what to do next.
 
 use crate::support::Place;
+use leasehold_conformance::servers::RedisServer;
 use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::ffi::OsStrExt;
 
 /// The whole of what is said, for a command line and an environment.
@@ -13,7 +16,7 @@ fn said(place: &Place, words: &[&str]) -> String {
 fn what_is_wrong_with_a_value_is_said_in_its_own_words() {
     let place = Place::with_store("sqlite:locks.db");
     let long = "x".repeat(513);
-    let cases: [(&[&str], &str); 22] = [
+    let cases: [(&[&str], &str); 23] = [
         (
             &["run", "--grace", "-1s", "x", "--", "true"],
             "error: invalid value '-1s' for '--grace <TIME>': \"-1s\": expected number at 0; write it like 30s",
@@ -97,6 +100,10 @@ fn what_is_wrong_with_a_value_is_said_in_its_own_words() {
         (
             &["run", "x", "--", "no-such-command"],
             "error[E_COMMAND]: cannot execute \"no-such-command\": it was not found\n  help     check its spelling, and PATH\n",
+        ),
+        (
+            &["run", "x", "--", "echo hi"],
+            "error[E_COMMAND]: cannot execute \"echo hi\": it was not found\n  help     it has a blank in it: a line of shell stands behind -c: leasehold run NAME -c 'COMMAND …'\n",
         ),
         (
             &["run", "x", "--", "/tmp"],
@@ -220,6 +227,48 @@ fn colours_are_for_terminals_and_for_those_who_insist() {
     let place = Place::new();
     assert!(!said(&place, &["run"]).contains('\x1b'));
     assert!(said(&place, &["--color", "always", "run"]).contains("\x1b["));
+}
+
+/// What it says in an error is put into ours, on whose terminal it could write what it likes.
+#[test]
+fn a_server_cannot_write_to_the_terminal() {
+    let redis = RedisServer::start().unwrap();
+    let place = Place::with_store(format!("redis://{}", that_refuses_scripts(redis.port())));
+    for verb in [&["run", "-n", "x", "--", "true"][..], &["try", "x"], &["hold", "-w", "1", "x"]] {
+        let said = place.say([&["-v", "--color", "never"], verb].concat());
+        let coloured = place.say([&["-v", "--color", "always"], verb].concat());
+        assert!(said.err.contains("owned"), "{said:?}");
+        let ours = ["\x1b[1m\x1b[31m", "\x1b[1m\x1b[33m", "\x1b[36m", "\x1b[0m"];
+        let rest = ours.iter().fold(coloured.err.clone(), |rest, ours| rest.replace(ours, ""));
+        assert!(!rest.contains(|c: char| c.is_control() && c != '\n'), "{rest:?}");
+    }
+}
+
+/// A Redis that answers every script with an error of its own words.
+fn that_refuses_scripts(port: u16) -> SocketAddr {
+    const ERROR: &[u8] = b"-ERR \x1b]0;owned\x07\x1b[2Jno\xc2\x9b2J such \x1b[1mscript\r\n";
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let serve = move |client: TcpStream| {
+        let redis = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let (mut replies, mut to_client) = (redis.try_clone().unwrap(), client.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut replies, &mut to_client));
+        let mut asked = [0; 65536];
+        while let Ok(length @ 1..) = (&client).read(&mut asked) {
+            let is_script = asked[..length].windows(4).any(|word| word == b"EVAL");
+            let answer =
+                if is_script { (&client).write_all(ERROR) } else { (&redis).write_all(&asked[..length]) };
+            if answer.is_err() {
+                break;
+            }
+        }
+    };
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            std::thread::spawn(move || serve(client.unwrap()));
+        }
+    });
+    address
 }
 
 /// Not after all has been measured.

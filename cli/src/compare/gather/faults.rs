@@ -1,7 +1,7 @@
 //! Every fault under every private store.
 
-use super::Stopped;
 use super::candidate::Candidate;
+use super::{Stopped, in_a_line};
 use crate::cells::{AT_ONCE, PARTING, Playing};
 use crate::report::{Console, Progress};
 use crate::run::signals::Signals;
@@ -48,7 +48,7 @@ async fn collect(candidates: &mut [Candidate], playing: &mut Playing, progress: 
         progress.step(format_args!("{}: {fault}", cell.subject));
         if let State::Broken { why } | State::Void { why } = &cell.state {
             let word = if matches!(cell.state, State::Void { .. }) { "VOID" } else { "BROKEN" };
-            progress.say(format_args!("{}: {fault}: {word}: {why}", cell.subject));
+            progress.say(format_args!("{}: {fault}: {word}: {}", cell.subject, in_a_line(why)));
         }
         candidate.report.cells.push(cell);
     }

@@ -54,6 +54,11 @@ pub(super) async fn gather(
     }
 }
 
+/// What was seen, where there is one line for it.
+fn in_a_line(seen: &str) -> String {
+    seen.lines().map(str::trim).collect::<Vec<_>>().join("; ")
+}
+
 async fn try_all(
     args: &CompareArgs,
     seed: u64,

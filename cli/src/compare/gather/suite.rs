@@ -1,7 +1,7 @@
 //! The conformance suite, put to every store.
 
-use super::Stopped;
 use super::candidate::Candidate;
+use super::{Stopped, in_a_line};
 use crate::compare::model::{CaseOutcome, CaseResult};
 use crate::report::Console;
 use crate::report::Progress;
@@ -98,7 +98,12 @@ async fn collect(
         progress.step(format_args!("{name} {}", result.case));
         let result = result_of(&result.case, &result.property, result.outcome.into(), result.took_ms);
         if let CaseOutcome::Failed { why } = &result.outcome {
-            progress.say(format_args!("{name}: {} {} FAILED: {why}", result.id, result.property));
+            progress.say(format_args!(
+                "{name}: {} {} FAILED: {}",
+                result.id,
+                result.property,
+                in_a_line(why)
+            ));
         }
         candidate.report.cases.push(result);
     }

@@ -5,7 +5,8 @@ use crate::report::{CliObserver, Console, Failure};
 use leasehold::admin::LockAdmin;
 use leasehold::client::LockClient;
 use leasehold::{Config, ConfigSources, DistributedLock, Error, ErrorKind, Registry, Result};
-use std::path::Path;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A configured store, and its locks.
@@ -60,7 +61,7 @@ impl Store {
         }
         if let Some(path) = &self.new_file {
             console.note(format_args!(
-                "no store is configured: using {path}, for this host only; set LEASEHOLD_URL to lock between hosts"
+                "no store is configured: using {path}, for this user on this host only; set LEASEHOLD_URL to lock between others"
             ));
         }
     }
@@ -79,6 +80,38 @@ pub(crate) fn sources(common: &Common) -> ConfigSources {
         sources = sources.with_file(file);
     }
     sources
+}
+
+/// Refuses a configuration file that says something once only, such as a pipe, for verbs that read it again in processes of
+/// their own: the second time it would be empty, and every one of those would use the default store.
+pub(crate) fn check_rereadable(common: &Common) -> Result<()> {
+    let named = std::env::var_os("LEASEHOLD_CONFIG").map(PathBuf::from);
+    let Some(path) = common.config.clone().or(named) else { return Ok(()) };
+    // What cannot be found is told when it is read.
+    let kind = std::fs::metadata(&path).map(|metadata| metadata.file_type());
+    if !kind
+        .is_ok_and(|kind| kind.is_fifo() || kind.is_socket() || (kind.is_char_device() && !is_null(&path)))
+    {
+        return Ok(());
+    }
+    let message = format!("invalid configuration file {}: it can be read only once", path.display());
+    Err(Error::new(ErrorKind::Misconfigured, message)
+        .with_help("write it into a file: this verb has processes of its own, and each of them reads it"))
+}
+
+/// Refuses a `-u` where the call names its stores in another way, and would pass over that one.
+pub(crate) fn check_unnamed(common: &Common, others: &str) -> Result<()> {
+    if common.url.is_none() {
+        return Ok(());
+    }
+    let problem = format_args!("it names a store beside {others}, and would not count");
+    Err(Error::invalid("--url", problem, "leave -u out"))
+}
+
+/// True for `/dev/null`, which always says the same.
+fn is_null(path: &Path) -> bool {
+    let device = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.rdev());
+    device(path).is_ok_and(|this| device(Path::new("/dev/null")).is_ok_and(|null| this == null))
 }
 
 /// Reads the configuration, and passes its warnings on.

@@ -42,6 +42,7 @@ use crate::args::{BenchArgs, Common, Format};
 use crate::exit::{Code, as_interrupted};
 use crate::report::{Console, Failure, Progress, can_be_written, print_json, timestamp, write_result};
 use crate::run::signals::Signals;
+use crate::store::{check_rereadable, check_unnamed};
 use leasehold::bench::yardstick;
 use leasehold::{Error, ErrorKind};
 use measure::Measurement;
@@ -53,26 +54,23 @@ use std::time::SystemTime;
 /// What the bench is told when it is asked for.
 pub(crate) async fn bench(args: &BenchArgs, common: &Common, console: Console) -> Result<Code, Failure> {
     can_be_written("json", args.json.as_deref())?;
+    check_rereadable(common)?;
+    if !args.stores.is_empty() {
+        check_unnamed(common, "other URLs")?;
+    }
     let plan = Plan::of(args);
     let baseline = args.baseline.as_deref().map(read).transpose()?;
     let mut signals =
         Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
     let mut report = begin(&plan)?;
-    let mut ended = None;
-    for common in each_store(args, common) {
-        let target = Target::configured(&common, console).await?;
-        match measure(&plan, &target, &report.seed, &mut signals, console).await? {
-            Outcome::Measured(measured) => report.stores.push(StoreReport::of(&target.store, &measured)),
-            Outcome::Interrupted(signal) => {
-                ended = Some(signal);
-                break;
-            }
-        }
-    }
+    let stopped = measure_all(&plan, each_store(args, common), &mut report, &mut signals, console).await;
     report.machine.load_after = load_average();
-    report.interrupted = ended.is_some();
-    publish(&report, baseline.as_ref(), args)?;
-    if let Some(signal) = ended {
+    report.interrupted = matches!(stopped, Ok(Some(_)));
+    // Also if a later store has failed: what was measured took minutes.
+    if stopped.is_ok() || !report.stores.is_empty() {
+        publish(&report, baseline.as_ref(), args)?;
+    }
+    if let Some(signal) = stopped? {
         return Ok(if signal == Signal::INT { as_interrupted() } else { Code::of_signal(signal.as_raw()) });
     }
     warn_of_noise(&report, console);
@@ -81,6 +79,24 @@ pub(crate) async fn bench(args: &BenchArgs, common: &Common, console: Console) -
         return Err(Failure::new(Error::new(ErrorKind::Lost, message).with_help("see the rows above")));
     }
     Ok(Code::SUCCESS)
+}
+
+/// Measures one store after the other, into the report. The signal that ended it early, if one did.
+async fn measure_all(
+    plan: &Plan,
+    stores: Vec<Common>,
+    report: &mut Report,
+    signals: &mut Signals,
+    console: Console,
+) -> Result<Option<Signal>, Failure> {
+    for common in stores {
+        let target = Target::configured(&common, console).await?;
+        match measure(plan, &target, &report.seed, signals, console).await? {
+            Outcome::Measured(measured) => report.stores.push(StoreReport::of(&target.store, &measured)),
+            Outcome::Interrupted(signal) => return Ok(Some(signal)),
+        }
+    }
+    Ok(None)
 }
 
 /// How a measurement ended.

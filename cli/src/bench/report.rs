@@ -168,13 +168,49 @@ fn ratios(rates: &[f64], of: &[f64]) -> Option<Passes> {
 }
 
 impl Report {
-    /// The same row of the same kind of store.
-    pub(super) fn find(&self, backend: &str, row: &str) -> Option<&RowReport> {
-        let stores = self.stores.iter().filter(|store| store.backend == backend);
-        stores.flat_map(|store| &store.rows).find(|found| found.row == row)
+    /// The same row of the same store; or of the one store of its kind, which may have had another address.
+    pub(super) fn find(&self, store: &StoreReport, row: &str) -> Option<&RowReport> {
+        let mut of_its_kind = self.stores.iter().filter(|other| other.backend == store.backend);
+        let alone = of_its_kind.next().filter(|_| of_its_kind.next().is_none());
+        let same = self.stores.iter().find(|other| other.url == store.url).or(alone)?;
+        same.rows.iter().find(|found| found.row == row)
     }
 
     pub(super) fn rows(&self) -> impl Iterator<Item = &RowReport> {
         self.stores.iter().flat_map(|store| &store.rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn store(url: &str, backend: &str) -> StoreReport {
+        let rate = json!({"median": url.len(), "min": 1.0, "max": 1.0});
+        let row = json!({"row": "pairs@1", "per_second": rate, "noisy": false});
+        let report = json!({"url": url, "backend": backend, "rows": [row], "left_out": []});
+        serde_json::from_value(report).unwrap()
+    }
+
+    #[test]
+    fn a_store_is_compared_with_itself_or_with_the_only_one_of_its_kind() {
+        let machine = json!({"system": "x", "cores": 1});
+        let report = json!({
+            "schema": SCHEMA, "leasehold": "0", "started_at": "", "machine": machine, "seed": "", "passes": 1,
+            "window_ms": 1, "warm_up_ms": 1, "interrupted": false, "stores": [],
+        });
+        let mut earlier: Report = serde_json::from_value(report).unwrap();
+        earlier.stores =
+            vec![store("redis://h1", "redis"), store("redis://host2", "redis"), store("zk://h", "zk")];
+        let rate = |url: &str, backend: &str| {
+            let found = earlier.find(&store(url, backend), "pairs@1")?;
+            Some(found.per_second.unwrap().median as usize)
+        };
+        assert_eq!(rate("redis://h1", "redis"), Some("redis://h1".len()));
+        assert_eq!(rate("redis://host2", "redis"), Some("redis://host2".len()));
+        assert_eq!(rate("redis://h3", "redis"), None);
+        assert_eq!(rate("zk://elsewhere", "zk"), Some("zk://h".len()));
+        assert_eq!(rate("mysql://h", "mysql"), None);
     }
 }

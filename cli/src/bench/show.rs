@@ -124,7 +124,7 @@ pub(super) fn is_noisy(row: &RowReport) -> bool {
 
 fn compare(out: &mut impl Write, store: &StoreReport, baseline: &Report) -> io::Result<()> {
     for row in &store.rows {
-        let before = baseline.find(&store.backend, &row.row).and_then(|before| before.per_second);
+        let before = baseline.find(store, &row.row).and_then(|before| before.per_second);
         let Some((now, before)) = row.per_second.zip(before) else { continue };
         writeln!(
             out,

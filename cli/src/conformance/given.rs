@@ -71,8 +71,10 @@ impl Given {
         self.is_memory().then(memory).flatten().map_or_else(|| Arc::new(self.clone()) as _, Arc::from)
     }
 
+    /// Whether it is, wherever its URL comes from. What is wrong with the configuration is said when it is opened.
     pub(crate) fn is_memory(&self) -> bool {
-        self.place.url.as_deref().is_some_and(|url| url.starts_with("memory:"))
+        let config = sources(&self.options()).load();
+        config.is_ok_and(|config| config.url().scheme() == "memory")
     }
 
     /// The options that name it.

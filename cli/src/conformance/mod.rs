@@ -29,6 +29,7 @@ use crate::cells::Pair;
 use crate::exit::{Code, as_interrupted};
 use crate::report::{Console, Failure, can_be_written};
 use crate::run::signals::Signals;
+use crate::store::{check_rereadable, check_unnamed};
 use asked::Asked;
 use attend::{Ended, attend};
 use leasehold::{Error, ErrorKind};
@@ -60,6 +61,11 @@ pub(crate) async fn conformance(
         Error::new(ErrorKind::Misconfigured, format!("LEASEHOLD_TIME_SCALE is {said:?}, from 0.1 to 1000"))
             .with_help("write a number such as 2, or unset it")
     })?;
+    if args.faults {
+        check_unnamed(common, "private servers")?;
+    } else if !args.stores.is_empty() {
+        check_unnamed(common, "other URLs")?;
+    }
     if let Some(time) = args.soak {
         return soak::soak(args, time).await;
     }
@@ -67,22 +73,41 @@ pub(crate) async fn conformance(
     let mut signals =
         Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;
     if args.faults {
-        let subjects = private(args)?;
-        let cells = faults::wanted(args, &subjects);
-        let run = Arc::new(of(args, subjects, &cells)?);
-        if args.list {
-            return list(&run, &cells, args);
-        }
-        let ended = attend(&run, &cells, args, &mut signals, &mut Asked::default(), console).await;
-        // Servers that wait for their next case end with them; and what a signal has ended may end by that signal.
-        drop((run, cells));
-        return Ok(conclude(&ended?));
+        return run_faults(args, &mut signals, console).await;
     }
-    let args = &ConformanceArgs { stores: named(args, common), ..args.clone() };
+    run_given(args, common, &mut signals, console).await
+}
+
+/// Every case and every fault on private servers.
+async fn run_faults(
+    args: &ConformanceArgs,
+    signals: &mut Signals,
+    console: Console,
+) -> Result<Code, Failure> {
+    let subjects = private(args)?;
+    let cells = faults::wanted(args, &subjects);
+    let run = Arc::new(build_run(args, subjects, &cells)?);
+    if args.list {
+        return list(&run, &cells, args);
+    }
+    let ended = attend(&run, &cells, args, signals, &mut Asked::default(), console).await;
+    // Servers that wait for their next case end with them; and what a signal has ended may end by that signal.
+    drop((run, cells));
+    Ok(conclude(&ended?))
+}
+
+/// The cases that do no harm, in stores of the user's.
+async fn run_given(
+    args: &ConformanceArgs,
+    common: &Common,
+    signals: &mut Signals,
+    console: Console,
+) -> Result<Code, Failure> {
+    check_rereadable(common)?;
     let given = Given::each(&args.stores, common);
     let subjects = given.iter().map(Given::subject).collect();
     let root = root();
-    let run = of(args, subjects, &[])?.harmless_below(&root);
+    let run = build_run(args, subjects, &[])?.harmless_below(&root);
     if args.list {
         return list(&run, &[], args);
     }
@@ -92,12 +117,14 @@ pub(crate) async fn conformance(
     }
     let run = Arc::new(run.with_threads(args.threads.map_or(threads, usize::from)));
     let mut asked = Asked::default();
-    let attended = attend(&run, &[], args, &mut signals, &mut asked, console).await;
-    let tidied = asked.unless_again(&mut signals, tidy_all(&given, &root, &run, console)).await;
+    let attended = attend(&run, &[], args, signals, &mut asked, console).await;
+    let tidied = asked.unless_again(signals, tidy_all(&given, &root, &run, console)).await;
     let ended = attended?;
     match tidied {
         None => {
-            console.note(format_args!("nobody has looked what the cases left: leasehold ls {root}"));
+            let ls = given.iter().map(|store| format!("leasehold ls{} {root}", store.options().of_store()));
+            let ls = ls.collect::<Vec<_>>().join("; ");
+            console.note(format_args!("nobody has looked what the cases left: {ls}"));
             Ok(ended_by(asked.signal().unwrap_or(Signal::INT)))
         }
         Some(Err(failure)) if ended.is_success() => Err(failure),
@@ -119,12 +146,6 @@ async fn tidy_all(given: &[Given], root: &str, run: &Run, console: Console) -> R
     tidied
 }
 
-/// The stores that the call names, by whatever word; none if it is the configured one.
-fn named(args: &ConformanceArgs, common: &Common) -> Vec<String> {
-    let url = common.url.iter().filter(|_| args.stores.is_empty());
-    args.stores.iter().chain(url).cloned().collect()
-}
-
 /// The subjects with private servers that were asked for.
 fn private(args: &ConformanceArgs) -> Result<Vec<Arc<dyn Subject>>, Failure> {
     let named = stores::named(&args.stores).map_err(|cannot| {
@@ -134,7 +155,11 @@ fn private(args: &ConformanceArgs) -> Result<Vec<Arc<dyn Subject>>, Failure> {
     Ok(named.into_iter().map(Arc::from).collect())
 }
 
-fn of(args: &ConformanceArgs, subjects: Vec<Arc<dyn Subject>>, cells: &[Pair]) -> Result<Run, Failure> {
+fn build_run(
+    args: &ConformanceArgs,
+    subjects: Vec<Arc<dyn Subject>>,
+    cells: &[Pair],
+) -> Result<Run, Failure> {
     let mut run = Run::new(subjects).with_threads(args.threads.map_or(Run::THREADS, usize::from));
     run = args.filter.iter().fold(run, Run::with_filter);
     if let Some(seed) = args.seed {

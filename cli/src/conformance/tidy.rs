@@ -19,7 +19,7 @@ pub(crate) async fn tidy(
 ) -> Result<(), Failure> {
     let store = given.open(console).await?;
     match store.locks.admin() {
-        Some(admin) => end_all(admin, root).await?,
+        Some(admin) => end_all(admin, root, &given.options().of_store()).await?,
         None => console.note("the store cannot list its locks: what is left of them ends with its lease"),
     }
     if let Some(below) = yardstick(&store.config)? {
@@ -29,7 +29,8 @@ pub(crate) async fn tidy(
     Ok(store.locks.close().await?)
 }
 
-async fn end_all(admin: &dyn LockAdmin, root: &str) -> Result<(), Error> {
+/// `store` has the options by which another call reaches it.
+async fn end_all(admin: &dyn LockAdmin, root: &str, store: &str) -> Result<(), Error> {
     let start = Instant::now();
     loop {
         let held = admin.list(root).await?;
@@ -40,7 +41,7 @@ async fn end_all(admin: &dyn LockAdmin, root: &str) -> Result<(), Error> {
             let names: Vec<&str> = held.iter().take(3).map(|lock| lock.name.as_str()).collect();
             let message = format!("{} locks are left in the store: {}", held.len(), names.join(", "));
             return Err(Error::new(ErrorKind::Indeterminate, message)
-                .with_help(format!("they end with their leases; or: leasehold ls {root}")));
+                .with_help(format!("they end with their leases; or: leasehold ls{store} {root}")));
         }
         for lock in held {
             admin.force_release(&lock.name, lock.token).await?;

@@ -231,6 +231,22 @@ fn a_store_that_is_not_there_is_said_once_with_its_code() {
     assert_eq!(said.out, "");
 }
 
+/// It took minutes.
+#[test]
+fn what_was_measured_is_told_also_if_a_later_store_is_not_there() {
+    let _alone = machine();
+    let place = Place::new();
+    let stores = ["memory:", "redis://127.0.0.1:1"];
+    let only = ["--only", "uncontended", "--json", "result.json", "--format", "json"];
+    let said = place.say(words(&[&only[..], &stores].concat()));
+    said.code(69);
+    let shown: Value = serde_json::from_str(&said.out).unwrap();
+    let written = std::fs::read_to_string(place.path().join("result.json")).unwrap();
+    assert_eq!(shown, serde_json::from_str::<Value>(&written).unwrap());
+    assert_eq!(shown["stores"].as_array().unwrap().len(), 1, "{shown}");
+    assert_eq!(shown["stores"][0]["url"], "memory:");
+}
+
 #[test]
 fn what_cannot_be_measured_is_refused_before_anything_is() {
     let place = Place::new();

@@ -85,6 +85,27 @@ fn unknown_keys_are_refused_with_the_nearest() {
     assert!(said.err.contains("leasehold.toml:2") && said.err.contains("\"ttl\""), "{}", said.err);
 }
 
+/// It would be read once by the verb, and again, empty, by each of its cases and processes: those would be somewhere else.
+#[test]
+fn a_store_is_not_tried_by_a_configuration_that_can_be_read_only_once() {
+    let place = Place::new();
+    let profile = "[profile.p]\\nurl = \\\"redis://127.0.0.1:1\\\"\\n";
+    let config = format!("printf \"default = \\\"p\\\"\\n{profile}\"");
+    for verb in ["bench --quick", "conformance --filter A01", "compare redis://127.0.0.1:1"] {
+        for call in [
+            format!("$0 --config <({config}) {verb}"),
+            format!("{config} | LEASEHOLD_CONFIG=/dev/stdin $0 {verb}"),
+        ] {
+            let said = place.shell(&call);
+            assert!(said.code(78).err.contains(": it can be read only once\n"), "{call}: {said:?}");
+        }
+    }
+    assert!(!place.default_store().exists());
+    // What reads it once may have it so.
+    let shown = place.shell(&format!("$0 --config <({config}) config show"));
+    assert!(shown.code(0).out.contains("url = \"redis://127.0.0.1:1\""), "{shown:?}");
+}
+
 #[test]
 fn a_check_says_that_memory_keeps_out_nobody_else() {
     let said = Place::new().say(["config", "check", "-u", "memory:"]);

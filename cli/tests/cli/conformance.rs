@@ -99,6 +99,54 @@ fn what_fails_is_told_with_the_line_that_shows_it_again() {
     is_well_formed(&std::fs::read_to_string(junit).unwrap());
 }
 
+/// A fresh one for every client, as the configuration would make it, has no lock in common with the next.
+#[test]
+fn memory_is_one_store_wherever_its_url_comes_from() {
+    let place = Place::with_store("memory:");
+    let file = place.file("mine.toml", "default = \"p\"\n[profile.p]\nurl = \"memory:\"\n");
+    let mut by_profile =
+        place.command(["--config", file.to_str().unwrap(), "conformance", "--filter", "A02"]);
+    by_profile.env_remove("LEASEHOLD_URL");
+    let by_variable = place.command(["conformance", "--filter", "A02"]);
+    for call in [by_variable, by_profile] {
+        let said = Running::start(call).wait();
+        assert_eq!(last_line(said.code(0)), "1 passed, 0 failed, 0 skipped");
+    }
+}
+
+/// With the options of the call, without which it would be another store.
+#[test]
+fn the_line_that_shows_it_again_names_the_same_store() {
+    let (place, server) = Place::with_redis();
+    server.command(&["ACL", "SETUSER", "default", "-scan"]).unwrap();
+    let profile = format!("[profile.p]\nurl = \"{}\"\n", server.url());
+    let file = place.file("my.toml", &profile);
+    let file = file.to_str().unwrap();
+    let words = ["conformance", "-p", "p", "--config", file, "--seed", "7", "--filter", "C10"];
+    let mut call = place.command(words);
+    call.env_remove("LEASEHOLD_URL");
+    let said = Running::start(call).wait();
+    let again = format!("again: leasehold conformance -p p --config {file} --filter C10 --seed 7");
+    assert!(said.code(1).out.contains(&again), "{said:?}");
+    let url = server.url();
+    let said = place.say(["conformance", "-u", &url, "--seed", "7", "--filter", "C10"]);
+    let again = format!("again: leasehold conformance -u {url} --filter C10 --seed 7");
+    assert!(said.code(1).out.contains(&again), "{said:?}");
+}
+
+#[test]
+fn a_store_that_would_not_be_tried_is_not_passed_over() {
+    let place = Place::new();
+    for words in ["conformance --faults sqlite", "conformance memory:", "bench memory:"] {
+        let words: Vec<&str> = ["-u", "sqlite:mine.db"].into_iter().chain(words.split(' ')).collect();
+        let said = place.say(&words);
+        assert!(
+            said.code(64).err.starts_with("error[E_INVALID]: invalid --url: it names a store beside "),
+            "{said:?}"
+        );
+    }
+}
+
 /// Every tag is closed in its turn, and the numbers are those of the run.
 fn is_well_formed(text: &str) {
     let mut open = Vec::new();

@@ -12,7 +12,7 @@ fn run_prints_what_the_command_prints_and_nothing_else() {
     assert_eq!((first.code, first.out.as_str()), (Some(0), "hello\n"));
     let store = place.default_store();
     let note = format!(
-        "leasehold: no store is configured: using {}, for this host only; set LEASEHOLD_URL to lock between hosts\n",
+        "leasehold: no store is configured: using {}, for this user on this host only; set LEASEHOLD_URL to lock between others\n",
         store.display()
     );
     assert_eq!(first.err, note);

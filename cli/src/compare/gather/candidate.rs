@@ -7,6 +7,7 @@ use crate::compare::model::{Declared, StoreReport};
 use crate::conformance::{Given, root, tidy};
 use crate::report::{Console, Failure, in_one_line};
 use crate::run::signals::Signals;
+use crate::store::check_rereadable;
 use leasehold::{AcquireOptions, Error, LockName, Wait};
 use leasehold_conformance::{Store, Subject};
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub(super) fn all(args: &CompareArgs, common: &Common) -> Result<Vec<Candidate>,
     if args.preset.is_some() {
         return private(&args.store);
     }
+    check_rereadable(common)?;
     Ok(Given::each(&args.stores, common).into_iter().map(named).collect())
 }
 

@@ -5,7 +5,7 @@ use leasehold::semantics::Fault;
 use leasehold_conformance::matrix::{Cell, State, cell_name};
 use leasehold_conformance::{Case, CaseOutcome, CaseResult, Round, Tally};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt::Display;
 use std::io::{self, Write};
 
@@ -22,7 +22,7 @@ pub(super) fn is_failed(result: &CaseResult) -> bool {
 }
 
 /// `ok`, `skipped` or `FAILED`, the case, and why; of a failure also the line that shows it again.
-pub(super) fn finished(result: &CaseResult, words: &[String], seed: u64) -> io::Result<()> {
+pub(super) fn finished(result: &CaseResult, words: &str, seed: u64) -> io::Result<()> {
     let (name, took) = (result.name(), result.took_ms as f64 / 1000.0);
     match &result.outcome {
         CaseOutcome::Passed => line(format_args!("ok      {name} ({took:.1} s)")),
@@ -35,7 +35,7 @@ pub(super) fn finished(result: &CaseResult, words: &[String], seed: u64) -> io::
 }
 
 /// The same of a fault under a store, and what is promised beside what was seen.
-pub(super) fn cell(cell: &Cell, words: &[String], seed: u64) -> io::Result<()> {
+pub(super) fn cell(cell: &Cell, words: &str, seed: u64) -> io::Result<()> {
     let (name, took, promised) = (cell.name(), cell.took_ms as f64 / 1000.0, outcome(cell.promised));
     match &cell.state {
         State::Kept => line(format_args!("ok      {name} ({took:.1} s): {promised}, as promised")),
@@ -58,9 +58,8 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("\n          {}", safe(line))).collect()
 }
 
-fn again(words: &[String], filter: &str, seed: u64) -> String {
-    let words: String = words.iter().map(|word| format!("{} ", shell_word(word))).collect();
-    format!("again: leasehold conformance {words}--filter {filter} --seed {seed}")
+fn again(words: &str, filter: &str, seed: u64) -> String {
+    format!("again: leasehold conformance{words} --filter {filter} --seed {seed}")
 }
 
 pub(super) fn end(tally: &Tally, total: usize, interrupted: bool) -> io::Result<()> {
@@ -90,13 +89,7 @@ pub(super) fn json_fault(subject: &str, fault: Fault) -> io::Result<()> {
 }
 
 pub(super) fn json_cell(cell: &Cell) -> io::Result<()> {
-    #[derive(Serialize)]
-    struct Over<'a> {
-        event: &'static str,
-        #[serde(flatten)]
-        cell: &'a Cell,
-    }
-    print_json(&Over { event: "cell_finished", cell })
+    print_json(&event("cell_finished", cell, cell.seed))
 }
 
 pub(super) fn json_started(subject: &str, case: &Case) -> io::Result<()> {
@@ -110,8 +103,7 @@ pub(super) fn json_finished(result: &CaseResult) -> io::Result<()> {
 
 pub(super) fn json_end(tally: &Tally, seed: u64, interrupted: bool) -> io::Result<()> {
     let Tally { passed, failed, skipped, .. } = *tally;
-    // A number of 64 bits is none to many readers of JSON.
-    let seed = seed.to_string();
+    let seed = shown(seed);
     print_json(&json!({
         "event": "run_finished", "passed": passed, "failed": failed, "skipped": skipped, "seed": seed,
         "interrupted": interrupted,
@@ -126,23 +118,39 @@ pub(super) fn round(round: &Round) -> io::Result<()> {
     let head = format!("{subject} seed {seed} ({took:.1} s): {}; {seen}", safe(schedule));
     match &round.outcome {
         CaseOutcome::Passed => line(format_args!("ok      {head}")),
-        CaseOutcome::Skipped { reason } => {
-            line(format_args!("void    {head}\n          {}", reason.replace('\n', "\n          ")))
-        }
+        CaseOutcome::Skipped { reason } => line(format_args!("void    {head}{}", indented(reason))),
         CaseOutcome::Failed { words } => line(format_args!(
-            "FAILED  {head}\n          {}\n        again: leasehold conformance --faults {} --soak 1s --seed {seed}",
-            words.replace('\n', "\n          "),
+            "FAILED  {head}{}\n        again: leasehold conformance --faults {} --soak 1s --seed {seed}",
+            indented(words),
             shell_word(subject),
         )),
     }
 }
 
 pub(super) fn json_round(round: &Round) -> io::Result<()> {
-    #[derive(Serialize)]
-    struct Over<'a> {
-        event: &'static str,
-        #[serde(flatten)]
-        round: &'a Round,
+    print_json(&event("round_finished", round, round.seed))
+}
+
+fn event(event: &str, of: &impl Serialize, seed: u64) -> Value {
+    let mut value = json!(of);
+    value["event"] = event.into();
+    value["seed"] = shown(seed);
+    value
+}
+
+/// As text: a number of 64 bits is none to many readers of JSON.
+fn shown(seed: u64) -> Value {
+    seed.to_string().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_text_in_every_event() {
+        let of = json!({"seed": u64::MAX, "grants": 7});
+        let expected = json!({"event": "round_finished", "seed": "18446744073709551615", "grants": 7});
+        assert_eq!(event("round_finished", &of, u64::MAX), expected);
     }
-    print_json(&Over { event: "round_finished", round })
 }

@@ -4,7 +4,7 @@ mod bars;
 mod lines;
 
 use super::Ended;
-use crate::args::{ConformanceArgs, Lines};
+use crate::args::{ConformanceArgs, Lines, shell_word};
 use crate::cells::Pair;
 use crate::report::Console;
 use bars::Bars;
@@ -22,7 +22,7 @@ pub(super) struct Reporter {
     bars: Option<Bars>,
     seed: u64,
     /// What a failure adds to `leasehold conformance` to be seen again.
-    words: Vec<String>,
+    words: String,
     total: usize,
     over: AtomicUsize,
     /// The first line that could not be printed.
@@ -35,10 +35,9 @@ impl Reporter {
         let of_cases = plan.iter().map(|(subject, _)| run.subject(*subject));
         let subjects = of_cases.chain(cells.iter().map(|(subject, _)| subject.name()));
         let bars = (args.format == Lines::Plain && console.is_at_terminal()).then(|| Bars::new(subjects));
-        let mut words: Vec<String> = args.stores.clone();
-        if args.faults {
-            words.insert(0, "--faults".to_owned());
-        }
+        let options = if args.faults { " --faults" } else { console.store() };
+        let stores = args.stores.iter().map(|store| format!(" {}", shell_word(store)));
+        let words = std::iter::once(options.to_owned()).chain(stores).collect();
         Self {
             format: args.format,
             bars,

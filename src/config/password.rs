@@ -39,6 +39,8 @@ pub(super) fn find(layers: &Layers<'_>, environment: &Environment) -> Result<Opt
     }
 }
 
+const NOT_SET: &str = "the variable that it names is not set";
+
 /// Reads a password file: UTF-8, one line, whose end is not part of the password.
 pub(super) fn read(path: &Path) -> Result<SecretString> {
     let mut text = Vec::new();
@@ -79,10 +81,18 @@ fn from_environment(variable: &Written, environment: &Environment) -> Result<Pas
             });
         }
         Ok(Some(_)) => "the variable that it names is empty",
-        Ok(None) => "the variable that it names is not set",
+        Ok(None) => NOT_SET,
         Err(_) => "the value of the variable that it names is not UTF-8",
     };
-    let error = Error::invalid("password_env", problem, "set that variable to the password");
+    // A command has the file that names the variable, and not the variable itself.
+    let is_under_lock = problem == NOT_SET && matches!(environment.get("LEASEHOLD_HELD"), Ok(Some(_)));
+    let fix = match is_under_lock {
+        true => {
+            "give --pass-env to the leasehold run that this runs under, which has removed it, or use password_file"
+        }
+        false => "set that variable to the password",
+    };
+    let error = Error::invalid("password_env", problem, fix);
     Err(variable.source.blame(error))
 }
 

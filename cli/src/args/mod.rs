@@ -31,8 +31,8 @@ use std::ffi::OsString;
 
 /// Distributed locks for any program: run a command while a lock is held, and stop it when the lock is lost.
 ///
-/// Without any configuration the locks are in a SQLite file of this user, and exclude processes of this host. Set
-/// LEASEHOLD_URL, or write a leasehold.toml, to share them between hosts.
+/// Without any configuration the locks are in a SQLite file of this user, and exclude processes of this user on this host.
+/// Set LEASEHOLD_URL, or write a leasehold.toml, to share them between users and hosts.
 #[derive(Debug, Parser)]
 #[command(name = "leasehold", version, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
@@ -52,8 +52,9 @@ Examples:
 
 Exit codes: the command's own, or
   75 not acquired, 80 lost, 64 usage, 69 store unavailable, 70 internal,
-  77 denied, 78 configuration, 126 and 127 the command cannot be executed
-  or found, 128+n ended by signal n.";
+  77 denied, 78 configuration, 81 not released (--strict-release),
+  126 and 127 the command cannot be executed or found, 128+n ended by
+  signal n.";
 
 impl Cli {
     /// The definition, for the manual.

@@ -1,6 +1,7 @@
 //! What the command finds in its environment.
 
 use crate::support::{Place, Running, Said, full_pipe};
+use leasehold_conformance::servers::RedisServer;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::process::Stdio;
@@ -112,4 +113,23 @@ fn the_command_finds_signals_as_it_would_without_a_lock() {
         let locked = place.shell(&format!("{trap}; \"$0\" -q run x -- cat /proc/self/status"));
         assert_eq!(signals(locked), signals(bare), "{trap}");
     }
+}
+
+/// What the file names by `password_env` is not there any more, and nobody has set it wrong.
+#[test]
+fn a_nested_run_whose_password_was_removed_is_told_how_it_gets_it() {
+    let server = RedisServer::start_with(&["--requirepass", "open sesame"]).unwrap();
+    let place = Place::new();
+    let profile = format!("[profile.p]\nurl = \"{}\"\npassword_env = \"REDIS_PW\"\n", server.url());
+    place.file("leasehold.toml", &format!("default = \"p\"\n{profile}"));
+    let nested = [env!("CARGO_BIN_EXE_leasehold"), "run", "inner", "--", "true"];
+    let run = |options: &[&str]| {
+        let mut command = place.command([&["run"], options, &["outer", "--"], &nested[..]].concat());
+        command.env("REDIS_PW", "open sesame");
+        Running::start(command).wait()
+    };
+    let told = run(&[]);
+    assert!(told.code(78).err.contains("\n  help     give --pass-env to the leasehold run that"), "{told:?}");
+    assert!(!place.say(["try", "x"]).code(78).err.contains("--pass-env"));
+    run(&["--pass-env"]).code(0);
 }

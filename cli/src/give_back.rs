@@ -19,6 +19,8 @@ pub(crate) enum Released {
     Confirmed,
     Lost(Loss),
     Unconfirmed(Error),
+    /// It was not given back at all: what was stopped under it lives on.
+    LeftToLease,
 }
 
 /// Gives the lock back.
@@ -81,11 +83,11 @@ impl Released {
     pub(crate) fn loss(&self) -> Option<Loss> {
         match self {
             Self::Lost(loss) => Some(loss.clone()),
-            Self::Confirmed | Self::Unconfirmed(_) => None,
+            Self::Confirmed | Self::Unconfirmed(_) | Self::LeftToLease => None,
         }
     }
 
-    /// Says that it was not confirmed, if it was not.
+    /// Says that it was not confirmed, if it was not. One that is left to its lease is told with those who live on.
     pub(crate) fn warn(&self, store: &Store, name: &impl std::fmt::Debug, console: Console) {
         if let Self::Unconfirmed(error) = self {
             let message = format!("the release of {name:?} was not confirmed: {error}");

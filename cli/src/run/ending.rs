@@ -6,13 +6,14 @@ use crate::args::RunArgs;
 use crate::exit::{self, Code};
 use crate::give_back::Released;
 use crate::report::{Console, Failure, write_promptly};
+use crate::terminal;
 use crate::watchdog::plan::OnLost;
 use crate::watchdog::protocol::{Ended, Exit};
 use leasehold::{Loss, LossCause};
 use rustix::process::Signal;
 use serde::Serialize;
 use std::fs::File;
-use std::io::{self, IsTerminal};
+use std::io;
 
 /// The end of a run.
 #[derive(Debug)]
@@ -70,7 +71,7 @@ impl Ending {
     /// A wait that a signal ended.
     pub(super) fn interrupted(signal: Signal) -> Self {
         let mut ending = Self::new(Outcome::Interrupted, Code::of_signal(signal.as_raw()));
-        if signal == Signal::INT && io::stdin().is_terminal() {
+        if signal == Signal::INT && terminal::is_ours() {
             ending.interrupt = Interrupt::Us;
         }
         ending
@@ -92,7 +93,11 @@ impl Ending {
                 if lost && args.on_lost != OnLost::Warn {
                     return Self::lost(verdict, loss.as_ref(), &ended);
                 }
-                Self { lost, ..Self::of_its_own(&ended).unless_unreleased(released, args.strict_release) }
+                Self {
+                    lost,
+                    ..Self::of_its_own(&ended, verdict.is_interrupted)
+                        .unless_unreleased(released, args.strict_release)
+                }
             }
             End::WithoutWatchdog(left) => {
                 let ended = Ended::unknown(left);
@@ -138,14 +143,19 @@ impl Ending {
         ending
     }
 
-    fn of_its_own(ended: &Ended) -> Self {
+    fn of_its_own(ended: &Ended, is_interrupted: bool) -> Self {
         let mut ending = Self::new(Outcome::Ended, ended.exit.map_or(Code::INTERNAL, code_of));
         ending.command = ended.exit;
         if !ended.left.is_empty() {
             ending.warning = Some(still_there(&ended.left));
         }
-        if ended.had_terminal && ended.exit == Some(Exit::Signal(Signal::INT.as_raw())) {
-            ending.interrupt = Interrupt::Command;
+        // One that ends in its own way has taken the signal for itself.
+        if ended.exit == Some(Exit::Signal(Signal::INT.as_raw())) {
+            ending.interrupt = match (ended.had_terminal, is_interrupted) {
+                (true, _) => Interrupt::Command,
+                (false, true) => Interrupt::Us,
+                (false, false) => Interrupt::No,
+            };
         }
         ending
     }

@@ -8,6 +8,13 @@
 //! | renew, forward signals, notice losses | [`watch`] |
 //! | stop the command | [`watchdog`](crate::watchdog) |
 //! | release, and say how it ended | [`ending`], [`verdict`] |
+//!
+//! Five words for an end, in the order in which they come about:
+//!
+//! * [`Ended`](crate::watchdog::protocol::Ended): what the watchdog reports of the command.
+//! * [`End`](watch::End): that, or that the watchdog itself is gone.
+//! * [`Verdict`]: the words for a command whose lock was lost, or whose watchdog was killed.
+//! * [`Ending`], with its `Outcome`: how the run ended, for its exit code, for people, and for `--status-fd`.
 
 mod ending;
 mod environment;
@@ -95,8 +102,7 @@ impl<'a> Run<'a> {
         let name = lock_name(&name)?;
         let doing = program::description(&words);
         let program = program::find(words)?;
-        let supervisor = Supervisor::prepare(&program)
-            .map_err(|error| Failure::internal("cannot start the watchdog", error))?;
+        let supervisor = Supervisor::prepare(&program).map_err(supervisor::not_prepared)?;
         let mut sources = sources(common);
         if let Some(ttl) = &args.acquire.ttl {
             sources = sources.with_ttl(ttl);
@@ -134,11 +140,28 @@ impl<'a> Run<'a> {
             Err(failure) => {
                 // Whatever it was, it is not to be started any more.
                 self.supervisor.kill(PARTING).await;
-                let Self { store, signals, console, options, .. } = &mut self;
-                let at_least = options.hold_at_least();
-                let released = give_back(store, guard, at_least, false, signals, *console).await;
-                released.warn(&self.store, &self.name, self.console);
-                Err(failure)
+                Err(self.unused(guard, failure).await)
+            }
+        }
+    }
+
+    /// Gives back a lock under which nothing has run, so that nobody is to be kept out for it, and says what became of it.
+    async fn unused(&mut self, guard: LockGuard, failure: Failure) -> Failure {
+        let Self { store, name, signals, console, options, .. } = self;
+        let at_least = options.hold_at_least();
+        // A guard keeps to its time at the least, and who takes the lock away does not.
+        let token = guard.token();
+        let taken_away = async { store.admin()?.force_release(name, Some(token?)).await };
+        let is_freed =
+            at_least.is_zero() || matches!(signals.unless_ended(taken_away).await, Ok(Ok(Some(_))));
+        let released = give_back(store, guard, at_least, false, signals, *console).await;
+        released.warn(store, name, *console);
+        match (released, is_freed) {
+            (Released::Unconfirmed(_), _) => failure,
+            (_, true) => failure.with_lines([("effect", "the lock was released".to_owned())]),
+            (_, false) => {
+                let kept = "the lock was released, and --hold-at-least still keeps others out";
+                failure.with_lines([("effect", kept.to_owned())])
             }
         }
     }
@@ -202,7 +225,7 @@ impl<'a> Run<'a> {
     }
 
     async fn watch(mut self, guard: LockGuard, command: Started) -> Ending {
-        let watch = Watch {
+        let mut watch = Watch {
             supervisor: &mut self.supervisor,
             signals: &mut self.signals,
             terminal: self.terminal.as_ref(),
@@ -211,15 +234,22 @@ impl<'a> Run<'a> {
             terms: command.terms,
             lease_end: command.lease_end,
             console: self.console,
+            is_interrupted: false,
         };
         let end = watch.until_the_end().await;
-        let verdict = Verdict { name: &self.name, pid: command.pid, held_for: command.at.elapsed() };
+        let verdict = Verdict {
+            name: &self.name,
+            pid: command.pid,
+            held_for: command.at.elapsed(),
+            is_interrupted: watch.is_interrupted,
+        };
         let stopped = end.was_stopped();
-        let loss = guard.loss().or_else(|| (stopped && self.hold_is_over(&guard, &command)).then(at_limit));
+        let loss =
+            guard.loss().or_else(|| (stopped && self.is_near_max_hold(&guard, &command)).then(at_limit));
         let released = if end.has_survivors() {
-            // They work on: the lock is left to its lease.
+            // They work on, and nobody else is to do so meanwhile.
             std::mem::forget(guard);
-            Released::Confirmed
+            Released::LeftToLease
         } else {
             let at_least = self.options.hold_at_least().saturating_sub(command.at.elapsed());
             give_back(&self.store, guard, at_least, stopped, &mut self.signals, self.console).await
@@ -234,7 +264,7 @@ impl<'a> Run<'a> {
 
     /// True if it was not a renewal that was missing, but `max_hold` that was near: the lease ends with it. Otherwise a
     /// lease whose renewals are confirmed has more than a third of its length left.
-    fn hold_is_over(&self, guard: &LockGuard, command: &Started) -> bool {
+    fn is_near_max_hold(&self, guard: &LockGuard, command: &Started) -> bool {
         let lease_end = command.at.elapsed().saturating_add(guard.remaining());
         let limit = self.options.max_hold().saturating_sub(self.options.ttl() / 3);
         guard.health() == Health::Held && lease_end >= limit

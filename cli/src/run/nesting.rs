@@ -53,6 +53,8 @@ impl Stack {
             return Ok(());
         };
         let held = store.admin()?.inspect(name).await?;
+        // One that is only kept from others for a while ends by itself, and can be waited for.
+        let held = held.filter(|lock| !lock.is_released());
         if held.and_then(|lock| lock.token) != Some(FencingToken::new(entry.token)) {
             return Ok(());
         }

@@ -1,5 +1,6 @@
 //! The watchdog, as seen from `leasehold`.
 
+use crate::report::Failure;
 use crate::watchdog::family::{Family, adopt_orphans, children, reap};
 use crate::watchdog::protocol::{Order, Report, to_line};
 use crate::watchdog::{NAME, Program};
@@ -9,7 +10,7 @@ use rustix::process::{Pid, Signal};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
@@ -93,8 +94,13 @@ impl Supervisor {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         };
-        let killed = tokio::time::timeout(patience, kill).await.is_ok();
-        if killed { Vec::new() } else { family.alive() }
+        if tokio::time::timeout(patience, kill).await.is_err() {
+            return family.alive();
+        }
+        // Nobody signals a number of theirs any more, and a group of zombies would still have the terminal.
+        let watchdog = Pid::from_child(&self.process);
+        reap(&[&self.strangers[..], &[watchdog]].concat());
+        Vec::new()
     }
 
     /// Lets go of the watchdog, after its last report: it has nothing left to do. Its children are ours then, the
@@ -113,4 +119,14 @@ fn this_program() -> io::Result<PathBuf> {
         return Ok("/proc/self/exe".into());
     }
     std::env::current_exe()
+}
+
+/// Why there is no watchdog, and what may help.
+pub(super) fn not_prepared(error: io::Error) -> Failure {
+    let failure = Failure::internal("cannot start the watchdog", error);
+    if !cfg!(target_os = "linux") || Path::new("/proc/self/exe").exists() {
+        return failure;
+    }
+    let help = "mount a /proc: this program is found there, and what the command starts";
+    failure.with_lines([("help", help.to_owned())])
 }

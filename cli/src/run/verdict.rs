@@ -13,6 +13,8 @@ pub(super) struct Verdict<'a> {
     pub(super) name: &'a LockName,
     pub(super) pid: i32,
     pub(super) held_for: Duration,
+    /// True if the terminal has interrupted it together with us.
+    pub(super) is_interrupted: bool,
 }
 
 impl Verdict<'_> {

@@ -52,11 +52,13 @@ pub(super) struct Watch<'a> {
     /// The end of the lease, as far as the watchdog knows.
     pub(super) lease_end: Moment,
     pub(super) console: Console,
+    /// True once the terminal has interrupted our own group, because that has it, and with us the command.
+    pub(super) is_interrupted: bool,
 }
 
 impl Watch<'_> {
     /// Answers when the command is over.
-    pub(super) async fn until_the_end(mut self) -> End {
+    pub(super) async fn until_the_end(&mut self) -> End {
         let lease = self.lease.clone();
         let mut lost = std::pin::pin!(lease.lost());
         let mut stopping = false;
@@ -119,11 +121,16 @@ impl Watch<'_> {
 
     fn hear(&mut self, signal: Signal) {
         if signal != Signal::CONT {
+            self.is_interrupted |= signal == Signal::INT && terminal::is_ours();
             return self.supervisor.order(&Order::Signal(signal.as_raw()));
         }
         // We may have been stopped, and for how long? The lease first; the command was perhaps stopped too.
-        if self.lease.is_held() {
+        let is_held = self.lease.is_held();
+        if is_held {
             self.confirm();
+        }
+        // One whose lock is lost is stopped, and does not run again; unless nobody stops it.
+        if is_held || self.terms.on_lost == OnLost::Warn {
             self.supervisor.order(&Order::Continue);
         }
     }
@@ -136,9 +143,11 @@ impl Watch<'_> {
             return self.console.detail("the command was suspended; the lock stays held");
         }
         let left = brief(self.lease.remaining());
-        self.console.note(format_args!(
-            "suspended: the lock is not renewed, and the command is stopped before its lease ends in {left}"
-        ));
+        let then = match self.terms.on_lost {
+            OnLost::Warn => format!("is lost in {left}"),
+            _ => format!("the command is stopped before its lease ends in {left}"),
+        };
+        self.console.note(format_args!("suspended: the lock is not renewed, and {then}"));
         suspend();
         self.hear(Signal::CONT);
     }
@@ -174,9 +183,12 @@ impl Watch<'_> {
     async fn without_watchdog(&mut self) -> End {
         let patience = self.lease_end.since(SystemClock::new().now()).max(Duration::from_secs(1));
         let left = self.supervisor.kill(patience).await;
-        // Unless the command has it, it is the shell's, whose background job we are: that would end without it.
-        let theirs =
-            self.terminal.filter(|terminal| self.command.is_some_and(|command| terminal.is_with(command)));
+        // Unless the command has it, or has died with the job of its own that had it, it is the shell's, whose background job we
+        // are: that would end without it.
+        let is_theirs = |terminal: &&Terminal| {
+            self.command.is_some_and(|command| terminal.is_with(command)) || terminal.is_with_nobody()
+        };
+        let theirs = self.terminal.filter(is_theirs);
         if let (Some(terminal), Some(group)) = (theirs, terminal::group_of(None)) {
             terminal.give_to(group);
             terminal.restore_modes();

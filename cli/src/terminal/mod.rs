@@ -6,7 +6,8 @@
 
 use nix::sys::signal::{SigSet, Signal as MaskedSignal};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
-use rustix::process::Pid;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process_group};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetpgrp, tcsetattr, tcsetpgrp};
 use std::os::fd::OwnedFd;
 
@@ -30,6 +31,12 @@ impl Terminal {
     /// True if this group has it.
     pub(crate) fn is_with(&self, group: Pid) -> bool {
         tcgetpgrp(&self.device).is_ok_and(|foreground| foreground == group)
+    }
+
+    /// True if the group that has it is gone: nobody gives it away any more. A zombie that nobody has reaped is still there.
+    pub(crate) fn is_with_nobody(&self) -> bool {
+        let Ok(group) = tcgetpgrp(&self.device) else { return false };
+        test_kill_process_group(group) == Err(Errno::SRCH)
     }
 
     /// Gives it to this group of the same session. Whoever calls this has [`SIGTTOU` blocked](block_stop_on_output).
@@ -61,6 +68,12 @@ pub(crate) fn is_for_command() -> bool {
 pub(crate) fn group_of(process: Option<Pid>) -> Option<Pid> {
     let process = process.map(|process| nix::unistd::Pid::from_raw(process.as_raw_pid()));
     Pid::from_raw(nix::unistd::getpgid(process).ok()?.as_raw())
+}
+
+/// True if this process's group has the terminal, wherever its input comes from: then Ctrl-C reaches it.
+pub(crate) fn is_ours() -> bool {
+    let terminal = Terminal::controlling();
+    terminal.is_some_and(|terminal| group_of(None).is_some_and(|group| terminal.is_with(group)))
 }
 
 /// From now on this process may move the terminal, and write to it, while another group has it. Otherwise it would be

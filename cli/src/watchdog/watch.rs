@@ -10,6 +10,7 @@ use crate::inherited;
 use crate::terminal::{self, Terminal};
 use leasehold::client::{Clock, Moment, SystemClock};
 use rustix::process::{Pid, Signal, getppid};
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,6 +59,8 @@ struct Watch {
     clock: SystemClock,
     leasehold: Leasehold,
     terminal: Option<Arc<Terminal>>,
+    /// True from when the command has the terminal until that is taken back. Jobs of its own may have it meanwhile.
+    is_lent: Cell<bool>,
     command: Pid,
     family: Family,
     plan: Plan,
@@ -80,6 +83,7 @@ impl Watch {
         let given = terminal.clone().filter(|terminal| {
             terminal::is_for_command() && leasehold.group.is_some_and(|group| terminal.is_with(group))
         });
+        let is_lent = Cell::new(given.is_some());
         match command::start(program, start, given) {
             Ok(command) => {
                 let mut watch = Self {
@@ -88,6 +92,7 @@ impl Watch {
                     clock,
                     leasehold,
                     terminal,
+                    is_lent,
                     command,
                     family: Family::of(command, Vec::new()),
                     plan,
@@ -220,19 +225,25 @@ impl Watch {
         let ours = terminal.is_with(leasehold);
         if ours {
             terminal.give_to(self.command);
+            self.is_lent.set(true);
         }
         ours
     }
 
-    /// Takes the terminal back from the command, if that has it; in the modes in which it was found, if that could not
-    /// see to it.
+    /// Takes the terminal back from the command, if that has it, or if it has died with one of its jobs; in the modes in which
+    /// it was found, if that could not see to it.
     fn take_terminal_back(&self, untidy: bool) -> bool {
         let (Some(terminal), Some(leasehold)) = (&self.terminal, self.leasehold.group) else {
             return false;
         };
-        let theirs = terminal.is_with(self.command);
+        let died_with_it = || {
+            family::reap(&[self.command]);
+            terminal.is_with_nobody()
+        };
+        let theirs = terminal.is_with(self.command) || (self.is_lent.get() && died_with_it());
         if theirs {
             terminal.give_to(leasehold);
+            self.is_lent.set(false);
             if untidy {
                 terminal.restore_modes();
             }

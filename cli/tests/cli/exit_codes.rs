@@ -143,6 +143,11 @@ fn what_only_the_kernel_can_tell_is_found_when_it_is_executed_and_the_lock_is_gi
         "error[E_COMMAND]: cannot execute \"./script\": No such file or directory (os error 2)\n",
     );
     assert!(!place.is_held("x"));
+    // Nobody is kept out for what has not run.
+    let said = place.say(["run", "--hold-at-least", "1m", "x", "--", "./script"]);
+    assert!(said.code(127).err.contains("  effect   the lock was released\n"), "{said:?}");
+    assert!(!said.err.contains("not confirmed"), "{said:?}");
+    place.say(["-q", "run", "-n", "x", "--", "true"]).expect(0, "", "");
 }
 
 #[test]

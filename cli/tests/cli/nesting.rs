@@ -59,3 +59,15 @@ fn a_daemon_that_was_started_under_a_lock_may_take_it_when_that_is_over() {
     busy.env("LEASEHOLD_STACK", said.out.trim());
     Said::of(&busy.output().unwrap()).expect(75, "", "");
 }
+
+/// It ends by itself, and is no deadlock.
+#[test]
+fn a_lock_that_is_released_and_still_kept_from_others_may_be_waited_for() {
+    let place = Place::new();
+    let kept = ["-q", "run", "--hold-at-least", "1m", "x", "--", "sh", "-c", "echo $LEASEHOLD_STACK"];
+    let said = place.say(kept);
+    let mut later = place.command(["-q", "run", "-n", "x", "--", "true"]);
+    later.env("LEASEHOLD_STACK", said.out.trim());
+    let later = Said::of(&later.output().unwrap());
+    assert!(later.code(75).err.contains("\"x\" is released, and others are kept out for "), "{later:?}");
+}

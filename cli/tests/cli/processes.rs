@@ -135,3 +135,16 @@ fn who_cannot_see_descendants_says_so_and_promises_nothing_of_them() {
     let said = run.wait();
     assert!(said.code(80).err.contains("may run beside the next holder's"), "{}", said.err);
 }
+
+/// There is nothing then by which the watchdog could be started, or what the command starts be found.
+#[test]
+fn without_a_proc_nothing_is_started_and_the_way_out_is_said() {
+    let place = Place::new();
+    let call = "mount -t tmpfs none /proc && exec \"$0\" run x -- echo ran";
+    let mut command = Command::new("unshare");
+    command.args(["-U", "-r", "-m", "sh", "-c", call, env!("CARGO_BIN_EXE_leasehold")]);
+    place.settle(&mut command);
+    let said = Running::start(command).wait();
+    assert_eq!((said.code, said.out.as_str()), (Some(70), ""), "{said:?}");
+    assert!(said.err.contains("\n  help     mount a /proc: "), "{said:?}");
+}

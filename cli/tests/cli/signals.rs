@@ -15,7 +15,7 @@ fn a_signal_ends_the_wait_and_nothing_is_left_behind() {
     let place = Place::new();
     let mut holder = place.hold("x");
     for signal in ENDING {
-        let waiter = place.start(["run", "-v", "x", "--", "echo", "ran"]);
+        let waiter = place.start_apart(["run", "-v", "x", "--", "echo", "ran"]);
         waiter.warned("waiting: \"x\" is held by ");
         let watchdog = waiter.watchdog();
         waiter.signal(signal);
@@ -81,8 +81,8 @@ fn every_signal_is_passed_on_to_the_command() {
 fn a_command_that_a_signal_ends_ends_the_run_with_that_signals_code() {
     let place = Place::new();
     for signal in ENDING {
-        let mut run =
-            place.start(["-q", "run", "x", "--", "sh", "-c", "ulimit -c 0; echo ready; exec sleep 1000"]);
+        let words = ["-q", "run", "x", "--", "sh", "-c", "ulimit -c 0; echo ready; exec sleep 1000"];
+        let mut run = place.start_apart(words);
         run.line("ready");
         run.signal(signal);
         run.wait().expect(128 + signal.as_raw(), "ready\n", "");

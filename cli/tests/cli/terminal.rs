@@ -36,6 +36,26 @@ fn ctrl_c_ends_the_command_and_the_loop_around_it() {
     assert!(!place.is_held("x"));
 }
 
+/// Our own group has the terminal then, and hears it.
+#[test]
+fn ctrl_c_ends_the_loop_around_a_command_that_has_no_terminal_too() {
+    let place = Place::new();
+    let _held = place.hold("held");
+    let mut shell = Shell::start(&place);
+    for run in [
+        "run x -- sh -c 'echo up; exec sleep 1000' </dev/null",
+        "run x -- sh -c 'echo up; exec sleep 1000' | cat",
+        "-v run held -- true </dev/null",
+    ] {
+        shell.types(&format!("for i in 1 2 3; do echo round; $LH -q {run}; done").replace("-q -v", "-v"));
+        shell.sees("round\n");
+        shell.sees(if run.contains("up") { "up\n" } else { "waiting: " });
+        shell.presses(CTRL_C);
+        let rest = shell.prompted();
+        assert!(!rest.contains("round"), "{run}: the loop went on: {rest}");
+    }
+}
+
 #[test]
 fn ctrl_c_is_the_commands_to_take() {
     let place = Place::new();
@@ -58,7 +78,6 @@ fn ctrl_c_reaches_a_script_that_called_as_if_nobody_stood_between() {
     assert!(!shell.prompted().contains("went on"));
 }
 
-/// As under `ssh -t` or in a container: what is suspended there, nobody continues.
 /// Whom the kernel does not let a signal end by default.
 #[test]
 fn ctrl_c_ends_the_first_process_of_a_container_too() {
@@ -70,6 +89,7 @@ fn ctrl_c_ends_the_first_process_of_a_container_too() {
     assert_eq!(terminal.code(), Some(130));
 }
 
+/// As under `ssh -t` or in a container: what is suspended there, nobody continues.
 #[test]
 fn ctrl_z_suspends_nothing_where_there_is_no_shell() {
     let place = Place::new();
@@ -127,6 +147,26 @@ fn a_suspended_job_loses_its_command_with_its_lease_and_says_so_when_it_is_conti
     assert_eq!(shell.runs("echo rc=$?"), "rc=80\n");
 }
 
+/// Nobody stops it, so that nothing but the shell ends its pause.
+#[test]
+fn a_suspended_job_that_no_loss_stops_goes_on_when_it_is_continued() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.types("$LH run --on-lost warn --ttl 900ms x -- sh -c 'echo up; read a; echo got $a; exit 5'");
+    shell.sees("up\n");
+    shell.presses(CTRL_Z);
+    shell.sees("leasehold: suspended: the lock is not renewed, and is lost in ");
+    shell.sees("Stopped");
+    shell.prompted();
+    until("its lease is over", || !place.is_held("x"));
+    shell.types("fg");
+    shell.sees("warning: lock \"x\" was lost");
+    shell.types("hello");
+    shell.sees("got hello\n");
+    shell.prompted();
+    assert_eq!(shell.runs("echo rc=$?"), "rc=5\n");
+}
+
 #[test]
 fn in_the_background_it_runs_until_it_wants_the_keyboard() {
     let place = Place::new();
@@ -181,6 +221,41 @@ fn a_terminal_that_a_stopped_command_had_changed_is_put_right() {
     assert!(shell.prompted().contains("E_LOST"));
     // Typed lines are shown again, and end where they should.
     assert_eq!(shell.runs("echo rc=$?"), "rc=80\n");
+}
+
+/// As below a shell, which makes a group for each job and gives it the terminal.
+#[test]
+fn a_terminal_that_a_job_of_the_stopped_command_had_changed_is_put_right() {
+    for on_lost in ["kill", "term"] {
+        let place = Place::new();
+        let mut shell = Shell::start(&place);
+        // Neither bash nor its job ends by TERM.
+        shell.types(&format!("$LH run --on-lost {on_lost} --ttl 900ms x -- bash --norc --noprofile -i"));
+        shell.prompted();
+        shell.types(
+            "sh -c 'trap \"\" TERM; stty raw -echo; printf \"up\\r\\n\"; while :; do sleep 1000; done'",
+        );
+        shell.sees("up\n");
+        place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
+        assert!(shell.prompted().contains("E_LOST"));
+        // Typed lines are shown again, and end where they should.
+        assert_eq!(shell.runs("echo rc=$?"), "rc=80\n");
+    }
+}
+
+#[test]
+fn a_terminal_is_put_right_also_if_the_watchdog_dies_while_a_job_has_it() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.types("$LH -v run x -- bash --norc --noprofile -i");
+    shell.sees("started pid ");
+    let command = Process::parse(&shell.sees("\n"));
+    // Its prompt may be there already, or come yet.
+    shell.types("sh -c 'stty raw -echo; printf \"up\\r\\n\"; exec sleep 1000'");
+    shell.sees("up\n");
+    command.parent().unwrap().signal(Signal::KILL);
+    assert!(shell.prompted().contains("the watchdog was killed"));
+    assert_eq!(shell.runs("echo rc=$?"), "rc=70\n");
 }
 
 /// As a shell does for a command that it runs itself.

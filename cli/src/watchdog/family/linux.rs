@@ -1,11 +1,12 @@
 use super::exit_of;
 use rustix::io;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, pidfd_send_signal, set_child_subreaper,
-    set_parent_process_death_signal,
+    Pid, PidfdFlags, Signal, getpid, getppid, kill_process, pidfd_open, pidfd_send_signal,
+    set_child_subreaper, set_parent_process_death_signal,
 };
 use std::collections::HashMap;
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 /// Makes this process the parent of every descendant whose own parent dies, so that none gets out of sight
@@ -135,11 +136,20 @@ impl Process {
     /// Signals it, and certainly no later process of its number: that is looked at once more when the kernel's own
     /// handle is in hand.
     pub(super) fn signal(self, signal: Signal) {
-        let Ok(handle) = pidfd_open(self.pid, PidfdFlags::empty()) else {
-            return;
+        self.signal_by(pidfd_open(self.pid, PidfdFlags::empty()), signal);
+    }
+
+    /// Where there are no handles, before Linux 5.3 or behind a filter of system calls, the number has to do: between the look
+    /// and the signal its process would have to end, and all other numbers to be given away.
+    fn signal_by(self, handle: io::Result<OwnedFd>, signal: Signal) {
+        let is_same = || Self::read(self.pid).is_some_and(|now| now.started == self.started);
+        let sent = match handle {
+            Ok(handle) if is_same() => pidfd_send_signal(handle, signal),
+            Ok(_) => return,
+            Err(error) => Err(error),
         };
-        if Self::read(self.pid).is_some_and(|now| now.started == self.started) {
-            let _ = pidfd_send_signal(handle, signal);
+        if matches!(sent, Err(io::Errno::NOSYS | io::Errno::PERM)) && is_same() {
+            let _ = kill_process(self.pid, signal);
         }
     }
 }
@@ -222,5 +232,21 @@ mod tests {
         process.started -= 1;
         process.signal(Signal::KILL);
         assert!(!sleeper.wait().unwrap().success());
+    }
+
+    /// As before Linux 5.3, and as a filter of system calls answers.
+    #[test]
+    fn where_the_kernel_gives_no_handle_the_number_has_to_do() {
+        for denied in [io::Errno::NOSYS, io::Errno::PERM] {
+            let mut sleeper = Command::new("sleep").arg("100").spawn().unwrap();
+            let pid = Pid::from_raw(i32::try_from(sleeper.id()).unwrap()).unwrap();
+            let mut process = Process::read(pid).unwrap();
+            process.started += 1;
+            process.signal_by(Err(denied), Signal::KILL);
+            assert!(sleeper.try_wait().unwrap().is_none());
+            process.started -= 1;
+            process.signal_by(Err(denied), Signal::KILL);
+            assert!(!sleeper.wait().unwrap().success());
+        }
     }
 }

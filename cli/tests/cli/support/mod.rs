@@ -120,6 +120,17 @@ impl Place {
         Running::start(self.command(words))
     }
 
+    /// Starts it in a session of its own: without the terminal of whoever runs the tests, where a signal looks like Ctrl-C.
+    pub(crate) fn start_apart<S: AsRef<std::ffi::OsStr>>(
+        &self,
+        words: impl IntoIterator<Item = S>,
+    ) -> Running {
+        let mut command = Command::new("setsid");
+        command.arg(env!("CARGO_BIN_EXE_leasehold")).args(words);
+        self.settle(&mut command);
+        Running::start(command)
+    }
+
     /// Holds a lock, in a process of its own, for as long as the value lives.
     pub(crate) fn hold(&self, name: &str) -> Running {
         let mut command = self.command(["hold", name]);

@@ -77,11 +77,11 @@ impl RedisBackend {
 
     /// True if a message that tells of a grant is believed as it is.
     ///
-    /// Where there are several servers, a message reaches more than the one on which it was published: a cluster passes it
-    /// on to all nodes, a primary to its replicas, one of which may be the primary of yesterday to which this process is
-    /// still connected. The script that published it has counted the listeners on its own server only, and passed by
-    /// whoever had none there. So there a message says that it is worth asking; and where replicas must confirm a grant,
-    /// it has to be asked for anyway.
+    /// The script that publishes it counts the listeners on its own server only, and passes by whoever has none there; and
+    /// it keeps the message from being replicated to the primary of yesterday, to which this process may still be
+    /// connected. A cluster passes it on to all nodes nevertheless, and so may a primary whose scripts cannot choose what
+    /// is replicated. So where there are several servers a message says that it is worth asking; and where replicas must
+    /// confirm a grant, it has to be asked for anyway.
     fn believes_messages(&self) -> bool {
         self.mode == Mode::Single && self.replicas.is_none()
     }

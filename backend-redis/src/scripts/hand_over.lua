@@ -53,6 +53,16 @@ local function grant(to, lease, words, token, tokens, now, waiting)
   write_last(token, now, waiting)
 end
 
+-- Tells who listens on this very server, and says how many these are. A replica is not told: who still listens there, because
+-- it was the primary until now, was not counted, and is passed over. Servers that know of no such choice refuse it, and
+-- the message is told all the same.
+local function tell(channel, message)
+  pcall(redis.set_repl, redis.REPL_NONE)
+  local heard = redis.pcall('PUBLISH', channel, message)
+  pcall(redis.set_repl, redis.REPL_ALL)
+  return heard
+end
+
 -- Takes the first out of the queue who still waits and can be told of a grant with this token, and tells it: `asking`
 -- needs no telling. Who is passed over is out of the queue:
 --   * one whose heartbeats have stopped for two seconds;
@@ -78,7 +88,7 @@ local function take_first(token, now, asking)
       if until_when and tonumber(until_when) >= tonumber(now) then
         local tokens = in_a_row(token, now, wanted)
         local heard = who == asking or where == '-' or
-          redis.pcall('PUBLISH', where, who .. ' ' .. place .. ' ' .. told(token, tokens))
+          tell(where, who .. ' ' .. place .. ' ' .. told(token, tokens))
         -- Not permitted to tell: then its heartbeat finds the grant.
         if heard == true or type(heard) == 'table' or heard > 0 then
           return who, lease, words, tokens

@@ -1,0 +1,105 @@
+//! `redis://` and an address that moves: a name in the DNS, a virtual address, a proxy that asks who the primary is.
+
+use crate::kit::{PATIENCE, answered, backend, claim, get, hold, queue, release, until_replicated, waiter};
+use leasehold_conformance::proxy::Proxy;
+use leasehold_conformance::servers::RedisServer;
+use leasehold_core::{Attempt, Claim, FencingToken, LockAdmin, LockBackend};
+use leasehold_redis::RedisBackend;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A primary, its replica, and the address of the primary.
+async fn primary_and_replica() -> (RedisServer, RedisServer, Proxy) {
+    let primary = RedisServer::start_with(&["--repl-diskless-sync-delay", "0"]).unwrap();
+    let replica = RedisServer::start().unwrap();
+    replica.command(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]).unwrap();
+    let address = Proxy::to(at(&primary)).await.unwrap();
+    (primary, replica, address)
+}
+
+fn at(server: &RedisServer) -> SocketAddr {
+    ([127, 0, 0, 1], server.port()).into()
+}
+
+fn at_address(proxy: &Proxy) -> Arc<RedisBackend> {
+    backend(&format!("redis://{}", proxy.address()))
+}
+
+/// Makes the replica the primary while both are well, and leads who connects from now on to it.
+fn switch(primary: &RedisServer, replica: &RedisServer, address: &Proxy) {
+    until_replicated(replica, "leasehold:job");
+    let there = replica.port().to_string();
+    assert_eq!(primary.command(&["FAILOVER", "TO", "127.0.0.1", &there]).unwrap(), "+OK");
+    let (is, start) =
+        (|server: &RedisServer, role| server.command(&["ROLE"]).unwrap().contains(role), Instant::now());
+    // Connected: what it misses until then comes to it as data, and not as the message that it was.
+    while !is(replica, "master") || !is(primary, "connected") {
+        assert!(start.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    address.lead_to(at(replica));
+}
+
+/// However long the switch takes, no heartbeat of this one is missed.
+fn keep_place(server: &RedisServer, waits: &Claim) {
+    let (entries, owner) = ("{leasehold:job}:waiters", waits.owner().to_hex());
+    let entry = server.command(&["HGET", entries, &owner]).unwrap();
+    let (_, rest) = entry.lines().nth(1).unwrap().split_once(' ').unwrap();
+    server.command(&["HSET", entries, &owner, &format!("9000000000000000 {rest}")]).unwrap();
+}
+
+/// The first answer to a claim. An error is that of a connection to a server that takes no writes any more.
+async fn asked(backend: &RedisBackend, claim: &Claim) -> Option<FencingToken> {
+    let start = Instant::now();
+    loop {
+        match answered(backend.try_acquire(claim)).await {
+            Ok(Attempt::Granted(grant)) => return Some(grant.token),
+            Ok(Attempt::Busy(_)) => return None,
+            Err(error) => assert!(start.elapsed() < PATIENCE, "{error}"),
+        }
+    }
+}
+
+/// Who still listens on the old primary is passed by on the new one, and what was published there must not reach it by
+/// replication: each of those who were passed by would believe that it holds the lock, with the same token.
+#[tokio::test]
+async fn nobody_is_told_of_a_grant_for_which_it_was_passed_by() {
+    let (old, new, address) = primary_and_replica().await;
+    let (holding, one, two) = (at_address(&address), at_address(&address), at_address(&address));
+    let (holder, first, second) = (claim("job"), waiter("job"), waiter("job"));
+    hold(&holding, &holder).await;
+    queue(&one, &first).await;
+    queue(&two, &second).await;
+    keep_place(&old, &first);
+    keep_place(&old, &second);
+    switch(&old, &new, &address);
+
+    let start = Instant::now();
+    while answered(holding.release(&holder, Duration::ZERO)).await.is_err() {
+        assert!(start.elapsed() < PATIENCE);
+    }
+    new.command(&["SET", "leasehold:later", ""]).unwrap();
+    until_replicated(&old, "leasehold:later");
+    for (backend, waits) in [(&one, &first), (&two, &second)] {
+        // On the connection on which the message would have come: what came before the answer was heard.
+        backend.inspect(waits.name()).await.unwrap();
+    }
+    let granted = [asked(&one, &first).await, asked(&two, &second).await];
+    let held = get(&new, "leasehold:job").unwrap_or_default();
+    assert!(held.starts_with(&first.owner().to_hex()), "{granted:?}, and the server says {held:?}");
+    assert!(matches!(granted, [Some(_), None]), "two holders: {granted:?}");
+
+    // What is written beside the message goes its way: the hand-over is known to whoever takes over next.
+    release(&one, &first).await;
+    answered(two.changed(&second)).await;
+    assert!(asked(&two, &second).await > granted[0]);
+    let start = Instant::now();
+    while get(&old, "leasehold:job") != get(&new, "leasehold:job")
+        || get(&old, "{leasehold:job}:token") != get(&new, "{leasehold:job}:token")
+        || old.command(&["EXISTS", "{leasehold:job}:queue"]).unwrap() != ":0"
+    {
+        assert!(start.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

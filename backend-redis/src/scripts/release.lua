@@ -37,6 +37,8 @@ if linger ~= '0' then
   -- Who held it, and with which token, stays readable; the word `released` is nobody's owner id. Who waits comes by
   -- itself when it is over.
   local record = redis.call('GET', holder)
+  -- A write that needs no memory: where it is full, what a script writes after its first write is not refused.
+  redis.call('PEXPIRE', lock, linger)
   redis.call('SET', lock, 'released', 'PX', linger)
   if record then
     redis.call('SET', holder, 'released' .. string.sub(record, 33), 'PX', linger)

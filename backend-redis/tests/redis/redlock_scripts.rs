@@ -153,6 +153,17 @@ fn a_withdrawal_ends_what_its_owner_has_and_nothing_else() {
 }
 
 #[test]
+fn a_withdrawal_that_lingers_needs_no_memory() {
+    let node = node();
+    node.claim(ADA, "1");
+    node.write(ADA, "1", "77");
+    assert_eq!(node.0.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap(), "+OK");
+    assert_eq!(node.run(WITHDRAW, &[ADA, "", "90000"]), ":1");
+    assert_eq!(node.0.get(LOCK).as_deref(), Some("released"));
+    assert!(node.0.pttl(LOCK) > 80_000 && node.0.pttl(HOLDER) > 80_000);
+}
+
+#[test]
 fn a_renewal_extends_and_never_brings_back() {
     let node = node();
     assert_eq!(node.renew(ADA, "90000"), "0");

@@ -68,6 +68,21 @@ async fn a_linger_may_outlast_the_lease_and_ends_by_itself() {
     hold(&backend, &claim("brief")).await;
 }
 
+/// The promise is made when the lock is taken, and must not need memory when it is to be kept.
+#[tokio::test]
+async fn a_lingering_release_keeps_others_out_although_memory_is_full() {
+    let server = server();
+    let backend = backend(&server.url());
+    let last = claim("job");
+    hold(&backend, &last).await;
+    assert_eq!(server.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap(), "+OK");
+    assert_eq!(backend.release(&last, TTL * 3).await.unwrap(), Release::Released);
+    let keys = keys("job");
+    assert_eq!(server.get(&keys.lock).as_deref(), Some("released"));
+    assert!(server.get(&keys.holder).unwrap().starts_with("released "));
+    assert!(server.pttl(&keys.lock) > 170_000 && server.pttl(&keys.holder) > 170_000);
+}
+
 #[tokio::test]
 async fn the_holder_of_a_vanished_lock_gives_way_at_once() {
     let server = server();

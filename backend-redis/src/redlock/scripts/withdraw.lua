@@ -30,6 +30,8 @@ if linger == '0' then
   return 1
 end
 -- Who held it, and with which token, stays readable; the word `released` is nobody's owner id.
+-- First a write that needs no memory: where it is full, what a script writes after its first write is not refused.
+redis.call('PEXPIRE', lock, linger)
 redis.call('SET', lock, 'released', 'PX', linger)
 if recorded then
   redis.call('SET', holder, (string.gsub(record, '^%S+', 'released')), 'PX', linger)

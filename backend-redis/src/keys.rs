@@ -120,9 +120,10 @@ impl Keys {
         LockKeys { text, ends }
     }
 
-    /// The channel on which the waiters of this client hear of their grants.
+    /// The channel on which the waiters of this client hear of their grants. Without spaces: in the entry of a waiter it
+    /// is a word among others. One character for one, since a user who is given the right to it may be given a pattern.
     pub(crate) fn channel(&self, client: &str) -> String {
-        format!("{}grants:{client}", self.prefix)
+        format!("{}grants:{client}", self.prefix.replace(' ', "_"))
     }
 
     /// A pattern for `SCAN` that finds the holder records of all names that begin with `start`.

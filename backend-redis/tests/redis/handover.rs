@@ -2,7 +2,7 @@
 
 use crate::kit::{
     Behind, Look, answered, backend, claim, client, handed_over, hold, keys, name, proxy_to, queue, release,
-    server, until, url_of, waiter,
+    server, until, url_of, waiter, with_prefix,
 };
 use futures_util::FutureExt;
 use leasehold_conformance::proxy::Traffic;
@@ -59,6 +59,24 @@ async fn a_grant_whose_message_is_lost_is_found_by_the_next_heartbeat() {
     let Ok(Attempt::Granted(grant)) = attempt else { panic!("{attempt:?}") };
     assert_eq!(format!("{} queue", grant.token), token, "the grant that was made, and not another");
     assert!(!grant.handed_over, "the server has said so now, and made a whole lease of it");
+}
+
+/// Whatever a prefix may have in it.
+#[tokio::test]
+async fn waiters_are_told_under_every_prefix() {
+    let server = server();
+    for prefix in ["my app:", " ", "-", "%20 %", "{my shop}: ", "é\u{a0}\u{2003}:", ""] {
+        let backend = with_prefix(&server.url(), prefix).unwrap();
+        let (holder, first, second) = (claim("job"), waiter("job"), waiter("job"));
+        hold(&backend, &holder).await;
+        queue(&backend, &first).await;
+        queue(&backend, &second).await;
+        release(&backend, &holder).await;
+        let token = handed_over(&backend, &first).await;
+        release(&backend, &first).await;
+        assert!(handed_over(&backend, &second).await > token, "{prefix:?}");
+        release(&backend, &second).await;
+    }
 }
 
 #[tokio::test]

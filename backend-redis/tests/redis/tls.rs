@@ -102,6 +102,22 @@ async fn a_renewed_certificate_is_read_again_for_the_next_connection() {
     hold(&backend, &claim("job")).await;
 }
 
+/// As while it is replaced: an outage, which passes, and no mistake of the caller.
+#[tokio::test]
+async fn a_file_that_cannot_be_read_for_the_next_connection_is_an_outage() {
+    let authority = Authority::new();
+    let server = authority.plain_server();
+    let backend = backend(&server.url("localhost", &authority.ca()));
+    let (file, whole) = (authority.path("ca.pem"), std::fs::read(authority.path("ca.pem")).unwrap());
+    std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    let (kind, told) = attempt_fails(&backend, &claim("job")).await;
+    assert!(kind == ErrorKind::Unavailable && told.contains("ca.pem"), "{kind:?} {told}");
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(attempt_fails(&backend, &claim("job")).await.0, ErrorKind::Unavailable);
+    std::fs::write(&file, &whole).unwrap();
+    hold(&backend, &claim("job")).await;
+}
+
 #[tokio::test]
 async fn tls_on_a_port_without_it_ends_in_time() {
     // A server that waits for the end of a line which does not come,

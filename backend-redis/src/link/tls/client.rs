@@ -57,7 +57,9 @@ impl Tls {
 
     /// Agrees on encryption with the server, and makes sure that it is the server.
     pub(crate) async fn encrypt(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>> {
-        let connector = TlsConnector::from(Arc::new(self.config()?));
+        // They were fit once: that they cannot be read now is an outage, as while somebody replaces them.
+        let config = self.config().map_err(|error| error.with_kind(ErrorKind::Unavailable))?;
+        let connector = TlsConnector::from(Arc::new(config));
         let agreed = connector.connect(self.server.clone(), stream).await;
         agreed.map_err(failure::of_agreement)
     }

@@ -95,6 +95,11 @@ async fn what_is_asked_for_again_is_written_again() {
     hold(&backend, &again).await;
     // A SET of the holder record is longer than the pings between the servers.
     assert!(offset() >= before + 100, "{before} {}", offset());
+    let before = offset();
+    assert_eq!(renew(&backend, &again).await.unwrap(), Renewal::Renewed);
+    assert!(offset() >= before + 100, "{before} {}", offset());
+    let left = group.server(0).command(&["PTTL", "leasehold:job"]).unwrap();
+    assert!(left.trim_start_matches(':').parse::<u64>().unwrap() > 500_000, "never shortened: {left}");
 }
 
 /// A taking back whose answer does not come may still be on its way when its owner asks again. It ends the grant that it

@@ -96,8 +96,10 @@ async fn greet(connection: &Connection, target: &Target) -> Result<ServerFacts> 
     }
     // An old server, or a proxy: the older way to log in, after which the older protocol is spoken.
     let commands = greeting.without_hello()?;
-    let replies = connection.request_all(&commands).await.map_err(not_greeted)?;
-    greeting::facts(&replies)
+    let mut replies = connection.request_all(&commands).await.map_err(not_greeted)?;
+    let info = replies.pop();
+    greeting::facts(&replies)?;
+    Ok(info.as_ref().map(ServerFacts::read_info).unwrap_or_default())
 }
 
 fn not_greeted(why: NoAnswer) -> Error {

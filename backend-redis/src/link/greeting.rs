@@ -59,7 +59,8 @@ impl<'a> Greeting<'a> {
         }
     }
 
-    /// What is said instead to a server that does not know the greeting.
+    /// What is said instead to a server that does not know the greeting; at last, the question who it is, which it need not
+    /// answer.
     pub(super) fn without_hello(&self) -> Result<Vec<Cmd>> {
         if self.target.protocol == Some(Protocol::Resp3) {
             let message = "it does not know HELLO, so protocol=resp3 cannot be had";
@@ -69,7 +70,8 @@ impl<'a> Greeting<'a> {
             let (user, password) = words(login);
             redis::cmd("AUTH").arg(user).arg(password).take()
         });
-        Ok([login, self.select()].into_iter().flatten().collect())
+        let who = redis::cmd("INFO").arg("server").take();
+        Ok([login, self.select(), Some(who)].into_iter().flatten().collect())
     }
 
     fn select(&self) -> Option<Cmd> {
@@ -137,6 +139,17 @@ impl ServerFacts {
             _ => {}
         }
         facts
+    }
+
+    /// Reads the reply to `INFO`, of a server that is too old for `HELLO`. One that tells nothing is a proxy's, or no right.
+    pub(crate) fn read_info(reply: &Value) -> Self {
+        let text = text(reply).unwrap_or_default();
+        let field = |name: &str| {
+            let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            value.unwrap_or_default().trim().to_owned()
+        };
+        let (version, mode) = (field("redis_version"), field("redis_mode"));
+        Self { flavour: "redis".to_owned(), version, mode, ..Self::default() }
     }
 
     /// Refuses what has no data, and what is too old.

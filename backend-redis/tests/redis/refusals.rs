@@ -169,6 +169,21 @@ async fn a_proxy_that_does_not_know_hello_is_greeted_the_older_way() {
     assert!(kind == ErrorKind::Misconfigured && told.contains("protocol=resp3 cannot be had"), "{told}");
 }
 
+/// Before Redis 6, `HELLO` is not known; what is asked there is refused in words that nobody expects.
+#[tokio::test]
+async fn a_server_that_is_too_old_for_hello_is_refused_as_well() {
+    let info = "# Server\r\nredis_version:5.0.14\r\nredis_mode:standalone\r\n";
+    let fake = Fake::answering(move |words| match words[0].as_str() {
+        "HELLO" => "-ERR unknown command `HELLO`, with args beginning with: `3`, \r\n".to_owned(),
+        "INFO" => format!("${}\r\n{info}\r\n", info.len()),
+        _ => "-ERR syntax error\r\n".to_owned(),
+    })
+    .await;
+    let (kind, told) = attempt_fails(&backend(&fake.url()), &claim("job")).await;
+    assert_eq!(kind, ErrorKind::Misconfigured, "{told}");
+    assert!(told.contains("it is redis 5.0.14, which lacks commands that locks need"), "{told}");
+}
+
 #[tokio::test]
 async fn errors_keep_their_meaning_on_the_whole_way() {
     let cases = [

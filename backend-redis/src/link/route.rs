@@ -54,6 +54,7 @@ impl Route {
     pub(super) fn check(&self, facts: &ServerFacts) -> Result<()> {
         facts.check()?;
         match self {
+            Self::Server(_) | Self::Primary(..) if facts.mode == "cluster" => Err(node_of_cluster()),
             Self::Node(_) if facts.mode == "standalone" => Err(no_cluster()),
             Self::Primary(..) if !facts.role.is_empty() && facts.role != "master" => Err(no_primary()),
             _ => Ok(()),
@@ -81,6 +82,15 @@ impl fmt::Display for Route {
 fn no_cluster() -> Error {
     Error::new(ErrorKind::Misconfigured, "it is a server of its own, and no node of a cluster")
         .with_help("use the URL of one server, redis://host:port")
+}
+
+/// Also of one that has all slots: claims that are renewed together are of several.
+fn node_of_cluster() -> Error {
+    Error::new(
+        ErrorKind::Misconfigured,
+        "it is a node of a cluster, which takes the keys of one slot at a time",
+    )
+    .with_help("use the URL of a cluster, redis+cluster://host:port")
 }
 
 /// It was demoted, or is about to be promoted; the Sentinels that named it have not heard yet.

@@ -54,7 +54,7 @@ async fn check_server(
     if let Err(why) = seen(link.connect().await)? {
         return Ok(vec![unusable(&why)]);
     }
-    let mut findings = look_at(link, mode).await?;
+    let mut findings = look_at(link).await?;
     // The rights are looked at before the slot: those to any key can be asked of any node.
     findings.extend(rights::missing(link, keys, channel).await);
     if let Some(replicas) = replicas {
@@ -64,10 +64,10 @@ async fn check_server(
 }
 
 /// Who the server says it is, and how it is set up. Errors as of [`check`].
-pub(crate) async fn look_at(link: &Link, mode: Mode) -> Result<Vec<Finding>> {
+pub(crate) async fn look_at(link: &Link) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     match seen(link.facts().await)? {
-        Ok(facts) => of_server(&facts, mode, &mut findings),
+        Ok(facts) => of_server(&facts, &mut findings),
         Err(why) => findings.push(unseen("who the server is", &why)),
     }
     let mut question = redis::cmd("CONFIG");
@@ -95,13 +95,13 @@ async fn of_replicas(node: &Node, replicas: Replicas) -> Result<Option<Finding>>
     Ok(Some(Finding::new(Severity::Error, "E_REPLICAS", what, help)))
 }
 
-/// A server that lets nobody in, or that is none for locks: too old, a Sentinel, no Redis at all.
+/// A server that lets nobody in, or that is none for locks: too old, a Sentinel, a node of a cluster, no Redis at all.
 fn unusable(why: &Error) -> Finding {
     let code = if why.kind() == ErrorKind::Denied { "E_DENIED" } else { "E_SERVER" };
     Finding::new(Severity::Error, code, why.to_string(), why.help().unwrap_or_default())
 }
 
-fn of_server(facts: &ServerFacts, mode: Mode, findings: &mut Vec<Finding>) {
+fn of_server(facts: &ServerFacts, findings: &mut Vec<Finding>) {
     let what = format!("the server is {} {}, {}, {}", facts.flavour, facts.version, facts.mode, facts.role);
     findings.push(Finding::new(Severity::Info, "I_SERVER", what, ""));
     if facts.role == "replica" || facts.role == "slave" {
@@ -110,14 +110,6 @@ fn of_server(facts: &ServerFacts, mode: Mode, findings: &mut Vec<Finding>) {
             "E_REPLICA",
             "the server is a replica, and takes no writes",
             "connect to the primary, or use the URL of its Sentinels, redis+sentinel://host:26379/name",
-        ));
-    }
-    if facts.mode == "cluster" && mode != Mode::Cluster {
-        findings.push(Finding::new(
-            Severity::Error,
-            "E_CLUSTER",
-            "the server is a node of a cluster, and has some of the names only",
-            "use the URL of a cluster, redis+cluster://host:port",
         ));
     }
 }

@@ -29,7 +29,9 @@ pub(super) async fn check(nodes: &Nodes, keys: &Keys) -> Result<Vec<Finding>> {
 }
 
 async fn look_at(node: &Node, keys: &LockKeys) -> Result<Vec<Finding>> {
-    let mut findings = primary::look_at(&node.link, primary::Mode::Single).await?;
+    // One that is none for locks cannot be used, whatever can be seen of it.
+    node.link.connect().await?;
+    let mut findings = primary::look_at(&node.link).await?;
     findings.extend(primary::missing_on_node(&node.link, keys).await);
     Ok(findings)
 }

@@ -53,7 +53,7 @@ async fn a_replica_and_a_node_of_a_cluster_are_errors() {
     assert_eq!(severity(&findings(&replica).await, "E_REPLICA"), Some(Severity::Error));
     let port = free_port().unwrap().to_string();
     let node = RedisServer::start_with(&["--cluster-enabled", "yes", "--cluster-port", &port]).unwrap();
-    assert_eq!(severity(&findings(&node).await, "E_CLUSTER"), Some(Severity::Error));
+    assert_eq!(severity(&findings(&node).await, "E_SERVER"), Some(Severity::Error));
 }
 
 #[tokio::test]

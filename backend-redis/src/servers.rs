@@ -6,8 +6,8 @@ use crate::mailbox::Mailbox;
 use crate::scripts::Script;
 use crate::sentinel::Sentinels;
 use crate::target::{Deployment, Replicas};
-use leasehold_core::Result;
-use redis::Value;
+use leasehold_core::{Error, Result};
+use redis::{ServerErrorKind, Value};
 use std::sync::Arc;
 
 /// The servers of one store.
@@ -33,7 +33,21 @@ pub(crate) struct Answer {
     /// Whether whoever listens will hear.
     pub(crate) hears: bool,
     /// Whether the replicas have what it wrote, if they were asked.
-    pub(crate) confirmed: Confirmed,
+    pub(crate) confirmed: Option<Confirmed>,
+}
+
+/// A call for several names that nothing came of.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    /// True if the node takes them only one by one, because their keys are not all in one place.
+    pub(crate) is_torn_apart: bool,
+    pub(crate) why: Error,
+}
+
+impl From<Error> for Refused {
+    fn from(why: Error) -> Self {
+        Self { is_torn_apart: false, why }
+    }
 }
 
 /// What is expected of a call beside its reply.
@@ -66,11 +80,27 @@ impl Servers {
     pub(crate) async fn run(&self, script: &'static Script, keys: &[&str], args: &[&str]) -> Result<Value> {
         match self {
             Self::One(node) => node.link.run(script, keys, args).await,
-            Self::Cluster(cluster) => {
-                let call = cluster.call(Call::new(script, keys, args), Manner::Plain);
+            Self::Cluster(_) => {
+                let call = self.call(Call::new(script, keys, args), Manner::Plain);
                 Box::pin(call).await.map(|answer| answer.reply)
             }
         }
+    }
+
+    /// As [`run`](Self::run), for keys of several names. Also says of a refusal whether each name by itself may be served.
+    pub(crate) async fn run_together(
+        &self,
+        script: &'static Script,
+        keys: &[&str],
+        args: &[&str],
+        manner: Manner,
+    ) -> Result<Answer, Refused> {
+        let call = Call::new(script, keys, args);
+        let (node, answer) = self.ask(call, manner).await?;
+        let is_torn_apart = is_torn_apart(&answer.reply);
+        let understood = node.link.understood(&call, answer.reply).await;
+        let reply = understood.map_err(|why| Refused { is_torn_apart, why })?;
+        Ok(Answer { reply, ..answer })
     }
 
     /// As [`run`](Self::run), for somebody who will wait for a message. Also says whether it will be heard.
@@ -95,7 +125,8 @@ impl Servers {
     ) -> Result<(Value, Confirmed)> {
         let manner = Manner::Confirmed(replicas, matter);
         let answer = self.call(Call::new(script, keys, args), manner).await?;
-        Ok((answer.reply, answer.confirmed))
+        // Not asked is as good as not confirmed.
+        Ok((answer.reply, answer.confirmed.unwrap_or(Confirmed::By(0))))
     }
 
     /// Sees to it that messages on this key's name are heard. True if they are.
@@ -140,31 +171,36 @@ impl Servers {
     }
 
     async fn call(&self, call: Call<'_>, manner: Manner) -> Result<Answer> {
+        let (node, answer) = self.ask(call, manner).await?;
+        Ok(Answer { reply: node.link.understood(&call, answer.reply).await?, ..answer })
+    }
+
+    /// The very reply, which may be an error of the server, and who gave it.
+    async fn ask(&self, call: Call<'_>, manner: Manner) -> Result<(Arc<Node>, Answer)> {
         match self {
-            Self::One(node) => {
-                let answer = node.ask(&call, manner).await?;
-                Ok(Answer { reply: node.link.understood(&call, answer.reply).await?, ..answer })
-            }
-            Self::Cluster(cluster) => Box::pin(cluster.call(call, manner)).await,
+            Self::One(node) => Ok((Arc::clone(node), node.ask(&call, manner).await?)),
+            Self::Cluster(cluster) => Box::pin(cluster.ask(call, manner)).await,
         }
     }
+}
+
+fn is_torn_apart(reply: &Value) -> bool {
+    let Value::ServerError(error) = reply else { return false };
+    matches!(error.kind(), Some(ServerErrorKind::TryAgain | ServerErrorKind::CrossSlot))
 }
 
 impl Node {
     /// Calls a script and gives the very reply, which may be an error of the server.
     pub(crate) async fn ask(&self, call: &Call<'_>, manner: Manner) -> Result<Answer> {
-        let (mut hears, mut confirmed) = (false, Confirmed::Yes);
-        let reply = match manner {
-            Manner::Plain => self.link.ask(call).await?,
+        let (reply, hears, confirmed) = match manner {
+            Manner::Plain => (self.link.ask(call).await?, false, None),
             Manner::Listening => {
-                let reply;
-                (reply, hears) = self.link.ask_listening(call, &self.channel).await?;
-                reply
+                let (reply, hears) = self.link.ask_listening(call, &self.channel).await?;
+                (reply, hears, None)
             }
             Manner::Confirmed(replicas, matter) => {
-                let reply;
-                (reply, confirmed) = self.link.ask_confirmed(call, replicas, matter).await?;
-                reply
+                let (reply, confirmed) = self.link.ask_confirmed(call, replicas, matter).await?;
+                (reply, false, Some(confirmed))
             }
         };
         Ok(Answer { reply, hears, confirmed })

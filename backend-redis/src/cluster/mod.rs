@@ -35,8 +35,8 @@ impl Cluster {
         Self { nodes: Arc::new(Nodes::new(seeds, mailbox, channel)) }
     }
 
-    /// Calls a script where its keys lie.
-    pub(crate) async fn call(&self, call: Call<'_>, manner: Manner) -> Result<Answer> {
+    /// Calls a script where its keys lie, and gives the very reply, which may be an error, of the node that has them.
+    pub(crate) async fn ask(&self, call: Call<'_>, manner: Manner) -> Result<(Arc<Node>, Answer)> {
         let slot = Slot::of(call.keys.first().unwrap_or(&""));
         let (mut address, mut node) = self.nodes.owner(slot).await?;
         let mut call = call;
@@ -62,7 +62,7 @@ impl Cluster {
                     if is_in_doubt(&answer.reply) {
                         self.nodes.doubt();
                     }
-                    return Ok(Answer { reply: node.link.understood(&call, answer.reply).await?, ..answer });
+                    return Ok((node, answer));
                 }
             }
             node = self.nodes.node(&address)?;

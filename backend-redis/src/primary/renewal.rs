@@ -1,7 +1,7 @@
 use crate::cluster::Slot;
 use crate::keys::{Keys, LockKeys};
 use crate::link::{Confirmed, Matter};
-use crate::servers::Servers;
+use crate::servers::{Answer, Manner, Refused, Servers};
 use crate::target::Replicas;
 use crate::word::Word;
 use crate::{reply, scripts};
@@ -39,19 +39,27 @@ async fn renew_batch(
     replicas: Option<Replicas>,
     claims: &[(usize, &Claim)],
 ) -> Vec<(usize, Result<Renewal>)> {
-    let lock_keys: Vec<LockKeys> = claims.iter().map(|(_, claim)| keys.of(claim.name())).collect();
+    let all_keys: Vec<LockKeys> = claims.iter().map(|(_, claim)| keys.of(claim.name())).collect();
     let words = |claim: &Claim| [Word::owner(claim.owner()), Word::number(claim.ttl_millis())];
     let words: Vec<[Word; 2]> = claims.iter().map(|(_, claim)| words(claim)).collect();
-    let keys: Vec<&str> = lock_keys.iter().flat_map(LockKeys::of_hold).collect();
+    let lock_keys: Vec<&str> = all_keys.iter().flat_map(LockKeys::of_hold).collect();
     let args: Vec<&str> = words.iter().flatten().map(|word| &**word).collect();
     let shortest = claims.iter().map(|(_, claim)| claim.ttl()).min().unwrap_or_default();
-    let replicas = replicas.map(|replicas| replicas.for_lease(shortest));
-    let answer = renew_keys(servers, &keys, &args, replicas, claims.len()).await;
+    let manner = match replicas {
+        Some(replicas) => Manner::Confirmed(replicas.for_lease(shortest), Matter::Renewal),
+        None => Manner::Plain,
+    };
+    let answer = renew_keys(servers, &lock_keys, &args, manner, claims.len()).await;
     let places = claims.iter().map(|(place, _)| *place);
     match answer {
         Ok(renewals) => places.zip(renewals.into_iter().map(Ok)).collect(),
+        // Each of them may have all its keys in one place, if not in the same.
+        Err(Refused { is_torn_apart: true, .. }) if claims.len() > 1 => {
+            let one_by_one = claims.chunks(1).map(|claim| renew_batch(servers, keys, replicas, claim));
+            Box::pin(join_all(one_by_one)).await.concat()
+        }
         // One call, one fate.
-        Err(error) => places.map(|place| (place, Err(error.clone()))).collect(),
+        Err(Refused { why, .. }) => places.map(|place| (place, Err(why.clone()))).collect(),
     }
 }
 
@@ -59,19 +67,15 @@ async fn renew_keys(
     servers: &Servers,
     keys: &[&str],
     args: &[&str],
-    replicas: Option<Replicas>,
+    manner: Manner,
     claims: usize,
-) -> Result<Vec<Renewal>> {
-    let Some(replicas) = replicas else {
-        return reply::renewals(&servers.run(&scripts::RENEW, keys, args).await?, claims);
-    };
-    let renewed = servers.run_confirmed(&scripts::RENEW, keys, args, replicas, Matter::Renewal).await;
-    let (reply, confirmed) = renewed?;
+) -> Result<Vec<Renewal>, Refused> {
+    let Answer { reply, confirmed, .. } = servers.run_together(&scripts::RENEW, keys, args, manner).await?;
     let renewals = reply::renewals(&reply, claims)?;
     Ok(match confirmed {
-        Confirmed::Yes => renewals,
+        None | Some(Confirmed::Yes) => renewals,
         // Not to be counted on: a replica without it may be the next primary. The lease before it still is.
-        Confirmed::By(_) | Confirmed::Unasked(_) => renewals.into_iter().map(held_only).collect(),
+        Some(Confirmed::By(_) | Confirmed::Unasked(_)) => renewals.into_iter().map(held_only).collect(),
     })
 }
 

@@ -21,6 +21,12 @@ pub(crate) fn backend(url: &str) -> Arc<RedisBackend> {
     Arc::new(RedisBackend::open(&url, &Namespace::new(DEFAULT_PREFIX).unwrap()).unwrap())
 }
 
+/// With a prefix that has a hash tag: all names lie in one slot.
+pub(crate) fn in_one_slot(url: &str) -> Arc<RedisBackend> {
+    let url = StoreUrl::parse(url).unwrap();
+    Arc::new(RedisBackend::open(&url, &Namespace::new("{shop}:").unwrap()).unwrap())
+}
+
 pub(crate) fn client(url: &str) -> LockClient {
     LockClient::new(backend(url))
 }

@@ -1,7 +1,8 @@
 //! Slots that move from node to node under locks.
 
 use crate::kit::{
-    agreed, answered, attempt_fails, backend, claim, get, hold, name, queue, release, renew, told, waiter,
+    agreed, answered, attempt_fails, backend, claim, get, hold, in_one_slot, name, queue, release, renew,
+    told, waiter,
 };
 use leasehold_conformance::servers::RedisCluster;
 use leasehold_core::{Attempt, ErrorKind, LockBackend, Release, Renewal};
@@ -56,6 +57,45 @@ async fn a_name_that_is_torn_apart_is_unavailable_for_a_moment() {
     cluster.migrate(from, to, &[HOLDER, TOKEN]).unwrap();
     cluster.end_migration(LOCK, from, to).unwrap();
     assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);
+}
+
+/// What travels together must not be lost together: a reshard that was broken off leaves a slot so for ever.
+#[tokio::test]
+async fn holds_of_a_slot_that_is_torn_apart_between_them_are_renewed_one_by_one() {
+    let cluster = RedisCluster::start(false).unwrap();
+    for parameters in ["", "?wait_replicas=1"] {
+        let backend = in_one_slot(&format!("{}{parameters}", cluster.url()));
+        let [here, torn, there] = ["here", "torn", "there"].map(claim);
+        let plain = in_one_slot(&cluster.url());
+        for claim in [&here, &torn, &there] {
+            hold(&plain, claim).await;
+        }
+        let lock = |name| format!("{{shop}}:{name}");
+        let companions = |name| ["holder", "token"].map(|what| format!("{{shop}}:{{{name}}}:{what}"));
+        let from = cluster.owner_of(&lock("here")).unwrap();
+        let to = (from + 1) % 3;
+        cluster.begin_migration(&lock("here"), to).unwrap();
+        let [holder, token] = companions("there");
+        cluster.migrate(from, to, &[&lock("there"), &holder, &token, &lock("torn")]).unwrap();
+
+        let expected = if parameters.is_empty() { Renewal::Renewed } else { Renewal::Held };
+        let renewals = answered(backend.renew(&[here.clone(), torn.clone(), there.clone()])).await;
+        assert_eq!(renewals[0].as_ref().unwrap(), &expected, "{parameters}");
+        assert_eq!(renewals[2].as_ref().unwrap(), &expected, "{parameters}");
+        assert_eq!(renewals[1].as_ref().unwrap_err().kind(), ErrorKind::Unavailable);
+
+        let [holder, token] = companions("torn");
+        cluster.migrate(from, to, &[&holder, &token]).unwrap();
+        let all = ["here"].map(|name| [vec![lock(name)], companions(name).to_vec()].concat()).concat();
+        cluster.migrate(from, to, &all.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+        cluster.end_migration(&lock("here"), from, to).unwrap();
+        for renewal in answered(plain.renew(&[here.clone(), torn.clone(), there.clone()])).await {
+            assert_eq!(renewal.unwrap(), Renewal::Renewed);
+        }
+        for claim in [&here, &torn, &there] {
+            release(&plain, claim).await;
+        }
+    }
 }
 
 /// The channel that the queue has of it belongs to the connection to the old node. Nobody listens to it on the new one,

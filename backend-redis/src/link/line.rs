@@ -4,6 +4,7 @@ use super::connection::Connection;
 use super::dial;
 use super::route::Route;
 use crate::mailbox::Mailbox;
+use crate::target::Timeouts;
 use leasehold_core::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,6 +15,11 @@ use tokio::time::Instant;
 /// The pause between a failed attempt to connect and the next one: a server that is down, or comes up, is not hammered
 /// by all who wait for it.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a request may take at most that finds no connection: the pause, connecting, and one to one and a quarter time-outs.
+pub(crate) fn longest_request(timeouts: Timeouts) -> Duration {
+    PAUSE + timeouts.connect + timeouts.request * 5 / 4
+}
 
 /// The present connection to one server, and the way to the next.
 pub(super) struct Line {

@@ -26,6 +26,7 @@ mod welcome;
 pub(crate) use confirmation::{Confirmed, Matter};
 pub(crate) use dial::SentinelLine;
 pub(crate) use greeting::ServerFacts;
+pub(crate) use line::longest_request;
 pub(crate) use route::Route;
 pub(crate) use tls::Tls;
 

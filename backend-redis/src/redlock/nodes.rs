@@ -1,7 +1,7 @@
 //! The nodes, and how all of them are asked at once.
 
 use super::quorum::Quorum;
-use crate::link::Link;
+use crate::link::{Link, longest_request};
 use crate::mailbox::Mailbox;
 use crate::target::Target;
 use futures_util::StreamExt;
@@ -32,8 +32,8 @@ pub(super) struct Node {
 #[derive(Debug)]
 pub(super) struct Nodes {
     nodes: Vec<Arc<Node>>,
-    /// How long a node may take for an answer.
-    timeout: Duration,
+    /// How long a node may take for an answer at most, connecting and all.
+    longest: Duration,
 }
 
 type Noted<T> = BoxFuture<'static, (Arc<Node>, Result<T>)>;
@@ -45,14 +45,14 @@ pub(super) struct Rest<T> {
 
 impl Nodes {
     pub(super) fn new(targets: Vec<Target>) -> Self {
-        let timeout = targets.first().map_or(Duration::ZERO, |target| target.timeouts.request);
+        let longest = targets.first().map_or(Duration::ZERO, |target| longest_request(target.timeouts));
         let node = |(place, target): (usize, Target)| {
             let address = target.address.to_string();
             // No channel is listened to: nodes know nothing of each other, so none can hand the lock over.
             let link = Link::new(target, Arc::<Mailbox>::default());
             Arc::new(Node { place, address, link, failing: AtomicBool::new(false) })
         };
-        Self { nodes: targets.into_iter().enumerate().map(node).collect(), timeout }
+        Self { nodes: targets.into_iter().enumerate().map(node).collect(), longest }
     }
 
     pub(super) fn quorum(&self) -> Quorum {
@@ -75,8 +75,8 @@ impl Nodes {
     /// having. An eighth, since a grant takes two rounds.
     pub(super) fn patience(&self, ttl: Duration) -> Option<Duration> {
         let most = ttl / 8;
-        // A link ends a request after one to one and a quarter time-outs: then no timer is needed here.
-        (most < self.timeout * 5 / 4).then_some(most)
+        // A link ends a request by itself: if it does so before that, no timer is needed here.
+        (most < self.longest).then_some(most)
     }
 
     /// Asks these nodes at once, and hands over each answer as it comes, until `take` says that they decide. Nodes that
@@ -188,5 +188,29 @@ impl<T: Send + 'static> Rest<T> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.pending.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasehold_core::StoreUrl;
+
+    /// For how long answers about a lease are waited for, and how long a node may keep silent by itself.
+    #[test]
+    fn a_node_that_must_be_connected_to_is_not_waited_for_any_longer() {
+        for (parameters, ttl, waits) in [
+            ("", 6, true),
+            ("", 10, false),
+            ("?connect_timeout=5s", 8, true),
+            ("?connect_timeout=5s", 45, true),
+            ("?connect_timeout=5s", 47, false),
+            ("?timeout=2s&connect_timeout=10ms", 20, true),
+            ("?timeout=2s&connect_timeout=10ms", 21, false),
+        ] {
+            let url = StoreUrl::parse(&format!("redlock://a,b,c{parameters}")).unwrap();
+            let (nodes, ttl) = (Nodes::new(Target::nodes(&url).unwrap()), Duration::from_secs(ttl));
+            assert_eq!(nodes.patience(ttl), waits.then_some(ttl / 8), "{parameters} {ttl:?}");
+        }
     }
 }

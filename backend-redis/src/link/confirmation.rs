@@ -7,7 +7,7 @@
 
 use super::line::Line;
 use super::route::Route;
-use super::{Call, is_demoted, is_unknown_script};
+use super::{Call, is_demoted, is_unknown_script, last_or_refusal};
 use crate::mailbox::Mailbox;
 use crate::refusal::refusal;
 use crate::scripts::Script;
@@ -102,7 +102,7 @@ impl Exchange {
             let replies = connection.request_together(self.commands(in_full)).await;
             let mut replies = replies.map_err(|why| self.line.here(why.unknown_outcome()))?;
             let waited = replies.pop().unwrap_or(Value::Nil);
-            Ok::<_, Error>((replies.pop().unwrap_or(Value::Nil), waited))
+            Ok::<_, Error>((last_or_refusal(replies), waited))
         };
         let (mut reply, mut waited) = request(false).await?;
         if is_unknown_script(&reply) {

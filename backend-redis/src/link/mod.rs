@@ -192,7 +192,7 @@ impl Link {
             None => connection.request(&command).await,
             Some(before) => {
                 let replies = Box::pin(connection.request_together(vec![before, command])).await;
-                replies.map(|mut replies| replies.pop().unwrap_or(Value::Nil))
+                replies.map(last_or_refusal)
             }
         };
         answer.map_err(|why| self.line.here(why.unknown_outcome()))
@@ -202,6 +202,16 @@ impl Link {
     pub(crate) async fn command(&self, command: &Cmd) -> Result<Value> {
         let reply = self.request(command).await?;
         self.checked(reply, None)
+    }
+
+    /// Makes sure that keys on their way to it may be asked for. With a command behind it: it is good for the next one, and
+    /// that must be nobody else's. Errors as of [`run`](Self::run).
+    pub(crate) async fn may_ask(&self) -> Result<()> {
+        let connection = self.line.connection().await?;
+        let commands = vec![redis::cmd("ASKING"), redis::cmd("PING")];
+        let replies = connection.request_together(commands).await;
+        let mut replies = replies.map_err(|why| self.line.here(why.unknown_outcome()))?;
+        self.checked(replies.swap_remove(0), None).map(drop)
     }
 
     /// What the server says of itself now. Errors as of [`run`](Self::run).
@@ -274,6 +284,16 @@ impl Link {
 /// by now, be it a Sentinel or a name in the DNS; so the next request makes a connection.
 fn is_demoted(reply: &Value) -> bool {
     matches!(reply, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::ReadOnly))
+}
+
+/// The reply to the last of several commands. If that is an error, the error of the first that was refused: it is why, as
+/// that of `ASKING`, without which a node sends back where one was sent from.
+fn last_or_refusal(mut replies: Vec<Value>) -> Value {
+    let refused = replies.iter().position(|reply| matches!(reply, Value::ServerError(_)));
+    match replies.last() {
+        Some(Value::ServerError(_)) => replies.swap_remove(refused.unwrap_or_default()),
+        _ => replies.pop().unwrap_or(Value::Nil),
+    }
 }
 
 fn is_unknown_script(reply: &Value) -> bool {

@@ -56,7 +56,7 @@ async fn check_server(
     }
     let mut findings = look_at(link).await?;
     // The rights are looked at before the slot: those to any key can be asked of any node.
-    findings.extend(rights::missing(link, keys, channel).await);
+    findings.extend(rights::missing(link, mode, keys, channel).await);
     if let Some(replicas) = replicas {
         findings.extend(of_replicas(node, replicas).await?);
     }

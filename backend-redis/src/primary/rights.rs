@@ -3,18 +3,23 @@
 //! The server looks at the rights before it looks at what is wanted. So what it would refuse for another reason, such as
 //! a `SET` that is to find the key and not to find it, tells of the right as well.
 
+use super::Mode;
 use crate::keys::LockKeys;
 use crate::link::Link;
 use futures_util::future::join_all;
-use leasehold_core::{Error, ErrorKind, Finding, Severity};
+use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use redis::Cmd;
 
 /// What is not to be found in any key.
 const NOBODY: &str = "nobody";
 
 /// One finding for each right that is missing. `channel` is one that the waiters of this client listen on.
-pub(super) async fn missing(link: &Link, keys: &LockKeys, channel: &str) -> Vec<Finding> {
+pub(super) async fn missing(link: &Link, mode: Mode, keys: &LockKeys, channel: &str) -> Vec<Finding> {
     let mut findings = of_locks(link, [for_holders(keys), for_waiters(keys)].concat()).await;
+    if mode == Mode::Cluster {
+        // Missed by nobody before a slot moves, and by all holders in it then.
+        findings.extend(denied(link.may_ask().await).map(|why| no_lock(&why)));
+    }
     let telling = refused(link, vec![command(&["PUBLISH", channel, ""])]).await;
     findings.extend(telling.iter().map(|why| unheard(&why.to_string(), why.help().unwrap_or_default())));
     if !link.listen(channel).await {
@@ -34,8 +39,7 @@ pub(crate) async fn missing_on_node(link: &Link, keys: &LockKeys) -> Vec<Finding
 
 /// Those without which there is no lock.
 async fn of_locks(link: &Link, commands: Vec<Cmd>) -> Vec<Finding> {
-    let denied = refused(link, commands).await;
-    denied.iter().map(|why| finding(Severity::Error, "E_DENIED", "", why)).collect()
+    refused(link, commands).await.iter().map(no_lock).collect()
 }
 
 /// Those that people lack.
@@ -102,11 +106,14 @@ fn for_people(keys: &LockKeys) -> [(&'static str, Cmd); 3] {
 
 async fn refused(link: &Link, commands: Vec<Cmd>) -> Vec<Error> {
     let answers = join_all(commands.iter().map(|command| link.command(command))).await;
-    let refusals = answers.into_iter().filter_map(Result::err);
-    let mut denied: Vec<Error> = refusals.filter(|error| error.kind() == ErrorKind::Denied).collect();
+    let mut denied: Vec<Error> = answers.into_iter().filter_map(denied).collect();
     // A right that several of them want is named once.
     denied.dedup_by_key(|error| error.to_string());
     denied
+}
+
+fn denied<T>(answer: Result<T>) -> Option<Error> {
+    answer.err().filter(|error| error.kind() == ErrorKind::Denied)
 }
 
 fn command(words: &[&str]) -> Cmd {
@@ -115,6 +122,10 @@ fn command(words: &[&str]) -> Cmd {
 
 fn finding(severity: Severity, code: &'static str, what: &str, why: &Error) -> Finding {
     Finding::new(severity, code, format!("{what}{why}"), why.help().unwrap_or_default())
+}
+
+fn no_lock(why: &Error) -> Finding {
+    finding(Severity::Error, "E_DENIED", "", why)
 }
 
 fn unheard(why: &str, help: &str) -> Finding {

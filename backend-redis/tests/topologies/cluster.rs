@@ -228,6 +228,25 @@ async fn the_documented_rights_suffice_and_those_that_are_missing_are_named() {
     let findings = confirming.check().await.unwrap();
     assert!(findings.iter().all(|finding| finding.severity != Severity::Error), "{findings:?}");
 
+    // Nobody notices before a slot moves.
+    tell("ACL SETUSER locker -asking");
+    let findings = confirming.check().await.unwrap();
+    let lacks: Vec<_> = findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
+    assert_eq!(lacks.len(), 3, "one of each node: {findings:?}");
+    assert!(lacks.iter().all(|lack| lack.help == "grant it with ACL SETUSER: +asking"), "{lacks:?}");
+    let moved = claim("moved");
+    hold(&confirming, &moved).await;
+    let from = cluster.owner_of("leasehold:moved").unwrap();
+    cluster.begin_migration("leasehold:moved", (from + 1) % 3).unwrap();
+    let all = ["leasehold:moved", "{leasehold:moved}:holder", "{leasehold:moved}:token"];
+    cluster.migrate(from, (from + 1) % 3, &all).unwrap();
+    for backend in [&confirming, &backend(&url.replace("wait_replicas=1&", ""))] {
+        let error = renew(backend, &moved).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{}", told(&error));
+        assert!(told(&error).contains("this user may not run ASKING"), "{}", told(&error));
+    }
+    tell("ACL SETUSER locker +asking");
+
     for (right, help) in [("wait", "+wait"), ("cluster|slots", "+cluster|slots")] {
         tell(&format!("ACL SETUSER locker -{right}"));
         let error = attempt_fails(&backend(&url), &claim("other")).await;

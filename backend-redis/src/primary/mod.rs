@@ -58,8 +58,8 @@ impl RedisBackend {
     /// # Errors
     ///
     /// [`Invalid`](leasehold_core::ErrorKind::Invalid) for what is wrong with the URL, the files that it names, or the
-    /// prefix; [`Misconfigured`](leasehold_core::ErrorKind::Misconfigured) if the URL asks for TLS and this build has
-    /// none.
+    /// prefix; [`Misconfigured`](leasehold_core::ErrorKind::Misconfigured) if its scheme is none of these, or asks for TLS
+    /// and this build has none.
     pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Self> {
         let ((deployment, replicas), keys) = (Deployment::of(url)?, Keys::new(namespace)?);
         let channel = keys.channel(&OwnerId::random()?.to_hex());

@@ -50,7 +50,8 @@ impl RedlockBackend {
     ///
     /// [`Invalid`](leasehold_core::ErrorKind::Invalid) for fewer than three nodes, for one that is named twice, and for
     /// what else is wrong with the URL, the files that it names, or the prefix;
-    /// [`Misconfigured`](leasehold_core::ErrorKind::Misconfigured) if the URL asks for TLS and this build has none.
+    /// [`Misconfigured`](leasehold_core::ErrorKind::Misconfigured) if its scheme is none of these, or asks for TLS and this
+    /// build has none.
     pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Self> {
         let (targets, keys) = (Target::nodes(url)?, Keys::new(namespace)?);
         Ok(Self {

@@ -1,7 +1,7 @@
 //! Which servers are one store: what the scheme of a URL says, and what is to be known of each of them.
 
-use super::{Login, PORT, Target, Timeouts, unknown_scheme};
-use leasehold_core::{Authority, Error, Query, Result, StoreUrl};
+use super::{Defaults, Login, Target, Timeouts, unknown_scheme};
+use leasehold_core::{Error, Query, Result, StoreUrl};
 use secrecy::SecretString;
 use std::time::Duration;
 
@@ -76,14 +76,10 @@ impl Group {
         let (name, database) = name_and_database(&authority.path)?;
         authority.path = database;
         let login = sentinel_login(query);
-        let endpoints = authority.endpoints.clone();
-        let primary = Target::first_server(url, authority, query, encrypted, SENTINEL_PORT)?;
-        let mut sentinels = Vec::with_capacity(endpoints.len());
-        for endpoint in endpoints {
-            let sentinel = primary.at(&endpoint.host, endpoint.port.unwrap_or(SENTINEL_PORT))?;
-            sentinels.push(Target { login: login.clone(), database: 0, ..sentinel });
-        }
-        refuse_twice(&sentinels)?;
+        let defaults = Defaults { port: SENTINEL_PORT, ..Defaults::SERVER };
+        let (primary, servers) = Target::servers(url, authority, query, encrypted, defaults)?;
+        let sentinel = |server| Target { login: login.clone(), database: 0, ..server };
+        let sentinels = servers.into_iter().map(sentinel).collect();
         Ok(Self { sentinels, name, primary })
     }
 }
@@ -108,31 +104,12 @@ impl Replicas {
 }
 
 fn seeds(url: &StoreUrl, query: &mut Query, encrypted: bool) -> Result<Vec<Target>> {
-    let authority: Authority = url.authority()?;
-    let endpoints = authority.endpoints.clone();
-    let first = Target::first_server(url, authority, query, encrypted, PORT)?;
+    let (first, seeds) = Target::servers(url, url.authority()?, query, encrypted, Defaults::SERVER)?;
     if first.database != 0 {
         let problem = format_args!("{}, and a cluster has database 0 only", first.database);
         return Err(Error::invalid("database", problem, "leave it out"));
     }
-    let seeds: Vec<Target> = endpoints
-        .iter()
-        .map(|endpoint| first.at(&endpoint.host, endpoint.port.unwrap_or(PORT)))
-        .collect::<Result<_>>()?;
-    refuse_twice(&seeds)?;
     Ok(seeds)
-}
-
-/// Named twice, a server would have two voices.
-fn refuse_twice(targets: &[Target]) -> Result<()> {
-    let mut seen = std::collections::HashSet::new();
-    for target in targets {
-        if !seen.insert(&target.address) {
-            let problem = format_args!("it names {} twice", target.address);
-            return Err(Error::invalid("store URL", problem, "name each server once"));
-        }
-    }
-    Ok(())
 }
 
 /// Splits `name/database`, of which the second may be absent.

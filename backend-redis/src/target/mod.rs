@@ -6,8 +6,9 @@ mod nodes;
 pub(crate) use deployment::{Deployment, Group, Replicas};
 
 use crate::link::Tls;
-use leasehold_core::{Authority, Error, Query, Result, StoreUrl};
+use leasehold_core::{Authority, Endpoint, Error, ErrorKind, Query, Result, StoreUrl};
 use secrecy::SecretString;
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -77,6 +78,17 @@ pub(crate) struct Timeouts {
     pub(crate) connect: Duration,
 }
 
+/// What counts where the URL says nothing.
+#[derive(Clone, Copy, Debug)]
+struct Defaults {
+    port: u16,
+    timeout: Duration,
+}
+
+impl Defaults {
+    const SERVER: Self = Self { port: PORT, timeout: TIMEOUT };
+}
+
 impl Target {
     /// The same way to talk, to another server.
     ///
@@ -92,16 +104,31 @@ impl Target {
     fn server(url: &StoreUrl, query: &mut Query, encrypted: bool) -> Result<Self> {
         let authority = url.authority()?;
         authority.only_endpoint()?;
-        Self::first_server(url, authority, query, encrypted, PORT)
+        Self::first_server(url, authority, query, encrypted, Defaults::SERVER)
     }
 
-    /// The first server that the URL names.
+    /// The first of the servers that the URL names, and all of them. Login, database and parameters are for each.
+    fn servers(
+        url: &StoreUrl,
+        authority: Authority,
+        query: &mut Query,
+        encrypted: bool,
+        defaults: Defaults,
+    ) -> Result<(Self, Vec<Self>)> {
+        refuse_twins(&authority.endpoints, defaults.port)?;
+        let endpoints = authority.endpoints.clone();
+        let first = Self::first_server(url, authority, query, encrypted, defaults)?;
+        let each = |endpoint: &Endpoint| first.at(&endpoint.host, endpoint.port.unwrap_or(defaults.port));
+        let all = endpoints.iter().map(each).collect::<Result<_>>()?;
+        Ok((first, all))
+    }
+
     fn first_server(
         url: &StoreUrl,
         authority: Authority,
         query: &mut Query,
         encrypted: bool,
-        default_port: u16,
+        defaults: Defaults,
     ) -> Result<Self> {
         let [endpoint, ..] = authority.endpoints.as_slice() else {
             return Err(Error::invalid("store URL", "it names no host", "name at least one"));
@@ -113,13 +140,13 @@ impl Target {
         Ok(Self {
             address: Address::Tcp {
                 host: endpoint.host.clone(),
-                port: endpoint.port.unwrap_or(default_port),
+                port: endpoint.port.unwrap_or(defaults.port),
             },
             tls,
             database: database(&authority.path)?,
             login: Login::of(authority),
             protocol: protocol(query)?,
-            timeouts: Timeouts::from_query(query)?,
+            timeouts: Timeouts::from_query(query, defaults.timeout)?,
         })
     }
 
@@ -131,7 +158,7 @@ impl Target {
             login: with_password(login, url.password()),
             database: database(&query.take("db").unwrap_or_default())?,
             protocol: protocol(query)?,
-            timeouts: Timeouts::from_query(query)?,
+            timeouts: Timeouts::from_query(query, TIMEOUT)?,
         })
     }
 }
@@ -139,11 +166,7 @@ impl Target {
 impl Timeouts {
     const DEFAULT: Self = Self { request: TIMEOUT, connect: TIMEOUT };
 
-    fn from_query(query: &mut Query) -> Result<Self> {
-        Self::from_query_or(query, TIMEOUT)
-    }
-
-    fn from_query_or(query: &mut Query, default: Duration) -> Result<Self> {
+    fn from_query(query: &mut Query, default: Duration) -> Result<Self> {
         let request = timeout(query, "timeout")?.unwrap_or(default);
         Ok(Self { request, connect: timeout(query, "connect_timeout")?.unwrap_or(default) })
     }
@@ -154,6 +177,19 @@ impl Login {
         let login = Self { user: authority.user, password: authority.password };
         (login.user.is_some() || login.password.is_some()).then_some(login)
     }
+}
+
+/// Named twice, a server would have two voices. That two names mean one server is found out later, from the server.
+fn refuse_twins(endpoints: &[Endpoint], default_port: u16) -> Result<()> {
+    let mut seen = HashMap::new();
+    for (place, endpoint) in (1..).zip(endpoints) {
+        let address = (endpoint.host.to_ascii_lowercase(), endpoint.port.unwrap_or(default_port));
+        if let Some(first) = seen.insert(address, place) {
+            let problem = format_args!("its hosts {first} and {place} are the same, {endpoint}");
+            return Err(Error::invalid("store URL", problem, "name each server once"));
+        }
+    }
+    Ok(())
 }
 
 fn protocol(query: &mut Query) -> Result<Option<Protocol>> {
@@ -178,8 +214,10 @@ fn timeout(query: &mut Query, key: &'static str) -> Result<Option<Duration>> {
 
 fn database(text: &str) -> Result<u32> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    if text.is_empty() {
+        return Ok(0);
+    }
     match text.parse() {
-        _ if text.is_empty() => Ok(0),
         Ok(index) if digits => Ok(index),
         _ => {
             let problem = format_args!("{text:?} is no index");
@@ -241,11 +279,9 @@ fn encrypted_form(scheme: &str) -> &'static str {
 }
 
 fn unknown_scheme(scheme: &str) -> Error {
-    Error::invalid(
-        "store URL",
-        format_args!("its scheme {scheme:?} is none of Redis"),
-        leasehold_core::did_you_mean(scheme, SCHEMES.iter().copied()),
-    )
+    let message = format!("the scheme {scheme:?} of the store URL is none of Redis");
+    let help = leasehold_core::did_you_mean(scheme, SCHEMES.iter().copied());
+    Error::new(ErrorKind::Misconfigured, message).with_help(help)
 }
 
 impl fmt::Display for Address {

@@ -1,8 +1,7 @@
 //! A URL that names several independent servers.
 
-use super::{Address, Login, PORT, Target, Timeouts, Tls, database, protocol, refuse_tls, unknown_scheme};
-use leasehold_core::{Endpoint, Error, Query, Result, StoreUrl};
-use std::collections::HashMap;
+use super::{Defaults, Target, unknown_scheme};
+use leasehold_core::{Error, Result, StoreUrl};
 use std::time::Duration;
 
 /// Fewer nodes cannot lose one and still be a majority.
@@ -21,37 +20,12 @@ impl Target {
         };
         let authority = url.authority()?;
         check_number(authority.endpoints.len())?;
-        check_twins(&authority.endpoints)?;
-        let (database, endpoints) = (database(&authority.path)?, authority.endpoints.clone());
-        let (login, mut query) = (Login::of(authority), url.query());
-        let (protocol, timeouts) = (protocol(&mut query)?, Timeouts::from_query_or(&mut query, TIMEOUT)?);
-        let mut targets = Vec::with_capacity(endpoints.len());
-        let mut rest = query.clone();
-        for endpoint in endpoints {
-            rest = query.clone();
-            targets.push(Self {
-                tls: tls(url, encrypted, &endpoint.host, &mut rest)?,
-                address: Address::Tcp { port: port(&endpoint), host: endpoint.host },
-                login: login.clone(),
-                database,
-                protocol,
-                timeouts,
-            });
-        }
-        rest.finish()?;
-        Ok(targets)
+        let defaults = Defaults { timeout: TIMEOUT, ..Defaults::SERVER };
+        let mut query = url.query();
+        let (_, nodes) = Self::servers(url, authority, &mut query, encrypted, defaults)?;
+        query.finish()?;
+        Ok(nodes)
     }
-}
-
-fn tls(url: &StoreUrl, encrypted: bool, host: &str, query: &mut Query) -> Result<Option<Tls>> {
-    match encrypted {
-        true => Tls::from_query(host, query).map(Some),
-        false => refuse_tls(url.scheme(), query),
-    }
-}
-
-fn port(endpoint: &Endpoint) -> u16 {
-    endpoint.port.unwrap_or(PORT)
 }
 
 fn check_number(nodes: usize) -> Result<()> {
@@ -61,18 +35,6 @@ fn check_number(nodes: usize) -> Result<()> {
     let problem = format_args!("{nodes} of the {FEWEST} nodes that a majority needs at least");
     let fix = "name three independent servers, or five; for one server write redis://";
     Err(Error::invalid("store URL", problem, fix))
-}
-
-/// A server that is named twice would be asked twice. That two names mean one server is found out later, from the server.
-fn check_twins(endpoints: &[Endpoint]) -> Result<()> {
-    let mut seen = HashMap::new();
-    for (place, endpoint) in (1..).zip(endpoints) {
-        if let Some(first) = seen.insert((endpoint.host.to_ascii_lowercase(), port(endpoint)), place) {
-            let problem = format_args!("its hosts {first} and {place} are the same, {endpoint}");
-            return Err(Error::invalid("store URL", problem, "name each server once"));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

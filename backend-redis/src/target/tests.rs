@@ -133,8 +133,9 @@ fn mistakes_are_named_with_the_way_out() {
             "invalid store URL: it does not name what the Sentinels watch; write the name behind the hosts: redis+sentinel://s1:26379,s2:26379/mymaster",
         ),
         ("redis+sentinel://h/m/x", "invalid database: \"x\" is no index; write a number: redis://host:6379/0"),
-        ("redis+sentinel://h,h:26379/m", "invalid store URL: it names h:26379 twice; name each server once"),
-        ("redis+cluster://a,b,a", "invalid store URL: it names a:6379 twice; name each server once"),
+        ("redis+sentinel://h,h:26379/m", "invalid store URL: its hosts 1 and 2 are the same, h:26379; name each server once"),
+        ("redis+cluster://a,b,a", "invalid store URL: its hosts 1 and 3 are the same, a; name each server once"),
+        ("redis+sentinel://S1,s2,s1/x", "invalid store URL: its hosts 1 and 3 are the same, s1; name each server once"),
         ("redis+cluster://a/2", "invalid database: 2, and a cluster has database 0 only; leave it out"),
         ("redis://h?wait_replicas=0", "invalid wait_replicas: \"0\"; write a number from 1 to 64, or leave it out"),
         ("redis://h?wait_replicas=+1", "invalid wait_replicas: \"+1\"; write a number from 1 to 64, or leave it out"),
@@ -145,7 +146,20 @@ fn mistakes_are_named_with_the_way_out() {
     }
     assert!(problem("redis://h?timout=1s").contains("did you mean \"timeout\"?"));
     assert!(problem("redis://h?sentinel_password=x").contains("unknown parameter"));
-    assert!(problem("reddis://h").contains("did you mean \"redis\"?"));
+}
+
+#[test]
+fn a_scheme_of_another_store_is_a_mistake_of_the_set_up() {
+    for url in ["reddis://h", "postgres://h/db"] {
+        let url = StoreUrl::parse(url).unwrap();
+        for error in [Deployment::of(&url).unwrap_err(), Target::nodes(&url).unwrap_err()] {
+            assert_eq!(error.kind(), ErrorKind::Misconfigured);
+            let (message, scheme) = (error.to_string(), url.scheme());
+            assert_eq!(message, format!("the scheme {scheme:?} of the store URL is none of Redis"));
+        }
+    }
+    let error = Deployment::of(&StoreUrl::parse("reddis://h").unwrap()).unwrap_err();
+    assert!(error.help().unwrap().contains("did you mean \"redis\"?"));
 }
 
 #[cfg(not(feature = "tls"))]

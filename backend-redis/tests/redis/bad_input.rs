@@ -47,13 +47,13 @@ fn urls_and_prefixes_that_make_no_sense_are_refused_when_the_store_is_opened() {
         "redis://h?protocol=4",
         "redis://h?tls_insecure=yes",
         "redis+unix://relative.sock",
-        "redys://h",
     ] {
         let error = refused(url, "leasehold:");
         assert_eq!(error.kind(), ErrorKind::Invalid, "{url}: {error}");
         assert!(error.help().is_some(), "{url}: {error}");
     }
     assert_eq!(refused("redis://h", "a{b").kind(), ErrorKind::Invalid);
+    assert_eq!(refused("redys://h", "leasehold:").kind(), ErrorKind::Misconfigured);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 mod expect;
 
 pub(crate) use expect::{
-    ClientExt, ensure_free, ensure_held, ensure_kind, eventually, free_within, loss_within, optional,
-    until_queued,
+    ClientExt, believed_until, ensure_free, ensure_held, ensure_kind, eventually, free_within, loss_within,
+    optional, until_queued,
 };
 
 use crate::case::{Stop, Verdict};
@@ -204,11 +204,12 @@ pub(crate) fn time_scale() -> f64 {
 ///
 /// # Errors
 ///
-/// What it says, if that is no number from 0.1 to 1000: a bound that is nothing, or endless, would judge the machine.
+/// What it says, if that is no number from 0.1 to 10: a bound that is nothing would judge the machine. A lease that is not
+/// asked for in the scale of a case lasts for 30 s, and what waits for longer than that would not see who forgot to end it.
 pub fn said_time_scale() -> Result<Option<f64>, String> {
     let Some(said) = std::env::var_os("LEASEHOLD_TIME_SCALE") else { return Ok(None) };
     let scale = said.to_str().and_then(|scale| scale.parse().ok());
-    match scale.filter(|scale| (0.1..=1000.0).contains(scale)) {
+    match scale.filter(|scale| (0.1..=10.0).contains(scale)) {
         Some(scale) => Ok(Some(scale)),
         None => Err(said.to_string_lossy().into_owned()),
     }

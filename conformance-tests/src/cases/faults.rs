@@ -89,6 +89,13 @@ async fn wall_clock_of_a_client_decides_nothing(cx: &Context) -> Verdict {
     let guard = client.take(&name, &AcquireOptions::new()).await?;
     let fast = SteppedClock::ahead(HOUR)?;
     let mut thief = cx.worker_at(&address, &fast.environment()).await?;
+    // Connected, so that what it says or not is about the lock.
+    thief.take(&cx.named("warm-up"), cx.ttl()).await?;
+    let gave_back = thief.release().await?;
+    ensure!(
+        gave_back == "released",
+        "a process whose clock is an hour ahead gives back a free lock: {gave_back}"
+    );
     thief.begin_take(&name, cx.ttl()).await?;
     // Asked, and not the lock: that is held by the thief, if it is one.
     let theft = thief.answers_within(cx.slack()).await?;

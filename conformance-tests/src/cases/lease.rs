@@ -1,7 +1,9 @@
 //! D: how long a hold lasts, and what keeps it going. What its holder can choose of that is in `limits.rs`.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context, ensure_free, ensure_held, eventually, free_within, loss_within};
+use crate::context::{
+    ClientExt, Context, believed_until, ensure_free, ensure_held, eventually, free_within, loss_within,
+};
 use crate::proxy::Traffic;
 use leasehold_core::{AcquireOptions, Health, HoldKind, LossCause, TokenClass};
 use std::sync::Arc;
@@ -145,11 +147,7 @@ async fn loss_comes_before_the_store_lets_another_in(cx: &Context) -> Verdict {
         let guard = other.take(&wanted, &options).await?;
         Ok::<_, Stop>((guard, Instant::now()))
     });
-    let mut believed = Instant::now();
-    while guard.is_held() {
-        believed = Instant::now();
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let believed = believed_until(&guard).await;
     let (successor, taken) = taken.await??;
     ensure!(believed < taken, "the holder believed for {:?} after another had got it", believed - taken);
     loss_within(&guard, Duration::ZERO + cx.slack()).await?;

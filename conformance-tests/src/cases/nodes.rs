@@ -189,7 +189,16 @@ async fn halves_of_a_split_do_not_both_grant(cx: &Context) -> Verdict {
     black_hole(&right[..half]);
     let options = AcquireOptions::new().with_wait(cx.ttl());
     let first = one.acquire_with(&nodes.name, &options).await;
+    // The larger half, if one is: a split that keeps out everybody would show nothing.
+    let must_grant = nodes.count() - half > half;
+    let options = if must_grant { options.with_wait(cx.patience()) } else { options };
     let second = two.acquire_with(&nodes.name, &options).await;
+    ensure!(
+        second.is_ok() || !must_grant,
+        "{} nodes of {} granted nothing: {second:?}",
+        nodes.count() - half,
+        nodes.count()
+    );
     let both = first.is_ok_and(|guard| guard.is_held()) && second.is_ok_and(|guard| guard.is_held());
     ensure!(!both, "each half of {} nodes has granted the lock to another owner", nodes.count());
     Ok(())

@@ -274,7 +274,10 @@ async fn release_delayed_on_the_wire_frees_no_successor(cx: &Context) -> Verdict
     let (proxy, client) = cx.client_behind_proxy(cx.patience()).await?;
     let guard = client.take(&name, &cx.fixed()).await?;
     proxy.set(Traffic::HoldReplies);
+    let before = proxy.reply_bytes();
     let release = tokio::spawn(guard.release());
+    let answered = eventually(cx.ttl(), || proxy.reply_bytes() > before).await;
+    ensure!(answered, "the store answered no release while the lease lasted");
     let successor = direct.take(&name, &AcquireOptions::new().with_wait(cx.patience())).await?;
     proxy.set(Traffic::Pass);
     let _ = release.await?;

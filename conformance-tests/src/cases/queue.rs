@@ -1,12 +1,11 @@
 //! Q: waiters that stand in a queue in the store, and are told when it is their turn.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{Client, ClientExt, Context, until_queued};
+use crate::cases::order::fifo_only;
+use crate::context::{Client, ClientExt, Context, believed_until, until_queued};
 use crate::proxy::Traffic;
 use crate::subject::Counters;
-use leasehold_core::{
-    AcquireOptions, ErrorKind, Fairness, FencingToken, HoldKind, LockGuard, LockName, Wait,
-};
+use leasehold_core::{AcquireOptions, ErrorKind, FencingToken, HoldKind, LockGuard, LockName, Wait};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
@@ -243,7 +242,7 @@ async fn hundred_sessions_that_end_are_lost_in_time_and_begin_anew(cx: &Context)
         let (other, options) = (other.clone(), cx.options());
         takers.spawn(async move {
             let taking = async { (other.take(&name, &options).await, Instant::now()) };
-            let ((successor, taken), believed) = tokio::join!(taking, believed_until_lost(&guard));
+            let ((successor, taken), believed) = tokio::join!(taking, believed_until(&guard));
             let successor = successor?;
             ensure!(believed < taken, "{name}: its holder believed for {:?} too long", believed - taken);
             let first = guard.token().err().map(|error| error.kind());
@@ -264,21 +263,4 @@ async fn hundred_sessions_that_end_are_lost_in_time_and_begin_anew(cx: &Context)
         again.release().await?;
     }
     Ok(())
-}
-
-/// The last moment at which the holder said that it held.
-async fn believed_until_lost(guard: &LockGuard) -> Instant {
-    let mut believed = Instant::now();
-    while guard.is_held() {
-        believed = Instant::now();
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    believed
-}
-
-fn fifo_only(client: &Client) -> Verdict {
-    if client.semantics().fairness == Fairness::Fifo {
-        return Ok(());
-    }
-    Err(Stop::Skipped("the backend declares no order of its waiters".to_owned()))
 }

@@ -106,6 +106,20 @@ pub(crate) async fn loss_within(guard: &LockGuard, bound: Duration) -> Result<Lo
         .map_err(|_| Stop::Failed(format!("the holder was not told within {bound:?} that it lost the lock")))
 }
 
+/// The last moment at which the holder can have said that it holds: taken before each look, so that a thread which is
+/// stopped between the two accuses nobody.
+pub(crate) async fn believed_until(guard: &LockGuard) -> Instant {
+    let mut believed = Instant::now();
+    loop {
+        let now = Instant::now();
+        if !guard.is_held() {
+            return believed;
+        }
+        believed = now;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 /// Waits until so many stand in the queue of a lock. For a store that knows who waits.
 pub(crate) async fn until_queued(cx: &Context, client: &Client, name: &LockName, waiters: usize) -> Verdict {
     let start = Instant::now();

@@ -3,6 +3,7 @@ use super::result::{CaseOutcome, CaseResult};
 use super::terms::Terms;
 use crate::case::Case;
 use crate::cases::all;
+use crate::context::said_time_scale;
 use crate::subject::Subject;
 use crate::worker;
 use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
@@ -21,12 +22,17 @@ const RESULTS: &str = "LEASEHOLD_RESULTS";
 /// `--test-threads` work. To be called first in `main`, because it also serves as the worker processes of the cases.
 ///
 /// A case that has no meaning for a subject is `ignored`, with its reason. A subject whose store is missing fails,
-/// unless `LEASEHOLD_SKIP_MISSING` is set. A run without a filter in which nothing ran fails. `LEASEHOLD_RESULTS=FILE`
+/// unless `LEASEHOLD_SKIP_MISSING` is set. A run without a filter in which nothing ran fails, and so does one with a
+/// `LEASEHOLD_TIME_SCALE` that is none. `LEASEHOLD_RESULTS=FILE`
 /// writes every [`CaseResult`] into a file, one JSON object in a line.
 pub fn run(subjects: Vec<Box<dyn Subject>>) -> ExitCode {
     let subjects: Vec<Arc<dyn Subject>> = subjects.into_iter().map(Arc::from).collect();
     if let Some(done) = worker::serve_as_worker(&subjects) {
         return done;
+    }
+    if let Err(said) = said_time_scale() {
+        let _ = writeln!(io::stderr(), "LEASEHOLD_TIME_SCALE is {said:?}, from 0.1 to 10");
+        return ExitCode::FAILURE;
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(super::Run::THREADS);

@@ -51,7 +51,8 @@ impl ByHand {
         let begun = Instant::now();
         loop {
             let sent = Instant::now();
-            if let Attempt::Granted(grant) = self.backend.try_acquire(claim).await? {
+            let outcome = self.backend.try_acquire(claim).await;
+            if let Ok(Attempt::Granted(grant)) = outcome {
                 let since = match self.mistake {
                     Mistake::ValidFromReply => Instant::now(),
                     Mistake::ValidFromFirstAttempt => begun,
@@ -60,7 +61,9 @@ impl ByHand {
                 return Ok((grant.token, since));
             }
             match wait {
-                Wait::No => return Err(Error::new(ErrorKind::Busy, "held")),
+                Wait::No => {
+                    return Err(outcome.err().unwrap_or_else(|| Error::new(ErrorKind::Busy, "held")));
+                }
                 Wait::UpTo(time) if begun.elapsed() >= time => {
                     return Err(Error::new(ErrorKind::TimedOut, "held"));
                 }

@@ -10,6 +10,7 @@ use crate::locks::zookeeper::{self, Mistake as Zk};
 use crate::plain::{SOUND, lock};
 use crate::steps;
 use crate::subject::{Made, Make, Start, redis};
+use crate::waiters;
 use leasehold_conformance::Subject;
 use std::sync::Arc;
 
@@ -128,8 +129,7 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(25 fence_is_the_clients_time F13 "of a client whose clock is right", steps FENCE_IS_THE_CLIENTS_TIME),
         control!(26 token_counter_goes_with_the_record F02 "after a lease that ended: token 1",
             steps FENCE_GOES_WITH_THE_RECORD),
-        control!(28 asks_only_when_told H02 "whose wake-up was lost",
-            |address| by_hand(Hand::AsksWhenToldOnly, address), |address| lock(SOUND, address)),
+        control!(28 asks_only_when_told H02 "whose wake-up was lost", hand AsksWhenToldOnly),
         control!(29 name_is_the_hash_tag K02 "CrossSlot" on cluster::start,
             |address| lock(cluster::NAME_IS_THE_TAG, address), |address| lock(cluster::NO_BRACES_IN_NAMES, address)),
         control!(30 asks_a_replica J24 "taken while a replica lags behind" on replica::start,
@@ -164,8 +164,16 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(60 busy_for_unknown G12 "Busy instead of Indeterminate", steps BUSY_FOR_UNKNOWN),
         control!(61 released_for_unknown G13 "after a release that was lost", steps RELEASED_FOR_UNKNOWN),
         control!(62 renewal_begins_anew C14 "after the late renewal arrived", steps RENEWAL_BEGINS_ANEW),
+        control!(63 told_of_nothing A07 "waiters are not told",
+            |address| waiters::told(false, address), |address| waiters::told(true, address)),
+        control!(64 last_come_first_served H09 "it so often",
+            |address| waiters::in_line("-1", address), |address| waiters::in_line("0", address)),
         // Once more, by nothing but the history of clients that know nothing of the mistake.
         control!(42 for_update_in_autocommit S01 "Exclusion broken", held InAutocommit),
         control!(52 release_deletes_the_row S01 "TokenUnique broken", row ReleaseDeletes),
+        // Once more, by what becomes of a queue when one of those who wait leaves it.
+        control!(39 woken_is_taken_for_granted H05 "got a lock that is held", zookeeper TrustsTheWatch),
+        control!(64 last_come_first_served H05 "were served in the order",
+            |address| waiters::in_line("-1", address), |address| waiters::in_line("0", address)),
     ]
 }

@@ -15,6 +15,7 @@ mod plain;
 mod steps;
 mod subject;
 mod table;
+mod waiters;
 
 use controls::{Control, controls};
 use leasehold_conformance::{Stop, Subject, by_id, run_case, serve_as_worker};

@@ -8,7 +8,7 @@ use leasehold_core::{
     Attempt, Busy, Claim, DistributedLock, Error, ErrorKind, FencingToken, Grant, LossCause, Outcome,
     Promises, Release, Renewal, Result, Semantics,
 };
-use redis::aio::MultiplexedConnection;
+use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{FromRedisValue, cmd};
 use std::future::Future;
 use std::pin::Pin;
@@ -116,12 +116,12 @@ impl Redis {
         self.command(&words).await
     }
 
-    /// The next message on a channel; `None` if the connection breaks first.
-    async fn next_message(&self, channel: &str) -> Option<()> {
+    /// What is said on a channel from now on.
+    async fn listen(&self, channel: &str) -> Option<PubSub> {
         let client = redis::Client::open(format!("redis://{}", self.address.server)).ok()?;
         let mut messages = client.get_async_pubsub().await.ok()?;
         messages.subscribe(channel).await.ok()?;
-        messages.on_message().next().await.map(drop)
+        Some(messages)
     }
 
     async fn send<T: FromRedisValue>(&self, command: &redis::Cmd) -> Result<T> {
@@ -171,10 +171,25 @@ impl Plain {
     /// Returns when the server says that the lock's key was deleted or has expired. Connects anew when its connection
     /// breaks, as a good client does.
     pub(crate) async fn key_gone(&self, claim: &Claim) {
-        let channel = format!("__keyspace@0__:{}", key(claim));
-        while self.redis.next_message(&channel).await.is_none() {
+        while self.next_message(claim, false).await.is_none() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// The same, also if that was said before anybody listened.
+    pub(crate) async fn key_gone_by_now(&self, claim: &Claim) {
+        while self.next_message(claim, true).await.is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// The next message on the key's channel, or nothing to wait for; `None` if the connection breaks first.
+    async fn next_message(&self, claim: &Claim, look: bool) -> Option<()> {
+        let mut messages = self.redis.listen(&format!("__keyspace@0__:{}", key(claim))).await?;
+        if look && self.redis.command::<u64>(&["EXISTS", &key(claim)]).await.ok()? == 0 {
+            return Some(());
+        }
+        messages.on_message().next().await.map(drop)
     }
 }
 

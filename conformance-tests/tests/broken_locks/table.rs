@@ -95,6 +95,8 @@ const MISTAKES: &[(u8, &str)] = &[
     (60, "An attempt without an answer counts as busy: nobody takes back what it was granted."),
     (61, "A release without an answer counts as done: nobody makes it again."),
     (62, "A renewal that comes late begins the lease anew, for a holder who has given up."),
+    (63, "Waiters are to be told, and nobody tells them: each hand-over lasts until they ask anyway."),
+    (64, "The queue is served from the end at which one joins it: who comes last is first."),
 ];
 
 /// True to the table, or the table is written anew.

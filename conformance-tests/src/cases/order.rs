@@ -1,0 +1,214 @@
+//! H: in which order waiters are served.
+
+use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::context::{Client, ClientExt, Context, ensure_kind, until_queued};
+use crate::proxy::Traffic;
+use leasehold_core::{AcquireOptions, ErrorKind, Fairness, FencingToken, LockName};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+pub(super) const CASES: &[Case] = cases![
+    H03 waiters_are_served_in_their_order,
+    H05 waiters_that_give_up_leave_the_order_of_the_others,
+    H09 nobody_starves,
+    H11 tasks_that_take_turns_share_with_other_processes,
+    H12 newcomer_waits_behind_one_who_has_not_heard,
+];
+
+/// Skips a case where waiters are served by luck.
+pub(super) fn fifo_only(client: &Client) -> Verdict {
+    if client.semantics().fairness == Fairness::Fifo {
+        return Ok(());
+    }
+    Err(Stop::Skipped("the backend declares no order of its waiters".to_owned()))
+}
+
+async fn waiters_are_served_in_their_order(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    fifo_only(&client)?;
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let mut waiters = tokio::task::JoinSet::new();
+    let options = AcquireOptions::new().with_wait(cx.patience());
+    let served = Arc::<Mutex<Vec<usize>>>::default();
+    for place in 0..10 {
+        let (waiter, name, options) = (cx.client().await?, name.clone(), options.clone());
+        let served = Arc::clone(&served);
+        waiters.spawn(async move {
+            let guard = waiter.take(&name, &options).await?;
+            // Written down under the lock: tasks may end in another order than that in which they held it.
+            served.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+            guard.release().await?;
+            Ok::<_, Stop>(())
+        });
+        // The order is that of arrival in the store.
+        until_waiting(&client, cx, &cx.name(), place + 1).await?;
+    }
+    guard.release().await?;
+    while let Some(waiter) = waiters.join_next().await {
+        waiter??;
+    }
+    let served = served.lock().unwrap_or_else(PoisonError::into_inner);
+    ensure!(served.is_sorted(), "served in the order {served:?}");
+    Ok(())
+}
+
+/// Two in the middle give up while the lock is held. That gives it to nobody, and all others are served as they came.
+async fn waiters_that_give_up_leave_the_order_of_the_others(cx: &Context) -> Verdict {
+    const LEAVE: [usize; 2] = [1, 4];
+    let (client, name) = (cx.client().await?, cx.name());
+    fifo_only(&client)?;
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let served = Arc::<Mutex<Vec<usize>>>::default();
+    let (mut leavers, mut others) = (tokio::task::JoinSet::new(), tokio::task::JoinSet::new());
+    for place in 0..6 {
+        let leaves = LEAVE.contains(&place);
+        // Long enough for all to have come.
+        let wait = if leaves { cx.ttl() * 5 } else { cx.patience() };
+        let (waiter, name, served) = (cx.client().await?, name.clone(), Arc::clone(&served));
+        let queue = if leaves { &mut leavers } else { &mut others };
+        queue.spawn(async move {
+            let guard = waiter.acquire_with(&name, &AcquireOptions::new().with_wait(wait)).await?;
+            served.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+            guard.release().await
+        });
+        until_waiting(&client, cx, &cx.name(), place + 1).await?;
+    }
+    let left = leavers.join_all().await;
+    // What their leaving sets off is over by then.
+    tokio::time::sleep(cx.slack()).await;
+    let early = served.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    ensure!(
+        early.is_empty() && guard.is_held(),
+        "somebody left the queue, and {early:?} got a lock that is held"
+    );
+    for outcome in left {
+        ensure_kind(outcome, ErrorKind::TimedOut, "a waiter that gives up")?;
+    }
+    guard.release().await?;
+    while let Some(waiter) = others.join_next().await {
+        waiter??;
+    }
+    let served = served.lock().unwrap_or_else(PoisonError::into_inner);
+    ensure!(*served == [0, 2, 3, 5], "when 1 and 4 had left, the others were served in the order {served:?}");
+    Ok(())
+}
+
+/// The lock is free, and the first in the queue does not know it yet. Its turn it is all the same.
+async fn newcomer_waits_behind_one_who_has_not_heard(cx: &Context) -> Verdict {
+    let (client, newcomer, name) = (cx.client().await?, cx.client().await?, cx.name());
+    fifo_only(&client)?;
+    cx.warm_up(&newcomer).await?;
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let (proxy, first) = cx.client_behind_proxy(cx.patience()).await?;
+    let (wanted, options) = (name.clone(), AcquireOptions::new().with_wait(cx.patience()));
+    let first = tokio::spawn(async move { first.take(&wanted, &options).await });
+    until_queued(cx, &client, &name, 1).await?;
+    proxy.set(Traffic::BlackHole);
+    guard.release().await?;
+    let overtakes = newcomer.poke(&name).await?.is_some();
+    ensure!(!overtakes, "a newcomer got the lock before the one who waited for it");
+    proxy.set(Traffic::Pass);
+    Ok(first.await??.release().await?)
+}
+
+/// Ten clients that all want it, all the time: each comes back as soon as it has released. Where waiters are served in
+/// order they share alike; elsewhere each has it at least once, however often the others do.
+async fn nobody_starves(cx: &Context) -> Verdict {
+    const PLAYERS: usize = 10;
+    const ROUNDS: usize = 200;
+    let (client, name) = (cx.client().await?, cx.name());
+    let fifo = client.semantics().fairness == Fairness::Fifo;
+    let grants = Arc::new(Mutex::new([0; PLAYERS]));
+    let enough =
+        move |grants: &[usize]| grants.iter().sum::<usize>() >= ROUNDS && (fifo || !grants.contains(&0));
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let options = AcquireOptions::new().with_wait(cx.patience());
+    let mut players = tokio::task::JoinSet::new();
+    for player in 0..PLAYERS {
+        let (client, name, options) = (cx.client().await?, name.clone(), options.clone());
+        let grants = Arc::clone(&grants);
+        players.spawn(async move {
+            loop {
+                let outcome = client.acquire_with(&name, &options).await;
+                let sums = {
+                    let mut grants = grants.lock().unwrap_or_else(PoisonError::into_inner);
+                    grants[player] += usize::from(outcome.is_ok() && !enough(&*grants));
+                    *grants
+                };
+                if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::TimedOut) {
+                    return Err(Stop::Failed(format!(
+                        "client {player} starved; so often they got it: {sums:?}"
+                    )));
+                }
+                let guard = outcome?;
+                if enough(&sums) {
+                    return Ok(guard.release().await?);
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                guard.release().await?;
+                // Where the order is luck, who never paused would have more of it than anybody who has to be woken.
+                if !fifo {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            }
+        });
+    }
+    until_waiting(&client, cx, &name, PLAYERS).await?;
+    guard.release().await?;
+    while let Some(player) = players.join_next().await {
+        player??;
+    }
+    let grants = grants.lock().unwrap_or_else(PoisonError::into_inner);
+    let alike = grants.iter().all(|count| (18..=22).contains(count));
+    ensure!(alike || !fifo, "ten who waited in order all the time got it so often: {grants:?}");
+    Ok(())
+}
+
+/// Two processes' worth of tasks, each task with no more than its share of time to hold. Every grant has its own token, also
+/// those of which the store knows nothing.
+async fn tasks_that_take_turns_share_with_other_processes(cx: &Context) -> Verdict {
+    let semantics = cx.semantics().await?;
+    if semantics.local_queue.is_none() {
+        return Err(Stop::Skipped("each task waits in the store for itself".to_owned()));
+    }
+    let (name, grants) = (cx.name(), Arc::<Mutex<Vec<(usize, FencingToken)>>>::default());
+    let mut tasks = tokio::task::JoinSet::new();
+    let end = Instant::now() + cx.ttl();
+    for process in 0..2 {
+        let client = cx.client().await?;
+        for _ in 0..8 {
+            let (client, name, options) = (client.clone(), name.clone(), cx.options());
+            let grants = Arc::clone(&grants);
+            tasks.spawn(async move {
+                while Instant::now() < end {
+                    let guard = client.take(&name, &options).await?;
+                    let grant = (process, guard.token()?);
+                    grants.lock().unwrap_or_else(PoisonError::into_inner).push(grant);
+                    guard.release().await?;
+                }
+                Ok::<_, Stop>(())
+            });
+        }
+    }
+    while let Some(task) = tasks.join_next().await {
+        task??;
+    }
+    let grants = grants.lock().unwrap_or_else(PoisonError::into_inner);
+    ensure!(grants.is_sorted_by(|one, next| one.1 < next.1), "tokens do not grow from grant to grant");
+    let (all, of_one) = (grants.len(), grants.iter().filter(|(process, _)| *process == 0).count());
+    let fifo = semantics.fairness == Fairness::Fifo;
+    ensure!(
+        !fifo || (all / 4..=all - all / 4).contains(&of_one),
+        "one of two processes got {of_one} of {all}"
+    );
+    Ok(())
+}
+
+/// Until so many wait for a lock, as far as the store knows and shows; else for long enough to have asked.
+pub(super) async fn until_waiting(client: &Client, cx: &Context, name: &LockName, count: usize) -> Verdict {
+    if client.semantics().fairness != Fairness::Fifo || client.admin().is_none() {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        return Ok(());
+    }
+    until_queued(cx, client, name, count).await
+}

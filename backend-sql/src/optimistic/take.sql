@@ -1,7 +1,7 @@
 -- Takes the row of a name for an owner, if it is still as it was read: the number of changed rows says whether it was.
 --
--- Of all that have read one version, one finds it again: this makes it another. Whether the lease was over was decided by
--- who read it; a renewal since then would have changed the version. A row that was purged since then, and made anew, has
+-- Of all that have read one version, one finds it again: this makes it another. Whether the lease is over is asked
+-- again: what was read may come from another server, a replica, whose clock ends no lease here. A row that was purged since then, and made anew, has
 -- another: versions begin with the time. Only the clock going back over the purge could bring one back, and then the token
 -- of whoever holds it is larger than what was worked out.
 --
@@ -13,4 +13,4 @@ UPDATE {table} SET
     acquired_at = {now},
     version     = version + 1,
     holder      = :6
-WHERE name = :1 AND version = :2 AND token < :4;
+WHERE name = :1 AND version = :2 AND token < :4 AND ends_at <= {now};

@@ -68,3 +68,24 @@ fn micros_since_1970() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
     u64::try_from(now.as_micros()).unwrap()
 }
+
+/// As behind something that sends reads to a replica. Its clock may say that a lease is over, and the grant is made by
+/// another.
+#[tokio::test]
+async fn the_clock_of_a_replica_that_is_read_ends_no_lease() {
+    let server = Server::postgres(&[]);
+    server.furnish().await;
+    server.run("CREATE SCHEMA ahead").await;
+    server.run("GRANT USAGE ON SCHEMA ahead TO locker").await;
+    let an_hour_ahead_in_reads = "CREATE FUNCTION ahead.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS \
+        $$ SELECT pg_catalog.clock_timestamp() \
+           + CASE WHEN current_query() LIKE 'SELECT%' THEN interval '1 hour' ELSE interval '0' END $$";
+    server.run(an_hour_ahead_in_reads).await;
+    server.run("ALTER ROLE locker SET search_path = ahead, pg_catalog, public").await;
+    let (holder, other) = (server.backend("mode=optimistic"), server.backend("mode=optimistic"));
+    let held = claim("a");
+    granted(&holder, &held).await;
+    let shown = other.admin().unwrap().inspect(held.name()).await.unwrap();
+    assert!(shown.is_none(), "by the clock of who reads it is over: {shown:?}");
+    assert!(ask(&other, &claim("a")).await.is_none(), "two hold it");
+}

@@ -129,3 +129,91 @@ async fn who_waits_is_woken_although_somebody_asked_meanwhile() {
     tokio::join!(timeout(LONG, waiting), asks).0.unwrap();
     assert!(matches!(backend.try_acquire(&wanted).await.unwrap(), Attempt::Granted(_)));
 }
+
+fn granted_to(text: &str) -> Reply {
+    match text {
+        text if text.contains("NOWAIT") => locked(),
+        text if text.contains("INSERT") => Reply::Rows(vec![vec![Value::int(9)]]),
+        _ => Reply::Rows(Vec::new()),
+    }
+}
+
+/// The core would take the second answer for that of a release that succeeded and was not heard of.
+#[tokio::test(start_paused = true)]
+async fn a_hold_whose_connection_has_ended_was_not_released() {
+    let breaks = |_, text: &str| if text == "ROLLBACK" { Reply::Breaks } else { granted_to(text) };
+    let ended = |_, text: &str| if text == "ROLLBACK" { Reply::Refused("57P01") } else { granted_to(text) };
+    for replies in [breaks as fn(usize, &str) -> Reply, ended] {
+        let (backend, held) = (held_row(replies), claim());
+        assert!(matches!(backend.try_acquire(&held).await.unwrap(), Attempt::Granted(_)));
+        assert_eq!(backend.release(&held, Duration::ZERO).await.unwrap(), Release::NotHeld);
+    }
+    let silent = held_row(|_, text| if text == "ROLLBACK" { Reply::Never } else { granted_to(text) });
+    let held = claim();
+    assert!(matches!(silent.try_acquire(&held).await.unwrap(), Attempt::Granted(_)));
+    let error = silent.release(&held, Duration::ZERO).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
+}
+
+/// The loss is certain; only its cause is asked for.
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_told_though_nobody_says_why() {
+    let silent = |_, _: &str| Reply::Never;
+    let (server, said) = server("mode=for-update&timeout=20s", at_once, silent);
+    let (backend, lost) = (HeldRow::new(server, &Namespace::default()), claim());
+    let start = tokio::time::Instant::now();
+    let renewed = backend.renew(std::slice::from_ref(&lost)).await.remove(0);
+    assert_eq!(renewed.unwrap(), Renewal::Lost(LossCause::Gone));
+    assert!(start.elapsed() < Duration::from_secs(1), "told after {:?}", start.elapsed());
+    assert_eq!(said.times("holder"), 1);
+}
+
+/// Who keeps a lock does not stand behind those who want one.
+#[tokio::test(start_paused = true)]
+async fn why_a_lock_was_lost_is_asked_for_though_all_who_ask_for_locks_are_waiting() {
+    let by_another = |_, _: &str| {
+        let (name, owner) = (Value::bytes("a"), Value::bytes(2_u128.to_be_bytes()));
+        let row = vec![name, owner, Value::int(9), Value::int(0), Value::int(7), Value::text("{}")];
+        Reply::Rows(vec![row])
+    };
+    let (server, _) = server("mode=for-update&connections=2", at_once, by_another);
+    let _asking = server.connection(Lane::Asking).await.unwrap();
+    let backend = HeldRow::new(server, &Namespace::default());
+    let renewed = backend.renew(&[claim()]).await.remove(0);
+    assert_eq!(renewed.unwrap(), Renewal::Lost(LossCause::Taken));
+}
+
+/// The row may be locked by what was sent before, of which nothing was heard.
+#[tokio::test(start_paused = true)]
+async fn who_may_have_the_row_locked_himself_is_not_told_that_another_has() {
+    let ghost = held_row(|number, text| match text {
+        text if text.contains("NOWAIT") && number == 1 => Reply::Breaks,
+        text if text.contains("NOWAIT") => Reply::Refused("55P03"),
+        _ => Reply::Rows(Vec::new()),
+    });
+    // Connection 0 looks at the tables, 1 is for holding and was idle.
+    ghost.rows.server().connection(Lane::Asking).await.unwrap().give_back();
+    ghost.rows.server().connection_to_hold().await.unwrap().give_back();
+    let error = ghost.try_acquire(&claim()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
+}
+
+/// By a hand, by a limit of the server, or because two waited for each other: all of that is possible without a holder.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_needs_no_holder_is_not_called_a_held_lock() {
+    let cancelled = |_, text: &str| {
+        if text.contains("NOWAIT") { Reply::Refused("57014") } else { Reply::Rows(Vec::new()) }
+    };
+    let deadlock = |_, text: &str| {
+        if text.contains("NOWAIT") { Reply::Refused("40P01") } else { Reply::Rows(Vec::new()) }
+    };
+    for replies in [cancelled as fn(usize, &str) -> Reply, deadlock] {
+        let error = held_row(replies).try_acquire(&claim()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    }
+    let locked =
+        held_row(
+            |_, text| if text.contains("NOWAIT") { Reply::Refused("55P03") } else { Reply::Rows(Vec::new()) },
+        );
+    assert!(matches!(locked.try_acquire(&claim()).await.unwrap(), Attempt::Busy(_)));
+}

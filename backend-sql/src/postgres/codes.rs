@@ -30,7 +30,8 @@ fn of(code: &str) -> Meaning {
         "55P03" => Meaning::Locked,
         // Cancelled: by statement_timeout, or by a hand.
         "57014" => Meaning::TooSlow,
-        "23505" => Meaning::Duplicate,
+        // A row; a table, or an index, that somebody else has made meanwhile.
+        "23505" | "42P07" => Meaning::Duplicate,
         "28000" | "28P01" => Meaning::NotLetIn,
         "42501" => Meaning::Denied,
         "25006" => Meaning::ReadOnly,

@@ -181,7 +181,7 @@ impl Dialect for PostgresDialect {
     fn end_connection(&self, number: i64, token: FencingToken) -> String {
         format!(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-             WHERE pid = {number} AND application_name = 'leasehold' AND usename = current_user \
+             WHERE pid = {number} AND application_name = 'leasehold' \
              AND floor(extract(epoch FROM xact_start) * 1000000) <= {token}"
         )
     }

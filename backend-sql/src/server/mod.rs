@@ -232,7 +232,13 @@ impl Server {
     /// Makes the tables that are missing, and looks at those that are there.
     pub(crate) async fn init(&self, script: &str) -> Result<()> {
         let mut connection = self.unchecked_connection().await?;
-        let asked = timeout(self.shared.target.timeout, connection.link().tell(script)).await;
+        let mut asked = timeout(self.shared.target.timeout, connection.link().tell(script)).await;
+        // Somebody else was making them, which IF NOT EXISTS sees only when it is done. By now it is.
+        if let Ok(Err(error)) = &asked
+            && self.meaning(error) == Meaning::Duplicate
+        {
+            asked = timeout(self.shared.target.timeout, connection.link().tell(script)).await;
+        }
         match asked {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(failure::while_making(self.failure(error, Doing::Keeping))),

@@ -1,7 +1,8 @@
 //! The first use of a name, of a table, of a server.
 
-use crate::kit::{MODES, ask, both, claim};
+use crate::kit::{MODES, Server, ask, both, claim, until};
 use leasehold_core::ErrorKind;
+use sqlx::{AssertSqlSafe, Executor};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -58,5 +59,30 @@ async fn what_init_prints_is_what_init_runs() {
             backend.release(&held, Duration::ZERO).await.unwrap();
             backend.admin().unwrap().init().await.unwrap();
         }
+    }
+}
+
+/// `IF NOT EXISTS` does not see what another has not committed yet, and the server then says that it is there already.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_makes_the_tables_when_another_does_finds_them_made() {
+    let server = Server::postgres(&[]);
+    server.furnish().await;
+    for mode in MODES {
+        let query = format!("mode={mode}&table=twice_{}&timeout=20s", mode.replace('-', "_"));
+        let backend = server.administrator(&query);
+        let script = backend.admin().unwrap().init_script().unwrap();
+        let mut first = server.pg().await;
+        first.execute("BEGIN").await.unwrap();
+        first.execute(AssertSqlSafe(script)).await.unwrap();
+        let second = tokio::spawn({
+            let backend = backend.clone();
+            async move { backend.admin().unwrap().init().await }
+        });
+        let waits = "SELECT count(*) FROM pg_stat_activity \
+                     WHERE application_name = 'leasehold' AND wait_event_type = 'Lock'";
+        until("the second waits for the first", &server, waits).await;
+        first.execute("COMMIT").await.unwrap();
+        second.await.unwrap().unwrap();
+        assert!(ask(&backend, &claim("a")).await.is_some());
     }
 }

@@ -201,6 +201,20 @@ async fn the_connection_of_another_user_is_not_ended_and_said_to_hold_still() {
     }
 }
 
+/// As the manual says: the holder's own user may, and who has the right to.
+#[tokio::test]
+async fn an_administrator_may_end_the_connection_of_any_holder() {
+    for server in both().await {
+        let (holder, held) = (server.backend("mode=for-update"), claim("a"));
+        let token = granted(&holder, &held).await;
+        let administrator = server.administrator("mode=for-update");
+        let broken = administrator.admin().unwrap().force_release(held.name(), Some(token)).await;
+        assert_eq!(broken.unwrap().unwrap().token, Some(token));
+        let renewed = holder.renew(std::slice::from_ref(&held)).await.remove(0);
+        assert_eq!(renewed.unwrap(), Renewal::Lost(LossCause::Gone));
+    }
+}
+
 /// Between the look at who holds and the end of its connection, that may have ended by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_is_gone_by_now_is_as_good_as_ended() {

@@ -3,6 +3,7 @@
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::mailbox::{Mailbox, Place};
+use crate::reply::text;
 use crate::scripts::{RAW_ACQUIRE, RAW_RELEASE, RAW_RELEASE_TELLING, Script};
 use crate::target::Deployment;
 use async_trait::async_trait;
@@ -145,14 +146,11 @@ impl Yardstick for Raw {
     }
 
     async fn counters(&self) -> Result<Option<Counters>> {
-        let text = match self.link.command(redis::cmd("INFO").arg("stats")).await {
-            Ok(Value::BulkString(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
-            Ok(Value::VerbatimString { text, .. }) => text,
-            Ok(_) => return Ok(None),
-            Err(error) if error.kind() == ErrorKind::Denied => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        Ok(read_counters(&text))
+        match self.link.command(redis::cmd("INFO").arg("stats")).await {
+            Ok(info) => Ok(text(&info).and_then(|info| read_counters(&info))),
+            Err(error) if error.kind() == ErrorKind::Denied => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     async fn forget(&self, names: &[LockName]) -> Result<()> {

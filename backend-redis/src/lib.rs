@@ -44,11 +44,11 @@ mod record;
 mod redlock;
 mod refusal;
 mod reply;
+mod script_arg;
 mod scripts;
 mod sentinel;
 mod servers;
 mod target;
-mod word;
 
 pub use primary::RedisBackend;
 pub use redlock::RedlockBackend;

@@ -138,25 +138,22 @@ pub(crate) fn waiters(reply: &Value) -> Result<Vec<Waiter>> {
     let Value::Array(parts) = reply else {
         return Err(not_understood());
     };
-    let (Some(Value::BulkString(now)), queue) = (parts.first(), parts.get(1..).unwrap_or_default()) else {
+    let [now, queue @ ..] = parts.as_slice() else {
         return Err(not_understood());
     };
-    let now: u64 = text(now).parse().map_err(|_| not_understood())?;
+    let now: u64 = text(now).and_then(|now| now.parse().ok()).ok_or_else(not_understood)?;
     Ok(queue.iter().filter_map(|waiter| waiting(waiter, now)).collect())
 }
 
 /// One of them; `None` if its entry is gone, and its place with it.
 fn waiting(waiter: &Value, now: u64) -> Option<Waiter> {
     let Value::Array(parts) = waiter else { return None };
-    let [Value::BulkString(owner), Value::BulkString(place), Value::BulkString(entry)] = parts.as_slice()
-    else {
-        return None;
-    };
+    let [owner, place, entry] = parts.as_slice() else { return None };
+    let (owner, place, entry) = (text(owner)?, text(place)?, text(entry)?);
     // Until when it keeps its place, its lease, its channel; then its description.
-    let entry = text(entry);
     let description = entry.splitn(4, ' ').nth(3)?;
-    let mut waiter = Waiter::new(OwnerId::from_hex(&text(owner)), HolderInfo::from_json(description));
-    let joined: u64 = text(place).parse().ok()?;
+    let mut waiter = Waiter::new(OwnerId::from_hex(&owner), HolderInfo::from_json(description));
+    let joined: u64 = place.parse().ok()?;
     waiter.waiting = Some(Duration::from_micros(now.saturating_sub(joined)));
     Some(waiter)
 }
@@ -197,13 +194,28 @@ fn told(
 fn held_value(value: &Value) -> Result<Option<String>> {
     match value {
         Value::Nil => Ok(None),
-        Value::BulkString(bytes) => Ok(Some(text(bytes))),
-        _ => Err(not_understood()),
+        value => text(value).map(Some).ok_or_else(not_understood),
     }
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+/// What was inspected, if a record of ours tells of it. With an empty prefix, another program's keys may look like ours.
+pub(crate) fn only_ours(inspected: Result<Option<LockStatus>>) -> Result<Option<LockStatus>> {
+    match inspected {
+        Ok(status) => Ok(status.filter(|status| status.token.is_some())),
+        Err(error) if error.kind() == ErrorKind::Misconfigured => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A reply, or a part of one, that is text in any of the forms that the two protocols have for it. What is no UTF-8 is
+/// shown, and fits nothing.
+pub(crate) fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text.clone()),
+        Value::Int(number) => Some(number.to_string()),
+        _ => None,
+    }
 }
 
 /// A remaining time as Redis tells it: negative if there is no end.
@@ -212,7 +224,7 @@ fn ends_in(left: i64) -> Option<Duration> {
 }
 
 /// An answer that no version of the script gives. It was carried out, or something else was.
-fn not_understood() -> Error {
+pub(crate) fn not_understood() -> Error {
     Error::new(ErrorKind::Indeterminate, "the server's reply is not one of the script's")
         .with_help("look at what stands between: a proxy may have changed it")
 }

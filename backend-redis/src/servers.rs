@@ -14,14 +14,14 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) enum Servers {
     /// One server has all names: always the same, or the primary of the moment.
-    One(Arc<Node>),
+    One(Arc<PrimaryNode>),
     /// Several have some names each.
     Cluster(Cluster),
 }
 
 /// One server, and the channel on which this process hears from it and from no other.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct PrimaryNode {
     pub(crate) link: Link,
     pub(crate) channel: String,
 }
@@ -69,7 +69,7 @@ impl Servers {
             Deployment::Sentinel(group) => Link::to_primary(Sentinels::new(group), mailbox),
             Deployment::Cluster(seeds) => return Self::Cluster(Cluster::new(seeds, mailbox, channel)),
         };
-        Self::One(Arc::new(Node { link, channel }))
+        Self::One(Arc::new(PrimaryNode { link, channel }))
     }
 
     /// Runs a script where its keys lie, and gives its reply. They lie in one slot.
@@ -142,7 +142,7 @@ impl Servers {
     }
 
     /// Each server that has names.
-    pub(crate) async fn each(&self) -> Result<Vec<Arc<Node>>> {
+    pub(crate) async fn each(&self) -> Result<Vec<Arc<PrimaryNode>>> {
         match self {
             Self::One(node) => Ok(vec![Arc::clone(node)]),
             Self::Cluster(cluster) => cluster.primaries().await,
@@ -176,7 +176,7 @@ impl Servers {
     }
 
     /// The very reply, which may be an error of the server, and who gave it.
-    async fn ask(&self, call: Call<'_>, manner: Manner) -> Result<(Arc<Node>, Answer)> {
+    async fn ask(&self, call: Call<'_>, manner: Manner) -> Result<(Arc<PrimaryNode>, Answer)> {
         match self {
             Self::One(node) => Ok((Arc::clone(node), node.ask(&call, manner).await?)),
             Self::Cluster(cluster) => Box::pin(cluster.ask(call, manner)).await,
@@ -189,7 +189,7 @@ fn is_torn_apart(reply: &Value) -> bool {
     matches!(error.kind(), Some(ServerErrorKind::TryAgain | ServerErrorKind::CrossSlot))
 }
 
-impl Node {
+impl PrimaryNode {
     /// Calls a script and gives the very reply, which may be an error of the server.
     pub(crate) async fn ask(&self, call: &Call<'_>, manner: Manner) -> Result<Answer> {
         let (reply, hears, confirmed) = match manner {

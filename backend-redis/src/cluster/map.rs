@@ -2,6 +2,7 @@
 
 use super::redirect::named;
 use super::slot::Slot;
+use crate::reply::text;
 use crate::target::Address;
 use redis::Value;
 use std::collections::{BTreeSet, HashMap};
@@ -72,10 +73,8 @@ fn node(value: &Value, asked: &Address) -> Option<Address> {
     let Value::Array(parts) = value else { return None };
     let [host, Value::Int(port), ..] = parts.as_slice() else { return None };
     let host = match host {
-        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok()?,
-        Value::SimpleString(text) => text.clone(),
         Value::Nil => String::new(),
-        _ => return None,
+        host => text(host)?,
     };
     named(&host, u16::try_from(*port).ok()?, asked)
 }

@@ -13,7 +13,7 @@ pub(crate) use slot::Slot;
 
 use crate::link::Call;
 use crate::mailbox::Mailbox;
-use crate::servers::{Answer, Manner, Node};
+use crate::servers::{Answer, Manner, PrimaryNode};
 use crate::target::{Address, Target};
 use leasehold_core::{Error, ErrorKind, Result};
 use nodes::Nodes;
@@ -36,7 +36,7 @@ impl Cluster {
     }
 
     /// Calls a script where its keys lie, and gives the very reply, which may be an error, of the node that has them.
-    pub(crate) async fn ask(&self, call: Call<'_>, manner: Manner) -> Result<(Arc<Node>, Answer)> {
+    pub(crate) async fn ask(&self, call: Call<'_>, manner: Manner) -> Result<(Arc<PrimaryNode>, Answer)> {
         let slot = Slot::of(call.keys.first().unwrap_or(&""));
         let (mut address, mut node) = self.nodes.owner(slot).await?;
         let mut call = call;
@@ -71,7 +71,7 @@ impl Cluster {
     }
 
     /// The node that has the key, whether or not it still does when it is asked.
-    pub(crate) async fn node_of(&self, key: &str) -> Result<Arc<Node>> {
+    pub(crate) async fn node_of(&self, key: &str) -> Result<Arc<PrimaryNode>> {
         self.nodes.owner(Slot::of(key)).await.map(|(_, node)| node)
     }
 
@@ -81,7 +81,7 @@ impl Cluster {
     }
 
     /// All nodes that have slots.
-    pub(crate) async fn primaries(&self) -> Result<Vec<Arc<Node>>> {
+    pub(crate) async fn primaries(&self) -> Result<Vec<Arc<PrimaryNode>>> {
         self.nodes.primaries().await
     }
 
@@ -90,7 +90,12 @@ impl Cluster {
     }
 
     /// Another node that has the slot, if this one could not be asked, so that certainly nothing was done.
-    async fn instead_of(&self, failed: &Address, slot: Slot, error: &Error) -> Option<(Address, Arc<Node>)> {
+    async fn instead_of(
+        &self,
+        failed: &Address,
+        slot: Slot,
+        error: &Error,
+    ) -> Option<(Address, Arc<PrimaryNode>)> {
         if error.is_outage() {
             self.nodes.doubt();
         }

@@ -4,7 +4,7 @@ use super::map::Map;
 use super::slot::Slot;
 use crate::link::{Link, Route};
 use crate::mailbox::Mailbox;
-use crate::servers::Node;
+use crate::servers::PrimaryNode;
 use crate::target::{Address, Target};
 use futures_util::future::select_ok;
 use leasehold_core::{Error, ErrorKind, Result};
@@ -41,7 +41,7 @@ pub(super) struct Nodes {
 #[derive(Debug, Default)]
 struct Known {
     map: Map,
-    links: HashMap<Address, Arc<Node>>,
+    links: HashMap<Address, Arc<PrimaryNode>>,
     closed: bool,
 }
 
@@ -63,7 +63,7 @@ impl Nodes {
     /// # Errors
     ///
     /// [`Unavailable`](ErrorKind::Unavailable) if nobody has it, or nobody can be asked.
-    pub(super) async fn owner(self: &Arc<Self>, slot: Slot) -> Result<(Address, Arc<Node>)> {
+    pub(super) async fn owner(self: &Arc<Self>, slot: Slot) -> Result<(Address, Arc<PrimaryNode>)> {
         let refreshed = self.refresh_if_in_doubt().await;
         let owner = self.known().map.owner(slot).cloned();
         match (owner, refreshed) {
@@ -87,7 +87,7 @@ impl Nodes {
     }
 
     /// All nodes that have slots.
-    pub(super) async fn primaries(self: &Arc<Self>) -> Result<Vec<Arc<Node>>> {
+    pub(super) async fn primaries(self: &Arc<Self>) -> Result<Vec<Arc<PrimaryNode>>> {
         self.doubt();
         self.refresh_if_in_doubt().await?;
         let primaries = self.known().map.primaries();
@@ -95,7 +95,7 @@ impl Nodes {
     }
 
     /// The node at this address.
-    pub(super) fn node(&self, address: &Address) -> Result<Arc<Node>> {
+    pub(super) fn node(&self, address: &Address) -> Result<Arc<PrimaryNode>> {
         let mut known = self.known();
         if known.closed {
             return Err(Error::closed());
@@ -173,7 +173,7 @@ impl Nodes {
     }
 
     /// Those of the last map, and at last, so first to be asked, those of the URL while there is no map.
-    fn to_be_asked(&self) -> Result<Vec<(Address, Arc<Node>)>> {
+    fn to_be_asked(&self) -> Result<Vec<(Address, Arc<PrimaryNode>)>> {
         let of_map = self.known().map.nodes().to_vec();
         let seeds = self.seeds.iter().map(|seed| seed.address.clone());
         let mut addresses: Vec<Address> = seeds.filter(|seed| !of_map.contains(seed)).collect();
@@ -189,12 +189,12 @@ impl Nodes {
         known.map = map;
     }
 
-    fn link_to(&self, address: &Address) -> Result<Node> {
+    fn link_to(&self, address: &Address) -> Result<PrimaryNode> {
         let (Some(seed), Address::Tcp { host, port }) = (self.seeds.first(), address) else {
             return Err(not_asked());
         };
         let number = self.linked.fetch_add(1, Ordering::SeqCst);
-        Ok(Node {
+        Ok(PrimaryNode {
             link: Link::along(Route::Node(seed.at(host, *port)?), Arc::clone(&self.mailbox)),
             channel: format!("{}:{number}", self.channel),
         })
@@ -205,7 +205,7 @@ impl Nodes {
     }
 }
 
-async fn ask(address: &Address, node: &Node) -> Result<Map> {
+async fn ask(address: &Address, node: &PrimaryNode) -> Result<Map> {
     let reply = node.link.command(redis::cmd("CLUSTER").arg("SLOTS")).await?;
     Map::read(&reply, address).ok_or_else(|| node.link.here(no_map()))
 }

@@ -5,9 +5,10 @@
 //! them; and where replicas are missing, a crowd of them is turned away one by one instead of running into the time-out
 //! together. Renewals have a second one: the crowd would wait for a lock, and who holds one loses it by waiting.
 
+use super::call::last_or_refusal;
 use super::line::Line;
 use super::route::Route;
-use super::{Call, is_demoted, is_unknown_script, last_or_refusal};
+use super::{Call, is_demoted, is_unknown_script};
 use crate::mailbox::Mailbox;
 use crate::refusal::refusal;
 use crate::scripts::Script;

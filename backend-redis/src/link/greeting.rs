@@ -5,6 +5,7 @@
 //! not know `HELLO` answers with its arguments, and the password is one of them.
 
 use crate::refusal::{self, known_refusal};
+use crate::reply::text;
 use crate::target::{Login, Protocol, Target};
 use leasehold_core::{Error, ErrorKind, Result};
 use redis::{Cmd, Value};
@@ -180,15 +181,6 @@ impl ServerFacts {
             format!("it is {} {}, which lacks commands that locks need", self.flavour, self.version);
         Error::new(ErrorKind::Misconfigured, message)
             .with_help("use Redis 7.0 or later, or Valkey 7.2 or later")
-    }
-}
-
-fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-        Value::SimpleString(text) => Some(text.clone()),
-        Value::VerbatimString { text, .. } => Some(text.clone()),
-        _ => None,
     }
 }
 

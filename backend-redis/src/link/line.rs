@@ -28,7 +28,7 @@ pub(super) struct Line {
     mailbox: Arc<Mailbox>,
     current: Mutex<Option<Arc<Connection>>>,
     /// Whoever has it connects; the others wait for it.
-    dialing: tokio::sync::Mutex<LastAttempt>,
+    dialling: tokio::sync::Mutex<LastAttempt>,
     /// Attempts to connect that have ended.
     attempts: AtomicU64,
     closed: AtomicBool,
@@ -47,7 +47,7 @@ impl Line {
             route,
             mailbox,
             current: Mutex::default(),
-            dialing: tokio::sync::Mutex::default(),
+            dialling: tokio::sync::Mutex::default(),
             attempts: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         }
@@ -100,7 +100,7 @@ impl Line {
     /// Connects, or waits for another task that is at it. However many wait, one connects.
     async fn reconnect(self: Arc<Self>) -> Result<Arc<Connection>> {
         let ended_before = self.attempts.load(Ordering::SeqCst);
-        let mut last = self.dialing.lock().await;
+        let mut last = self.dialling.lock().await;
         if let Some(connection) = self.open_connection()? {
             return Ok(connection);
         }

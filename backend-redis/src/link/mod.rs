@@ -9,6 +9,7 @@
 //! branches, and a thousand waiters that ask at once have a thousand futures. For the same reason a [`Call`] is lent from
 //! one to the next: each async function has what it is given twice.
 
+mod call;
 mod confirmation;
 mod connection;
 mod dial;
@@ -23,6 +24,7 @@ mod tls;
 mod watchdog;
 mod welcome;
 
+pub(crate) use call::Call;
 pub(crate) use confirmation::{Confirmed, Matter};
 pub(crate) use dial::SentinelLine;
 pub(crate) use greeting::ServerFacts;
@@ -36,6 +38,7 @@ use crate::refusal::{foreign_data, is_wrong_type, refusal};
 use crate::scripts::Script;
 use crate::sentinel::Sentinels;
 use crate::target::{Replicas, Target};
+use call::last_or_refusal;
 use confirmation::Confirmations;
 use connection::Connection;
 use leasehold_core::{Error, Result};
@@ -53,35 +56,6 @@ pub(crate) struct Link {
     line: Arc<Line>,
     grants: Confirmations,
     renewals: Confirmations,
-}
-
-/// The call of a script.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Call<'a> {
-    pub(crate) script: &'static Script,
-    pub(crate) keys: &'a [&'a str],
-    pub(crate) args: &'a [&'a str],
-    /// True to ask for keys that are on their way to this node of a cluster.
-    pub(crate) asking: bool,
-}
-
-impl<'a> Call<'a> {
-    pub(crate) fn new(script: &'static Script, keys: &'a [&'a str], args: &'a [&'a str]) -> Self {
-        Self { script, keys, args, asking: false }
-    }
-
-    /// The script, by its digest or in full.
-    fn command(&self, in_full: bool) -> Cmd {
-        match in_full {
-            false => self.script.by_digest(self.keys, self.args),
-            true => self.script.in_full(self.keys, self.args),
-        }
-    }
-
-    /// What is said before it: good for one command.
-    fn before(&self) -> Option<Cmd> {
-        self.asking.then(|| redis::cmd("ASKING"))
-    }
 }
 
 impl Link {
@@ -284,16 +258,6 @@ impl Link {
 /// by now, be it a Sentinel or a name in the DNS; so the next request makes a connection.
 fn is_demoted(reply: &Value) -> bool {
     matches!(reply, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::ReadOnly))
-}
-
-/// The reply to the last of several commands. If that is an error, the error of the first that was refused: it is why, as
-/// that of `ASKING`, without which a node sends back where one was sent from.
-fn last_or_refusal(mut replies: Vec<Value>) -> Value {
-    let refused = replies.iter().position(|reply| matches!(reply, Value::ServerError(_)));
-    match replies.last() {
-        Some(Value::ServerError(_)) => replies.swap_remove(refused.unwrap_or_default()),
-        _ => replies.pop().unwrap_or(Value::Nil),
-    }
 }
 
 fn is_unknown_script(reply: &Value) -> bool {

@@ -25,7 +25,7 @@ pub(super) struct SideLine {
     hears: Arc<AtomicBool>,
     listener: Mutex<Option<AbortHandle>>,
     /// Whoever has it connects, if that time has come; the others wait for it.
-    dialing: tokio::sync::Mutex<Option<Instant>>,
+    dialling: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl SideLine {
@@ -36,7 +36,7 @@ impl SideLine {
 
     /// Connects and subscribes, if that is not done. True if messages arrive from now on.
     pub(super) async fn open(&self, target: &Target, mailbox: &Arc<Mailbox>, channel: &str) -> bool {
-        let mut not_before = self.dialing.lock().await;
+        let mut not_before = self.dialling.lock().await;
         if self.is_open() {
             return true;
         }

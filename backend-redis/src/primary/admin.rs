@@ -4,9 +4,7 @@ use crate::link::Link;
 use crate::{reply, scripts};
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
-use leasehold_core::{
-    ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, OwnerId, Result, Waiter,
-};
+use leasehold_core::{FencingToken, Finding, LockAdmin, LockName, LockStatus, OwnerId, Result, Waiter};
 use std::collections::BTreeSet;
 
 /// How many keys the server looks at for one answer to `SCAN`; it answers nobody else meanwhile.
@@ -32,9 +30,10 @@ impl LockAdmin for RedisBackend {
             found.extend(held_names(&node.link, &self.keys, prefix).await?);
         }
         let names: Vec<LockName> = found.into_iter().collect();
+        let inspect_ours = async |name| reply::only_ours(self.inspect(name).await);
         let mut held = Vec::with_capacity(names.len());
         for names in names.chunks(INSPECT_AT_ONCE) {
-            let found = try_join_all(names.iter().map(|name| self.inspect_ours(name))).await?;
+            let found = try_join_all(names.iter().map(inspect_ours)).await?;
             held.extend(found.into_iter().flatten());
         }
         Ok(held)
@@ -74,17 +73,6 @@ impl LockAdmin for RedisBackend {
     async fn check(&self) -> Result<Vec<Finding>> {
         let nobodys = LockName::new(format!("leasehold/check/{}", OwnerId::random()?.to_hex()))?;
         check::check(&self.servers, self.mode, self.replicas, &self.keys.of(&nobodys)).await
-    }
-}
-
-impl RedisBackend {
-    /// The lock, if a record of ours tells of it. With an empty prefix, another program's keys may look like ours.
-    async fn inspect_ours(&self, name: &LockName) -> Result<Option<LockStatus>> {
-        match self.inspect(name).await {
-            Ok(status) => Ok(status.filter(|status| status.token.is_some())),
-            Err(error) if error.kind() == ErrorKind::Misconfigured => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 }
 

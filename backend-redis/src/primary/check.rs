@@ -4,7 +4,7 @@ use super::{Mode, rights};
 use crate::keys::LockKeys;
 use crate::link::{Confirmed, Link, ServerFacts};
 use crate::reply;
-use crate::servers::{Node, Servers};
+use crate::servers::{PrimaryNode, Servers};
 use crate::target::Replicas;
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use std::collections::HashMap;
@@ -45,12 +45,12 @@ pub(super) async fn check(
 }
 
 async fn check_server(
-    node: &Node,
+    node: &PrimaryNode,
     mode: Mode,
     replicas: Option<Replicas>,
     keys: &LockKeys,
 ) -> Result<Vec<Finding>> {
-    let Node { link, channel } = node;
+    let PrimaryNode { link, channel } = node;
     if let Err(why) = seen(link.connect().await)? {
         return Ok(vec![unusable(&why)]);
     }
@@ -82,7 +82,7 @@ pub(crate) async fn look_at(link: &Link) -> Result<Vec<Finding>> {
 }
 
 /// Whether there are as many replicas as are waited for.
-async fn of_replicas(node: &Node, replicas: Replicas) -> Result<Option<Finding>> {
+async fn of_replicas(node: &PrimaryNode, replicas: Replicas) -> Result<Option<Finding>> {
     let what = match node.link.count_replicas(replicas).await? {
         Confirmed::Yes => return Ok(None),
         Confirmed::By(count) => format!(

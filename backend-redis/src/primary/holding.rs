@@ -2,16 +2,12 @@
 
 use super::RedisBackend;
 use crate::reply::{self, Asked, Released};
+use crate::script_arg::ScriptArg;
 use crate::scripts;
-use crate::word::Word;
 use leasehold_core::{Attempt, Claim, ErrorKind, LockName, Release, Result};
 use std::time::Duration;
 
 impl RedisBackend {
-    pub(super) async fn attempt(&self, claim: &Claim) -> Result<Attempt> {
-        if claim.waits() { self.attempt_or_queue(claim).await } else { self.attempt_once(claim).await }
-    }
-
     /// Asks for a claim whose owner goes if it is not granted.
     pub(super) async fn attempt_once(&self, claim: &Claim) -> Result<Attempt> {
         match self.ask_as_if_free(claim).await? {
@@ -103,13 +99,13 @@ impl RedisBackend {
     async fn ask_listening(&self, claim: &Claim) -> Result<(Asked, bool)> {
         let (keys, args) = (self.keys.of(claim.name()), Args::of(claim));
         let [owner, ttl, holder] = args.words(claim);
-        let words = [owner, ttl, holder, &Word::number(claim.tokens())];
+        let words = [owner, ttl, holder, &ScriptArg::number(claim.tokens())];
         let (reply, hears) = self.servers.run_listening(&scripts::ACQUIRE, &keys.all(), &words).await?;
         Ok((reply::attempt(&reply)?, hears))
     }
 
     async fn release_by(&self, keys: &[&str], claim: &Claim, linger: Duration) -> Result<Released> {
-        let (owner, linger) = (Word::owner(claim.owner()), Word::number(whole_millis(linger)));
+        let (owner, linger) = (ScriptArg::owner(claim.owner()), ScriptArg::at_least(linger));
         let reply = self.servers.run(&scripts::RELEASE, keys, &[&owner, &linger]).await?;
         reply::release(&reply)
     }
@@ -125,32 +121,16 @@ impl RedisBackend {
 
 /// The arguments of `acquire.lua`.
 pub(super) struct Args {
-    owner: Word,
-    ttl: Word,
+    owner: ScriptArg,
+    ttl: ScriptArg,
 }
 
 impl Args {
     pub(super) fn of(claim: &Claim) -> Self {
-        Self { owner: Word::owner(claim.owner()), ttl: Word::number(claim.ttl_millis()) }
+        Self { owner: ScriptArg::owner(claim.owner()), ttl: ScriptArg::number(claim.ttl_millis()) }
     }
 
     pub(super) fn words<'a>(&'a self, claim: &'a Claim) -> [&'a str; 3] {
         [&self.owner, &self.ttl, claim.holder()]
-    }
-}
-
-/// Rounded up: others are kept out for at least as long as was asked for, and zero means not at all.
-fn whole_millis(linger: Duration) -> u64 {
-    u64::try_from(linger.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_linger_is_not_cut_short() {
-        let millis = |nanos| whole_millis(Duration::from_nanos(nanos));
-        assert_eq!([millis(0), millis(1), millis(1_000_000), millis(1_000_001)], [0, 1, 1, 2]);
     }
 }

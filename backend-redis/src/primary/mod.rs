@@ -104,7 +104,7 @@ impl LockBackend for RedisBackend {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        self.attempt(claim).await
+        if claim.waits() { self.attempt_or_queue(claim).await } else { self.attempt_once(claim).await }
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {

@@ -1,9 +1,9 @@
 use crate::cluster::Slot;
 use crate::keys::{Keys, LockKeys};
 use crate::link::{Confirmed, Matter};
+use crate::script_arg::ScriptArg;
 use crate::servers::{Answer, Manner, Refused, Servers};
 use crate::target::Replicas;
-use crate::word::Word;
 use crate::{reply, scripts};
 use futures_util::future::join_all;
 use leasehold_core::{Claim, Renewal, Result};
@@ -40,8 +40,8 @@ async fn renew_batch(
     claims: &[(usize, &Claim)],
 ) -> Vec<(usize, Result<Renewal>)> {
     let all_keys: Vec<LockKeys> = claims.iter().map(|(_, claim)| keys.of(claim.name())).collect();
-    let words = |claim: &Claim| [Word::owner(claim.owner()), Word::number(claim.ttl_millis())];
-    let words: Vec<[Word; 2]> = claims.iter().map(|(_, claim)| words(claim)).collect();
+    let words = |claim: &Claim| [ScriptArg::owner(claim.owner()), ScriptArg::number(claim.ttl_millis())];
+    let words: Vec<[ScriptArg; 2]> = claims.iter().map(|(_, claim)| words(claim)).collect();
     let lock_keys: Vec<&str> = all_keys.iter().flat_map(LockKeys::of_hold).collect();
     let args: Vec<&str> = words.iter().flatten().map(|word| &**word).collect();
     let shortest = claims.iter().map(|(_, claim)| claim.ttl()).min().unwrap_or_default();

@@ -6,9 +6,7 @@ use crate::{reply, scripts};
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, stream};
-use leasehold_core::{
-    ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, OwnerId, Result, Waiter,
-};
+use leasehold_core::{FencingToken, Finding, LockAdmin, LockName, LockStatus, OwnerId, Result, Waiter};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,7 +45,7 @@ impl LockAdmin for RedlockBackend {
             .await?;
         let names: BTreeSet<LockName> = found.into_iter().flatten().collect();
         let mut looked = stream::iter(names)
-            .map(|name| async move { self.inspect_ours(&name).await })
+            .map(|name| async move { reply::only_ours(self.inspect(&name).await) })
             .buffered(INSPECT_AT_ONCE);
         let mut held = Vec::new();
         while let Some(status) = looked.next().await {
@@ -116,15 +114,6 @@ impl RedlockBackend {
         match answers.len() >= self.nodes.quorum().majority() {
             true => Ok(answers),
             false => Err(not_answered(self.nodes.quorum(), answers.len(), &failed)),
-        }
-    }
-
-    /// The lock, if a record of ours tells of it. With an empty prefix, another program's keys may look like ours.
-    async fn inspect_ours(&self, name: &LockName) -> Result<Option<LockStatus>> {
-        match self.inspect(name).await {
-            Ok(status) => Ok(status.filter(|status| status.token.is_some())),
-            Err(error) if error.kind() == ErrorKind::Misconfigured => Ok(None),
-            Err(error) => Err(error),
         }
     }
 }

@@ -4,13 +4,14 @@ use super::nodes::Node;
 use super::reply::{self, Claimed};
 use super::scripts;
 use crate::keys::LockKeys;
+use crate::script_arg::ScriptArg;
 use leasehold_core::{Claim, Error, ErrorKind, FencingToken, Result};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// One attempt of an owner, under a number of its own.
 #[derive(Debug)]
-pub(super) struct Attempt {
+pub(super) struct NumberedAttempt {
     keys: LockKeys,
     owner: String,
     number: String,
@@ -18,7 +19,7 @@ pub(super) struct Attempt {
     words: Arc<str>,
 }
 
-impl Attempt {
+impl NumberedAttempt {
     pub(super) fn new(claim: &Claim, keys: LockKeys, number: u64) -> Self {
         Self {
             keys,
@@ -48,29 +49,37 @@ impl Attempt {
 
     /// Takes back what this attempt has on a node, and nothing of a later one.
     pub(super) async fn take_back(self: Arc<Self>, node: Arc<Node>) -> Result<bool> {
-        withdraw(&node, &self.keys, &self.owner, &self.number, Duration::ZERO).await
+        withdraw(&node, &self.keys, &self.owner, Which::Only(&self.number), Duration::ZERO).await
     }
 
     /// Takes back whatever the owner has on a node.
     pub(super) async fn withdraw(self: Arc<Self>, node: Arc<Node>) -> Result<bool> {
-        withdraw(&node, &self.keys, &self.owner, ANY, Duration::ZERO).await
+        withdraw(&node, &self.keys, &self.owner, Which::Any, Duration::ZERO).await
     }
 }
 
-/// Instead of the number of an attempt.
-pub(super) const ANY: &str = "";
+/// Which attempts of an owner are meant.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Which<'a> {
+    Any,
+    /// That of this number.
+    Only(&'a str),
+}
 
 /// Ends what an owner has on a node. False if there was nothing to end.
 pub(super) async fn withdraw(
     node: &Node,
     keys: &LockKeys,
     owner: &str,
-    attempt: &str,
+    which: Which<'_>,
     linger: Duration,
 ) -> Result<bool> {
-    // Rounded up: others are kept out for at least as long as was asked for.
-    let linger = linger.as_nanos().div_ceil(1_000_000).to_string();
-    let reply = node.link.run(&scripts::WITHDRAW, &keys.of_hold(), &[owner, attempt, &linger]).await?;
+    let attempt = match which {
+        Which::Any => "",
+        Which::Only(number) => number,
+    };
+    let args = [owner, attempt, &ScriptArg::at_least(linger)];
+    let reply = node.link.run(&scripts::WITHDRAW, &keys.of_hold(), &args).await?;
     reply::done(&reply)
 }
 

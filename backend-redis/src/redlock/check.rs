@@ -4,9 +4,9 @@ use super::attempt::named_twice;
 use super::nodes::{Node, Nodes};
 use crate::keys::{Keys, LockKeys};
 use crate::primary;
+use crate::reply::text;
 use futures_util::future::join_all;
 use leasehold_core::{Error, Finding, LockName, Result, Severity};
-use redis::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -90,10 +90,5 @@ async fn of_identities(nodes: &Nodes, findings: &mut Vec<Finding>) {
 
 async fn run_id(node: &Node) -> Option<String> {
     let info = node.link.command(redis::cmd("INFO").arg("server")).await.ok()?;
-    let text = match info {
-        Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Value::VerbatimString { text, .. } => text,
-        _ => return None,
-    };
-    text.lines().find_map(|line| line.strip_prefix("run_id:")).map(str::to_owned)
+    text(&info)?.lines().find_map(|line| line.strip_prefix("run_id:")).map(str::to_owned)
 }

@@ -1,4 +1,4 @@
-use super::attempt::Attempt;
+use super::attempt::NumberedAttempt;
 use super::nodes::Node;
 use super::reply::Claimed;
 use super::unfinished::Underway;
@@ -18,7 +18,7 @@ pub(super) enum Fate {
 /// freed again.
 #[derive(Clone, Debug)]
 pub(super) struct Follower {
-    pub(super) attempt: Arc<Attempt>,
+    pub(super) attempt: Arc<NumberedAttempt>,
     pub(super) underway: Arc<Underway>,
     pub(super) told: watch::Receiver<Fate>,
 }

@@ -6,16 +6,16 @@
 //!
 //! Why that is enough. Two grants have a node in common that has written both tokens, and a node writes in one order
 //! only, each token larger than the last: so no two are the same, and the order of tokens is the order in which that
-//! node held the name for them. No clock and no timing is needed for that, and a lease may end at any moment. `model`
-//! in the tests explores it.
+//! node held the name for them. No clock and no timing is needed for that, and a lease may end at any moment. The crate
+//! `leasehold-models` explores it.
 
 use super::RedlockBackend;
-use super::attempt::{ANY, Attempt, named_twice, withdraw};
+use super::attempt::{NumberedAttempt, Which, named_twice, withdraw};
 use super::follower::{Fate, Follower};
 use super::nodes::Rest;
 use super::quorum::{Ballot, Verdict, not_answered};
 use super::reply::{Bid, Claimed};
-use leasehold_core::{self as core, Busy, Claim, Error, ErrorKind, FencingToken, Grant, Release, Result};
+use leasehold_core::{Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, Release, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -39,12 +39,12 @@ struct Held {
 
 impl RedlockBackend {
     /// One attempt: granted by a majority, or taken back from every node.
-    pub(super) async fn attempt(&self, claim: &Claim) -> Result<core::Attempt> {
+    pub(super) async fn attempt(&self, claim: &Claim) -> Result<Attempt> {
         if let Some(twins) = self.twins.get() {
             return Err(twins.clone());
         }
         let number = self.attempts.fetch_add(1, Ordering::Relaxed);
-        let attempt = Arc::new(Attempt::new(claim, self.keys.of(claim.name()), number));
+        let attempt = Arc::new(NumberedAttempt::new(claim, self.keys.of(claim.name()), number));
         let underway = Arc::new(self.unfinished.begin(claim.owner()));
         let (fate, told) = watch::channel(Fate::Open);
 
@@ -61,7 +61,7 @@ impl RedlockBackend {
         match outcome {
             Ok(token) => {
                 fate.send_replace(Fate::Granted(token));
-                Ok(core::Attempt::Granted(Grant::new(token)))
+                Ok(Attempt::Granted(Grant::new(token)))
             }
             Err(why) => {
                 fate.send_replace(Fate::Failed);
@@ -71,7 +71,7 @@ impl RedlockBackend {
         }
     }
 
-    async fn ask_to_hold(&self, claim: &Claim, attempt: &Arc<Attempt>) -> (Held, Rest<Claimed>) {
+    async fn ask_to_hold(&self, claim: &Claim, attempt: &Arc<NumberedAttempt>) -> (Held, Rest<Claimed>) {
         let mut held = Held { ballot: Ballot::new(self.nodes.quorum()), touched: Vec::new() };
         let rest = self
             .nodes
@@ -105,7 +105,7 @@ impl RedlockBackend {
     async fn grant(
         &self,
         claim: &Claim,
-        attempt: &Arc<Attempt>,
+        attempt: &Arc<NumberedAttempt>,
         held: &Ballot<Bid>,
     ) -> Result<FencingToken, NotGranted> {
         if let Some(token) = held.token_of_majority() {
@@ -135,20 +135,20 @@ impl RedlockBackend {
             .await;
         failed.extend(rest.unheard());
         rest.detach();
-        match failed.is_empty() {
-            _ if written >= majority => Ok(token),
-            // Taken from under us, on enough nodes: by hand, or because the leases have ended meanwhile.
-            true => Err(NotGranted::Busy(None)),
-            false => {
-                let error = not_answered(self.nodes.quorum(), written + refused, &failed);
-                Err(NotGranted::Failed(error))
-            }
+        if written >= majority {
+            return Ok(token);
         }
+        if failed.is_empty() {
+            // Taken from under us, on enough nodes: by hand, or because the leases have ended meanwhile.
+            return Err(NotGranted::Busy(None));
+        }
+        let error = not_answered(self.nodes.quorum(), written + refused, &failed);
+        Err(NotGranted::Failed(error))
     }
 
     /// Takes back what an attempt has taken, from every node on which it may have taken something. Waits for those that
     /// said so; true if none is left.
-    async fn take_back(&self, claim: &Claim, attempt: &Arc<Attempt>, held: &Held) -> bool {
+    async fn take_back(&self, claim: &Claim, attempt: &Arc<NumberedAttempt>, held: &Held) -> bool {
         let (mut waited_for, mut is_clean) = (held.ballot.agreed().count(), true);
         if held.touched.is_empty() {
             return true;
@@ -190,7 +190,7 @@ impl RedlockBackend {
                 None,
                 |node| {
                     let (keys, owner) = (Arc::clone(&keys), owner.clone());
-                    Some(Box::pin(async move { withdraw(&node, &keys, &owner, ANY, linger).await }))
+                    Some(Box::pin(async move { withdraw(&node, &keys, &owner, Which::Any, linger).await }))
                 },
                 |_, answer| {
                     match answer {
@@ -215,13 +215,13 @@ impl RedlockBackend {
     }
 }
 
-fn not_granted(why: NotGranted, is_taken_back: bool, all_heard: bool) -> Result<core::Attempt> {
+fn not_granted(why: NotGranted, is_taken_back: bool, all_heard: bool) -> Result<Attempt> {
     match why {
         NotGranted::Busy(ends_in) => {
             let busy = ends_in.map_or_else(Busy::new, |ends_in| Busy::new().with_end(ends_in));
             // What may be left is no place in a queue, but as with one, only a release makes sure that it goes.
             let is_clean = is_taken_back && all_heard;
-            Ok(core::Attempt::Busy(if is_clean { busy } else { busy.with_place_in_queue() }))
+            Ok(Attempt::Busy(if is_clean { busy } else { busy.with_place_in_queue() }))
         }
         // Only who does not know what became of an attempt comes back to end what may be left of it.
         NotGranted::Failed(error) if !is_taken_back => Err(error.with_kind(ErrorKind::Indeterminate)),

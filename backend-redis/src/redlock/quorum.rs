@@ -166,5 +166,4 @@ pub(super) fn not_answered(quorum: Quorum, answered: usize, failed: &[Error]) ->
 }
 
 #[cfg(test)]
-#[path = "quorum_tests.rs"]
 mod tests;

@@ -6,9 +6,9 @@
 //! out for one lease more: its owner is told of no renewal by that.
 
 use super::RedlockBackend;
-use super::attempt::{ANY, withdraw};
+use super::attempt::{Which, withdraw};
 use super::nodes::Node;
-use super::reply;
+use super::reply::{self, HolderRecord};
 use super::scripts;
 use super::unfinished::Underway;
 use crate::keys::LockKeys;
@@ -50,13 +50,13 @@ impl RedlockBackend {
 
 impl Repair {
     /// The record of the grant, from a node that has it.
-    async fn read(&self, node: &Node) -> Option<(String, String, String)> {
+    async fn read(&self, node: &Node) -> Option<HolderRecord> {
         let get = redis::cmd("GET").arg(self.keys.holder()).take();
         reply::record(&node.link.command(&get).await.ok()?)
     }
 
-    async fn set(&self, node: &Node, record: &(String, String, String)) -> Result<bool> {
-        let (attempt, token, rest) = record;
+    async fn set(&self, node: &Node, record: &HolderRecord) -> Result<bool> {
+        let HolderRecord { attempt, token, rest } = record;
         let value = format!("{}:{attempt}:{}", self.owner, node.place);
         if self.underway.is_ended() {
             return Ok(false);
@@ -65,7 +65,7 @@ impl Repair {
             node.link.run(&scripts::REPAIR, &self.keys.of_grant(), &[&value, token, &self.ttl, rest]).await;
         if self.underway.is_ended() {
             // Released meanwhile: the word of that may have come to the node before the lock did.
-            return withdraw(node, &self.keys, &self.owner, ANY, std::time::Duration::ZERO)
+            return withdraw(node, &self.keys, &self.owner, Which::Any, std::time::Duration::ZERO)
                 .await
                 .map(|_| false);
         }

@@ -1,7 +1,7 @@
 //! What the replies of the nodes' scripts mean.
 
-use leasehold_core::Result;
-use leasehold_core::{Error, ErrorKind, FencingToken};
+use crate::reply::{not_understood, text};
+use leasehold_core::{FencingToken, Result};
 use redis::Value;
 use std::time::Duration;
 
@@ -34,6 +34,15 @@ pub(super) enum Renewed {
     Held,
     Gone,
     Taken,
+}
+
+/// A holder record, as another node is to have it too.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct HolderRecord {
+    pub(super) attempt: String,
+    pub(super) token: String,
+    /// What stands behind them: the time of the grant, and the description.
+    pub(super) rest: String,
 }
 
 pub(super) fn claimed(reply: &Value) -> Result<Claimed> {
@@ -79,14 +88,13 @@ pub(super) fn renewed(reply: &Value, claims: usize) -> Result<Vec<Renewed>> {
     }
 }
 
-/// A holder record that was read: the attempt, the token, and what stands behind them.
-pub(super) fn record(reply: &Value) -> Option<(String, String, String)> {
-    let Value::BulkString(bytes) = reply else { return None };
-    let text = std::str::from_utf8(bytes).ok()?;
+/// The reply to `GET` of a holder record; nothing if there is none.
+pub(super) fn record(reply: &Value) -> Option<HolderRecord> {
+    let text = text(reply)?;
     let mut words = text.splitn(3, ' ');
     let (value, token, rest) = (words.next()?, words.next()?, words.next()?);
     let attempt = value.split(':').nth(1)?;
-    Some((attempt.to_owned(), token.to_owned(), rest.to_owned()))
+    Some(HolderRecord { attempt: attempt.to_owned(), token: token.to_owned(), rest: rest.to_owned() })
 }
 
 fn is_word(value: &Value, word: &str) -> bool {
@@ -96,12 +104,6 @@ fn is_word(value: &Value, word: &str) -> bool {
 fn number(value: &Value) -> Result<u64> {
     let Value::BulkString(digits) = value else { return Err(not_understood()) };
     std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).ok_or_else(not_understood)
-}
-
-/// An answer that no version of the script gives. It was carried out, or something else was.
-fn not_understood() -> Error {
-    Error::new(ErrorKind::Indeterminate, "the server's reply is not one of the script's")
-        .with_help("look at what stands between: a proxy may have changed it")
 }
 
 #[cfg(test)]
@@ -132,7 +134,8 @@ mod tests {
     fn a_record_tells_attempt_and_token_and_the_rest() {
         let text = format!("{}:3:2 77 1000 {{\"doing\":\"two words\"}}", "0".repeat(32));
         let told = record(&Value::BulkString(text.into())).unwrap();
-        assert_eq!(told, ("3".to_owned(), "77".to_owned(), "1000 {\"doing\":\"two words\"}".to_owned()));
+        assert_eq!((&*told.attempt, &*told.token), ("3", "77"));
+        assert_eq!(told.rest, "1000 {\"doing\":\"two words\"}");
         assert_eq!(record(&Value::Nil), None);
         assert_eq!(record(&Value::BulkString("released 7".into())), None);
     }

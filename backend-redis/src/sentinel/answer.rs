@@ -1,4 +1,5 @@
 use crate::refusal::refusal;
+use crate::reply::text;
 use leasehold_core::{Error, ErrorKind, Result};
 use redis::Value;
 
@@ -53,15 +54,6 @@ fn field(reply: &Value, name: &str) -> Option<String> {
         Value::Array(list) => {
             list.chunks_exact(2).find(|pair| named(&pair[0])).and_then(|pair| text(&pair[1]))
         }
-        _ => None,
-    }
-}
-
-fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
-        Value::SimpleString(text) => Some(text.clone()),
-        Value::Int(number) => Some(number.to_string()),
         _ => None,
     }
 }

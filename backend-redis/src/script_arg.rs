@@ -1,19 +1,20 @@
 use leasehold_core::OwnerId;
 use std::fmt;
 use std::ops::Deref;
+use std::time::Duration;
 
 /// As long as an owner, and longer than any number.
 const MOST: usize = 32;
 
 /// An owner or a number as a script wants it: text, but not on the heap.
 #[derive(Clone, Copy)]
-pub(crate) struct Word {
+pub(crate) struct ScriptArg {
     /// The text is at the end.
     bytes: [u8; MOST],
     begin: u8,
 }
 
-impl Word {
+impl ScriptArg {
     /// In 32 hexadecimal digits.
     pub(crate) fn owner(owner: OwnerId) -> Self {
         let mut bytes = [0; MOST];
@@ -21,6 +22,11 @@ impl Word {
             digits.copy_from_slice(&[hex(byte >> 4), hex(byte & 15)]);
         }
         Self { bytes, begin: 0 }
+    }
+
+    /// In whole milliseconds, rounded up: others are kept out for at least as long as was asked for, and zero means not at all.
+    pub(crate) fn at_least(time: Duration) -> Self {
+        Self::number(u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
 
     /// In decimal digits.
@@ -39,7 +45,7 @@ impl Word {
     }
 }
 
-impl Deref for Word {
+impl Deref for ScriptArg {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -48,10 +54,10 @@ impl Deref for Word {
     }
 }
 
-impl fmt::Debug for Word {
+impl fmt::Debug for ScriptArg {
     /// Never in full: it may be an owner, and an owner is a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Word of {} digits", self.len())
+        write!(f, "ScriptArg of {} digits", self.len())
     }
 }
 
@@ -67,14 +73,21 @@ mod tests {
     fn an_owner_is_written_as_everywhere_else() {
         for id in [0, 1, u128::MAX, 0x0123_4567_89ab_cdef_0fed_cba9_8765_4321] {
             let owner = OwnerId::from_u128(id);
-            assert_eq!(*Word::owner(owner), owner.to_hex());
+            assert_eq!(*ScriptArg::owner(owner), owner.to_hex());
         }
     }
 
     #[test]
     fn every_number_has_room() {
         for number in [0, 7, 10, 30_000, u64::MAX] {
-            assert_eq!(*Word::number(number), number.to_string());
+            assert_eq!(*ScriptArg::number(number), number.to_string());
+        }
+    }
+
+    #[test]
+    fn a_time_is_not_cut_short() {
+        for (nanos, millis) in [(0, "0"), (1, "1"), (1_000_000, "1"), (1_000_001, "2")] {
+            assert_eq!(*ScriptArg::at_least(Duration::from_nanos(nanos)), *millis);
         }
     }
 }

@@ -1,7 +1,7 @@
-use super::rows::{RolledBack, Rows};
+use super::rows::Rows;
 use super::semantics::ASK_EVERY;
 use crate::server::{Connection, Doing};
-use leasehold_core::{Claim, FencingToken, LockName, Release, Result};
+use leasehold_core::{Claim, FencingToken, LockName, Result};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -97,24 +97,20 @@ impl Hold {
         }
     }
 
-    /// Ends the transaction. If its connection has ended before, so has the hold, and another may have had the lock since.
-    /// An error says that the connection did not answer; it is closed then, and the server ends the transaction when it
-    /// notices.
-    pub(super) async fn end(&self, rows: &Rows) -> Result<Release> {
+    /// Ends the transaction. An error says that the connection did not answer; it is closed then, and the server ends the
+    /// transaction when it notices.
+    pub(super) async fn end(&self, rows: &Rows) -> Result<()> {
         let deadline = Instant::now() + rows.server().target().timeout;
         let mut state = self.state.lock().await;
         if matches!(*state, State::Beating(_)) && state.answer(deadline).await.is_err() {
             *state = State::Dead;
-            return Err(rows.server().no_answer(Doing::Ending));
         }
-        let State::Quiet(connection) = std::mem::replace(&mut *state, State::Dead) else {
-            return Ok(Release::NotHeld);
-        };
-        match rows.roll_back(connection).await {
-            RolledBack::Now => Ok(Release::Released),
-            RolledBack::Before => Ok(Release::NotHeld),
-            RolledBack::Unknown => Err(rows.server().no_answer(Doing::Ending)),
+        if let State::Quiet(connection) = std::mem::replace(&mut *state, State::Dead)
+            && rows.roll_back(connection).await
+        {
+            return Ok(());
         }
+        Err(rows.server().no_answer(Doing::Ending))
     }
 }
 

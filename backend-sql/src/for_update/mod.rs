@@ -26,27 +26,23 @@ mod semantics;
 mod tests;
 mod wait;
 
-use crate::server::{Dialect, Lane, Mode, Server, Table, TableName, Target};
+use crate::server::{Dialect, Mode, Server, Table, TableName, Target};
 use async_trait::async_trait;
 use hold::{Beat, Hold};
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
     Namespace, OwnerId, Release, Renewal, Result, Semantics, renew_each,
 };
-use rows::{Locked, RolledBack, Rows};
+use rows::{Locked, Rows};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
-use tokio::time::timeout;
 use wait::{Heard, Waiting};
 
 /// One connection in so many may wait in the server for a row; all others are for holding.
 const WAITING_PART: usize = 4;
-
-/// How long it may take to find out why a lock was lost: its holder waits for the answer.
-const REASON_WITHIN: Duration = Duration::from_millis(250);
 
 /// Locks as rows that open transactions have locked, with one connection per held lock.
 #[derive(Debug)]
@@ -147,7 +143,7 @@ impl LockBackend for HeldRow {
                 self.ended.notify_waiters();
                 // For people, and later than it could be: the next holder need not wait for it.
                 self.rows.leave(claim.name(), claim.owner()).await;
-                ended
+                ended.map(|()| Release::Released)
             }
             Some(Entry::Waiting(waiting)) => {
                 waiting.leave(&self.rows).await;
@@ -197,8 +193,8 @@ impl HeldRow {
             Ok(token) => token,
             Err(error) => {
                 return Err(match self.rows.roll_back(locked.connection).await {
-                    RolledBack::Now => nothing_is_held(error),
-                    RolledBack::Before | RolledBack::Unknown => perhaps_held(error),
+                    true => nothing_is_held(error),
+                    false => perhaps_held(error),
                 });
             }
         };
@@ -227,11 +223,10 @@ impl HeldRow {
         }
     }
 
-    /// That it is lost is certain; to say why, the entry of the last holder is read. If it is not read in time, nobody is
-    /// accused.
+    /// That it is lost is certain; to say why, the entry of the last holder is read.
     async fn why_lost(&self, claim: &Claim) -> LossCause {
-        match timeout(REASON_WITHIN, self.rows.look(Lane::Keeping, claim.name())).await {
-            Ok(Ok(Some(holder))) if holder.owner != claim.owner() => LossCause::Taken,
+        match self.rows.look(claim.name()).await {
+            Ok(Some(holder)) if holder.owner != claim.owner() => LossCause::Taken,
             _ => LossCause::Gone,
         }
     }

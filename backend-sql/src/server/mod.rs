@@ -113,7 +113,7 @@ impl Server {
             let failed = match timeout_at(deadline, connection.link().ask(statement, values)).await {
                 Ok(Ok(answer)) => {
                     connection.give_back();
-                    return Ok(Answer { repeated, ..answer });
+                    return Ok(answer);
                 }
                 Ok(Err(error)) => error,
                 Err(_) => {
@@ -147,8 +147,7 @@ impl Server {
                     if meaning.leaves_the_connection_well() {
                         connection.give_back();
                     }
-                    let error = self.failure(failed, doing);
-                    return Err(if repeated { not_the_first(error, doing) } else { error });
+                    return Err(self.failure(failed, doing));
                 }
             }
         }
@@ -157,7 +156,11 @@ impl Server {
     /// Another connection, for what was sent on one that broke and may have been carried out.
     async fn connection_to_repeat(&self, lane: Lane, doing: Doing, deadline: Instant) -> Result<Connection> {
         match timeout_at(deadline, self.connection(lane)).await {
-            Ok(connection) => connection.map_err(|error| not_the_first(error, doing)),
+            // Whatever is in the way now, nothing is known of what was sent before.
+            Ok(Err(error)) if failure::unknown_if(doing) == ErrorKind::Indeterminate => {
+                Err(error.with_kind(ErrorKind::Indeterminate))
+            }
+            Ok(connection) => connection,
             Err(_) => Err(no_answer(doing, &self.shared.target)),
         }
     }
@@ -334,14 +337,6 @@ impl Server {
 
     pub(crate) async fn close(&self) {
         tokio::join!(self.shared.pool.close(), self.shared.holding.close());
-    }
-}
-
-/// Whatever is in the way of a repetition, nothing is known of what was sent before.
-fn not_the_first(error: Error, doing: Doing) -> Error {
-    match failure::unknown_if(doing) {
-        ErrorKind::Indeterminate => error.with_kind(ErrorKind::Indeterminate),
-        _ => error,
     }
 }
 

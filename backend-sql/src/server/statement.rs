@@ -26,8 +26,6 @@ pub(crate) struct Answer {
     pub(crate) changed: u64,
     /// What the statement gave to `LAST_INSERT_ID()`.
     pub(crate) last_id: u64,
-    /// True if the statement had been sent before, and may have been carried out then.
-    pub(crate) repeated: bool,
 }
 
 /// What a column of an answer is to be read as.

@@ -146,26 +146,3 @@ async fn nobody_waits_for_the_looks_of_others_one_after_the_other() {
     }
     assert_eq!(said.times(WORDS), 0);
 }
-
-/// The first was carried out, for all that is known, whatever the server says to the second.
-#[tokio::test(start_paused = true)]
-async fn what_broke_may_have_been_carried_out_whatever_is_said_when_it_is_sent_again() {
-    let read_only =
-        |number: usize, _: &str| if number == 0 { Reply::Breaks } else { Reply::Refused("25006") };
-    let denied = |number: usize, _: &str| if number == 0 { Reply::Breaks } else { Reply::Refused("42501") };
-    let locked = |number: usize, _: &str| if number == 0 { Reply::Breaks } else { Reply::Refused("55P03") };
-    for replies in [read_only as fn(usize, &str) -> Reply, denied, locked] {
-        let (server, said) = server("timeout=500ms", at_once, replies);
-        leave_idle(&server, 1).await;
-        let error = ask(&server, Doing::Keeping).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
-        assert!(said.times(WORDS) >= 2);
-    }
-    let (server, _) = server("timeout=500ms", at_once, denied);
-    leave_idle(&server, 1).await;
-    assert_eq!(
-        ask(&server, Doing::Looking).await.unwrap_err().kind(),
-        ErrorKind::Denied,
-        "a read changes nothing"
-    );
-}

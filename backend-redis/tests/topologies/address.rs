@@ -30,9 +30,13 @@ fn at_address(proxy: &Proxy) -> Arc<RedisBackend> {
 fn switch(primary: &RedisServer, replica: &RedisServer, address: &Proxy) {
     until_replicated(replica, "leasehold:job");
     let there = replica.port().to_string();
-    assert_eq!(primary.command(&["FAILOVER", "TO", "127.0.0.1", &there]).unwrap(), "+OK");
     let (is, start) =
         (|server: &RedisServer, role| server.command(&["ROLE"]).unwrap().contains(role), Instant::now());
+    // The replica has the data a moment before it has told the primary so.
+    while primary.command(&["FAILOVER", "TO", "127.0.0.1", &there]).unwrap() != "+OK" {
+        assert!(start.elapsed() < PATIENCE);
+        std::thread::sleep(Duration::from_millis(5));
+    }
     // Connected: what it misses until then comes to it as data, and not as the message that it was.
     while !is(replica, "master") || !is(primary, "connected") {
         assert!(start.elapsed() < PATIENCE);

@@ -156,7 +156,7 @@ fn a_lease_that_outlasts_every_calendar_is_no_obstacle() {
         place.say(["try", lock]).code(75);
         place.say(["ls"]).code(0);
         assert!(place.say(["run", "-n", lock, "--", "true"]).code(75).err.contains(until), "{lock}");
-        place.say(["run", "-w", "10ms", lock, "--", "true"]).code(75);
+        place.say(["run", "-w", "500ms", lock, "--", "true"]).code(75);
         place.say(["-v", "release", "--force", "--yes", lock]).code(0);
         place.say(["-q", "run", "-n", lock, "--", "true"]).expect(0, "", "");
     }

@@ -8,11 +8,12 @@ mod tests;
 use super::watch::{End, Watch};
 use super::{Contended, Granting, LeaseTable, Row, Standing};
 use crate::purge::name_the_right;
-use crate::server::{Answer, Batch, Doing, Lane, MOST, Server, Statement, Value};
+use crate::server::{Answer, Asked, Batch, Doing, Lane, MOST, Server, Statement, Value};
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use leasehold_core::{
-    Claim, ErrorKind, FencingToken, Finding, LockName, Namespace, OwnerId, Purge, Result, Semantics, WakeUp,
+    Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, OwnerId, Purge, Result, Semantics,
+    WakeUp,
 };
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -86,6 +87,23 @@ impl ServerTable {
         }
     }
 
+    /// Of what was sent twice and refused the second time: if the row is not the claim's, nothing was granted the first time.
+    /// A first that is still under way, on a server that has reset its connection, may grant it for one lease to nobody.
+    pub(crate) async fn settled(&self, claim: &Claim, asked: Asked) -> Result<Answer> {
+        match asked.answer {
+            Err(refused) if asked.may_have_been_done && refused.kind() != ErrorKind::Indeterminate => {
+                Err(if self.has_granted(claim).await? { unknown(refused) } else { refused })
+            }
+            answer => answer,
+        }
+    }
+
+    /// True if the row is the claim's. Asked when nothing else tells whether it was granted.
+    pub(crate) async fn has_granted(&self, claim: &Claim) -> Result<bool> {
+        let rows = self.look_at_each(&[claim.name()]).await.map_err(unknown)?;
+        Ok(rows.iter().any(|row| row.owner == claim.owner()))
+    }
+
     /// Deletes the rows of these names, if they still are idle; how many were.
     async fn forget(&self, names: &[&Value], idle: Duration) -> Result<u64> {
         let (statement, size) = self.statements.purge.of(names.len());
@@ -109,8 +127,8 @@ impl LeaseTable for ServerTable {
             micros(claim.ttl()),
             Value::text(claim.holder()),
         ];
-        let answer = self.server.ask(Lane::Asking, Doing::Keeping, &self.statements.acquire, &values).await;
-        let token = answer.and_then(|answer| self.token(&answer));
+        let asked = self.server.asked(Lane::Asking, Doing::Keeping, &self.statements.acquire, &values).await;
+        let token = self.settled(claim, asked).await.and_then(|answer| self.token(&answer));
         let granting = token.map(|token| token.map_or(Granting::Held, Granting::Granted));
         self.asked(claim, &granting);
         granting
@@ -251,6 +269,10 @@ impl LeaseTable for ServerTable {
     fn namespace(&self) -> &Namespace {
         &self.namespace
     }
+}
+
+fn unknown(error: Error) -> Error {
+    error.with_kind(ErrorKind::Indeterminate)
 }
 
 /// By a row, where the statement also wakes somebody; else by the number of changed rows.

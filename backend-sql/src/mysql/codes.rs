@@ -20,8 +20,9 @@ pub(super) fn meaning(error: &sqlx::Error) -> Meaning {
 
 fn of(number: u16) -> Meaning {
     match number {
-        // ER_LOCK_DEADLOCK; ER_CHECKREAD: the row has changed since the snapshot (MariaDB 11, Galera).
-        1213 | 1020 => Meaning::Deadlock,
+        // ER_LOCK_DEADLOCK; ER_CHECKREAD: the row has changed since the snapshot (MariaDB 11, Galera);
+        // ER_TRANSACTION_ROLLBACK_DURING_COMMIT: by another node of a group; ER_NEED_REPREPARE.
+        1213 | 1020 | 3101 | 1615 => Meaning::Deadlock,
         // ER_LOCK_WAIT_TIMEOUT, which MariaDB also says for NOWAIT; ER_LOCK_NOWAIT of MySQL.
         1205 | 3572 => Meaning::Locked,
         // ER_STATEMENT_TIMEOUT of MariaDB, ER_QUERY_TIMEOUT of MySQL, ER_QUERY_INTERRUPTED.
@@ -49,8 +50,8 @@ fn of(number: u16) -> Meaning {
         1049 => Meaning::NoDatabase,
         // Shutdown in progress; killed; ended by an idle time-out: idle_transaction_timeout, wait_timeout.
         1053 | 1927 | 4031 | 1152 | 1159 | 1161 => Meaning::Ended,
-        // WSREP has not yet prepared the node for application use.
-        1047 => Meaning::Unreachable,
+        // WSREP has not yet prepared the node for application use; the server is offline; it has blocked this host.
+        1047 | 3032 | 1129 => Meaning::Unreachable,
         _ => Meaning::Refused,
     }
 }

@@ -7,6 +7,9 @@
 //! Only the grant is made so. A renewal and a release compare too: with the owner, who is of one grant as its token is.
 //! The rows are those of the leases, and both modes may be used side by side.
 
+#[cfg(all(test, feature = "postgres"))]
+mod tests;
+
 use crate::lease::{Contended, Granting, LeaseTable, Row, ServerTable, Standing};
 use crate::server::{Doing, Lane, Server, Statement, Value};
 use async_trait::async_trait;
@@ -88,8 +91,13 @@ impl OptimisticTable {
             Value::int(claim.ttl().as_micros()),
             Value::text(claim.holder()),
         ];
-        let answer = self.server.ask(Lane::Asking, Doing::Keeping, &self.take, &values).await?;
-        Ok(answer.changed == 1)
+        let asked = self.server.asked(Lane::Asking, Doing::Keeping, &self.take, &values).await;
+        let may_have_been_done = asked.may_have_been_done;
+        match self.leases.settled(claim, asked).await?.changed {
+            // The first time may have been what changed it.
+            0 if may_have_been_done => self.leases.has_granted(claim).await,
+            changed => Ok(changed == 1),
+        }
     }
 }
 

@@ -5,10 +5,11 @@
 use super::*;
 use crate::postgres::PostgresDialect;
 use async_trait::async_trait;
-use leasehold_core::{FencingToken, StoreUrl};
+use leasehold_core::{FencingToken, Finding, StoreUrl};
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// What becomes of something that was said.
 pub(crate) enum Reply {
@@ -16,6 +17,8 @@ pub(crate) enum Reply {
     Rows(Vec<Vec<Value>>),
     /// The connection turns out to be dead.
     Breaks,
+    /// Refused with this code of PostgreSQL's.
+    Refused(&'static str),
     Never,
 }
 
@@ -179,8 +182,46 @@ impl Line {
         match reply {
             Reply::Rows(rows) => Ok(Answer { changed: rows.len() as u64, rows, ..Answer::default() }),
             Reply::Breaks => Err(sqlx::Error::Io(std::io::ErrorKind::ConnectionReset.into())),
+            Reply::Refused(code) => Err(sqlx::Error::Database(Box::new(Refusal(code)))),
             Reply::Never => std::future::pending().await,
         }
+    }
+}
+
+#[derive(Debug)]
+struct Refusal(&'static str);
+
+impl std::error::Error for Refusal {}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error {}", self.0)
+    }
+}
+
+impl sqlx::error::DatabaseError for Refusal {
+    fn message(&self) -> &str {
+        self.0
+    }
+
+    fn code(&self) -> Option<std::borrow::Cow<'_, str>> {
+        Some(self.0.into())
+    }
+
+    fn kind(&self) -> sqlx::error::ErrorKind {
+        sqlx::error::ErrorKind::Other
+    }
+
+    fn as_error(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        self
+    }
+
+    fn as_error_mut(&mut self) -> &mut (dyn std::error::Error + Send + Sync + 'static) {
+        self
+    }
+
+    fn into_error(self: Box<Self>) -> Box<dyn std::error::Error + Send + Sync + 'static> {
+        self
     }
 }
 

@@ -81,11 +81,7 @@ impl Failure<'_> {
                 format!("{address} lets these credentials in, and they may not use {table}"),
                 "grant them SELECT, INSERT and UPDATE on the table",
             ),
-            Meaning::ReadOnly => (
-                ErrorKind::Unavailable,
-                format!("{address} takes no writes"),
-                "name the primary, not a replica; or switch its read-only mode off",
-            ),
+            Meaning::ReadOnly => return read_only(self.target).with_source(error),
             Meaning::LogOfStatements => (
                 ErrorKind::Misconfigured,
                 format!(
@@ -143,6 +139,11 @@ impl Failure<'_> {
     fn unknown(&self) -> ErrorKind {
         unknown_if(self.doing)
     }
+}
+
+pub(super) fn read_only(target: &Target) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("{} takes no writes", target.address()))
+        .with_help("name the primary, not a replica; or switch its read-only mode off")
 }
 
 /// The rights of those who use the table are not enough to make it.

@@ -3,6 +3,7 @@
 use super::double::{MOMENT, Reply, at_once, server, server_with_sessions};
 use super::*;
 use futures_util::FutureExt;
+use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 const WORDS: &str = "UPDATE";
@@ -145,4 +146,22 @@ async fn nobody_waits_for_the_looks_of_others_one_after_the_other() {
         assert_eq!(asked.unwrap_err().kind(), ErrorKind::Unavailable);
     }
     assert_eq!(said.times(WORDS), 0);
+}
+
+/// The first was carried out, for all that is known, whatever the server says to the second.
+#[tokio::test(start_paused = true)]
+async fn what_broke_may_have_been_carried_out_whatever_is_said_when_it_is_sent_again() {
+    let read_only = |at: usize, _: &str| if at == 0 { Reply::Breaks } else { Reply::Refused("25006") };
+    let denied = |at: usize, _: &str| if at == 0 { Reply::Breaks } else { Reply::Refused("42501") };
+    for replies in [read_only as fn(usize, &str) -> Reply, denied] {
+        let (server, said) = server("timeout=500ms", at_once, replies);
+        leave_idle(&server, 1).await;
+        let error = ask(&server, Doing::Keeping).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
+        assert_eq!(said.times(WORDS), 2);
+    }
+    let (server, _) = server("timeout=500ms", at_once, denied);
+    leave_idle(&server, 1).await;
+    let error = ask(&server, Doing::Looking).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "a read changes nothing");
 }

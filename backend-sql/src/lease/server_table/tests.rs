@@ -94,3 +94,35 @@ async fn where_nothing_is_heard_any_more_nobody_is_asked_for_one_by_one() {
     assert!(answers.iter().all(is_unknown), "{answers:?}");
     assert_eq!(said, 2);
 }
+
+/// Sent over a connection that breaks, and refused over the next one.
+async fn refused_twice(replies: fn(usize, &str) -> Reply) -> ErrorKind {
+    let (server, said) = server("timeout=500ms", at_once, replies);
+    server.unchecked_connection().await.unwrap().give_back();
+    let table = ServerTable::new(server, &Namespace::default(), of_leases("postgres", "lease", true));
+    let error = table.grant(&claims()[0]).await.err().unwrap();
+    assert_eq!(said.times("INSERT"), 2);
+    error.kind()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_was_sent_twice_and_refused_is_known_by_its_row() {
+    let not_granted = |number, text: &str| match text {
+        text if text.starts_with("SELECT") => changed(0),
+        _ if number == 0 => Reply::Breaks,
+        _ => Reply::Refused("25006"),
+    };
+    assert_eq!(refused_twice(not_granted).await, ErrorKind::Unavailable, "the server takes no writes");
+    let granted = |number, text: &str| match text {
+        text if text.starts_with("SELECT") => rows(TTL),
+        _ if number == 0 => Reply::Breaks,
+        _ => Reply::Refused("25006"),
+    };
+    assert_eq!(refused_twice(granted).await, ErrorKind::Indeterminate, "and did when it was asked first");
+    let silent = |number, text: &str| match text {
+        text if text.starts_with("SELECT") => Reply::Never,
+        _ if number == 0 => Reply::Breaks,
+        _ => Reply::Refused("25006"),
+    };
+    assert_eq!(refused_twice(silent).await, ErrorKind::Indeterminate);
+}

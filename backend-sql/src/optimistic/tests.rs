@@ -1,0 +1,69 @@
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
+
+use super::*;
+use crate::server::double::{Reply, at_once, server};
+use crate::server::of_leases;
+use leasehold_core::{ErrorKind, OwnerId};
+
+/// The row: of this owner, for so many microseconds more; 5 is its version.
+fn row(owner: Option<u128>, ends_in: i64) -> Vec<Value> {
+    let owner = Value::Bytes(owner.map(|owner| owner.to_be_bytes().into()));
+    let (token, acquired_at, version) = (Value::int(900), Value::int(0), Value::int(5));
+    vec![Value::bytes("a"), owner, token, Value::int(ends_in), acquired_at, version, Value::text("")]
+}
+
+fn free() -> Reply {
+    Reply::Rows(vec![[row(None, -1), vec![Value::int(1_000)]].concat()])
+}
+
+/// The first attempt to take it was carried out, or not, and nothing was heard of it; the second finds that it has changed.
+async fn taken_twice(replies: fn(usize, &str) -> Reply) -> Result<Granting> {
+    let (server, said) = server("mode=optimistic", at_once, replies);
+    let semantics = of_leases("postgres", "optimistic", true);
+    let table = OptimisticTable::new(server, &Namespace::default(), semantics);
+    let (name, owner) = (LockName::new("a").unwrap(), OwnerId::from_u128(1));
+    let claim = Claim::new(name, owner, Duration::from_secs(9), "{}".into());
+    let granting = table.grant(&claim).await;
+    assert_eq!(said.times("UPDATE"), 2);
+    granting
+}
+
+fn is_read(text: &str) -> bool {
+    text.starts_with("SELECT") && !text.contains(" IN (")
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_taken_by_the_first_of_two_is_granted() {
+    let by_ourselves = |number, text: &str| match text {
+        text if is_read(text) => free(),
+        text if text.starts_with("SELECT") => Reply::Rows(vec![row(Some(1), 9_000_000)]),
+        _ if number == 0 => Reply::Breaks,
+        _ => Reply::Rows(Vec::new()),
+    };
+    assert!(
+        matches!(taken_twice(by_ourselves).await.unwrap(), Granting::Granted(token) if token.get() == 1_000)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_has_taken_is_not() {
+    let by_another = |number, text: &str| match text {
+        text if is_read(text) => free(),
+        text if text.starts_with("SELECT") => Reply::Rows(vec![row(Some(2), 9_000_000)]),
+        _ if number == 0 => Reply::Breaks,
+        _ => Reply::Rows(Vec::new()),
+    };
+    assert!(matches!(taken_twice(by_another).await.unwrap(), Granting::Refused(None)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nobody_tells_is_an_unknown_outcome() {
+    let silent = |number, text: &str| match text {
+        text if is_read(text) => free(),
+        text if text.starts_with("SELECT") => Reply::Never,
+        _ if number == 0 => Reply::Breaks,
+        _ => Reply::Rows(Vec::new()),
+    };
+    let error = taken_twice(silent).await.err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
+}

@@ -1,0 +1,104 @@
+//! Whether what is there is what we can work with: the tables, the server, and what is in between.
+
+use super::failure::{self, no_answer};
+use super::{Connection, Doing, Meaning, Server, Sessions, Table, sessions};
+use leasehold_core::{Error, ErrorKind, Finding, Result};
+use tokio::task::JoinError;
+use tokio::time::timeout;
+
+impl Server {
+    /// Makes the tables that are missing, and looks at those that are there.
+    pub(crate) async fn init(&self, script: &str) -> Result<()> {
+        let mut connection = self.unchecked_connection().await?;
+        let mut asked = timeout(self.shared.target.timeout, connection.link().tell(script)).await;
+        // Somebody else was making them, which IF NOT EXISTS sees only when it is done. By now it is.
+        if let Ok(Err(error)) = &asked
+            && self.meaning(error) == Meaning::Duplicate
+        {
+            asked = timeout(self.shared.target.timeout, connection.link().tell(script)).await;
+        }
+        match asked {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(failure::while_making(self.failure(error, Doing::Keeping))),
+            Err(_) => return Err(no_answer(Doing::Keeping, &self.shared.target)),
+        }
+        self.check_tables(&mut connection).await?;
+        connection.give_back();
+        Ok(())
+    }
+
+    /// The statements that make the tables.
+    pub(crate) fn schema(&self) -> String {
+        let make = |table: &Table| table.schema.replace("{table}", &self.shared.dialect.quoted(&table.name));
+        self.shared.tables.iter().map(make).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Looks at the tables, and at the settings of the server.
+    pub(crate) async fn check(&self) -> Result<Vec<Finding>> {
+        let mut connection = self.unchecked_connection().await?;
+        self.check_tables(&mut connection).await?;
+        let (mut connection, sessions) = self.check_sessions(connection).await?;
+        let check = self.shared.dialect.check(connection.link());
+        let mut findings = match timeout(self.shared.target.timeout, check).await {
+            Ok(findings) => findings.map_err(|error| self.failure(error, Doing::Looking))?,
+            Err(_) => return Err(no_answer(Doing::Looking, &self.shared.target)),
+        };
+        connection.give_back();
+        findings.extend(sessions.and_then(sessions::finding));
+        Ok(findings)
+    }
+
+    /// Looks for a pooler, if it is not known yet whether there is one.
+    ///
+    /// By a task of its own: one looks for all, and a caller may keep the future and not poll it.
+    pub(super) async fn check_sessions(
+        &self,
+        mut connection: Connection,
+    ) -> Result<(Connection, Option<Sessions>)> {
+        let found = match self.shared.sessions.found() {
+            Some(found) => Some(found),
+            None => {
+                let server = self.clone();
+                let look = tokio::spawn(async move {
+                    let found = server.shared.sessions.behind(&server, connection.link()).await;
+                    (connection, found)
+                });
+                // As long as one look takes: others may be before this one.
+                let within = self.target().connect_timeout + self.target().timeout;
+                let looked = timeout(within, look).await.map_err(|_| self.no_answer(Doing::Looking))?;
+                let (looked_by, found) = looked.map_err(not_looked)?;
+                connection = looked_by;
+                found?
+            }
+        };
+        found.map_or(Ok(()), |found| sessions::check_mode(found, self.target()))?;
+        Ok((connection, found))
+    }
+
+    /// Looks whether the server decides alone.
+    pub(super) async fn check_server(&self, connection: &mut Connection) -> Result<()> {
+        let look = self.shared.dialect.refuses(connection.link());
+        let refused = match timeout(self.shared.target.timeout, look).await {
+            Ok(refused) => refused.map_err(|error| self.failure(error, Doing::Looking))?,
+            Err(_) => return Err(no_answer(Doing::Looking, &self.shared.target)),
+        };
+        refused.map_or(Ok(()), Err)
+    }
+
+    pub(super) async fn check_tables(&self, connection: &mut Connection) -> Result<()> {
+        for table in &self.shared.tables {
+            let look = self.shared.dialect.look_at(connection.link(), &table.name);
+            let found = match timeout(self.shared.target.timeout, look).await {
+                Ok(found) => found.map_err(|error| self.failure(error, Doing::Looking))?,
+                Err(_) => return Err(no_answer(Doing::Looking, &self.shared.target)),
+            };
+            table.compare(found.as_ref())?;
+        }
+        Ok(())
+    }
+}
+
+/// The runtime is at its end.
+fn not_looked(error: JoinError) -> Error {
+    Error::new(ErrorKind::Unavailable, "whether a pooler is in between was not found out").with_source(error)
+}

@@ -44,16 +44,18 @@ pub(super) async fn check(
     if is_on("READ_ONLY") || is_on("INNODB_READ_ONLY") {
         find(
             Severity::Error,
-            "W_READ_ONLY",
+            "E_READ_ONLY",
             "the server takes no writes".to_owned(),
             "name the primary, not a replica",
         );
     }
     if is_on("WSREP_ON") && !target.galera_single_writer {
-        find(Severity::Error, "W_GALERA", TWO_GRANT.to_owned(), ONE_WRITES);
+        find(Severity::Error, "E_GALERA", TWO_GRANT.to_owned(), ONE_WRITES);
     }
-    let flush = setting("INNODB_FLUSH_LOG_AT_TRX_COMMIT");
-    if flush != "1" {
+    let (flush, version) = (setting("INNODB_FLUSH_LOG_AT_TRX_COMMIT"), setting("VERSION"));
+    // MariaDB's 3 is its 1, and writes once more.
+    let flushes_all = flush == "3" && is_mariadb(&version);
+    if flush != "1" && !flushes_all {
         find(
             Severity::Warning,
             "W_FLUSH",
@@ -63,16 +65,27 @@ pub(super) async fn check(
             "set it to 1",
         );
     }
+    let synced = setting("SYNC_BINLOG");
+    // A commit that is not in the log is taken back when the server recovers (MariaDB manual, "Binary Log Group Commit and
+    // InnoDB Performance").
+    if is_on("LOG_BIN") && synced != "1" && !flushes_all {
+        find(
+            Severity::Warning,
+            "W_SYNC_BINLOG",
+            format!("sync_binlog is {synced}: a crash of the machine may forget the last grants"),
+            "set it to 1",
+        );
+    }
     if is_on("LOG_BIN") && setting("BINLOG_FORMAT") == "STATEMENT" {
-        let (severity, what) = match target.mode {
-            Mode::ForUpdate => (Severity::Error, "the server locks no row for this mode"),
+        let (severity, code, what) = match target.mode {
+            Mode::ForUpdate => (Severity::Error, "E_BINLOG", "the server locks no row for this mode"),
             Mode::Lease | Mode::Optimistic => {
-                (Severity::Warning, "a replica would work out other times and tokens")
+                (Severity::Warning, "W_BINLOG", "a replica would work out other times and tokens")
             }
         };
-        find(severity, "W_BINLOG", format!("binlog_format is STATEMENT: {what}"), "set it to ROW or MIXED");
+        find(severity, code, format!("binlog_format is STATEMENT: {what}"), "set it to ROW or MIXED");
     }
-    if target.mode == Mode::ForUpdate && !is_mariadb(&setting("VERSION")) {
+    if target.mode == Mode::ForUpdate && !is_mariadb(&version) {
         find(
             Severity::Info,
             "I_IDLE",

@@ -23,7 +23,7 @@ pub(super) async fn check(
     if setting("in_recovery") == "true" {
         find(
             Severity::Error,
-            "W_READ_ONLY",
+            "E_READ_ONLY",
             "the server is a replica and takes no writes",
             "name the primary",
         );

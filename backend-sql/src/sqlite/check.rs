@@ -39,15 +39,21 @@ impl Table {
     fn check_rights(&self) -> Option<Finding> {
         let file = self.shared.place.file().display();
         let mode = mode_of(self.shared.place.file())?;
-        let (severity, who) = match mode {
-            mode if mode & EVERYONE_MAY_WRITE != 0 => (Severity::Error, "everyone may free every lock"),
-            mode if mode & GROUP_MAY_WRITE != 0 => (Severity::Info, "its group may free every lock"),
-            mode if mode & OTHERS_MAY_READ != 0 => (Severity::Info, "others may see who holds what"),
+        let (severity, code, who) = match mode {
+            mode if mode & EVERYONE_MAY_WRITE != 0 => {
+                (Severity::Error, "E_FILE_MODE", "everyone may free every lock")
+            }
+            mode if mode & GROUP_MAY_WRITE != 0 => {
+                (Severity::Info, "I_FILE_MODE", "its group may free every lock")
+            }
+            mode if mode & OTHERS_MAY_READ != 0 => {
+                (Severity::Info, "I_FILE_MODE", "others may see who holds what")
+            }
             _ => return None,
         };
         Some(Finding::new(
             severity,
-            "W_FILE_MODE",
+            code,
             format!("{file} has mode {mode:04o}: {who}"),
             format!("if that is not meant: chmod 600 {file}"),
         ))
@@ -93,7 +99,7 @@ impl Table {
         let directory = self.shared.place.directory().display();
         Some(Finding::new(
             Severity::Error,
-            "W_NETWORK_FS",
+            "E_NETWORK_FS",
             format!(
                 "{directory} is on {name}, a network file system: processes of other hosts are not excluded"
             ),

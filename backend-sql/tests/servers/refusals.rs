@@ -93,7 +93,7 @@ async fn a_server_that_takes_no_writes_is_unavailable_and_found_by_check() {
         let error = backend.try_acquire(&claim("a")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
         let findings = backend.admin().unwrap().check().await.unwrap();
-        assert!(findings.iter().any(|finding| finding.code == "W_READ_ONLY"), "{findings:?}");
+        assert!(findings.iter().any(|finding| finding.code == "E_READ_ONLY"), "{findings:?}");
     }
 }
 
@@ -121,6 +121,20 @@ async fn settings_that_forget_commits_are_found() {
     assert!(mariadb.backend("").admin().unwrap().check().await.unwrap().is_empty());
 }
 
+/// With a binary log it is that which decides what is there after a crash.
+#[tokio::test]
+async fn a_binary_log_that_is_not_synced_is_found() {
+    let server = Server::mariadb(&["--server-id=1", "--log-bin=changes", "--sync-binlog=0"]);
+    server.furnish().await;
+    for (flush, expected) in [(1, ["W_SYNC_BINLOG"].as_slice()), (3, &[]), (0, &["W_FLUSH", "W_SYNC_BINLOG"])]
+    {
+        server.run(&format!("SET GLOBAL innodb_flush_log_at_trx_commit = {flush}")).await;
+        let findings = server.backend("").admin().unwrap().check().await.unwrap();
+        let codes: Vec<&str> = findings.iter().map(|finding| finding.code).collect();
+        assert_eq!(codes, expected, "flush {flush}");
+    }
+}
+
 /// By the variable that a node has on, here without a cluster: what two nodes would do is not tried.
 #[tokio::test]
 async fn a_node_of_a_galera_cluster_is_an_error_unless_it_alone_is_written_to() {
@@ -130,10 +144,10 @@ async fn a_node_of_a_galera_cluster_is_an_error_unless_it_alone_is_written_to() 
         let backend = server.backend(query);
         async move { backend.admin().unwrap().check().await.unwrap() }
     };
-    let galera = found("").await.into_iter().find(|finding| finding.code == "W_GALERA").unwrap();
+    let galera = found("").await.into_iter().find(|finding| finding.code == "E_GALERA").unwrap();
     assert_eq!(galera.severity, Severity::Error);
     assert!(galera.help.contains("galera=single-writer"), "{galera:?}");
-    assert!(found("galera=single-writer").await.iter().all(|finding| finding.code != "W_GALERA"));
+    assert!(found("galera=single-writer").await.iter().all(|finding| finding.code != "E_GALERA"));
     let refused = refusal(&server.backend("")).await;
     assert!(refused.contains("two of its nodes may grant one lock"), "{refused}");
     let one = server.backend("galera=single-writer");
@@ -181,7 +195,8 @@ async fn a_log_of_statements_is_an_error_where_rows_are_locked() {
         let held = mode == "for-update";
         let backend = server.backend(&format!("mode={mode}"));
         let findings = backend.admin().unwrap().check().await.unwrap();
-        let found = findings.iter().find(|finding| finding.code == "W_BINLOG").unwrap();
+        let code = if held { "E_BINLOG" } else { "W_BINLOG" };
+        let found = findings.iter().find(|finding| finding.code == code).unwrap();
         assert_eq!(found.severity == Severity::Error, held, "{mode}: {found:?}");
         if held {
             let refused = refusal(&backend).await;

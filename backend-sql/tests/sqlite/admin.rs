@@ -132,7 +132,8 @@ async fn check_says_who_else_may_use_the_file() {
         super::refusals::set_mode(&store.file(), mode);
         let found = backend.admin().unwrap().check().await.unwrap();
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].severity, found[0].code), (severity, "W_FILE_MODE"));
+        let code = if severity == Severity::Error { "E_FILE_MODE" } else { "I_FILE_MODE" };
+        assert_eq!((found[0].severity, found[0].code), (severity, code));
         assert!(found[0].message.ends_with(expected), "{}", found[0].message);
     }
 }

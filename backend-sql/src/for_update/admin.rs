@@ -1,5 +1,6 @@
 use super::HeldRow;
 use super::rows::Holder;
+use crate::server::Lane;
 use async_trait::async_trait;
 use leasehold_core::{
     Error, ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Purge, Result, Waiter,
@@ -69,7 +70,7 @@ impl LockAdmin for HeldRow {
 impl HeldRow {
     /// Who has the row locked now.
     async fn holder(&self, name: &LockName) -> Result<Option<Holder>> {
-        let holder = self.rows.look(name).await?;
+        let holder = self.rows.look(Lane::Asking, name).await?;
         Ok(if holder.is_some() && self.is_locked(name).await? { holder } else { None })
     }
 
@@ -97,7 +98,7 @@ impl HeldRow {
         let server = self.rows.server();
         let deadline = Instant::now() + server.target().timeout;
         while self.rows.is_locked(name).await? {
-            let now = self.rows.look(name).await?;
+            let now = self.rows.look(Lane::Asking, name).await?;
             if now.is_some_and(|now| now.token != holder.token) {
                 return Ok(());
             }

@@ -1,17 +1,14 @@
-use super::rows::Rows;
+use super::rows::{RolledBack, Rows};
 use super::semantics::ASK_EVERY;
-use crate::server::{Connection, Doing};
-use leasehold_core::{Claim, FencingToken, LockName, Result};
+use crate::server::{Answer, Connection, Doing, Statement, Value};
+use leasehold_core::{Claim, FencingToken, LockName, Release, Result};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
-
-/// Says something, and no more than that, so that the server does not take the transaction for idle.
-const BEAT: &str = "SELECT 1";
 
 /// A lock in hand: an open transaction that has a row locked.
 pub(super) struct Hold {
@@ -27,15 +24,17 @@ enum State {
     Quiet(Connection),
     /// A beat that has not been answered. It is kept, not dropped: to drop it would be to close the connection, and with
     /// it to give the lock away.
-    Beating(Pin<Box<dyn Future<Output = (Connection, sqlx::Result<()>)> + Send>>),
+    Beating(Pin<Box<dyn Future<Output = (Connection, sqlx::Result<Answer>)> + Send>>),
     Dead,
 }
 
 /// What a beat has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beat {
-    /// The transaction is open.
-    Alive,
+    /// The transaction is open, on a server whose locks count.
+    Holds,
+    /// The server takes no writes: it may have been replaced, and another has its locks now.
+    Demoted,
     /// The connection has ended, and with it the hold.
     Dead,
 }
@@ -84,12 +83,12 @@ impl Hold {
             return Err(rows.server().no_answer(Doing::Keeping));
         }
         if let State::Quiet(connection) = std::mem::replace(&mut *state, State::Dead) {
-            *state = State::Beating(Box::pin(say(connection, BEAT)));
+            *state = State::Beating(Box::pin(ask(connection, rows.beat())));
         }
         let sent_at = Instant::now();
         match state.answer(deadline).await {
             Ok(beat) => {
-                let heard_of = Some(sent_at).filter(|_| beat == Beat::Alive);
+                let heard_of = Some(sent_at).filter(|_| beat == Beat::Holds);
                 *self.heard_of.lock().unwrap_or_else(PoisonError::into_inner) = heard_of;
                 Ok(beat)
             }
@@ -97,20 +96,24 @@ impl Hold {
         }
     }
 
-    /// Ends the transaction. An error says that the connection did not answer; it is closed then, and the server ends the
-    /// transaction when it notices.
-    pub(super) async fn end(&self, rows: &Rows) -> Result<()> {
+    /// Ends the transaction. If its connection has ended before, so has the hold, and another may have had the lock since.
+    /// An error says that the connection did not answer; it is closed then, and the server ends the transaction when it
+    /// notices.
+    pub(super) async fn end(&self, rows: &Rows) -> Result<Release> {
         let deadline = Instant::now() + rows.server().target().timeout;
         let mut state = self.state.lock().await;
         if matches!(*state, State::Beating(_)) && state.answer(deadline).await.is_err() {
             *state = State::Dead;
+            return Err(rows.server().no_answer(Doing::Ending));
         }
-        if let State::Quiet(connection) = std::mem::replace(&mut *state, State::Dead)
-            && rows.roll_back(connection).await
-        {
-            return Ok(());
+        let State::Quiet(connection) = std::mem::replace(&mut *state, State::Dead) else {
+            return Ok(Release::NotHeld);
+        };
+        match rows.roll_back(connection).await {
+            RolledBack::Now => Ok(Release::Released),
+            RolledBack::Before => Ok(Release::NotHeld),
+            RolledBack::Unknown(error) => Err(error),
         }
-        Err(rows.server().no_answer(Doing::Ending))
     }
 }
 
@@ -118,22 +121,34 @@ impl State {
     /// Waits for the answer to what was said.
     async fn answer(&mut self, deadline: Instant) -> Result<Beat, tokio::time::error::Elapsed> {
         let Self::Beating(beat) = self else {
-            return Ok(if matches!(self, Self::Dead) { Beat::Dead } else { Beat::Alive });
+            return Ok(if matches!(self, Self::Dead) { Beat::Dead } else { Beat::Holds });
         };
         let (connection, said) = timeout_at(deadline, beat.as_mut()).await?;
-        let (state, beat) = match said {
-            Ok(()) => (Self::Quiet(connection), Beat::Alive),
+        let beat = match said {
+            Ok(answer) if takes_writes(&answer) => {
+                *self = Self::Quiet(connection);
+                return Ok(Beat::Holds);
+            }
+            // Closed, as those are that have led to the same server: with it the transaction ends.
+            Ok(_) => {
+                connection.found_dead();
+                Beat::Demoted
+            }
             // Whatever the error is: with no transaction that may go on, nothing is held.
-            Err(_) => (Self::Dead, Beat::Dead),
+            Err(_) => Beat::Dead,
         };
-        *self = state;
+        *self = Self::Dead;
         Ok(beat)
     }
 }
 
-async fn say(mut connection: Connection, text: &str) -> (Connection, sqlx::Result<()>) {
-    let said = connection.link().tell(text).await;
+async fn ask(mut connection: Connection, beat: Arc<Statement>) -> (Connection, sqlx::Result<Answer>) {
+    let said = connection.link().ask(&beat, &[]).await;
     (connection, said)
+}
+
+fn takes_writes(answer: &Answer) -> bool {
+    answer.rows.first().and_then(|row| row.first()).and_then(Value::as_int) == Some(1)
 }
 
 impl fmt::Debug for Hold {

@@ -26,23 +26,27 @@ mod semantics;
 mod tests;
 mod wait;
 
-use crate::server::{Dialect, Mode, Server, Table, TableName, Target};
+use crate::server::{Dialect, Lane, Mode, Server, Table, TableName, Target};
 use async_trait::async_trait;
 use hold::{Beat, Hold};
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
     Namespace, OwnerId, Release, Renewal, Result, Semantics, renew_each,
 };
-use rows::{Locked, Rows};
+use rows::{Locked, RolledBack, Rows};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
+use tokio::time::timeout;
 use wait::{Heard, Waiting};
 
 /// One connection in so many may wait in the server for a row; all others are for holding.
 const WAITING_PART: usize = 4;
+
+/// How long it may take to find out what became of a lock that is lost: its holder waits for the answer.
+const REASON_WITHIN: Duration = Duration::from_millis(250);
 
 /// Locks as rows that open transactions have locked, with one connection per held lock.
 #[derive(Debug)]
@@ -99,7 +103,7 @@ impl LockBackend for HeldRow {
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         match self.entry(claim.owner()) {
             Some(Entry::Held(hold)) => {
-                if hold.beat(&self.rows).await? == Beat::Alive {
+                if hold.beat(&self.rows).await? == Beat::Holds {
                     return Ok(Attempt::Granted(Grant::new(hold.token())));
                 }
                 self.forget(claim.owner());
@@ -139,11 +143,15 @@ impl LockBackend for HeldRow {
     async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
         match self.forget_entry(claim.owner()) {
             Some(Entry::Held(hold)) => {
-                let ended = hold.end(&self.rows).await;
+                let ended = match hold.end(&self.rows).await {
+                    // Of what broke nobody knows whether it was carried out; that another has had the lock since is known.
+                    Err(_) if self.is_anothers(claim).await => Ok(Release::NotHeld),
+                    ended => ended,
+                };
                 self.ended.notify_waiters();
                 // For people, and later than it could be: the next holder need not wait for it.
                 self.rows.leave(claim.name(), claim.owner()).await;
-                ended.map(|()| Release::Released)
+                ended
             }
             Some(Entry::Waiting(waiting)) => {
                 waiting.leave(&self.rows).await;
@@ -193,17 +201,18 @@ impl HeldRow {
             Ok(token) => token,
             Err(error) => {
                 return Err(match self.rows.roll_back(locked.connection).await {
-                    true => nothing_is_held(error),
-                    false => perhaps_held(error),
+                    RolledBack::Now => nothing_is_held(error),
+                    RolledBack::Before | RolledBack::Unknown(_) => perhaps_held(error),
                 });
             }
         };
         let hold = Arc::new(Hold::new(claim, token, locked.connection));
         match hold.beat(&self.rows).await {
-            Ok(Beat::Alive) => {
+            Ok(Beat::Holds) => {
                 self.entries().insert(claim.owner(), Entry::Held(hold));
                 Ok(Attempt::Granted(Grant::new(token)))
             }
+            Ok(Beat::Demoted) => Err(self.rows.server().takes_no_writes()),
             Ok(Beat::Dead) => Err(lost_at_once()),
             Err(error) => Err(error),
         }
@@ -214,8 +223,8 @@ impl HeldRow {
             return Ok(Renewal::Lost(self.why_lost(claim).await));
         };
         match hold.beat(&self.rows).await? {
-            Beat::Alive => Ok(Renewal::Renewed),
-            Beat::Dead => {
+            Beat::Holds => Ok(Renewal::Renewed),
+            Beat::Demoted | Beat::Dead => {
                 self.forget(claim.owner());
                 self.ended.notify_waiters();
                 Ok(Renewal::Lost(self.why_lost(claim).await))
@@ -223,12 +232,14 @@ impl HeldRow {
         }
     }
 
-    /// That it is lost is certain; to say why, the entry of the last holder is read.
     async fn why_lost(&self, claim: &Claim) -> LossCause {
-        match self.rows.look(claim.name()).await {
-            Ok(Some(holder)) if holder.owner != claim.owner() => LossCause::Taken,
-            _ => LossCause::Gone,
-        }
+        if self.is_anothers(claim).await { LossCause::Taken } else { LossCause::Gone }
+    }
+
+    /// True if another was entered as the holder since. If that is not read in time, nobody is accused.
+    async fn is_anothers(&self, claim: &Claim) -> bool {
+        let entry = timeout(REASON_WITHIN, self.rows.look(Lane::Keeping, claim.name())).await;
+        matches!(entry, Ok(Ok(Some(holder))) if holder.owner != claim.owner())
     }
 
     /// Somebody else holds it. Its claim may have a place in the server's queue, and is released in the end.

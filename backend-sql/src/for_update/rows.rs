@@ -6,6 +6,7 @@ use leasehold_core::{
     Claim, Error, ErrorKind, FencingToken, HoldKind, HolderInfo, LockName, LockStatus, Namespace, OwnerId,
     Result,
 };
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
 
@@ -21,6 +22,7 @@ pub(super) struct Rows {
     lock_now: Statement,
     lock: Statement,
     enter: Statement,
+    beat: Arc<Statement>,
     is_of_this_run: Option<Statement>,
     leave: Statement,
     look: Statement,
@@ -33,6 +35,17 @@ pub(super) struct Locked {
     pub(super) connection: Connection,
     /// The server's number of the connection.
     pub(super) number: i64,
+}
+
+/// What became of a transaction that was to be ended.
+#[derive(Debug)]
+pub(super) enum RolledBack {
+    /// It was open until now.
+    Now,
+    /// The server had ended its connection.
+    Before,
+    /// Nothing was heard of it: what was the last thing over a connection that broke may have been carried out.
+    Unknown(Error),
 }
 
 /// Who has locked a row, by what was entered.
@@ -56,6 +69,7 @@ impl Rows {
             lock_now: Statement::new(texts.lock_now, dialect, &rows),
             lock: Statement::new(texts.lock, dialect, &rows),
             enter: Statement::new(texts.enter, dialect, holders),
+            beat: Arc::new(Statement::new(texts.beat, dialect, &rows)),
             is_of_this_run: texts.is_of_this_run.map(|text| Statement::new(text, dialect, holders)),
             leave: Statement::new(include_str!("leave.sql"), dialect, holders),
             look: Statement::new(include_str!("look.sql"), dialect, holders),
@@ -70,6 +84,11 @@ impl Rows {
 
     pub(super) fn namespace(&self) -> &Namespace {
         &self.namespace
+    }
+
+    /// What a holder asks its server, again and again.
+    pub(super) fn beat(&self) -> Arc<Statement> {
+        Arc::clone(&self.beat)
     }
 
     /// Locks the row of a claim's name, for a transaction that may be silent for its ttl. `None` if somebody else has.
@@ -153,9 +172,14 @@ impl Rows {
                 },
                 Ok(Err(error)) => match self.server.meaning(&error) {
                     // Not over by itself: after error 1205 the transaction would go on.
-                    Meaning::Locked | Meaning::Deadlock | Meaning::TooSlow => {
+                    Meaning::Locked => {
                         self.roll_back(connection).await;
                         return Ok(None);
+                    }
+                    // Possible without anybody who has the row locked.
+                    Meaning::Deadlock | Meaning::TooSlow => {
+                        self.roll_back(connection).await;
+                        return Err(self.server.failure(error, Doing::Keeping));
                     }
                     Meaning::Broken | Meaning::Ended if connection.was_idle() => {
                         connection.found_dead();
@@ -224,19 +248,23 @@ impl Rows {
         }
     }
 
-    /// Ends the transaction of a connection, and gives it back. False if it did not answer, and was closed.
-    pub(super) async fn roll_back(&self, mut connection: Connection) -> bool {
+    /// Ends the transaction of a connection, and gives it back; otherwise it is closed.
+    pub(super) async fn roll_back(&self, mut connection: Connection) -> RolledBack {
         let told = timeout(self.server.target().timeout, connection.link().tell("ROLLBACK")).await;
-        let well = matches!(told, Ok(Ok(())));
-        if well {
-            connection.give_back();
+        match told {
+            Ok(Ok(())) => {
+                connection.give_back();
+                RolledBack::Now
+            }
+            Ok(Err(error)) if self.server.meaning(&error) == Meaning::Ended => RolledBack::Before,
+            Ok(Err(error)) => RolledBack::Unknown(self.server.failure(error, Doing::Ending)),
+            Err(_) => RolledBack::Unknown(self.server.no_answer(Doing::Ending)),
         }
-        well
     }
 
-    pub(super) async fn look(&self, name: &LockName) -> Result<Option<Holder>> {
+    pub(super) async fn look(&self, lane: Lane, name: &LockName) -> Result<Option<Holder>> {
         let values = [self.stored(name)];
-        let answer = self.server.ask(Lane::Asking, Doing::Looking, &self.look, &values).await?;
+        let answer = self.server.ask(lane, Doing::Looking, &self.look, &values).await?;
         answer.rows.first().map(|row| self.read_holder(row)).transpose()
     }
 

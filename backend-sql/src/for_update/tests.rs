@@ -7,10 +7,15 @@ use futures_util::FutureExt;
 use tokio::time::{sleep, timeout};
 
 const LONG: Duration = Duration::from_secs(10);
+const BEAT: &str = "SELECT CAST(1 AS bigint)";
 
 fn claim() -> Claim {
+    claim_of(3)
+}
+
+fn claim_of(owner: u128) -> Claim {
     let ttl = Duration::from_secs(30);
-    Claim::new(LockName::new("a").unwrap(), OwnerId::random().unwrap(), ttl, "{}".into())
+    Claim::new(LockName::new("a").unwrap(), OwnerId::from_u128(owner), ttl, "{}".into())
 }
 
 fn held_row(replies: fn(usize, &str) -> Reply) -> HeldRow {
@@ -22,10 +27,18 @@ fn locked() -> Reply {
     Reply::Rows(vec![vec![Value::int(1), Value::int(7)]])
 }
 
+/// All is as it should be.
+fn well(text: &str) -> Reply {
+    match text {
+        BEAT => Reply::Rows(vec![vec![Value::int(1)]]),
+        _ => Reply::Rows(Vec::new()),
+    }
+}
+
 #[tokio::test]
 async fn a_dead_connection_holds_up_no_renewal_of_another() {
     let backend = held_row(|_, _| Reply::Rows(Vec::new()));
-    let (one, other) = (claim(), claim());
+    let (one, other) = (claim_of(1), claim_of(2));
     assert_eq!(backend.renewal_group(&one), backend.renewal_group(&one));
     assert_ne!(backend.renewal_group(&one), backend.renewal_group(&other));
 }
@@ -36,13 +49,13 @@ async fn a_row_that_may_still_be_locked_is_an_unknown_outcome() {
     let silent_from_enter_on = held_row(|_, text| match text {
         text if text.contains("NOWAIT") => locked(),
         text if text.contains("INSERT") || text == "ROLLBACK" => Reply::Never,
-        _ => Reply::Rows(Vec::new()),
+        text => well(text),
     });
     let silent_from_beat_on = held_row(|_, text| match text {
         text if text.contains("NOWAIT") => locked(),
         text if text.contains("INSERT") => Reply::Rows(vec![vec![Value::int(9)]]),
-        "SELECT 1" => Reply::Never,
-        _ => Reply::Rows(Vec::new()),
+        BEAT => Reply::Never,
+        text => well(text),
     });
     for backend in [silent_from_enter_on, silent_from_beat_on] {
         let error = backend.try_acquire(&claim()).await.unwrap_err();
@@ -51,7 +64,7 @@ async fn a_row_that_may_still_be_locked_is_an_unknown_outcome() {
     let rolled_back = held_row(|_, text| match text {
         text if text.contains("NOWAIT") => locked(),
         text if text.contains("INSERT") => Reply::Never,
-        _ => Reply::Rows(Vec::new()),
+        text => well(text),
     });
     let error = rolled_back.try_acquire(&claim()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
@@ -63,7 +76,7 @@ async fn a_claim_that_was_not_refused_does_not_wait_in_the_server() {
     let backend = held_row(|_, text| match text {
         text if text.contains("NOWAIT") => Reply::Breaks,
         text if text.contains("FOR UPDATE") => Reply::Never,
-        _ => Reply::Rows(Vec::new()),
+        text => well(text),
     });
     let wanted = claim();
     assert!(backend.try_acquire(&wanted).await.is_err());
@@ -77,7 +90,7 @@ async fn a_claim_that_was_not_refused_does_not_wait_in_the_server() {
 async fn a_wait_that_is_not_polled_holds_up_nobody() {
     let backend = held_row(|_, text| match text {
         text if text.contains("FOR UPDATE") => Reply::Never,
-        _ => Reply::Rows(Vec::new()),
+        text => well(text),
     });
     let wanted = claim();
     backend.refused(&wanted);
@@ -99,7 +112,7 @@ async fn who_goes_away_takes_nobodys_wake_up_along() {
     let backend = held_row(|_, text| match text {
         text if text.contains("FOR UPDATE") => locked(),
         text if text.contains("INSERT") => Reply::Rows(vec![vec![Value::int(9)]]),
-        _ => Reply::Rows(Vec::new()),
+        text => well(text),
     });
     let (backend, wanted) = (Arc::new(backend), claim());
     backend.refused(&wanted);
@@ -116,7 +129,7 @@ async fn who_waits_is_woken_although_somebody_asked_meanwhile() {
     let backend = held_row(|_, text| match text {
         text if text.contains("FOR UPDATE") => locked(),
         text if text.contains("INSERT") => Reply::Rows(vec![vec![Value::int(9)]]),
-        _ => Reply::Rows(Vec::new()),
+        text => well(text),
     });
     let wanted = claim();
     backend.refused(&wanted);
@@ -128,4 +141,115 @@ async fn who_waits_is_woken_although_somebody_asked_meanwhile() {
     };
     tokio::join!(timeout(LONG, waiting), asks).0.unwrap();
     assert!(matches!(backend.try_acquire(&wanted).await.unwrap(), Attempt::Granted(_)));
+}
+
+fn granted_to(text: &str) -> Reply {
+    match text {
+        text if text.contains("NOWAIT") => locked(),
+        text if text.contains("INSERT") => Reply::Rows(vec![vec![Value::int(9)]]),
+        text => well(text),
+    }
+}
+
+fn is_look(text: &str) -> bool {
+    text.starts_with("SELECT name")
+}
+
+/// Whose entry stands there, by the owner's number.
+fn entry_of(owner: u128) -> Reply {
+    let (name, owner) = (Value::bytes("a"), Value::bytes(owner.to_be_bytes()));
+    let row = vec![name, owner, Value::int(9), Value::int(0), Value::int(7), Value::text("{}")];
+    Reply::Rows(vec![row])
+}
+
+async fn released(replies: fn(usize, &str) -> Reply) -> Result<Release> {
+    let (backend, held) = (held_row(replies), claim_of(1));
+    assert!(matches!(backend.try_acquire(&held).await.unwrap(), Attempt::Granted(_)));
+    backend.release(&held, Duration::ZERO).await
+}
+
+/// The core would take the second answer for that of a release that succeeded and was not heard of.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_had_ended_was_not_released() {
+    let ended = |_, text: &str| if text == "ROLLBACK" { Reply::Refused("57P01") } else { granted_to(text) };
+    assert_eq!(released(ended).await.unwrap(), Release::NotHeld);
+    let broken_and_taken = |_, text: &str| match text {
+        "ROLLBACK" => Reply::Breaks,
+        text if is_look(text) => entry_of(2),
+        text => granted_to(text),
+    };
+    assert_eq!(released(broken_and_taken).await.unwrap(), Release::NotHeld);
+}
+
+/// A release that was carried out and whose answer was lost looks like this.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_nobody_answered_is_an_unknown_outcome() {
+    let broken = |_, text: &str| match text {
+        "ROLLBACK" => Reply::Breaks,
+        text if is_look(text) => entry_of(1),
+        text => granted_to(text),
+    };
+    let silent = |_, text: &str| match text {
+        text if text == "ROLLBACK" || is_look(text) => Reply::Never,
+        text => granted_to(text),
+    };
+    for replies in [broken as fn(usize, &str) -> Reply, silent] {
+        let error = released(replies).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
+    }
+}
+
+/// The server was replaced by another, and keeps our connection.
+#[tokio::test(start_paused = true)]
+async fn a_hold_on_a_server_that_takes_no_writes_is_lost_and_none_is_granted_there() {
+    let demoted = |_, text: &str| match text {
+        BEAT => Reply::Rows(vec![vec![Value::int(0)]]),
+        text => granted_to(text),
+    };
+    let error = held_row(demoted).try_acquire(&claim()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    assert!(error.to_string().contains("takes no writes"), "{error}");
+}
+
+/// The loss is certain; only its cause is asked for.
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_told_though_nobody_says_why() {
+    let silent = |_, _: &str| Reply::Never;
+    let (server, said) = server("mode=for-update&timeout=20s", at_once, silent);
+    let (backend, lost) = (HeldRow::new(server, &Namespace::default()), claim());
+    let start = tokio::time::Instant::now();
+    let renewed = backend.renew(std::slice::from_ref(&lost)).await.remove(0);
+    assert_eq!(renewed.unwrap(), Renewal::Lost(LossCause::Gone));
+    assert!(start.elapsed() < Duration::from_secs(1), "told after {:?}", start.elapsed());
+    assert_eq!(said.times("holder"), 1);
+}
+
+/// Who keeps a lock does not stand behind those who want one.
+#[tokio::test(start_paused = true)]
+async fn why_a_lock_was_lost_is_asked_for_though_all_who_ask_for_locks_are_waiting() {
+    let (server, _) = server("mode=for-update&connections=2", at_once, |_, _| entry_of(2));
+    let _asking = server.connection(Lane::Asking).await.unwrap();
+    let backend = HeldRow::new(server, &Namespace::default());
+    let renewed = backend.renew(&[claim()]).await.remove(0);
+    assert_eq!(renewed.unwrap(), Renewal::Lost(LossCause::Taken));
+}
+
+/// By a hand, by a limit of the server, or because two waited for each other: all of that is possible without a holder.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_needs_no_holder_is_not_called_a_held_lock() {
+    let cancelled = |_, text: &str| {
+        if text.contains("NOWAIT") { Reply::Refused("57014") } else { well(text) }
+    };
+    let deadlock = |_, text: &str| {
+        if text.contains("NOWAIT") { Reply::Refused("40P01") } else { Reply::Rows(Vec::new()) }
+    };
+    for replies in [cancelled as fn(usize, &str) -> Reply, deadlock] {
+        let error = held_row(replies).try_acquire(&claim()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+    }
+    let locked =
+        held_row(
+            |_, text| if text.contains("NOWAIT") { Reply::Refused("55P03") } else { Reply::Rows(Vec::new()) },
+        );
+    assert!(matches!(locked.try_acquire(&claim()).await.unwrap(), Attempt::Busy(_)));
 }

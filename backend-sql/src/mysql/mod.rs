@@ -185,6 +185,7 @@ impl Dialect for MySqlDialect {
             lock_now: include_str!("lock_now.sql"),
             lock: include_str!("lock.sql"),
             enter: include_str!("enter.sql"),
+            beat: include_str!("beat.sql"),
             is_of_this_run: Some(include_str!("is_of_this_run.sql")),
         }
     }

@@ -98,6 +98,8 @@ pub(crate) struct ForUpdate {
     pub(crate) lock: &'static str,
     /// Enters the holder, and answers a new token.
     pub(crate) enter: &'static str,
+    /// Lets the server not take the transaction for idle, and answers 1 if its locks still count.
+    pub(crate) beat: &'static str,
     /// Whether an entry was made since the server has started; where nothing else tells whose connection it names.
     pub(crate) is_of_this_run: Option<&'static str>,
 }

@@ -1,6 +1,6 @@
 //! Connections that are killed, servers that stop.
 
-use crate::kit::{ask, both, claim, claim_for, granted};
+use crate::kit::{Server, ask, both, claim, claim_for, granted};
 use leasehold_core::{ErrorKind, LossCause, Release, Renewal};
 use sqlx::{AssertSqlSafe, Executor};
 use std::time::{Duration, Instant};
@@ -120,5 +120,39 @@ async fn a_row_that_somebody_has_locked_loses_no_other_lock() {
             let is_locked = held.name().as_str() == "07";
             assert_eq!(answer.ok(), (!is_locked).then_some(Renewal::Renewed), "{}", held.name());
         }
+    }
+}
+
+/// Another was granted it meanwhile: what the holder did last was not done under the lock.
+#[tokio::test]
+async fn a_lock_that_was_lost_with_its_connection_is_not_said_to_be_released() {
+    for server in both().await {
+        let (backend, other) = (server.backend("mode=for-update"), server.backend("mode=for-update"));
+        let (held, next) = (claim("a"), claim("a"));
+        granted(&backend, &held).await;
+        server.kill_connections().await;
+        granted(&other, &next).await;
+        assert_eq!(backend.release(&held, Duration::ZERO).await.unwrap(), Release::NotHeld);
+        assert_eq!(other.release(&next, Duration::ZERO).await.unwrap(), Release::Released);
+    }
+}
+
+/// A planned switch-over leaves the connections of the old primary as they are, and its rows locked.
+#[tokio::test]
+async fn a_hold_on_a_server_that_was_replaced_is_lost() {
+    let server = Server::mariadb(&[]);
+    server.furnish().await;
+    for backend in [server.backend("mode=for-update"), server.administrator("mode=for-update")] {
+        let held = claim("a");
+        granted(&backend, &held).await;
+        server.run("SET GLOBAL read_only = ON").await;
+        let lost = backend.renew(std::slice::from_ref(&held)).await.remove(0).unwrap();
+        assert_eq!(lost, Renewal::Lost(LossCause::Gone));
+        let error = backend.try_acquire(&claim("b")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+        server.run("SET GLOBAL read_only = OFF").await;
+        let next = claim("a");
+        granted(&backend, &next).await;
+        assert_eq!(backend.release(&next, Duration::ZERO).await.unwrap(), Release::Released);
     }
 }

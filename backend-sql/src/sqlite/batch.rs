@@ -23,6 +23,12 @@ impl Batch {
         Self { texts: SIZES.map(text) }
     }
 
+    /// With another statement for one claim, which takes the same parameters.
+    pub(super) fn with_one(mut self, template: &str, table: &TableName) -> Self {
+        self.texts[0] = plain(template, table).into();
+        self
+    }
+
     /// The statement for so many claims, and how many empty ones must be added.
     pub(super) fn of(&self, claims: usize) -> (Arc<str>, usize) {
         let at = SIZES.iter().position(|size| *size >= claims);

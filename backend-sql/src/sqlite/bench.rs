@@ -1,6 +1,6 @@
 //! The file without a library over it, for `leasehold bench`.
 
-use super::connection::{Connection, Query, Role};
+use super::connection::{Connection, Done, Query, Role};
 use super::failure::{Doing, failure};
 use super::host_clock::HostClock;
 use super::options::Options;
@@ -38,22 +38,20 @@ impl Raw {
         })
     }
 
-    /// Runs a statement, and answers how many rows it has answered.
-    async fn run(&self, query: Query) -> Result<Vec<String>> {
+    /// Runs a statement; nothing comes of it if there is no file.
+    async fn run(&self, query: Query) -> Result<Done> {
         let mut slot = self.connection.lock().await;
         let Shared { place, options, .. } = &*self.shared;
         if slot.is_none() {
             *slot = Connection::open(place, options, Role::Writer).await?;
         }
-        let Some(connection) = slot.as_mut() else { return Ok(Vec::new()) };
-        let rows = connection.run(query).await;
-        let rows =
-            rows.map_err(|error| failure(error, Doing::Writing, place.file(), options.busy_timeout))?;
-        Ok(rows.iter().map(|row| row.try_get::<String, _>(0).unwrap_or_default()).collect())
+        let Some(connection) = slot.as_mut() else { return Ok(Done::default()) };
+        let done = connection.run(query).await;
+        done.map_err(|error| failure(error, Doing::Writing, place.file(), options.busy_timeout))
     }
 
     async fn expect_one(&self, query: Query) -> Result<()> {
-        match self.run(query).await?.len() {
+        match self.run(query).await?.changed {
             1 => Ok(()),
             _ => Err(Error::new(ErrorKind::Busy, "a name for measuring is in use")),
         }
@@ -63,8 +61,9 @@ impl Raw {
 #[async_trait]
 impl Yardstick for Raw {
     async fn server(&self) -> Result<String> {
-        let version = self.run(sqlx::query("SELECT sqlite_version()")).await?;
-        Ok(format!("SQLite {}", version.first().map_or("of unknown version", String::as_str)))
+        let done = self.run(sqlx::query("SELECT sqlite_version()")).await?;
+        let version = done.rows.first().and_then(|row| row.try_get::<String, _>(0).ok());
+        Ok(format!("SQLite {}", version.as_deref().unwrap_or("of unknown version")))
     }
 
     fn has(&self, measure: ByHand) -> bool {
@@ -74,7 +73,7 @@ impl Yardstick for Raw {
     async fn raw_pair(&self, name: &LockName) -> Result<()> {
         let Shared { clock, statements, .. } = &*self.shared;
         let (now, boot) = (clock.now(), clock.boot().map(str::to_owned));
-        let acquire = sqlx::query(AssertSqlSafe(statements.acquire.of(1).0))
+        let acquire = sqlx::query(AssertSqlSafe(Arc::clone(&statements.acquire_one)))
             .bind(now.0)
             .bind(clock.unix_micros())
             .bind(boot.clone())

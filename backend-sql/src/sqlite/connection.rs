@@ -6,9 +6,10 @@ use super::files::{FileId, OpenFiles};
 use super::options::Options;
 use super::place::Place;
 use super::schema::{self, Column, Found, Object};
+use futures_util::TryStreamExt;
 use leasehold_core::{Error, ErrorKind, Result};
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteRow, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Row as _, Sqlite};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Either, Executor as _, Row as _, Sqlite};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,14 @@ pub(super) enum Role {
     Writer,
     /// Only looks.
     Reader,
+}
+
+/// What came of a statement that ran to its end.
+#[derive(Default)]
+pub(super) struct Done {
+    pub(super) rows: Vec<SqliteRow>,
+    /// How many rows it has changed, if it changes any.
+    pub(super) changed: u64,
 }
 
 #[derive(Debug)]
@@ -62,7 +71,7 @@ impl Connection {
         let _ = self.sqlite.close().await;
     }
 
-    pub(super) async fn run(&mut self, query: Query) -> Result<Vec<SqliteRow>, sqlx::Error> {
+    pub(super) async fn run(&mut self, query: Query) -> Result<Done, sqlx::Error> {
         run(&mut self.sqlite, query).await
     }
 
@@ -75,8 +84,16 @@ impl Connection {
 ///
 /// Never by `fetch_one` or `fetch_optional`: they stop at the first row, the commit happens when the driver then resets
 /// the statement, and what goes wrong there is dropped. A lock would be granted that is not in the file.
-async fn run(sqlite: &mut SqliteConnection, query: Query) -> Result<Vec<SqliteRow>, sqlx::Error> {
-    query.fetch_all(sqlite).await
+async fn run(sqlite: &mut SqliteConnection, query: Query) -> Result<Done, sqlx::Error> {
+    let mut done = Done::default();
+    let mut results = sqlite.fetch_many(query);
+    while let Some(result) = results.try_next().await? {
+        match result {
+            Either::Left(end) => done.changed = end.rows_affected(),
+            Either::Right(row) => done.rows.push(row),
+        }
+    }
+    Ok(done)
 }
 
 /// Looks for the file off the runtime's threads, because a path may lead to a file system that does not answer.
@@ -158,7 +175,8 @@ impl Opening<'_> {
         let give_up = Instant::now() + self.options.busy_timeout;
         loop {
             let answer = run(sqlite, sqlx::query("PRAGMA journal_mode = WAL")).await;
-            match answer.and_then(|rows| rows.first().map(|row| row.try_get::<String, _>(0)).transpose()) {
+            match answer.and_then(|done| done.rows.first().map(|row| row.try_get::<String, _>(0)).transpose())
+            {
                 Ok(Some(mode)) if mode == "wal" => return Ok(()),
                 Ok(mode) => return Err(self.no_wal(mode.as_deref().unwrap_or("unknown"))),
                 Err(error) if is_busy(&error) && Instant::now() < give_up => tokio::time::sleep(PAUSE).await,
@@ -175,8 +193,8 @@ impl Opening<'_> {
     ) -> Result<Vec<T>> {
         let table = &self.options.table;
         let query = sqlx::query(AssertSqlSafe(plain(template, table))).bind(table.as_str().to_owned());
-        let rows = run(sqlite, query).await;
-        let read = rows.and_then(|rows| rows.iter().map(read).collect());
+        let done = run(sqlite, query).await;
+        let read = done.and_then(|done| done.rows.iter().map(read).collect());
         read.map_err(|error| self.failed(error))
     }
 

@@ -1,5 +1,5 @@
 use super::Shared;
-use super::connection::{Connection, Query, Role};
+use super::connection::{Connection, Done, Query, Role};
 use super::failure::{Doing, failure, is_busy, is_misfit};
 use super::reader::Reader;
 use leasehold_core::{Error, ErrorKind, Result};
@@ -34,16 +34,21 @@ impl Link {
     }
 
     /// The rows that a statement answers; none if a reader finds no table.
+    pub(super) async fn rows(&mut self, query: impl Fn() -> Query + Send) -> Result<Vec<SqliteRow>> {
+        Ok(self.run(query).await?.rows)
+    }
+
+    /// Runs a statement; nothing comes of it if a reader finds no table.
     ///
     /// The answer is that of the file which the path led to after it was given. What was done to another is repeated.
-    pub(super) async fn rows(&mut self, query: impl Fn() -> Query + Send) -> Result<Vec<SqliteRow>> {
+    pub(super) async fn run(&mut self, query: impl Fn() -> Query + Send) -> Result<Done> {
         for turn in 1..=TRIES {
             let Some(connection) = self.connected().await? else {
-                return Ok(Vec::new());
+                return Ok(Done::default());
             };
             if connection.files().were_in_place() {
                 match connection.run(query()).await {
-                    Ok(rows) if connection.files().is_in_place() => return Ok(rows),
+                    Ok(done) if connection.files().is_in_place() => return Ok(done),
                     // The table may have been dropped; a new connection makes it again, or says what is there instead.
                     Err(error) if is_misfit(&error) && turn < TRIES => {}
                     Err(error) if connection.files().all_are_in_place() => return Err(self.failed(error)),

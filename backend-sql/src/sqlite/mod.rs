@@ -83,6 +83,7 @@ struct Shared {
 #[derive(Debug)]
 struct Statements {
     acquire: Batch,
+    acquire_one: Arc<str>,
     renew: Batch,
     release: Batch,
     end_grant: Arc<str>,
@@ -96,8 +97,10 @@ impl Statements {
     fn for_table(table: &TableName) -> Self {
         Self {
             acquire: Batch::new(include_str!("acquire.sql"), table, 3, 4),
+            acquire_one: plain(include_str!("acquire_one.sql"), table).into(),
             renew: Batch::new(include_str!("renew.sql"), table, 2, 3),
-            release: Batch::new(include_str!("release.sql"), table, 2, 3),
+            release: Batch::new(include_str!("release.sql"), table, 2, 3)
+                .with_one(include_str!("release_one.sql"), table),
             end_grant: plain(include_str!("end_grant.sql"), table).into(),
             look: plain(include_str!("look.sql"), table).into(),
             list: plain(include_str!("list.sql"), table).into(),

@@ -2,14 +2,13 @@
 
 use super::Shared;
 use super::batch::Batch;
-use super::connection::Query;
+use super::connection::{Done, Query};
 use super::host_clock::HostTime;
 use super::link::Link;
 use super::reads::{read_owner, read_token};
 use leasehold_core::{Claim, FencingToken, LockName, OwnerId, Purge, Result};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row as _};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,26 +18,34 @@ pub(super) async fn grant(
     link: &mut Link,
     claims: &[Claim],
 ) -> Result<Vec<Option<FencingToken>>> {
-    if claims.is_empty() {
-        return Ok(Vec::new());
+    match claims {
+        [] => return Ok(Vec::new()),
+        [one] => {
+            if let Some(token) = grant_by_clock(shared, link, one).await? {
+                return Ok(vec![Some(token)]);
+            }
+        }
+        _ => {}
     }
-    let now = shared.clock.now();
-    let unix_now = shared.clock.unix_micros();
+    let (now, unix_now) = (shared.clock.now(), shared.clock.unix_micros());
     let (text, empty) = shared.statements.acquire.of(claims.len());
     let query = || {
-        let mut query = sqlx::query(AssertSqlSafe(Arc::clone(&text)))
-            .bind(now.0)
-            .bind(unix_now)
-            .bind(shared.clock.boot().map(str::to_owned));
-        for claim in claims {
-            query = bind_claim(query, shared, claim)
-                .bind(now.plus(claim.ttl()).0)
-                .bind(claim.holder().to_owned());
-        }
+        let query = bind_times(&text, shared, now, unix_now);
+        let query = claims.iter().fold(query, |query, claim| bind_wish(query, shared, now, claim));
         (0..empty).fold(query, |query, _| bind_nobody(query).bind(None::<String>))
     };
-    let tokens = tokens_by_owner(shared, &link.rows(query).await?)?;
-    Ok(claims.iter().map(|claim| tokens.get(&claim.owner()).copied()).collect())
+    let tokens = Tokens::of(shared, &link.rows(query).await?)?;
+    Ok(claims.iter().map(|claim| tokens.of_owner(claim.owner())).collect())
+}
+
+/// Grants what is free if the clock makes the token; `None` does not say that it is not free.
+async fn grant_by_clock(shared: &Shared, link: &mut Link, claim: &Claim) -> Result<Option<FencingToken>> {
+    let (now, unix_now) = (shared.clock.now(), shared.clock.unix_micros());
+    let token = u64::try_from(unix_now).ok().filter(|now| (1..=FencingToken::MAX_COUNTED).contains(now));
+    let Some(token) = token.map(FencingToken::new) else { return Ok(None) };
+    let text = &shared.statements.acquire_one;
+    let query = || bind_wish(bind_times(text, shared, now, unix_now), shared, now, claim);
+    Ok((link.run(query).await?.changed == 1).then_some(token))
 }
 
 /// Extends leases; the token of each claim that still had one. No more than fit into one statement.
@@ -49,8 +56,9 @@ pub(super) async fn renew(
 ) -> Result<Vec<Option<FencingToken>>> {
     let now = shared.clock.now();
     let ends: Vec<(&Claim, i64)> = claims.iter().map(|claim| (claim, now.plus(claim.ttl()).0)).collect();
-    let tokens = change_held(shared, link, &shared.statements.renew, now, &ends).await?;
-    Ok(claims.iter().map(|claim| tokens.get(&claim.owner()).copied()).collect())
+    let done = change_held(shared, link, &shared.statements.renew, now, &ends).await?;
+    let tokens = Tokens::of(shared, &done.rows)?;
+    Ok(claims.iter().map(|claim| tokens.of_owner(claim.owner())).collect())
 }
 
 /// Ends leases, and keeps others out for a while; true for each claim that had one. No more than fit into one statement.
@@ -62,8 +70,12 @@ pub(super) async fn release(
     let now = shared.clock.now();
     let lingers: Vec<(&Claim, i64)> =
         claims.iter().map(|(claim, linger)| (claim, linger_until(now, *linger))).collect();
-    let tokens = change_held(shared, link, &shared.statements.release, now, &lingers).await?;
-    Ok(claims.iter().map(|(claim, _)| tokens.contains_key(&claim.owner())).collect())
+    let done = change_held(shared, link, &shared.statements.release, now, &lingers).await?;
+    if let [_] = claims {
+        return Ok(vec![done.changed == 1]);
+    }
+    let tokens = Tokens::of(shared, &done.rows)?;
+    Ok(claims.iter().map(|(claim, _)| tokens.of_owner(claim.owner()).is_some()).collect())
 }
 
 /// Ends the grant with this token, and any linger after it; true if there was something to end.
@@ -109,9 +121,9 @@ async fn change_held(
     batch: &Batch,
     now: HostTime,
     claims: &[(&Claim, i64)],
-) -> Result<HashMap<OwnerId, FencingToken>> {
+) -> Result<Done> {
     if claims.is_empty() {
-        return Ok(HashMap::new());
+        return Ok(Done::default());
     }
     let (text, empty) = batch.of(claims.len());
     let query = || {
@@ -123,7 +135,17 @@ async fn change_held(
         }
         (0..empty).fold(query, |query, _| bind_nobody(query))
     };
-    tokens_by_owner(shared, &link.rows(query).await?)
+    link.run(query).await
+}
+
+fn bind_times(text: &Arc<str>, shared: &Shared, now: HostTime, unix_now: i64) -> Query {
+    let query = sqlx::query(AssertSqlSafe(Arc::clone(text))).bind(now.0).bind(unix_now);
+    query.bind(shared.clock.boot().map(str::to_owned))
+}
+
+/// Of a claim that wants its name.
+fn bind_wish(query: Query, shared: &Shared, now: HostTime, claim: &Claim) -> Query {
+    bind_claim(query, shared, claim).bind(now.plus(claim.ttl()).0).bind(claim.holder().to_owned())
 }
 
 fn bind_claim(query: Query, shared: &Shared, claim: &Claim) -> Query {
@@ -140,9 +162,20 @@ fn linger_until(now: HostTime, linger: Duration) -> i64 {
     if linger.is_zero() { 0 } else { now.plus(linger).0 }
 }
 
-/// What the statements return: `owner, token`.
-fn tokens_by_owner(shared: &Shared, rows: &[SqliteRow]) -> Result<HashMap<OwnerId, FencingToken>> {
-    let read = |row: &SqliteRow| Ok((read_owner(row.try_get(0)?)?, read_token(row.try_get(1)?)?));
-    let tokens: Result<_, sqlx::Error> = rows.iter().map(read).collect();
-    tokens.map_err(|error| shared.unreadable(error))
+/// What the statements return: `owner, token`. In the order of the owners; nearly always it is one.
+struct Tokens(Vec<(OwnerId, FencingToken)>);
+
+impl Tokens {
+    fn of(shared: &Shared, rows: &[SqliteRow]) -> Result<Self> {
+        let read = |row: &SqliteRow| Ok((read_owner(row.try_get(0)?)?, read_token(row.try_get(1)?)?));
+        let tokens: Result<Vec<_>, sqlx::Error> = rows.iter().map(read).collect();
+        let mut tokens = tokens.map_err(|error| shared.unreadable(error))?;
+        tokens.sort_unstable_by_key(|(owner, _)| owner.as_u128());
+        Ok(Self(tokens))
+    }
+
+    fn of_owner(&self, owner: OwnerId) -> Option<FencingToken> {
+        let at = self.0.binary_search_by_key(&owner.as_u128(), |(owner, _)| owner.as_u128()).ok()?;
+        Some(self.0[at].1)
+    }
 }

@@ -32,7 +32,8 @@ fn promise(backend: &str, fault: Fault) -> Outcome {
         | Fault::StoreClockBack
         | Fault::ClientClockJumps
         | Fault::ClientSuspended => Outcome::Holds,
-        // The lock is gone with the connection, and the holder hears of it by its next renewal. The token is on the disk.
+        // The lock is gone with the connection, or no lock any more on a server that was replaced, and the holder hears of it
+        // by its next renewal. The token is on the disk.
         Fault::StoreRestarted
         | Fault::PowerLost
         | Fault::ConnectionKilled

@@ -2,6 +2,7 @@
 
 use super::PostgresDialect;
 use crate::server::{Bell, Ring, Target};
+use sqlx::Executor;
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -10,8 +11,9 @@ use tokio::task::JoinHandle;
 /// The pause before a lost connection is made anew. Meanwhile waiters look by themselves, as they always do.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
 
-/// How often a bell asks whether anybody listens to it.
-const TIDY_EVERY: Duration = Duration::from_secs(5);
+/// After how long a silence a bell asks whether anybody listens to it, and whether the server is there: whatever is in between
+/// may have forgotten the connection, and says so to nobody.
+const TIDY_AFTER: Duration = Duration::from_secs(5);
 
 /// Hears what `release.sql` says.
 #[derive(Debug)]
@@ -71,7 +73,7 @@ async fn hear_until_broken(target: &Arc<Target>, ring: &Weak<dyn Ring>) -> sqlx:
         ring.ring_all();
     }
     loop {
-        match tokio::time::timeout(TIDY_EVERY, listener.try_recv()).await {
+        match tokio::time::timeout(TIDY_AFTER, listener.try_recv()).await {
             Ok(Ok(Some(message))) => {
                 if let (Some(ring), Some(name)) = (ring.upgrade(), of_hex(message.payload())) {
                     ring.ring(&name);
@@ -80,9 +82,15 @@ async fn hear_until_broken(target: &Arc<Target>, ring: &Weak<dyn Ring>) -> sqlx:
             Ok(Ok(None)) => return Err(sqlx::Error::WorkerCrashed),
             Ok(Err(error)) => return Err(error),
             Err(_) if !is_wanted(ring) => return Ok(()),
-            Err(_) => {}
+            Err(_) => answers(&mut listener, target.timeout).await?,
         }
     }
+}
+
+/// An error if the server does not answer. What it tells meanwhile is heard afterwards.
+async fn answers(listener: &mut PgListener, within: Duration) -> sqlx::Result<()> {
+    let silent = |_| sqlx::Error::Io(std::io::ErrorKind::TimedOut.into());
+    tokio::time::timeout(within, listener.execute("SELECT 1")).await.map_err(silent)?.map(drop)
 }
 
 fn is_wanted(ring: &Weak<dyn Ring>) -> bool {

@@ -28,6 +28,9 @@ async fn killed_connections_are_survived_or_told(cx: &Context) -> Verdict {
     let (wanted, options) = (name.clone(), cx.options());
     let waiter = tokio::spawn(async move { waiting.take(&wanted, &options).await });
     tokio::time::sleep(cx.ttl() / 2).await;
+    if let Ok(connections) = administrator.connections().await {
+        ensure!(connections > 0, "nobody is connected whose connection could be killed");
+    }
     administrator.kill_connections().await?;
     if client.semantics().hold == HoldKind::Connection {
         loss_within(&guard, cx.ttl() / 3 + cx.slack()).await?;

@@ -1,7 +1,9 @@
 //! What the administrator of a Redis does: by commands of the default user, whom the clients under test are not.
 
+use super::servers::wall_clock;
 use super::{Node, USER, cannot, start, tell};
 use crate::ShimmedClock;
+use crate::clock::is_ahead;
 use crate::{Administrator, Cannot};
 use async_trait::async_trait;
 use std::any::Any;
@@ -52,13 +54,15 @@ impl Administrator for Node {
 
     async fn step_clock(&self, seconds: i64) -> Result<(), Cannot> {
         let mut clock = self.clock();
-        if let Some(clock) = &*clock {
-            return clock.step_to(seconds).map_err(Cannot::from);
+        match &*clock {
+            Some(clock) => clock.step_to(seconds).map_err(Cannot::from)?,
+            None => {
+                let new = ShimmedClock::ahead(seconds)?;
+                *self.server() = start(&new.environment())?;
+                *clock = Some(new);
+            }
         }
-        let new = ShimmedClock::ahead(seconds)?;
-        *self.server() = start(&new.environment())?;
-        *clock = Some(new);
-        Ok(())
+        is_ahead(wall_clock(&self.server())?, seconds)
     }
 
     async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {

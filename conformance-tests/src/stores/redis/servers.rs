@@ -1,6 +1,7 @@
 //! What the administrator of several Redis servers does, to all of them alike.
 
 use super::cannot;
+use crate::clock::is_ahead;
 use crate::servers::RedisServer;
 use crate::{Administrator, Cannot, ShimmedClock};
 use async_trait::async_trait;
@@ -37,12 +38,14 @@ impl<S: Servers> Administrator for S {
     async fn step_clock(&self, seconds: i64) -> Done {
         let mut clock = self.clock().lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(clock) = &*clock {
-            return clock.step_to(seconds).map_err(Cannot::from);
+            clock.step_to(seconds).map_err(Cannot::from)?;
+        } else {
+            let new = ShimmedClock::ahead(seconds)?;
+            self.each(&mut |server| server.restart_in(new.environment()).map_err(cannot))?;
+            *clock = Some(new);
+            self.settle()?;
         }
-        let new = ShimmedClock::ahead(seconds)?;
-        self.each(&mut |server| server.restart_in(new.environment()).map_err(cannot))?;
-        *clock = Some(new);
-        self.settle()
+        self.each(&mut |server| is_ahead(wall_clock(server)?, seconds))
     }
 
     async fn fill_disk(&self, full: bool) -> Done {
@@ -74,6 +77,13 @@ impl<S: Servers> Administrator for S {
             tell(server, &["CONFIG", "SET", "maxmemory-policy", "noeviction"])
         })
     }
+}
+
+/// In milliseconds since 1970.
+pub(super) fn wall_clock(server: &RedisServer) -> Result<i64, Cannot> {
+    let time = server.command(&["EVAL", "return tonumber(redis.call('TIME')[1])", "0"]).map_err(cannot)?;
+    let seconds = time.strip_prefix(':').and_then(|seconds| seconds.parse::<i64>().ok());
+    seconds.map(|seconds| seconds * 1_000).ok_or_else(|| Cannot::failed(format!("TIME answered {time}")))
 }
 
 /// Says this to a server, which is not to refuse it.

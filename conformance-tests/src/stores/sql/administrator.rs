@@ -1,4 +1,5 @@
 use super::{LOCKER, Running, SqlServer, cannot, kill_clients};
+use crate::clock::is_ahead;
 use crate::{Administrator, Cannot, SteppedClock};
 use async_trait::async_trait;
 use std::any::Any;
@@ -81,9 +82,11 @@ impl<Server: SqlServer> Administrator for Running<Server> {
             clock.as_ref().map(|clock| clock.step_to(seconds))
         };
         match running_on_it {
-            Some(stepped) => stepped.map_err(Cannot::from),
-            None => self.start_on_a_clock(seconds).await,
+            Some(stepped) => stepped.map_err(Cannot::from)?,
+            None => self.start_on_a_clock(seconds).await?,
         }
+        let shown = Server::count(self.port(), Server::WALL_CLOCK).await?;
+        is_ahead(i64::try_from(shown).map_err(cannot)? * 1_000, seconds)
     }
 }
 

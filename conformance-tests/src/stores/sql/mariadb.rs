@@ -93,6 +93,7 @@ impl<Server: Family> SqlServer for Server {
     const ADMINISTRATOR: &'static str = "root";
     const CONNECTIONS: &'static str =
         "SELECT count(*) FROM information_schema.processlist WHERE user = 'locker'";
+    const WALL_CLOCK: &'static str = "SELECT CAST(UNIX_TIMESTAMP(SYSDATE()) AS SIGNED)";
     // The last number of `domain-server-number`.
     const WRITTEN: &'static str = "SELECT CAST(SUBSTRING_INDEX(@@gtid_binlog_pos, '-', -1) AS SIGNED)";
     const FOLLOWED: &'static str = "SELECT CAST(SUBSTRING_INDEX(@@gtid_slave_pos, '-', -1) AS SIGNED)";

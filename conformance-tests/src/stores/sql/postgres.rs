@@ -25,6 +25,7 @@ impl SqlServer for PostgresServer {
     const CONNECTIONS: &'static str = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'locker'";
     const TRANSACTIONS: &'static str =
         "SELECT count(*) FROM pg_stat_activity WHERE usename = 'locker' AND xact_start IS NOT NULL";
+    const WALL_CLOCK: &'static str = "SELECT CAST(extract(epoch FROM clock_timestamp()) AS bigint)";
     const WRITTEN: &'static str = "SELECT CAST(pg_current_wal_flush_lsn() - '0/0' AS bigint)";
     const FOLLOWED: &'static str = "SELECT CAST(pg_last_wal_replay_lsn() - '0/0' AS bigint)";
 

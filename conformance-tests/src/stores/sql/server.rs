@@ -18,6 +18,8 @@ pub(crate) trait SqlServer: Debug + Send + Sync + Sized + 'static {
     const CONNECTIONS: &'static str;
     /// Counts the transactions that clients have open.
     const TRANSACTIONS: &'static str;
+    /// Reads the server's wall clock, in seconds since 1970.
+    const WALL_CLOCK: &'static str;
 
     /// Starts one in this environment.
     async fn launch(environment: Vec<(String, String)>) -> Result<Self, Cannot>;

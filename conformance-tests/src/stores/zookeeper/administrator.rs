@@ -1,18 +1,14 @@
 //! What becomes of a ZooKeeper's host: its wall clock, and its disk.
 
-use super::admin::Admin;
 use super::ensemble::Nodes;
 use super::{Node, Pooled, cannot};
+use crate::clock::is_ahead;
 use crate::servers::{ZooKeeperEnsemble, ZooKeeperServer};
 use crate::{Administrator, Cannot, ShimmedClock, Store};
 use async_trait::async_trait;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
 
 type Environment = [(String, String)];
-
-/// What the clock of a server may be off when it is looked at.
-const ABOUT: Duration = Duration::from_secs(60);
 
 #[async_trait]
 impl Administrator for Node {
@@ -21,7 +17,7 @@ impl Administrator for Node {
             *self.server() = Pooled::apart(ZooKeeperServer::start_within(environment).map_err(cannot)?);
             Ok(())
         })?;
-        is_at(&self.admin().await?, seconds).await
+        is_ahead(self.admin().await?.wall_clock().await?, seconds)
     }
 
     async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
@@ -38,7 +34,7 @@ impl Administrator for Nodes {
             *self.servers() = ZooKeeperEnsemble::start_within(environment).map_err(cannot)?;
             Ok(())
         })?;
-        is_at(&self.admin().await?, seconds).await
+        is_ahead(self.admin().await?.wall_clock().await?, seconds)
     }
 
     async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
@@ -63,15 +59,4 @@ fn step(
     tokio::task::block_in_place(|| start(&new.environment()))?;
     *clock = Some(new);
     Ok(())
-}
-
-/// Nothing else would show that a virtual machine took no notice: no lock hangs on this clock.
-async fn is_at(admin: &Admin, seconds: i64) -> Result<(), Cannot> {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_err(cannot)?;
-    let wanted = i64::try_from(now.as_millis()).map_err(cannot)? + seconds * 1_000;
-    let shown = admin.wall_clock().await?;
-    match shown.abs_diff(wanted) < u64::try_from(ABOUT.as_millis()).unwrap_or_default() {
-        true => Ok(()),
-        false => Err(Cannot::failed(format!("its clock shows {shown} ms, and was set to {wanted}"))),
-    }
 }

@@ -18,7 +18,7 @@ impl ScriptArg {
     /// In 32 hexadecimal digits.
     pub(crate) fn owner(owner: OwnerId) -> Self {
         let mut bytes = [0; MOST];
-        for (digits, byte) in bytes.chunks_exact_mut(2).zip(owner.as_u128().to_be_bytes()) {
+        for (digits, byte) in bytes.chunks_exact_mut(2).zip(owner.to_bytes()) {
             digits.copy_from_slice(&[hex(byte >> 4), hex(byte & 15)]);
         }
         Self { bytes, begin: 0 }

@@ -85,6 +85,8 @@ mod for_update;
 mod lease;
 #[cfg(feature = "mysql")]
 mod mysql;
+#[cfg(feature = "_store")]
+mod names;
 #[cfg(feature = "_server")]
 mod optimistic;
 #[cfg(feature = "postgres")]

@@ -32,10 +32,9 @@ struct Sequence(i64);
 
 /// The name of an owner's node, up to the number that the server adds.
 pub(crate) fn prefix_of(owner: OwnerId) -> String {
-    let id = owner.as_u128();
-    let group = |bits: u32, digits: u32| (id >> bits) & ((1 << (4 * digits)) - 1);
-    let [a, b, c, d, e] = [group(96, 8), group(80, 4), group(64, 4), group(48, 4), group(0, 12)];
-    format!("{PROTECTED}{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}-{}", MARKS[0])
+    let id = owner.to_hex();
+    let [a, b, c, d, e] = [&id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]];
+    [PROTECTED, a, "-", b, "-", c, "-", d, "-", e, "-", MARKS[0]].concat()
 }
 
 impl Queue {

@@ -32,7 +32,7 @@ impl Namespace {
 
     /// The name under which the store knows a lock.
     pub fn stored(&self, name: &str) -> String {
-        format!("{}{name}", self.0)
+        [&*self.0, name].concat()
     }
 
     /// The lock that the store knows under this name, if it is one of this namespace.

@@ -101,7 +101,7 @@ impl Raw {
     }
 
     fn owner(&self) -> Value {
-        Value::bytes(self.owner.as_u128().to_be_bytes())
+        Value::bytes(self.owner.to_bytes())
     }
 
     /// A connection for one statement, given back after it. Who keeps one from the acquisition to the release needs one for

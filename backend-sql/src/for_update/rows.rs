@@ -1,6 +1,7 @@
 //! What is said to the server.
 
 use super::rows_table;
+use crate::names::range;
 use crate::server::{Answer, Connection, Doing, Lane, Meaning, Server, Statement, Value};
 use leasehold_core::{
     Claim, Error, ErrorKind, FencingToken, HoldKind, HolderInfo, LockName, LockStatus, Namespace, OwnerId,
@@ -224,7 +225,7 @@ impl Rows {
     pub(super) async fn enter(&self, claim: &Claim, number: i64) -> Result<FencingToken> {
         let values = [
             self.stored(claim.name()),
-            owner(claim.owner()),
+            Value::bytes(claim.owner().to_bytes()),
             Value::int(number),
             Value::text(claim.holder()),
         ];
@@ -242,7 +243,7 @@ impl Rows {
 
     /// Notes that a holder has left. It does not matter whether this succeeds.
     pub(super) async fn leave(&self, name: &LockName, who: OwnerId) {
-        let values = [self.stored(name), owner(who)];
+        let values = [self.stored(name), Value::bytes(who.to_bytes())];
         if let Err(error) = self.server.ask(Lane::Keeping, Doing::Keeping, &self.leave, &values).await {
             tracing::debug!(target: "leasehold", %name, %error, "the entry of a holder stays");
         }
@@ -278,9 +279,7 @@ impl Rows {
 
     /// The names that begin so: from these bytes on, before those.
     pub(super) fn range(&self, prefix: &str) -> (Vec<u8>, Vec<u8>) {
-        let first = self.namespace.stored(prefix).into_bytes();
-        let behind = [first.as_slice(), &[0xff]].concat();
-        (first, behind)
+        range(self.namespace.stored(prefix))
     }
 
     fn read_holder(&self, row: &[Value]) -> Result<Holder> {
@@ -312,16 +311,12 @@ fn read_holder(row: &[Value]) -> Option<Holder> {
     let acquired_at = u64::try_from(acquired_at.as_int()?).ok()?;
     Some(Holder {
         stored_name: String::from_utf8(name.as_bytes()?.to_vec()).ok()?,
-        owner: OwnerId::from_u128(u128::from_be_bytes(owner.as_bytes()?.try_into().ok()?)),
+        owner: OwnerId::from_bytes(owner.as_bytes()?)?,
         token: FencingToken::new(u64::try_from(token.as_int()?).ok()?),
         connection: connection.as_int()?,
         acquired_at: SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(acquired_at)),
         holder: holder.as_text()?.to_owned(),
     })
-}
-
-fn owner(owner: OwnerId) -> Value {
-    Value::bytes(owner.as_u128().to_be_bytes())
 }
 
 fn not_in_a_transaction() -> Error {

@@ -7,6 +7,7 @@ mod tests;
 
 use super::watch::{End, Watch};
 use super::{Contended, Granting, LeaseTable, Row, Standing};
+use crate::names::range;
 use crate::purge::name_the_right;
 use crate::server::{Answer, Asked, Batch, Doing, Lane, MOST, Server, Statement, Value};
 use async_trait::async_trait;
@@ -123,7 +124,7 @@ impl LeaseTable for ServerTable {
     async fn grant(&self, claim: &Claim) -> Result<Granting> {
         let values = [
             Value::bytes(self.stored(claim.name())),
-            owner(claim.owner()),
+            Value::bytes(claim.owner().to_bytes()),
             micros(claim.ttl()),
             Value::text(claim.holder()),
         ];
@@ -157,8 +158,12 @@ impl LeaseTable for ServerTable {
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
         let name = self.stored(claim.name());
         let hands_on = linger.is_zero() && self.watch.hands_on(|| name.clone(), claim.owner());
-        let values =
-            [micros(linger), Value::bytes(name), owner(claim.owner()), Value::int(u8::from(!hands_on))];
+        let values = [
+            micros(linger),
+            Value::bytes(name),
+            Value::bytes(claim.owner().to_bytes()),
+            Value::int(u8::from(!hands_on)),
+        ];
         let answer = self.server.ask(Lane::Keeping, Doing::Ending, &self.statements.release, &values).await;
         let name = values[1].as_bytes().unwrap_or_default();
         let by = claim.owner();
@@ -203,9 +208,7 @@ impl LeaseTable for ServerTable {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<Row>> {
-        let first = self.namespace.stored(prefix).into_bytes();
-        let mut behind = first.clone();
-        behind.push(0xff);
+        let (first, behind) = range(self.namespace.stored(prefix));
         let values = [Value::bytes(first), Value::bytes(behind)];
         let answer = self.server.ask(Lane::Asking, Doing::Looking, &self.statements.list, &values).await?;
         answer.rows.iter().map(|values| self.row(values)).collect()
@@ -227,9 +230,7 @@ impl LeaseTable for ServerTable {
     /// A few names at a time, each few by a read and a statement that finds them by their key: nothing that is held is
     /// locked, and nobody waits for long.
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
-        let (mut from, mut behind) =
-            (self.namespace.stored("").into_bytes(), self.namespace.stored("").into_bytes());
-        behind.push(0xff);
+        let (mut from, behind) = range(self.namespace.stored(""));
         let mut forgotten = 0;
         loop {
             let values = [Value::bytes(from.clone()), Value::bytes(behind.clone()), micros(idle)];
@@ -280,10 +281,6 @@ fn has_ended(answer: &Answer) -> bool {
     !answer.rows.is_empty() || answer.changed == 1
 }
 
-fn owner(owner: OwnerId) -> Value {
-    Value::bytes(owner.as_u128().to_be_bytes())
-}
-
 fn micros(time: Duration) -> Value {
     Value::int(time.as_micros())
 }
@@ -294,7 +291,7 @@ pub(crate) fn read_row(values: &[Value]) -> Option<Row> {
         return None;
     };
     let owner = match owner.as_bytes() {
-        Some(bytes) => Some(OwnerId::from_u128(u128::from_be_bytes(bytes.try_into().ok()?))),
+        Some(bytes) => Some(OwnerId::from_bytes(bytes)?),
         None => None,
     };
     let ends_in = u64::try_from(ends_in.as_int()?).map(Duration::from_micros).unwrap_or_default();

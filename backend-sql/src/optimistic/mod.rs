@@ -86,7 +86,7 @@ impl OptimisticTable {
         let values = [
             Value::bytes(name),
             Value::int(version),
-            Value::bytes(claim.owner().as_u128().to_be_bytes()),
+            Value::bytes(claim.owner().to_bytes()),
             Value::int(token.get()),
             Value::int(claim.ttl().as_micros()),
             Value::text(claim.holder()),

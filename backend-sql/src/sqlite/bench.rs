@@ -33,7 +33,7 @@ impl Raw {
         Ok(Self {
             shared: Arc::clone(&table.shared),
             connection: Mutex::default(),
-            owner: OwnerId::random()?.as_u128().to_be_bytes().to_vec(),
+            owner: OwnerId::random()?.to_bytes().to_vec(),
             holder: HolderInfo::this_process().to_json(),
         })
     }

@@ -5,6 +5,7 @@ use super::connection::Query;
 use super::link::Link;
 use super::service::{Asked, Reply, Service};
 use super::time_limit::TimeLimit;
+use crate::names::range;
 use leasehold_core::{ErrorKind, Result};
 use sqlx::AssertSqlSafe;
 use sqlx::sqlite::SqliteRow;
@@ -91,9 +92,10 @@ impl Reading {
         let statements = &shared.statements;
         match self {
             Self::Row(name) => sqlx::query(AssertSqlSafe(Arc::clone(&statements.look))).bind(name.clone()),
-            Self::RowsThatBegin(prefix) => sqlx::query(AssertSqlSafe(Arc::clone(&statements.list)))
-                .bind(prefix.clone())
-                .bind([prefix.as_slice(), &[0xff]].concat()),
+            Self::RowsThatBegin(prefix) => {
+                let (first, behind) = range(prefix.clone());
+                sqlx::query(AssertSqlSafe(Arc::clone(&statements.list))).bind(first).bind(behind)
+            }
             Self::JournalMode => sqlx::query("PRAGMA journal_mode"),
         }
     }

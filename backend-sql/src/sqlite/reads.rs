@@ -75,8 +75,7 @@ fn text(bytes: &[u8]) -> Result<String, sqlx::Error> {
 }
 
 pub(super) fn read_owner(bytes: &[u8]) -> Result<OwnerId, sqlx::Error> {
-    let bytes = bytes.try_into().map_err(decode)?;
-    Ok(OwnerId::from_u128(u128::from_be_bytes(bytes)))
+    OwnerId::from_bytes(bytes).ok_or_else(|| sqlx::Error::Decode("an owner has 16 bytes".into()))
 }
 
 pub(super) fn read_token(number: i64) -> Result<FencingToken, sqlx::Error> {

@@ -6,6 +6,7 @@ use super::connection::{Done, Query};
 use super::host_clock::HostTime;
 use super::link::Link;
 use super::reads::{read_owner, read_token};
+use crate::names::range;
 use leasehold_core::{Claim, FencingToken, LockName, OwnerId, Purge, Result};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row as _};
@@ -97,8 +98,7 @@ pub(super) async fn end_grant(
 
 /// Forgets, or counts, names that nobody has held for so long; no more than fit into one statement.
 pub(super) async fn purge(shared: &Shared, link: &mut Link, idle: Duration, purge: Purge) -> Result<u64> {
-    let first = shared.namespace.stored("").into_bytes();
-    let behind = [first.as_slice(), &[0xff]].concat();
+    let (first, behind) = range(shared.namespace.stored(""));
     let micros = i64::try_from(idle.as_micros()).unwrap_or(i64::MAX);
     let (now, token) = (shared.clock.now().0, shared.clock.unix_micros().saturating_sub(micros));
     let text = if purge == Purge::Delete { &shared.statements.purge } else { &shared.statements.idle };
@@ -149,7 +149,7 @@ fn bind_wish(query: Query, shared: &Shared, now: HostTime, claim: &Claim) -> Que
 }
 
 fn bind_claim(query: Query, shared: &Shared, claim: &Claim) -> Query {
-    query.bind(shared.stored_name(claim.name())).bind(claim.owner().as_u128().to_be_bytes().to_vec())
+    query.bind(shared.stored_name(claim.name())).bind(claim.owner().to_bytes().to_vec())
 }
 
 /// An empty claim: its name is NULL, which is the name of no row.

@@ -174,7 +174,7 @@ impl Recipe<'_> {
     }
 
     fn path(&self, node: &str) -> String {
-        format!("{}/{node}", self.directory)
+        [self.directory, "/", node].concat()
     }
 
     fn stands(&self, standing: &mut Standing, now: Standing) {

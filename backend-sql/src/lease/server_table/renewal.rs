@@ -1,6 +1,6 @@
 //! Renewals of many leases: one statement where none was lost, and few where some were.
 
-use super::{ServerTable, micros, owner};
+use super::{ServerTable, micros};
 use crate::lease::{LeaseTable, Row, Standing};
 use crate::server::{Doing, Lane, Value};
 use futures_util::{StreamExt, stream};
@@ -108,7 +108,7 @@ impl ServerTable {
         // Filled up with the first one again, which a list may name as often as it likes.
         let places = || claims.iter().chain(std::iter::repeat(&claims[0])).take(size);
         let names = places().map(|claim| Value::bytes(self.stored(claim.name())));
-        let owners = places().map(|claim| owner(claim.owner()));
+        let owners = places().map(|claim| Value::bytes(claim.owner().to_bytes()));
         let values: Vec<Value> = std::iter::once(micros(ttl)).chain(names).chain(owners).collect();
         let answer = self.server.ask(Lane::Keeping, Doing::Keeping, statement, &values).await?;
         usize::try_from(answer.changed).map_err(|_| self.server.unreadable())

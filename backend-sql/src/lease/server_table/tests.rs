@@ -22,7 +22,7 @@ fn rows(ends_in: Duration) -> Reply {
     let row = |number: u128| {
         vec![
             Value::bytes(format!("n{number}").into_bytes()),
-            owner(OwnerId::from_u128(number)),
+            Value::bytes(OwnerId::from_u128(number).to_bytes()),
             Value::int(1),
             micros(ends_in),
             Value::int(0),

@@ -191,7 +191,7 @@ fn read(answer: &Answer) -> Option<HashMap<Vec<u8>, (Held, Duration)>> {
     let row = |row: &Vec<Value>| {
         let [name, owner, since, said_for] = row.as_slice() else { return None };
         let owner = match owner.as_bytes() {
-            Some(bytes) => Some(OwnerId::from_u128(u128::from_be_bytes(bytes.try_into().ok()?))),
+            Some(bytes) => Some(OwnerId::from_bytes(bytes)?),
             None => None,
         };
         Some((name.as_bytes()?.to_vec(), (Held { owner, since: micros(since)? }, micros(said_for)?)))

@@ -9,7 +9,6 @@ use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::time::Instant;
 
 /// The claims that have, or may have, a node.
 #[derive(Debug, Default)]
@@ -104,9 +103,9 @@ impl Places {
     }
 
     /// True if the claim of this node had begun to leave at the time `by`, or has no place here any more.
-    pub(crate) fn has_left(&self, node: &Node, by: Instant) -> bool {
+    pub(crate) fn has_left(&self, node: &Node, by: Moment) -> bool {
         let place = node.numbered().and_then(|(owner, _)| self.of(owner));
-        place.is_none_or(|place| place.bell.leaves_since().is_some_and(|since| since <= by))
+        place.is_none_or(|place| place.bell.leaves_since() <= by)
     }
 
     /// The place of this owner, if it has one.
@@ -239,6 +238,7 @@ impl Standing {
 mod tests {
     use super::*;
     use crate::contenders::prefix_of;
+    use leasehold_core::{Clock, SystemClock};
     use std::time::Duration;
 
     fn claim(owner: u128) -> Claim {
@@ -266,17 +266,17 @@ mod tests {
         assert!(places.last().is_empty() && places.places().is_empty());
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn who_began_to_leave_by_then_or_is_gone_has_left() {
+    #[test]
+    fn who_began_to_leave_by_then_or_is_gone_has_left() {
         let (places, claim) = (Places::default(), claim(1));
         let node = stand(&places, &claim, 7);
-        assert!(!places.has_left(&node, Instant::now()));
-        let before = Instant::now();
+        let before = SystemClock::new().now();
+        assert!(!places.has_left(&node, before));
         let place = places.of(claim.owner()).unwrap();
-        tokio::time::advance(Duration::from_millis(1)).await;
+        while SystemClock::new().now() == before {}
         drop(place.bell.gives_back());
         assert!(!places.has_left(&node, before));
-        assert!(places.has_left(&node, Instant::now()));
+        assert!(places.has_left(&node, SystemClock::new().now()));
         places.leave(&claim);
         assert!(places.has_left(&node, before));
     }

@@ -22,33 +22,58 @@ pub(crate) async fn renew(
     places: &Places,
     claims: &[Claim],
 ) -> Vec<Result<Renewal>> {
-    let round = Round { sessions, names, proof: OnceCell::new() };
-    join_all(claims.iter().map(|claim| round.renew(places, claim))).await
+    let round = Round { sessions, names, places, proof: OnceCell::new() };
+    if let Some(session) = claims.iter().find_map(|claim| round.session_of(claim)) {
+        // What comes of it is kept.
+        let _ = round.prove(&session).await;
+    }
+    // A future for each would be as large as all else that is kept for a hold.
+    let mut answers: Vec<_> = claims.iter().map(|claim| round.at_once(claim)).collect();
+    let unanswered = claims.iter().zip(&mut answers).filter(|(_, answer)| answer.is_none());
+    let looks = unanswered.map(|(claim, answer)| async { *answer = Some(round.renew(claim).await) });
+    join_all(looks).await;
+    answers.into_iter().flatten().collect()
 }
 
 struct Round<'a> {
     sessions: &'a Sessions,
     names: &'a Names,
+    places: &'a Places,
     /// What came of the proof, and of which session.
     proof: OnceCell<(i64, Result<()>)>,
 }
 
 impl Round<'_> {
-    async fn renew(&self, places: &Places, claim: &Claim) -> Result<Renewal> {
-        let Some(place) = places.of(claim.owner()) else {
+    /// The session of the node by which it holds, unless a call for this claim is under way.
+    fn session_of(&self, claim: &Claim) -> Option<Arc<Session>> {
+        let place = self.places.of(claim.owner())?;
+        let standing = place.standing.try_lock().ok()?;
+        standing.session().cloned()
+    }
+
+    /// The answer, if nothing is to be waited for.
+    fn at_once(&self, claim: &Claim) -> Option<Result<Renewal>> {
+        let Some(place) = self.places.of(claim.owner()) else {
+            return Some(Ok(Renewal::Lost(LossCause::Gone)));
+        };
+        let standing = place.standing.try_lock().ok()?;
+        let (proved, answer) = self.proof.get()?;
+        let session = standing.session()?;
+        if *proved == session.id() { known(&standing, &place.bell, answer.clone()) } else { None }
+    }
+
+    async fn renew(&self, claim: &Claim) -> Result<Renewal> {
+        let Some(place) = self.places.of(claim.owner()) else {
             return Ok(Renewal::Lost(LossCause::Gone));
         };
         let mut standing = place.standing.lock().await;
-        let Standing::First { session, node, listening } = &*standing else {
+        let Standing::First { session, node, .. } = &*standing else {
             return Ok(Renewal::Lost(LossCause::Gone));
         };
-        let (session, node, is_look_due) = (Arc::clone(session), node.clone(), listening.is_look_due());
-        if let Err(error) = self.prove(&session).await {
-            // Told by the server, or found out by the library, which is later.
-            return if session.is_over() { Ok(Renewal::Lost(LossCause::SessionOver)) } else { Err(error) };
-        }
-        if !place.bell.has_fired() && !is_look_due {
-            return Ok(Renewal::Renewed);
+        let (session, node) = (Arc::clone(session), node.clone());
+        let proved = self.prove(&session).await;
+        if let Some(answer) = known(&standing, &place.bell, proved) {
+            return answer;
         }
         let directory = self.names.directory_of(claim.name());
         let turn = self.sessions.turn_of(&session)?;
@@ -73,7 +98,22 @@ impl Round<'_> {
     }
 }
 
-/// The node was touched or deleted, or nobody would have told. Listens again.
+/// What follows from the proof of its session; `None` if its node has to be looked at, which was touched, or of which nobody
+/// would have told.
+fn known(standing: &Standing, bell: &Bell, proved: Result<()>) -> Option<Result<Renewal>> {
+    let Standing::First { session, listening, .. } = standing else {
+        return Some(Ok(Renewal::Lost(LossCause::Gone)));
+    };
+    match proved {
+        // Told by the server, or found out by the library, which is later.
+        Err(_) if session.is_over() => Some(Ok(Renewal::Lost(LossCause::SessionOver))),
+        Err(error) => Some(Err(error)),
+        Ok(()) if bell.has_fired() || listening.is_look_due() => None,
+        Ok(()) => Some(Ok(Renewal::Renewed)),
+    }
+}
+
+/// Looks at the node, and listens again.
 async fn look_again(
     turn: &Turn,
     directory: &str,

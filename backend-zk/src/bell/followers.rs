@@ -18,10 +18,9 @@
 //! front of it, which is of another process, does not hear of its own; but who stands behind it has that node before it as
 //! well, and when that goes, the one looks, and the other when it has.
 
-use super::{Bell, Note};
-use leasehold_core::{FencingToken, Moment};
+use super::{Bell, Footing, Note};
+use leasehold_core::{Clock, FencingToken, Moment, SystemClock};
 use std::sync::{Arc, Weak};
-use tokio::time::Instant;
 
 /// A claim that gives its lock back, or its place, from when its node is about to be deleted until that is over, or the
 /// attempt.
@@ -35,6 +34,10 @@ pub(super) struct Follower {
     /// The transaction that made the node by which it stands there. By a later node it stands elsewhere.
     pub(super) made: FencingToken,
 }
+
+/// When something began, if it has: in half the room of an option.
+#[derive(Debug)]
+pub(super) struct Beginning(Moment);
 
 /// The word that a node has become the first in line.
 #[derive(Debug)]
@@ -57,15 +60,20 @@ impl Bell {
     pub(crate) fn gives_back(&self) -> Leaving<'_> {
         let mut note = self.note();
         // The word that its node is gone says less than the answer to the delete, and comes before it.
-        (note.holds, note.watches_own_node) = (false, false);
-        note.leaves_since.get_or_insert_with(Instant::now);
+        if note.holds() {
+            note.footing = Footing::Neither;
+        }
+        note.watches_own_node = false;
+        if note.leaves_since.0 == Moment::NEVER {
+            note.leaves_since.0 = SystemClock::new().now();
+        }
         drop(note);
         Leaving(self)
     }
 
-    /// When it first began to leave: before any request to that end was sent.
-    pub(crate) fn leaves_since(&self) -> Option<Instant> {
-        self.note().leaves_since
+    /// When it first began to leave: before any request to that end was sent. [`Moment::NEVER`] if it has not.
+    pub(crate) fn leaves_since(&self) -> Moment {
+        self.note().leaves_since.0
     }
 
     /// Has this claim told when that one, which stands directly in front of it with a node of this number, is gone. False if
@@ -104,6 +112,12 @@ impl Bell {
     /// What it was told, once.
     pub(crate) fn take_hand_over(&self) -> Option<HandOver> {
         self.note().handed_over.take().map(|word| *word)
+    }
+}
+
+impl Default for Beginning {
+    fn default() -> Self {
+        Self(Moment::NEVER)
     }
 }
 

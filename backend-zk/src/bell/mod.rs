@@ -8,12 +8,11 @@ pub(crate) use followers::Leaving;
 use crate::place::Standing;
 use crate::suspects::Suspects;
 use changed::Waiters;
-use followers::{Follower, HandOver, look_again};
+use followers::{Beginning, Follower, HandOver, look_again};
 use leasehold_core::OwnerId;
 use std::num::NonZero;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
-use tokio::time::Instant;
 
 /// The bell of one claim.
 ///
@@ -35,10 +34,9 @@ pub(crate) struct Bell {
 #[derive(Debug, Default)]
 struct Note {
     session: Option<NonZero<i64>>,
-    holds: bool,
+    footing: Footing,
     /// True if what it listens to is its own node.
     watches_own_node: bool,
-    unsure: bool,
     /// True once a request was open when it was asked again: then there may be a second node, which only a look at all of
     /// them finds.
     doubted: bool,
@@ -48,12 +46,23 @@ struct Note {
     leads_with: Option<i32>,
     follower: Option<Box<Follower>>,
     /// When it first began to leave.
-    leaves_since: Option<Instant>,
+    leaves_since: Beginning,
     /// What it was told by the claim that it follows.
     handed_over: Option<Box<HandOver>>,
     /// How many [`Changed`] there are.
     waiting: u32,
     waiters: Waiters,
+}
+
+/// How it stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Footing {
+    Holds,
+    /// It has or may have a node, and nobody could say where that stands.
+    Unsure,
+    /// It waits, leaves, or is not there.
+    #[default]
+    Neither,
 }
 
 impl Bell {
@@ -94,7 +103,7 @@ impl Bell {
         let (holds, waiters) = {
             let mut note = self.note();
             note.fired = true;
-            (note.holds, std::mem::take(&mut note.waiters))
+            (note.holds(), std::mem::take(&mut note.waiters))
         };
         waiters.wake();
         holds
@@ -119,9 +128,12 @@ impl Bell {
             let is_the_same = (session, leads_with) == (note.session, note.leads_with);
             let follower = if is_the_same { None } else { note.stop_leading() };
             (note.session, note.leads_with) = (session, leads_with);
-            note.holds = matches!(standing, Standing::First { .. });
+            note.footing = match standing {
+                Standing::First { .. } => Footing::Holds,
+                _ if standing.is_unsure() => Footing::Unsure,
+                _ => Footing::Neither,
+            };
             note.watches_own_node = standing.watches_own_node();
-            note.unsure = standing.is_unsure();
             follower
         };
         look_again(follower);
@@ -135,13 +147,13 @@ impl Bell {
     /// True if it holds by a node of this session.
     pub(crate) fn holds_by(&self, session: i64) -> bool {
         let note = self.note();
-        note.is_of(session) && note.holds
+        note.is_of(session) && note.holds()
     }
 
     /// True if it has or may have a node of this session, and nobody could say where that stands.
     pub(crate) fn is_unsure_of(&self, session: i64) -> bool {
         let note = self.note();
-        note.is_of(session) && note.unsure
+        note.is_of(session) && note.footing == Footing::Unsure
     }
 
     fn note(&self) -> MutexGuard<'_, Note> {
@@ -150,6 +162,10 @@ impl Bell {
 }
 
 impl Note {
+    fn holds(&self) -> bool {
+        self.footing == Footing::Holds
+    }
+
     fn is_of(&self, session: i64) -> bool {
         self.session.is_some_and(|id| id.get() == session)
     }

@@ -5,8 +5,8 @@ use crate::contenders::prefix_of;
 use crate::node::Node;
 use crate::place::Standing;
 use crate::session::{Outcome, Trouble, Whose};
+use leasehold_core::{Clock, Moment, SystemClock};
 use std::sync::Arc;
-use tokio::time::Instant;
 
 /// How often a directory that somebody else deletes is made again.
 const MAKINGS: usize = 5;
@@ -16,7 +16,7 @@ enum Line {
     Listed(Outcome<Vec<String>>),
     /// By the number of the node. The request was sent by then.
     AsNumbered {
-        sent: Instant,
+        sent: Moment,
     },
 }
 
@@ -47,7 +47,7 @@ impl Recipe<'_> {
             let acls = self.access.of_contenders();
             let (made, line) = if self.last_of_this_process().is_some() {
                 let made = self.turn.stand(self.directory, &prefix, data, acls);
-                let (made, sent) = tokio::join!(biased; made, async { Instant::now() });
+                let (made, sent) = tokio::join!(biased; made, async { SystemClock::new().now() });
                 (made, Line::AsNumbered { sent })
             } else {
                 let (made, listed) = self.turn.stand_and_list(self.directory, &prefix, data, acls).await;
@@ -92,7 +92,7 @@ impl Recipe<'_> {
     /// In one directory, that is. In one that was made anew it would be another's number. So the one in front must not have
     /// begun to leave before: then its delete comes after this node was made, and if it finds a node, then in the same
     /// directory.
-    async fn those_in_front(&self, node: &str, sent: Instant) -> Outcome<Vec<String>> {
+    async fn those_in_front(&self, node: &str, sent: Moment) -> Outcome<Vec<String>> {
         match self.last_of_this_process() {
             Some(last) if last.is_followed_by(node) && !self.places.has_left(&last, sent) => {
                 Ok(vec![last.to_string(), node.to_owned()])

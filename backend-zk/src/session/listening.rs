@@ -32,7 +32,7 @@ enum Watch {
         _slot: Arc<Slot>,
     },
     /// There was no room for one.
-    None(Box<Outside>),
+    None(Outside),
 }
 
 /// The library's future of a watch, which only has to live: its waker is the bell. When the watch fires it is of no use any
@@ -62,7 +62,7 @@ impl Listening {
 
     /// To nothing, for there is no room.
     pub(super) fn to_nothing(outside: Outside) -> Self {
-        Self { watch: Watch::None(Box::new(outside)) }
+        Self { watch: Watch::None(outside) }
     }
 
     /// True if its bell never rings, whatever happens.

@@ -23,8 +23,9 @@ const MOST_OF_OWN: usize = 80 * 1024;
 const LOOK: Duration = Duration::from_millis(1);
 
 /// The room of one session.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Room {
+    made: Instant,
     taken: AtomicUsize,
     /// How many there are who found none.
     outside: AtomicU64,
@@ -50,7 +51,14 @@ pub(super) struct Share {
 #[derive(Debug)]
 pub(super) struct Outside {
     room: Arc<Room>,
-    looked: Instant,
+    /// In milliseconds since the room was made: a hundred thousand of these are kept.
+    looked: u64,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { made: Instant::now(), taken: AtomicUsize::default(), outside: AtomicU64::default() }
+    }
 }
 
 impl Room {
@@ -69,7 +77,12 @@ impl Room {
     /// For whoever has found none, and has looked just now.
     pub(super) fn outside(self: &Arc<Self>) -> Outside {
         self.outside.fetch_add(1, Ordering::Relaxed);
-        Outside { room: Arc::clone(self), looked: Instant::now() }
+        Outside { room: Arc::clone(self), looked: self.age() }
+    }
+
+    /// In milliseconds.
+    fn age(&self) -> u64 {
+        self.made.elapsed().as_millis().try_into().unwrap_or(u64::MAX)
     }
 }
 
@@ -81,7 +94,7 @@ impl Outside {
     }
 
     pub(super) fn is_look_due(&self) -> bool {
-        self.looked.elapsed() >= self.pause()
+        Duration::from_millis(self.room.age().saturating_sub(self.looked)) >= self.pause()
     }
 }
 

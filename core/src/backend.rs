@@ -93,6 +93,8 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// * Held by this claim and `linger` is longer: nobody holds it any more, but it stays taken until `linger` is over
     ///   by the store's clock. Where a hold is not a lease, `linger` is always zero: the core holds on for as long.
     /// * Anything else: nothing to end, [`NotHeld`](Release::NotHeld). Another owner's lock is never touched.
+    /// * After a call whose outcome is unknown, "nothing to end" is taken for its success. Where it is known that another
+    ///   has had the lock meanwhile, and perhaps before that call, answer an error of kind [`Lost`](crate::ErrorKind::Lost).
     /// * Where a hold is not a lease, nothing but this call ends it while the store is well: the core asks until there is
     ///   an answer. So there must be one in bounded time after the session or connection is over.
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release>;

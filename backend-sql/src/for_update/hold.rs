@@ -1,6 +1,6 @@
 use super::rows::{RolledBack, Rows};
 use super::semantics::ASK_EVERY;
-use crate::server::{Answer, Connection, Doing, Statement, Value};
+use crate::server::{Answer, Connection, Doing, Meaning, Statement, Value};
 use leasehold_core::{Claim, FencingToken, LockName, Release, Result};
 use std::fmt;
 use std::future::Future;
@@ -106,9 +106,23 @@ impl Hold {
             *state = State::Dead;
             return Err(rows.server().no_answer(Doing::Ending));
         }
-        let State::Quiet(connection) = std::mem::replace(&mut *state, State::Dead) else {
+        let State::Quiet(mut connection) = std::mem::replace(&mut *state, State::Dead) else {
             return Ok(Release::NotHeld);
         };
+        if rows.beat_before_the_end() {
+            let Ok(said) = timeout_at(deadline, connection.link().ask(&rows.beat(), &[])).await else {
+                return Err(rows.server().no_answer(Doing::Ending));
+            };
+            match said {
+                Ok(answer) if takes_writes(&answer) => {}
+                Ok(_) => {
+                    connection.found_dead();
+                    return Ok(Release::NotHeld);
+                }
+                Err(error) if rows.server().meaning(&error) == Meaning::Ended => return Ok(Release::NotHeld),
+                Err(error) => return Err(rows.server().failure(error, Doing::Ending)),
+            }
+        }
         match rows.roll_back(connection).await {
             RolledBack::Now => Ok(Release::Released),
             RolledBack::Before => Ok(Release::NotHeld),

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | what is said to the server | `rows.rs`, and the `.sql` files of each database |
 //! | a lock in hand, and how it is known to be | `hold.rs` |
+//! | giving it up, and what is said of that | `ending.rs` |
 //! | waiting in the server | `wait.rs` |
 //! | forgetting names | `purge.rs` |
 //! | looking at locks, and breaking them | `admin.rs` |
@@ -18,6 +19,7 @@
 //! transaction is heard to be alive still. So the holds have the order of their tokens.
 
 mod admin;
+mod ending;
 mod hold;
 mod purge;
 mod rows;
@@ -26,8 +28,10 @@ mod semantics;
 mod tests;
 mod wait;
 
+use crate::lease::perhaps_held;
 use crate::server::{Dialect, Lane, Mode, Server, Table, TableName, Target};
 use async_trait::async_trait;
+use ending::REASON_WITHIN;
 use hold::{Beat, Hold};
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
@@ -44,9 +48,6 @@ use wait::{Heard, Waiting};
 
 /// One connection in so many may wait in the server for a row; all others are for holding.
 const WAITING_PART: usize = 4;
-
-/// How long it may take to find out what became of a lock that is lost: its holder waits for the answer.
-const REASON_WITHIN: Duration = Duration::from_millis(250);
 
 /// Locks as rows that open transactions have locked, with one connection per held lock.
 #[derive(Debug)]
@@ -67,6 +68,8 @@ enum Entry {
     Waiting(Arc<Waiting>),
     /// Somebody else held it when it was asked for.
     Refused,
+    /// It held with this token, was to give that up, and has not heard what came of it.
+    Unsettled(FencingToken),
 }
 
 impl HeldRow {
@@ -116,7 +119,7 @@ impl LockBackend for HeldRow {
                 }
                 Heard::InVain => self.forget(claim.owner()),
             },
-            Some(Entry::Refused) => self.forget(claim.owner()),
+            Some(Entry::Refused | Entry::Unsettled(_)) => self.forget(claim.owner()),
             None => {}
         }
         // Nobody need be asked about a lock that was held here a moment ago.
@@ -141,23 +144,18 @@ impl LockBackend for HeldRow {
     }
 
     async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
-        match self.forget_entry(claim.owner()) {
-            Some(Entry::Held(hold)) => {
-                let ended = match hold.end(&self.rows).await {
-                    // Of what broke nobody knows whether it was carried out; that another has had the lock since is known.
-                    Err(_) if self.is_anothers(claim).await => Ok(Release::NotHeld),
-                    ended => ended,
-                };
-                self.ended.notify_waiters();
-                // For people, and later than it could be: the next holder need not wait for it.
-                self.rows.leave(claim.name(), claim.owner()).await;
-                ended
-            }
+        match self.entry(claim.owner()) {
+            Some(Entry::Held(hold)) => self.end(claim, &hold).await,
+            Some(Entry::Unsettled(token)) => self.settle(claim, token).await,
             Some(Entry::Waiting(waiting)) => {
+                self.forget(claim.owner());
                 waiting.leave(&self.rows).await;
                 Ok(Release::NotHeld)
             }
-            Some(Entry::Refused) | None => Ok(Release::NotHeld),
+            Some(Entry::Refused) | None => {
+                self.forget(claim.owner());
+                Ok(Release::NotHeld)
+            }
         }
     }
 
@@ -255,13 +253,13 @@ impl HeldRow {
         let mut entries = self.entries();
         match entries.get(&claim.owner()) {
             Some(Entry::Waiting(waiting)) => return Some(Arc::clone(waiting)),
-            Some(Entry::Held(_)) | None => return None,
+            Some(Entry::Held(_) | Entry::Unsettled(_)) | None => return None,
             Some(Entry::Refused) => {}
         }
         let concerns = |entry: &Entry| match entry {
             Entry::Held(hold) => hold.name() == claim.name() && self.is_believed(hold),
             Entry::Waiting(waiting) => waiting.name() == claim.name(),
-            Entry::Refused => false,
+            Entry::Refused | Entry::Unsettled(_) => false,
         };
         if entries.values().any(concerns) {
             return None;
@@ -295,12 +293,10 @@ impl HeldRow {
         self.entries().get(&owner).cloned()
     }
 
+    /// What there was is dropped when the others can be looked at again.
     fn forget(&self, owner: OwnerId) {
-        self.forget_entry(owner);
-    }
-
-    fn forget_entry(&self, owner: OwnerId) -> Option<Entry> {
-        self.entries().remove(&owner)
+        let forgotten = self.entries().remove(&owner);
+        drop(forgotten);
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<OwnerId, Entry>> {
@@ -317,14 +313,6 @@ fn busy() -> Attempt {
 fn nothing_is_held(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Indeterminate => error.with_kind(ErrorKind::Unavailable),
-        _ => error,
-    }
-}
-
-/// The row may be locked still.
-fn perhaps_held(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::Unavailable => error.with_kind(ErrorKind::Indeterminate),
         _ => error,
     }
 }

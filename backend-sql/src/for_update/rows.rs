@@ -24,9 +24,11 @@ pub(super) struct Rows {
     lock: Statement,
     enter: Statement,
     beat: Arc<Statement>,
+    beat_before_the_end: bool,
     is_of_this_run: Option<Statement>,
     leave: Statement,
     look: Statement,
+    last_token: Statement,
     list: Statement,
 }
 
@@ -71,9 +73,11 @@ impl Rows {
             lock: Statement::new(texts.lock, dialect, &rows),
             enter: Statement::new(texts.enter, dialect, holders),
             beat: Arc::new(Statement::new(texts.beat, dialect, &rows)),
+            beat_before_the_end: texts.beat_before_the_end,
             is_of_this_run: texts.is_of_this_run.map(|text| Statement::new(text, dialect, holders)),
             leave: Statement::new(include_str!("leave.sql"), dialect, holders),
             look: Statement::new(include_str!("look.sql"), dialect, holders),
+            last_token: Statement::new(include_str!("last_token.sql"), dialect, holders),
             list: Statement::new(include_str!("list.sql"), dialect, holders),
             server,
         }
@@ -90,6 +94,11 @@ impl Rows {
     /// What a holder asks its server, again and again.
     pub(super) fn beat(&self) -> Arc<Statement> {
         Arc::clone(&self.beat)
+    }
+
+    /// True if it is asked also before the hold is ended.
+    pub(super) fn beat_before_the_end(&self) -> bool {
+        self.beat_before_the_end
     }
 
     /// Locks the row of a claim's name, for a transaction that may be silent for its ttl. `None` if somebody else has.
@@ -267,6 +276,14 @@ impl Rows {
         let values = [self.stored(name)];
         let answer = self.server.ask(lane, Doing::Looking, &self.look, &values).await?;
         answer.rows.first().map(|row| self.read_holder(row)).transpose()
+    }
+
+    pub(super) async fn last_token(&self, name: &LockName) -> Result<Option<FencingToken>> {
+        let values = [self.stored(name)];
+        let answer = self.server.ask(Lane::Keeping, Doing::Looking, &self.last_token, &values).await?;
+        let Some(row) = answer.rows.first() else { return Ok(None) };
+        let token = row.first().and_then(Value::as_int).and_then(|token| u64::try_from(token).ok());
+        token.map(|token| Some(FencingToken::new(token))).ok_or_else(|| self.server.unreadable())
     }
 
     /// Those whose names begin so.

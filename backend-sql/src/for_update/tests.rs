@@ -4,6 +4,7 @@ use super::*;
 use crate::server::Value;
 use crate::server::double::{Reply, at_once, server};
 use futures_util::FutureExt;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use tokio::time::{sleep, timeout};
 
 const LONG: Duration = Duration::from_secs(10);
@@ -151,8 +152,12 @@ fn granted_to(text: &str) -> Reply {
     }
 }
 
-fn is_look(text: &str) -> bool {
-    text.starts_with("SELECT name")
+fn is_last_token(text: &str) -> bool {
+    text.starts_with("SELECT token")
+}
+
+fn last_token(token: i64) -> Reply {
+    Reply::Rows(vec![vec![Value::int(token)]])
 }
 
 /// Whose entry stands there, by the owner's number.
@@ -175,28 +180,77 @@ async fn a_hold_that_had_ended_was_not_released() {
     assert_eq!(released(ended).await.unwrap(), Release::NotHeld);
     let broken_and_taken = |_, text: &str| match text {
         "ROLLBACK" => Reply::Breaks,
-        text if is_look(text) => entry_of(2),
+        text if is_last_token(text) => last_token(10),
         text => granted_to(text),
     };
     assert_eq!(released(broken_and_taken).await.unwrap(), Release::NotHeld);
 }
 
-/// A release that was carried out and whose answer was lost looks like this.
+/// A release that was carried out and whose answer was lost looks like this; and one that was not.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_nobody_answered_is_an_unknown_outcome() {
     let broken = |_, text: &str| match text {
         "ROLLBACK" => Reply::Breaks,
-        text if is_look(text) => entry_of(1),
+        text if is_last_token(text) => last_token(9),
         text => granted_to(text),
     };
     let silent = |_, text: &str| match text {
-        text if text == "ROLLBACK" || is_look(text) => Reply::Never,
+        text if text == "ROLLBACK" || is_last_token(text) => Reply::Never,
         text => granted_to(text),
     };
     for replies in [broken as fn(usize, &str) -> Reply, silent] {
         let error = released(replies).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
     }
+}
+
+/// The first connection breaks when it is to be rolled back; what becomes of the hold is said by these replies.
+async fn released_again(replies: fn(usize, &str) -> Reply) -> Result<Release> {
+    let (backend, held) = (held_row(replies), claim_of(1));
+    assert!(matches!(backend.try_acquire(&held).await.unwrap(), Attempt::Granted(_)));
+    let error = backend.release(&held, Duration::ZERO).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
+    backend.release(&held, Duration::ZERO).await
+}
+
+/// The core takes "not held" for the success of the first time, so it is not said of what is still locked, or was taken.
+#[tokio::test(start_paused = true)]
+async fn asked_again_what_became_of_a_release_is_looked_for() {
+    let still_locked = |_, text: &str| {
+        static LOCKED: AtomicBool = AtomicBool::new(false);
+        match text {
+            "ROLLBACK" => Reply::Breaks,
+            text if text.contains("NOWAIT") && LOCKED.swap(true, Ordering::Relaxed) => {
+                Reply::Refused("55P03")
+            }
+            text if is_last_token(text) => last_token(9),
+            text => granted_to(text),
+        }
+    };
+    let error = released_again(still_locked).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
+
+    let free = |_, text: &str| {
+        static BROKEN: AtomicBool = AtomicBool::new(false);
+        match text {
+            "ROLLBACK" if !BROKEN.swap(true, Ordering::Relaxed) => Reply::Breaks,
+            text if is_last_token(text) => last_token(9),
+            text => granted_to(text),
+        }
+    };
+    assert_eq!(released_again(free).await.unwrap(), Release::NotHeld);
+
+    // When it is asked first, the other has not been entered yet.
+    let taken = |_, text: &str| {
+        static ENTERED: AtomicI64 = AtomicI64::new(9);
+        match text {
+            "ROLLBACK" => Reply::Breaks,
+            text if is_last_token(text) => last_token(ENTERED.fetch_add(1, Ordering::Relaxed)),
+            text => granted_to(text),
+        }
+    };
+    let error = released_again(taken).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error:?}");
 }
 
 /// The server was replaced by another, and keeps our connection.

@@ -22,8 +22,8 @@ pub(crate) use table::{Granting, LeaseTable};
 use async_trait::async_trait;
 pub(crate) use contended::Contended;
 use leasehold_core::{
-    Attempt, Busy, Claim, Error, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause, OwnerId,
-    Release, Renewal, Result, Semantics,
+    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
+    OwnerId, Release, Renewal, Result, Semantics,
 };
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -46,6 +46,14 @@ const REASONS_PART: u32 = 8;
 pub(crate) struct RowLease {
     table: Box<dyn LeaseTable>,
     contended: Contended,
+}
+
+/// As an error of who may hold it already.
+pub(crate) fn perhaps_held(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Unavailable => error.with_kind(ErrorKind::Indeterminate),
+        _ => error,
+    }
 }
 
 impl RowLease {
@@ -85,7 +93,7 @@ impl LockBackend for RowLease {
             }
             if matches!(row.standing, Standing::Free) {
                 tokens_left(&row)?;
-            } else if self.renewed(claim).await? {
+            } else if self.renewed(claim).await.map_err(perhaps_held)? {
                 // Held by this very claim: the reply to an earlier attempt was lost.
                 return Ok(self.granted(claim.name(), row.token));
             }

@@ -186,6 +186,7 @@ impl Dialect for MySqlDialect {
             lock: include_str!("lock.sql"),
             enter: include_str!("enter.sql"),
             beat: include_str!("beat.sql"),
+            beat_before_the_end: true,
             is_of_this_run: Some(include_str!("is_of_this_run.sql")),
         }
     }

@@ -164,6 +164,7 @@ impl Dialect for PostgresDialect {
             lock: include_str!("lock.sql"),
             enter: include_str!("enter.sql"),
             beat: include_str!("beat.sql"),
+            beat_before_the_end: false,
             is_of_this_run: None,
         }
     }

@@ -100,6 +100,9 @@ pub(crate) struct ForUpdate {
     pub(crate) enter: &'static str,
     /// Lets the server not take the transaction for idle, and answers 1 if its locks still count.
     pub(crate) beat: &'static str,
+    /// True if a server that was replaced by another keeps its connections, and their locks count no more. So a hold is asked
+    /// whether its lock counts before it is said to have been given back.
+    pub(crate) beat_before_the_end: bool,
     /// Whether an entry was made since the server has started; where nothing else tells whose connection it names.
     pub(crate) is_of_this_run: Option<&'static str>,
 }

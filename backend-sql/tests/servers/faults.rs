@@ -1,8 +1,13 @@
 //! Connections that are killed, servers that stop.
 
-use crate::kit::{Server, ask, both, claim, claim_for, granted};
-use leasehold_core::{ErrorKind, LossCause, Release, Renewal};
+use crate::kit::{Server, ask, both, claim, claim_for, granted, open};
+use leasehold_conformance::proxy::{Proxy, Traffic};
+use leasehold_core::{
+    AcquireOptions, Claim, DistributedLock, ErrorKind, LockBackend, LockClient, LockGuard, LockName,
+    LossCause, Release, Renewal,
+};
 use sqlx::{AssertSqlSafe, Executor};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[tokio::test]
@@ -137,6 +142,55 @@ async fn a_lock_that_was_lost_with_its_connection_is_not_said_to_be_released() {
     }
 }
 
+/// The other has given it back before the release, so that nobody has it any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_if_nobody_else_has_it_any_more() {
+    for server in both().await {
+        let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+        let through = server.url_at(proxy.address().port(), "locker:sesame", "mode=for-update");
+        let guard = taken(open(&through).unwrap()).await;
+        proxy.cut();
+        let (other, next) = (server.backend("mode=for-update"), claim("a"));
+        until_granted(&other, &next).await;
+        assert_eq!(other.release(&next, Duration::ZERO).await.unwrap(), Release::Released);
+        proxy.set(Traffic::Pass);
+        let error = guard.release().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Lost, "{error:?}");
+    }
+}
+
+/// The row stays locked until the server notices, and a caller who was told that it is free would send others there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_the_server_has_not_heard_is_no_success() {
+    for server in both().await {
+        for mode in ["for-update", "lease"] {
+            let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+            let parameters = format!("mode={mode}&timeout=500ms&connect_timeout=500ms");
+            let through = server.url_at(proxy.address().port(), "locker:sesame", &parameters);
+            let guard = taken(open(&through).unwrap()).await;
+            proxy.set(Traffic::BlackHole);
+            let error = guard.release().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Indeterminate, "{mode}: {error:?}");
+            assert!(ask(&server.backend(&format!("mode={mode}")), &claim("a")).await.is_none());
+        }
+        server.kill_connections().await;
+    }
+}
+
+async fn taken(backend: Arc<dyn LockBackend>) -> LockGuard {
+    let name = LockName::new("a").unwrap();
+    LockClient::new(backend).acquire_with(&name, &AcquireOptions::new()).await.unwrap()
+}
+
+/// The server notices in a moment that a connection is gone.
+async fn until_granted(backend: &Arc<dyn LockBackend>, claim: &Claim) {
+    let start = Instant::now();
+    while ask(backend, claim).await.is_none() {
+        assert!(start.elapsed() < Duration::from_secs(10));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// A planned switch-over leaves the connections of the old primary as they are, and its rows locked.
 #[tokio::test]
 async fn a_hold_on_a_server_that_was_replaced_is_lost() {
@@ -150,6 +204,15 @@ async fn a_hold_on_a_server_that_was_replaced_is_lost() {
         assert_eq!(lost, Renewal::Lost(LossCause::Gone));
         let error = backend.try_acquire(&claim("b")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
+        server.run("SET GLOBAL read_only = OFF").await;
+        let short = claim("c");
+        granted(&backend, &short).await;
+        server.run("SET GLOBAL read_only = ON").await;
+        assert_eq!(
+            backend.release(&short, Duration::ZERO).await.unwrap(),
+            Release::NotHeld,
+            "before its first renewal"
+        );
         server.run("SET GLOBAL read_only = OFF").await;
         let next = claim("a");
         granted(&backend, &next).await;

@@ -173,3 +173,13 @@ async fn a_lock_that_was_gone_before_a_refused_release_was_tried_again_is_said_t
     let error = guard.release().await.unwrap_err();
     assert_eq!(error.loss().unwrap().cause(), LossCause::Gone);
 }
+
+/// The store knows that another has had it since, and perhaps before the first of two calls.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_may_have_been_lost_before_an_unknown_release_is_not_said_to_be_released() {
+    let store = Scripted::new();
+    let guard = store.client().acquire("job").await.unwrap();
+    store.releases.then(Fate::RequestLost);
+    store.releases.then(Fate::Rejected(ErrorKind::Lost));
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+}

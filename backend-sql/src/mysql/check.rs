@@ -53,8 +53,8 @@ pub(super) async fn check(
         find(Severity::Error, "E_GALERA", TWO_GRANT.to_owned(), ONE_WRITES);
     }
     let (flush, version) = (setting("INNODB_FLUSH_LOG_AT_TRX_COMMIT"), setting("VERSION"));
-    // MariaDB's 3 is its 1, and writes once more.
-    let flushes_all = flush == "3" && is_mariadb(&version);
+    // MariaDB's 3 is its 1, and writes once more; but did not, in releases before these (MDEV-26138).
+    let flushes_all = flush == "3" && is_mariadb(&version) && release(&version) >= (10, 6, 5);
     if flush != "1" && !flushes_all {
         find(
             Severity::Warning,
@@ -103,4 +103,12 @@ fn is_on(said: &str) -> bool {
 
 fn is_mariadb(version: &str) -> bool {
     version.contains("MARIADB")
+}
+
+/// The three numbers that a version begins with; 0 for what does not read as one.
+fn release(version: &str) -> (u32, u32, u32) {
+    let numbers = version.split(|it: char| !it.is_ascii_digit());
+    let mut numbers = numbers.map(|number| number.parse().unwrap_or_default());
+    let mut next = || numbers.next().unwrap_or_default();
+    (next(), next(), next())
 }

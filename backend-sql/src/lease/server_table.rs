@@ -93,16 +93,16 @@ impl ServerTable {
     pub(crate) async fn settled(&self, claim: &Claim, asked: Asked) -> Result<Answer> {
         match asked.answer {
             Err(refused) if asked.may_have_been_done && refused.kind() != ErrorKind::Indeterminate => {
-                Err(if self.has_granted(claim).await? { unknown(refused) } else { refused })
+                Err(if self.row_of(claim).await?.is_some() { unknown(refused) } else { refused })
             }
             answer => answer,
         }
     }
 
-    /// True if the row is the claim's. Asked when nothing else tells whether it was granted.
-    pub(crate) async fn has_granted(&self, claim: &Claim) -> Result<bool> {
+    /// The row, if it is the claim's. Asked when nothing else tells whether it was granted.
+    pub(crate) async fn row_of(&self, claim: &Claim) -> Result<Option<Row>> {
         let rows = self.look_at_each(&[claim.name()]).await.map_err(unknown)?;
-        Ok(rows.iter().any(|row| row.owner == claim.owner()))
+        Ok(rows.into_iter().find(|row| row.owner == claim.owner()))
     }
 
     /// Deletes the rows of these names, if they still are idle; how many were.

@@ -75,14 +75,11 @@ impl OptimisticTable {
         let Some(token) = token else {
             return Ok(Granting::Refused(Some(read.row)));
         };
-        if self.take(claim, &name, read.version, token).await? {
-            return Ok(Granting::Granted(token));
-        }
-        Ok(Granting::Refused(None))
+        self.take(claim, &name, read.version, token).await
     }
 
-    /// Takes the row as it was read; false if somebody has changed it since.
-    async fn take(&self, claim: &Claim, name: &[u8], version: i64, token: FencingToken) -> Result<bool> {
+    /// Takes the row as it was read, unless somebody has changed it since.
+    async fn take(&self, claim: &Claim, name: &[u8], version: i64, token: FencingToken) -> Result<Granting> {
         let values = [
             Value::bytes(name),
             Value::int(version),
@@ -93,11 +90,12 @@ impl OptimisticTable {
         ];
         let asked = self.server.asked(Lane::Asking, Doing::Keeping, &self.take, &values).await;
         let may_have_been_done = asked.may_have_been_done;
-        match self.leases.settled(claim, asked).await?.changed {
-            // The first time may have been what changed it.
-            0 if may_have_been_done => self.leases.has_granted(claim).await,
-            changed => Ok(changed == 1),
-        }
+        Ok(match self.leases.settled(claim, asked).await?.changed {
+            1 => Granting::Granted(token),
+            // The first time may have been what changed it; or an earlier attempt of this claim, which gave another token.
+            0 if may_have_been_done => Granting::Refused(self.leases.row_of(claim).await?),
+            _ => Granting::Refused(None),
+        })
     }
 }
 

@@ -33,7 +33,7 @@
 //!
 //! | parameter | meaning | default |
 //! |---|---|---|
-//! | `busy_timeout` | how long one call waits while another process writes, 10 ms to 60 s | `2s` |
+//! | `busy_timeout` | how long a statement waits while another process writes, 10 ms to 60 s | `2s` |
 //! | `table` | the table, made on first use: letters, digits and `_`, at most 63 | `leasehold` |
 //! | `allow_network_fs` | `yes`: do not refuse a network file system | `no` |
 //!

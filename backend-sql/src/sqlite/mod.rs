@@ -2,7 +2,7 @@
 //!
 //! | looking for | it is in |
 //! |---|---|
-//! | what a grant, a renewal, a release is | `acquire.sql`, `renew.sql`, `release.sql` |
+//! | what a grant, a renewal, a release is | `acquire_one.sql`, `renew.sql`, `release_one.sql`; of several names, and of what is not free: `acquire.sql`, `release.sql` |
 //! | how many callers share one statement | `writer.rs`, `batch.rs` |
 //! | which files are refused | `place.rs`, `schema.rs` |
 //! | what time it is, and which boot | `host_clock.rs` |
@@ -251,9 +251,10 @@ impl LeaseTable for Table {
 }
 
 impl Shared {
-    /// How long one statement may take: two waits for other writers, as when the file must be made first, and the disk.
+    /// How long one call may take: four waits for other writers, as when the file must be made first, and the disk. A grant is
+    /// one of the call's statements or two.
     fn answers_within(&self) -> Duration {
-        self.options.busy_timeout * 2 + DISK_WITHIN
+        self.options.busy_timeout * 4 + DISK_WITHIN
     }
 
     fn stored_name(&self, name: &LockName) -> Vec<u8> {

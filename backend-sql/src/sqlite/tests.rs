@@ -297,7 +297,7 @@ async fn a_call_ends_although_the_disk_does_not_answer() {
     ];
     for error in errors {
         assert_eq!(error.kind(), ErrorKind::Indeterminate);
-        assert_eq!(error.to_string(), "the database did not answer within 14s");
+        assert_eq!(error.to_string(), "the database did not answer within 18s");
     }
     let error = table.look(held.name()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);

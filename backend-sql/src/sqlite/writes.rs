@@ -1,4 +1,5 @@
-//! What is written: grants, renewals, releases. Each is one statement for any number of claims.
+//! What is written: grants, renewals, releases. Each is one statement for any number of claims; a grant of one claim that the
+//! clock alone does not decide is two.
 
 use super::Shared;
 use super::batch::Batch;

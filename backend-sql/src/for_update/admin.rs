@@ -8,8 +8,8 @@ use leasehold_core::{
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often a lock that was broken is looked at until it is free.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How often a lock that is about to end is looked at until it is free.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 #[async_trait]
 impl LockAdmin for HeldRow {

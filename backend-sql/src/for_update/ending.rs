@@ -1,15 +1,17 @@
 //! How a hold is given up, and what is said of it if nobody answered.
 //!
 //! "Nothing to end", after a call of which the outcome is unknown, is what a success looks like to the core. So a hold that was to
-//! be ended is kept in mind, with its token, until one of two things is known: its row is free, and nobody was entered since; or
-//! somebody was, with a larger token, and then the lock may not have covered the work to its end.
+//! be ended is kept in mind, with its token, until one of two things is known: its row is free, or somebody was entered since, with
+//! a larger token. In the second case the lock covered the work to its end if nobody had been entered yet when its release had
+//! begun; if that is not known, it may have been lost before.
 
+use super::admin::LOOK_EVERY;
 use super::hold::Hold;
 use super::{Entry, HeldRow};
 use crate::lease::perhaps_held;
 use leasehold_core::{Claim, Error, ErrorKind, FencingToken, Loss, LossCause, Release, Result};
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 /// How long it may take to find out what became of a lock that is lost: its holder waits for the answer.
 pub(super) const REASON_WITHIN: Duration = Duration::from_millis(250);
@@ -17,42 +19,77 @@ pub(super) const REASON_WITHIN: Duration = Duration::from_millis(250);
 impl HeldRow {
     /// Ends a hold.
     pub(super) async fn end(&self, claim: &Claim, hold: &Hold) -> Result<Release> {
+        let token = hold.token();
+        let unsettled = |held_to_its_end| Entry::Unsettled { token, held_to_its_end };
         // Before anything is said: whoever asks may not stay for the answer.
-        self.entries().insert(claim.owner(), Entry::Unsettled(hold.token()));
-        let ended = match hold.end(&self.rows).await {
-            Err(_) if self.is_known_to_be_given_since(claim, hold.token()).await => Ok(Release::NotHeld),
+        self.entries().insert(claim.owner(), unsettled(false));
+        let ended = match hold.end(&self.rows).await.map_err(perhaps_held) {
+            Err(error) => match timeout(REASON_WITHIN, self.was_given_since(claim, token)).await {
+                Ok(Ok(true)) => Ok(Release::NotHeld),
+                Ok(Ok(false)) => {
+                    self.entries().insert(claim.owner(), unsettled(true));
+                    Err(error)
+                }
+                _ => Err(error),
+            },
             ended => ended,
         };
         self.ended.notify_waiters();
         if ended.is_ok() {
             self.has_left(claim).await;
         }
+        self.asked_for_the_last_time(claim, &ended);
         ended
     }
 
     /// What became of a hold that was to be ended.
-    pub(super) async fn settle(&self, claim: &Claim, token: FencingToken) -> Result<Release> {
-        if self.was_given_since(claim, token).await.map_err(perhaps_held)? {
+    pub(super) async fn settle(
+        &self,
+        claim: &Claim,
+        token: FencingToken,
+        held_to_its_end: bool,
+    ) -> Result<Release> {
+        let settled = self.look_what_became_of(claim, token, held_to_its_end).await.map_err(perhaps_held);
+        self.asked_for_the_last_time(claim, &settled);
+        settled
+    }
+
+    async fn look_what_became_of(
+        &self,
+        claim: &Claim,
+        token: FencingToken,
+        held_to_its_end: bool,
+    ) -> Result<Release> {
+        // The server takes a moment to notice that a connection has ended.
+        let enough = Instant::now() + REASON_WITHIN;
+        loop {
+            let was_given = self.was_given_since(claim, token).await?;
+            if was_given && !held_to_its_end {
+                self.forget(claim.owner());
+                return Err(Loss::new(LossCause::Taken).into());
+            }
+            if was_given || !self.rows.is_locked(claim.name()).await? {
+                self.has_left(claim).await;
+                return Ok(Release::NotHeld);
+            }
+            if Instant::now() >= enough {
+                return Err(still_locked());
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// After an error that is no outage nobody comes back.
+    fn asked_for_the_last_time(&self, claim: &Claim, answer: &Result<Release>) {
+        if answer.as_ref().is_err_and(|error| !error.is_outage()) {
             self.forget(claim.owner());
-            return Err(Loss::new(LossCause::Taken).into());
         }
-        if self.rows.is_locked(claim.name()).await.map_err(perhaps_held)? {
-            return Err(still_locked());
-        }
-        self.has_left(claim).await;
-        Ok(Release::NotHeld)
     }
 
     /// For people, and later than it could be: the next holder need not wait for it.
     async fn has_left(&self, claim: &Claim) {
         self.forget(claim.owner());
         self.rows.leave(claim.name(), claim.owner()).await;
-    }
-
-    /// False if that is not heard in time.
-    async fn is_known_to_be_given_since(&self, claim: &Claim, token: FencingToken) -> bool {
-        let given = timeout(REASON_WITHIN, self.was_given_since(claim, token)).await;
-        matches!(given, Ok(Ok(true)))
     }
 
     /// True if another was entered since, also if it has left: the token stays.

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// A lock in hand: an open transaction that has a row locked.
 pub(super) struct Hold {
@@ -110,7 +110,8 @@ impl Hold {
             return Ok(Release::NotHeld);
         };
         if rows.beat_before_the_end() {
-            let Ok(said) = timeout_at(deadline, connection.link().ask(&rows.beat(), &[])).await else {
+            let within = rows.server().target().timeout;
+            let Ok(said) = timeout(within, connection.link().ask(&rows.beat(), &[])).await else {
                 return Err(rows.server().no_answer(Doing::Ending));
             };
             match said {

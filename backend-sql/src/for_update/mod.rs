@@ -69,7 +69,11 @@ enum Entry {
     /// Somebody else held it when it was asked for.
     Refused,
     /// It held with this token, was to give that up, and has not heard what came of it.
-    Unsettled(FencingToken),
+    Unsettled {
+        token: FencingToken,
+        /// True if nobody was entered after it when its release had begun: so it held to its end.
+        held_to_its_end: bool,
+    },
 }
 
 impl HeldRow {
@@ -109,7 +113,7 @@ impl LockBackend for HeldRow {
                 if hold.beat(&self.rows).await? == Beat::Holds {
                     return Ok(Attempt::Granted(Grant::new(hold.token())));
                 }
-                self.forget(claim.owner());
+                self.forget_hold(claim.owner(), &hold);
             }
             Some(Entry::Waiting(waiting)) => match waiting.heard() {
                 Heard::Nothing => return Ok(busy()),
@@ -119,7 +123,7 @@ impl LockBackend for HeldRow {
                 }
                 Heard::InVain => self.forget(claim.owner()),
             },
-            Some(Entry::Refused | Entry::Unsettled(_)) => self.forget(claim.owner()),
+            Some(Entry::Refused | Entry::Unsettled { .. }) => self.forget(claim.owner()),
             None => {}
         }
         // Nobody need be asked about a lock that was held here a moment ago.
@@ -146,7 +150,9 @@ impl LockBackend for HeldRow {
     async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
         match self.entry(claim.owner()) {
             Some(Entry::Held(hold)) => self.end(claim, &hold).await,
-            Some(Entry::Unsettled(token)) => self.settle(claim, token).await,
+            Some(Entry::Unsettled { token, held_to_its_end }) => {
+                self.settle(claim, token, held_to_its_end).await
+            }
             Some(Entry::Waiting(waiting)) => {
                 self.forget(claim.owner());
                 waiting.leave(&self.rows).await;
@@ -183,8 +189,10 @@ impl LockBackend for HeldRow {
     }
 
     async fn close(&self) -> Result<()> {
-        let entries = std::mem::take(&mut *self.entries());
-        drop(entries);
+        // Of what was to be released and is not known to be, the second answer must not be that there is nothing.
+        let ended: Vec<_> =
+            self.entries().extract_if(|_, entry| !matches!(entry, Entry::Unsettled { .. })).collect();
+        drop(ended);
         self.rows.server().close().await;
         Ok(())
     }
@@ -223,7 +231,7 @@ impl HeldRow {
         match hold.beat(&self.rows).await? {
             Beat::Holds => Ok(Renewal::Renewed),
             Beat::Demoted | Beat::Dead => {
-                self.forget(claim.owner());
+                self.forget_hold(claim.owner(), &hold);
                 self.ended.notify_waiters();
                 Ok(Renewal::Lost(self.why_lost(claim).await))
             }
@@ -253,13 +261,13 @@ impl HeldRow {
         let mut entries = self.entries();
         match entries.get(&claim.owner()) {
             Some(Entry::Waiting(waiting)) => return Some(Arc::clone(waiting)),
-            Some(Entry::Held(_) | Entry::Unsettled(_)) | None => return None,
+            Some(Entry::Held(_) | Entry::Unsettled { .. }) | None => return None,
             Some(Entry::Refused) => {}
         }
         let concerns = |entry: &Entry| match entry {
             Entry::Held(hold) => hold.name() == claim.name() && self.is_believed(hold),
             Entry::Waiting(waiting) => waiting.name() == claim.name(),
-            Entry::Refused | Entry::Unsettled(_) => false,
+            Entry::Refused | Entry::Unsettled { .. } => false,
         };
         if entries.values().any(concerns) {
             return None;
@@ -291,6 +299,15 @@ impl HeldRow {
 
     fn entry(&self, owner: OwnerId) -> Option<Entry> {
         self.entries().get(&owner).cloned()
+    }
+
+    /// Not what has become of it meanwhile: a renewal may have been on its way when it was released.
+    fn forget_hold(&self, owner: OwnerId, hold: &Arc<Hold>) {
+        let is_it = |entry: &Entry| matches!(entry, Entry::Held(held) if Arc::ptr_eq(held, hold));
+        let mut entries = self.entries();
+        if entries.get(&owner).is_some_and(is_it) {
+            entries.remove(&owner);
+        }
     }
 
     /// What there was is dropped when the others can be looked at again.

@@ -240,8 +240,8 @@ async fn asked_again_what_became_of_a_release_is_looked_for() {
     };
     assert_eq!(released_again(free).await.unwrap(), Release::NotHeld);
 
-    // When it is asked first, the other has not been entered yet.
-    let taken = |_, text: &str| {
+    // When it is asked first, the other has not been entered yet: so the lock held until then.
+    let taken_after = |_, text: &str| {
         static ENTERED: AtomicI64 = AtomicI64::new(9);
         match text {
             "ROLLBACK" => Reply::Breaks,
@@ -249,8 +249,39 @@ async fn asked_again_what_became_of_a_release_is_looked_for() {
             text => granted_to(text),
         }
     };
+    assert_eq!(released_again(taken_after).await.unwrap(), Release::NotHeld);
+
+    // The first time, nobody says who was entered.
+    let taken = |_, text: &str| {
+        static ASKED: AtomicBool = AtomicBool::new(false);
+        match text {
+            "ROLLBACK" => Reply::Breaks,
+            text if is_last_token(text) && !ASKED.swap(true, Ordering::Relaxed) => Reply::Never,
+            text if is_last_token(text) => last_token(10),
+            text => granted_to(text),
+        }
+    };
     let error = released_again(taken).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost, "{error:?}");
+}
+
+/// "Nothing to end" would be the success of a release that nobody has answered.
+#[tokio::test(start_paused = true)]
+async fn what_is_unsettled_is_forgotten_by_no_late_renewal_and_not_when_it_is_closed() {
+    let backend = held_row(|_, text| match text {
+        "ROLLBACK" => Reply::Breaks,
+        text if is_last_token(text) => last_token(9),
+        text => granted_to(text),
+    });
+    let held = claim_of(1);
+    assert!(matches!(backend.try_acquire(&held).await.unwrap(), Attempt::Granted(_)));
+    let Some(Entry::Held(hold)) = backend.entry(held.owner()) else { panic!("it is held") };
+    backend.release(&held, Duration::ZERO).await.unwrap_err();
+    // As a renewal does that had the hold in its hands before, and finds it dead.
+    backend.forget_hold(held.owner(), &hold);
+    assert!(matches!(backend.entry(held.owner()), Some(Entry::Unsettled { .. })));
+    backend.close().await.unwrap();
+    assert!(backend.release(&held, Duration::ZERO).await.is_err());
 }
 
 /// The server was replaced by another, and keeps our connection.

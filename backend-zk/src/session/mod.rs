@@ -113,6 +113,12 @@ impl Sessions {
         if let Some(session) = self.alive()? {
             return Ok(session);
         }
+        // In a box, as hardly any call comes so far: every attempt and release would have room for it, more than for all else.
+        Box::pin(self.dialled_since(dialled)).await
+    }
+
+    /// One that is made now, or was since as many were.
+    async fn dialled_since(&self, dialled: u64) -> Result<Arc<Session>> {
         let mut last = self.dialling.lock().await;
         if let Some(session) = self.alive()? {
             return Ok(session);

@@ -97,7 +97,7 @@ impl ZooKeeperBackend {
     /// Deletes the claim's node or nodes. True if one of them held the lock.
     async fn withdraw(&self, claim: &Claim, leaving: &Leaving<'_>, standing: &Standing) -> Result<bool> {
         let directory = self.names.directory_of(claim.name());
-        let (turn, left) = match standing.node() {
+        let (turn, left) = match standing.node(claim.owner()) {
             Some((session, node)) if !session.is_over() && !leaving.bell().is_doubted() => {
                 let turn = self.sessions.turn_of(session)?;
                 let held = matches!(standing, Standing::First { .. });

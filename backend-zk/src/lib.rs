@@ -101,6 +101,7 @@ mod crowd;
 mod names;
 mod news;
 mod node;
+mod one_by_one;
 mod parents;
 mod place;
 mod recipe;

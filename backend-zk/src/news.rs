@@ -18,7 +18,7 @@ impl Place {
     /// How it hears that asking again may give another answer.
     pub(crate) fn news(&self) -> News {
         // During a call there is nothing to wait for but its answer.
-        let Ok(standing) = self.standing.try_lock() else {
+        let Some(standing) = self.standing.try_lock() else {
             return News::Told;
         };
         match &*standing {

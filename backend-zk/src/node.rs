@@ -8,13 +8,61 @@ use std::fmt;
 /// until two nodes have one number.
 const UNUSED: i32 = 1 << 20;
 
-/// The name of a contender's node. Whoever waits keeps two of them for all of its time, and whoever holds keeps one.
+/// The name of a contender's node. Whoever holds keeps one for all of its time, and whoever waits keeps
+/// [two](Neighbours).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
     /// As we and Curator name it.
     Numbered { owner: OwnerId, number: i32 },
     /// Another client's, or with a number of another kind.
     Named(Box<str>),
+}
+
+/// A claim's node and the one in front of it, in little more room than one of them: the claim knows its owner.
+#[derive(Clone, Debug)]
+pub(crate) enum Neighbours {
+    /// As we and Curator name them, the claim's own by its owner.
+    Numbered { own: i32, before: i32, owner_before: OwnerId },
+    /// The claim's own, and the one in front of it.
+    Named(Box<(Node, Node)>),
+}
+
+impl Neighbours {
+    /// Of a claim of this owner.
+    pub(crate) fn new(owner: OwnerId, own: Node, before: Node) -> Self {
+        match (own.numbered(), before.numbered()) {
+            (Some((named, own)), Some((owner_before, before))) if named == owner => {
+                Self::Numbered { own, before, owner_before }
+            }
+            _ => Self::Named(Box::new((own, before))),
+        }
+    }
+
+    /// The claim's node, for which it says its owner.
+    pub(crate) fn own(&self, owner: OwnerId) -> Node {
+        match self {
+            Self::Numbered { own, .. } => Node::Numbered { owner, number: *own },
+            Self::Named(both) => both.0.clone(),
+        }
+    }
+
+    /// The node in front of it.
+    pub(crate) fn before(&self) -> Node {
+        match self {
+            Self::Numbered { before, owner_before, .. } => {
+                Node::Numbered { owner: *owner_before, number: *before }
+            }
+            Self::Named(both) => both.1.clone(),
+        }
+    }
+
+    /// The number of the claim's node, if it is named as ours are.
+    pub(crate) fn number(&self) -> Option<i32> {
+        match self {
+            Self::Numbered { own, .. } => Some(*own),
+            Self::Named(both) => both.0.number(),
+        }
+    }
 }
 
 impl Node {
@@ -108,6 +156,23 @@ mod tests {
         }
         for number in [i32::MAX - UNUSED + 1, i32::MAX, i32::MIN, i32::MIN + UNUSED - 1] {
             assert_eq!(node(number).spent(), Some(number));
+        }
+    }
+
+    #[test]
+    fn neighbours_are_who_they_were_however_they_are_named() {
+        let (owner, other) = (OwnerId::from_u128(7), OwnerId::from_u128(8));
+        let named = |name: &str| Node::Named(name.into());
+        let numbered = |owner, number| Node::Numbered { owner, number };
+        for (own, before) in [
+            (numbered(owner, 2), numbered(other, 1)),
+            (numbered(owner, 2), named("lock-0000000001")),
+            (named("lock-0000000002"), numbered(other, 1)),
+            (numbered(other, 2), numbered(owner, 1)),
+        ] {
+            let neighbours = Neighbours::new(owner, own.clone(), before.clone());
+            assert_eq!(neighbours.number(), own.number());
+            assert_eq!((neighbours.own(owner), neighbours.before()), (own, before));
         }
     }
 

@@ -1,13 +1,15 @@
 //! Where each claim stands: the map from owners to nodes, and who is to be told when something there changes.
 
 use crate::bell::Bell;
-use crate::node::Node;
+use crate::node::{Neighbours, Node};
+use crate::one_by_one::OneByOne;
 use crate::session::{Listening, Session};
 use crate::suspects::Suspects;
 use leasehold_core::{Claim, FencingToken, LockName, Moment, OwnerId};
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
+use std::num::NonZero;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The claims that have, or may have, a node.
@@ -27,7 +29,7 @@ struct OfOwner(Arc<Place>);
 #[derive(Debug)]
 pub(crate) struct Place {
     /// What the last call has found. Held for the length of a call: calls for one claim come one after the other.
-    pub(crate) standing: tokio::sync::Mutex<Standing>,
+    pub(crate) standing: OneByOne<Standing>,
     /// Told of every change, also while there is a call.
     pub(crate) bell: Arc<Bell>,
 }
@@ -41,17 +43,16 @@ pub(crate) enum Standing {
     /// It may have one: a request of this session is open, or went wrong.
     Unsure { session: Arc<Session> },
     /// It waits for the node in front of its own.
-    Behind(Box<Behind>),
+    Behind(Behind),
     /// It holds the lock, and listens to its own node if it could.
     First { session: Arc<Session>, node: Node, listening: Listening },
 }
 
-/// A claim that waits. In a box of its own, so that a claim that holds needs no room for it.
+/// A claim that waits. Small on purpose: whoever holds has the room for it too.
 #[derive(Debug)]
 pub(crate) struct Behind {
     pub(crate) session: Arc<Session>,
-    pub(crate) node: Node,
-    pub(crate) before: Node,
+    pub(crate) nodes: Neighbours,
     /// `None` if its node was only seen in the line.
     pub(crate) stood: Option<Stood>,
     pub(crate) hears: Hears,
@@ -73,11 +74,10 @@ pub(crate) enum Hears {
 /// What was found out for certain of a claim that stands in line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stood {
-    /// The transaction that made its node.
-    pub(crate) made: FencingToken,
-    /// When its last attempt was begun, before a request of it that proved the session. `None` if that one has proved
-    /// nothing. By the clock that leases are counted by, which does not stop while the host sleeps.
-    pub(crate) asked: Option<Moment>,
+    /// No transaction has the number 0: so there is none in the same room.
+    made: NonZero<u64>,
+    /// `NEVER` if that one has proved nothing: in half the room of an option.
+    asked: Moment,
 }
 
 impl Places {
@@ -87,7 +87,7 @@ impl Places {
         if let Some(OfOwner(place)) = places.get(&owner) {
             return Arc::clone(place);
         }
-        let place = Arc::new(Place { standing: tokio::sync::Mutex::default(), bell: self.bell(owner) });
+        let place = Arc::new(Place { standing: OneByOne::default(), bell: self.bell(owner) });
         places.insert(OfOwner(Arc::clone(&place)));
         place
     }
@@ -191,6 +191,29 @@ impl PartialEq for OfOwner {
 
 impl Eq for OfOwner {}
 
+impl Stood {
+    /// By a node that this transaction made.
+    pub(crate) fn new(made: FencingToken, asked: Moment) -> Option<Self> {
+        Some(Self { made: NonZero::new(made.get())?, asked })
+    }
+
+    /// The transaction that made its node.
+    pub(crate) fn made(&self) -> FencingToken {
+        FencingToken::new(self.made.get())
+    }
+
+    /// When its last attempt was begun, before a request of it that proved the session. `None` if that one has proved
+    /// nothing. By the clock that leases are counted by, which does not stop while the host sleeps.
+    pub(crate) fn asked(&self) -> Option<Moment> {
+        (self.asked != Moment::NEVER).then_some(self.asked)
+    }
+
+    /// Its last attempt has proved nothing.
+    pub(crate) fn has_proved_nothing(&mut self) {
+        self.asked = Moment::NEVER;
+    }
+}
+
 impl Standing {
     /// The session of the node that it has or may have.
     pub(crate) fn session(&self) -> Option<&Arc<Session>> {
@@ -212,7 +235,12 @@ impl Standing {
 
     /// The number of that node, unless it has lost its way.
     pub(crate) fn number(&self) -> Option<i32> {
-        if self.is_unsure() { None } else { self.node().and_then(|(_, node)| node.number()) }
+        match self {
+            _ if self.is_unsure() => None,
+            Self::Behind(behind) => behind.nodes.number(),
+            Self::First { node, .. } => node.number(),
+            Self::Nowhere | Self::Unsure { .. } => None,
+        }
     }
 
     /// True if it has, or may have, a node, and has not found out where that stands.
@@ -224,11 +252,11 @@ impl Standing {
         }
     }
 
-    /// The node that it certainly had, and of which session.
-    pub(crate) fn node(&self) -> Option<(&Arc<Session>, &Node)> {
+    /// The node that the claim of this owner certainly had, and of which session.
+    pub(crate) fn node(&self, owner: OwnerId) -> Option<(&Arc<Session>, Node)> {
         match self {
-            Self::Behind(behind) => Some((&behind.session, &behind.node)),
-            Self::First { session, node, .. } => Some((session, node)),
+            Self::Behind(behind) => Some((&behind.session, behind.nodes.own(owner))),
+            Self::First { session, node, .. } => Some((session, node.clone())),
             Self::Nowhere | Self::Unsure { .. } => None,
         }
     }

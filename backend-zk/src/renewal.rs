@@ -47,7 +47,7 @@ impl Round<'_> {
     /// The session of the node by which it holds, unless a call for this claim is under way.
     fn session_of(&self, claim: &Claim) -> Option<Arc<Session>> {
         let place = self.places.of(claim.owner())?;
-        let standing = place.standing.try_lock().ok()?;
+        let standing = place.standing.try_lock()?;
         standing.session().cloned()
     }
 
@@ -56,7 +56,7 @@ impl Round<'_> {
         let Some(place) = self.places.of(claim.owner()) else {
             return Some(Ok(Renewal::Lost(LossCause::Gone)));
         };
-        let standing = place.standing.try_lock().ok()?;
+        let standing = place.standing.try_lock()?;
         let (proved, answer) = self.proof.get()?;
         let session = standing.session()?;
         if *proved == session.id() { known(&standing, &place.bell, answer.clone()) } else { None }

@@ -1,6 +1,6 @@
 //! Waiting until a bell has rung.
 
-use super::Bell;
+use super::{Bell, Note};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -11,14 +11,11 @@ pub(crate) struct Changed {
     bell: Arc<Bell>,
 }
 
-/// Who is to be woken by a bell: one as a rule, for which there is room without an allocation. None of them is dropped with
-/// the lock held: who knows what that frees.
+/// Who is to be woken by a bell. None of them is dropped with its lock held: who knows what that frees.
 #[derive(Debug, Default)]
-pub(super) enum Waiters {
-    #[default]
-    None,
-    One(Waker),
-    More(Vec<Waker>),
+pub(super) struct Waiters {
+    one: Option<Waker>,
+    more: Vec<Waker>,
 }
 
 impl Bell {
@@ -30,22 +27,25 @@ impl Bell {
 }
 
 impl Waiters {
-    fn add(&mut self, waker: &Waker) {
-        match self {
-            Self::None => *self = Self::One(waker.clone()),
-            Self::One(one) if one.will_wake(waker) => {}
-            Self::One(one) => *self = Self::More(vec![one.clone(), waker.clone()]),
-            Self::More(more) if more.iter().any(|one| one.will_wake(waker)) => {}
-            Self::More(more) => more.push(waker.clone()),
+    pub(super) fn wake(self) {
+        self.one.into_iter().chain(self.more).for_each(Waker::wake);
+    }
+}
+
+impl Note {
+    fn add_waiter(&mut self, waker: &Waker) {
+        match (&self.waiter, &mut self.rare) {
+            (None, _) => self.waiter = Some(waker.clone()),
+            (Some(one), _) if one.will_wake(waker) => {}
+            (Some(_), Some(rare)) if rare.more_waiters.iter().any(|one| one.will_wake(waker)) => {}
+            (Some(_), rare) => rare.get_or_insert_default().more_waiters.push(waker.clone()),
         }
     }
 
-    pub(super) fn wake(self) {
-        match self {
-            Self::None => {}
-            Self::One(waker) => waker.wake(),
-            Self::More(wakers) => wakers.into_iter().for_each(Waker::wake),
-        }
+    pub(super) fn take_waiters(&mut self) -> Waiters {
+        let more = self.rare.as_mut().map(|rare| std::mem::take(&mut rare.more_waiters));
+        self.tidy();
+        Waiters { one: self.waiter.take(), more: more.unwrap_or_default() }
     }
 }
 
@@ -54,12 +54,12 @@ impl Future for Changed {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut note = self.bell.note();
-        if note.fired || note.handed_over.is_some() {
+        if note.fired || note.is_told() {
             return Poll::Ready(());
         }
         // Under the lock of who rings, so that no ring is missed in between.
-        let earlier = if note.waiting > 1 { Waiters::None } else { std::mem::take(&mut note.waiters) };
-        note.waiters.add(context.waker());
+        let earlier = if note.waiting > 1 { Waiters::default() } else { note.take_waiters() };
+        note.add_waiter(context.waker());
         drop((note, earlier));
         Poll::Pending
     }
@@ -70,7 +70,7 @@ impl Drop for Changed {
         let nobody_waits_for = {
             let mut note = self.bell.note();
             note.waiting -= 1;
-            if note.waiting == 0 { std::mem::take(&mut note.waiters) } else { Waiters::None }
+            if note.waiting == 0 { note.take_waiters() } else { Waiters::default() }
         };
         drop(nobody_waits_for);
     }

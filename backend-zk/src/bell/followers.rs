@@ -92,7 +92,7 @@ impl Bell {
             if !note.is_of(session) || note.leads_with != Some(number) || note.doubted {
                 return false;
             }
-            note.follower.replace(Box::new(Follower { bell: Arc::downgrade(self), made }))
+            note.follower.replace(Follower { bell: Arc::downgrade(self), made })
         };
         // Another one that took its place for this one's: one of them stands there no more.
         look_again(earlier.filter(|earlier| !std::ptr::eq(earlier.bell.as_ptr(), Arc::as_ptr(self))));
@@ -103,15 +103,15 @@ impl Bell {
     fn hand(&self, word: HandOver) {
         let waiters = {
             let mut note = self.note();
-            note.handed_over = Some(Box::new(word));
-            std::mem::take(&mut note.waiters)
+            note.rare.get_or_insert_default().handed_over = Some(word);
+            note.take_waiters()
         };
         waiters.wake();
     }
 
     /// What it was told, once.
     pub(crate) fn take_hand_over(&self) -> Option<HandOver> {
-        self.note().handed_over.take().map(|word| *word)
+        self.note().take_hand_over()
     }
 }
 
@@ -144,7 +144,7 @@ impl Drop for Leaving<'_> {
 }
 
 /// Never with a lock of the one that is followed held.
-pub(super) fn look_again(follower: Option<Box<Follower>>) {
+pub(super) fn look_again(follower: Option<Follower>) {
     if let Some((bell, _)) = follower.and_then(|follower| follower.get()) {
         bell.fire();
     }
@@ -152,9 +152,25 @@ pub(super) fn look_again(follower: Option<Box<Follower>>) {
 
 impl Note {
     /// From now on nobody may rely on hearing from it. Who did, and is to be told.
-    pub(super) fn stop_leading(&mut self) -> Option<Box<Follower>> {
+    pub(super) fn stop_leading(&mut self) -> Option<Follower> {
         self.leads_with = None;
         self.follower.take()
+    }
+
+    /// True if it was told by the claim that it follows, and has not taken that.
+    pub(super) fn is_told(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.handed_over.is_some())
+    }
+
+    fn take_hand_over(&mut self) -> Option<HandOver> {
+        let word = self.rare.as_mut()?.handed_over.take();
+        self.tidy();
+        word
+    }
+
+    /// Keeps no room for what is not there.
+    pub(super) fn tidy(&mut self) {
+        self.rare.take_if(|rare| rare.handed_over.is_none() && rare.more_waiters.is_empty());
     }
 }
 

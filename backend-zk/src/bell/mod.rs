@@ -7,12 +7,11 @@ pub(crate) use followers::Leaving;
 
 use crate::place::Standing;
 use crate::suspects::Suspects;
-use changed::Waiters;
 use followers::{Beginning, Follower, HandOver, look_again};
 use leasehold_core::OwnerId;
 use std::num::NonZero;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Wake;
+use std::task::{Wake, Waker};
 
 /// The bell of one claim.
 ///
@@ -44,14 +43,22 @@ struct Note {
     fired: bool,
     /// The number of its node, if whoever stands behind that may rely on hearing from this claim.
     leads_with: Option<i32>,
-    follower: Option<Box<Follower>>,
+    follower: Option<Follower>,
     /// When it first began to leave.
     leaves_since: Beginning,
-    /// What it was told by the claim that it follows.
-    handed_over: Option<Box<HandOver>>,
     /// How many [`Changed`] there are.
     waiting: u32,
-    waiters: Waiters,
+    /// Who is woken by it: one as a rule.
+    waiter: Option<Waker>,
+    rare: Option<Box<Rare>>,
+}
+
+/// What nearly no waiter has, or not for long: in the others it takes one word.
+#[derive(Debug, Default)]
+struct Rare {
+    /// What it was told by the claim that it follows.
+    handed_over: Option<HandOver>,
+    more_waiters: Vec<Waker>,
 }
 
 /// How it stands.
@@ -103,7 +110,7 @@ impl Bell {
         let (holds, waiters) = {
             let mut note = self.note();
             note.fired = true;
-            (note.holds(), std::mem::take(&mut note.waiters))
+            (note.holds(), note.take_waiters())
         };
         waiters.wake();
         holds

@@ -22,7 +22,7 @@ impl Recipe<'_> {
             return None;
         };
         let (age, lease) = (age(word.asked), behind.session.lease());
-        let is_for_this_node = behind.stood.is_some_and(|stood| stood.made == word.made);
+        let is_for_this_node = behind.stood.is_some_and(|stood| stood.made() == word.made);
         if behind.listening.is_deaf() {
             // The one in front is gone; what else has happened, nobody would have told.
             self.bell.fire();
@@ -35,7 +35,7 @@ impl Recipe<'_> {
             return None;
         }
         if let Standing::Behind(behind) = std::mem::take(standing) {
-            self.holds(standing, behind.node, behind.listening);
+            self.holds(standing, behind.nodes.own(self.claim.owner()), behind.listening);
         }
         // It is counted from when this attempt was sent. If that was before the delete, it ends all the earlier.
         Some(Grant::new(word.made).with_lease(lease.saturating_sub(age)))
@@ -50,14 +50,14 @@ impl Recipe<'_> {
         let Standing::Behind(behind) = &*standing else {
             return Ok(None);
         };
-        let Some(Stood { made, asked: Some(asked) }) = behind.stood else {
+        let Some((made, asked)) = behind.stood.and_then(|stood| Some((stood.made(), stood.asked()?))) else {
             return Ok(None);
         };
         let is_old = age(asked) >= behind.session.lease().min(self.claim.ttl()) / FRESH;
         if is_old || self.bell.is_doubted() || behind.session.id() != self.turn.session().id() {
             return Ok(None);
         }
-        let node = behind.node.to_string();
+        let node = behind.nodes.own(self.claim.owner()).to_string();
         let queue = Queue::of(none_if_gone(self.turn.list_as_seen(self.directory).await)?);
         if *queue.places_of(self.claim.owner()) != [0] || queue.node(0) != node {
             return Ok(None);
@@ -73,7 +73,7 @@ impl Recipe<'_> {
             Known::Read(stat, _) if stat.ephemeral_owner == self.turn.session().id() => token(stat),
             Known::Read(..) | Known::Sure => return None,
         };
-        Some(Stood { made, asked: Some(self.asked) })
+        Stood::new(made, self.asked)
     }
 
     /// The claim's node has the lowest number: it holds, if the node is of this session. From now on it listens to its node,

@@ -27,7 +27,7 @@ impl Recipe<'_> {
             Standing::Nowhere => self.stand(standing).await,
             Standing::Behind(behind) if behind.session.id() == self.turn.session().id() => {
                 // Its turn has probably come: what it will want to know is asked for in the same breath.
-                let node = behind.node.to_string();
+                let node = behind.nodes.own(self.claim.owner()).to_string();
                 let path = self.path(&node);
                 let (children, read) =
                     tokio::join!(self.list(), self.turn.read_and_watch(&path, Whose::Own, self.bell));

@@ -1,7 +1,7 @@
 //! Step 3.
 
 use super::{Recipe, token};
-use crate::node::Node;
+use crate::node::{Neighbours, Node};
 use crate::place::{Behind, Hears, Place, Standing, Stood};
 use crate::session::{Outcome, Trouble, Whose};
 use std::sync::Arc;
@@ -24,7 +24,9 @@ impl Recipe<'_> {
         InLine { node, before, stood }: InLine<'_>,
     ) -> Outcome<bool> {
         let (before, session) = (Node::from(before), self.turn.session());
-        let (Some(Stood { made, .. }), Some((ahead, number))) = (stood, self.of_this_process(&before)) else {
+        let (Some(made), Some((ahead, number))) =
+            (stood.map(|stood| stood.made()), self.of_this_process(&before))
+        else {
             return Ok(false);
         };
         // First, so that neither the word of that claim is missed nor that of the watch.
@@ -38,8 +40,8 @@ impl Recipe<'_> {
                 Ok((stat, _)) if token(&stat) != made => return Ok(false),
                 read => read?.1,
             };
-        let (session, node, hears) = (Arc::clone(session), node.into(), Hears::ToldByFront);
-        self.waits(standing, Behind { session, node, before, stood, hears, listening });
+        let (session, nodes) = (Arc::clone(session), self.neighbours(node, before));
+        self.waits(standing, Behind { session, nodes, stood, hears: Hears::ToldByFront, listening });
         Ok(true)
     }
 
@@ -58,15 +60,17 @@ impl Recipe<'_> {
             Err(Trouble::NoNode) => return Ok(false),
             read => read?.1,
         };
-        let session = Arc::clone(self.turn.session());
-        let (node, before) = (node.into(), before.into());
-        let hears = Hears::WatchesFront;
-        self.waits(standing, Behind { session, node, before, stood, hears, listening });
+        let (session, nodes) = (Arc::clone(self.turn.session()), self.neighbours(node, before.into()));
+        self.waits(standing, Behind { session, nodes, stood, hears: Hears::WatchesFront, listening });
         Ok(true)
     }
 
+    fn neighbours(&self, node: &str, before: Node) -> Neighbours {
+        Neighbours::new(self.claim.owner(), node.into(), before)
+    }
+
     fn waits(&self, standing: &mut Standing, behind: Behind) {
-        self.stands(standing, Standing::Behind(Box::new(behind)));
+        self.stands(standing, Standing::Behind(behind));
     }
 
     /// Asked again although nothing was heard: looks only whether the node in front is still there, and answers so. The line is not listed
@@ -80,9 +84,10 @@ impl Recipe<'_> {
         }
         // A read proves nothing.
         if let Some(stood) = &mut behind.stood {
-            stood.asked = None;
+            stood.has_proved_nothing();
         }
-        let (node, before, stood) = (behind.node.to_string(), behind.before.to_string(), behind.stood);
+        let node = behind.nodes.own(self.claim.owner()).to_string();
+        let (before, stood) = (behind.nodes.before().to_string(), behind.stood);
         match behind.hears {
             Hears::WatchesFront => self.watch(standing, InLine { node: &node, before: &before, stood }).await,
             Hears::Nothing => Ok(false),

@@ -10,7 +10,6 @@ use crate::{AcquireOptions, Claim, Error, ErrorKind, LockGuard, LockName, Moment
 use futures_util::TryFutureExt;
 use futures_util::future::lazy;
 use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -26,13 +25,18 @@ pub(super) fn acquire<'a>(
 ) -> impl Future<Output = Result<LockGuard>> + Send + 'a {
     lazy(move |_| {
         let span = AttemptSpan::new(core, name);
-        Ok((prepare(core, name, options)?, span))
+        prepare(core, name, options, span)
     })
-    .and_then(|(attempt, span)| attempt.into_guard(span))
+    .and_then(Acquisition::into_guard)
 }
 
 /// Everything that can be refused is refused here, before any I/O; and the owner is chosen before the first await.
-fn prepare<'a>(core: &'a Arc<Core>, name: &LockName, options: &'a AcquireOptions) -> Result<Acquisition<'a>> {
+fn prepare<'a>(
+    core: &'a Arc<Core>,
+    name: &LockName,
+    options: &'a AcquireOptions,
+    span: AttemptSpan,
+) -> Result<Acquisition<'a>> {
     let runtime = Handle::try_current().map_err(|_| no_runtime())?;
     core.check_open()?;
     let ttl = options.check()?;
@@ -43,6 +47,7 @@ fn prepare<'a>(core: &'a Arc<Core>, name: &LockName, options: &'a AcquireOptions
         pending: PendingClaim::new(core, runtime, claim),
         pace: Pace::new(core.semantics.wake_up),
         options,
+        span,
         trouble: None,
     })
 }
@@ -53,6 +58,9 @@ struct Acquisition<'a> {
     deadline: Moment,
     pending: PendingClaim<'a>,
     pace: Pace,
+    /// In which the backend is called and the observer is told. Not around the whole: that would be a future in a future, and
+    /// four words more.
+    span: AttemptSpan,
     /// What went wrong since the store last answered. An unknown outcome stays in front of later failures: that the last
     /// request was not applied says nothing of the one before.
     trouble: Option<Error>,
@@ -70,13 +78,31 @@ impl<'a> Acquisition<'a> {
         clippy::manual_async_fn,
         reason = "an async method keeps two of everything that it is called with"
     )]
-    fn into_guard(mut self, span: AttemptSpan) -> impl Future<Output = Result<LockGuard>> + Send + use<'a> {
+    fn into_guard(mut self) -> impl Future<Output = Result<LockGuard>> + Send + use<'a> {
         async move {
-            let outcome = {
-                let (mut asking, span) = (pin!(self.until_granted()), &span);
-                poll_fn(move |cx| span.within(|| asking.as_mut().poll(cx))).await
+            let outcome = loop {
+                if self.pending.attempts() > 0 && self.is_out_of_time() {
+                    break Err(self.out_of_time());
+                }
+                self.pending.count_attempt();
+                let Some(asked) = self.ask_in_time().await else {
+                    break Err(self.out_of_time());
+                };
+                let until = match self.next(asked) {
+                    Ok(Next::Done(grant)) => break Ok(grant),
+                    Ok(Next::Ask) => continue,
+                    Ok(Next::Pause { until }) => until,
+                    Err(error) => break Err(error),
+                };
+                let hinted = self.hinted_before(until).await;
+                if let Some(until) = self.rest_after(hinted) {
+                    self.core().clock.sleep_until(until).await;
+                }
+                if let Err(error) = self.core().check_open() {
+                    break Err(error);
+                }
             };
-            if let Some(span) = span.get() {
+            if let Some(span) = self.span.get() {
                 self.record(span, &outcome);
             }
             Ok(self.guard(&outcome?))
@@ -92,31 +118,6 @@ impl<'a> Acquisition<'a> {
             }
             Err(error) => span.record("lock.outcome", error.kind().code()),
         };
-    }
-
-    #[expect(clippy::manual_async_fn, reason = "as above")]
-    fn until_granted(&mut self) -> impl Future<Output = Result<Granted>> + Send {
-        async move {
-            loop {
-                if self.pending.attempts() > 0 && self.is_out_of_time() {
-                    return Err(self.out_of_time());
-                }
-                self.pending.count_attempt();
-                let Some(asked) = self.ask_in_time().await else {
-                    return Err(self.out_of_time());
-                };
-                let until = match self.next(asked)? {
-                    Next::Done(grant) => return Ok(grant),
-                    Next::Ask => continue,
-                    Next::Pause { until } => until,
-                };
-                let hinted = self.hinted_before(until).await;
-                if let Some(until) = self.rest_after(hinted) {
-                    self.core().clock.sleep_until(until).await;
-                }
-                self.core().check_open()?;
-            }
-        }
     }
 
     /// What to do about an answer. Apart from the loop, so that no answer is kept while it waits.
@@ -143,7 +144,8 @@ impl<'a> Acquisition<'a> {
             }
         };
         let now = self.core().clock.now();
-        let until = now.plus(self.pace.pause(now, ends_in)).min(self.deadline);
+        let wake_up = self.core().semantics.wake_up;
+        let until = now.plus(self.pace.pause(wake_up, now, ends_in)).min(self.deadline);
         Ok(Next::Pause { until })
     }
 
@@ -164,9 +166,10 @@ impl<'a> Acquisition<'a> {
 
     /// One attempt, or `None` at the deadline. Without a deadline there is no timer: the fast path pays for none.
     fn ask_in_time(&mut self) -> impl Future<Output = Option<Result<Asked>>> {
-        let (deadline, clock, pending) = (self.deadline, &self.core().clock, &mut self.pending);
+        let (deadline, clock) = (self.deadline, &self.core().clock);
+        let (pending, span) = (&mut self.pending, &self.span);
         let mut end = (deadline != Moment::NEVER).then(|| clock.sleep_until(deadline));
-        poll_fn(move |cx| match (pending.poll_ask(cx), &mut end) {
+        poll_fn(move |cx| match (span.within(|| pending.poll_ask(cx)), &mut end) {
             (Poll::Ready(asked), _) => Poll::Ready(Some(asked)),
             (Poll::Pending, Some(end)) => end.as_mut().poll(cx).map(|()| None),
             (Poll::Pending, None) => Poll::Pending,
@@ -200,7 +203,8 @@ impl<'a> Acquisition<'a> {
         if give_up {
             return Err(error);
         }
-        self.core().tell(&Event::WaitTrouble { name: self.pending.claim().name(), error: &error });
+        let event = Event::WaitTrouble { name: self.pending.claim().name(), error: &error };
+        self.span.within(|| self.core().tell(&event));
         self.trouble = self.trouble.take().filter(Error::is_indeterminate).or(Some(error));
         Ok(())
     }
@@ -208,10 +212,10 @@ impl<'a> Acquisition<'a> {
     /// Until it is worth asking again: the backend's hint, or this moment. True if it was the hint. Both are boxed by who
     /// makes them: what selects by itself would keep more than the two.
     fn hinted_before(&self, until: Moment) -> impl Future<Output = bool> + use<'_> {
-        let core = self.core();
-        let mut hint = core.backend.changed(self.pending.claim());
+        let (core, span) = (self.core(), &self.span);
+        let mut hint = span.within(|| core.backend.changed(self.pending.claim()));
         let mut end = core.clock.sleep_until(until);
-        poll_fn(move |cx| match hint.as_mut().poll(cx) {
+        poll_fn(move |cx| match span.within(|| hint.as_mut().poll(cx)) {
             Poll::Ready(()) => Poll::Ready(true),
             Poll::Pending => end.as_mut().poll(cx).map(|()| false),
         })

@@ -10,10 +10,7 @@ const FREE_WAKE_UPS: u32 = 3;
 
 /// When a waiter asks again if nobody wakes it. Small on purpose: whoever waits keeps one.
 #[derive(Debug)]
-pub(super) struct Pace {
-    at_most: Nanos,
-    rhythm: Rhythm,
-}
+pub(super) struct Pace(Rhythm);
 
 /// In each of them, how many wake-ups in a row brought nothing: beside it that would take twice the room.
 #[derive(Debug)]
@@ -29,25 +26,20 @@ enum Rhythm {
 
 impl Pace {
     pub(super) fn new(wake_up: WakeUp) -> Self {
-        let at_most = match wake_up {
-            WakeUp::Look { fallback, .. } => fallback,
-            told_or_not => told_or_not.bound(),
-        };
-        let rhythm = match wake_up {
-            WakeUp::Poll { .. } => Rhythm::Growing { vain_wake_ups: 0, next: FIRST.min(at_most).into() },
+        Self(match wake_up {
+            WakeUp::Poll { at_most } => Rhythm::Growing { vain_wake_ups: 0, next: FIRST.min(at_most).into() },
             WakeUp::Look { .. } | WakeUp::Push { .. } => {
                 Rhythm::Beat { vain_wake_ups: 0, first: Moment::NEVER }
             }
-        };
-        Self { at_most: at_most.into(), rhythm }
+        })
     }
 
     /// The next pause, no longer than the bound. With `ends_in`, the time until the present lease ends by itself, it is no
     /// longer than that and a little jitter: waiters that all know the end of a dead holder's lease must not come at the
-    /// same instant.
-    pub(super) fn pause(&mut self, now: Moment, ends_in: Option<Duration>) -> Duration {
-        let at_most = Duration::from(self.at_most);
-        let pause = match &mut self.rhythm {
+    /// same instant. The bound is not kept here: it is that of `wake_up`, the same for all waiters of a client.
+    pub(super) fn pause(&mut self, wake_up: WakeUp, now: Moment, ends_in: Option<Duration>) -> Duration {
+        let at_most = longest(wake_up);
+        let pause = match &mut self.0 {
             Rhythm::Growing { next, .. } => {
                 let longest = Duration::from(*next);
                 *next = longest.saturating_mul(2).min(at_most).into();
@@ -78,8 +70,16 @@ impl Pace {
     }
 
     fn vain_wake_ups(&mut self) -> &mut u32 {
-        let (Rhythm::Growing { vain_wake_ups, .. } | Rhythm::Beat { vain_wake_ups, .. }) = &mut self.rhythm;
+        let (Rhythm::Growing { vain_wake_ups, .. } | Rhythm::Beat { vain_wake_ups, .. }) = &mut self.0;
         vain_wake_ups
+    }
+}
+
+/// The longest pause.
+fn longest(wake_up: WakeUp) -> Duration {
+    match wake_up {
+        WakeUp::Look { fallback, .. } => fallback,
+        told_or_not => told_or_not.bound(),
     }
 }
 
@@ -105,9 +105,24 @@ mod tests {
     const INTERVAL: Duration = Duration::from_millis(500);
     const PUSH: WakeUp = WakeUp::Push { fallback: INTERVAL };
 
+    struct Waiter {
+        wake_up: WakeUp,
+        pace: Pace,
+    }
+
+    impl Waiter {
+        fn new(wake_up: WakeUp) -> Self {
+            Self { wake_up, pace: Pace::new(wake_up) }
+        }
+
+        fn pause(&mut self, now: Moment, ends_in: Option<Duration>) -> Duration {
+            self.pace.pause(self.wake_up, now, ends_in)
+        }
+    }
+
     #[test]
     fn pauses_grow_to_the_bound_and_not_past_it() {
-        let mut pace = Pace::new(POLL);
+        let mut pace = Waiter::new(POLL);
         assert!(pace.pause(Moment::ORIGIN, None) <= FIRST);
         for _ in 0..100 {
             assert!(pace.pause(Moment::ORIGIN, None) <= Duration::from_millis(100));
@@ -119,7 +134,7 @@ mod tests {
     fn the_end_of_the_lease_is_not_slept_over() {
         let end = Duration::from_millis(1);
         for wake_up in [POLL, WakeUp::Push { fallback: Duration::from_secs(10) }] {
-            let mut pace = Pace::new(wake_up);
+            let mut pace = Waiter::new(wake_up);
             for _ in 0..100 {
                 assert!(pace.pause(Moment::ORIGIN, Some(end)) <= end + wake_up.bound() / 4);
             }
@@ -130,7 +145,7 @@ mod tests {
     #[test]
     fn who_is_told_asks_once_in_an_interval_and_not_more() {
         for answer in [Duration::ZERO, Duration::from_millis(3), INTERVAL - Duration::from_nanos(1)] {
-            let mut pace = Pace::new(PUSH);
+            let mut pace = Waiter::new(PUSH);
             let start = Moment::ORIGIN.plus(pace.pause(Moment::ORIGIN, None));
             let mut now = start;
             for _ in 0..1000 {
@@ -145,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_wake_up_adds_its_own_question_and_no_other() {
-        let mut pace = Pace::new(PUSH);
+        let mut pace = Waiter::new(PUSH);
         let beat = Moment::ORIGIN.plus(pace.pause(Moment::ORIGIN, None));
         for woken_after in [1, 250, 499].map(Duration::from_millis) {
             let now = beat.plus(woken_after);
@@ -156,7 +171,7 @@ mod tests {
     /// All ask for the first time at once, and a stalled store answers all at once; both times they part again.
     #[test]
     fn who_was_brought_together_is_spread_over_the_interval_again() {
-        let mut paces: Vec<Pace> = (0..400).map(|_| Pace::new(PUSH)).collect();
+        let mut paces: Vec<Waiter> = (0..400).map(|_| Waiter::new(PUSH)).collect();
         let mut at_once = |now: Moment| {
             let mut pauses: Vec<Duration> = paces.iter_mut().map(|pace| pace.pause(now, None)).collect();
             pauses.sort();
@@ -174,7 +189,7 @@ mod tests {
     #[test]
     fn a_lease_that_never_ends_overflows_nothing() {
         for wake_up in [POLL, PUSH] {
-            let mut pace = Pace::new(wake_up);
+            let mut pace = Waiter::new(wake_up);
             for _ in 0..100 {
                 assert!(pace.pause(Moment::ORIGIN, Some(Duration::MAX)) <= wake_up.bound());
             }
@@ -183,7 +198,7 @@ mod tests {
 
     #[test]
     fn without_an_interval_there_is_no_pause() {
-        let mut pace = Pace::new(WakeUp::Push { fallback: Duration::ZERO });
+        let mut pace = Waiter::new(WakeUp::Push { fallback: Duration::ZERO });
         for seconds in 0..3 {
             let now = Moment::since_origin(Duration::from_secs(seconds));
             assert_eq!(pace.pause(now, None), Duration::ZERO);

@@ -1,4 +1,8 @@
 use super::{Clock, Moment, Sleep};
+use pin_project_lite::pin_project;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 /// How late a sleeper may notice that the host was suspended: the runtime's timers stop with the machine, the lease
@@ -39,12 +43,34 @@ impl Clock for SystemClock {
         if moment == Moment::NEVER {
             return Box::pin(std::future::pending());
         }
-        let clock = *self;
-        Box::pin(async move {
-            while moment > clock.now() {
-                tokio::time::sleep(moment.since(clock.now()).min(NOTICE_SUSPEND)).await;
+        Box::pin(Until { moment, nap: None })
+    }
+}
+
+pin_project! {
+    // No async block, which would have a word to say how far it is: whoever waits keeps one of these.
+    struct Until {
+        moment: Moment,
+        #[pin]
+        nap: Option<tokio::time::Sleep>,
+    }
+}
+
+impl Future for Until {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        loop {
+            if let Some(nap) = this.nap.as_mut().as_pin_mut() {
+                ready!(nap.poll(context));
             }
-        })
+            let left = this.moment.since(SystemClock::new().now());
+            if left.is_zero() {
+                return Poll::Ready(());
+            }
+            this.nap.set(Some(tokio::time::sleep(left.min(NOTICE_SUSPEND))));
+        }
     }
 }
 

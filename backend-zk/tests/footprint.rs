@@ -26,7 +26,7 @@ const OF_A_HOLD: usize = 1_384;
 /// What a hold keeps that found no room for a watch, as all but the first thousand of a session.
 const OF_A_HOLD_UNWATCHED: usize = 656;
 /// What a waiter keeps, beside the task that it is. As much of that is the client library's.
-const OF_A_WAITER: usize = 1_488;
+const OF_A_WAITER: usize = 1_320;
 
 /// One after the other, as there is one allocator; each with a session of its own, as the client library keeps for
 /// later what was needed once, and a runtime. Each is closed before the other begins: what is given up with its runtime

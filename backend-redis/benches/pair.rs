@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-const TASKS: [usize; 2] = [1, 64];
+const TASKS: [usize; 3] = [1, 8, 64];
 const ROUNDS: usize = 9;
 const WINDOW: Duration = Duration::from_millis(1000);
 const WARM_UP: Duration = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-use super::driver::Last;
+use super::driver::Driver;
 use super::side_line::SideLine;
 use super::stream::Stream;
 use super::watchdog::InFlight;
@@ -15,6 +15,7 @@ use redis::{
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::io;
+use std::mem;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,8 +33,10 @@ const AT_ONCE: usize = 32;
 #[derive(Debug)]
 pub(super) struct Connection {
     requests: MultiplexedConnection,
-    /// The task that writes requests and reads replies.
-    driver: AbortHandle,
+    /// Writes requests and reads replies.
+    driver: Arc<Driver>,
+    /// Its task.
+    task: AbortHandle,
     /// Wakes everybody when that task is no more.
     gone: Arc<Notify>,
     health: Arc<Health>,
@@ -81,10 +84,12 @@ impl Connection {
         let made = MultiplexedConnection::new_with_config(&silent, Welcoming::new(stream), config).await;
         let (requests, driver) = made.map_err(NoAnswer::Broken)?;
         let gone = Arc::<Notify>::default();
-        let driver = tokio::spawn(Last::new(driver, Arc::clone(&gone)));
+        let driver = Driver::new(driver, Arc::clone(&gone));
+        let task = tokio::spawn(driver.task());
         let connection = Self {
             requests,
-            driver: driver.abort_handle(),
+            driver,
+            task: task.abort_handle(),
             gone,
             health: Arc::default(),
             target: target.clone(),
@@ -93,7 +98,7 @@ impl Connection {
             side_line: SideLine::default(),
         };
         let (asking, health) = (connection.requests.clone(), Arc::clone(&connection.health));
-        tokio::spawn(guard(driver, asking, health, target.timeouts.request));
+        tokio::spawn(guard(task, asking, health, target.timeouts.request));
         Ok(connection)
     }
 
@@ -105,7 +110,7 @@ impl Connection {
     /// True if a request may still be answered. Also false when the runtime that the connection lived on has ended.
     pub(super) fn is_open(&self) -> bool {
         let Health { overdue, ended, .. } = &*self.health;
-        !overdue.load(Ordering::SeqCst) && !ended.load(Ordering::SeqCst) && !self.driver.is_finished()
+        !overdue.load(Ordering::SeqCst) && !ended.load(Ordering::SeqCst) && !self.task.is_finished()
     }
 
     /// The greeting was answered: from now on, the server may speak without being asked.
@@ -167,7 +172,7 @@ impl Connection {
     /// Ends it now. Who waits for an answer is told that none will come.
     pub(super) fn end(&self) {
         self.health.ended.store(true, Ordering::SeqCst);
-        self.driver.abort();
+        self.task.abort();
         self.side_line.end();
     }
 
@@ -184,10 +189,14 @@ impl Connection {
     ) -> Result<T, NoAnswer> {
         // Made before the request is: from here on it cannot miss the end.
         let mut gone = pin!(self.gone.notified());
+        let (under_way, mut is_made) = (self.driver.enter(), false);
         let answer = poll_fn(|cx| match answer.as_mut().poll(cx) {
             // What was answered before the end is an answer.
             Poll::Ready(answer) => Poll::Ready(answer),
             Poll::Pending => {
+                if !mem::replace(&mut is_made, true) {
+                    under_way.is_made();
+                }
                 gone.as_mut().poll(cx).map(|()| Err(io::Error::from(io::ErrorKind::BrokenPipe).into()))
             }
         });

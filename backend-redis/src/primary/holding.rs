@@ -1,10 +1,11 @@
 //! How a hold begins and ends: what the free path asks of the server, and what is asked where somebody waits.
 
 use super::RedisBackend;
+use super::batch::{Batches, Joined};
 use crate::reply::{self, Asked, Released};
 use crate::script_arg::ScriptArg;
 use crate::scripts;
-use leasehold_core::{Attempt, Claim, ErrorKind, LockName, Release, Result};
+use leasehold_core::{Attempt, Claim, ErrorKind, Grant, LockName, Release, Result};
 use std::time::Duration;
 
 impl RedisBackend {
@@ -54,8 +55,7 @@ impl RedisBackend {
         let listened = claim.waits() && self.mailbox.forget(claim.owner());
         let mut released = Released::AskWithQueue;
         if !listened && !self.contention.is_expected(name) {
-            let keys = self.keys.only_of_hold(name);
-            released = self.release_by(&keys.all(), claim, linger).await?;
+            released = self.release_as_if_alone(claim, linger).await?;
         }
         // Who holds nothing may still stand in the queue, whatever is remembered of it here: a withdrawal without an answer
         // has forgotten that already. A place that is left can be handed the lock when nobody is behind it any more.
@@ -84,6 +84,14 @@ impl RedisBackend {
         if let Some(replicas) = self.replicas {
             return Box::pin(self.ask_confirmed(claim, replicas)).await;
         }
+        let asking = self.batches.as_ref().map(Batches::enter);
+        if let Some(asking) = &asking {
+            match asking.acquire(claim).await? {
+                Joined::Done(token) => return Ok(Asked::Granted(Grant::new(token))),
+                Joined::AskInFull => return Ok(Asked::AskWithQueue),
+                Joined::AskAlone => {}
+            }
+        }
         let (keys, args) = (self.keys.only_of_grant(claim.name()), Args::of(claim));
         let reply = self.servers.run(&scripts::ACQUIRE, &keys.all(), &args.words(claim)).await?;
         reply::attempt(&reply)
@@ -102,6 +110,21 @@ impl RedisBackend {
         let words = [owner, ttl, holder, &ScriptArg::number(claim.tokens())];
         let (reply, hears) = self.servers.run_listening(&scripts::ACQUIRE, &keys.all(), &words).await?;
         Ok((reply::attempt(&reply)?, hears))
+    }
+
+    /// Without the keys of the queue.
+    async fn release_as_if_alone(&self, claim: &Claim, linger: Duration) -> Result<Released> {
+        let asking = self.batches.as_ref().map(Batches::enter);
+        if let Some(asking) = &asking
+            && linger.is_zero()
+        {
+            match asking.release(claim).await? {
+                Joined::Done(()) => return Ok(Released::ToNobody),
+                Joined::AskInFull => return Ok(Released::AskWithQueue),
+                Joined::AskAlone => {}
+            }
+        }
+        self.release_by(&self.keys.only_of_hold(claim.name()).all(), claim, linger).await
     }
 
     async fn release_by(&self, keys: &[&str], claim: &Claim, linger: Duration) -> Result<Released> {

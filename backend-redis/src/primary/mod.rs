@@ -1,6 +1,7 @@
 //! Locks: the contract of the core, kept by scripts on whichever servers are one store.
 
 mod admin;
+mod batch;
 mod check;
 mod confirmation;
 mod holding;
@@ -19,6 +20,7 @@ use crate::mailbox::Mailbox;
 use crate::servers::Servers;
 use crate::target::{Deployment, Replicas};
 use async_trait::async_trait;
+use batch::Batches;
 use futures_util::future::BoxFuture;
 use leasehold_core::{
     Attempt, Claim, LockAdmin, LockBackend, Namespace, OwnerId, Release, Renewal, Result, Semantics, StoreUrl,
@@ -42,6 +44,8 @@ pub struct RedisBackend {
     /// How many replicas must have a grant before it is believed.
     replicas: Option<Replicas>,
     taken_back: TakenBack,
+    /// Where requests can go together.
+    batches: Option<Batches>,
 }
 
 /// How the servers are one store.
@@ -64,9 +68,12 @@ impl RedisBackend {
         let ((deployment, replicas), keys) = (Deployment::of(url)?, Keys::new(namespace)?);
         let channel = keys.channel(&OwnerId::random()?.to_hex());
         let mailbox = Arc::<Mailbox>::default();
+        let mode = Mode::of(&deployment);
+        let servers = Servers::new(deployment, &mailbox, channel);
         Ok(Self {
-            mode: Mode::of(&deployment),
-            servers: Servers::new(deployment, &mailbox, channel),
+            mode,
+            batches: Batches::of(&servers, &keys, replicas),
+            servers,
             keys,
             contention: Contention::new(),
             mailbox,

@@ -20,6 +20,12 @@ pub(super) async fn missing(link: &Link, mode: Mode, keys: &LockKeys, channel: &
         // Missed by nobody before a slot moves, and by all holders in it then.
         findings.extend(denied(link.may_ask().await).map(|why| no_lock(&why)));
     }
+    // Whoever cannot have one lock has no use for many.
+    if findings.is_empty() && mode != Mode::Cluster {
+        let reading = refused(link, vec![command(&["MGET", keys.lock()])]).await;
+        let what = "what many tasks want at once is read one by one: ";
+        findings.extend(reading.iter().map(|why| finding(Severity::Warning, "W_DENIED", what, why)));
+    }
     let telling = refused(link, vec![command(&["PUBLISH", channel, ""])]).await;
     findings.extend(telling.iter().map(|why| unheard(&why.to_string(), why.help().unwrap_or_default())));
     if !link.listen(channel).await {

@@ -12,7 +12,7 @@ use redis::ServerError;
 use table::{BY_CODE, BY_TEXT, Row};
 
 /// All commands that are sent, and that scripts run.
-const COMMANDS: [&str; 30] = [
+const COMMANDS: [&str; 31] = [
     "asking",
     "auth",
     "cluster|slots",
@@ -21,6 +21,7 @@ const COMMANDS: [&str; 30] = [
     "eval",
     "evalsha",
     "get",
+    "mget",
     "hdel",
     "hello",
     "hget",

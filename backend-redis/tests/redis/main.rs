@@ -7,6 +7,7 @@ mod admin;
 #[cfg(feature = "tls")]
 mod authority;
 mod bad_input;
+mod batch;
 mod check;
 mod client;
 mod connecting;

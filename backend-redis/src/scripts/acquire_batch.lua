@@ -1,0 +1,54 @@
+
+-- Grants free names for which nobody waits, each to its own owner, and leaves every other name as it is. What one name costs
+-- is the three commands that write: the call, the clock, its digits and the reading are shared.
+--
+-- Guarantees:
+--   * a name that is granted is granted as by `acquire.lua`: the same keys, the same token, the same lease;
+--   * a name that is not granted is as it was, whatever the reason: it is held, somebody waits, its holder's record stands,
+--     the clock is behind its last token, foreign data lies there, a command was refused;
+--   * no name keeps another from being granted, and no error ends the script once something was granted.
+--
+-- KEYS  the locks; in the same order their holder records; and the last tokens of the names
+-- ARGV  lease in ms, description of the holder; then the owner of each name, in 32 hexadecimal digits
+-- Reply the token of all that are granted, and a digit for each name: 1 granted, 0 ask for it with all keys
+
+local names = #KEYS / 3
+local ttl, description = ARGV[1], ARGV[2]
+local time = redis.call('TIME')
+local now = string.format('%s%06d', time[1], time[2])
+local number, rest = tonumber(now), ' ' .. now .. ' ' .. now .. ' ' .. description
+local previous = read_together(2 * names + 1, 3 * names)
+local pcall = redis.pcall
+
+local function grant_if_free(lock, holder, last, previous, owner)
+  -- No number: somebody waits, and it says so.
+  if previous and not ((tonumber(previous) or math.huge) < number) then
+    return '0'
+  end
+  local done = pcall('SET', lock, owner, 'NX', 'PX', ttl)
+  if not done or done.err then
+    return '0'
+  end
+  done = pcall('SET', holder, owner .. rest, 'NX', 'PX', ttl)
+  if not done or done.err then
+    pcall('DEL', lock)
+    return '0'
+  end
+  if previous then
+    done = pcall('SET', last, now, 'PX', '86400000')
+  else
+    -- What reads as nothing may be no string.
+    done = pcall('SET', last, now, 'PX', '86400000', 'NX')
+  end
+  if not done or done.err then
+    pcall('DEL', lock, holder)
+    return '0'
+  end
+  return '1'
+end
+
+local answers = {}
+for i = 1, names do
+  answers[i] = grant_if_free(KEYS[i], KEYS[names + i], KEYS[2 * names + i], previous[i], ARGV[2 + i])
+end
+return now .. ' ' .. table.concat(answers)

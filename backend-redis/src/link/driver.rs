@@ -7,16 +7,16 @@
 //!
 //! * by whoever has made a request, at once, if with it there is a part of all that are under way to be written. A lone
 //!   request waits for nobody, and wakes nobody. Of sixty-four, the server has sixteen to work at while the others are made;
-//! * by its task, when no other task is ready, for the rest. And when there is something to read.
+//! * by its task, when the tasks that were ready have had their turn, for the rest. And when there is something to read.
 
 use futures_util::task::noop_waker;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::mem;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll, Waker};
 use tokio::sync::Notify;
-use tokio::task::yield_now;
 
 /// A part is one of so many: while the server works at one and this process makes up another, two are on their way.
 const PARTS: usize = 4;
@@ -79,32 +79,45 @@ impl Driver {
         unwritten > 0 && unwritten.saturating_mul(PARTS) < self.under_way.load(Ordering::Relaxed)
     }
 
-    /// Ready when the driver has ended. Nothing if somebody else drives it now, who may have come too early for what the caller
-    /// has seen.
-    fn drive(&self, task: Option<&Waker>) -> Option<Poll<()>> {
-        let mut turn = match self.turn.try_lock() {
-            Ok(turn) => turn,
-            Err(TryLockError::WouldBlock) => return None,
-            Err(TryLockError::Poisoned(panicked)) => {
-                // Nobody drives it after that; the task ends, and the connection with it.
-                let mut turn = panicked.into_inner();
-                turn.running = None;
-                turn
+    /// Drives it, unless somebody else does: then its task was woken for whatever the caller has done.
+    fn drive(&self) {
+        match self.turn.try_lock() {
+            Ok(turn) => drop(self.drive_in(turn)),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Poisoned(panicked)) => panicked.into_inner().end_after_panic(),
+        }
+    }
+
+    /// The same, in the name of this task. Ready when it has ended.
+    fn drive_as(&self, task: &Waker) -> Poll<()> {
+        match self.turn.lock() {
+            Ok(mut turn) => {
+                turn.task.clone_from(task);
+                self.drive_in(turn)
             }
-        };
+            Err(panicked) => {
+                panicked.into_inner().end_after_panic();
+                Poll::Ready(())
+            }
+        }
+    }
+
+    fn drive_in(&self, mut turn: MutexGuard<'_, Turn>) -> Poll<()> {
         self.unwritten.store(0, Ordering::Relaxed);
         self.lets_others.store(false, Ordering::Relaxed);
-        if let Some(task) = task {
-            turn.task.clone_from(task);
-        }
         let Turn { running, task } = &mut *turn;
-        let polled =
-            running.as_mut().map_or(Poll::Ready(()), |it| it.as_mut().poll(&mut Context::from_waker(task)));
-        if polled.is_ready() {
-            *running = None;
-            task.wake_by_ref();
+        let ended = WakeUnlessForgotten(task);
+        let polled = running
+            .as_mut()
+            .map_or(Poll::Ready(()), |it| it.as_mut().poll(&mut Context::from_waker(ended.0)));
+        match polled {
+            Poll::Ready(()) => drop(ended),
+            Poll::Pending => mem::forget(ended),
         }
-        Some(polled)
+        if polled.is_ready() {
+            turn.running = None;
+        }
+        polled
     }
 
     fn end(&self) {
@@ -114,12 +127,28 @@ impl Driver {
     }
 }
 
+/// Wakes the task of a driver that has ended by somebody else's hand, or panicked in it.
+struct WakeUnlessForgotten<'a>(&'a Waker);
+
+impl Drop for WakeUnlessForgotten<'_> {
+    fn drop(&mut self) {
+        self.0.wake_by_ref();
+    }
+}
+
+impl Turn {
+    /// Nobody drives it after that; its task ends, and the connection with it.
+    fn end_after_panic(&mut self) {
+        self.running = None;
+        self.task.wake_by_ref();
+    }
+}
+
 impl UnderWay<'_> {
     /// The request is there for the driver to see.
     pub(super) fn is_made(&self) {
         if !self.0.is_little_to_write() {
-            // If somebody else drives it, its task was woken for this request.
-            let _ = self.0.drive(None);
+            self.0.drive();
         }
     }
 }
@@ -135,14 +164,12 @@ impl Future for DriverTask {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let driver = &self.0;
-        let lets_others = driver.is_little_to_write() && !driver.lets_others.swap(true, Ordering::Relaxed);
-        if lets_others && pin!(yield_now()).poll(cx).is_pending() {
+        if driver.is_little_to_write() && !driver.lets_others.swap(true, Ordering::Relaxed) {
+            // A task that wakes itself goes to the end of the queue.
+            cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        driver.drive(Some(cx.waker())).unwrap_or_else(|| {
-            cx.waker().wake_by_ref();
-            Poll::Pending
-        })
+        driver.drive_as(cx.waker())
     }
 }
 
@@ -164,6 +191,7 @@ mod tests {
     use futures_util::FutureExt;
     use std::future::pending;
     use tokio::sync::{mpsc, watch};
+    use tokio::task::yield_now;
 
     const SENDERS: usize = 20;
     const TURNS: usize = 100;
@@ -248,7 +276,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_little_is_written_when_no_other_task_is_ready() {
+    async fn what_is_little_is_written_when_the_others_have_had_their_turn() {
         let (told, mut sizes) = mpsc::unbounded_channel();
         let (driver, sender) = counting(told);
         tokio::spawn(driver.task());

@@ -88,8 +88,8 @@ impl RedisBackend {
         if let Some(asking) = &asking {
             match asking.acquire(claim).await? {
                 Joined::Done(token) => return Ok(Asked::Granted(Grant::new(token))),
-                Joined::AskInFull => return Ok(Asked::AskWithQueue),
-                Joined::AskAlone => {}
+                Joined::AskInFull if claim.waits() => return Ok(Asked::AskWithQueue),
+                Joined::AskInFull | Joined::AskAlone | Joined::Refused => {}
             }
         }
         let (keys, args) = (self.keys.only_of_grant(claim.name()), Args::of(claim));
@@ -120,8 +120,8 @@ impl RedisBackend {
         {
             match asking.release(claim).await? {
                 Joined::Done(()) => return Ok(Released::ToNobody),
-                Joined::AskInFull => return Ok(Released::AskWithQueue),
-                Joined::AskAlone => {}
+                // Not held, perhaps, which takes no other keys to find out.
+                Joined::AskInFull | Joined::AskAlone | Joined::Refused => {}
             }
         }
         self.release_by(&self.keys.only_of_hold(claim.name()).all(), claim, linger).await

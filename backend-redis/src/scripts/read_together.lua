@@ -1,4 +1,4 @@
--- The values of the keys from one place to another, false for one that is not there or is no string.
+-- The values of the keys from one place to another: no text for one that is not there or is no string.
 local function read_together(from, to)
   local values = redis.pcall('MGET', unpack(KEYS, from, to))
   if values.err then

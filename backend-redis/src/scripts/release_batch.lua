@@ -1,5 +1,6 @@
 
--- Ends holds for whose names nobody waits, each of its own owner, and touches nothing else. In two commands for all.
+-- Ends holds for whose names nobody waits, each of its own owner, and touches nothing else. In two commands for all, if the user
+-- may read them together.
 --
 -- KEYS  the locks; in the same order their holder records
 -- ARGV  the owner of each name

@@ -1,8 +1,8 @@
 //! Many who ask at once, and are asked for together: each is answered as if it had asked alone.
 
 use crate::kit::{
-    HOLDER, Look, TTL, answered, backend, busy, claim, hold, keys, proxy_to, queue, release, server, url_of,
-    waiter,
+    HOLDER, Look, TTL, answered, backend, busy, claim, hold, keys, proxy_to, queue, release, server, until,
+    url_of, waiter,
 };
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all};
@@ -127,14 +127,50 @@ async fn one_that_is_held_or_waited_for_is_answered_as_alone_and_left_as_it_was(
     let passed_by = among_others(&backend, &claim("job")).await;
     assert!(matches!(passed_by, Ok(Attempt::Busy(_))), "{passed_by:?}");
     assert_eq!(server.get(&keys("job").lock).unwrap().trim_end_matches('+'), first.owner().to_hex());
-    // Released among others, it goes to the next who waits.
-    let second = waiter("job");
-    queue(&backend, &second).await;
+}
+
+/// By a client that knows of nobody who waits.
+#[tokio::test]
+async fn one_that_is_released_among_others_goes_to_who_waits_for_it() {
+    let server = server();
+    let [backend, elsewhere] = [(); 2].map(|()| backend(&server.url()));
+    let (holder, next) = (claim("job"), waiter("job"));
+    hold(&backend, &holder).await;
+    queue(&elsewhere, &next).await;
     let mut all = claims("other");
-    ask_all(&backend, &all).await;
-    all.push(first);
+    tokens(&ask_all(&backend, &all).await);
+    all.push(holder);
     assert!(release_all(&backend, &all).await.iter().all(|end| *end == Release::Released));
-    assert_eq!(server.get(&keys("job").lock).unwrap().trim_end_matches('+'), second.owner().to_hex());
+    assert_eq!(server.get(&keys("job").lock).unwrap().trim_end_matches('+'), next.owner().to_hex());
+}
+
+#[tokio::test]
+async fn one_who_will_wait_has_its_place_and_of_two_for_one_name_one_has_it() {
+    let server = server();
+    let [backend, elsewhere] = [(); 2].map(|()| backend(&server.url()));
+    hold(&elsewhere, &claim("job")).await;
+    let asked = among_others(&backend, &waiter("job")).await;
+    assert!(matches!(&asked, Ok(Attempt::Busy(busy)) if busy.queued), "{asked:?}");
+    let mut all = claims("other");
+    all.extend([claim("twice"), claim("twice")]);
+    // The server has forgotten the scripts.
+    server.command(&["SCRIPT", "FLUSH"]).unwrap();
+    let mut attempts = ask_all(&backend, &all).await;
+    let twice = attempts.split_off(MANY);
+    tokens(&attempts);
+    let granted = twice.iter().filter(|attempt| matches!(attempt, Ok(Attempt::Granted(_)))).count();
+    assert_eq!((granted, twice.iter().all(Result::is_ok)), (1, true), "{twice:?}");
+}
+
+#[tokio::test]
+async fn one_that_lingers_under_nobodys_name_is_not_granted() {
+    let server = server();
+    let backend = backend(&server.url());
+    let holder = claim("job");
+    hold(&backend, &holder).await;
+    assert_eq!(answered(backend.release(&holder, TTL)).await.unwrap(), Release::Released);
+    let lingering = among_others(&backend, &claim("job")).await;
+    assert!(matches!(lingering, Ok(Attempt::Busy(_))), "{lingering:?}");
 }
 
 #[tokio::test]
@@ -267,10 +303,9 @@ async fn who_does_not_poll_holds_up_nobody() {
     drop(asked);
 }
 
-/// Claims that were left to a runtime which ends before it has sent them: they have no answer, are not asked for, and the
-/// next ones, on another runtime, are.
+/// Claims of another runtime that were left to one which ends; and those that come after.
 #[test]
-fn when_a_runtime_ends_those_who_waited_for_it_have_no_answer_and_those_who_come_have_one() {
+fn when_a_runtime_ends_all_have_an_answer_and_others_their_locks() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let server = server();
     let backend: Arc<RedisBackend> = backend(&server.url());
@@ -297,4 +332,39 @@ fn when_a_runtime_ends_those_who_waited_for_it_have_no_answer_and_those_who_come
             token(&attempt);
         }
     });
+}
+
+/// The release that followed may have come before the grant, of which nobody heard.
+#[test]
+fn a_grant_whose_callers_runtime_has_ended_meanwhile_is_taken_back() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (ends, stays) = (runtime(), runtime());
+    let server = server();
+    let proxy = stays.block_on(proxy_to(&server));
+    let backend = backend(&url_of(&proxy, ""));
+    stays.block_on(warm_up(&backend));
+    proxy.set(Traffic::HoldReplies);
+    let (gone, others) = (claim("gone"), claims("job"));
+    let ask = |claim| -> BoxFuture<'_, Result<Attempt>> { backend.try_acquire(claim) };
+    let (alone, together) = others.split_at(9);
+    let mut asked: Vec<_> = alone.iter().map(ask).collect();
+    stays.block_on(async { asked.iter_mut().for_each(|one| assert!(one.now_or_never().is_none())) });
+    // Left to the others: its own runtime does not go on.
+    let mut left = ask(&gone);
+    ends.block_on(async { assert!((&mut left).now_or_never().is_none()) });
+    let mut more: Vec<_> = together.iter().map(ask).collect();
+    stays.block_on(async { more.iter_mut().for_each(|one| assert!(one.now_or_never().is_none())) });
+    drop((left, ends));
+    let lock = keys("gone").lock;
+    let is_granted = async {
+        while server.get(&lock).is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        proxy.set(Traffic::Pass);
+        proxy.deliver();
+    };
+    asked.extend(more);
+    let (attempts, ()) = stays.block_on(answered(async { tokio::join!(join_all(asked), is_granted) }));
+    tokens(&attempts);
+    stays.block_on(until(|| server.get(&lock).is_none()));
 }

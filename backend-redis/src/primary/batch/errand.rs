@@ -21,6 +21,14 @@ pub(super) trait Errand: Send + Sync + 'static {
     /// Calls the script, and gives the very reply, which may be an error of the server. Errors as of [`Link::ask`].
     fn ask(link: &Link, keys: &Keys, claims: &[Claim]) -> impl Future<Output = Result<Value>> + Send;
 
+    /// Undoes what was done for a claim that nobody asks for any more.
+    fn take_back(
+        link: &Link,
+        keys: &Keys,
+        claim: &Claim,
+        answer: Self::Answer,
+    ) -> impl Future<Output = ()> + Send;
+
     /// What the reply says for each of so many claims.
     ///
     /// # Errors
@@ -54,6 +62,13 @@ impl Errand for Acquire {
         link.ask(&Call::new(&scripts::ACQUIRE_BATCH, &keys, &args)).await
     }
 
+    /// This very grant, and whether or not it is heard: it has an end.
+    async fn take_back(link: &Link, keys: &Keys, claim: &Claim, token: FencingToken) {
+        let (keys, owner) = (keys.of(claim.name()), ScriptArg::owner(claim.owner()));
+        let args = [&*owner, "0", &*ScriptArg::number(token.get())];
+        let _ = link.ask(&Call::new(&scripts::TAKE_BACK, &keys.all(), &args)).await;
+    }
+
     fn answers(reply: &Value, claims: usize) -> Result<Vec<Joined<FencingToken>>> {
         let reply = text(reply).ok_or_else(not_understood)?;
         let (token, digits) = reply.split_once(' ').ok_or_else(not_understood)?;
@@ -76,6 +91,9 @@ impl Errand for Release {
         let args: Vec<&str> = owners.iter().map(|owner| &**owner).collect();
         link.ask(&Call::new(&scripts::RELEASE_BATCH, &keys, &args)).await
     }
+
+    /// What has ended has ended.
+    async fn take_back(_: &Link, _: &Keys, _: &Claim, (): ()) {}
 
     fn answers(reply: &Value, claims: usize) -> Result<Vec<Joined<()>>> {
         told(&text(reply).ok_or_else(not_understood)?, claims, &())

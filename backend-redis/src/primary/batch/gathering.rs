@@ -7,10 +7,11 @@ use crate::servers::PrimaryNode;
 use futures_util::future::join_all;
 use leasehold_core::{Claim, Error, ErrorKind, Result};
 use redis::Value;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
+use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
-use tokio::task::yield_now;
 
 type Answered<E> = Result<Joined<<E as Errand>::Answer>>;
 
@@ -19,8 +20,14 @@ type Answered<E> = Result<Joined<<E as Errand>::Answer>>;
 pub(super) struct Gathering<E: Errand> {
     node: Arc<PrimaryNode>,
     keys: Keys,
-    /// Somebody goes soon if there are any.
-    waiting: Mutex<Vec<Waiting<E>>>,
+    line: Mutex<Line<E>>,
+}
+
+#[derive(Debug)]
+struct Line<E: Errand> {
+    waiting: Vec<Waiting<E>>,
+    /// The runtime on which somebody goes for them. Who comes from another does not rely on it: it may stand still.
+    goes_on: Option<Id>,
 }
 
 #[derive(Debug)]
@@ -38,45 +45,54 @@ enum Added<E: Errand> {
     Behind,
 }
 
-/// Whoever goes. It takes those that wait when its turn comes, or else when its runtime ends: then they have no answer.
+/// Whoever goes. It takes those that wait when its turn comes, or else when its runtime ends: then each has to ask by itself.
 struct Going<E: Errand>(Option<Arc<Gathering<E>>>);
 
 impl<E: Errand> Gathering<E> {
     pub(super) fn new(node: &Arc<PrimaryNode>, keys: &Keys) -> Arc<Self> {
-        Arc::new(Self { node: Arc::clone(node), keys: keys.clone(), waiting: Mutex::default() })
+        Arc::new(Self { node: Arc::clone(node), keys: keys.clone(), line: Mutex::default() })
     }
 
     /// Asks for a claim together with those for which others ask now, and at once if they are so many.
     pub(super) async fn ask(self: &Arc<Self>, claim: &Claim, enough: usize) -> Answered<E> {
-        self.join(claim, enough).await.unwrap_or_else(|_| Err(nobody_went()))
+        // Outside of a runtime there is nobody to go.
+        let Ok(runtime) = Handle::try_current() else { return Ok(Joined::AskAlone) };
+        self.join(claim, enough, &runtime).await.unwrap_or_else(|_| Err(no_answer()))
     }
 
-    fn join(self: &Arc<Self>, claim: &Claim, enough: usize) -> oneshot::Receiver<Answered<E>> {
+    fn join(
+        self: &Arc<Self>,
+        claim: &Claim,
+        enough: usize,
+        runtime: &Handle,
+    ) -> oneshot::Receiver<Answered<E>> {
         let (answer, answered) = oneshot::channel();
-        match self.add(Waiting { claim: claim.clone(), answer }, enough) {
-            Added::Enough(all) => self.go_at_once(all),
-            Added::First => drop(tokio::spawn(Going(Some(Arc::clone(self))).go())),
+        match self.add(Waiting { claim: claim.clone(), answer }, enough, runtime.id()) {
+            Added::Enough(all) => self.go_at_once(all, runtime),
+            Added::First => drop(runtime.spawn(Going(Some(Arc::clone(self))).go())),
             Added::Behind => {}
         }
         answered
     }
 
-    fn add(&self, one: Waiting<E>, enough: usize) -> Added<E> {
-        let mut waiting = self.waiting();
-        waiting.push(one);
-        match waiting.len() {
-            so_many if so_many >= enough => Added::Enough(std::mem::take(&mut *waiting)),
-            1 => Added::First,
-            _ => Added::Behind,
+    fn add(&self, one: Waiting<E>, enough: usize, runtime: Id) -> Added<E> {
+        let mut line = self.line();
+        line.waiting.push(one);
+        if line.waiting.len() >= enough {
+            Added::Enough(line.take())
+        } else if line.goes_on.replace(runtime) == Some(runtime) {
+            Added::Behind
+        } else {
+            Added::First
         }
     }
 
     /// By the caller's hand as far as the request, before the tasks behind it make theirs; then by a task.
-    fn go_at_once(self: &Arc<Self>, all: Vec<Waiting<E>>) {
+    fn go_at_once(self: &Arc<Self>, all: Vec<Waiting<E>>, runtime: &Handle) {
         let gathering = Arc::clone(self);
         let mut going = Box::pin(async move { gathering.ask_for_all(all).await });
         if going.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            tokio::spawn(going);
+            runtime.spawn(going);
         }
     }
 
@@ -84,32 +100,55 @@ impl<E: Errand> Gathering<E> {
         join_all(requests(waiting).into_iter().map(|request| self.ask_for(request))).await;
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Vec<Waiting<E>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn line(&self) -> MutexGuard<'_, Line<E>> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn ask_for(&self, waiting: Vec<Waiting<E>>) {
         let (claims, answers): (Vec<_>, Vec<_>) =
             waiting.into_iter().map(|Waiting { claim, answer }| (claim, answer)).unzip();
-        let told = match E::ask(&self.node.link, &self.keys, &claims).await {
-            Ok(Value::ServerError(_)) => Ok(claims.iter().map(|_| Joined::AskAlone).collect()),
-            Ok(reply) => E::answers(&reply, claims.len()).map_err(|why| self.node.link.here(why)),
+        let link = &self.node.link;
+        let told = match E::ask(link, &self.keys, &claims).await {
+            Ok(Value::ServerError(_)) => Ok(claims.iter().map(|_| Joined::Refused).collect()),
+            Ok(reply) => E::answers(&reply, claims.len()).map_err(|why| link.here(why)),
             Err(why) => Err(why),
         };
-        match told {
-            // Who does not listen any more has no runtime, and its claim is withdrawn on another.
-            Ok(told) => answers.into_iter().zip(told).for_each(|(answer, told)| drop(answer.send(Ok(told)))),
-            Err(why) => answers.into_iter().for_each(|answer| drop(answer.send(Err(why.clone())))),
+        let mut told = told.map(Vec::into_iter);
+        let mut unheard = Vec::new();
+        for (claim, answer) in claims.iter().zip(answers) {
+            let told = match &mut told {
+                Ok(told) => told.next().ok_or_else(no_answer),
+                Err(why) => Err(why.clone()),
+            };
+            if let Err(Ok(Joined::Done(done))) = answer.send(told) {
+                unheard.push((claim, done));
+            }
         }
+        // Their callers' runtime has ended meanwhile, and the release that followed on another may have come too early.
+        for (claim, done) in unheard {
+            E::take_back(link, &self.keys, claim, done).await;
+        }
+    }
+}
+
+impl<E: Errand> Line<E> {
+    fn take(&mut self) -> Vec<Waiting<E>> {
+        self.goes_on = None;
+        std::mem::take(&mut self.waiting)
+    }
+}
+
+impl<E: Errand> Default for Line<E> {
+    fn default() -> Self {
+        Self { waiting: Vec::new(), goes_on: None }
     }
 }
 
 impl<E: Errand> Going<E> {
     async fn go(mut self) {
-        // Until no other task is ready.
-        yield_now().await;
+        after_the_others().await;
         let Some(gathering) = self.0.take() else { return };
-        let waiting = std::mem::take(&mut *gathering.waiting());
+        let waiting = gathering.line().take();
         gathering.ask_for_all(waiting).await;
     }
 }
@@ -117,11 +156,23 @@ impl<E: Errand> Going<E> {
 impl<E: Errand> Drop for Going<E> {
     fn drop(&mut self) {
         if let Some(gathering) = self.0.take() {
-            let left = std::mem::take(&mut *gathering.waiting());
-            // Not under the mutex: it wakes tasks.
-            drop(left);
+            let left = gathering.line().take();
+            left.into_iter().for_each(|one| drop(one.answer.send(Ok(Joined::AskAlone))));
         }
     }
+}
+
+/// When the tasks that are ready now have had their turn: a task that wakes itself goes to the end of the queue.
+async fn after_the_others() {
+    let mut is_last = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut is_last, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Those whose callers still listen, in as few requests as is fair to others.
@@ -141,17 +192,24 @@ fn requests<E: Errand>(mut waiting: Vec<Waiting<E>>) -> Vec<Vec<Waiting<E>>> {
     requests
 }
 
-fn nobody_went() -> Error {
-    Error::new(ErrorKind::Indeterminate, "the runtime was shut down while others were asked for as well")
-        .with_help("ask again, on a runtime that lives as long as the answer takes")
+fn no_answer() -> Error {
+    Error::new(
+        ErrorKind::Indeterminate,
+        "the runtime was shut down on which this was asked for together with others",
+    )
+    .with_help("ask again, on a runtime that lives as long as the answer takes")
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::errand::{Acquire, Release};
     use super::*;
-    use leasehold_core::{LockName, OwnerId};
+    use crate::servers::Servers;
+    use crate::target::Deployment;
+    use futures_util::FutureExt;
+    use leasehold_core::{LockName, Namespace, OwnerId, StoreUrl};
     use std::time::Duration;
+    use tokio::runtime::Runtime;
 
     fn claim(number: u32, ttl: u64) -> Claim {
         let (name, owner) =
@@ -194,5 +252,50 @@ mod tests {
         listeners.remove(1);
         let asked: Vec<OwnerId> = requests(all).into_iter().flatten().map(|one| one.claim.owner()).collect();
         assert_eq!(asked, [claim(0, 1000).owner(), claim(2, 1000).owner()]);
+    }
+
+    fn gathering() -> Arc<Gathering<Acquire>> {
+        let url = StoreUrl::parse("redis://127.0.0.1:1").unwrap();
+        let namespace = Namespace::new("leasehold:").unwrap();
+        let (deployment, _) = Deployment::of(&url).unwrap();
+        let servers = Servers::new(deployment, &Arc::default(), "channel".to_owned());
+        let Servers::One(node) = servers else { panic!("{servers:?}") };
+        Gathering::new(&node, &Keys::new(&namespace).unwrap())
+    }
+
+    fn runtime() -> Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+    }
+
+    /// One of them goes for all, when its turn comes; on another runtime it may never come.
+    #[test]
+    fn who_comes_from_another_runtime_does_not_wait_for_one_that_stands_still() {
+        let (gathering, still, other) = (gathering(), runtime(), runtime());
+        let left = gathering.join(&claim(1, 1000), 9, still.handle());
+        let asked = gathering.join(&claim(2, 1000), 9, other.handle());
+        // There is no server: an answer all the same.
+        let answer = other.block_on(asked).unwrap();
+        assert_eq!(answer.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert!(other.block_on(left).unwrap().is_err());
+    }
+
+    #[test]
+    fn when_the_runtime_ends_on_which_somebody_was_to_go_each_asks_by_itself() {
+        let (gathering, ends, other) = (gathering(), runtime(), runtime());
+        let left = [1, 2].map(|number| gathering.join(&claim(number, 1000), 9, ends.handle()));
+        drop(ends);
+        for answer in left {
+            assert!(matches!(other.block_on(answer), Ok(Ok(Joined::AskAlone))));
+        }
+        // And nobody relies on who is gone.
+        let next = gathering.join(&claim(3, 1000), 9, other.handle());
+        assert_eq!(other.block_on(next).unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn outside_of_a_runtime_each_asks_by_itself() {
+        let (gathering, claim) = (gathering(), claim(1, 1000));
+        let asked = gathering.ask(&claim, 2).now_or_never();
+        assert!(matches!(asked, Some(Ok(Joined::AskAlone))));
     }
 }

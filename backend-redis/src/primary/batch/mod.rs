@@ -13,10 +13,10 @@
 //! * An error of the server means that nothing was done for any of them. Each caller asks by itself then, and has the
 //!   error that concerns it, if there is one: one name that is forbidden refuses the whole.
 //! * No answer is an unknown outcome for each, as it is alone.
-//! * The task is nobody's: a caller may keep its future and not poll it, and holds up no other. If the runtime on which it
-//!   was started ends, those who wait for it are told that they have no answer.
-//! * A claim whose caller is gone is not asked for. That caller's runtime has ended, and a release follows on another:
-//!   behind it, the claim would be granted to nobody.
+//! * The task is nobody's: a caller may keep its future and not poll it, and holds up no other. Nor does a runtime that stands
+//!   still or ends: whoever comes from another sends a task of its own, and for those who are left each asks by itself.
+//! * A claim whose caller is gone is not asked for: that caller's runtime has ended, and a release follows on another. If the
+//!   batch was on its way already, and comes behind that release, the grant is taken back.
 //!
 //! Not for a cluster, where names lie on several servers, nor where replicas must confirm each grant.
 
@@ -36,6 +36,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// long from answering others: these take it a seventh of a millisecond.
 const AT_MOST: usize = 32;
 
+/// So many go alone when a batch was refused: where that is no passing trouble, most have one round trip and not two.
+const AFTER_A_REFUSAL: usize = 1000;
+
 /// The requests of a client to its one server.
 #[derive(Debug)]
 pub(super) struct Batches {
@@ -43,6 +46,8 @@ pub(super) struct Batches {
     releasing: Arc<Gathering<Release>>,
     /// Those that wait for an answer, together or alone.
     asking: AtomicUsize,
+    /// How many go alone before it is tried again together.
+    alone: AtomicUsize,
 }
 
 /// What came of a request that may have gone together with others.
@@ -52,8 +57,10 @@ pub(super) enum Joined<T> {
     Done(T),
     /// It takes all keys of the name. Nothing was done.
     AskInFull,
-    /// It did not go with others, or these were refused. Nothing was done.
+    /// It did not go with others. Nothing was done.
     AskAlone,
+    /// The server has refused all that went together. Nothing was done.
+    Refused,
 }
 
 /// A request that is under way; it is over when this is dropped.
@@ -73,6 +80,7 @@ impl Batches {
             acquiring: Gathering::new(node, keys),
             releasing: Gathering::new(node, keys),
             asking: AtomicUsize::new(0),
+            alone: AtomicUsize::new(0),
         }
     }
 
@@ -81,6 +89,13 @@ impl Batches {
         self.asking.fetch_add(1, Ordering::Relaxed);
         Asking(self)
     }
+
+    fn learn<T>(&self, answer: Result<Joined<T>>) -> Result<Joined<T>> {
+        if let Ok(Joined::Refused) = answer {
+            self.alone.store(AFTER_A_REFUSAL, Ordering::Relaxed);
+        }
+        answer
+    }
 }
 
 impl Asking<'_> {
@@ -88,7 +103,7 @@ impl Asking<'_> {
     pub(super) async fn acquire(&self, claim: &Claim) -> Result<Joined<FencingToken>> {
         match self.size_of_batch() {
             0 | 1 => Ok(Joined::AskAlone),
-            size => self.0.acquiring.ask(claim, size).await,
+            size => self.0.learn(self.0.acquiring.ask(claim, size).await),
         }
     }
 
@@ -96,16 +111,21 @@ impl Asking<'_> {
     pub(super) async fn release(&self, claim: &Claim) -> Result<Joined<()>> {
         match self.size_of_batch() {
             0 | 1 => Ok(Joined::AskAlone),
-            size => self.0.releasing.ask(claim, size).await,
+            size => self.0.learn(self.0.releasing.ask(claim, size).await),
         }
     }
 
     /// With how many it is worth going: half of all that ask, so that the server works at one half while this process makes up
-    /// the other. And a few less, for the fewer they are, the more the two must work at the same time. One of eight goes by
+    /// the other. And a few less, for the fewer they are, the more the two must work at the same time. One of nine goes by
     /// itself: to go together saves the server some microseconds, which nobody notices until it has no others to spare, and it
     /// costs the client one, which one of a few does notice.
     fn size_of_batch(&self) -> usize {
-        (self.0.asking.load(Ordering::Relaxed) / 2).saturating_sub(3).min(AT_MOST)
+        let Batches { asking, alone, .. } = self.0;
+        if alone.load(Ordering::Relaxed) > 0 {
+            alone.fetch_sub(1, Ordering::Relaxed);
+            return 1;
+        }
+        (asking.load(Ordering::Relaxed) / 2).saturating_sub(3).min(AT_MOST)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Where many tasks have locks on one server, the server's one core is the limit, and half of what it does for a request is
 //! not the lock: reading the command, calling the script, asking for the clock, answering. A script that does this once
-//! for 32 names serves twice as many. So whoever asks while others wait for their answers leaves its claim in a list, and a
+//! for 32 names serves half as many again. So whoever asks while others wait for their answers leaves its claim in a list, and a
 //! task takes the list when those that are ready to run have had their turn. Who asks alone, or nearly, asks by itself:
 //! no task is started for it, and it waits for nobody.
 //!

@@ -6,7 +6,7 @@
 //! then on the server would wait for this process, and this process for the server. So here it is driven:
 //!
 //! * by whoever has made a request, at once, if with it there is a part of all that are under way to be written. A lone
-//!   request waits for nobody, and wakes nobody. Of sixty-four, the server has sixteen to work at while the others are made;
+//!   request waits for nobody. Of sixty-four, the server has sixteen to work at while the others are made;
 //! * by its task, when the tasks that were ready have had their turn, for the rest. And when there is something to read.
 
 use futures_util::task::noop_waker;

@@ -90,6 +90,15 @@ impl Batches {
         Asking(self)
     }
 
+    /// True for so many after a refusal.
+    fn has_to_go_alone(&self) -> bool {
+        // Read first: as a rule there are none, and nothing to write that others share. Never below nothing, or none would
+        // go together again.
+        let count_down = |left: usize| left.checked_sub(1);
+        self.alone.load(Ordering::Relaxed) > 0
+            && self.alone.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count_down).is_ok()
+    }
+
     fn learn<T>(&self, answer: Result<Joined<T>>) -> Result<Joined<T>> {
         if let Ok(Joined::Refused) = answer {
             self.alone.store(AFTER_A_REFUSAL, Ordering::Relaxed);
@@ -120,17 +129,65 @@ impl Asking<'_> {
     /// itself: to go together saves the server some microseconds, which nobody notices until it has no others to spare, and it
     /// costs the client one, which one of a few does notice.
     fn size_of_batch(&self) -> usize {
-        let Batches { asking, alone, .. } = self.0;
-        if alone.load(Ordering::Relaxed) > 0 {
-            alone.fetch_sub(1, Ordering::Relaxed);
+        if self.0.has_to_go_alone() {
             return 1;
         }
-        (asking.load(Ordering::Relaxed) / 2).saturating_sub(3).min(AT_MOST)
+        (self.0.asking.load(Ordering::Relaxed) / 2).saturating_sub(3).min(AT_MOST)
     }
 }
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
         self.0.asking.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::target::Deployment;
+    use leasehold_core::{Namespace, StoreUrl};
+    use std::thread;
+
+    fn batches() -> Batches {
+        let (deployment, _) = Deployment::of(&StoreUrl::parse("redis://127.0.0.1:1").unwrap()).unwrap();
+        let servers = Servers::new(deployment, &Arc::default(), "channel".to_owned());
+        let keys = Keys::new(&Namespace::new("leasehold:").unwrap()).unwrap();
+        Batches::of(&servers, &keys, None).unwrap()
+    }
+
+    #[test]
+    fn few_go_alone_and_many_by_a_little_less_than_half() {
+        let batches = batches();
+        let mut asking = Vec::new();
+        for (so_many, size) in [(1, 0), (9, 1), (10, 2), (64, 29), (1000, 32)] {
+            while asking.len() < so_many {
+                asking.push(batches.enter());
+            }
+            assert_eq!(asking[0].size_of_batch(), size, "{so_many}");
+        }
+        drop(asking);
+        assert_eq!(batches.enter().size_of_batch(), 0);
+    }
+
+    /// Counted by many threads at once, it ends at nothing and stays there.
+    #[test]
+    fn after_a_refusal_a_thousand_go_alone_and_no_more() {
+        let batches = batches();
+        let asking: Vec<_> = (0..64).map(|_| batches.enter()).collect();
+        for _ in 0..50 {
+            assert!(matches!(batches.learn(Ok(Joined::<()>::Refused)), Ok(Joined::Refused)));
+            let alone = AtomicUsize::new(0);
+            thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        let went = (0..AFTER_A_REFUSAL).filter(|_| asking[0].size_of_batch() == 1).count();
+                        alone.fetch_add(went, Ordering::Relaxed);
+                    });
+                }
+            });
+            assert_eq!(alone.into_inner(), AFTER_A_REFUSAL);
+            assert_eq!(asking[0].size_of_batch(), 29);
+        }
     }
 }

@@ -1,0 +1,148 @@
+//! What is wrong with all of them at once: rights, replies that are lost, callers and runtimes that are gone.
+
+use super::{MANY, among_others, ask_all, claims, together, token, tokens, warm_up};
+use crate::kit::{Look, answered, backend, claim, keys, proxy_to, server, until, url_of};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
+use leasehold_conformance::proxy::Traffic;
+use leasehold_conformance::servers::RedisServer;
+use leasehold_core::{Attempt, ErrorKind, LockBackend, Result};
+use leasehold_redis::RedisBackend;
+use std::sync::Arc;
+use tokio::runtime::Runtime;
+
+/// A backend whose user has these rights.
+fn with_rights(rights: &str) -> (RedisServer, Arc<RedisBackend>) {
+    let server = server();
+    let line = format!("ACL SETUSER locker on >PASSWORD {rights}");
+    assert_eq!(server.command(&line.split(' ').collect::<Vec<_>>()).unwrap(), "+OK");
+    let backend = backend(&format!("redis://locker:PASSWORD@127.0.0.1:{}", server.port()));
+    (server, backend)
+}
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[tokio::test]
+async fn one_that_is_forbidden_keeps_no_other_from_its_lock() {
+    let (_server, backend) = with_rights("~leasehold:other* ~{leasehold:other* +@all");
+    let error = among_others(&backend, &claim("job")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_read_together_has_its_locks_all_the_same() {
+    let (server, backend) = with_rights("~* +@all -mget");
+    warm_up(&backend).await;
+    together(&server, async {
+        let all = claims("job");
+        tokens(&ask_all(&backend, &all).await);
+    })
+    .await;
+}
+
+/// The replies are lost on the way, so nobody knows; asked again, each finds the grant that was its own.
+#[tokio::test]
+async fn a_lost_reply_is_an_unknown_outcome_for_each_and_recognised_by_the_next_attempt() {
+    let server = server();
+    let proxy = proxy_to(&server).await;
+    let backend = backend(&url_of(&proxy, ""));
+    warm_up(&backend).await;
+    proxy.set(Traffic::HoldReplies);
+    let all = claims("job");
+    let asked = ask_all(&backend, &all);
+    let all_are_granted = async {
+        until(|| server.keys().iter().filter(|key| key.starts_with("leasehold:job")).count() == MANY).await;
+        proxy.set(Traffic::Pass);
+        proxy.cut();
+    };
+    let (attempts, ()) = tokio::join!(asked, answered(all_are_granted));
+    for attempt in attempts {
+        assert_eq!(attempt.unwrap_err().kind(), ErrorKind::Indeterminate);
+    }
+    let tokens: Vec<_> =
+        ask_all(&backend, &all).await.iter().map(|attempt| token(attempt).to_string()).collect();
+    let stored = all.iter().map(|claim| server.get(&keys(claim.name().as_str()).token).unwrap());
+    assert_eq!(tokens, stored.collect::<Vec<_>>());
+}
+
+/// Each is polled once and put aside, whichever of them was to go for the others.
+#[tokio::test]
+async fn who_does_not_poll_holds_up_nobody() {
+    let server = server();
+    let backend = backend(&server.url());
+    warm_up(&backend).await;
+    let all = claims("job");
+    let mut asked: Vec<BoxFuture<'_, Result<Attempt>>> =
+        all.iter().map(|claim| backend.try_acquire(claim)).collect();
+    for one in &mut asked {
+        assert!(one.now_or_never().is_none());
+    }
+    let last = asked.pop().unwrap();
+    token(&answered(last).await);
+    token(&answered(asked.swap_remove(MANY / 2)).await);
+    drop(asked);
+}
+
+/// Claims of another runtime that were left to one which ends; and those that come after.
+#[test]
+fn when_a_runtime_ends_all_have_an_answer_and_others_their_locks() {
+    let server = server();
+    let backend: Arc<RedisBackend> = backend(&server.url());
+    let (first, second) = (runtime(), runtime());
+    first.block_on(warm_up(&backend));
+    let all = claims("left");
+    let mut asked: Vec<BoxFuture<'_, Result<Attempt>>> =
+        all.iter().map(|claim| backend.try_acquire(claim)).collect();
+    first.block_on(async {
+        for one in &mut asked {
+            assert!(one.now_or_never().is_none());
+        }
+    });
+    drop(first);
+    second.block_on(async {
+        for attempt in answered(join_all(asked)).await {
+            assert!(
+                !matches!(&attempt, Err(error) if error.kind() != ErrorKind::Indeterminate),
+                "{attempt:?}"
+            );
+        }
+        let next = claims("next");
+        for attempt in ask_all(&backend, &next).await {
+            token(&attempt);
+        }
+    });
+}
+
+/// The release that followed may have come before the grant, of which nobody heard.
+#[test]
+fn a_grant_whose_callers_runtime_has_ended_meanwhile_is_taken_back() {
+    let (ends, stays) = (runtime(), runtime());
+    let server = server();
+    let proxy = stays.block_on(proxy_to(&server));
+    let backend = backend(&url_of(&proxy, ""));
+    stays.block_on(warm_up(&backend));
+    proxy.set(Traffic::HoldReplies);
+    let (gone, others) = (claim("gone"), claims("job"));
+    let ask = |claim| -> BoxFuture<'_, Result<Attempt>> { backend.try_acquire(claim) };
+    let (alone, together) = others.split_at(9);
+    let mut asked: Vec<_> = alone.iter().map(ask).collect();
+    stays.block_on(async { asked.iter_mut().for_each(|one| assert!(one.now_or_never().is_none())) });
+    // Left to the others: its own runtime does not go on.
+    let mut left = ask(&gone);
+    ends.block_on(async { assert!((&mut left).now_or_never().is_none()) });
+    let mut more: Vec<_> = together.iter().map(ask).collect();
+    stays.block_on(async { more.iter_mut().for_each(|one| assert!(one.now_or_never().is_none())) });
+    drop((left, ends));
+    let lock = keys("gone").lock;
+    let is_granted = async {
+        until(|| server.get(&lock).is_some()).await;
+        proxy.set(Traffic::Pass);
+        proxy.deliver();
+    };
+    asked.extend(more);
+    let (attempts, ()) = stays.block_on(answered(async { tokio::join!(join_all(asked), is_granted) }));
+    tokens(&attempts);
+    stays.block_on(until(|| server.get(&lock).is_none()));
+}

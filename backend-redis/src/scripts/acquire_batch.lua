@@ -16,13 +16,16 @@ local names = #KEYS / 3
 local ttl, description = ARGV[1], ARGV[2]
 local time = redis.call('TIME')
 local now = string.format('%s%06d', time[1], time[2])
-local number, rest = tonumber(now), ' ' .. now .. ' ' .. now .. ' ' .. description
+local clock, rest = tonumber(now), ' ' .. now .. ' ' .. now .. ' ' .. description
+-- If it is of this hour, a last token is kept long enough: see `acquire.lua`.
+local this_hour = clock - clock % 3600000000
 local previous = read_together(2 * names + 1, 3 * names)
 local pcall = redis.pcall
 
 local function grant_if_free(lock, holder, last, previous, owner)
   -- No number: somebody waits, and it says so.
-  if previous and not ((tonumber(previous) or math.huge) < number) then
+  local before = previous and (tonumber(previous) or math.huge) or 0
+  if not (before < clock) then
     return '0'
   end
   local done = pcall('SET', lock, owner, 'NX', 'PX', ttl)
@@ -34,11 +37,13 @@ local function grant_if_free(lock, holder, last, previous, owner)
     pcall('DEL', lock)
     return '0'
   end
-  if previous then
-    done = pcall('SET', last, now, 'PX', '86400000')
+  if before >= this_hour then
+    done = pcall('SET', last, now, 'KEEPTTL')
+  elseif previous then
+    done = pcall('SET', last, now, 'PX', '90000000')
   else
     -- What reads as nothing may be no string.
-    done = pcall('SET', last, now, 'PX', '86400000', 'NX')
+    done = pcall('SET', last, now, 'PX', '90000000', 'NX')
   end
   if not done or done.err then
     pcall('DEL', lock, holder)

@@ -38,9 +38,10 @@ local function told(token, tokens)
 end
 
 local function write_last(token, now, waiting)
-  -- No more than 300 years, should somebody have written nonsense there: the server must not refuse the expiry.
+  -- A day, and an hour in which nobody sets it anew: see `acquire.lua`. No more than 300 years, should somebody have
+  -- written nonsense there: the server must not refuse the expiry.
   local ahead = math.max(0, (tonumber(token) - tonumber(now)) / 1000)
-  local keep = string.format('%.0f', math.min(86400000 + ahead, 9467280000000))
+  local keep = string.format('%.0f', math.min(90000000 + ahead, 9467280000000))
   redis.call('SET', last, token .. (waiting and ' queue' or ''), 'PX', keep)
 end
 

@@ -9,10 +9,12 @@ use leasehold_core::{
 use leasehold_redis::{DEFAULT_PREFIX, RedisBackend};
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Long enough for nothing to end by itself in a test.
 pub(crate) const TTL: Duration = Duration::from_secs(60);
+
+pub(crate) const MICROS_OF_AN_HOUR: u64 = 3_600_000_000;
 
 /// What the description of a holder looks like in these tests.
 pub(crate) const HOLDER: &str = "{\"pid\":7,\"doing\":\"two words\"}";
@@ -143,6 +145,18 @@ pub(crate) async fn handed_over(backend: &RedisBackend, claim: &Claim) -> Fencin
             grant.token
         }
         Attempt::Busy(busy) => panic!("busy: {busy:?}"),
+    }
+}
+
+/// The time in µs, as tokens count it, at which its hour has some seconds left.
+pub(crate) async fn micros_within_an_hour() -> u64 {
+    loop {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let now = u64::try_from(now.as_micros()).unwrap();
+        if now % MICROS_OF_AN_HOUR < MICROS_OF_AN_HOUR - 10_000_000 {
+            return now;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 

@@ -54,7 +54,7 @@ pub(super) async fn warm_up(backend: &RedisBackend) {
 }
 
 /// The last of many, behind those that go by themselves: so it went together with others.
-pub(super) async fn among_others(backend: &RedisBackend, odd: &Claim) -> Result<Attempt> {
+pub(crate) async fn among_others(backend: &RedisBackend, odd: &Claim) -> Result<Attempt> {
     let mut all = claims("other");
     all.push(odd.clone());
     let mut attempts = ask_all(backend, &all).await;

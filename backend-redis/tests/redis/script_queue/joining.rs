@@ -2,8 +2,8 @@
 
 use super::{Scene, scene};
 use crate::kit::{
-    HOLDER, Look, TTL, backend, busy, claim, handed_over, hold, keys, name, queue, release, renew, server,
-    waiter,
+    HOLDER, Look, TTL, backend, busy, claim, handed_over, hold, keys, micros_within_an_hour, name, queue,
+    release, renew, server, waiter,
 };
 use leasehold_core::{Attempt, Claim, LockAdmin, LockBackend, Release, Renewal};
 use std::time::Duration;
@@ -131,6 +131,7 @@ async fn a_first_attempt_at_a_free_lock_costs_four_commands_of_one_who_would_wai
     let server = server();
     let backend = backend(&server.url());
     hold(&backend, &waiter("warm")).await;
+    server.set(&keys("job").token, &micros_within_an_hour().await.to_string());
     let (set, time, eval) = (server.calls("set"), server.calls("time"), server.calls("evalsha"));
     assert!(matches!(backend.try_acquire(&waiter("job")).await, Ok(Attempt::Granted(_))));
     let spent = (server.calls("set") - set, server.calls("time") - time, server.calls("evalsha") - eval);

@@ -3,9 +3,10 @@ use crate::crowd::Crowd;
 use crate::names::Names;
 use crate::news::News;
 use crate::parents::Parents;
-use crate::place::{Place, Places, Standing};
+use crate::place::{Place, Places};
 use crate::recipe::{self, Recipe};
 use crate::session::{Sessions, Trouble};
+use crate::standing::Standing;
 use crate::target::Target;
 use crate::{renewal, semantics};
 use async_trait::async_trait;
@@ -100,13 +101,11 @@ impl ZooKeeperBackend {
         let (turn, left) = match standing.node(claim.owner()) {
             Some((session, node)) if !session.is_over() && !leaving.bell().is_doubted() => {
                 let turn = self.sessions.turn_of(session)?;
-                let held = matches!(standing, Standing::First { .. });
-                let asked = SystemClock::new().now();
-                let left = recipe::delete(&turn, &format!("{directory}/{node}")).await;
-                let left = left.map(|deleted| deleted && held);
-                if matches!(left, Ok(true)) {
-                    leaving.hands_over(asked);
-                }
+                let left = if matches!(standing, Standing::First { .. }) {
+                    recipe::hand_over(&turn, &directory, &node, leaving, &self.places).await
+                } else {
+                    recipe::delete(&turn, &format!("{directory}/{node}")).await.map(|_| false)
+                };
                 (turn, left)
             }
             _ => {

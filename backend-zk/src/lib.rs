@@ -108,6 +108,7 @@ mod recipe;
 mod renewal;
 mod semantics;
 mod session;
+mod standing;
 mod suspects;
 mod target;
 mod tls;

@@ -1,6 +1,7 @@
 //! How a waiter hears that asking again may give another answer.
 
-use crate::place::{Hears, Place, Standing};
+use crate::place::Place;
+use crate::standing::{Hears, Standing};
 use std::time::Duration;
 
 /// From where it comes.

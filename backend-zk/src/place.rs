@@ -1,15 +1,15 @@
 //! Where each claim stands: the map from owners to nodes, and who is to be told when something there changes.
 
-use crate::bell::Bell;
-use crate::node::{Neighbours, Node};
+use crate::bell::{Bell, Next};
+use crate::node::Node;
 use crate::one_by_one::OneByOne;
-use crate::session::{Listening, Session};
+use crate::session::Listening;
+use crate::standing::Standing;
 use crate::suspects::Suspects;
-use leasehold_core::{Claim, FencingToken, LockName, Moment, OwnerId};
+use leasehold_core::{Claim, LockName, Moment, OwnerId};
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
-use std::num::NonZero;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The claims that have, or may have, a node.
@@ -34,52 +34,6 @@ pub(crate) struct Place {
     pub(crate) bell: Arc<Bell>,
 }
 
-/// Where a claim stands, as far as is known.
-#[derive(Debug, Default)]
-pub(crate) enum Standing {
-    /// It has no node.
-    #[default]
-    Nowhere,
-    /// It may have one: a request of this session is open, or went wrong.
-    Unsure { session: Arc<Session> },
-    /// It waits for the node in front of its own.
-    Behind(Behind),
-    /// It holds the lock, and listens to its own node if it could.
-    First { session: Arc<Session>, node: Node, listening: Listening },
-}
-
-/// A claim that waits. Small on purpose: whoever holds has the room for it too.
-#[derive(Debug)]
-pub(crate) struct Behind {
-    pub(crate) session: Arc<Session>,
-    pub(crate) nodes: Neighbours,
-    /// `None` if its node was only seen in the line.
-    pub(crate) stood: Option<Stood>,
-    pub(crate) hears: Hears,
-    pub(crate) listening: Listening,
-}
-
-/// How a waiter hears that the node in front of its own is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hears {
-    /// It listens to that node.
-    WatchesFront,
-    /// The claim in front, which is of this process, [tells it](crate::bell::followers). It listens to its own node.
-    ToldByFront,
-    /// Not at all: it has begun to look where it stands, and has not found out yet. What it had heard by then is forgotten,
-    /// and what it listened to may be over.
-    Nothing,
-}
-
-/// What was found out for certain of a claim that stands in line.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stood {
-    /// No transaction has the number 0: so there is none in the same room.
-    made: NonZero<u64>,
-    /// `NEVER` if that one has proved nothing: in half the room of an option.
-    asked: Moment,
-}
-
 impl Places {
     /// The place of this owner, which is there from now on.
     pub(crate) fn enter(&self, owner: OwnerId) -> Arc<Place> {
@@ -90,6 +44,26 @@ impl Places {
         let place = Arc::new(Place { standing: OneByOne::default(), bell: self.bell(owner) });
         places.insert(OfOwner(Arc::clone(&place)));
         place
+    }
+
+    /// Has the claim that stands by this node listen so, unless it stands elsewhere or something is under way for it, which
+    /// may have it stand elsewhere.
+    pub(crate) fn listens(&self, next: &Next, listening: Listening) -> bool {
+        let Some(place) = self.of(*next.bell.owner()) else {
+            return false;
+        };
+        let Some(mut standing) = place.standing.try_lock() else {
+            return false;
+        };
+        let Standing::Behind(behind) = &mut *standing else {
+            return false;
+        };
+        let stands_there = behind.stood.is_some_and(|stood| stood.made() == next.made);
+        if !behind.hears.is_told() || !stands_there {
+            return false;
+        }
+        behind.listening = listening;
+        true
     }
 
     /// Notes that a claim came to stand at the end of a line.
@@ -190,77 +164,6 @@ impl PartialEq for OfOwner {
 }
 
 impl Eq for OfOwner {}
-
-impl Stood {
-    /// By a node that this transaction made.
-    pub(crate) fn new(made: FencingToken, asked: Moment) -> Option<Self> {
-        Some(Self { made: NonZero::new(made.get())?, asked })
-    }
-
-    /// The transaction that made its node.
-    pub(crate) fn made(&self) -> FencingToken {
-        FencingToken::new(self.made.get())
-    }
-
-    /// When its last attempt was begun, before a request of it that proved the session. `None` if that one has proved
-    /// nothing. By the clock that leases are counted by, which does not stop while the host sleeps.
-    pub(crate) fn asked(&self) -> Option<Moment> {
-        (self.asked != Moment::NEVER).then_some(self.asked)
-    }
-
-    /// Its last attempt has proved nothing.
-    pub(crate) fn has_proved_nothing(&mut self) {
-        self.asked = Moment::NEVER;
-    }
-}
-
-impl Standing {
-    /// The session of the node that it has or may have.
-    pub(crate) fn session(&self) -> Option<&Arc<Session>> {
-        match self {
-            Self::Nowhere => None,
-            Self::Unsure { session } | Self::First { session, .. } => Some(session),
-            Self::Behind(behind) => Some(&behind.session),
-        }
-    }
-
-    /// True if what it listens to, if it can, is its own node.
-    pub(crate) fn watches_own_node(&self) -> bool {
-        match self {
-            Self::First { .. } => true,
-            Self::Behind(behind) => behind.hears == Hears::ToldByFront,
-            Self::Nowhere | Self::Unsure { .. } => false,
-        }
-    }
-
-    /// The number of that node, unless it has lost its way.
-    pub(crate) fn number(&self) -> Option<i32> {
-        match self {
-            _ if self.is_unsure() => None,
-            Self::Behind(behind) => behind.nodes.number(),
-            Self::First { node, .. } => node.number(),
-            Self::Nowhere | Self::Unsure { .. } => None,
-        }
-    }
-
-    /// True if it has, or may have, a node, and has not found out where that stands.
-    pub(crate) fn is_unsure(&self) -> bool {
-        match self {
-            Self::Unsure { .. } => true,
-            Self::Behind(behind) => behind.hears == Hears::Nothing,
-            Self::Nowhere | Self::First { .. } => false,
-        }
-    }
-
-    /// The node that the claim of this owner certainly had, and of which session.
-    pub(crate) fn node(&self, owner: OwnerId) -> Option<(&Arc<Session>, Node)> {
-        match self {
-            Self::Behind(behind) => Some((&behind.session, behind.nodes.own(owner))),
-            Self::First { session, node, .. } => Some((session, node.clone())),
-            Self::Nowhere | Self::Unsure { .. } => None,
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

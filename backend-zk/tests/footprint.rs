@@ -25,8 +25,9 @@ const WAITERS: usize = 500;
 const OF_A_HOLD: usize = 1_384;
 /// What a hold keeps that found no room for a watch, as all but the first thousand of a session.
 const OF_A_HOLD_UNWATCHED: usize = 656;
-/// What a waiter keeps, beside the task that it is. As much of that is the client library's.
-const OF_A_WAITER: usize = 1_320;
+/// What a waiter keeps, beside the task that it is. Nothing of that is the client library's: it listens to nothing, as all but
+/// the first of a line in one process.
+const OF_A_WAITER: usize = 640;
 
 /// One after the other, as there is one allocator; each with a session of its own, as the client library keeps for
 /// later what was needed once, and a runtime. Each is closed before the other begins: what is given up with its runtime
@@ -98,9 +99,8 @@ async fn of_a_waiter(server: &ZooKeeperServer) -> usize {
         waiters.spawn(async move {
             let _ = locks.acquire_with(&name, locks.defaults()).await;
         });
-        // One after the other, so that all come to stand there in the same way: each listens to its own node, as the
-        // holder does.
-        watched(server, 1 + number).await;
+        // One after the other, so that each finds the one before it in the line, which tells it.
+        in_line(server, number).await;
     }
     sleep(Duration::from_millis(200)).await;
     let keeps = FOOTPRINT.in_use().saturating_sub(before) / WAITERS - (before - without) / WAITERS;
@@ -111,10 +111,19 @@ async fn of_a_waiter(server: &ZooKeeperServer) -> usize {
     keeps
 }
 
+/// Until so many stand behind the holder.
+async fn in_line(server: &ZooKeeperServer, number: usize) {
+    counted(server, "zk_ephemerals_count", 1 + number).await;
+}
+
 /// Until there are so many watches at the server.
 async fn watched(server: &ZooKeeperServer, number: usize) {
+    counted(server, "zk_watch_count", number).await;
+}
+
+async fn counted(server: &ZooKeeperServer, what: &str, number: usize) {
     let all = async {
-        while server.counter("zk_watch_count").unwrap() != number as u64 {
+        while server.counter(what).unwrap() != number as u64 {
             sleep(Duration::from_millis(1)).await;
         }
     };

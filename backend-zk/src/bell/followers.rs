@@ -1,14 +1,16 @@
 //! Who stands directly behind a claim of the same process, and what the one in front tells it.
 //!
-//! Such a claim does not watch the node in front of its own: it watches its own node, and the claim in front tells it. When
-//! that one has held the lock and has given it back, nobody has to look whose turn it is:
+//! Such a claim does not watch the node in front of its own: the claim in front tells it. When that one has held the lock and
+//! has given it back, nobody has to look whose turn it is:
 //!
 //! * Numbers only grow, and when the one behind came to stand there, the line was listed, or it was given the next
 //!   number after that of the one in front: between the two there is nobody, and never will be. In front of a holder
 //!   there is nobody either. So the one behind is the first. (They begin anew with a directory that is made anew. That
 //!   takes the delete of the node in front, and who finds it gone hands over nothing.)
-//! * Its own node was there when the one in front was deleted: the server tells a session of all that it watches before it
-//!   answers what came later, and its watch has not fired since it was set. A claim that has begun to look again has
+//! * Its own node is there after the one in front was deleted: who deletes that has the next one listen to its node by a read
+//!   that follows the delete in the same breath. Until then nobody listens to it, of whom there may be thousands. Who comes to
+//!   stand there while the one in front is leaving listens by itself: the server tells a session of all that it watches before
+//!   it answers what came later, and its watch has not fired since it was set. A claim that has begun to look again has
 //!   forgotten whether it has, so it believes no such word until a look has come to its end.
 //! * Both nodes are of one session, and a majority has agreed to the delete: the session was alive when that was sent, and
 //!   the hold is counted from then.
@@ -17,6 +19,9 @@
 //! when its node was touched or is gone, when it is not known what became of a delete. A waiter that listens to the node in
 //! front of it, which is of another process, does not hear of its own; but who stands behind it has that node before it as
 //! well, and when that goes, the one looks, and the other when it has.
+//!
+//! Nor does anybody hear of the own node of a claim that is far from its turn. It [looks](crate::recipe) from time to time, and
+//! who would hand over to it finds it gone, and tells it, and whoever follows that one.
 
 use super::{Bell, Footing, Note};
 use leasehold_core::{Clock, FencingToken, Moment, SystemClock};
@@ -35,6 +40,23 @@ pub(super) struct Follower {
     pub(super) made: FencingToken,
 }
 
+/// How the claim in front stands there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ahead {
+    /// It has whoever follows listen to its own node when it leaves.
+    Stays,
+    /// It may have done so already: whoever comes to follow it now listens by itself.
+    Leaves,
+}
+
+/// Who follows a claim that leaves.
+#[derive(Debug)]
+pub(crate) struct Next {
+    pub(crate) bell: Arc<Bell>,
+    /// The transaction that made the node by which it stands there.
+    pub(crate) made: FencingToken,
+}
+
 /// When something began, if it has: in half the room of an option.
 #[derive(Debug)]
 pub(super) struct Beginning(Moment);
@@ -46,6 +68,8 @@ pub(crate) struct HandOver {
     pub(crate) made: FencingToken,
     /// A moment before the request of this session that a majority has agreed to.
     pub(crate) asked: Moment,
+    /// True if it was read to be there after that request.
+    pub(crate) was_seen: bool,
 }
 
 impl Bell {
@@ -76,7 +100,7 @@ impl Bell {
         self.note().leaves_since.0
     }
 
-    /// Has this claim told when that one, which stands directly in front of it with a node of this number, is gone. False if
+    /// Has this claim told when that one, which stands directly in front of it with a node of this number, is gone. `None` if
     /// that one does not stand there any more, or does not know where it stands.
     pub(crate) fn follow(
         self: &Arc<Self>,
@@ -84,19 +108,21 @@ impl Bell {
         session: i64,
         number: i32,
         made: FencingToken,
-    ) -> bool {
+    ) -> Option<Ahead> {
         // What it was told before is about a claim that it does not follow any more.
         self.take_hand_over();
-        let earlier = {
+        let (earlier, ahead) = {
             let mut note = ahead.note();
             if !note.is_of(session) || note.leads_with != Some(number) || note.doubted {
-                return false;
+                return None;
             }
-            note.follower.replace(Follower { bell: Arc::downgrade(self), made })
+            let leaves = note.leaves_since.0 != Moment::NEVER;
+            let earlier = note.follower.replace(Follower { bell: Arc::downgrade(self), made });
+            (earlier, if leaves { Ahead::Leaves } else { Ahead::Stays })
         };
         // Another one that took its place for this one's: one of them stands there no more.
         look_again(earlier.filter(|earlier| !std::ptr::eq(earlier.bell.as_ptr(), Arc::as_ptr(self))));
-        true
+        Some(ahead)
     }
 
     /// Tells that the turn of the claim's node has come.
@@ -126,11 +152,19 @@ impl Leaving<'_> {
         self.0
     }
 
-    /// The holder's node is gone, by a request that was sent after `asked`: whoever follows is the first in line.
-    pub(crate) fn hands_over(&self, asked: Moment) {
+    /// Who follows, if anybody does by now. It is for who leaves to have that one listen to its node.
+    pub(crate) fn next(&self) -> Option<Next> {
+        let note = self.0.note();
+        note.follower.as_ref().and_then(Follower::get)
+    }
+
+    /// The holder's node is gone, by a request that was sent after `asked`: whoever follows is the first in line. `seen` is
+    /// who was read to be there since, and listens. Anybody else has come to follow later.
+    pub(crate) fn hands_over(&self, asked: Moment, seen: Option<&Next>) {
         let follower = self.0.note().stop_leading();
-        if let Some((bell, made)) = follower.and_then(|follower| follower.get()) {
-            bell.hand(HandOver { made, asked });
+        if let Some(Next { bell, made }) = follower.and_then(|follower| follower.get()) {
+            let was_seen = seen.is_some_and(|seen| seen.made == made);
+            bell.hand(HandOver { made, asked, was_seen });
         }
     }
 }
@@ -145,8 +179,8 @@ impl Drop for Leaving<'_> {
 
 /// Never with a lock of the one that is followed held.
 pub(super) fn look_again(follower: Option<Follower>) {
-    if let Some((bell, _)) = follower.and_then(|follower| follower.get()) {
-        bell.fire();
+    if let Some(next) = follower.and_then(|follower| follower.get()) {
+        next.bell.fire();
     }
 }
 
@@ -176,87 +210,10 @@ impl Note {
 
 impl Follower {
     /// `None` if it is gone.
-    fn get(&self) -> Option<(Arc<Bell>, FencingToken)> {
-        self.bell.upgrade().map(|bell| (bell, self.made))
+    fn get(&self) -> Option<Next> {
+        self.bell.upgrade().map(|bell| Next { bell, made: self.made })
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use leasehold_core::OwnerId;
-    use std::num::NonZero;
-    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-    use std::task::{Context, Wake, Waker};
-
-    const SESSION: i64 = 7;
-    const NODE: FencingToken = FencingToken::new(1);
-
-    fn bell(number: i32) -> Arc<Bell> {
-        let bell = Bell::new(OwnerId::from_u128(7), &Arc::default());
-        bell.note().session = NonZero::new(SESSION);
-        bell.leads_with(Some(number));
-        Arc::new(bell)
-    }
-
-    /// Looks, when it is woken, whether it could take the lock of this bell.
-    struct Looks {
-        at: Arc<Bell>,
-        finds_it_free: AtomicBool,
-    }
-
-    impl Wake for Looks {
-        fn wake(self: Arc<Self>) {
-            self.finds_it_free.store(self.at.note.try_lock().is_ok(), Relaxed);
-        }
-    }
-
-    /// A waker may do anything, and another thread may be on its way from one bell to the other.
-    #[test]
-    fn nobody_is_woken_with_the_lock_held_of_the_one_that_was_followed() {
-        type End = fn(&Leaving<'_>);
-        for end in [(|leaving| leaving.hands_over(Moment::ORIGIN)) as End, |_| {}] {
-            let (ahead, behind) = (bell(0), bell(1));
-            assert!(behind.follow(&ahead, SESSION, 0, NODE));
-            let looks = Arc::new(Looks { at: Arc::clone(&ahead), finds_it_free: AtomicBool::new(false) });
-            let mut changed = Box::pin(behind.changed());
-            let waker = Waker::from(Arc::clone(&looks));
-            assert!(changed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-            let leaving = ahead.gives_back();
-            end(&leaving);
-            drop(leaving);
-            assert!(looks.finds_it_free.load(Relaxed));
-        }
-    }
-
-    #[test]
-    fn the_word_is_for_the_node_that_stood_there_and_comes_once() {
-        let (ahead, behind) = (bell(0), bell(1));
-        assert!(behind.follow(&ahead, SESSION, 0, NODE));
-        let leaving = ahead.gives_back();
-        leaving.hands_over(Moment::ORIGIN);
-        drop(leaving);
-        assert!(!behind.has_fired(), "it need not look");
-        assert_eq!(behind.take_hand_over().map(|word| word.made), Some(NODE));
-        assert!(behind.take_hand_over().is_none());
-    }
-
-    #[test]
-    fn who_is_followed_by_another_tells_the_first() {
-        let (ahead, first, second) = (bell(0), bell(1), bell(2));
-        assert!(first.follow(&ahead, SESSION, 0, NODE));
-        assert!(first.follow(&ahead, SESSION, 0, NODE));
-        assert!(!first.has_fired(), "it would look for ever");
-        assert!(second.follow(&ahead, SESSION, 0, NODE));
-        assert!(first.has_fired() && !second.has_fired());
-    }
-
-    #[test]
-    fn nobody_follows_what_stands_elsewhere_or_does_not_know_where() {
-        let (ahead, behind) = (bell(0), bell(1));
-        assert!(!behind.follow(&ahead, SESSION, 1, NODE));
-        assert!(!behind.follow(&ahead, SESSION + 1, 0, NODE));
-        ahead.doubts();
-        assert!(!behind.follow(&ahead, SESSION, 0, NODE));
-    }
-}
+mod tests;

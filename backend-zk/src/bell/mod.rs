@@ -3,9 +3,10 @@
 mod changed;
 mod followers;
 
-pub(crate) use followers::Leaving;
+pub(crate) use followers::{Ahead, Leaving, Next};
 
-use crate::place::Standing;
+use crate::node::Node;
+use crate::standing::Standing;
 use crate::suspects::Suspects;
 use followers::{Beginning, Follower, HandOver, look_again};
 use leasehold_core::OwnerId;
@@ -79,6 +80,12 @@ impl Bell {
 
     pub(crate) fn owner(&self) -> &OwnerId {
         &self.owner
+    }
+
+    /// Its node, by which whoever stands behind that may rely on hearing from it.
+    pub(crate) fn node(&self) -> Option<Node> {
+        let number = self.note().leads_with?;
+        Some(Node::Numbered { owner: self.owner, number })
     }
 
     /// From here on, a watch that fires counts. Called before the watch is asked for, so that none is missed. An earlier

@@ -3,8 +3,8 @@
 use super::{Known, Own, Recipe, none_if_gone, token};
 use crate::contenders::Queue;
 use crate::node::Node;
-use crate::place::{Hears, Standing, Stood};
 use crate::session::{Listening, Outcome, Trouble, Whose};
+use crate::standing::{Standing, Stood};
 use leasehold_core::{Clock, Grant, Moment, SystemClock};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,15 +23,13 @@ impl Recipe<'_> {
         };
         let (age, lease) = (age(word.asked), behind.session.lease());
         let is_for_this_node = behind.stood.is_some_and(|stood| stood.made() == word.made);
-        if behind.listening.is_deaf() {
-            // The one in front is gone; what else has happened, nobody would have told.
-            self.bell.fire();
-            return None;
-        }
-        let watches_own_node = behind.hears == Hears::ToldByFront && !self.bell.has_fired();
+        let is_there = (word.was_seen || !behind.listening.is_deaf()) && !self.bell.has_fired();
         let is_old = age >= lease.min(self.claim.ttl()) / FRESH;
         let is_of_this_session = behind.session.id() == self.turn.session().id();
-        if !is_for_this_node || !watches_own_node || is_old || !is_of_this_session || self.bell.is_doubted() {
+        let is_known = behind.hears.is_told() && is_for_this_node && is_of_this_session && is_there;
+        if !is_known || is_old || self.bell.is_doubted() {
+            // The one in front is gone, and says so once: a look at one's own node is not enough now.
+            self.bell.fire();
             return None;
         }
         if let Standing::Behind(behind) = std::mem::take(standing) {

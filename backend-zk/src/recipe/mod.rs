@@ -4,7 +4,7 @@
 //! 2. List the line. Whoever has the lowest number holds the lock.
 //! 3. Anybody else watches the node directly in front of its own, and no other, by the read that finds it there: a
 //!    release wakes one waiter, however many there are.
-//!    Of a claim of the same process it hears [from that claim](crate::bell::followers), and watches its own node instead.
+//!    Of a claim of the same process it hears [from that claim](crate::bell::followers), and watches nothing.
 //! 4. When it fires, list again. Who was in front may have left without ever having held the lock. A claim of the same
 //!    process says whether it had.
 //! 5. To leave, delete the node.
@@ -24,15 +24,16 @@ mod leaving;
 mod standing;
 mod watching;
 
-pub(crate) use leaving::{delete, leave};
+pub(crate) use leaving::{delete, hand_over, leave};
 
 use crate::acl::Access;
 use crate::bell::Bell;
 use crate::contenders::Queue;
 use crate::node::Node;
 use crate::parents::Parents;
-use crate::place::{Hears, Places, Standing};
+use crate::place::Places;
 use crate::session::{Listening, Outcome, Trouble, Turn};
+use crate::standing::{Hears, Standing};
 use leasehold_core::{Attempt, Busy, Claim, FencingToken, Moment};
 use std::sync::Arc;
 use watching::InLine;

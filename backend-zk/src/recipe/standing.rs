@@ -3,8 +3,8 @@
 use super::{Known, Own, Recipe, none_if_gone, token};
 use crate::contenders::prefix_of;
 use crate::node::Node;
-use crate::place::Standing;
 use crate::session::{Outcome, Trouble, Whose};
+use crate::standing::Standing;
 use leasehold_core::{Clock, Moment, SystemClock};
 use std::sync::Arc;
 

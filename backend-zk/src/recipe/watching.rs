@@ -1,9 +1,11 @@
 //! Step 3.
 
 use super::{Recipe, token};
+use crate::bell::Ahead;
 use crate::node::{Neighbours, Node};
-use crate::place::{Behind, Hears, Place, Standing, Stood};
-use crate::session::{Outcome, Trouble, Whose};
+use crate::place::Place;
+use crate::session::{Listening, Outcome, Trouble, Whose};
+use crate::standing::{Behind, Hears, Standing, Stood};
 use std::sync::Arc;
 
 /// A place in the line that is not the first.
@@ -24,24 +26,30 @@ impl Recipe<'_> {
         InLine { node, before, stood }: InLine<'_>,
     ) -> Outcome<bool> {
         let (before, session) = (Node::from(before), self.turn.session());
-        let (Some(made), Some((ahead, number))) =
+        let (Some(made), Some((front, number))) =
             (stood.map(|stood| stood.made()), self.of_this_process(&before))
         else {
             return Ok(false);
         };
-        // First, so that neither the word of that claim is missed nor that of the watch.
+        // First, so that neither the word of that claim is missed nor that of a watch.
         self.bell.listen();
-        if self.bell.is_doubted() || !self.bell.follow(&ahead.bell, session.id(), number, made) {
+        if self.bell.is_doubted() {
             return Ok(false);
         }
-        let listening =
-            match self.turn.read_and_watch_listening(&self.path(node), Whose::Own, self.bell).await {
-                Err(Trouble::NoNode) => return Ok(false),
-                Ok((stat, _)) if token(&stat) != made => return Ok(false),
-                read => read?.1,
-            };
+        let listening = match self.bell.follow(&front.bell, session.id(), number, made) {
+            None => return Ok(false),
+            Some(Ahead::Stays) => Listening::to_nothing_yet(),
+            Some(Ahead::Leaves) => {
+                match self.turn.read_and_watch_listening(&self.path(node), Whose::Own, self.bell).await {
+                    Err(Trouble::NoNode) => return Ok(false),
+                    Ok((stat, _)) if token(&stat) != made => return Ok(false),
+                    read => read?.1,
+                }
+            }
+        };
         let (session, nodes) = (Arc::clone(session), self.neighbours(node, before));
-        self.waits(standing, Behind { session, nodes, stood, hears: Hears::ToldByFront, listening });
+        let hears = Hears::ToldByFront { looks_ahead: false };
+        self.waits(standing, Behind { session, nodes, stood, hears, listening });
         Ok(true)
     }
 
@@ -74,7 +82,8 @@ impl Recipe<'_> {
     }
 
     /// Asked again although nothing was heard: looks only whether the node in front is still there, and answers so. The line is not listed
-    /// for it, which in a line of thousands would be megabytes for each of thousands.
+    /// for it, which in a line of thousands would be megabytes for each of thousands. Who does not listen to its own node looks
+    /// at that one every other time.
     pub(super) async fn recheck_front(&self, standing: &mut Standing) -> Outcome<bool> {
         let Standing::Behind(behind) = standing else {
             return Ok(false);
@@ -91,10 +100,17 @@ impl Recipe<'_> {
         match behind.hears {
             Hears::WatchesFront => self.watch(standing, InLine { node: &node, before: &before, stood }).await,
             Hears::Nothing => Ok(false),
-            Hears::ToldByFront => match self.turn.read(&self.path(&before)).await {
-                Err(Trouble::NoNode) => Ok(false),
-                read => read.map(|_| true),
-            },
+            Hears::ToldByFront { looks_ahead } => {
+                behind.hears = Hears::ToldByFront { looks_ahead: !looks_ahead };
+                let looked_at = if looks_ahead { &before } else { &node };
+                match self.turn.read(&self.path(looked_at)).await {
+                    Err(Trouble::NoNode) => Ok(false),
+                    Ok((_, stat)) => {
+                        Ok(looks_ahead || stood.is_none_or(|stood| stood.made() == token(&stat)))
+                    }
+                    Err(trouble) => Err(trouble),
+                }
+            }
         }
     }
 }

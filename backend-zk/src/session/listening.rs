@@ -33,6 +33,8 @@ enum Watch {
     },
     /// There was no room for one.
     None(Outside),
+    /// There is none before its turn comes.
+    NotYet,
 }
 
 /// The library's future of a watch, which only has to live: its waker is the bell. When the watch fires it is of no use any
@@ -65,16 +67,21 @@ impl Listening {
         Self { watch: Watch::None(outside) }
     }
 
-    /// True if its bell never rings, whatever happens.
+    /// To nothing for now.
+    pub(crate) fn to_nothing_yet() -> Self {
+        Self { watch: Watch::NotYet }
+    }
+
+    /// True if its bell never rings, whatever happens to the node.
     pub(crate) fn is_deaf(&self) -> bool {
-        matches!(self.watch, Watch::None(_))
+        matches!(self.watch, Watch::None(_) | Watch::NotYet)
     }
 
     /// For who hears nothing: how long it waits before it looks.
     pub(crate) fn pause(&self) -> Option<Duration> {
         match &self.watch {
             Watch::None(outside) => Some(outside.pause()),
-            Watch::Now { .. } | Watch::Soon { .. } => None,
+            Watch::Now { .. } | Watch::Soon { .. } | Watch::NotYet => None,
         }
     }
 

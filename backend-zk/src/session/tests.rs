@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::bell::Bell;
-use crate::place::{Place, Standing};
+use crate::place::Place;
+use crate::standing::Standing;
 use leasehold_conformance::servers::ZooKeeperServer;
 use leasehold_core::{Claim, FencingToken, LockName, OwnerId, StoreUrl};
 use zookeeper_client::{Acls, CreateMode};

@@ -4,6 +4,7 @@ use crate::kit::*;
 use futures_util::future::join_all;
 use leasehold_core::{Attempt, Claim, LockBackend, LossCause, Renewal};
 use leasehold_zk::ZooKeeperBackend;
+use std::time::Duration;
 
 /// The paths of so many watches do not fit into one request of the library.
 const HOLDS: usize = 2_000;
@@ -145,4 +146,32 @@ async fn who_hears_nothing_of_its_own_node_is_not_first_by_a_word() {
     busy(&ours, &second).await;
     release(&theirs, &third).await;
     comes_to_hold(&ours, &second).await;
+}
+
+/// Who leaves has looked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_hears_nothing_of_its_own_node_is_first_by_a_word_that_says_that_it_is_there() {
+    let server = server();
+    let ours = backend(&format!("{}?session_timeout=40s&timeout=10s", server.url()));
+    all_hold(&ours, &claims("held", HOLDS)).await;
+    let line: Vec<_> = (0..20).map(|_| claim("job")).collect();
+    hold(&ours, &line[0]).await;
+    for waiter in &line[1..] {
+        busy(&ours, waiter).await;
+    }
+    // Until those who found room listen: each question is one packet.
+    let received = || server.counter("zk_packets_received").unwrap();
+    eventually(async || {
+        let before = received();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        (received() - before <= 2).then_some(())
+    })
+    .await;
+    let before = received();
+    for pair in line.windows(2) {
+        release(&ours, &pair[0]).await;
+        hold(&ours, &pair[1]).await;
+    }
+    let asked = received() - before;
+    assert!(asked < 3 * line.len() as u64, "{asked} requests: somebody has listed the line");
 }

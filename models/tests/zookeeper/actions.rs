@@ -34,7 +34,7 @@ impl Protocol {
     fn steps_of(&self, state: &State, client: usize, actions: &mut Vec<Action>) {
         let this = &state.clients[client];
         actions.push(Action::Step { client });
-        if state.faults.lost == self.at_most.lost || matches!(this.phase, Phase::Left(_)) {
+        if state.faults.lost == self.at_most.lost || !self.asks(this) {
             return;
         }
         if self.writes(this) {

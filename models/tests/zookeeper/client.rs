@@ -57,7 +57,10 @@ pub(crate) enum Phase {
     },
     /// About to withdraw. What is left to be deleted, if it has looked.
     Leave(Option<Vec<u8>>),
-    /// Its node is deleted, which it is about to learn. True if by that the next one holds.
+    /// Its node is deleted, and the read of the next one's is under way, that begins to listen to it. True if by that the
+    /// next one holds.
+    Sees(bool),
+    /// Its node is deleted, which it is about to learn. As well.
     Left(bool),
     Gone,
 }
@@ -102,11 +105,10 @@ pub(crate) enum Next {
     },
     /// Reads its own node, and watches it if it is there.
     WatchItself(u8),
-    /// Reads the node in front, of which another tells it.
-    ReadFront {
-        node: u8,
-        before: u8,
-    },
+    /// Reads its own node, to which it does not listen.
+    ReadOwn(u8),
+    /// Reads the node of who follows it, and has that one listen to it.
+    SeeFollower,
     /// Reads the node in front without a watch; sets one without looking.
     ReadOnly {
         node: u8,
@@ -135,6 +137,12 @@ impl Client {
             Phase::Gone => false,
             _ => true,
         }
+    }
+
+    /// True if it was told to, or was told something that it does not believe, or has begun to and not found out.
+    fn has_to_look(&self) -> bool {
+        let has_a_word = self.ties.handed_over.is_some();
+        self.told || self.ties.hears == Hears::Nothing || has_a_word && self.ties.hears == Hears::OfThatClaim
     }
 
     /// True if it was told that the node in front is gone, and knows its own.
@@ -167,7 +175,7 @@ impl Client {
         self.told |= self.phase == Phase::Rest;
         match self.phase {
             Phase::Absent | Phase::Rest | Phase::Gone => {}
-            Phase::Left(_) => self.phase = Phase::Gone,
+            Phase::Sees(_) | Phase::Left(_) => self.phase = Phase::Gone,
             _ => self.fail(),
         }
     }
@@ -195,6 +203,11 @@ impl Own {
 }
 
 impl Protocol {
+    /// True if the next step is a request.
+    pub(crate) fn asks(&self, client: &Client) -> bool {
+        !matches!(self.next(client), Next::Tell(_) | Next::Believe { .. })
+    }
+
     /// True if the next request changes something.
     pub(crate) fn writes(&self, client: &Client) -> bool {
         matches!(self.next(client), Next::Create | Next::Delete(_))
@@ -208,6 +221,7 @@ impl Protocol {
             Phase::Watch { node, before } => Next::WatchBlindly { node: *node, before: *before },
             Phase::Seen(line, own) => self.next_of(client, line, *own),
             Phase::Follow(_, own) => Next::WatchItself(own.node().unwrap_or_default()),
+            Phase::Sees(_) => Next::SeeFollower,
             Phase::Left(hands_over) => Next::Tell(*hands_over),
             Phase::Leave(Some(left)) => {
                 left.last().map_or(Next::List(Own::Unknown), |node| Next::Delete(*node))
@@ -229,11 +243,9 @@ impl Protocol {
                 match (client.told, self.recipe, client.ties.hears) {
                     (true, Recipe::WatchesTheLowest | Recipe::BelievesTheWatch, _) => Next::Believe { node },
                     _ if self.believes_the_word(client, node) => Next::Believe { node },
-                    (true, ..) | (_, _, Hears::Nothing) if self.is_of_many(client) => {
-                        Next::List(Own::Read(node))
-                    }
+                    _ if self.is_of_many(client) && client.has_to_look() => Next::List(Own::Read(node)),
                     (true, ..) => Next::List(Own::Sure(node)),
-                    (false, _, Hears::OfThatClaim) => Next::ReadFront { node, before: watched },
+                    (false, _, Hears::OfThatClaim) => Next::ReadOwn(node),
                     (false, ..) => Next::Watch { node, before: watched },
                 }
             }

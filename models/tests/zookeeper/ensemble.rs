@@ -1,6 +1,6 @@
 //! What the ensemble keeps: a line of nodes, and which sessions are over.
 
-use crate::client::Standing;
+use crate::client::{Client, Phase, Standing};
 use crate::protocol::State;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -56,17 +56,32 @@ impl State {
         self.fire(made);
     }
 
-    /// Tells those who watch a node. Whoever watches its own tells whoever relies on it.
+    /// Tells those who watch a node, and those who are about to hear that another has had them watch it.
     pub(crate) fn fire(&mut self, made: u8) {
-        for client in 0..self.clients.len() {
-            let this = &mut self.clients[client];
-            if this.watch == Some(made) {
-                (this.watch, this.told) = (None, true);
-                this.seen = this.holds_by.is_none().then(|| self.ensemble.line.clone());
-                if this.hears_of_itself(made) {
-                    self.leads_with(client, None);
-                }
-            }
+        let is_listened_for = |client: usize| {
+            let listens = |other: &Client| {
+                matches!(other.phase, Phase::Left(true))
+                    && other.ties.listens_for == Some((client as u8, made))
+            };
+            self.clients.iter().any(listens)
+        };
+        let told: Vec<usize> = (0..self.clients.len())
+            .filter(|client| {
+                let this = &self.clients[*client];
+                this.watch == Some(made) || this.is_here() && is_listened_for(*client)
+            })
+            .collect();
+        told.into_iter().for_each(|client| self.rings(client, made));
+    }
+
+    /// Tells a claim that something has become of a node. Whoever hears of its own tells whoever relies on it.
+    pub(crate) fn rings(&mut self, client: usize, made: u8) {
+        let this = &mut self.clients[client];
+        this.watch = this.watch.filter(|watched| *watched != made);
+        this.told = true;
+        this.seen = this.holds_by.is_none().then(|| self.ensemble.line.clone());
+        if this.hears_of_itself(made) {
+            self.leads_with(client, None);
         }
     }
 

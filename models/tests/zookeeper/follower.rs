@@ -1,8 +1,12 @@
 //! Claims of one process, of which one stands directly behind the other: `backend-zk/src/bell/followers.rs`.
 //!
-//! The one behind watches its own node, and the one in front tells it: that it holds, or that it had better look. The
-//! word is on its way for a moment after the node is gone, as the reply to a request is that nobody has polled for yet.
-//! Watches are not: the bell of a claim has rung before a reply is heard that came later.
+//! The one in front tells the one behind: that it holds, or that it had better look. It has that one listen to its own node
+//! by a read that follows the delete; who comes to follow one that leaves listens by itself. The word is on its way for a
+//! moment after the node is gone, as the reply to a request is that nobody has polled for yet. Watches are not: the bell of
+//! a claim has rung before a reply is heard that came later.
+//!
+//! Who waits without news looks at its own node and at the one in front, by turns. Here it looks at its own alone: that of
+//! the one in front is not needed for anything that is promised.
 
 use crate::client::{Client, Next, Own, Phase, Standing};
 use crate::ensemble::Node;
@@ -16,6 +20,8 @@ pub(crate) struct Ties {
     pub(crate) leads_with: Option<u8>,
     /// Who is to be told, and the node by which that one stands there.
     pub(crate) follower: Option<(u8, u8)>,
+    /// Whom it found behind it when it began to leave: it is to have that one listen to this node.
+    pub(crate) listens_for: Option<(u8, u8)>,
     /// The node of which it was told that it has become the first.
     pub(crate) handed_over: Option<u8>,
 }
@@ -26,7 +32,7 @@ pub(crate) enum Hears {
     /// It watches that node.
     #[default]
     Itself,
-    /// The claim in front tells it. It watches its own node.
+    /// The claim in front tells it. If it watches a node, then its own.
     OfThatClaim,
     /// It was to look, and has not found out yet where it stands.
     Nothing,
@@ -75,12 +81,19 @@ impl Protocol {
         }
         let can_follow = matches!(known, Own::Made(_) | Own::Read(_)) && self.leads(state, before, client);
         let line = vec![before, node];
-        let phase = if can_follow { Phase::Follow(line, own) } else { Phase::Seen(line, own) };
-        if can_follow {
-            state.clients[usize::from(before.client)].ties.follower = Some((client as u8, node.made));
-        }
         let this = &mut state.clients[client];
-        (this.phase, this.told, this.ties.handed_over) = (phase, false, None);
+        (this.told, this.ties.handed_over) = (false, None);
+        if !can_follow {
+            this.phase = Phase::Seen(line, own);
+            return;
+        }
+        let ahead = &mut state.clients[usize::from(before.client)];
+        ahead.ties.follower = Some((client as u8, node.made));
+        if !ahead.is_here() && self.recipe != Recipe::ReliesOnWhoLeaves {
+            state.clients[client].phase = Phase::Follow(line, own);
+        } else {
+            state.clients[client].follows(node.made, before.made);
+        }
     }
 
     fn leads(&self, state: &State, before: Node, client: usize) -> bool {
@@ -102,10 +115,25 @@ impl Protocol {
             this.phase = Phase::Seen(line, own);
             return;
         };
-        this.standing = Standing::Known { session: this.session, node, watched: line[mine - 1].made };
-        this.phase = Phase::Rest;
+        this.follows(node, line[mine - 1].made);
         this.watch = (self.recipe != Recipe::DoesNotWatchItself).then_some(node);
-        this.ties.hears = Hears::OfThatClaim;
+    }
+
+    /// Reads whether the node of who follows is there.
+    pub(crate) fn see_follower(&self, state: &mut State, client: usize) {
+        let this = &mut state.clients[client];
+        let (Phase::Sees(holds_next), Some((next, node))) = (&this.phase, this.ties.listens_for) else {
+            return;
+        };
+        let holds_next = *holds_next && state.ensemble.find(node).is_some();
+        this.phase = Phase::Left(holds_next);
+        if !holds_next {
+            this.ties.listens_for = None;
+        }
+        let next = usize::from(next);
+        if state.ensemble.find(node).is_none() && state.clients[next].is_here() {
+            state.rings(next, node);
+        }
     }
 
     /// True if it was told that its node is the first, and may believe that without a look.
@@ -125,11 +153,19 @@ impl Protocol {
         }
         let held = matches!(this.standing, Standing::Known { watched, .. } if watched == node);
         let holds_next = held || self.recipe == Recipe::HandsOverUnheld;
-        this.phase = Phase::Left(was_there && holds_next);
+        if !holds_next || self.recipe == Recipe::DoesNotWatchItself {
+            this.ties.listens_for = None;
+        }
+        let hands_over = was_there && holds_next;
+        let sees = this.ties.listens_for.is_some();
+        this.phase = if sees { Phase::Sees(hands_over) } else { Phase::Left(hands_over) };
     }
 
     /// Has heard that its node is deleted, and tells whoever stood behind it.
     pub(crate) fn tell(&self, state: &mut State, client: usize, hands_over: bool) {
+        let listens = state.clients[client].ties.listens_for.take();
+        let hands_over =
+            hands_over && listens.is_none_or(|(next, node)| state.listens(usize::from(next), node));
         let ties = &mut state.clients[client].ties;
         let follower = ties.follower.take_if(|_| hands_over || self.recipe == Recipe::LeavesWithoutAWord);
         if let (Some((follower, node)), true) = (follower, hands_over) {
@@ -146,6 +182,8 @@ impl Protocol {
             state.forget(client);
         }
         state.clients[client].leave();
+        let ties = &mut state.clients[client].ties;
+        ties.listens_for = ties.follower;
         if self.is_of_many(&state.clients[client]) {
             state.clients[client].hears_no_more();
         }
@@ -156,6 +194,7 @@ impl Protocol {
     pub(crate) fn has_failed(&self, state: &mut State, client: usize) {
         state.clients[client].fail();
         if matches!(state.clients[client].phase, Phase::Leave(_)) {
+            state.clients[client].ties.listens_for = None;
             state.leads_with(client, None);
         }
         self.stands(state, client);
@@ -205,6 +244,19 @@ impl State {
         }
     }
 
+    /// Has a claim listen to the node by which it stands, unless it stands elsewhere or is about to find out where.
+    fn listens(&mut self, client: usize, node: u8) -> bool {
+        let is_there = self.ensemble.find(node).is_some();
+        let this = &mut self.clients[client];
+        let stands_there = matches!(this.standing, Standing::Known { node: own, .. } if own == node);
+        let listens = this.phase == Phase::Rest && this.ties.hears == Hears::OfThatClaim && stands_there;
+        if listens {
+            // One that is gone by now has rung.
+            this.watch = is_there.then_some(node);
+        }
+        listens
+    }
+
     /// The claim is not who came last any more.
     fn forget(&mut self, client: usize) {
         self.last = self.last.filter(|last| usize::from(last.client) != client);
@@ -221,8 +273,7 @@ impl State {
 
 impl Client {
     pub(crate) fn hears_of_itself(&self, node: u8) -> bool {
-        let is_at_it = !matches!(self.phase, Phase::Leave(_) | Phase::Left(_) | Phase::Gone);
-        is_at_it && matches!(self.standing, Standing::Known { node: own, .. } if own == node)
+        self.is_here() && matches!(self.standing, Standing::Known { node: own, .. } if own == node)
     }
 
     /// What it would hear from now on makes no difference.
@@ -232,7 +283,17 @@ impl Client {
     }
 
     fn is_waiting(&self) -> bool {
-        let is_at_it = !matches!(self.phase, Phase::Leave(_) | Phase::Left(_) | Phase::Absent | Phase::Gone);
-        is_at_it && self.holds_by.is_none()
+        self.is_here() && self.phase != Phase::Absent && self.holds_by.is_none()
+    }
+
+    /// True if it has not left, and is not about to.
+    pub(crate) fn is_here(&self) -> bool {
+        !matches!(self.phase, Phase::Leave(_) | Phase::Sees(_) | Phase::Left(_) | Phase::Gone)
+    }
+
+    /// Stands behind another of its process, and listens to nothing.
+    fn follows(&mut self, node: u8, before: u8) {
+        self.standing = Standing::Known { session: self.session, node, watched: before };
+        (self.phase, self.watch, self.ties.hears) = (Phase::Rest, None, Hears::OfThatClaim);
     }
 }

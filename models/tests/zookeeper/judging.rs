@@ -24,11 +24,12 @@ impl State {
             || self.hears_soon(this)
     }
 
-    /// It will be told by another of its process, which has something to do.
+    /// It will be told by another of its process, which has something to do or will be told itself.
     fn hears_soon(&self, this: &Client) -> bool {
         let Standing::Known { node, .. } = this.standing else { return false };
         let tells = |other: &&Client| other.ties.follower == Some((this.id, node));
-        this.ties.hears == Hears::OfThatClaim && self.clients.iter().filter(tells).any(Client::has_step)
+        let knows = |other: &Client| other.has_step() || self.hears_soon(other);
+        this.ties.hears == Hears::OfThatClaim && self.clients.iter().filter(tells).any(knows)
     }
 
     pub(crate) fn is_clean(&self, client: usize) -> bool {

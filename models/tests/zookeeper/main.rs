@@ -97,7 +97,7 @@ fn ours_in_a_line_of_three_that_loses_a_reply_or_a_session() {
     holds(Protocol { clients: 3, at_most, ..OURS });
 }
 
-/// Those of one process tell each other, and watch their own nodes.
+/// Those of one process tell each other, and watch their own nodes from when their turn comes.
 const ONE_PROCESS: Protocol = Protocol { clients: 3, of_one_process: 3, ..OURS };
 /// With one between them, or in front, or behind.
 const MIXED: Protocol = Protocol { clients: 3, of_one_process: 2, ..OURS };
@@ -116,6 +116,13 @@ fn one_process_whoever_is_told_nothing_sleeps_for_ever() {
 fn one_process_a_word_is_not_to_be_believed_without_a_watch_of_its_own() {
     let at_most = Faults { deletions: 1, ..NONE };
     fails(Protocol { recipe: Recipe::DoesNotWatchItself, at_most, ..MIXED }, EXCLUSIVE);
+}
+
+/// It looked for who was behind it when it began.
+#[test]
+fn one_process_who_leaves_has_not_looked_for_who_comes_later() {
+    let at_most = Faults { deletions: 1, ..NONE };
+    fails(Protocol { recipe: Recipe::ReliesOnWhoLeaves, at_most, ..MIXED }, EXCLUSIVE);
 }
 
 #[test]

@@ -48,8 +48,10 @@ pub(crate) enum Recipe {
     HandsOverUnheld,
     /// Whoever leaves without having held tells nobody of its process.
     LeavesWithoutAWord,
-    /// Who is to be told by another of its process watches nothing.
+    /// Who is told by another of its process listens to nothing, and that one does not look after it.
     DoesNotWatchItself,
+    /// Who comes to follow one that leaves relies on that one to have looked.
+    ReliesOnWhoLeaves,
     /// Takes a word for any of its nodes for one of this.
     BelievesAnyWord,
     /// Was told to look, and waits on to be told when its attempt has failed.

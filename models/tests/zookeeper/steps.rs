@@ -24,11 +24,13 @@ impl Protocol {
             }
             Next::WatchBlindly { node, before } => this.wait(node, before),
             Next::WatchItself(node) => self.watch_itself(state, client, node),
-            Next::ReadFront { node, before } => {
-                if state.ensemble.find(before).is_none() {
+            Next::ReadOwn(node) => {
+                if state.ensemble.find(node).is_none() {
+                    self.begin_to_look(this);
                     this.phase = Phase::Look(Own::Read(node));
                 }
             }
+            Next::SeeFollower => self.see_follower(state, client),
             Next::Delete(node) => self.delete(state, client, node),
             Next::Tell(hands_over) => self.tell(state, client, hands_over),
             Next::Believe { node } => self.grant_node(state, client, node),
@@ -38,6 +40,11 @@ impl Protocol {
 
     /// An attempt fails, and has changed nothing.
     pub(crate) fn fail(&self, state: &mut State, client: usize) {
+        if matches!(state.clients[client].phase, Phase::Sees(_)) {
+            // The delete has not failed.
+            state.clients[client].phase = Phase::Left(false);
+            return;
+        }
         let next = self.next(&state.clients[client]);
         if state.clients[client].phase == Phase::Rest {
             self.begin(&mut state.clients[client], &next);

@@ -5,7 +5,7 @@ use leasehold_conformance::proxy::Traffic;
 use leasehold_core::{ErrorKind, Release};
 use std::pin::pin;
 
-/// The server tells a session of its own node before it answers the delete of the one in front.
+/// Who leaves looks after it.
 #[tokio::test]
 async fn who_has_lost_its_node_is_not_granted() {
     let (server, look) = fixture().await;
@@ -21,7 +21,7 @@ async fn who_has_lost_its_node_is_not_granted() {
     granted(&other, &third).await;
 }
 
-/// It has forgotten that it was told of its own node, and listens to nothing any more.
+/// It does not know where it stands.
 #[tokio::test]
 async fn who_could_not_finish_its_look_is_not_granted_by_a_word() {
     let server = server();
@@ -29,13 +29,15 @@ async fn who_could_not_finish_its_look_is_not_granted_by_a_word() {
     let (proxy, look) = (proxy_to(&server).await, Look::at(&server).await);
     let one = format!("zk://{}?session_timeout=10s&timeout=500ms", proxy.address());
     let (backend, other) = (backend(&one), backend(&server.url()));
-    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
+    let [first, between, second, third] = [claim("job"), claim("job"), claim("job"), claim("job")];
     hold(&backend, &first).await;
+    busy(&backend, &between).await;
     busy(&backend, &second).await;
     // Asked without news, after which a look has to hear from the leader.
     busy(&backend, &second).await;
     busy(&other, &third).await;
-    look.delete(&node(&look, 1).await).await;
+    look.delete(&node(&look, 2).await).await;
+    release(&backend, &between).await;
     changed(&backend, &second).await;
     changed(&other, &third).await;
     busy(&other, &third).await;
@@ -55,11 +57,13 @@ async fn who_could_not_finish_its_look_looks_when_it_is_asked_again() {
     warm_up(&server).await;
     let (proxy, look) = (proxy_to(&server).await, Look::at(&server).await);
     let backend = backend(&format!("zk://{}?session_timeout=10s&timeout=500ms", proxy.address()));
-    let (first, second) = (claim("job"), claim("job"));
+    let [first, between, second] = [claim("job"), claim("job"), claim("job")];
     hold(&backend, &first).await;
+    busy(&backend, &between).await;
     busy(&backend, &second).await;
     busy(&backend, &second).await;
-    look.delete(&node(&look, 1).await).await;
+    look.delete(&node(&look, 2).await).await;
+    release(&backend, &between).await;
     changed(&backend, &second).await;
     proxy.set(Traffic::HoldReplies);
     let error = answered(backend.try_acquire(&second)).await.unwrap_err();
@@ -103,7 +107,6 @@ async fn a_word_for_an_earlier_node_is_none_for_the_next() {
     hold(&backend, &first).await;
     busy(&backend, &again).await;
     look.delete(&node(&look, 1).await).await;
-    changed(&backend, &again).await;
     busy(&other, &foreign).await;
     busy(&backend, &between).await;
     // It follows another now, and the one that it followed does not know.
@@ -174,7 +177,6 @@ async fn who_was_the_last_itself_stands_in_line_again_once() {
     hold(&backend, &first).await;
     busy(&backend, &second).await;
     look.delete(&node(&look, 1).await).await;
-    changed(&backend, &second).await;
     busy(&backend, &second).await;
     assert!(node(&look, 1).await.ends_with("2"));
 }
@@ -194,7 +196,6 @@ async fn a_line_of_a_moment_ago_is_not_relied_on() {
     begin(attempt.as_mut()).await;
     eventually(async || (look.line("job").await.len() == 3).then_some(())).await;
     look.delete(&node(&look, 1).await).await;
-    changed(&backend, &second).await;
     busy(&backend, &second).await;
 
     assert!(matches!(answered(attempt).await.unwrap(), Attempt::Busy(_)));

@@ -36,9 +36,9 @@ async fn who_follows_a_holder_that_was_deleted_is_told() {
     assert_eq!(release(&backend, &first).await, Release::NotHeld);
 }
 
-/// Also if the one that follows is the first to ask.
+/// Nobody tells it: it asks from time to time.
 #[tokio::test]
-async fn who_follows_a_waiter_that_hears_of_its_end_is_told() {
+async fn who_follows_a_waiter_that_finds_its_end_is_told() {
     let (server, look) = fixture().await;
     let backend = of_one_process(&server);
     let [first, second, third] = [claim("job"), claim("job"), claim("job")];
@@ -46,11 +46,62 @@ async fn who_follows_a_waiter_that_hears_of_its_end_is_told() {
     busy(&backend, &second).await;
     busy(&backend, &third).await;
     look.delete(&node(&look, 1).await).await;
+    busy(&backend, &second).await;
     within(SOON, backend.changed(&third)).await;
     busy(&backend, &third).await;
     release(&backend, &first).await;
     within(SOON, backend.changed(&third)).await;
     granted(&backend, &third).await;
+}
+
+/// It is not to wait for the one in front, whose task may be anywhere.
+#[tokio::test]
+async fn who_follows_a_waiter_whose_end_is_found_at_its_turn_is_told_with_it() {
+    let (server, look) = fixture().await;
+    let backend = of_one_process(&server);
+    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
+    hold(&backend, &first).await;
+    busy(&backend, &second).await;
+    busy(&backend, &third).await;
+    look.delete(&node(&look, 1).await).await;
+    release(&backend, &first).await;
+    within(SOON, backend.changed(&third)).await;
+    granted(&backend, &third).await;
+    changed(&backend, &second).await;
+    busy(&backend, &second).await;
+    assert_eq!(look.line("job").await.len(), 2);
+}
+
+/// Every other time that it asks it looks at its own node, so that it loses no more than that by a hand that deletes it; and
+/// every other time at the one in front, should the claim there never tell it.
+#[tokio::test]
+async fn who_hears_nothing_finds_by_one_request_that_either_node_is_gone() {
+    let (server, look) = fixture().await;
+    let backend = of_one_process(&server);
+    let line: Vec<_> = (0..4).map(|_| claim("job")).collect();
+    hold(&backend, &line[0]).await;
+    for waiter in &line[1..] {
+        busy(&backend, waiter).await;
+    }
+    only_the_holder_listens(&server).await;
+    let before = requests(&server);
+    for _ in 0..4 {
+        busy(&backend, &line[3]).await;
+    }
+    assert_eq!(requests(&server) - before - 1, 4);
+    look.delete(&node(&look, 3).await).await;
+    busy(&backend, &line[3]).await;
+    assert!(node(&look, 3).await.ends_with("4"), "it stands in line again");
+
+    look.delete(&node(&look, 2).await).await;
+    busy(&backend, &line[3]).await;
+    busy(&backend, &line[3]).await;
+    // It follows the next one, who is still there.
+    release(&backend, &line[1]).await;
+    within(SOON, backend.changed(&line[3])).await;
+    busy(&backend, &line[3]).await;
+    release(&backend, &line[0]).await;
+    assert!(was_told(&granted(&backend, &line[3]).await));
 }
 
 /// What it listens to is the node of another process. Nobody tells it that its own is gone, nor the one that follows

@@ -1,0 +1,98 @@
+//! What happens while the one in front leaves, or after it has and before the next one asks.
+
+use super::*;
+use leasehold_core::Release;
+use std::pin::pin;
+
+/// Its node was made before the one in front began to leave, which has looked by then who is behind it.
+#[tokio::test]
+async fn who_comes_while_the_one_in_front_leaves_listens_by_itself() {
+    let server = server();
+    let backend = of_one_process(&server);
+    // One that was the last in line: the next need not list it.
+    let (first, second) = (told(&backend).await, claim("job"));
+    granted(&backend, &first).await;
+    let before = requests(&server);
+    let mut coming = pin!(backend.try_acquire(&second));
+    begin(coming.as_mut()).await;
+    let mut leaving = pin!(backend.release(&first, Duration::ZERO));
+    begin(leaving.as_mut()).await;
+    assert!(matches!(answered(coming).await.unwrap(), Attempt::Busy(_)));
+    assert_eq!(answered(leaving).await.unwrap(), Release::Released);
+    assert!(was_told(&granted(&backend, &second).await));
+    assert_eq!(requests(&server) - before - 1, 3, "to make a node, to delete one and to listen to one");
+}
+
+/// Nobody but itself could have heard of that.
+#[tokio::test]
+async fn who_listens_by_itself_and_loses_its_node_is_not_granted() {
+    let (server, look) = fixture().await;
+    let (backend, other) = (of_one_process(&server), backend(&server.url()));
+    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
+    hold(&backend, &first).await;
+    let mut coming = pin!(backend.try_acquire(&second));
+    begin(coming.as_mut()).await;
+    let mut leaving = pin!(backend.release(&first, Duration::ZERO));
+    begin(leaving.as_mut()).await;
+    assert!(matches!(answered(coming).await.unwrap(), Attempt::Busy(_)));
+    busy(&other, &third).await;
+    look.delete(&node(&look, 0).await).await;
+    heard_all(&backend).await;
+    assert_eq!(answered(leaving).await.unwrap(), Release::Released);
+    busy(&backend, &second).await;
+    changed(&other, &third).await;
+    granted(&other, &third).await;
+}
+
+/// It was read to be there after the one in front was gone, and listened to from then on.
+#[tokio::test]
+async fn who_loses_its_node_after_the_word_and_before_it_asks_is_not_granted() {
+    let (server, look) = fixture().await;
+    let (backend, other) = (of_one_process(&server), backend(&server.url()));
+    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
+    hold(&backend, &first).await;
+    busy(&backend, &second).await;
+    busy(&other, &third).await;
+    release(&backend, &first).await;
+    look.delete(&node(&look, 0).await).await;
+    heard_all(&backend).await;
+    busy(&backend, &second).await;
+    changed(&other, &third).await;
+    granted(&other, &third).await;
+}
+
+/// Nobody may say meanwhile to what it listens, and it may find out that it stands elsewhere.
+#[tokio::test]
+async fn who_looks_while_the_one_in_front_leaves_looks_again() {
+    let server = server();
+    let backend = of_one_process(&server);
+    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
+    hold(&backend, &first).await;
+    busy(&backend, &second).await;
+    busy(&backend, &third).await;
+    let mut looking = pin!(backend.try_acquire(&second));
+    begin(looking.as_mut()).await;
+    release(&backend, &first).await;
+    assert!(matches!(answered(looking).await.unwrap(), Attempt::Busy(_)), "its node is there");
+    within(SOON, backend.changed(&second)).await;
+    granted(&backend, &second).await;
+    release(&backend, &second).await;
+    assert!(was_told(&granted(&backend, &third).await));
+}
+
+/// The word, and what it listens to, go with it.
+#[tokio::test]
+async fn who_leaves_with_the_word_leaves_no_watch_behind() {
+    let server = server();
+    let backend = of_one_process(&server);
+    for _ in 0..3 {
+        let told = told(&backend).await;
+        release(&backend, &told).await;
+    }
+    eventually(async || (server.counter("zk_watch_count").unwrap() == 0).then_some(())).await;
+}
+
+/// Until its session has been told of all that has happened: the server keeps the order.
+async fn heard_all(backend: &ZooKeeperBackend) {
+    hold(backend, &claim("another")).await;
+}

@@ -62,6 +62,9 @@ impl Places {
         if !behind.hears.is_told() || !stands_there {
             return false;
         }
+        if !listening.is_deaf() {
+            next.bell.has_begun_to_listen();
+        }
         behind.listening = listening;
         true
     }

@@ -37,7 +37,7 @@ pub(crate) enum Hears {
     /// It listens to that node.
     WatchesFront,
     /// The claim in front, which is of this process, [tells it](crate::bell::followers). It listens to its own node, if to
-    /// any, and from when its turn comes.
+    /// any, and from when it is next.
     ToldByFront {
         /// True if the next look without news is at the node in front, and not at its own.
         looks_ahead: bool,
@@ -45,6 +45,17 @@ pub(crate) enum Hears {
     /// Not at all: it has begun to look where it stands, and has not found out yet. What it had heard by then is forgotten,
     /// and what it listened to may be over.
     Nothing,
+}
+
+/// To which node a claim listens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ListensTo {
+    /// To the one in front of its own, or to none.
+    #[default]
+    NotItself,
+    /// To its own, when its turn is near and there is room.
+    ItselfLater,
+    Itself,
 }
 
 /// What was found out for certain of a claim that stands in line.
@@ -96,12 +107,15 @@ impl Standing {
         }
     }
 
-    /// True if what it listens to, if it can, is its own node.
-    pub(crate) fn watches_own_node(&self) -> bool {
+    /// Which node it listens to.
+    pub(crate) fn listens_to(&self) -> ListensTo {
         match self {
-            Self::First { .. } => true,
-            Self::Behind(behind) => behind.hears.is_told(),
-            Self::Nowhere | Self::Unsure { .. } => false,
+            Self::First { .. } => ListensTo::Itself,
+            Self::Behind(behind) if behind.hears.is_told() && behind.listening.is_deaf() => {
+                ListensTo::ItselfLater
+            }
+            Self::Behind(behind) if behind.hears.is_told() => ListensTo::Itself,
+            Self::Behind(_) | Self::Nowhere | Self::Unsure { .. } => ListensTo::NotItself,
         }
     }
 

@@ -7,13 +7,18 @@
 //!   number after that of the one in front: between the two there is nobody, and never will be. In front of a holder
 //!   there is nobody either. So the one behind is the first. (They begin anew with a directory that is made anew. That
 //!   takes the delete of the node in front, and who finds it gone hands over nothing.)
-//! * Its own node is there after the one in front was deleted: who deletes that has the next one listen to its node by a read
-//!   that follows the delete in the same breath. Until then nobody listens to it, of whom there may be thousands. Who comes to
-//!   stand there while the one in front is leaving listens by itself: the server tells a session of all that it watches before
-//!   it answers what came later, and its watch has not fired since it was set. A claim that has begun to look again has
-//!   forgotten whether it has, so it believes no such word until a look has come to its end.
+//! * Its own node was there when the one in front was deleted: the server tells a session of all that it watches before it
+//!   answers what came later, and its watch has not fired since it was set. A claim that has begun to look again has
+//!   forgotten whether it has, so it believes no such word until a look has come to its end. Or it was there afterwards: it
+//!   was read then.
 //! * Both nodes are of one session, and a majority has agreed to the delete: the session was alive when that was sent, and
 //!   the hold is counted from then.
+//!
+//! Of thousands who stand in line two listen to their own nodes: who holds, and who is next. Whoever comes to stand behind a
+//! holder listens at once. Each of the others is made to listen by the holder before the one in front of it, when that leaves:
+//! in one breath with the delete, and nobody waits for the answer, which comes before that to any later delete. If the next one
+//! does not listen, because nobody held when it came, or there was no room, or it was just looking, then who leaves reads its
+//! node, and waits for that.
 //!
 //! Whatever else becomes of the one in front, the one behind is told to look for itself: when it leaves without having held,
 //! when its node was touched or is gone, when it is not known what became of a delete. A waiter that listens to the node in
@@ -24,6 +29,7 @@
 //! who would hand over to it finds it gone, and tells it, and whoever follows that one.
 
 use super::{Bell, Footing, Note};
+use crate::standing::ListensTo;
 use leasehold_core::{Clock, FencingToken, Moment, SystemClock};
 use std::sync::{Arc, Weak};
 
@@ -43,13 +49,13 @@ pub(super) struct Follower {
 /// How the claim in front stands there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ahead {
-    /// It has whoever follows listen to its own node when it leaves.
-    Stays,
-    /// It may have done so already: whoever comes to follow it now listens by itself.
-    Leaves,
+    /// Whoever follows need not listen to its own node yet.
+    Waits,
+    /// It may leave at any moment, or is leaving: whoever follows listens to its own node.
+    Holds,
 }
 
-/// Who follows a claim that leaves.
+/// Who follows a claim.
 #[derive(Debug)]
 pub(crate) struct Next {
     pub(crate) bell: Arc<Bell>,
@@ -87,7 +93,7 @@ impl Bell {
         if note.holds() {
             note.footing = Footing::Neither;
         }
-        note.watches_own_node = false;
+        note.listens_to = ListensTo::NotItself;
         if note.leaves_since.0 == Moment::NEVER {
             note.leaves_since.0 = SystemClock::new().now();
         }
@@ -116,13 +122,19 @@ impl Bell {
             if !note.is_of(session) || note.leads_with != Some(number) || note.doubted {
                 return None;
             }
-            let leaves = note.leaves_since.0 != Moment::NEVER;
+            let holds = note.holds() || note.leaves_since.0 != Moment::NEVER;
             let earlier = note.follower.replace(Follower { bell: Arc::downgrade(self), made });
-            (earlier, if leaves { Ahead::Leaves } else { Ahead::Stays })
+            (earlier, if holds { Ahead::Holds } else { Ahead::Waits })
         };
         // Another one that took its place for this one's: one of them stands there no more.
         look_again(earlier.filter(|earlier| !std::ptr::eq(earlier.bell.as_ptr(), Arc::as_ptr(self))));
         Some(ahead)
+    }
+
+    /// Who follows, if anybody does by now.
+    pub(crate) fn next(&self) -> Option<Next> {
+        let note = self.note();
+        note.follower.as_ref().and_then(Follower::get)
     }
 
     /// Tells that the turn of the claim's node has come.
@@ -152,14 +164,8 @@ impl Leaving<'_> {
         self.0
     }
 
-    /// Who follows, if anybody does by now. It is for who leaves to have that one listen to its node.
-    pub(crate) fn next(&self) -> Option<Next> {
-        let note = self.0.note();
-        note.follower.as_ref().and_then(Follower::get)
-    }
-
     /// The holder's node is gone, by a request that was sent after `asked`: whoever follows is the first in line. `seen` is
-    /// who was read to be there since, and listens. Anybody else has come to follow later.
+    /// who was read to be there since, and listens. Anybody else listened already, or has come to follow meanwhile.
     pub(crate) fn hands_over(&self, asked: Moment, seen: Option<&Next>) {
         let follower = self.0.note().stop_leading();
         if let Some(Next { bell, made }) = follower.and_then(|follower| follower.get()) {

@@ -6,7 +6,7 @@ mod followers;
 pub(crate) use followers::{Ahead, Leaving, Next};
 
 use crate::node::Node;
-use crate::standing::Standing;
+use crate::standing::{ListensTo, Standing};
 use crate::suspects::Suspects;
 use followers::{Beginning, Follower, HandOver, look_again};
 use leasehold_core::OwnerId;
@@ -35,8 +35,7 @@ pub(crate) struct Bell {
 struct Note {
     session: Option<NonZero<i64>>,
     footing: Footing,
-    /// True if what it listens to is its own node.
-    watches_own_node: bool,
+    listens_to: ListensTo,
     /// True once a request was open when it was asked again: then there may be a second node, which only a look at all of
     /// them finds.
     doubted: bool,
@@ -88,6 +87,19 @@ impl Bell {
         Some(Node::Numbered { owner: self.owner, number })
     }
 
+    /// True if it listens to its own node.
+    pub(crate) fn listens_to_itself(&self) -> bool {
+        self.note().listens_to == ListensTo::Itself
+    }
+
+    /// It has been made to listen to its own node.
+    pub(crate) fn has_begun_to_listen(&self) {
+        let mut note = self.note();
+        if note.listens_to == ListensTo::ItselfLater {
+            note.listens_to = ListensTo::Itself;
+        }
+    }
+
     /// From here on, a watch that fires counts. Called before the watch is asked for, so that none is missed. An earlier
     /// watch that fires only now counts too: its claim looks once without need.
     pub(crate) fn listen(&self) {
@@ -107,7 +119,7 @@ impl Bell {
         }
         let follower = {
             let mut note = self.note();
-            if note.watches_own_node { note.stop_leading() } else { None }
+            if note.listens_to == ListensTo::NotItself { None } else { note.stop_leading() }
         };
         look_again(follower);
     }
@@ -147,7 +159,7 @@ impl Bell {
                 _ if standing.is_unsure() => Footing::Unsure,
                 _ => Footing::Neither,
             };
-            note.watches_own_node = standing.watches_own_node();
+            note.listens_to = standing.listens_to();
             follower
         };
         look_again(follower);

@@ -25,6 +25,9 @@ pub(crate) async fn leave(turn: &Turn, directory: &str, owner: OwnerId) -> Outco
 }
 
 /// For a holder: deletes its node, and tells the claim of its process that stands behind it. True if the node was there.
+///
+/// In the same breath the claim that is then the next one is made to listen to its own node, for which nobody waits but this
+/// call. And so is the one behind this, if it does not listen yet: its turn waits for that.
 pub(crate) async fn hand_over(
     turn: &Turn,
     directory: &str,
@@ -32,22 +35,34 @@ pub(crate) async fn hand_over(
     leaving: &Leaving<'_>,
     places: &Places,
 ) -> Outcome<bool> {
-    let (asked, next, path) = (SystemClock::new().now(), leaving.next(), format!("{directory}/{node}"));
-    let Some(next) = next else {
-        let left = delete(turn, &path).await;
-        if matches!(left, Ok(true)) {
-            leaving.hands_over(asked, None);
-        }
-        return left;
-    };
+    let (asked, path) = (SystemClock::new().now(), format!("{directory}/{node}"));
+    let next = leaving.bell().next();
+    let after_next = next.as_ref().and_then(|next| next.bell.next());
+    let (unheard, after_next) = (unheard(next), unheard(after_next));
     // In this order, and the server keeps it.
-    let (left, listening) = tokio::join!(biased; delete(turn, &path), listen_for(turn, directory, &next));
-    if let (Ok(true), Some(listening)) = (&left, listening)
-        && places.listens(&next, listening)
-    {
-        leaving.hands_over(asked, Some(&next));
-    }
-    left
+    let hands_over = async {
+        let listens = made_to_listen(turn, directory, unheard.as_ref(), places);
+        let (left, listens) = tokio::join!(biased; delete(turn, &path), listens);
+        if matches!(left, Ok(true)) && (listens || unheard.is_none()) {
+            leaving.hands_over(asked, unheard.as_ref());
+        }
+        left
+    };
+    let goes_on = made_to_listen(turn, directory, after_next.as_ref(), places);
+    tokio::join!(biased; hands_over, goes_on).0
+}
+
+/// Whoever does not listen to its own node yet.
+fn unheard(next: Option<Next>) -> Option<Next> {
+    next.filter(|next| !next.bell.listens_to_itself())
+}
+
+async fn made_to_listen(turn: &Turn, directory: &str, next: Option<&Next>, places: &Places) -> bool {
+    let Some(next) = next else {
+        return false;
+    };
+    let listening = listen_for(turn, directory, next).await;
+    listening.is_some_and(|listening| places.listens(next, listening))
 }
 
 /// Has a claim that follows listen to its own node. `None` if that is not known to be there; if it is known not to be, the

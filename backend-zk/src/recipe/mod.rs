@@ -4,7 +4,7 @@
 //! 2. List the line. Whoever has the lowest number holds the lock.
 //! 3. Anybody else watches the node directly in front of its own, and no other, by the read that finds it there: a
 //!    release wakes one waiter, however many there are.
-//!    Of a claim of the same process it hears [from that claim](crate::bell::followers), and watches nothing.
+//!    Of a claim of the same process it hears [from that claim](crate::bell::followers), and watches its own node when it is next.
 //! 4. When it fires, list again. Who was in front may have left without ever having held the lock. A claim of the same
 //!    process says whether it had.
 //! 5. To leave, delete the node.

@@ -38,8 +38,8 @@ impl Recipe<'_> {
         }
         let listening = match self.bell.follow(&front.bell, session.id(), number, made) {
             None => return Ok(false),
-            Some(Ahead::Stays) => Listening::to_nothing_yet(),
-            Some(Ahead::Leaves) => {
+            Some(Ahead::Waits) => Listening::to_nothing_yet(),
+            Some(Ahead::Holds) => {
                 match self.turn.read_and_watch_listening(&self.path(node), Whose::Own, self.bell).await {
                     Err(Trouble::NoNode) => return Ok(false),
                     Ok((stat, _)) if token(&stat) != made => return Ok(false),
@@ -101,6 +101,7 @@ impl Recipe<'_> {
             Hears::WatchesFront => self.watch(standing, InLine { node: &node, before: &before, stood }).await,
             Hears::Nothing => Ok(false),
             Hears::ToldByFront { looks_ahead } => {
+                let looks_ahead = looks_ahead || !behind.listening.is_deaf();
                 behind.hears = Hears::ToldByFront { looks_ahead: !looks_ahead };
                 let looked_at = if looks_ahead { &before } else { &node };
                 match self.turn.read(&self.path(looked_at)).await {

@@ -62,6 +62,8 @@ pub(crate) enum Phase {
     Sees(bool),
     /// Its node is deleted, which it is about to learn. As well.
     Left(bool),
+    /// As well, and it has told the next one. The read is under way of the node of the one behind that.
+    SeesFurther,
     Gone,
 }
 
@@ -175,7 +177,7 @@ impl Client {
         self.told |= self.phase == Phase::Rest;
         match self.phase {
             Phase::Absent | Phase::Rest | Phase::Gone => {}
-            Phase::Sees(_) | Phase::Left(_) => self.phase = Phase::Gone,
+            Phase::Sees(_) | Phase::Left(_) | Phase::SeesFurther => self.phase = Phase::Gone,
             _ => self.fail(),
         }
     }
@@ -221,7 +223,7 @@ impl Protocol {
             Phase::Watch { node, before } => Next::WatchBlindly { node: *node, before: *before },
             Phase::Seen(line, own) => self.next_of(client, line, *own),
             Phase::Follow(_, own) => Next::WatchItself(own.node().unwrap_or_default()),
-            Phase::Sees(_) => Next::SeeFollower,
+            Phase::Sees(_) | Phase::SeesFurther => Next::SeeFollower,
             Phase::Left(hands_over) => Next::Tell(*hands_over),
             Phase::Leave(Some(left)) => {
                 left.last().map_or(Next::List(Own::Unknown), |node| Next::Delete(*node))

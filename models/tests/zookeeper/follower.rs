@@ -1,9 +1,11 @@
 //! Claims of one process, of which one stands directly behind the other: `backend-zk/src/bell/followers.rs`.
 //!
-//! The one in front tells the one behind: that it holds, or that it had better look. It has that one listen to its own node
-//! by a read that follows the delete; who comes to follow one that leaves listens by itself. The word is on its way for a
-//! moment after the node is gone, as the reply to a request is that nobody has polled for yet. Watches are not: the bell of
-//! a claim has rung before a reply is heard that came later.
+//! The one in front tells the one behind: that it holds, or that it had better look. Who comes to stand behind a holder, or one
+//! that leaves, listens to its own node. All others are made to listen by a holder that leaves, by reads that follow its delete:
+//! the one who is next after that has come to hold, and if need be that one itself, whose turn waits for it. The first of these
+//! is here put off until the next one is told, which is later than it is done. The word is on its way for a moment after the
+//! node is gone, as the reply to a request is that nobody has polled for yet. Watches are not: the bell of a claim has rung
+//! before a reply is heard that came later.
 //!
 //! Who waits without news looks at its own node and at the one in front, by turns. Here it looks at its own alone: that of
 //! the one in front is not needed for anything that is promised.
@@ -20,8 +22,10 @@ pub(crate) struct Ties {
     pub(crate) leads_with: Option<u8>,
     /// Who is to be told, and the node by which that one stands there.
     pub(crate) follower: Option<(u8, u8)>,
-    /// Whom it found behind it when it began to leave: it is to have that one listen to this node.
+    /// Whom it found behind it when it began to leave, if that one did not listen: it is to have it listen to this node.
     pub(crate) listens_for: Option<(u8, u8)>,
+    /// As well, of the one behind that.
+    pub(crate) listens_further: Option<(u8, u8)>,
     /// The node of which it was told that it has become the first.
     pub(crate) handed_over: Option<u8>,
 }
@@ -89,7 +93,8 @@ impl Protocol {
         }
         let ahead = &mut state.clients[usize::from(before.client)];
         ahead.ties.follower = Some((client as u8, node.made));
-        if !ahead.is_here() && self.recipe != Recipe::ReliesOnWhoLeaves {
+        let holds = ahead.holds_by.is_some() || !ahead.is_here();
+        if holds && self.recipe != Recipe::ReliesOnWhoLeaves {
             state.clients[client].phase = Phase::Follow(line, own);
         } else {
             state.clients[client].follows(node.made, before.made);
@@ -130,10 +135,7 @@ impl Protocol {
         if !holds_next {
             this.ties.listens_for = None;
         }
-        let next = usize::from(next);
-        if state.ensemble.find(node).is_none() && state.clients[next].is_here() {
-            state.rings(next, node);
-        }
+        state.rings_if_gone(usize::from(next), node);
     }
 
     /// True if it was told that its node is the first, and may believe that without a look.
@@ -154,7 +156,7 @@ impl Protocol {
         let held = matches!(this.standing, Standing::Known { watched, .. } if watched == node);
         let holds_next = held || self.recipe == Recipe::HandsOverUnheld;
         if !holds_next || self.recipe == Recipe::DoesNotWatchItself {
-            this.ties.listens_for = None;
+            (this.ties.listens_for, this.ties.listens_further) = (None, None);
         }
         let hands_over = was_there && holds_next;
         let sees = this.ties.listens_for.is_some();
@@ -172,7 +174,11 @@ impl Protocol {
             let follower = &mut state.clients[usize::from(follower)];
             follower.ties.handed_over = follower.is_waiting().then_some(node);
         }
-        state.clients[client].phase = Phase::Gone;
+        let sees_further = state.clients[client].ties.listens_further.is_some();
+        if sees_further {
+            state.leads_with(client, None);
+        }
+        state.clients[client].phase = if sees_further { Phase::SeesFurther } else { Phase::Gone };
     }
 
     /// It leaves: whoever comes next has to look who is in front. By the numbers, it could be somebody in the next
@@ -182,8 +188,12 @@ impl Protocol {
             state.forget(client);
         }
         state.clients[client].leave();
+        let next = state.clients[client].ties.follower;
+        let further = next.and_then(|(next, _)| state.clients[usize::from(next)].ties.follower);
+        let unheard = |next: Option<(u8, u8)>| next.filter(|next| !state.listens_already(*next));
+        let (next, further) = (unheard(next), unheard(further));
         let ties = &mut state.clients[client].ties;
-        ties.listens_for = ties.follower;
+        (ties.listens_for, ties.listens_further) = (next, further);
         if self.is_of_many(&state.clients[client]) {
             state.clients[client].hears_no_more();
         }
@@ -194,7 +204,8 @@ impl Protocol {
     pub(crate) fn has_failed(&self, state: &mut State, client: usize) {
         state.clients[client].fail();
         if matches!(state.clients[client].phase, Phase::Leave(_)) {
-            state.clients[client].ties.listens_for = None;
+            let ties = &mut state.clients[client].ties;
+            (ties.listens_for, ties.listens_further) = (None, None);
             state.leads_with(client, None);
         }
         self.stands(state, client);
@@ -257,6 +268,27 @@ impl State {
         listens
     }
 
+    /// Reads whether the node is there of who is next now, and has it listen.
+    pub(crate) fn see_further(&mut self, client: usize) {
+        let this = &mut self.clients[client];
+        this.phase = Phase::Gone;
+        let Some((next, node)) = this.ties.listens_further.take() else { return };
+        if self.ensemble.find(node).is_some() {
+            self.listens(usize::from(next), node);
+        }
+        self.rings_if_gone(usize::from(next), node);
+    }
+
+    fn rings_if_gone(&mut self, client: usize, node: u8) {
+        if self.ensemble.find(node).is_none() && self.clients[client].is_here() {
+            self.rings(client, node);
+        }
+    }
+
+    fn listens_already(&self, (client, node): (u8, u8)) -> bool {
+        self.clients[usize::from(client)].watch == Some(node)
+    }
+
     /// The claim is not who came last any more.
     fn forget(&mut self, client: usize) {
         self.last = self.last.filter(|last| usize::from(last.client) != client);
@@ -288,7 +320,8 @@ impl Client {
 
     /// True if it has not left, and is not about to.
     pub(crate) fn is_here(&self) -> bool {
-        !matches!(self.phase, Phase::Leave(_) | Phase::Sees(_) | Phase::Left(_) | Phase::Gone)
+        use Phase::{Gone, Leave, Left, Sees, SeesFurther};
+        !matches!(self.phase, Leave(_) | Sees(_) | Left(_) | SeesFurther | Gone)
     }
 
     /// Stands behind another of its process, and listens to nothing.

@@ -30,6 +30,7 @@ impl Protocol {
                     this.phase = Phase::Look(Own::Read(node));
                 }
             }
+            Next::SeeFollower if this.phase == Phase::SeesFurther => state.see_further(client),
             Next::SeeFollower => self.see_follower(state, client),
             Next::Delete(node) => self.delete(state, client, node),
             Next::Tell(hands_over) => self.tell(state, client, hands_over),
@@ -40,10 +41,14 @@ impl Protocol {
 
     /// An attempt fails, and has changed nothing.
     pub(crate) fn fail(&self, state: &mut State, client: usize) {
-        if matches!(state.clients[client].phase, Phase::Sees(_)) {
-            // The delete has not failed.
-            state.clients[client].phase = Phase::Left(false);
-            return;
+        // The delete has not failed.
+        match state.clients[client].phase {
+            Phase::Sees(_) => return state.clients[client].phase = Phase::Left(false),
+            Phase::SeesFurther => {
+                state.clients[client].phase = Phase::Gone;
+                return self.stands(state, client);
+            }
+            _ => {}
         }
         let next = self.next(&state.clients[client]);
         if state.clients[client].phase == Phase::Rest {

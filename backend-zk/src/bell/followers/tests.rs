@@ -80,11 +80,11 @@ fn nobody_follows_what_stands_elsewhere_or_does_not_know_where() {
 fn who_comes_to_follow_one_that_leaves_is_told_so() {
     let (ahead, early, late) = (bell(0), bell(1), bell(1));
     let other = FencingToken::new(2);
-    assert_eq!(early.follow(&ahead, SESSION, 0, NODE), Some(Ahead::Stays));
+    assert_eq!(early.follow(&ahead, SESSION, 0, NODE), Some(Ahead::Waits));
     let leaving = ahead.gives_back();
-    let next = leaving.next();
+    let next = ahead.next();
     assert_eq!(next.as_ref().map(|next| next.made), Some(NODE));
-    assert_eq!(late.follow(&ahead, SESSION, 0, other), Some(Ahead::Leaves));
+    assert_eq!(late.follow(&ahead, SESSION, 0, other), Some(Ahead::Holds));
     assert!(early.has_fired());
     leaving.hands_over(Moment::ORIGIN, next.as_ref());
     let word = late.take_hand_over().unwrap();

@@ -44,7 +44,7 @@ async fn who_listens_by_itself_and_loses_its_node_is_not_granted() {
     granted(&other, &third).await;
 }
 
-/// It was read to be there after the one in front was gone, and listened to from then on.
+/// It listens until then.
 #[tokio::test]
 async fn who_loses_its_node_after_the_word_and_before_it_asks_is_not_granted() {
     let (server, look) = fixture().await;
@@ -61,9 +61,9 @@ async fn who_loses_its_node_after_the_word_and_before_it_asks_is_not_granted() {
     granted(&other, &third).await;
 }
 
-/// Nobody may say meanwhile to what it listens, and it may find out that it stands elsewhere.
+/// Its look says nothing of the one in front.
 #[tokio::test]
-async fn who_looks_while_the_one_in_front_leaves_looks_again() {
+async fn who_looks_while_the_one_in_front_leaves_hears_of_it_afterwards() {
     let server = server();
     let backend = of_one_process(&server);
     let [first, second, third] = [claim("job"), claim("job"), claim("job")];
@@ -78,6 +78,60 @@ async fn who_looks_while_the_one_in_front_leaves_looks_again() {
     granted(&backend, &second).await;
     release(&backend, &second).await;
     assert!(was_told(&granted(&backend, &third).await));
+}
+
+/// The one in front did not hold when it came, and came to hold by a look: so it does not listen yet.
+async fn unheard(backend: &ZooKeeperBackend, other: &ZooKeeperBackend) -> [Claim; 2] {
+    let [foreign, first, second] = [claim("job"), claim("job"), claim("job")];
+    hold(other, &foreign).await;
+    busy(backend, &first).await;
+    busy(backend, &second).await;
+    release(other, &foreign).await;
+    changed(backend, &first).await;
+    granted(backend, &first).await;
+    [first, second]
+}
+
+#[tokio::test]
+async fn who_does_not_listen_at_its_turn_is_looked_for() {
+    let server = server();
+    let (backend, other) = (of_one_process(&server), backend(&server.url()));
+    let [first, second] = unheard(&backend, &other).await;
+    eventually(async || (server.counter("zk_watch_count").unwrap() == 1).then_some(())).await;
+    let before = requests(&server);
+    release(&backend, &first).await;
+    assert!(was_told(&granted(&backend, &second).await));
+    assert_eq!(requests(&server) - before - 1, 2, "to delete a node and to listen to one");
+    assert_eq!(server.counter("zk_watch_count").unwrap(), 1, "as any other holder");
+}
+
+#[tokio::test]
+async fn who_does_not_listen_at_its_turn_and_is_gone_is_not_granted() {
+    let (server, look) = fixture().await;
+    let (backend, other) = (of_one_process(&server), backend(&server.url()));
+    let [first, second] = unheard(&backend, &other).await;
+    let third = claim("job");
+    busy(&other, &third).await;
+    look.delete(&node(&look, 1).await).await;
+    release(&backend, &first).await;
+    within(SOON, backend.changed(&second)).await;
+    busy(&backend, &second).await;
+    changed(&other, &third).await;
+    granted(&other, &third).await;
+}
+
+/// Nobody may say meanwhile to what it listens, and it may find out that it stands elsewhere.
+#[tokio::test]
+async fn who_does_not_listen_at_its_turn_and_looks_meanwhile_looks_again() {
+    let server = server();
+    let (backend, other) = (of_one_process(&server), backend(&server.url()));
+    let [first, second] = unheard(&backend, &other).await;
+    let mut looking = pin!(backend.try_acquire(&second));
+    begin(looking.as_mut()).await;
+    release(&backend, &first).await;
+    assert!(matches!(answered(looking).await.unwrap(), Attempt::Busy(_)), "its node is there");
+    within(SOON, backend.changed(&second)).await;
+    granted(&backend, &second).await;
 }
 
 /// The word, and what it listens to, go with it.

@@ -36,9 +36,9 @@ async fn who_follows_a_holder_that_was_deleted_is_told() {
     assert_eq!(release(&backend, &first).await, Release::NotHeld);
 }
 
-/// Nobody tells it: it asks from time to time.
+/// Also if the one that follows is the first to ask.
 #[tokio::test]
-async fn who_follows_a_waiter_that_finds_its_end_is_told() {
+async fn who_follows_the_next_one_that_hears_of_its_end_is_told() {
     let (server, look) = fixture().await;
     let backend = of_one_process(&server);
     let [first, second, third] = [claim("job"), claim("job"), claim("job")];
@@ -46,7 +46,6 @@ async fn who_follows_a_waiter_that_finds_its_end_is_told() {
     busy(&backend, &second).await;
     busy(&backend, &third).await;
     look.delete(&node(&look, 1).await).await;
-    busy(&backend, &second).await;
     within(SOON, backend.changed(&third)).await;
     busy(&backend, &third).await;
     release(&backend, &first).await;
@@ -56,20 +55,24 @@ async fn who_follows_a_waiter_that_finds_its_end_is_told() {
 
 /// It is not to wait for the one in front, whose task may be anywhere.
 #[tokio::test]
-async fn who_follows_a_waiter_whose_end_is_found_at_its_turn_is_told_with_it() {
+async fn who_follows_a_waiter_whose_end_is_found_when_its_turn_is_near_is_told_with_it() {
     let (server, look) = fixture().await;
     let backend = of_one_process(&server);
-    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
+    let [first, second, third, fourth] = [claim("job"), claim("job"), claim("job"), claim("job")];
     hold(&backend, &first).await;
-    busy(&backend, &second).await;
-    busy(&backend, &third).await;
-    look.delete(&node(&look, 1).await).await;
+    for waiter in [&second, &third, &fourth] {
+        busy(&backend, waiter).await;
+    }
+    look.delete(&node(&look, 2).await).await;
+    assert!(stays_quiet(&backend, &third).await && stays_quiet(&backend, &fourth).await);
     release(&backend, &first).await;
+    assert!(was_told(&granted(&backend, &second).await));
+    within(SOON, backend.changed(&fourth)).await;
+    busy(&backend, &fourth).await;
     within(SOON, backend.changed(&third)).await;
-    granted(&backend, &third).await;
-    changed(&backend, &second).await;
-    busy(&backend, &second).await;
-    assert_eq!(look.line("job").await.len(), 2);
+    busy(&backend, &third).await;
+    release(&backend, &second).await;
+    assert!(was_told(&granted(&backend, &fourth).await));
 }
 
 /// Every other time that it asks it looks at its own node, so that it loses no more than that by a hand that deletes it; and
@@ -83,7 +86,7 @@ async fn who_hears_nothing_finds_by_one_request_that_either_node_is_gone() {
     for waiter in &line[1..] {
         busy(&backend, waiter).await;
     }
-    only_the_holder_listens(&server).await;
+    only_two_listen(&server).await;
     let before = requests(&server);
     for _ in 0..4 {
         busy(&backend, &line[3]).await;

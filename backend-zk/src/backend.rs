@@ -57,7 +57,7 @@ impl ZooKeeperBackend {
         })
     }
 
-    async fn attempt(&self, claim: &Claim, place: &Place, standing: &mut Standing) -> Result<Attempt> {
+    async fn attempt(&self, claim: &Claim, place: &Arc<Place>, standing: &mut Standing) -> Result<Attempt> {
         let asked = SystemClock::new().now();
         // Without a session nothing is asked; what an earlier attempt has left stays as it is.
         let known = |error| as_far_as_known(error, standing);
@@ -74,7 +74,7 @@ impl ZooKeeperBackend {
             access: self.sessions.target().access,
             directory: &directory,
             claim,
-            bell: &place.bell,
+            place,
             places: &self.places,
             asked,
         };
@@ -102,7 +102,7 @@ impl ZooKeeperBackend {
             Some((session, node)) if !session.is_over() && !leaving.bell().is_doubted() => {
                 let turn = self.sessions.turn_of(session)?;
                 let left = if matches!(standing, Standing::First { .. }) {
-                    recipe::hand_over(&turn, &directory, &node, leaving, &self.places).await
+                    recipe::hand_over(&turn, &directory, &node, leaving).await
                 } else {
                     recipe::delete(&turn, &format!("{directory}/{node}")).await.map(|_| false)
                 };
@@ -167,9 +167,9 @@ impl LockBackend for ZooKeeperBackend {
         let place = self.places.of(claim.owner());
         match place.map(|place| (place.news(), place)) {
             None | Some((News::Never, _)) => Box::pin(sleep(a_moment())),
-            Some((News::Told, place)) => Box::pin(place.bell.changed()),
+            Some((News::Told, place)) => Box::pin(place.changed()),
             Some((News::LooksAfter(pause), place)) => Box::pin(async move {
-                let _ = timeout(pause.max(a_moment()), place.bell.changed()).await;
+                let _ = timeout(pause.max(a_moment()), place.changed()).await;
             }),
         }
     }

@@ -1,12 +1,12 @@
 //! Where each claim stands: the map from owners to nodes, and who is to be told when something there changes.
 
-use crate::bell::{Bell, Next};
+use crate::bell::Bell;
 use crate::node::Node;
 use crate::one_by_one::OneByOne;
 use crate::session::Listening;
 use crate::standing::Standing;
 use crate::suspects::Suspects;
-use leasehold_core::{Claim, LockName, Moment, OwnerId};
+use leasehold_core::{Claim, FencingToken, LockName, Moment, OwnerId};
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
@@ -31,7 +31,7 @@ pub(crate) struct Place {
     /// What the last call has found. Held for the length of a call: calls for one claim come one after the other.
     pub(crate) standing: OneByOne<Standing>,
     /// Told of every change, also while there is a call.
-    pub(crate) bell: Arc<Bell>,
+    pub(crate) bell: Bell,
 }
 
 impl Places {
@@ -41,32 +41,9 @@ impl Places {
         if let Some(OfOwner(place)) = places.get(&owner) {
             return Arc::clone(place);
         }
-        let place = Arc::new(Place { standing: OneByOne::default(), bell: self.bell(owner) });
+        let place = Arc::new(Place::of(owner, &self.suspects));
         places.insert(OfOwner(Arc::clone(&place)));
         place
-    }
-
-    /// Has the claim that stands by this node listen so, unless it stands elsewhere or something is under way for it, which
-    /// may have it stand elsewhere.
-    pub(crate) fn listens(&self, next: &Next, listening: Listening) -> bool {
-        let Some(place) = self.of(*next.bell.owner()) else {
-            return false;
-        };
-        let Some(mut standing) = place.standing.try_lock() else {
-            return false;
-        };
-        let Standing::Behind(behind) = &mut *standing else {
-            return false;
-        };
-        let stands_there = behind.stood.is_some_and(|stood| stood.made() == next.made);
-        if !behind.hears.is_told() || !stands_there {
-            return false;
-        }
-        if !listening.is_deaf() {
-            next.bell.has_begun_to_listen();
-        }
-        behind.listening = listening;
-        true
     }
 
     /// Notes that a claim came to stand at the end of a line.
@@ -103,22 +80,22 @@ impl Places {
     pub(crate) fn suspect_all_of(&self, session: i64) {
         let holders = self.those(|bell| bell.holds_by(session));
         if !holders.is_empty() {
-            self.suspects.add(holders.iter().map(|bell| *bell.owner()));
+            self.suspects.add(holders.iter().map(|place| *place.bell.owner()));
         }
     }
 
     /// There is a connection again: who could not be answered may ask again.
     pub(crate) fn reconnected(&self, session: i64) {
-        for bell in self.those(|bell| bell.is_unsure_of(session)) {
-            bell.fire();
+        for place in self.those(|bell| bell.is_unsure_of(session)) {
+            place.bell.fire();
         }
         self.suspect_all_of(session);
     }
 
     /// The session is over, and every place with it.
     pub(crate) fn session_over(&self, session: i64) {
-        for bell in self.those(|bell| bell.is_of(session)) {
-            bell.fire();
+        for place in self.those(|bell| bell.is_of(session)) {
+            place.bell.fire();
         }
         self.suspect_all_of(session);
     }
@@ -128,14 +105,10 @@ impl Places {
         self.suspects.take().await
     }
 
-    fn bell(&self, owner: OwnerId) -> Arc<Bell> {
-        Arc::new(Bell::new(owner, &self.suspects))
-    }
-
-    fn those(&self, are: impl Fn(&Bell) -> bool) -> Vec<Arc<Bell>> {
+    fn those(&self, are: impl Fn(&Bell) -> bool) -> Vec<Arc<Place>> {
         let places = self.places();
-        let bells = places.iter().map(|OfOwner(place)| &place.bell);
-        bells.filter(|bell| are(bell)).cloned().collect()
+        let those = places.iter().map(|OfOwner(place)| place).filter(|place| are(&place.bell));
+        those.cloned().collect()
     }
 
     fn last(&self) -> MutexGuard<'_, HashMap<LockName, Node>> {
@@ -144,6 +117,32 @@ impl Places {
 
     fn places(&self) -> MutexGuard<'_, HashSet<OfOwner>> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    pub(crate) fn of(owner: OwnerId, suspects: &Arc<Suspects>) -> Self {
+        Self { standing: OneByOne::default(), bell: Bell::new(owner, suspects) }
+    }
+
+    /// Has the claim listen so to the node that this transaction made, unless it stands elsewhere, or something is under way
+    /// for it that may have it stand elsewhere.
+    pub(crate) fn listens(&self, made: FencingToken, listening: Listening) -> bool {
+        let Some(mut standing) = self.standing.try_lock() else {
+            return false;
+        };
+        let Standing::Behind(behind) = &mut *standing else {
+            return false;
+        };
+        let stands_there = behind.stood.is_some_and(|stood| stood.made() == made);
+        if !behind.hears.is_told() || !stands_there {
+            return false;
+        }
+        if !listening.is_deaf() {
+            self.bell.has_begun_to_listen();
+        }
+        behind.listening = listening;
+        true
     }
 }
 

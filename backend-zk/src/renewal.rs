@@ -4,7 +4,7 @@ use crate::bell::Bell;
 use crate::contenders::Queue;
 use crate::names::Names;
 use crate::node::Node;
-use crate::place::Places;
+use crate::place::{Place, Places};
 use crate::session::{Session, Sessions, Trouble, Turn, Whose};
 use crate::standing::Standing;
 use futures_util::future::join_all;
@@ -78,7 +78,7 @@ impl Round<'_> {
         }
         let directory = self.names.directory_of(claim.name());
         let turn = self.sessions.turn_of(&session)?;
-        look_again(&turn, &directory, &node, &place.bell, &mut standing).await
+        look_again(&turn, &directory, &node, &place, &mut standing).await
     }
 
     /// Proves the session, once in a round, and once for all rounds that come while another is asking.
@@ -119,11 +119,11 @@ async fn look_again(
     turn: &Turn,
     directory: &str,
     node: &Node,
-    bell: &Arc<Bell>,
+    place: &Arc<Place>,
     standing: &mut Standing,
 ) -> Result<Renewal> {
-    let looking = Looking(bell);
-    match turn.read_and_watch(&format!("{directory}/{node}"), Whose::Own, bell).await {
+    let looking = Looking(&place.bell);
+    match turn.read_and_watch(&format!("{directory}/{node}"), Whose::Own, place).await {
         Ok((stat, listening)) if stat.ephemeral_owner == turn.session().id() => {
             looking.has_found();
             let session = Arc::clone(turn.session());
@@ -176,28 +176,28 @@ mod tests {
         let turn = Sessions::new(target, Arc::default()).turn().await.unwrap();
         turn.make("/job", CreateMode::Persistent, Acls::anyone_all()).await.unwrap();
         turn.make("/job/node", CreateMode::Ephemeral, Acls::anyone_all()).await.unwrap();
-        let bell = Arc::new(Bell::new(OwnerId::from_u128(7), &Arc::default()));
+        let place = Arc::new(Place::of(OwnerId::from_u128(7), &Arc::default()));
         let (node, mut standing) = (Node::from("node"), Standing::Nowhere);
 
         server.pause();
-        bell.fire();
+        place.bell.fire();
         let dropped = {
-            let mut look = pin!(look_again(&turn, "/job", &node, &bell, &mut standing));
+            let mut look = pin!(look_again(&turn, "/job", &node, &place, &mut standing));
             look.as_mut().now_or_never()
         };
         server.resume();
         assert!(dropped.is_none());
-        assert!(bell.has_fired(), "the watch is spent, and nobody would look any more");
+        assert!(place.bell.has_fired(), "the watch is spent, and nobody would look any more");
 
-        let found = look_again(&turn, "/job", &node, &bell, &mut standing).await;
+        let found = look_again(&turn, "/job", &node, &place, &mut standing).await;
         assert_eq!(found.unwrap(), Renewal::Renewed);
-        assert!(!bell.has_fired());
+        assert!(!place.bell.has_fired());
 
         turn.delete("/job/node").await.unwrap();
         for _ in 0..2 {
-            let gone = look_again(&turn, "/job", &node, &bell, &mut standing).await;
+            let gone = look_again(&turn, "/job", &node, &place, &mut standing).await;
             assert_eq!(gone.unwrap(), Renewal::Lost(LossCause::Gone));
-            assert!(bell.has_fired(), "it may be asked once more");
+            assert!(place.bell.has_fired(), "it may be asked once more");
         }
     }
 }

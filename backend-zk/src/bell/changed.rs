@@ -1,6 +1,7 @@
 //! Waiting until a bell has rung.
 
-use super::{Bell, Note};
+use super::Note;
+use crate::place::Place;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -8,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 /// Waits until a bell has rung. A future of its own, because whoever waits for a lock keeps one: of eight bytes.
 #[derive(Debug)]
 pub(crate) struct Changed {
-    bell: Arc<Bell>,
+    place: Arc<Place>,
 }
 
 /// Who is to be woken by a bell. None of them is dropped with its lock held: who knows what that frees.
@@ -18,11 +19,11 @@ pub(super) struct Waiters {
     more: Vec<Waker>,
 }
 
-impl Bell {
+impl Place {
     /// Waits until a watch has fired.
     pub(crate) fn changed(self: &Arc<Self>) -> Changed {
-        self.note().waiting += 1;
-        Changed { bell: Arc::clone(self) }
+        self.bell.note().waiting += 1;
+        Changed { place: Arc::clone(self) }
     }
 }
 
@@ -53,7 +54,7 @@ impl Future for Changed {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut note = self.bell.note();
+        let mut note = self.place.bell.note();
         if note.fired || note.is_told() {
             return Poll::Ready(());
         }
@@ -68,7 +69,7 @@ impl Future for Changed {
 impl Drop for Changed {
     fn drop(&mut self) {
         let nobody_waits_for = {
-            let mut note = self.bell.note();
+            let mut note = self.place.bell.note();
             note.waiting -= 1;
             if note.waiting == 0 { note.take_waiters() } else { Waiters::default() }
         };
@@ -93,8 +94,8 @@ mod tests {
         }
     }
 
-    fn bell() -> Arc<Bell> {
-        Arc::new(Bell::new(OwnerId::from_u128(7), &Arc::default()))
+    fn place() -> Arc<Place> {
+        Arc::new(Place::of(OwnerId::from_u128(7), &Arc::default()))
     }
 
     fn is_over(changed: &mut Changed, waker: &Waker) -> bool {
@@ -103,40 +104,40 @@ mod tests {
 
     #[test]
     fn all_that_wait_are_woken_once_by_a_ring() {
-        let (bell, woken) = (bell(), [(); 3].map(|()| Arc::<Woken>::default()));
-        let mut waiting: Vec<Changed> = woken.iter().map(|_| bell.changed()).collect();
+        let (place, woken) = (place(), [(); 3].map(|()| Arc::<Woken>::default()));
+        let mut waiting: Vec<Changed> = woken.iter().map(|_| place.changed()).collect();
         for _ in 0..2 {
             for (changed, woken) in waiting.iter_mut().zip(&woken) {
                 assert!(!is_over(changed, &Waker::from(Arc::clone(woken))));
             }
         }
-        bell.fire();
-        bell.fire();
+        place.bell.fire();
+        place.bell.fire();
         assert!(woken.iter().all(|woken| woken.0.load(Relaxed) == 1));
         assert!(waiting.iter_mut().all(|changed| is_over(changed, &noop_waker())));
     }
 
     #[test]
     fn a_ring_before_the_first_look_is_not_missed_and_one_before_listening_does_not_count() {
-        let bell = bell();
-        let mut changed = bell.changed();
-        bell.fire();
-        bell.listen();
+        let place = place();
+        let mut changed = place.changed();
+        place.bell.fire();
+        place.bell.listen();
         assert!(!is_over(&mut changed, &noop_waker()));
-        bell.fire();
+        place.bell.fire();
         assert!(is_over(&mut changed, &noop_waker()));
     }
 
     #[test]
     fn who_waits_no_more_is_forgotten() {
-        let (bell, woken) = (bell(), Arc::<Woken>::default());
+        let (place, woken) = (place(), Arc::<Woken>::default());
         let waker = Waker::from(Arc::clone(&woken));
-        let (mut one, mut other) = (bell.changed(), bell.changed());
+        let (mut one, mut other) = (place.changed(), place.changed());
         assert!(!is_over(&mut one, &waker));
         drop(waker);
         drop(one);
         assert!(!is_over(&mut other, &noop_waker()), "who is left waits on");
         drop(other);
-        assert_eq!((Arc::strong_count(&woken), Arc::strong_count(&bell)), (1, 1));
+        assert_eq!((Arc::strong_count(&woken), Arc::strong_count(&place)), (1, 1));
     }
 }

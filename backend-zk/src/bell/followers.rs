@@ -29,6 +29,7 @@
 //! who would hand over to it finds it gone, and tells it, and whoever follows that one.
 
 use super::{Bell, Footing, Note};
+use crate::place::Place;
 use crate::standing::ListensTo;
 use leasehold_core::{Clock, FencingToken, Moment, SystemClock};
 use std::sync::{Arc, Weak};
@@ -41,7 +42,7 @@ pub(crate) struct Leaving<'a>(&'a Bell);
 /// Who is to be told.
 #[derive(Debug)]
 pub(super) struct Follower {
-    pub(super) bell: Weak<Bell>,
+    pub(super) place: Weak<Place>,
     /// The transaction that made the node by which it stands there. By a later node it stands elsewhere.
     pub(super) made: FencingToken,
 }
@@ -58,7 +59,7 @@ pub(crate) enum Ahead {
 /// Who follows a claim.
 #[derive(Debug)]
 pub(crate) struct Next {
-    pub(crate) bell: Arc<Bell>,
+    pub(crate) place: Arc<Place>,
     /// The transaction that made the node by which it stands there.
     pub(crate) made: FencingToken,
 }
@@ -76,6 +77,33 @@ pub(crate) struct HandOver {
     pub(crate) asked: Moment,
     /// True if it was read to be there after that request.
     pub(crate) was_seen: bool,
+}
+
+impl Place {
+    /// Has this claim told when that one, which stands directly in front of it with a node of this number, is gone. `None` if
+    /// that one does not stand there any more, or does not know where it stands.
+    pub(crate) fn follow(
+        self: &Arc<Self>,
+        ahead: &Self,
+        session: i64,
+        number: i32,
+        made: FencingToken,
+    ) -> Option<Ahead> {
+        // What it was told before is about a claim that it does not follow any more.
+        self.bell.take_hand_over();
+        let (earlier, ahead) = {
+            let mut note = ahead.bell.note();
+            if !note.is_of(session) || note.leads_with != Some(number) || note.doubted {
+                return None;
+            }
+            let holds = note.holds() || note.leaves_since.0 != Moment::NEVER;
+            let earlier = note.follower.replace(Follower { place: Arc::downgrade(self), made });
+            (earlier, if holds { Ahead::Holds } else { Ahead::Waits })
+        };
+        // Another one that took its place for this one's: one of them stands there no more.
+        look_again(earlier.filter(|earlier| !std::ptr::eq(earlier.place.as_ptr(), Arc::as_ptr(self))));
+        Some(ahead)
+    }
 }
 
 impl Bell {
@@ -104,31 +132,6 @@ impl Bell {
     /// When it first began to leave: before any request to that end was sent. [`Moment::NEVER`] if it has not.
     pub(crate) fn leaves_since(&self) -> Moment {
         self.note().leaves_since.0
-    }
-
-    /// Has this claim told when that one, which stands directly in front of it with a node of this number, is gone. `None` if
-    /// that one does not stand there any more, or does not know where it stands.
-    pub(crate) fn follow(
-        self: &Arc<Self>,
-        ahead: &Self,
-        session: i64,
-        number: i32,
-        made: FencingToken,
-    ) -> Option<Ahead> {
-        // What it was told before is about a claim that it does not follow any more.
-        self.take_hand_over();
-        let (earlier, ahead) = {
-            let mut note = ahead.note();
-            if !note.is_of(session) || note.leads_with != Some(number) || note.doubted {
-                return None;
-            }
-            let holds = note.holds() || note.leaves_since.0 != Moment::NEVER;
-            let earlier = note.follower.replace(Follower { bell: Arc::downgrade(self), made });
-            (earlier, if holds { Ahead::Holds } else { Ahead::Waits })
-        };
-        // Another one that took its place for this one's: one of them stands there no more.
-        look_again(earlier.filter(|earlier| !std::ptr::eq(earlier.bell.as_ptr(), Arc::as_ptr(self))));
-        Some(ahead)
     }
 
     /// Who follows, if anybody does by now.
@@ -168,9 +171,9 @@ impl Leaving<'_> {
     /// who was read to be there since, and listens. Anybody else listened already, or has come to follow meanwhile.
     pub(crate) fn hands_over(&self, asked: Moment, seen: Option<&Next>) {
         let follower = self.0.note().stop_leading();
-        if let Some(Next { bell, made }) = follower.and_then(|follower| follower.get()) {
+        if let Some(Next { place, made }) = follower.and_then(|follower| follower.get()) {
             let was_seen = seen.is_some_and(|seen| seen.made == made);
-            bell.hand(HandOver { made, asked, was_seen });
+            place.bell.hand(HandOver { made, asked, was_seen });
         }
     }
 }
@@ -186,7 +189,7 @@ impl Drop for Leaving<'_> {
 /// Never with a lock of the one that is followed held.
 pub(super) fn look_again(follower: Option<Follower>) {
     if let Some(next) = follower.and_then(|follower| follower.get()) {
-        next.bell.fire();
+        next.place.bell.fire();
     }
 }
 
@@ -217,7 +220,7 @@ impl Note {
 impl Follower {
     /// `None` if it is gone.
     fn get(&self) -> Option<Next> {
-        self.bell.upgrade().map(|bell| Next { bell, made: self.made })
+        self.place.upgrade().map(|place| Next { place, made: self.made })
     }
 }
 

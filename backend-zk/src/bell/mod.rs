@@ -6,29 +6,33 @@ mod followers;
 pub(crate) use followers::{Ahead, Leaving, Next};
 
 use crate::node::Node;
+use crate::place::Place;
 use crate::standing::{ListensTo, Standing};
 use crate::suspects::Suspects;
 use followers::{Beginning, Follower, HandOver, look_again};
 use leasehold_core::OwnerId;
 use std::num::NonZero;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Wake, Waker};
 
 /// The bell of one claim.
 ///
-/// It is the waker of the claim's watches: the library's own task rings it when it reads the event from the wire, and
-/// no task of ours is woken in between. So ringing never waits and never calls the library: it takes a few locks, one
-/// after the other, under which nothing is done but to set a flag or change a list: nobody is woken, and no watch is
-/// dropped.
+/// The claim's watches wake it: the library's own task rings it when it reads the event from the wire, and no task of ours
+/// is woken in between. So ringing never waits: it takes a few locks, one after the other, under which nothing is done but
+/// to set a flag or change a list: nobody is woken, and no watch is dropped.
 ///
-/// Apart from the place, and without a way back to it: the place owns its watch, the watch owns its waker, and a
-/// waker that owned the place would keep it, and the session, for ever.
+/// It is a part of the claim's place, as whoever waits keeps both. The place owns its watch, and the watch has no more than a
+/// [`Rope`]: a waker that owned the place would keep it, and the session, for ever.
 #[derive(Debug)]
 pub(crate) struct Bell {
     owner: OwnerId,
     note: Mutex<Note>,
     suspects: Arc<Suspects>,
 }
+
+/// What rings the bell of a place, if that is still there.
+#[derive(Debug)]
+pub(crate) struct Rope(Weak<Place>);
 
 /// Where the claim stands, for who cannot wait until a call is over.
 #[derive(Debug, Default)]
@@ -197,12 +201,21 @@ impl Note {
     }
 }
 
-impl Wake for Bell {
+impl Rope {
+    pub(crate) fn of(place: &Arc<Place>) -> Waker {
+        Waker::from(Arc::new(Self(Arc::downgrade(place))))
+    }
+}
+
+impl Wake for Rope {
     fn wake(self: Arc<Self>) {
-        self.ring();
+        self.wake_by_ref();
     }
 
+    /// If the place is left meanwhile, its watch may be dropped here, by the task that told of it: it only sends a message then.
     fn wake_by_ref(self: &Arc<Self>) {
-        self.ring();
+        if let Some(place) = self.0.upgrade() {
+            place.bell.ring();
+        }
     }
 }

@@ -17,19 +17,19 @@ impl Recipe<'_> {
     /// Step 4 without a look: the claim in front, which held the lock, has [told](crate::bell::followers) this one.
     /// True of this node for as long as it is there, but believed only if that was a moment ago.
     pub(super) fn take_hand_over(&self, standing: &mut Standing) -> Option<Grant> {
-        let word = self.bell.take_hand_over()?;
+        let word = self.place.bell.take_hand_over()?;
         let Standing::Behind(behind) = &*standing else {
             return None;
         };
         let (age, lease) = (age(word.asked), behind.session.lease());
         let is_for_this_node = behind.stood.is_some_and(|stood| stood.made() == word.made);
-        let is_there = (word.was_seen || !behind.listening.is_deaf()) && !self.bell.has_fired();
+        let is_there = (word.was_seen || !behind.listening.is_deaf()) && !self.place.bell.has_fired();
         let is_old = age >= lease.min(self.claim.ttl()) / FRESH;
         let is_of_this_session = behind.session.id() == self.turn.session().id();
         let is_known = behind.hears.is_told() && is_for_this_node && is_of_this_session && is_there;
-        if !is_known || is_old || self.bell.is_doubted() {
+        if !is_known || is_old || self.place.bell.is_doubted() {
             // The one in front is gone, and says so once: a look at one's own node is not enough now.
-            self.bell.fire();
+            self.place.bell.fire();
             return None;
         }
         if let Standing::Behind(behind) = std::mem::take(standing) {
@@ -52,7 +52,7 @@ impl Recipe<'_> {
             return Ok(None);
         };
         let is_old = age(asked) >= behind.session.lease().min(self.claim.ttl()) / FRESH;
-        if is_old || self.bell.is_doubted() || behind.session.id() != self.turn.session().id() {
+        if is_old || self.place.bell.is_doubted() || behind.session.id() != self.turn.session().id() {
             return Ok(None);
         }
         let node = behind.nodes.own(self.claim.owner()).to_string();
@@ -85,11 +85,11 @@ impl Recipe<'_> {
         let session = self.turn.session();
         let (token, listening) = match own.map(|own| own.how) {
             // The ear asks: nothing that it could hear would be older than this grant.
-            Some(Known::Made(token)) => (token, self.turn.watch_later(self.path(node), token, self.bell)),
+            Some(Known::Made(token)) => (token, self.turn.watch_later(self.path(node), token, self.place)),
             known => {
                 let read = match known {
                     Some(Known::Read(stat, listening)) => Ok((stat, listening)),
-                    _ => self.turn.read_and_watch(&self.path(node), Whose::Own, self.bell).await,
+                    _ => self.turn.read_and_watch(&self.path(node), Whose::Own, self.place).await,
                 };
                 let (stat, listening) = match read {
                     Err(Trouble::NoNode) => return Ok(None),
@@ -110,8 +110,8 @@ impl Recipe<'_> {
         let session = Arc::clone(self.turn.session());
         self.stands(standing, Standing::First { session, node, listening });
         // What rang before the bell knew of a holder has told nobody that the holder had better ask.
-        if self.bell.has_fired() {
-            self.bell.ring();
+        if self.place.bell.has_fired() {
+            self.place.bell.ring();
         }
     }
 }

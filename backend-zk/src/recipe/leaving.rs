@@ -4,7 +4,6 @@ use super::token;
 use crate::bell::{Leaving, Next};
 use crate::contenders::Queue;
 use crate::node::Node;
-use crate::place::Places;
 use crate::session::{Listening, Outcome, Trouble, Turn, Whose};
 use leasehold_core::{Clock, OwnerId, SystemClock};
 
@@ -33,46 +32,45 @@ pub(crate) async fn hand_over(
     directory: &str,
     node: &Node,
     leaving: &Leaving<'_>,
-    places: &Places,
 ) -> Outcome<bool> {
     let (asked, path) = (SystemClock::new().now(), format!("{directory}/{node}"));
     let next = leaving.bell().next();
-    let after_next = next.as_ref().and_then(|next| next.bell.next());
+    let after_next = next.as_ref().and_then(|next| next.place.bell.next());
     let (unheard, after_next) = (unheard(next), unheard(after_next));
     // In this order, and the server keeps it.
     let hands_over = async {
-        let listens = made_to_listen(turn, directory, unheard.as_ref(), places);
+        let listens = made_to_listen(turn, directory, unheard.as_ref());
         let (left, listens) = tokio::join!(biased; delete(turn, &path), listens);
         if matches!(left, Ok(true)) && (listens || unheard.is_none()) {
             leaving.hands_over(asked, unheard.as_ref());
         }
         left
     };
-    let goes_on = made_to_listen(turn, directory, after_next.as_ref(), places);
+    let goes_on = made_to_listen(turn, directory, after_next.as_ref());
     tokio::join!(biased; hands_over, goes_on).0
 }
 
 /// Whoever does not listen to its own node yet.
 fn unheard(next: Option<Next>) -> Option<Next> {
-    next.filter(|next| !next.bell.listens_to_itself())
+    next.filter(|next| !next.place.bell.listens_to_itself())
 }
 
-async fn made_to_listen(turn: &Turn, directory: &str, next: Option<&Next>, places: &Places) -> bool {
+async fn made_to_listen(turn: &Turn, directory: &str, next: Option<&Next>) -> bool {
     let Some(next) = next else {
         return false;
     };
     let listening = listen_for(turn, directory, next).await;
-    listening.is_some_and(|listening| places.listens(next, listening))
+    listening.is_some_and(|listening| next.place.listens(next.made, listening))
 }
 
 /// Has a claim that follows listen to its own node. `None` if that is not known to be there; if it is known not to be, the
 /// claim is told so, and whoever follows that one.
 async fn listen_for(turn: &Turn, directory: &str, next: &Next) -> Option<Listening> {
-    let node = next.bell.node()?;
-    match turn.read_and_watch_listening(&format!("{directory}/{node}"), Whose::Own, &next.bell).await {
+    let node = next.place.bell.node()?;
+    match turn.read_and_watch_listening(&format!("{directory}/{node}"), Whose::Own, &next.place).await {
         Ok((stat, listening)) if token(&stat) == next.made => Some(listening),
         Err(Trouble::NoNode) => {
-            next.bell.ring();
+            next.place.bell.ring();
             None
         }
         Ok(_) | Err(_) => None,

@@ -27,11 +27,10 @@ mod watching;
 pub(crate) use leaving::{delete, hand_over, leave};
 
 use crate::acl::Access;
-use crate::bell::Bell;
 use crate::contenders::Queue;
 use crate::node::Node;
 use crate::parents::Parents;
-use crate::place::Places;
+use crate::place::{Place, Places};
 use crate::session::{Listening, Outcome, Trouble, Turn};
 use crate::standing::{Hears, Standing};
 use leasehold_core::{Attempt, Busy, Claim, FencingToken, Moment};
@@ -51,7 +50,7 @@ pub(crate) struct Recipe<'a> {
     /// The directory of the lock.
     pub(crate) directory: &'a str,
     pub(crate) claim: &'a Claim,
-    pub(crate) bell: &'a Arc<Bell>,
+    pub(crate) place: &'a Arc<Place>,
     /// The claims of this process.
     pub(crate) places: &'a Places,
     /// When the attempt was begun, before anything was asked.
@@ -90,7 +89,7 @@ impl Recipe<'_> {
     /// is dropped.
     pub(crate) async fn attempt(&self, standing: &mut Standing) -> Outcome<Attempt> {
         if matches!(standing, Standing::Unsure { .. }) {
-            self.bell.doubts();
+            self.place.bell.doubts();
         }
         if let Some(grant) = self.take_hand_over(standing) {
             return Ok(Attempt::Granted(grant));
@@ -132,7 +131,7 @@ impl Recipe<'_> {
                     let place = InLine { node: &node, before: &before, stood: self.stood(own.as_ref()) };
                     if own.as_ref().is_some_and(Own::was_made_just_now) {
                         let node = Node::from(node.as_str());
-                        self.bell.leads_with(node.number());
+                        self.place.bell.leads_with(node.number());
                         self.places.stands_last(self.claim, node);
                     }
                     if own.is_none() && !self.is_of_this_session(&node).await? {
@@ -157,7 +156,7 @@ impl Recipe<'_> {
             // This attempt has proved the session already.
             children = none_if_gone(self.turn.list_as_seen(self.directory).await)?;
         }
-        self.bell.fire();
+        self.place.bell.fire();
         Ok(busy())
     }
 
@@ -180,7 +179,7 @@ impl Recipe<'_> {
 
     fn stands(&self, standing: &mut Standing, now: Standing) {
         *standing = now;
-        self.bell.stands(standing);
+        self.place.bell.stands(standing);
     }
 }
 

@@ -30,7 +30,7 @@ impl Recipe<'_> {
                 let node = behind.nodes.own(self.claim.owner()).to_string();
                 let path = self.path(&node);
                 let (children, read) =
-                    tokio::join!(self.list(), self.turn.read_and_watch(&path, Whose::Own, self.bell));
+                    tokio::join!(self.list(), self.turn.read_and_watch(&path, Whose::Own, self.place));
                 let known = |(stat, listening)| Own { node, how: Known::Read(stat, listening) };
                 Ok((children?, read.ok().map(known)))
             }
@@ -72,7 +72,7 @@ impl Recipe<'_> {
                 }
                 // Applied or not: the list will tell, as soon as there is a connection again.
                 Err(unknown @ Trouble::Unknown(_)) => {
-                    self.bell.doubts();
+                    self.place.bell.doubts();
                     let listed = self.turn.prove_and_list(self.directory).await;
                     return listed.map(|children| (children, None)).map_err(|_| unknown);
                 }
@@ -103,7 +103,7 @@ impl Recipe<'_> {
 
     /// None if there are, or may be, more nodes of this claim than that it is making: which only the whole line shows.
     fn last_of_this_process(&self) -> Option<Node> {
-        let last = if self.bell.is_doubted() { None } else { self.places.last_of(self.claim.name()) };
+        let last = if self.place.bell.is_doubted() { None } else { self.places.last_of(self.claim.name()) };
         last.filter(|last| !last.is_of(self.claim.owner()))
     }
 

@@ -32,15 +32,15 @@ impl Recipe<'_> {
             return Ok(false);
         };
         // First, so that neither the word of that claim is missed nor that of a watch.
-        self.bell.listen();
-        if self.bell.is_doubted() {
+        self.place.bell.listen();
+        if self.place.bell.is_doubted() {
             return Ok(false);
         }
-        let listening = match self.bell.follow(&front.bell, session.id(), number, made) {
+        let listening = match self.place.follow(&front, session.id(), number, made) {
             None => return Ok(false),
             Some(Ahead::Waits) => Listening::to_nothing_yet(),
             Some(Ahead::Holds) => {
-                match self.turn.read_and_watch_listening(&self.path(node), Whose::Own, self.bell).await {
+                match self.turn.read_and_watch_listening(&self.path(node), Whose::Own, self.place).await {
                     Err(Trouble::NoNode) => return Ok(false),
                     Ok((stat, _)) if token(&stat) != made => return Ok(false),
                     read => read?.1,
@@ -64,7 +64,7 @@ impl Recipe<'_> {
         standing: &mut Standing,
         InLine { node, before, stood }: InLine<'_>,
     ) -> Outcome<bool> {
-        let listening = match self.turn.read_and_watch(&self.path(before), Whose::Another, self.bell).await {
+        let listening = match self.turn.read_and_watch(&self.path(before), Whose::Another, self.place).await {
             Err(Trouble::NoNode) => return Ok(false),
             read => read?.1,
         };
@@ -88,7 +88,7 @@ impl Recipe<'_> {
         let Standing::Behind(behind) = standing else {
             return Ok(false);
         };
-        if self.bell.has_fired() || behind.session.id() != self.turn.session().id() {
+        if self.place.bell.has_fired() || behind.session.id() != self.turn.session().id() {
             return Ok(false);
         }
         // A read proves nothing.

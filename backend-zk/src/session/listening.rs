@@ -1,14 +1,15 @@
 //! Watches that are listened to, each by a future that is polled once: there is no task for them.
 
 use super::room::{Outside, Share};
-use crate::bell::Bell;
+use crate::bell::Rope;
+use crate::place::Place;
 use futures_util::FutureExt;
 use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Waker};
+use std::task::Context;
 use std::time::Duration;
 use zookeeper_client::OneshotWatcher;
 
@@ -51,10 +52,10 @@ pub(super) struct Slot {
 
 impl Listening {
     /// Has the bell rung when this watch fires, or nobody is there any more who would tell.
-    pub(super) fn to(watcher: OneshotWatcher, bell: &Arc<Bell>, share: Share) -> Self {
+    pub(super) fn to(watcher: OneshotWatcher, place: &Arc<Place>, share: Share) -> Self {
         // In one piece with the watch, and dropped after it.
         let over = watcher.changed().map(|_| drop(share));
-        Self { watch: Watch::Now { _set: rung_after(over, bell) } }
+        Self { watch: Watch::Now { _set: rung_after(over, place) } }
     }
 
     /// To what will be in this slot.
@@ -97,9 +98,9 @@ impl Slot {
     }
 
     /// Has the bell rung as soon as this is over, and keeps it for whoever listens.
-    pub(super) fn fill(&self, over: impl Future + Send + Sync + 'static, bell: &Arc<Bell>) {
+    pub(super) fn fill(&self, over: impl Future + Send + Sync + 'static, place: &Arc<Place>) {
         // Nobody else fills it.
-        let _ = self.watch.set(rung_after(over, bell));
+        let _ = self.watch.set(rung_after(over, place));
     }
 }
 
@@ -107,16 +108,16 @@ impl Slot {
 ///
 /// A watch wakes for two reasons: it has fired, or the library's task has ended without a word. Either way the bell has
 /// rung, and there is nothing to poll for: in the second case the library would panic.
-fn rung_after<F>(over: F, bell: &Arc<Bell>) -> LiveWatch
+fn rung_after<F>(over: F, place: &Arc<Place>) -> LiveWatch
 where
     F: Future + Send + Sync + 'static,
 {
     let mut over = Box::pin(over);
-    let waker = Waker::from(Arc::clone(bell));
+    let waker = Rope::of(place);
     let poll = || over.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
     // It panics already now if the library's task has ended, with its runtime, since it gave out the watch.
     if catch_unwind(AssertUnwindSafe(poll)).unwrap_or(true) {
-        bell.ring();
+        place.bell.ring();
     }
     over
 }
@@ -128,8 +129,8 @@ mod tests {
     use leasehold_core::OwnerId;
     use tokio::sync::oneshot::{Receiver, Sender, channel};
 
-    fn bell() -> Arc<Bell> {
-        Arc::new(Bell::new(OwnerId::from_u128(7), &Arc::default()))
+    fn place() -> Arc<Place> {
+        Arc::new(Place::of(OwnerId::from_u128(7), &Arc::default()))
     }
 
     /// As the library has it: one end with its task, and the other in the watcher.
@@ -143,73 +144,73 @@ mod tests {
 
     #[test]
     fn a_watch_that_fires_rings() {
-        let (bell, (library, watcher)) = (bell(), watch());
-        let _set = rung_after(watcher, &bell);
-        assert!(!bell.has_fired());
+        let (place, (library, watcher)) = (place(), watch());
+        let _set = rung_after(watcher, &place);
+        assert!(!place.bell.has_fired());
         library.send(()).unwrap();
-        assert!(bell.has_fired());
+        assert!(place.bell.has_fired());
     }
 
     #[test]
     fn one_that_has_fired_before_rings_at_once() {
-        let (bell, (library, watcher)) = (bell(), watch());
+        let (place, (library, watcher)) = (place(), watch());
         library.send(()).unwrap();
-        let _set = rung_after(watcher, &bell);
-        assert!(bell.has_fired());
-        assert_eq!(Arc::strong_count(&bell), 1);
+        let _set = rung_after(watcher, &place);
+        assert!(place.bell.has_fired());
+        assert_eq!(Arc::weak_count(&place), 0);
     }
 
     #[test]
     fn one_that_nobody_can_fire_any_more_rings() {
-        let (bell, (library, watcher)) = (bell(), watch());
-        let _set = rung_after(watcher, &bell);
+        let (place, (library, watcher)) = (place(), watch());
+        let _set = rung_after(watcher, &place);
         drop(library);
-        assert!(bell.has_fired());
+        assert!(place.bell.has_fired());
     }
 
     #[test]
     fn one_that_panics_because_nobody_is_there_rings() {
-        let bell = bell();
+        let place = place();
         let (library, watcher) = watch();
         drop(library);
-        drop(rung_after(async { watcher.await.unwrap() }, &bell));
-        assert!(bell.has_fired());
+        drop(rung_after(async { watcher.await.unwrap() }, &place));
+        assert!(place.bell.has_fired());
     }
 
     #[test]
     fn dropped_it_rings_no_more_and_keeps_nothing() {
-        let (bell, (library, watcher)) = (bell(), watch());
-        let set = rung_after(watcher, &bell);
-        assert_eq!(Arc::strong_count(&bell), 2);
+        let (place, (library, watcher)) = (place(), watch());
+        let set = rung_after(watcher, &place);
+        assert_eq!(Arc::weak_count(&place), 1);
         drop(set);
-        assert_eq!(Arc::strong_count(&bell), 1);
+        assert_eq!(Arc::weak_count(&place), 0);
         assert!(library.send(()).is_err());
-        assert!(!bell.has_fired());
+        assert!(!place.bell.has_fired());
     }
 
     #[test]
     fn a_late_word_of_an_earlier_watch_is_a_look_too_many_and_no_more() {
-        let (bell, (library, watcher), (later, other)) = (bell(), watch(), watch());
-        let _earlier = rung_after(watcher, &bell);
-        bell.listen();
-        let _set = rung_after(other, &bell);
+        let (place, (library, watcher), (later, other)) = (place(), watch(), watch());
+        let _earlier = rung_after(watcher, &place);
+        place.bell.listen();
+        let _set = rung_after(other, &place);
         library.send(()).unwrap();
-        assert!(bell.has_fired());
-        bell.listen();
+        assert!(place.bell.has_fired());
+        place.bell.listen();
         later.send(()).unwrap();
-        assert!(bell.has_fired());
+        assert!(place.bell.has_fired());
     }
 
     #[test]
     fn a_slot_keeps_its_watch_until_its_last_owner_is_gone() {
-        let (bell, (library, watcher), slot) = (bell(), watch(), Arc::new(Slot::new(share())));
+        let (place, (library, watcher), slot) = (place(), watch(), Arc::new(Slot::new(share())));
         let setter = Arc::downgrade(&slot).upgrade().unwrap();
         let listening = Listening::to_come(slot);
         drop(listening);
-        setter.fill(watcher, &bell);
+        setter.fill(watcher, &place);
         drop(setter);
         assert!(library.is_closed(), "the watch would stay at the server");
-        assert!(!bell.has_fired());
-        assert_eq!(Arc::strong_count(&bell), 1);
+        assert!(!place.bell.has_fired());
+        assert_eq!(Arc::weak_count(&place), 0);
     }
 }

@@ -6,7 +6,7 @@
 use super::listening::{Listening, Slot};
 use super::room::Share;
 use super::turn::Read;
-use crate::bell::Bell;
+use crate::place::Place;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -33,15 +33,16 @@ pub(super) struct Later {
     read: Read,
     /// Gone when nobody listens any more.
     slot: Weak<Slot>,
-    bell: Arc<Bell>,
+    /// Weakly: the session has these, and a place has its session.
+    place: Weak<Place>,
 }
 
 impl Soon {
     /// Has this read made in a [`MOMENT`], and the bell rung when its watch fires, unless nobody listens by then.
-    pub(super) fn enter(&self, read: Read, bell: &Arc<Bell>, share: Share) -> Listening {
+    pub(super) fn enter(&self, read: Read, place: &Arc<Place>, share: Share) -> Listening {
         let slot = Arc::new(Slot::new(share));
-        let bell = Arc::clone(bell);
-        let later = Later { due: Instant::now() + MOMENT, read, slot: Arc::downgrade(&slot), bell };
+        let place = Arc::downgrade(place);
+        let later = Later { due: Instant::now() + MOMENT, read, slot: Arc::downgrade(&slot), place };
         let mut line = self.line();
         line.push_back(later);
         if line.len() == 1 {
@@ -85,10 +86,10 @@ impl Later {
     pub(super) async fn set(self) {
         let watcher = self.read.watch().await;
         // Whoever listened may be gone meanwhile: then the watcher is dropped, and with it the watch.
-        if let Some(slot) = self.slot.upgrade() {
+        if let (Some(slot), Some(place)) = (self.slot.upgrade(), self.place.upgrade()) {
             match watcher {
-                Some(watcher) => slot.fill(watcher.changed(), &self.bell),
-                None => self.bell.ring(),
+                Some(watcher) => slot.fill(watcher.changed(), &place),
+                None => place.bell.ring(),
             }
         }
     }
@@ -105,8 +106,8 @@ mod tests {
     use futures_util::FutureExt;
     use leasehold_core::OwnerId;
 
-    fn bell() -> Arc<Bell> {
-        Arc::new(Bell::new(OwnerId::from_u128(7), &Arc::default()))
+    fn place() -> Arc<Place> {
+        Arc::new(Place::of(OwnerId::from_u128(7), &Arc::default()))
     }
 
     fn share() -> Share {
@@ -114,7 +115,7 @@ mod tests {
     }
 
     fn enter(soon: &Soon) -> Listening {
-        soon.enter(Read::of_nothing(), &bell(), share())
+        soon.enter(Read::of_nothing(), &place(), share())
     }
 
     #[tokio::test(start_paused = true)]
@@ -156,15 +157,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_cannot_be_set_counts_as_fired_if_anybody_listens() {
-        let (soon, heard, left) = (Soon::default(), bell(), bell());
+        let (soon, heard, left) = (Soon::default(), place(), place());
         let _listening = soon.enter(Read::of_nothing(), &heard, share());
         soon.due().await.set().await;
-        assert!(heard.has_fired());
+        assert!(heard.bell.has_fired());
 
         let listening = soon.enter(Read::of_nothing(), &left, share());
         let later = soon.due().await;
         drop(listening);
         later.set().await;
-        assert!(!left.has_fired());
+        assert!(!left.bell.has_fired());
     }
 }

@@ -1,7 +1,6 @@
 //! Watches on a real server: who hears, and what stays there.
 
 use super::*;
-use crate::bell::Bell;
 use crate::place::Place;
 use crate::standing::Standing;
 use leasehold_conformance::servers::ZooKeeperServer;
@@ -62,8 +61,8 @@ async fn in_time<T>(what: impl Future<Output = T>, name: &str) -> T {
     in_time.unwrap_or_else(|_| panic!("there never was: {name}"))
 }
 
-async fn rings(bell: &Arc<Bell>) {
-    in_time(bell.changed(), "a ring").await;
+async fn rings(place: &Arc<Place>) {
+    in_time(place.changed(), "a ring").await;
 }
 
 #[tokio::test]
@@ -72,7 +71,7 @@ async fn a_watch_rings_once_and_is_taken_back_when_it_is_dropped() {
     bench.make(NODE).await;
     let place = bench.place();
     let bell = &place.bell;
-    let listen = async || bench.turn().await.read_and_watch(NODE, Whose::Own, bell).await.unwrap().1;
+    let listen = async || bench.turn().await.read_and_watch(NODE, Whose::Own, &place).await.unwrap().1;
 
     drop(listen().await);
     bench.has_watches(0).await;
@@ -80,8 +79,8 @@ async fn a_watch_rings_once_and_is_taken_back_when_it_is_dropped() {
     assert_eq!(bench.watches(), 1);
     assert!(!bell.has_fired());
     bench.delete(NODE).await;
-    rings(bell).await;
-    assert_eq!(Arc::strong_count(bell), 1, "the watch still has its bell");
+    rings(&place).await;
+    assert_eq!(Arc::weak_count(&place), 0, "the watch still has its bell");
     bench.has_watches(0).await;
 }
 
@@ -91,11 +90,11 @@ async fn a_watch_that_is_dropped_before_it_fires_rings_nobody() {
     bench.make(NODE).await;
     let (left, stays) = (bench.place(), bench.place());
     let turn = bench.turn().await;
-    let dropped = turn.read_and_watch(NODE, Whose::Own, &left.bell).await.unwrap();
-    let _kept = turn.read_and_watch(NODE, Whose::Own, &stays.bell).await.unwrap();
+    let dropped = turn.read_and_watch(NODE, Whose::Own, &left).await.unwrap();
+    let _kept = turn.read_and_watch(NODE, Whose::Own, &stays).await.unwrap();
     drop(dropped);
     bench.delete(NODE).await;
-    rings(&stays.bell).await;
+    rings(&stays).await;
     assert!(!left.bell.has_fired());
 }
 
@@ -107,9 +106,9 @@ async fn a_watch_that_has_fired_costs_no_request_when_it_is_dropped() {
     for number in 0..WATCHES {
         let path = format!("{NODE}{number}");
         bench.make(&path).await;
-        fired.push(bench.turn().await.read_and_watch(&path, Whose::Own, &place.bell).await.unwrap());
+        fired.push(bench.turn().await.read_and_watch(&path, Whose::Own, &place).await.unwrap());
         bench.delete(&path).await;
-        rings(&place.bell).await;
+        rings(&place).await;
     }
     let before = bench.server.counter("zk_packets_received").unwrap();
     drop(fired);
@@ -125,7 +124,7 @@ async fn a_watch_that_is_set_later_rings_and_is_taken_back() {
     let made_by = bench.make(NODE).await;
     let (place, other) = (bench.place(), bench.place());
     let turn = bench.turn().await;
-    let later = |place: &Place| turn.watch_later(NODE.to_owned(), made_by, &place.bell);
+    let later = |place: &Arc<Place>| turn.watch_later(NODE.to_owned(), made_by, place);
 
     let listening = later(&place);
     bench.has_watches(1).await;
@@ -136,14 +135,14 @@ async fn a_watch_that_is_set_later_rings_and_is_taken_back() {
     bench.has_watches(1).await;
     assert!(!place.bell.has_fired());
     bench.delete(NODE).await;
-    rings(&place.bell).await;
+    rings(&place).await;
 
     // It is gone by the time that it is looked at; and then another's is there.
     let _gone = later(&other);
-    rings(&other.bell).await;
+    rings(&other).await;
     bench.make(NODE).await;
     let _not_the_one = later(&other);
-    rings(&other.bell).await;
+    rings(&other).await;
     bench.has_watches(0).await;
 }
 
@@ -153,7 +152,7 @@ async fn a_watch_that_is_dropped_while_it_is_being_set_does_not_stay() {
     let made_by = bench.make(NODE).await;
     let (place, turn) = (bench.place(), bench.turn().await);
     bench.server.pause();
-    let listening = turn.watch_later(NODE.to_owned(), made_by, &place.bell);
+    let listening = turn.watch_later(NODE.to_owned(), made_by, &place);
     // Until the read has been sent.
     tokio::time::sleep(Duration::from_millis(200)).await;
     drop(listening);
@@ -164,7 +163,7 @@ async fn a_watch_that_is_dropped_while_it_is_being_set_does_not_stay() {
     assert!(!place.bell.has_fired());
 }
 
-/// A watch has its bell, and no bell has its place.
+/// A watch keeps no place, and a place keeps its watch.
 #[tokio::test]
 async fn a_place_that_is_left_is_gone_with_its_watch() {
     let bench = Bench::new();
@@ -176,16 +175,16 @@ async fn a_place_that_is_left_is_gone_with_its_watch() {
         "".into(),
     );
     let (place, turn) = (bench.places.enter(claim.owner()), bench.turn().await);
-    let (_, listening) = turn.read_and_watch(NODE, Whose::Own, &place.bell).await.unwrap();
+    let (_, listening) = turn.read_and_watch(NODE, Whose::Own, &place).await.unwrap();
     let (node, session) = (NODE.into(), Arc::clone(turn.session()));
     *place.standing.lock().await = Standing::First { session, node, listening };
-    let (bell, gone) = (Arc::downgrade(&place.bell), Arc::downgrade(&place));
-    assert_eq!(bell.strong_count(), 2);
+    let gone = Arc::downgrade(&place);
+    assert_eq!((gone.strong_count(), gone.weak_count()), (2, 2));
 
     bench.places.leave(&claim);
     drop(place);
 
-    assert_eq!((gone.strong_count(), bell.strong_count()), (0, 0));
+    assert_eq!(gone.strong_count(), 0);
     bench.has_watches(0).await;
 }
 
@@ -194,10 +193,10 @@ async fn the_end_of_the_session_rings_for_those_that_wait_and_leaves_nothing_beh
     let bench = Bench::new();
     bench.make(NODE).await;
     let place = bench.place();
-    let (_, _listening) = bench.turn().await.read_and_watch(NODE, Whose::Own, &place.bell).await.unwrap();
+    let (_, _listening) = bench.turn().await.read_and_watch(NODE, Whose::Own, &place).await.unwrap();
     bench.sessions.close().await.unwrap();
-    rings(&place.bell).await;
-    assert_eq!(Arc::strong_count(&place.bell), 1, "the watch still has its bell");
+    rings(&place).await;
+    assert_eq!(Arc::weak_count(&place), 0, "the watch still has its bell");
 }
 
 #[tokio::test]

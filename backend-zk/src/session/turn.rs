@@ -4,7 +4,7 @@ use super::listening::Listening;
 use super::room::Whose;
 use super::trouble::{Outcome, Trouble};
 use super::{Session, over};
-use crate::bell::Bell;
+use crate::place::Place;
 use leasehold_core::{FencingToken, Result};
 use std::future::Future;
 use std::sync::{Arc, Weak};
@@ -140,18 +140,18 @@ impl Turn {
         &self,
         path: &str,
         whose: Whose,
-        bell: &Arc<Bell>,
+        place: &Arc<Place>,
     ) -> Outcome<(Stat, Listening)> {
-        bell.listen();
-        self.read_and_watch_listening(path, whose, bell).await
+        place.bell.listen();
+        self.read_and_watch_listening(path, whose, place).await
     }
 
-    /// For a bell that listens already.
+    /// For one whose bell listens already.
     pub(crate) async fn read_and_watch_listening(
         &self,
         path: &str,
         whose: Whose,
-        bell: &Arc<Bell>,
+        place: &Arc<Place>,
     ) -> Outcome<(Stat, Listening)> {
         let room = &self.session.room;
         let Some(share) = room.share(whose, path) else {
@@ -159,20 +159,20 @@ impl Turn {
             return Ok((stat, Listening::to_nothing(room.outside())));
         };
         let (_, stat, watcher) = self.in_time(self.client.get_and_watch_data(path)).await?;
-        Ok((stat, Listening::to(watcher, bell, share)))
+        Ok((stat, Listening::to(watcher, place, share)))
     }
 
     /// Listens to the node that this transaction made, without waiting for the read that begins it, which comes a
     /// moment later. If the node is gone by then, or another of its name is there, or the read fails, the bell rings as
     /// for a change. Its own node: there is no read if there is no room to listen.
-    pub(crate) fn watch_later(&self, path: String, made_by: FencingToken, bell: &Arc<Bell>) -> Listening {
-        bell.listen();
+    pub(crate) fn watch_later(&self, path: String, made_by: FencingToken, place: &Arc<Place>) -> Listening {
+        place.bell.listen();
         let room = &self.session.room;
         let Some(share) = room.share(Whose::Own, &path) else {
             return Listening::to_nothing(room.outside());
         };
         let read = Read { client: Arc::downgrade(&self.client), path, made_by, limit: self.limit };
-        self.session.soon.enter(read, bell, share)
+        self.session.soon.enter(read, place, share)
     }
 
     /// Deletes a node.

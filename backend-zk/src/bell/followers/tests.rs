@@ -7,22 +7,22 @@ use std::task::{Context, Wake, Waker};
 const SESSION: i64 = 7;
 const NODE: FencingToken = FencingToken::new(1);
 
-fn bell(number: i32) -> Arc<Bell> {
-    let bell = Bell::new(OwnerId::from_u128(7), &Arc::default());
-    bell.note().session = NonZero::new(SESSION);
-    bell.leads_with(Some(number));
-    Arc::new(bell)
+fn place(number: i32) -> Arc<Place> {
+    let place = Place::of(OwnerId::from_u128(7), &Arc::default());
+    place.bell.note().session = NonZero::new(SESSION);
+    place.bell.leads_with(Some(number));
+    Arc::new(place)
 }
 
 /// Looks, when it is woken, whether it could take the lock of this bell.
 struct Looks {
-    at: Arc<Bell>,
+    at: Arc<Place>,
     finds_it_free: AtomicBool,
 }
 
 impl Wake for Looks {
     fn wake(self: Arc<Self>) {
-        self.finds_it_free.store(self.at.note.try_lock().is_ok(), Relaxed);
+        self.finds_it_free.store(self.at.bell.note.try_lock().is_ok(), Relaxed);
     }
 }
 
@@ -31,13 +31,13 @@ impl Wake for Looks {
 fn nobody_is_woken_with_the_lock_held_of_the_one_that_was_followed() {
     type End = fn(&Leaving<'_>);
     for end in [(|leaving| leaving.hands_over(Moment::ORIGIN, None)) as End, |_| {}] {
-        let (ahead, behind) = (bell(0), bell(1));
+        let (ahead, behind) = (place(0), place(1));
         assert!(behind.follow(&ahead, SESSION, 0, NODE).is_some());
         let looks = Arc::new(Looks { at: Arc::clone(&ahead), finds_it_free: AtomicBool::new(false) });
         let mut changed = Box::pin(behind.changed());
         let waker = Waker::from(Arc::clone(&looks));
         assert!(changed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        let leaving = ahead.gives_back();
+        let leaving = ahead.bell.gives_back();
         end(&leaving);
         drop(leaving);
         assert!(looks.finds_it_free.load(Relaxed));
@@ -46,47 +46,47 @@ fn nobody_is_woken_with_the_lock_held_of_the_one_that_was_followed() {
 
 #[test]
 fn the_word_is_for_the_node_that_stood_there_and_comes_once() {
-    let (ahead, behind) = (bell(0), bell(1));
+    let (ahead, behind) = (place(0), place(1));
     assert!(behind.follow(&ahead, SESSION, 0, NODE).is_some());
-    let leaving = ahead.gives_back();
+    let leaving = ahead.bell.gives_back();
     leaving.hands_over(Moment::ORIGIN, None);
     drop(leaving);
-    assert!(!behind.has_fired(), "it need not look");
-    assert_eq!(behind.take_hand_over().map(|word| word.made), Some(NODE));
-    assert!(behind.take_hand_over().is_none());
+    assert!(!behind.bell.has_fired(), "it need not look");
+    assert_eq!(behind.bell.take_hand_over().map(|word| word.made), Some(NODE));
+    assert!(behind.bell.take_hand_over().is_none());
 }
 
 #[test]
 fn who_is_followed_by_another_tells_the_first() {
-    let (ahead, first, second) = (bell(0), bell(1), bell(2));
+    let (ahead, first, second) = (place(0), place(1), place(2));
     assert!(first.follow(&ahead, SESSION, 0, NODE).is_some());
     assert!(first.follow(&ahead, SESSION, 0, NODE).is_some());
-    assert!(!first.has_fired(), "it would look for ever");
+    assert!(!first.bell.has_fired(), "it would look for ever");
     assert!(second.follow(&ahead, SESSION, 0, NODE).is_some());
-    assert!(first.has_fired() && !second.has_fired());
+    assert!(first.bell.has_fired() && !second.bell.has_fired());
 }
 
 #[test]
 fn nobody_follows_what_stands_elsewhere_or_does_not_know_where() {
-    let (ahead, behind) = (bell(0), bell(1));
+    let (ahead, behind) = (place(0), place(1));
     assert!(behind.follow(&ahead, SESSION, 1, NODE).is_none());
     assert!(behind.follow(&ahead, SESSION + 1, 0, NODE).is_none());
-    ahead.doubts();
+    ahead.bell.doubts();
     assert!(behind.follow(&ahead, SESSION, 0, NODE).is_none());
 }
 
 /// Who comes while it leaves may have come too late to be listened for.
 #[test]
 fn who_comes_to_follow_one_that_leaves_is_told_so() {
-    let (ahead, early, late) = (bell(0), bell(1), bell(1));
+    let (ahead, early, late) = (place(0), place(1), place(1));
     let other = FencingToken::new(2);
     assert_eq!(early.follow(&ahead, SESSION, 0, NODE), Some(Ahead::Waits));
-    let leaving = ahead.gives_back();
-    let next = ahead.next();
+    let leaving = ahead.bell.gives_back();
+    let next = ahead.bell.next();
     assert_eq!(next.as_ref().map(|next| next.made), Some(NODE));
     assert_eq!(late.follow(&ahead, SESSION, 0, other), Some(Ahead::Holds));
-    assert!(early.has_fired());
+    assert!(early.bell.has_fired());
     leaving.hands_over(Moment::ORIGIN, next.as_ref());
-    let word = late.take_hand_over().unwrap();
+    let word = late.bell.take_hand_over().unwrap();
     assert!(word.made == other && !word.was_seen, "nobody has read its node");
 }

@@ -55,6 +55,8 @@ pub(crate) enum ListensTo {
     NotItself,
     /// To its own, when its turn is near and there is room.
     ItselfLater,
+    /// To its own, when a request is answered that was sent for it.
+    ItselfSoon,
     Itself,
 }
 

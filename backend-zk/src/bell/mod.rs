@@ -96,10 +96,23 @@ impl Bell {
         self.note().listens_to == ListensTo::Itself
     }
 
+    /// True if a request was sent that has it listen to its own node, and was not answered yet.
+    pub(crate) fn is_about_to_listen(&self) -> bool {
+        self.note().listens_to == ListensTo::ItselfSoon
+    }
+
+    /// A request is sent that has it listen to its own node.
+    pub(crate) fn is_to_listen(&self) {
+        let mut note = self.note();
+        if note.listens_to == ListensTo::ItselfLater {
+            note.listens_to = ListensTo::ItselfSoon;
+        }
+    }
+
     /// It has been made to listen to its own node.
     pub(crate) fn has_begun_to_listen(&self) {
         let mut note = self.note();
-        if note.listens_to == ListensTo::ItselfLater {
+        if matches!(note.listens_to, ListensTo::ItselfLater | ListensTo::ItselfSoon) {
             note.listens_to = ListensTo::Itself;
         }
     }

@@ -26,7 +26,9 @@ pub(crate) async fn leave(turn: &Turn, directory: &str, owner: OwnerId) -> Outco
 /// For a holder: deletes its node, and tells the claim of its process that stands behind it. True if the node was there.
 ///
 /// In the same breath the claim that is then the next one is made to listen to its own node, for which nobody waits but this
-/// call. And so is the one behind this, if it does not listen yet: its turn waits for that.
+/// call. And so is the one behind this, if it does not listen yet: its turn waits for that. If the holder before has asked for
+/// that, its answer comes before that to the delete, although nobody may have looked at it yet: where each holds for no time,
+/// to ask again would be a request more for every other turn.
 pub(crate) async fn hand_over(
     turn: &Turn,
     directory: &str,
@@ -39,10 +41,21 @@ pub(crate) async fn hand_over(
     let (unheard, after_next) = (unheard(next), unheard(after_next));
     // In this order, and the server keeps it.
     let hands_over = async {
-        let listens = made_to_listen(turn, directory, unheard.as_ref());
+        let at_once = unheard.as_ref().filter(|next| !next.place.bell.is_about_to_listen());
+        let listens = made_to_listen(turn, directory, at_once);
         let (left, listens) = tokio::join!(biased; delete(turn, &path), listens);
-        if matches!(left, Ok(true)) && (listens || unheard.is_none()) {
-            leaving.hands_over(asked, unheard.as_ref());
+        if !matches!(left, Ok(true)) {
+            return left;
+        }
+        match &unheard {
+            Some(next) if at_once.is_none() && !next.place.bell.listens_to_itself() => {
+                if made_to_listen(turn, directory, unheard.as_ref()).await {
+                    leaving.hands_over(asked, unheard.as_ref());
+                }
+            }
+            Some(_) if at_once.is_none() => leaving.hands_over(asked, None),
+            Some(_) if !listens => {}
+            _ => leaving.hands_over(asked, unheard.as_ref()),
         }
         left
     };
@@ -59,6 +72,7 @@ async fn made_to_listen(turn: &Turn, directory: &str, next: Option<&Next>) -> bo
     let Some(next) = next else {
         return false;
     };
+    next.place.bell.is_to_listen();
     let listening = listen_for(turn, directory, next).await;
     listening.is_some_and(|listening| next.place.listens(next.made, listening))
 }

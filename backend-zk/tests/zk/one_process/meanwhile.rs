@@ -134,6 +134,29 @@ async fn who_does_not_listen_at_its_turn_and_looks_meanwhile_looks_again() {
     granted(&backend, &second).await;
 }
 
+/// The answer has come by then, and nobody has looked at it yet.
+#[tokio::test]
+async fn what_the_holder_before_has_asked_for_is_not_asked_again() {
+    let server = server();
+    let backend = of_one_process(&server);
+    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
+    hold(&backend, &first).await;
+    busy(&backend, &second).await;
+    busy(&backend, &third).await;
+    only_two_listen(&server).await;
+    let mut leaving = pin!(backend.release(&first, Duration::ZERO));
+    begin(leaving.as_mut()).await;
+    // It was not told: it looks.
+    granted(&backend, &second).await;
+    let before = requests(&server);
+    let mut next = pin!(backend.release(&second, Duration::ZERO));
+    begin(next.as_mut()).await;
+    assert_eq!(answered(leaving).await.unwrap(), Release::Released);
+    assert_eq!(answered(next).await.unwrap(), Release::Released);
+    assert_eq!(requests(&server) - before - 1, 1, "to delete a node");
+    assert!(was_told(&granted(&backend, &third).await));
+}
+
 /// The word, and what it listens to, go with it.
 #[tokio::test]
 async fn who_leaves_with_the_word_leaves_no_watch_behind() {

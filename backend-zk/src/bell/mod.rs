@@ -109,6 +109,14 @@ impl Bell {
         }
     }
 
+    /// That request is over. If nothing came of it, as where there is no room, whoever leaves next may ask again at once.
+    pub(crate) fn was_to_listen(&self) {
+        let mut note = self.note();
+        if note.listens_to == ListensTo::ItselfSoon {
+            note.listens_to = ListensTo::ItselfLater;
+        }
+    }
+
     /// It has been made to listen to its own node.
     pub(crate) fn has_begun_to_listen(&self) {
         let mut note = self.note();

@@ -74,7 +74,9 @@ async fn made_to_listen(turn: &Turn, directory: &str, next: Option<&Next>) -> bo
     };
     next.place.bell.is_to_listen();
     let listening = listen_for(turn, directory, next).await;
-    listening.is_some_and(|listening| next.place.listens(next.made, listening))
+    let listens = listening.is_some_and(|listening| next.place.listens(next.made, listening));
+    next.place.bell.was_to_listen();
+    listens
 }
 
 /// Has a claim that follows listen to its own node. `None` if that is not known to be there; if it is known not to be, the

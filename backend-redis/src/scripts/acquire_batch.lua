@@ -20,23 +20,23 @@ local clock, rest = tonumber(now), ' ' .. now .. ' ' .. now .. ' ' .. descriptio
 -- If it is of this hour, a last token is kept long enough: see `acquire.lua`.
 local this_hour = clock - clock % 3600000000
 local previous = read_together(2 * names + 1, 3 * names)
-local pcall = redis.pcall
+local pcall, keys, args, tonumber, huge = redis.pcall, KEYS, ARGV, tonumber, math.huge
 
 local function grant_if_free(lock, holder, last, previous, owner)
   -- No number: somebody waits, and it says so.
-  local before = previous and (tonumber(previous) or math.huge) or 0
+  local before = previous and (tonumber(previous) or huge) or 0
   if not (before < clock) then
     return '0'
   end
-  local done = pcall('SET', lock, owner, 'NX', 'PX', ttl)
-  if not done or done.err then
+  -- With `GET` it is nothing that tells of a success, which is cheaper to make than a word, twice a name.
+  if pcall('SET', lock, owner, 'NX', 'GET', 'PX', ttl) then
     return '0'
   end
-  done = pcall('SET', holder, owner .. rest, 'NX', 'PX', ttl)
-  if not done or done.err then
+  if pcall('SET', holder, owner .. rest, 'NX', 'GET', 'PX', ttl) then
     pcall('DEL', lock)
     return '0'
   end
+  local done
   if before >= this_hour then
     done = pcall('SET', last, now, 'KEEPTTL')
   elseif previous then
@@ -54,6 +54,6 @@ end
 
 local answers = {}
 for i = 1, names do
-  answers[i] = grant_if_free(KEYS[i], KEYS[names + i], KEYS[2 * names + i], previous[i], ARGV[2 + i])
+  answers[i] = grant_if_free(keys[i], keys[names + i], keys[2 * names + i], previous[i], args[2 + i])
 end
 return now .. ' ' .. table.concat(answers)

@@ -45,7 +45,7 @@ impl Recipe<'_> {
             // Before the request: whatever happens to it, and to us, it may have been applied.
             self.stands(standing, Standing::Unsure { session: Arc::clone(self.turn.session()) });
             let acls = self.access.of_contenders();
-            let (made, line) = if self.last_of_this_process().is_some() {
+            let (made, line) = if self.may_follow() {
                 let made = self.turn.stand(self.directory, &prefix, data, acls);
                 let (made, sent) = tokio::join!(biased; made, async { SystemClock::new().now() });
                 (made, Line::AsNumbered { sent })
@@ -99,6 +99,12 @@ impl Recipe<'_> {
             }
             _ => none_if_gone(self.turn.list_as_seen(self.directory).await),
         }
+    }
+
+    /// False if the line will have to be listed, which is asked for in the same breath then.
+    fn may_follow(&self) -> bool {
+        let last = self.last_of_this_process();
+        last.is_some_and(|last| !self.places.has_left(&last, SystemClock::new().now()))
     }
 
     /// None if there are, or may be, more nodes of this claim than that it is making: which only the whole line shows.

@@ -1,6 +1,7 @@
 //! What happens while the one in front leaves, or after it has and before the next one asks.
 
 use super::*;
+use leasehold_conformance::proxy::Traffic;
 use leasehold_core::Release;
 use std::pin::pin;
 
@@ -21,6 +22,37 @@ async fn who_comes_while_the_one_in_front_leaves_listens_by_itself() {
     assert_eq!(answered(leaving).await.unwrap(), Release::Released);
     assert!(was_told(&granted(&backend, &second).await));
     assert_eq!(requests(&server) - before - 1, 3, "to make a node, to delete one and to listen to one");
+}
+
+/// Who is in front then only the line tells, and a round trip is not to be waited for before it is asked for.
+#[tokio::test]
+async fn who_comes_after_the_last_began_to_leave_lists_the_line_in_the_same_breath() {
+    let server = server();
+    let proxy = proxy_to(&server).await;
+    let backend = backend(&format!("zk://{}?session_timeout=40s&timeout=5s", proxy.address()));
+    let (first, second) = (told(&backend).await, claim("job"));
+    granted(&backend, &first).await;
+    let (before, mut asked) = (requests(&server), 0);
+    proxy.set(Traffic::HoldReplies);
+    let mut leaving = pin!(backend.release(&first, Duration::ZERO));
+    begin(leaving.as_mut()).await;
+    let mut coming = pin!(backend.try_acquire(&second));
+    begin(coming.as_mut()).await;
+    // To delete a node, to make one and to list the line; and who looks is counted. A heartbeat would come after two seconds.
+    let all_are_sent = within(
+        Duration::from_secs(1),
+        eventually(async || {
+            asked += 1;
+            (requests(&server) - before - asked >= 3).then_some(())
+        }),
+    );
+    tokio::select! {
+        () = all_are_sent => {}
+        attempt = coming.as_mut() => panic!("{attempt:?}, and no reply was let through"),
+    }
+    proxy.set(Traffic::Pass);
+    assert_eq!(answered(leaving).await.unwrap(), Release::Released);
+    assert!(matches!(answered(coming).await.unwrap(), Attempt::Granted(_)));
 }
 
 /// Nobody but itself could have heard of that.

@@ -2,8 +2,10 @@
 
 use crate::kit::*;
 use futures_util::future::join_all;
-use leasehold_core::{Attempt, Claim, LockBackend, LossCause, Renewal};
+use leasehold_conformance::proxy::Traffic;
+use leasehold_core::{Attempt, Claim, LockBackend, LockName, LossCause, Release, Renewal};
 use leasehold_zk::ZooKeeperBackend;
+use std::pin::pin;
 use std::time::Duration;
 
 /// The paths of so many watches do not fit into one request of the library.
@@ -174,4 +176,42 @@ async fn who_hears_nothing_of_its_own_node_is_first_by_a_word_that_says_that_it_
     }
     let asked = received() - before;
     assert!(asked < 3 * line.len() as u64, "{asked} requests: somebody has listed the line");
+}
+
+/// Nobody has an answer that would have come first: there was none of a request that has it listen.
+#[tokio::test]
+async fn who_finds_no_room_at_its_turn_is_looked_for_in_the_same_breath() {
+    let server = server();
+    let (proxy, look) = (proxy_to(&server).await, Look::at(&server).await);
+    let theirs = backend(&server.url());
+    let backend = backend(&format!("zk://{}?session_timeout=40s&timeout=5s", proxy.address()));
+    // Who waits listens by the time that it is answered, and a few such paths are more than is listened to of its own.
+    let long = |number| claim(&format!("{number:x<width$}", width = LockName::MAX_BYTES));
+    for wanted in (0..160).map(long) {
+        hold(&theirs, &wanted).await;
+        busy(&backend, &claim(wanted.name().as_str())).await;
+    }
+    let line = [claim("job"), claim("job"), claim("job")];
+    hold(&backend, &line[0]).await;
+    busy(&backend, &line[1]).await;
+    busy(&backend, &line[2]).await;
+    release(&backend, &line[0]).await;
+    hold(&backend, &line[1]).await;
+    assert!(!server.ask("wchp").unwrap().contains("/job/"), "there is room: this tests nothing");
+    let node = format!("{BASE}/job/{}", look.in_order("job").await[0]);
+    let before = proxy.request_bytes();
+
+    proxy.set(Traffic::HoldReplies);
+    let mut leaving = pin!(backend.release(&line[1], Duration::ZERO));
+    // Two requests, each with a path of this length.
+    let both = 2 * node.len() as u64;
+    let asks = eventually(async || (proxy.request_bytes() - before >= both).then_some(()));
+    tokio::select! {
+        () = asks => {}
+        left = leaving.as_mut() => panic!("{left:?}, and nobody was looked for meanwhile"),
+    }
+
+    proxy.set(Traffic::Pass);
+    assert_eq!(answered(leaving).await.unwrap(), Release::Released);
+    hold(&backend, &line[2]).await;
 }

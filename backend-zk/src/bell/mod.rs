@@ -34,6 +34,10 @@ pub(crate) struct Bell {
 #[derive(Debug)]
 pub(crate) struct Rope(Weak<Place>);
 
+/// A request that has a claim listen to its own node, until that is over.
+#[derive(Debug)]
+pub(crate) struct ToListen<'a>(&'a Bell);
+
 /// Where the claim stands, for who cannot wait until a call is over.
 #[derive(Debug, Default)]
 struct Note {
@@ -101,20 +105,14 @@ impl Bell {
         self.note().listens_to == ListensTo::ItselfSoon
     }
 
-    /// A request is sent that has it listen to its own node.
-    pub(crate) fn is_to_listen(&self) {
+    /// A request is sent that has it listen to its own node, and is over when this is dropped. If nothing came of it, as where
+    /// there is no room, whoever leaves next may ask again at once.
+    pub(crate) fn is_to_listen(&self) -> ToListen<'_> {
         let mut note = self.note();
         if note.listens_to == ListensTo::ItselfLater {
             note.listens_to = ListensTo::ItselfSoon;
         }
-    }
-
-    /// That request is over. If nothing came of it, as where there is no room, whoever leaves next may ask again at once.
-    pub(crate) fn was_to_listen(&self) {
-        let mut note = self.note();
-        if note.listens_to == ListensTo::ItselfSoon {
-            note.listens_to = ListensTo::ItselfLater;
-        }
+        ToListen(self)
     }
 
     /// It has been made to listen to its own node.
@@ -209,6 +207,15 @@ impl Bell {
 
     fn note(&self) -> MutexGuard<'_, Note> {
         self.note.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for ToListen<'_> {
+    fn drop(&mut self) {
+        let mut note = self.0.note();
+        if note.listens_to == ListensTo::ItselfSoon {
+            note.listens_to = ListensTo::ItselfLater;
+        }
     }
 }
 

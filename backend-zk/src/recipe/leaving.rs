@@ -5,7 +5,9 @@ use crate::bell::{Leaving, Next};
 use crate::contenders::Queue;
 use crate::node::Node;
 use crate::session::{Listening, Outcome, Trouble, Turn, Whose};
+use futures_util::future::{Either, select};
 use leasehold_core::{Clock, OwnerId, SystemClock};
+use std::pin::pin;
 
 /// For whoever does not know its node: deletes every node of this owner. True if one of them held the lock.
 pub(crate) async fn leave(turn: &Turn, directory: &str, owner: OwnerId) -> Outcome<bool> {
@@ -26,7 +28,7 @@ pub(crate) async fn leave(turn: &Turn, directory: &str, owner: OwnerId) -> Outco
 /// For a holder: deletes its node, and tells the claim of its process that stands behind it. True if the node was there.
 ///
 /// In the same breath the claim that is then the next one is made to listen to its own node, for which nobody waits but this
-/// call. And so is the one behind this, if it does not listen yet: its turn waits for that. If the holder before has asked for
+/// call, and that not for long. And so is the one behind this, if it does not listen yet: its turn waits for that. If the holder before has asked for
 /// that, its answer comes before that to the delete, although nobody may have looked at it yet: where each holds for no time,
 /// to ask again would be a request more for every other turn.
 pub(crate) async fn hand_over(
@@ -60,7 +62,14 @@ pub(crate) async fn hand_over(
         left
     };
     let goes_on = made_to_listen(turn, directory, after_next.as_ref());
-    tokio::join!(biased; hands_over, goes_on).0
+    match select(pin!(hands_over), pin!(goes_on)).await {
+        Either::Left((left, goes_on)) => {
+            // Given up, whoever leaves next asks again.
+            turn.not_for_long(goes_on).await;
+            left
+        }
+        Either::Right((_, hands_over)) => hands_over.await,
+    }
 }
 
 /// Whoever does not listen to its own node yet.
@@ -72,11 +81,9 @@ async fn made_to_listen(turn: &Turn, directory: &str, next: Option<&Next>) -> bo
     let Some(next) = next else {
         return false;
     };
-    next.place.bell.is_to_listen();
+    let _until_it_is_over = next.place.bell.is_to_listen();
     let listening = listen_for(turn, directory, next).await;
-    let listens = listening.is_some_and(|listening| next.place.listens(next.made, listening));
-    next.place.bell.was_to_listen();
-    listens
+    listening.is_some_and(|listening| next.place.listens(next.made, listening))
 }
 
 /// Has a claim that follows listen to its own node. `None` if that is not known to be there; if it is known not to be, the

@@ -44,6 +44,12 @@ impl Turn {
         &self.session
     }
 
+    /// An answer to which nobody need wait, once that to another request has come which was sent with it. It is given up if
+    /// it is late, as where the connection falls silent between the two.
+    pub(crate) async fn not_for_long<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
+        timeout(self.limit / 8, answer).await.ok()
+    }
+
     /// What the requests are sent by, for who wants no deadline around them.
     #[cfg(feature = "bench")]
     pub(crate) fn bare(&self) -> &Client {

@@ -10,7 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -254,11 +254,15 @@ async fn pump(
         let length = read?;
         counter.bytes.fetch_add(length as u64, Ordering::SeqCst);
         counter.pieces.fetch_add(1, Ordering::SeqCst);
-        if !gate.lets_pass(side).await {
-            return Ok(());
-        }
         rename(&mut buffer[..length], names);
-        gate.pass_on(&buffer[..length], &mut to).await?;
+        let (now, later) = buffer[..length].split_at(gate.in_time(side, length));
+        to.write_all(now).await?;
+        if !later.is_empty() {
+            if !gate.lets_pass(side).await {
+                return Ok(());
+            }
+            gate.pass_on(later, &mut to).await?;
+        }
     }
 }
 

@@ -22,6 +22,9 @@ pub enum Traffic {
     /// The same, from the reply of this number on, over all connections, counted from the moment in which this is set:
     /// with 0 it is the next.
     HoldRepliesFrom(u64),
+    /// The same, after so many bytes of replies, over all connections, counted from the moment in which this is set: between
+    /// two answers, also where they come in one piece.
+    HoldRepliesAfter(u64),
     /// Passes replies, keeps the requests back: what is asked does not arrive, and what the store says by itself does.
     HoldRequests,
     /// Passes everything, each piece so much later.
@@ -38,7 +41,8 @@ pub enum Traffic {
 
 impl Traffic {
     fn passes_replies(self) -> bool {
-        !matches!(self, Self::BlackHole | Self::HoldReplies | Self::HoldRepliesFrom(_))
+        use Traffic::{BlackHole, HoldReplies, HoldRepliesAfter, HoldRepliesFrom};
+        !matches!(self, BlackHole | HoldReplies | HoldRepliesFrom(_) | HoldRepliesAfter(_))
     }
 }
 
@@ -89,16 +93,20 @@ impl Gate {
                 self.passes(|now| !matches!(now, Traffic::BlackHole | Traffic::HoldRequests)).await
                     && self.stranded.wait_for(|first| self.number >= *first).await.is_ok()
             }
-            Side::Server => self.is_in_time() || self.passes(Traffic::passes_replies).await,
+            Side::Server => self.passes(Traffic::passes_replies).await,
         }
     }
 
-    /// True for a reply that comes before the first that is kept back.
-    fn is_in_time(&self) -> bool {
+    /// How many bytes of a piece come before the first that are kept back.
+    pub(super) fn in_time(&self, from: Side, length: usize) -> usize {
         let way = self.way.borrow();
-        match way.traffic {
-            Traffic::HoldRepliesFrom(number) => way.pass(1) < number,
-            _ => false,
+        match (from, way.traffic) {
+            (Side::Server, Traffic::HoldRepliesFrom(number)) if way.pass(1) < number => length,
+            (Side::Server, Traffic::HoldRepliesAfter(bytes)) => {
+                let left = bytes.saturating_sub(way.pass(length));
+                usize::try_from(left).map_or(length, |left| left.min(length))
+            }
+            _ => 0,
         }
     }
 

@@ -4,6 +4,7 @@ use super::*;
 use leasehold_conformance::proxy::Traffic;
 use leasehold_core::Release;
 use std::pin::pin;
+use tokio::time::Instant;
 
 /// Its node was made before the one in front began to leave, which has looked by then who is behind it.
 #[tokio::test]
@@ -187,6 +188,36 @@ async fn what_the_holder_before_has_asked_for_is_not_asked_again() {
     assert_eq!(answered(next).await.unwrap(), Release::Released);
     assert_eq!(requests(&server) - before - 1, 1, "to delete a node");
     assert!(was_told(&granted(&backend, &third).await));
+}
+
+/// Its node is gone, and the lock is the next one's.
+#[tokio::test]
+async fn who_leaves_does_not_wait_for_long_for_an_answer_that_nobody_waits_for() {
+    const LIMIT: Duration = Duration::from_secs(3);
+    let (server, look) = fixture().await;
+    let proxy = proxy_to(&server).await;
+    let backend = backend(&format!("zk://{}?session_timeout=40s&timeout=3s", proxy.address()));
+    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
+    hold(&backend, &first).await;
+    busy(&backend, &second).await;
+    busy(&backend, &third).await;
+    only_two_listen(&server).await;
+    let node = node(&look, 0).await;
+    // Whoever holds is told of the end of its node, before the answer: by a header, two numbers and a path, after the length.
+    let (told, answered) = (4 + 16 + 8 + 4 + node.len() as u64, 4 + 16);
+    proxy.set(Traffic::HoldRepliesAfter(told + answered));
+    let begun = Instant::now();
+    release(&backend, &first).await;
+    assert!(begun.elapsed() < LIMIT / 2, "{:?}", begun.elapsed());
+    proxy.set(Traffic::Pass);
+    granted(&backend, &second).await;
+
+    // What came of it too late is taken back.
+    eventually(async || (server.counter("zk_watch_count").unwrap() == 1).then_some(())).await;
+    let before = requests(&server);
+    release(&backend, &second).await;
+    granted(&backend, &third).await;
+    assert_eq!(requests(&server) - before - 1, 2, "to delete a node and to listen to one");
 }
 
 /// The word, and what it listens to, go with it.

@@ -28,9 +28,9 @@ pub(crate) async fn leave(turn: &Turn, directory: &str, owner: OwnerId) -> Outco
 /// For a holder: deletes its node, and tells the claim of its process that stands behind it. True if the node was there.
 ///
 /// In the same breath the claim that is then the next one is made to listen to its own node, for which nobody waits but this
-/// call, and that not for long. And so is the one behind this, if it does not listen yet: its turn waits for that. If the holder before has asked for
-/// that, its answer comes before that to the delete, although nobody may have looked at it yet: where each holds for no time,
-/// to ask again would be a request more for every other turn.
+/// call, and that not for long. And so is the one behind this, if it does not listen yet: its turn waits for that. If the
+/// holder before has asked for that, its answer comes before that to the delete, although nobody may have looked at it yet:
+/// where each holds for no time, to ask again would be a request more for every other turn.
 pub(crate) async fn hand_over(
     turn: &Turn,
     directory: &str,

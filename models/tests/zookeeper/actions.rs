@@ -1,6 +1,6 @@
 //! What may happen next.
 
-use crate::client::{Client, Phase};
+use crate::client::{Client, Phase, Standing};
 use crate::protocol::{Action, Protocol, Recipe, State};
 
 impl Protocol {
@@ -68,11 +68,16 @@ impl Protocol {
         }
     }
 
-    /// Those of one process are alike, and so are those that are alone: they may as well come in one order.
+    /// Those of one process are alike, and so are those that are alone: they may as well come in one order. All of them do if
+    /// some are to come first.
     fn comes_too_early(&self, state: &State, this: &Client) -> bool {
         let before = this.id.checked_sub(1).map(|before| &state.clients[usize::from(before)]);
-        let is_alike = |before: &&Client| self.is_of_many(before) == self.is_of_many(this);
+        let is_alike = |before: &&Client| self.come_first || self.is_of_many(before) == self.is_of_many(this);
         let is_absent = |client: &Client| client.phase == Phase::Absent;
-        is_absent(this) && before.filter(is_alike).is_some_and(is_absent)
+        let is_to_wait = |before: &Client| {
+            is_absent(before)
+                || self.come_first && before.standing == Standing::Nowhere && before.phase != Phase::Gone
+        };
+        is_absent(this) && before.filter(is_alike).is_some_and(is_to_wait)
     }
 }

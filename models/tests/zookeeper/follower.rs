@@ -3,8 +3,9 @@
 //! The one in front tells the one behind: that it holds, or that it had better look. Who comes to stand behind a holder, or one
 //! that leaves, listens to its own node. All others are made to listen by a holder that leaves, by reads that follow its delete:
 //! the one who is next after that has come to hold, and if need be that one itself, whose turn waits for it. The first of these
-//! is here put off until the next one is told, which is later than it is done. The word is on its way for a moment after the
-//! node is gone, as the reply to a request is that nobody has polled for yet. Watches are not: the bell of a claim has rung
+//! is here put off until the next one is told, which is later than it is done. What it is for is not asked again by the next one
+//! that leaves, who looks at what came of it when its own node is gone. The word is on its way for a moment after the node is
+//! gone, as the reply to a request is that nobody has polled for yet. Watches are not: the bell of a claim has rung
 //! before a reply is heard that came later.
 //!
 //! Who waits without news looks at its own node and at the one in front, by turns. Here it looks at its own alone: that of
@@ -24,7 +25,9 @@ pub(crate) struct Ties {
     pub(crate) follower: Option<(u8, u8)>,
     /// Whom it found behind it when it began to leave, if that one did not listen: it is to have it listen to this node.
     pub(crate) listens_for: Option<(u8, u8)>,
-    /// As well, of the one behind that.
+    /// As well, if the holder before has asked for that, and was not answered yet.
+    pub(crate) listens_soon: Option<(u8, u8)>,
+    /// Of the one behind that.
     pub(crate) listens_further: Option<(u8, u8)>,
     /// The node of which it was told that it has become the first.
     pub(crate) handed_over: Option<u8>,
@@ -110,34 +113,6 @@ impl Protocol {
             && !this.doubts
     }
 
-    /// Reads its own node and watches it, as one that follows another.
-    pub(crate) fn watch_itself(&self, state: &mut State, client: usize, node: u8) {
-        let is_there = state.ensemble.find(node).is_some();
-        let this = &mut state.clients[client];
-        let Phase::Follow(line, own) = std::mem::take(&mut this.phase) else { return };
-        let mine = line.iter().position(|other| other.made == node);
-        let (true, Some(mine @ 1..=usize::MAX)) = (is_there, mine) else {
-            this.phase = Phase::Seen(line, own);
-            return;
-        };
-        this.follows(node, line[mine - 1].made);
-        this.watch = (self.recipe != Recipe::DoesNotWatchItself).then_some(node);
-    }
-
-    /// Reads whether the node of who follows is there.
-    pub(crate) fn see_follower(&self, state: &mut State, client: usize) {
-        let this = &mut state.clients[client];
-        let (Phase::Sees(holds_next), Some((next, node))) = (&this.phase, this.ties.listens_for) else {
-            return;
-        };
-        let holds_next = *holds_next && state.ensemble.find(node).is_some();
-        this.phase = Phase::Left(holds_next);
-        if !holds_next {
-            this.ties.listens_for = None;
-        }
-        state.rings_if_gone(usize::from(next), node);
-    }
-
     /// True if it was told that its node is the first, and may believe that without a look.
     pub(crate) fn believes_the_word(&self, client: &Client, node: u8) -> bool {
         let Some(handed_over) = client.ties.handed_over else { return false };
@@ -156,15 +131,28 @@ impl Protocol {
         let held = matches!(this.standing, Standing::Known { watched, .. } if watched == node);
         let holds_next = held || self.recipe == Recipe::HandsOverUnheld;
         if !holds_next || self.recipe == Recipe::DoesNotWatchItself {
-            (this.ties.listens_for, this.ties.listens_further) = (None, None);
+            this.ties.listens_for_nobody();
         }
         let hands_over = was_there && holds_next;
         let sees = this.ties.listens_for.is_some();
         this.phase = if sees { Phase::Sees(hands_over) } else { Phase::Left(hands_over) };
     }
 
-    /// Has heard that its node is deleted, and tells whoever stood behind it.
+    /// Has heard that its node is deleted, and tells whoever stood behind it. First it has that one listen, if nothing came of
+    /// what the holder before has asked for.
     pub(crate) fn tell(&self, state: &mut State, client: usize, hands_over: bool) {
+        let soon = state.clients[client].ties.listens_soon.take();
+        if let Some(next) = soon.filter(|next| hands_over && !state.listens_already(*next)) {
+            let this = &mut state.clients[client];
+            match self.recipe {
+                Recipe::TrustsWhatWasAsked => {}
+                Recipe::LeavesItToWhoHasAsked => this.ties.follower = None,
+                _ => {
+                    (this.ties.listens_for, this.phase) = (Some(next), Phase::Sees(hands_over));
+                    return;
+                }
+            }
+        }
         let listens = state.clients[client].ties.listens_for.take();
         let hands_over =
             hands_over && listens.is_none_or(|(next, node)| state.listens(usize::from(next), node));
@@ -192,8 +180,10 @@ impl Protocol {
         let further = next.and_then(|(next, _)| state.clients[usize::from(next)].ties.follower);
         let unheard = |next: Option<(u8, u8)>| next.filter(|next| !state.listens_already(*next));
         let (next, further) = (unheard(next), unheard(further));
+        let (soon, next) =
+            if next.is_some_and(|next| state.is_asked_for(next)) { (next, None) } else { (None, next) };
         let ties = &mut state.clients[client].ties;
-        (ties.listens_for, ties.listens_further) = (next, further);
+        (ties.listens_for, ties.listens_soon, ties.listens_further) = (next, soon, further);
         if self.is_of_many(&state.clients[client]) {
             state.clients[client].hears_no_more();
         }
@@ -204,8 +194,7 @@ impl Protocol {
     pub(crate) fn has_failed(&self, state: &mut State, client: usize) {
         state.clients[client].fail();
         if matches!(state.clients[client].phase, Phase::Leave(_)) {
-            let ties = &mut state.clients[client].ties;
-            (ties.listens_for, ties.listens_further) = (None, None);
+            state.clients[client].ties.listens_for_nobody();
             state.leads_with(client, None);
         }
         self.stands(state, client);
@@ -255,40 +244,6 @@ impl State {
         }
     }
 
-    /// Has a claim listen to the node by which it stands, unless it stands elsewhere or is about to find out where.
-    fn listens(&mut self, client: usize, node: u8) -> bool {
-        let is_there = self.ensemble.find(node).is_some();
-        let this = &mut self.clients[client];
-        let stands_there = matches!(this.standing, Standing::Known { node: own, .. } if own == node);
-        let listens = this.phase == Phase::Rest && this.ties.hears == Hears::OfThatClaim && stands_there;
-        if listens {
-            // One that is gone by now has rung.
-            this.watch = is_there.then_some(node);
-        }
-        listens
-    }
-
-    /// Reads whether the node is there of who is next now, and has it listen.
-    pub(crate) fn see_further(&mut self, client: usize) {
-        let this = &mut self.clients[client];
-        this.phase = Phase::Gone;
-        let Some((next, node)) = this.ties.listens_further.take() else { return };
-        if self.ensemble.find(node).is_some() {
-            self.listens(usize::from(next), node);
-        }
-        self.rings_if_gone(usize::from(next), node);
-    }
-
-    fn rings_if_gone(&mut self, client: usize, node: u8) {
-        if self.ensemble.find(node).is_none() && self.clients[client].is_here() {
-            self.rings(client, node);
-        }
-    }
-
-    fn listens_already(&self, (client, node): (u8, u8)) -> bool {
-        self.clients[usize::from(client)].watch == Some(node)
-    }
-
     /// The claim is not who came last any more.
     fn forget(&mut self, client: usize) {
         self.last = self.last.filter(|last| usize::from(last.client) != client);
@@ -325,7 +280,7 @@ impl Client {
     }
 
     /// Stands behind another of its process, and listens to nothing.
-    fn follows(&mut self, node: u8, before: u8) {
+    pub(crate) fn follows(&mut self, node: u8, before: u8) {
         self.standing = Standing::Known { session: self.session, node, watched: before };
         (self.phase, self.watch, self.ties.hears) = (Phase::Rest, None, Hears::OfThatClaim);
     }

@@ -12,13 +12,15 @@ mod client;
 mod ensemble;
 mod follower;
 mod judging;
+mod listening;
 mod protocol;
 mod steps;
 
 use leasehold_models::{fails, holds};
 use protocol::{CLEAN, EXCLUSIVE, Faults, GROWING, Protocol, Recipe, WOKEN};
 
-const OURS: Protocol = Protocol { recipe: Recipe::Ours, clients: 2, of_one_process: 0, at_most: NONE };
+const OURS: Protocol =
+    Protocol { recipe: Recipe::Ours, clients: 2, of_one_process: 0, come_first: false, at_most: NONE };
 const NONE: Faults = Faults { lost: 0, expiries: 0, given_up: 0, deletions: 0, touches: 0 };
 
 /// The numbers begin anew with the directory.
@@ -101,6 +103,8 @@ fn ours_in_a_line_of_three_that_loses_a_reply_or_a_session() {
 const ONE_PROCESS: Protocol = Protocol { clients: 3, of_one_process: 3, ..OURS };
 /// With one between them, or in front, or behind.
 const MIXED: Protocol = Protocol { clients: 3, of_one_process: 2, ..OURS };
+/// With one of another process behind three of which two have left, who have asked for what the third is to listen to.
+const LONG: Protocol = Protocol { clients: 4, of_one_process: 3, come_first: true, ..OURS };
 
 #[test]
 fn one_process_in_front_that_has_not_held_hands_nothing_over() {
@@ -135,7 +139,10 @@ fn one_process_a_word_for_an_earlier_node_is_not_for_this_one() {
 #[test]
 fn one_process_whoever_fails_to_look_is_not_told_again() {
     let at_most = Faults { lost: 2, ..NONE };
-    fails(Protocol { recipe: Recipe::ForgetsThatItWasTold, clients: 2, of_one_process: 2, at_most }, WOKEN);
+    fails(
+        Protocol { recipe: Recipe::ForgetsThatItWasTold, clients: 2, of_one_process: 2, at_most, ..OURS },
+        WOKEN,
+    );
 }
 
 /// Its watch has fired, for its node is gone; the look that this was to lead to has failed; then the word comes.
@@ -143,6 +150,18 @@ fn one_process_whoever_fails_to_look_is_not_told_again() {
 fn one_process_whoever_fails_to_look_has_no_watch_to_believe_by() {
     let at_most = Faults { lost: 1, deletions: 1, ..NONE };
     fails(Protocol { recipe: Recipe::ForgetsThatItWasTold, at_most, ..MIXED }, EXCLUSIVE);
+}
+
+/// The answer is not there yet, and nobody has looked since whether the node is.
+#[test]
+fn one_process_whoever_is_asked_for_does_not_listen_yet() {
+    let at_most = Faults { deletions: 1, ..NONE };
+    fails(Protocol { recipe: Recipe::TrustsWhatWasAsked, at_most, ..LONG }, EXCLUSIVE);
+}
+
+#[test]
+fn one_process_who_has_asked_tells_nobody_later() {
+    fails(Protocol { recipe: Recipe::LeavesItToWhoHasAsked, ..ONE_PROCESS }, WOKEN);
 }
 
 /// The one in front has left, and has not heard yet that it has. In the meantime the directory was made anew.
@@ -184,7 +203,18 @@ fn ours_in_one_process_survives_a_session_that_ends() {
 #[test]
 fn ours_in_a_process_of_two_survives_a_lost_reply_and_sessions_that_end() {
     let at_most = Faults { lost: 1, expiries: 1, given_up: 1, ..NONE };
-    holds(Protocol { clients: 2, of_one_process: 2, at_most, recipe: Recipe::Ours });
+    holds(Protocol { clients: 2, of_one_process: 2, at_most, ..OURS });
+}
+
+#[test]
+fn ours_in_a_longer_line_of_two_processes_hands_over() {
+    holds(LONG);
+}
+
+#[test]
+fn ours_in_a_longer_line_of_two_processes_survives_a_hand_that_deletes() {
+    let at_most = Faults { deletions: 1, ..NONE };
+    holds(Protocol { at_most, ..LONG });
 }
 
 #[test]

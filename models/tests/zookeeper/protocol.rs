@@ -56,6 +56,10 @@ pub(crate) enum Recipe {
     BelievesAnyWord,
     /// Was told to look, and waits on to be told when its attempt has failed.
     ForgetsThatItWasTold,
+    /// Who is about to listen, by what the holder before has asked for, counts as one that listens.
+    TrustsWhatWasAsked,
+    /// The holder before has asked for the next one to listen, so it is to tell that one too.
+    LeavesItToWhoHasAsked,
     /// The next number is that of the one behind, though its directory may be another.
     CountsAcrossDirectories,
 }
@@ -68,6 +72,8 @@ pub(crate) struct Protocol {
     pub(crate) clients: u8,
     /// How many of them, from the first on, are of one process. Each of the others has one of its own.
     pub(crate) of_one_process: u8,
+    /// True if those come first, one after the other, and the others behind them.
+    pub(crate) come_first: bool,
     /// How often each of these may happen, in all.
     pub(crate) at_most: Faults,
 }
@@ -178,7 +184,8 @@ impl Machine for Protocol {
             all if all == self.clients => " of one process".to_owned(),
             some => format!(", {some} of one process"),
         };
-        format!("{} clients{of_one}{at_most}", self.clients)
+        let first = if self.come_first { " in front" } else { "" };
+        format!("{} clients{of_one}{first}{at_most}", self.clients)
     }
 
     fn begins(&self) -> State {

@@ -45,7 +45,8 @@ impl Protocol {
         match state.clients[client].phase {
             Phase::Sees(_) => return state.clients[client].phase = Phase::Left(false),
             Phase::SeesFurther => {
-                state.clients[client].phase = Phase::Gone;
+                let this = &mut state.clients[client];
+                (this.phase, this.ties.listens_further) = (Phase::Gone, None);
                 return self.stands(state, client);
             }
             _ => {}

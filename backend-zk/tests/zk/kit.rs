@@ -93,6 +93,23 @@ pub(crate) async fn busy(backend: &ZooKeeperBackend, claim: &Claim) {
     }
 }
 
+/// Claims of one process for one lock: the first holds it, and the others stand behind it in their order.
+pub(crate) async fn in_line<const N: usize>(backend: &ZooKeeperBackend) -> [Claim; N] {
+    let line = [(); N].map(|()| claim("job"));
+    hold(backend, &line[0]).await;
+    for waiter in &line[1..] {
+        busy(backend, waiter).await;
+    }
+    line
+}
+
+/// One more that stands behind them, of any process.
+pub(crate) async fn one_behind(backend: &ZooKeeperBackend) -> Claim {
+    let claim = claim("job");
+    busy(backend, &claim).await;
+    claim
+}
+
 pub(crate) async fn changed(backend: &ZooKeeperBackend, claim: &Claim) {
     answered(backend.changed(claim)).await;
 }

@@ -132,11 +132,9 @@ async fn who_hears_nothing_of_its_own_node_is_not_first_by_a_word() {
     let url = format!("{}?session_timeout=40s&timeout=10s", server.url());
     let (ours, theirs) = (backend(&url), backend(&url));
     all_hold(&ours, &claims("held", HOLDS)).await;
-    let (first, second, third) = (claim("job"), claim("job"), claim("job"));
-    hold(&ours, &first).await;
-    busy(&ours, &second).await;
+    let [first, second] = in_line(&ours).await;
     let node = look.in_order("job").await.pop().unwrap();
-    busy(&theirs, &third).await;
+    let third = one_behind(&theirs).await;
     look.delete(&format!("{BASE}/job/{node}")).await;
     changed(&theirs, &third).await;
     busy(&theirs, &third).await;
@@ -156,11 +154,7 @@ async fn who_hears_nothing_of_its_own_node_is_first_by_a_word_that_says_that_it_
     let server = server();
     let ours = backend(&format!("{}?session_timeout=40s&timeout=10s", server.url()));
     all_hold(&ours, &claims("held", HOLDS)).await;
-    let line: Vec<_> = (0..20).map(|_| claim("job")).collect();
-    hold(&ours, &line[0]).await;
-    for waiter in &line[1..] {
-        busy(&ours, waiter).await;
-    }
+    let line = in_line::<20>(&ours).await;
     // Until those who found room listen: each question is one packet.
     let received = || server.counter("zk_packets_received").unwrap();
     eventually(async || {
@@ -191,10 +185,7 @@ async fn who_finds_no_room_at_its_turn_is_looked_for_in_the_same_breath() {
         hold(&theirs, &wanted).await;
         busy(&backend, &claim(wanted.name().as_str())).await;
     }
-    let line = [claim("job"), claim("job"), claim("job")];
-    hold(&backend, &line[0]).await;
-    busy(&backend, &line[1]).await;
-    busy(&backend, &line[2]).await;
+    let line = in_line::<3>(&backend).await;
     release(&backend, &line[0]).await;
     hold(&backend, &line[1]).await;
     assert!(!server.ask("wchp").unwrap().contains("/job/"), "there is room: this tests nothing");

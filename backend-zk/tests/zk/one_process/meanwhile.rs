@@ -73,8 +73,7 @@ async fn who_listens_by_itself_and_loses_its_node_is_not_granted() {
     heard_all(&backend).await;
     assert_eq!(answered(leaving).await.unwrap(), Release::Released);
     busy(&backend, &second).await;
-    changed(&other, &third).await;
-    granted(&other, &third).await;
+    has_its_turn(&other, &third).await;
 }
 
 /// It listens until then.
@@ -82,16 +81,13 @@ async fn who_listens_by_itself_and_loses_its_node_is_not_granted() {
 async fn who_loses_its_node_after_the_word_and_before_it_asks_is_not_granted() {
     let (server, look) = fixture().await;
     let (backend, other) = (of_one_process(&server), backend(&server.url()));
-    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
-    hold(&backend, &first).await;
-    busy(&backend, &second).await;
-    busy(&other, &third).await;
+    let [first, second] = in_line(&backend).await;
+    let third = one_behind(&other).await;
     release(&backend, &first).await;
     look.delete(&node(&look, 0).await).await;
     heard_all(&backend).await;
     busy(&backend, &second).await;
-    changed(&other, &third).await;
-    granted(&other, &third).await;
+    has_its_turn(&other, &third).await;
 }
 
 /// Its look says nothing of the one in front.
@@ -99,26 +95,20 @@ async fn who_loses_its_node_after_the_word_and_before_it_asks_is_not_granted() {
 async fn who_looks_while_the_one_in_front_leaves_hears_of_it_afterwards() {
     let server = server();
     let backend = of_one_process(&server);
-    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
-    hold(&backend, &first).await;
-    busy(&backend, &second).await;
-    busy(&backend, &third).await;
+    let [first, second, third] = in_line(&backend).await;
     let mut looking = pin!(backend.try_acquire(&second));
     begin(looking.as_mut()).await;
     release(&backend, &first).await;
     assert!(matches!(answered(looking).await.unwrap(), Attempt::Busy(_)), "its node is there");
-    within(SOON, backend.changed(&second)).await;
-    granted(&backend, &second).await;
+    has_its_turn(&backend, &second).await;
     release(&backend, &second).await;
     assert!(was_told(&granted(&backend, &third).await));
 }
 
 /// The one in front did not hold when it came, and came to hold by a look: so it does not listen yet.
 async fn unheard(backend: &ZooKeeperBackend, other: &ZooKeeperBackend) -> [Claim; 2] {
-    let [foreign, first, second] = [claim("job"), claim("job"), claim("job")];
-    hold(other, &foreign).await;
-    busy(backend, &first).await;
-    busy(backend, &second).await;
+    let [foreign] = in_line(other).await;
+    let [first, second] = [one_behind(backend).await, one_behind(backend).await];
     release(other, &foreign).await;
     changed(backend, &first).await;
     granted(backend, &first).await;
@@ -143,14 +133,12 @@ async fn who_does_not_listen_at_its_turn_and_is_gone_is_not_granted() {
     let (server, look) = fixture().await;
     let (backend, other) = (of_one_process(&server), backend(&server.url()));
     let [first, second] = unheard(&backend, &other).await;
-    let third = claim("job");
-    busy(&other, &third).await;
+    let third = one_behind(&other).await;
     look.delete(&node(&look, 1).await).await;
     release(&backend, &first).await;
     within(SOON, backend.changed(&second)).await;
     busy(&backend, &second).await;
-    changed(&other, &third).await;
-    granted(&other, &third).await;
+    has_its_turn(&other, &third).await;
 }
 
 /// Nobody may say meanwhile to what it listens, and it may find out that it stands elsewhere.
@@ -163,8 +151,7 @@ async fn who_does_not_listen_at_its_turn_and_looks_meanwhile_looks_again() {
     begin(looking.as_mut()).await;
     release(&backend, &first).await;
     assert!(matches!(answered(looking).await.unwrap(), Attempt::Busy(_)), "its node is there");
-    within(SOON, backend.changed(&second)).await;
-    granted(&backend, &second).await;
+    has_its_turn(&backend, &second).await;
 }
 
 /// The answer has come by then, and nobody has looked at it yet.
@@ -172,10 +159,7 @@ async fn who_does_not_listen_at_its_turn_and_looks_meanwhile_looks_again() {
 async fn what_the_holder_before_has_asked_for_is_not_asked_again() {
     let server = server();
     let backend = of_one_process(&server);
-    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
-    hold(&backend, &first).await;
-    busy(&backend, &second).await;
-    busy(&backend, &third).await;
+    let [first, second, third] = in_line(&backend).await;
     only_two_listen(&server).await;
     let mut leaving = pin!(backend.release(&first, Duration::ZERO));
     begin(leaving.as_mut()).await;
@@ -197,10 +181,7 @@ async fn who_leaves_does_not_wait_for_long_for_an_answer_that_nobody_waits_for()
     let (server, look) = fixture().await;
     let proxy = proxy_to(&server).await;
     let backend = backend(&format!("zk://{}?session_timeout=40s&timeout=3s", proxy.address()));
-    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
-    hold(&backend, &first).await;
-    busy(&backend, &second).await;
-    busy(&backend, &third).await;
+    let [first, second, third] = in_line(&backend).await;
     only_two_listen(&server).await;
     let node = node(&look, 0).await;
     // Whoever holds is told of the end of its node, before the answer: by a header, two numbers and a path, after the length.

@@ -39,6 +39,12 @@ async fn granted(backend: &ZooKeeperBackend, claim: &Claim) -> Grant {
     }
 }
 
+/// It is told that its turn has come, before it would look by itself, and is right to believe that.
+async fn has_its_turn(backend: &ZooKeeperBackend, claim: &Claim) -> Grant {
+    within(SOON, backend.changed(claim)).await;
+    granted(backend, claim).await
+}
+
 /// True if it was believed from when the one in front was deleted, and not from a look.
 fn was_told(grant: &Grant) -> bool {
     assert!(!grant.handed_over, "counted from a moment that is known");
@@ -49,9 +55,7 @@ fn was_told(grant: &Grant) -> bool {
 
 /// A claim whose turn has come, and that has been told so and has not asked.
 async fn told(backend: &ZooKeeperBackend) -> Claim {
-    let (first, second) = (claim("job"), claim("job"));
-    hold(backend, &first).await;
-    busy(backend, &second).await;
+    let [first, second] = in_line(backend).await;
     release(backend, &first).await;
     second
 }
@@ -110,9 +114,7 @@ async fn a_turn_costs_no_more_requests_than_a_lock_that_nobody_else_wants() {
 async fn who_has_waited_for_long_need_not_ask_either() {
     let server = server();
     let backend = of_one_process(&server);
-    let (first, second) = (claim("job"), claim("job"));
-    hold(&backend, &first).await;
-    busy(&backend, &second).await;
+    let [first, second] = in_line(&backend).await;
     sleep(OLD).await;
     // Asked without news, it stays where it is.
     busy(&backend, &second).await;

@@ -9,10 +9,7 @@ use std::pin::pin;
 async fn who_follows_one_that_leaves_the_line_stays_in_it() {
     let server = server();
     let backend = of_one_process(&server);
-    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
-    hold(&backend, &first).await;
-    busy(&backend, &second).await;
-    busy(&backend, &third).await;
+    let [first, second, third] = in_line(&backend).await;
     release(&backend, &second).await;
     changed(&backend, &third).await;
     busy(&backend, &third).await;
@@ -27,12 +24,9 @@ async fn who_follows_one_that_leaves_the_line_stays_in_it() {
 async fn who_follows_a_holder_that_was_deleted_is_told() {
     let (server, look) = fixture().await;
     let backend = of_one_process(&server);
-    let (first, second) = (claim("job"), claim("job"));
-    hold(&backend, &first).await;
-    busy(&backend, &second).await;
+    let [first, second] = in_line(&backend).await;
     look.delete(&node(&look, 0).await).await;
-    within(SOON, backend.changed(&second)).await;
-    granted(&backend, &second).await;
+    has_its_turn(&backend, &second).await;
     assert_eq!(release(&backend, &first).await, Release::NotHeld);
 }
 
@@ -41,16 +35,12 @@ async fn who_follows_a_holder_that_was_deleted_is_told() {
 async fn who_follows_the_next_one_that_hears_of_its_end_is_told() {
     let (server, look) = fixture().await;
     let backend = of_one_process(&server);
-    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
-    hold(&backend, &first).await;
-    busy(&backend, &second).await;
-    busy(&backend, &third).await;
+    let [first, _, third] = in_line(&backend).await;
     look.delete(&node(&look, 1).await).await;
     within(SOON, backend.changed(&third)).await;
     busy(&backend, &third).await;
     release(&backend, &first).await;
-    within(SOON, backend.changed(&third)).await;
-    granted(&backend, &third).await;
+    has_its_turn(&backend, &third).await;
 }
 
 /// It is not to wait for the one in front, whose task may be anywhere.
@@ -58,11 +48,7 @@ async fn who_follows_the_next_one_that_hears_of_its_end_is_told() {
 async fn who_follows_a_waiter_whose_end_is_found_when_its_turn_is_near_is_told_with_it() {
     let (server, look) = fixture().await;
     let backend = of_one_process(&server);
-    let [first, second, third, fourth] = [claim("job"), claim("job"), claim("job"), claim("job")];
-    hold(&backend, &first).await;
-    for waiter in [&second, &third, &fourth] {
-        busy(&backend, waiter).await;
-    }
+    let [first, second, third, fourth] = in_line(&backend).await;
     look.delete(&node(&look, 2).await).await;
     assert!(stays_quiet(&backend, &third).await && stays_quiet(&backend, &fourth).await);
     release(&backend, &first).await;
@@ -81,11 +67,7 @@ async fn who_follows_a_waiter_whose_end_is_found_when_its_turn_is_near_is_told_w
 async fn who_hears_nothing_finds_by_one_request_that_either_node_is_gone() {
     let (server, look) = fixture().await;
     let backend = of_one_process(&server);
-    let line: Vec<_> = (0..4).map(|_| claim("job")).collect();
-    hold(&backend, &line[0]).await;
-    for waiter in &line[1..] {
-        busy(&backend, waiter).await;
-    }
+    let line = in_line::<4>(&backend).await;
     only_two_listen(&server).await;
     let before = requests(&server);
     for _ in 0..4 {
@@ -113,17 +95,14 @@ async fn who_hears_nothing_finds_by_one_request_that_either_node_is_gone() {
 async fn who_follows_a_waiter_that_was_deleted_comes_first_in_its_turn() {
     let (server, look) = fixture().await;
     let (backend, other) = (of_one_process(&server), backend(&server.url()));
-    let [foreign, front, back] = [claim("job"), claim("job"), claim("job")];
-    hold(&other, &foreign).await;
-    busy(&backend, &front).await;
-    busy(&backend, &back).await;
+    let [foreign] = in_line(&other).await;
+    let [front, back] = [one_behind(&backend).await, one_behind(&backend).await];
     look.delete(&node(&look, 1).await).await;
     assert!(stays_quiet(&backend, &back).await);
     release(&other, &foreign).await;
     changed(&backend, &front).await;
     busy(&backend, &front).await;
-    within(SOON, backend.changed(&back)).await;
-    granted(&backend, &back).await;
+    has_its_turn(&backend, &back).await;
 }
 
 /// Nobody knows whether it is gone.
@@ -133,9 +112,7 @@ async fn who_follows_one_whose_release_was_not_answered_looks() {
     warm_up(&server).await;
     let proxy = proxy_to(&server).await;
     let backend = backend(&format!("{}&timeout=700ms", url_of(&proxy)));
-    let (first, second) = (claim("job"), claim("job"));
-    hold(&backend, &first).await;
-    busy(&backend, &second).await;
+    let [first, second] = in_line(&backend).await;
     proxy.set(Traffic::HoldReplies);
     let error = answered(backend.release(&first, Duration::ZERO)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
@@ -150,9 +127,7 @@ async fn who_follows_one_whose_release_was_not_answered_looks() {
 async fn who_follows_one_whose_release_was_dropped_looks() {
     let server = server();
     let backend = of_one_process(&server);
-    let (first, second) = (claim("job"), claim("job"));
-    hold(&backend, &first).await;
-    busy(&backend, &second).await;
+    let [first, second] = in_line(&backend).await;
     {
         let mut release = pin!(backend.release(&first, Duration::ZERO));
         begin(release.as_mut()).await;
@@ -171,12 +146,8 @@ async fn who_follows_one_whose_release_was_dropped_looks() {
 async fn who_follows_one_that_leaves_with_the_word_is_told() {
     let server = server();
     let backend = of_one_process(&server);
-    let [first, second, third] = [claim("job"), claim("job"), claim("job")];
-    hold(&backend, &first).await;
-    busy(&backend, &second).await;
-    busy(&backend, &third).await;
+    let [first, second, third] = in_line(&backend).await;
     release(&backend, &first).await;
     assert_eq!(release(&backend, &second).await, Release::NotHeld, "it never asked");
-    within(SOON, backend.changed(&third)).await;
-    granted(&backend, &third).await;
+    has_its_turn(&backend, &third).await;
 }

@@ -27,6 +27,8 @@ impl Place {
             Standing::Behind(behind) if behind.hears == Hears::WatchesFront => {
                 behind.listening.pause().map_or(News::Told, News::LooksAfter)
             }
+            // Nobody in front has anything to tell it: its grant came too late, or a later attempt was not answered.
+            Standing::First { .. } => News::LooksAfter(Duration::ZERO),
             _ => News::Told,
         }
     }

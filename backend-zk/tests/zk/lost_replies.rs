@@ -113,6 +113,25 @@ async fn a_create_that_never_arrived_is_made_again() {
     look.only_node("job").await;
 }
 
+/// A grant that comes too late is asked for again. Nobody has news for a holder, and everybody waits for it.
+#[tokio::test]
+async fn a_hold_that_is_asked_for_again_and_not_answered_is_asked_for_soon() {
+    let server = server();
+    let (proxy, backend) = behind_proxy(&server).await;
+    let claim = claim("job");
+    let token = hold(&backend, &claim).await;
+    eventually(async || (server.counter("zk_watch_count").unwrap() == 1).then_some(())).await;
+
+    proxy.set(Traffic::HoldReplies);
+    let error = answered(backend.try_acquire(&claim)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
+    lose_replies(&proxy);
+
+    within(Duration::from_secs(3), backend.changed(&claim)).await;
+    let attempt = eventually(async || backend.try_acquire(&claim).await.ok()).await;
+    assert!(matches!(attempt, Attempt::Granted(grant) if grant.token == token));
+}
+
 #[tokio::test]
 async fn a_lost_delete_is_recognised_as_done() {
     let server = server();

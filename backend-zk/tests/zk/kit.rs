@@ -110,6 +110,16 @@ pub(crate) async fn one_behind(backend: &ZooKeeperBackend) -> Claim {
     claim
 }
 
+/// Waits as a client does.
+pub(crate) async fn comes_to_hold(backend: &ZooKeeperBackend, claim: &Claim) {
+    answered(async {
+        while !matches!(backend.try_acquire(claim).await, Ok(Attempt::Granted(_))) {
+            backend.changed(claim).await;
+        }
+    })
+    .await;
+}
+
 pub(crate) async fn changed(backend: &ZooKeeperBackend, claim: &Claim) {
     answered(backend.changed(claim)).await;
 }

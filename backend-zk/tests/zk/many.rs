@@ -3,7 +3,7 @@
 use crate::kit::*;
 use futures_util::future::join_all;
 use leasehold_conformance::proxy::Traffic;
-use leasehold_core::{Attempt, Claim, LockBackend, LockName, LossCause, Release, Renewal};
+use leasehold_core::{Claim, LockBackend, LockName, LossCause, Release, Renewal};
 use leasehold_zk::ZooKeeperBackend;
 use std::pin::pin;
 use std::time::Duration;
@@ -26,16 +26,6 @@ async fn all_wait(backend: &ZooKeeperBackend, claims: &[Claim]) {
 
 fn claims(lock: &str, number: usize) -> Vec<Claim> {
     (0..number).map(|number| claim(&format!("a-lock-of-a-usual-length-{lock}-{number:04}"))).collect()
-}
-
-/// Waits as a client does.
-async fn comes_to_hold(backend: &ZooKeeperBackend, claim: &Claim) {
-    answered(async {
-        while !matches!(backend.try_acquire(claim).await, Ok(Attempt::Granted(_))) {
-            backend.changed(claim).await;
-        }
-    })
-    .await;
 }
 
 /// As the core renews: so many calls at once for so many holds.

@@ -123,6 +123,37 @@ async fn who_follows_one_whose_release_was_not_answered_looks() {
     assert!(matches!(next, Attempt::Granted(_)), "{next:?}");
 }
 
+/// Before the answers, between them, within one, and after them.
+#[tokio::test]
+async fn who_follows_has_its_turn_wherever_in_a_hand_over_the_connection_breaks() {
+    let (server, look) = fixture().await;
+    let proxy = proxy_to(&server).await;
+    let backend = backend(&format!("zk://{}?session_timeout=10s", proxy.address()));
+    // The word that a node is gone, the answer to its delete, and what was read of the node of the one after the next.
+    for bytes in (0..245).step_by(15) {
+        let [first, second, third] = in_line(&backend).await;
+        only_two_listen(&server).await;
+        let before = proxy.reply_bytes();
+        proxy.set(Traffic::HoldRepliesAfter(bytes));
+        let breaks = async {
+            eventually(async || (look.line("job").await.len() == 2).then_some(())).await;
+            eventually(async || (proxy.reply_bytes() - before >= bytes).then_some(())).await;
+            proxy.cut();
+            proxy.set(Traffic::Pass);
+        };
+        let (released, ()) = tokio::join!(backend.release(&first, Duration::ZERO), breaks);
+        if released.is_err() {
+            eventually(async || backend.release(&first, Duration::ZERO).await.ok()).await;
+        }
+        for waiter in [&second, &third] {
+            within(SOON, backend.changed(waiter)).await;
+            within(SOON, comes_to_hold(&backend, waiter)).await;
+            release(&backend, waiter).await;
+        }
+        assert_eq!(look.line("job").await, [""; 0], "after {bytes} bytes");
+    }
+}
+
 #[tokio::test]
 async fn who_follows_one_whose_release_was_dropped_looks() {
     let server = server();

@@ -10,13 +10,6 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Connections that the server has had so far. Every look is one.
-fn connections(server: &RedisServer) -> u64 {
-    let stats = server.command(&["INFO", "stats"]).unwrap();
-    let line = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
-    line.unwrap().trim().parse().unwrap()
-}
-
 #[tokio::test]
 async fn nothing_is_connected_before_the_first_use() {
     let fake = Fake::answering(|_| WELCOME.to_owned()).await;
@@ -28,7 +21,7 @@ async fn nothing_is_connected_before_the_first_use() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_tasks_share_one_connection_from_the_first_moment() {
     let server = server();
-    let before = connections(&server);
+    let before = server.connections();
     let backend = backend(&server.url());
     let mut tasks = JoinSet::new();
     for i in 0..64 {
@@ -36,7 +29,7 @@ async fn many_tasks_share_one_connection_from_the_first_moment() {
         tasks.spawn(async move { hold(&backend, &claim(&format!("job/{i}"))).await });
     }
     assert_eq!(tasks.join_all().await.len(), 64);
-    assert_eq!(connections(&server) - before, 2, "one of ours, one that looks");
+    assert_eq!(server.connections() - before, 2, "one of ours, one that looks");
     let clients = server.command(&["CLIENT", "LIST"]).unwrap();
     assert_eq!(clients.matches("name=leasehold").count(), 1, "{clients}");
 }

@@ -219,6 +219,8 @@ pub(crate) trait Look {
     fn keys(&self) -> Vec<String>;
     /// How often a command was run, also inside scripts.
     fn calls(&self, command: &str) -> u64;
+    /// Connections that there have been so far. Every look is one.
+    fn connections(&self) -> u64;
 }
 
 impl Look for RedisServer {
@@ -267,5 +269,11 @@ impl Look for RedisServer {
         let stats = self.command(&["INFO", "commandstats"]).unwrap();
         let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
         line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+    }
+
+    fn connections(&self) -> u64 {
+        let stats = self.command(&["INFO", "stats"]).unwrap();
+        let line = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+        line.unwrap().trim().parse().unwrap()
     }
 }

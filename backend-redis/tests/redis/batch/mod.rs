@@ -1,6 +1,7 @@
 //! Many who ask at once, and are asked for together: each is answered as if it had asked alone.
 
 mod names;
+mod refused;
 mod trouble;
 
 use crate::kit::{Look, answered, claim};

@@ -1,0 +1,89 @@
+//! A server that takes no writes, from the first of them on or from one in between.
+
+use super::{MANY, ask_all, claims, release_all, together, tokens, warm_up};
+use crate::kit::{Look, TTL, backend, keys, name, server, told};
+use leasehold_conformance::servers::RedisServer;
+use leasehold_core::{Attempt, Claim, ErrorKind, OwnerId, Release, Result};
+
+/// So large that what connections and requests take beside it does not count.
+const DESCRIPTION: usize = 32 * 1024;
+
+fn large_claims(start: &str) -> Vec<Claim> {
+    let large = |number| {
+        let name = name(&format!("{start}/{number}"));
+        Claim::new(name, OwnerId::random().unwrap(), TTL, "x".repeat(DESCRIPTION).into())
+    };
+    (0..MANY).map(large).collect()
+}
+
+/// Leaves the server room for so many bytes more.
+fn limit_memory(server: &RedisServer, more: usize) {
+    let memory = server.command(&["INFO", "memory"]).unwrap();
+    let used = memory.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
+    let limit = (used.parse::<usize>().unwrap() + more).to_string();
+    assert_eq!(server.command(&["CONFIG", "SET", "maxmemory", &limit]).unwrap(), "+OK");
+}
+
+/// Whether each was granted; who was not has heard this.
+fn granted_or(attempts: &[Result<Attempt>], why: &str) -> Vec<bool> {
+    let granted = |attempt: &Result<Attempt>| match attempt {
+        Ok(Attempt::Granted(_)) => true,
+        Ok(Attempt::Busy(busy)) => panic!("{busy:?}"),
+        Err(error) => {
+            assert!(error.kind() == ErrorKind::Unavailable && told(error).contains(why), "{}", told(error));
+            false
+        }
+    };
+    attempts.iter().map(granted).collect()
+}
+
+fn waiting(claims: Vec<Claim>) -> Vec<Claim> {
+    claims.into_iter().map(|claim| claim.with_waiting(true)).collect()
+}
+
+#[tokio::test]
+async fn when_memory_is_full_nobody_is_granted_anything_and_all_can_release() {
+    let server = server();
+    let backend = backend(&server.url());
+    warm_up(&backend).await;
+    let held = claims("held");
+    tokens(&ask_all(&backend, &held).await);
+    let before = server.keys();
+    server.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
+    for others in [claims("job"), waiting(claims("job")), claims("held")] {
+        let granted = granted_or(&ask_all(&backend, &others).await, "its memory is full");
+        assert_eq!(granted, [false; MANY]);
+        assert_eq!(server.keys(), before);
+    }
+    together(&server, async {
+        assert!(release_all(&backend, &held).await.iter().all(|end| *end == Release::Released));
+    })
+    .await;
+    assert!(server.keys().iter().all(|key| key.ends_with(":token")), "{:?}", server.keys());
+}
+
+#[tokio::test]
+async fn when_memory_runs_full_each_is_granted_its_lock_or_nothing_at_all() {
+    let server = server();
+    let backend = backend(&server.url());
+    warm_up(&backend).await;
+    limit_memory(&server, MANY / 2 * DESCRIPTION);
+    let all = large_claims("job");
+    let attempts = ask_all(&backend, &all).await;
+    let granted = granted_or(&attempts, "its memory is full");
+    assert!(granted.contains(&true) && granted.contains(&false), "{granted:?}");
+    for (claim, granted) in all.iter().zip(&granted) {
+        let (keys, owner) = (keys(claim.name().as_str()), claim.owner().to_hex());
+        let [lock, holder, token] = [&keys.lock, &keys.holder, &keys.token].map(|key| server.get(key));
+        assert_eq!([lock.is_some(), holder.is_some(), token.is_some()], [*granted; 3]);
+        assert!(lock.is_none_or(|lock| lock == owner));
+    }
+    // Whoever else wants them: none is granted a second time.
+    for attempt in ask_all(&backend, &large_claims("job")).await {
+        assert!(!matches!(attempt, Ok(Attempt::Granted(_))), "{attempt:?}");
+    }
+    for (end, granted) in release_all(&backend, &all).await.into_iter().zip(granted) {
+        assert_eq!(end, if granted { Release::Released } else { Release::NotHeld });
+    }
+    assert!(server.keys().iter().all(|key| key.ends_with(":token")), "{:?}", server.keys());
+}

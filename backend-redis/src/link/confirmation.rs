@@ -110,7 +110,7 @@ impl Exchange {
             (reply, waited) = request(true).await?;
         }
         if is_demoted(&reply) {
-            connection.end();
+            connection.leave();
         }
         Ok((reply, read(&self.line, self.replicas, &waited)))
     }

@@ -54,8 +54,8 @@ pub(super) struct Connection {
 struct Health {
     in_flight: InFlight,
     overdue: AtomicBool,
-    /// True once it was ended from here: the driver is a moment later.
-    ended: AtomicBool,
+    /// True once it was left, or ended from here: the driver is a moment later.
+    left: AtomicBool,
 }
 
 /// Why a request got no answer.
@@ -107,10 +107,10 @@ impl Connection {
         &self.target.address
     }
 
-    /// True if a request may still be answered. Also false when the runtime that the connection lived on has ended.
+    /// True if it is of use for requests. Also false when the runtime that the connection lived on has ended.
     pub(super) fn is_open(&self) -> bool {
-        let Health { overdue, ended, .. } = &*self.health;
-        !overdue.load(Ordering::SeqCst) && !ended.load(Ordering::SeqCst) && !self.task.is_finished()
+        let Health { overdue, left, .. } = &*self.health;
+        !overdue.load(Ordering::SeqCst) && !left.load(Ordering::SeqCst) && !self.task.is_finished()
     }
 
     /// The greeting was answered: from now on, the server may speak without being asked.
@@ -169,9 +169,14 @@ impl Connection {
         self.answer(answer).await
     }
 
+    /// The next request is to make another one. Who waits for an answer has it: the connection ends behind the last of them.
+    pub(super) fn leave(&self) {
+        self.health.left.store(true, Ordering::SeqCst);
+    }
+
     /// Ends it now. Who waits for an answer is told that none will come.
     pub(super) fn end(&self) {
-        self.health.ended.store(true, Ordering::SeqCst);
+        self.leave();
         self.task.abort();
         self.side_line.end();
     }

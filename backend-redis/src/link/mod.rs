@@ -155,7 +155,7 @@ impl Link {
             reply = Box::pin(self.send(connection, call, true)).await?;
         }
         if is_demoted(&reply) {
-            connection.end();
+            connection.leave();
         }
         Ok(reply)
     }
@@ -255,7 +255,8 @@ impl Link {
 }
 
 /// True if the server was a primary when the connection was made, and is none now. Where it was found may lead to another
-/// by now, be it a Sentinel or a name in the DNS; so the next request makes a connection.
+/// by now, be it a Sentinel or a name in the DNS; so the next request makes a connection. What others have asked is refused too,
+/// and that nothing was done is a better answer than none.
 fn is_demoted(reply: &Value) -> bool {
     matches!(reply, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::ReadOnly))
 }

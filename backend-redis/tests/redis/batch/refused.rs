@@ -1,9 +1,12 @@
 //! A server that takes no writes, from the first of them on or from one in between.
 
 use super::{MANY, ask_all, claims, release_all, together, tokens, warm_up};
-use crate::kit::{Look, TTL, backend, keys, name, server, told};
+use crate::kit::{Look, TTL, answered, backend, keys, name, server, told};
+use futures_util::future::join_all;
 use leasehold_conformance::servers::RedisServer;
-use leasehold_core::{Attempt, Claim, ErrorKind, OwnerId, Release, Result};
+use leasehold_core::{Attempt, Claim, ErrorKind, LockBackend, OwnerId, Release, Result};
+use leasehold_redis::RedisBackend;
+use std::time::Duration;
 
 /// So large that what connections and requests take beside it does not count.
 const DESCRIPTION: usize = 32 * 1024;
@@ -35,6 +38,10 @@ fn granted_or(attempts: &[Result<Attempt>], why: &str) -> Vec<bool> {
         }
     };
     attempts.iter().map(granted).collect()
+}
+
+async fn ends(backend: &RedisBackend, claims: &[Claim]) -> Vec<Result<Release>> {
+    answered(join_all(claims.iter().map(|claim| backend.release(claim, Duration::ZERO)))).await
 }
 
 fn waiting(claims: Vec<Claim>) -> Vec<Claim> {
@@ -86,4 +93,28 @@ async fn when_memory_runs_full_each_is_granted_its_lock_or_nothing_at_all() {
         assert_eq!(end, if granted { Release::Released } else { Release::NotHeld });
     }
     assert!(server.keys().iter().all(|key| key.ends_with(":token")), "{:?}", server.keys());
+}
+
+#[tokio::test]
+async fn a_server_that_became_a_replica_says_so_to_each_until_it_is_a_primary_again() {
+    let server = server();
+    let backend = backend(&server.url());
+    warm_up(&backend).await;
+    let (held, others) = (claims("held"), claims("job"));
+    tokens(&ask_all(&backend, &held).await);
+    let before = server.keys();
+    assert_eq!(server.command(&["REPLICAOF", "127.0.0.1", "1"]).unwrap(), "+OK");
+    for others in [others.clone(), waiting(claims("job"))] {
+        granted_or(&ask_all(&backend, &others).await, "it is a replica, and takes no writes");
+    }
+    for error in ends(&backend, &held).await.into_iter().map(Result::unwrap_err) {
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    }
+    assert_eq!(server.keys(), before);
+    assert_eq!(server.command(&["REPLICAOF", "NO", "ONE"]).unwrap(), "+OK");
+    assert!(release_all(&backend, &held).await.iter().all(|end| *end == Release::Released));
+    let before = server.connections();
+    tokens(&ask_all(&backend, &others).await);
+    release_all(&backend, &others).await;
+    assert_eq!(server.connections() - before, 1, "the one that looks");
 }

@@ -5,7 +5,10 @@ use crate::target::Deployment;
 use futures_util::FutureExt;
 use futures_util::future::{join_all, pending};
 use leasehold_core::StoreUrl;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use std::panic::AssertUnwindSafe;
+use std::task::Context;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 fn target() -> Target {
@@ -111,4 +114,73 @@ async fn all_who_ask_while_it_breaks_are_told_so() {
         let answers = answers.expect("somebody waits for ever");
         assert!(answers.iter().all(Result::is_err), "{answers:?}");
     }
+}
+
+/// On one thread the first who asks is there before the task of the connection.
+#[tokio::test(start_paused = true)]
+async fn a_request_is_written_and_answered_though_the_task_had_no_turn_before_it() {
+    let (connection, mut theirs) = connection().await;
+    let ping = redis::cmd("PING");
+    // Before that turn, and after it.
+    for _ in 0..2 {
+        let mut asked = pin!(connection.request(&ping));
+        assert!((&mut asked).now_or_never().is_none());
+        let mut bytes = [0; 1024];
+        let length = theirs.read(&mut bytes).now_or_never().unwrap().unwrap();
+        assert!(bytes[..length].ends_with(b"PING\r\n"));
+        theirs.write_all(b"+PONG\r\n").await.unwrap();
+        let answer = asked.await;
+        assert!(matches!(answer, Ok(Value::SimpleString(_))), "{answer:?}");
+    }
+}
+
+/// A stream that panics when it is written to for the second time.
+struct Panicking {
+    stream: DuplexStream,
+    is_written: bool,
+}
+
+impl AsyncWrite for Panicking {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        assert!(!mem::replace(&mut self.is_written, true), "as the test wants it");
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl AsyncRead for Panicking {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+/// Whoever asks second has the panic; the one before, and who comes later, have an error.
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_writing_one_request_ends_the_connection_for_all() {
+    let (ours, _theirs) = duplex(1024);
+    let stream = Panicking { stream: ours, is_written: false };
+    let connection = Connection::over(Box::new(stream), &target(), Arc::default()).await.unwrap();
+    let (start, ping) = (Instant::now(), redis::cmd("PING"));
+    let mut before = Box::pin(connection.request(&ping));
+    assert!((&mut before).now_or_never().is_none());
+    // The task has had its turn, as it has as a rule.
+    yield_now().await;
+    let panics = AssertUnwindSafe(connection.request(&ping)).catch_unwind().now_or_never();
+    assert!(panics.unwrap().is_err());
+    for asked in [before, Box::pin(connection.request(&ping))] {
+        let answer = timeout(Duration::from_secs(60), asked).await.expect("it waits for ever");
+        assert!(matches!(answer, Err(NoAnswer::Broken(_))), "{answer:?}");
+    }
+    assert!(!connection.is_open() && start.elapsed() < target().timeouts.request);
 }

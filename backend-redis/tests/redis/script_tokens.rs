@@ -1,8 +1,8 @@
 //! Several tokens in a row: how the scripts reserve them for one who waits for a whole process.
 
 use crate::kit::{
-    HOLDER, Look, answered, backend, claim, handed_over, hold, holder_info, keys, name, queue, release,
-    server, waiter,
+    HOLDER, Look, MICROS_OF_AN_HOUR, answered, backend, claim, handed_over, hold, holder_info, keys,
+    micros_within_an_hour, name, queue, release, server, waiter,
 };
 use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{Attempt, Claim, FencingToken, Grant, LockAdmin, LockBackend};
@@ -100,6 +100,20 @@ async fn none_are_reserved_ahead_of_the_clock() {
         assert_eq!(scene.last(), grant.token.to_string());
         release(&scene.backend, &free).await;
     }
+}
+
+/// It is the first of its hour then, and those that are granted in that hour leave its end as it is.
+#[tokio::test]
+async fn the_last_of_those_that_reach_into_the_next_hour_is_kept_from_now_on() {
+    micros_within_an_hour().await;
+    let scene = scene().await;
+    release(&scene.backend, &scene.holder).await;
+    let token = keys("job").token;
+    scene.server.command(&["PEXPIRE", &token, "88000000"]).unwrap();
+    let tokens = u32::try_from(MICROS_OF_AN_HOUR).unwrap();
+    assert_eq!(scene.granted(&waiter("job").with_tokens(tokens)).await.tokens, tokens);
+    let ends_in = scene.server.pttl(&token);
+    assert!((89_000_000..=90_000_000).contains(&ends_in), "{ends_in}");
 }
 
 #[tokio::test]

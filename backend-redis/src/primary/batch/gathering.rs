@@ -3,6 +3,7 @@
 use super::errand::Errand;
 use super::{AT_MOST, Joined};
 use crate::keys::Keys;
+use crate::refusal::{known_refusal, refusal};
 use crate::servers::PrimaryNode;
 use futures_util::future::join_all;
 use leasehold_core::{Claim, Error, ErrorKind, Result};
@@ -109,7 +110,10 @@ impl<E: Errand> Gathering<E> {
             waiting.into_iter().map(|Waiting { claim, answer }| (claim, answer)).unzip();
         let link = &self.node.link;
         let told = match E::ask(link, &self.keys, &claims).await {
-            Ok(Value::ServerError(_)) => Ok(claims.iter().map(|_| Joined::Refused).collect()),
+            Ok(Value::ServerError(error)) => match known_refusal(&error, None) {
+                Some(_) => Ok(claims.iter().map(|_| Joined::Refused).collect()),
+                None => Err(link.here(refusal(&error, None))),
+            },
             Ok(reply) => E::answers(&reply, claims.len()).map_err(|why| link.here(why)),
             Err(why) => Err(why),
         };

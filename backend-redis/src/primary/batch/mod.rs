@@ -12,7 +12,7 @@
 //!   its caller asks for it in full (`acquire_batch.lua`, `release_batch.lua`).
 //! * An error of the server means that nothing was done for any of them. Each caller asks by itself then, and has the
 //!   error that concerns it, if there is one: one name that is forbidden refuses the whole.
-//! * No answer is an unknown outcome for each, as it is alone.
+//! * No answer is an unknown outcome for each, as it is alone. So is an error that is not known, which may be a proxy's.
 //! * The task is nobody's: a caller may keep its future and not poll it, and holds up no other. Nor does a runtime that stands
 //!   still or ends: whoever comes from another sends a task of its own, and for those who are left each asks by itself.
 //! * A claim whose caller is gone is not asked for: that caller's runtime has ended, and a release follows on another. If the
@@ -28,7 +28,7 @@ use crate::servers::{PrimaryNode, Servers};
 use crate::target::Replicas;
 use errand::{Acquire, Release};
 use gathering::Gathering;
-use leasehold_core::{Claim, FencingToken, Result};
+use leasehold_core::{Claim, ErrorKind, FencingToken, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -39,7 +39,8 @@ const AT_MOST: usize = 32;
 /// Of all that ask, one request is for one of so many parts.
 const PARTS: usize = 4;
 
-/// So many go alone when a batch was refused: where that is no passing trouble, most have one round trip and not two.
+/// So many go alone when a batch was refused, or nobody knows what became of it: where that is no passing trouble, most have
+/// one round trip and not two.
 const AFTER_A_REFUSAL: usize = 1000;
 
 /// The requests of a client to its one server.
@@ -103,7 +104,11 @@ impl Batches {
     }
 
     fn learn<T>(&self, answer: Result<Joined<T>>) -> Result<Joined<T>> {
-        if let Ok(Joined::Refused) = answer {
+        let went_wrong = match &answer {
+            Ok(joined) => matches!(joined, Joined::Refused),
+            Err(why) => why.kind() == ErrorKind::Indeterminate,
+        };
+        if went_wrong {
             self.alone.store(AFTER_A_REFUSAL, Ordering::Relaxed);
         }
         answer

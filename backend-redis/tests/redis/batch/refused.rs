@@ -1,6 +1,7 @@
 //! A server that takes no writes, from the first of them on or from one in between.
 
 use super::{MANY, ask_all, claims, release_all, together, tokens, warm_up};
+use crate::fake::{Fake, WELCOME};
 use crate::kit::{Look, TTL, answered, backend, keys, name, server, told};
 use futures_util::future::join_all;
 use leasehold_conformance::servers::RedisServer;
@@ -117,4 +118,25 @@ async fn a_server_that_became_a_replica_says_so_to_each_until_it_is_a_primary_ag
     tokens(&ask_all(&backend, &others).await);
     release_all(&backend, &others).await;
     assert_eq!(server.connections() - before, 1, "the one that looks");
+}
+
+/// It may be a proxy's, behind which the server has done what it was asked. Who asks alone then is told that it holds nothing, as
+/// if its lock had been lost.
+#[tokio::test]
+async fn an_error_that_is_not_known_is_an_unknown_outcome_for_each_and_the_next_go_alone() {
+    let fake = Fake::answering(|words| match words[0].as_str() {
+        "HELLO" => WELCOME.to_owned(),
+        _ if words[2] == "2" => ":0\r\n".to_owned(),
+        _ => "-upstream failure\r\n".to_owned(),
+    })
+    .await;
+    let backend = backend(&fake.url());
+    let all = claims("job");
+    let first = ends(&backend, &all).await;
+    let (alone, together) = first.split_at(9);
+    assert!(alone.iter().all(|end| matches!(end, Ok(Release::NotHeld))), "{alone:?}");
+    for end in together {
+        assert!(matches!(end, Err(error) if error.kind() == ErrorKind::Indeterminate), "{end:?}");
+    }
+    assert!(release_all(&backend, &all).await.iter().all(|end| *end == Release::NotHeld));
 }

@@ -79,8 +79,8 @@ if taken then
     -- Kept until the server's clock is a day past it, so that the clock alone makes the next token larger than a
     -- forgotten one. So the first token of each hour is kept for an hour more, and those after it as long as that. Of
     -- several in a row the last one counts: it may be of the next hour, whose first it is then.
-    local upmost = tonumber(newest)
-    if before < upmost - upmost % 3600000000 then
+    local latest = newest == now and clock or tonumber(newest)
+    if before < latest - latest % 3600000000 then
       local kept = redis.pcall('SET', last, newest, 'PX', '90000000')
       if kept.err then
         redis.call('DEL', lock)

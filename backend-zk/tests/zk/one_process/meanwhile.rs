@@ -28,25 +28,27 @@ async fn who_comes_while_the_one_in_front_leaves_listens_by_itself() {
 /// Who is in front then only the line tells, and a round trip is not to be waited for before it is asked for.
 #[tokio::test]
 async fn who_comes_after_the_last_began_to_leave_lists_the_line_in_the_same_breath() {
-    let server = server();
+    let (server, look) = fixture().await;
     let proxy = proxy_to(&server).await;
     let backend = backend(&format!("zk://{}?session_timeout=40s&timeout=5s", proxy.address()));
     let (first, second) = (told(&backend).await, claim("job"));
     granted(&backend, &first).await;
-    let (before, mut asked) = (requests(&server), 0);
+    let (node, record) = (node(&look, 0).await.len(), second.holder().len());
+    let before = proxy.request_bytes();
     proxy.set(Traffic::HoldReplies);
     let mut leaving = pin!(backend.release(&first, Duration::ZERO));
     begin(leaving.as_mut()).await;
     let mut coming = pin!(backend.try_acquire(&second));
     begin(coming.as_mut()).await;
-    // To delete a node, to make one and to list the line; and who looks is counted. A heartbeat would come after two seconds.
-    let all_are_sent = within(
-        Duration::from_secs(1),
-        eventually(async || {
-            asked += 1;
-            (requests(&server) - before - asked >= 3).then_some(())
-        }),
-    );
+    // To delete a node, to make one whose number is not known, with its record and who may touch it, and to list the line.
+    // Without the last, no two heartbeats are as long; and they come every other second.
+    let (frame, path) = (4 + 8, 4);
+    let deletes = frame + path + node + 4;
+    let makes = frame + path + (node - 10) + (4 + record) + 27 + 4;
+    let lists = frame + path + format!("{BASE}/job").len() + 1;
+    let all = (deletes + makes + lists) as u64;
+    let all_are_sent =
+        within(SOON, eventually(async || (proxy.request_bytes() - before >= all).then_some(())));
     tokio::select! {
         () = all_are_sent => {}
         attempt = coming.as_mut() => panic!("{attempt:?}, and no reply was let through"),

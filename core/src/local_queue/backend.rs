@@ -4,8 +4,8 @@ use super::lines::Lines;
 use crate::keeper::unanswered;
 use crate::sync::Mutex;
 use crate::{
-    Attempt, Busy, Claim, Clock, LockAdmin, LockBackend, LockName, OwnerId, Release, Renewal, Result,
-    Semantics, locked,
+    Attempt, Busy, Claim, Clock, Fairness, LockAdmin, LockBackend, LockName, OwnerId, Release, Renewal,
+    Result, Semantics, locked,
 };
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
@@ -44,7 +44,13 @@ impl TakingTurns {
         Self {
             backend,
             clock,
-            rules: Rules { queue, patience, gone_after, hold: semantics.hold },
+            rules: Rules {
+                queue,
+                patience,
+                gone_after,
+                hold: semantics.hold,
+                is_ordered: semantics.fairness == Fairness::Fifo,
+            },
             lines: Lines::default(),
             suspects: Mutex::default(),
             suspected: Notify::new(),
@@ -167,9 +173,16 @@ impl LockBackend for TakingTurns {
     fn changed<'a: 'c, 'b: 'c, 'c>(&'a self, claim: &'b Claim) -> BoxFuture<'c, ()> {
         let of_line =
             move || poll_fn(move |cx| self.line(claim.name(), |line| line.poll_news(claim.owner(), cx)));
-        match self.line(claim.name(), |line| line.news(claim.owner())) {
+        let now = self.clock.now();
+        match self.line(claim.name(), |line| line.news(claim.owner(), now)) {
             News::Store => self.backend.changed(claim),
             News::Line => Box::pin(of_line()),
+            News::LineUntil(moment) => Box::pin(async move {
+                tokio::select! {
+                    () = of_line() => {}
+                    () = self.clock.sleep_until(moment) => {}
+                }
+            }),
             News::Both(asked) => Box::pin(async move {
                 tokio::select! {
                     () = of_line() => {}

@@ -134,7 +134,7 @@ mod tests {
 
     fn rules() -> Rules {
         let queue = LocalQueue::new(8).unwrap();
-        Rules { queue, patience: SECOND, gone_after: SECOND * 60, hold: HoldKind::Lease }
+        Rules { queue, patience: SECOND, gone_after: SECOND * 60, hold: HoldKind::Lease, is_ordered: true }
     }
 
     /// Somebody waits for this one.

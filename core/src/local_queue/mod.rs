@@ -23,9 +23,11 @@
 //!    its tokens are used.
 //! 8. Nothing is given to one that has not asked for a while: those behind it are served instead, and if there is none, the
 //!    turn ends. One that is away for long is taken out of the line, and what it left is released by whoever comes by.
-//! 9. Once the word was sent that releases a claim, nobody asks with it again: that word may be late, and would end what was
-//!    granted meanwhile. Who still waits with it asks under another owner; so does everybody who stands in line after one
-//!    was taken out, since that one may come back.
+//! 9. Where the store arranges no order, a process that has had the lock for a while in a row stands back, so that others come
+//!    before it.
+//! 10. Once the word was sent that releases a claim, nobody asks with it again: that word may be late, and would end what was
+//!     granted meanwhile. Who still waits with it asks under another owner; so does everybody who stands in line after one
+//!     was taken out, since that one may come back.
 
 mod backend;
 mod line;

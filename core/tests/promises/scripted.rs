@@ -5,7 +5,7 @@ use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
     AcquireOptions, Attempt, Claim, Clock, DistributedLock, Error, ErrorKind, Event, HoldKind, LockAdmin,
     LockBackend, LockClient, LockGuard, LockName, Observer, OwnerId, Release, Renewal, Result, RuntimeClock,
-    Semantics,
+    Semantics, WakeUp,
 };
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,6 +47,8 @@ pub(crate) struct Scripted {
     pub(crate) queues: bool,
     /// Hints all the time that asking again may help, as a store with many names on one channel does.
     pub(crate) chatters: bool,
+    /// Tells nobody that a lock is free: waiters look by themselves, this often at least.
+    pub(crate) looked_at: Option<Duration>,
     /// True if it panics when it is asked for suspects.
     pub(crate) panics: bool,
     /// How long it takes to give its connections back.
@@ -138,6 +140,7 @@ impl Scripted {
             releases: Script::default(),
             queues: false,
             chatters: false,
+            looked_at: None,
             panics: false,
             closes_in: Duration::ZERO,
             queue: Mutex::default(),
@@ -207,6 +210,9 @@ impl LockBackend for Scripted {
     fn semantics(&self) -> Semantics {
         let mut semantics = self.store.semantics();
         semantics.hold = self.hold;
+        if let Some(at_most) = self.looked_at {
+            semantics.wake_up = WakeUp::Poll { at_most };
+        }
         semantics
     }
 
@@ -243,6 +249,9 @@ impl LockBackend for Scripted {
     }
 
     async fn changed(&self, claim: &Claim) {
+        if self.looked_at.is_some() {
+            std::future::pending::<()>().await;
+        }
         if !self.chatters {
             self.store.changed(claim).await;
         }

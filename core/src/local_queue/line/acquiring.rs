@@ -26,6 +26,10 @@ impl Line {
         if let Some(next) = self.by_turn(claim.owner(), now) {
             return next;
         }
+        if let Some(until) = self.stands_back_until(claim.owner(), now) {
+            self.mark_told(claim.owner());
+            return Next::Answer(Attempt::Busy(Busy::new().with_end(until.since(now)).with_place_in_queue()));
+        }
         let is_first = self.waiting.front().is_some_and(|first| first.owner == claim.owner());
         if is_first && (self.turn.is_none() || self.contender.is_some()) {
             return Next::Ask(self.contend(claim, now, rules));
@@ -141,9 +145,9 @@ impl Line {
             self.retire_owner(asked.claim.owner());
             return None;
         } else if let Some(first) = self.granted_to(asked, now, rules) {
-            self.begin(begin(first, asked.granted_since(grant)), now);
+            self.begin(begin(first, asked.granted_since(grant)), now, rules);
         } else if asked.is_about(claim) && !claim.waits() {
-            self.begin(begin(claim.owner(), asked.sent_at), now);
+            self.begin(begin(claim.owner(), asked.sent_at), now, rules);
         } else {
             self.leave_behind(claim.owner(), &asked.claim, asked.sent_at, now);
             self.retire_owner(asked.claim.owner());
@@ -170,13 +174,17 @@ impl Line {
         first
     }
 
-    fn begin(&mut self, turn: Turn, now: Moment) {
+    fn begin(&mut self, turn: Turn, now: Moment, rules: &Rules) {
+        if !rules.is_ordered {
+            self.run.taken(now);
+        }
         if let Some(earlier) = self.turn.replace(turn) {
             self.leave_turn_behind(&earlier, now);
         }
     }
 
     fn heard_busy(&mut self, claim: &Claim, asked: &Question, busy: Busy, now: Moment) -> Attempt {
+        self.run.refused();
         if self.turn.take_if(|turn| asked.is_about_turn(turn)).is_some() && claim.waits() {
             // The store took it before its new holder had begun: that one is the first to want it again.
             if self.place_of(claim.owner()).is_none() {

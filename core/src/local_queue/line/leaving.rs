@@ -33,6 +33,9 @@ impl Line {
             let Some(turn) = self.pass_on(turn, linger, now, rules) else {
                 return Way::Done(Release::Released);
             };
+            if !rules.is_ordered && !self.waiting.is_empty() {
+                self.run.given_up(now);
+            }
             self.leave_turn_behind(&turn, now);
             for ending in self.ending.iter_mut().filter(|it| it.is(owner, turn.claim())) {
                 ending.leave(claim.ttl(), now);

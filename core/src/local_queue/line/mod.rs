@@ -7,6 +7,7 @@ mod absent;
 mod acquiring;
 mod leaving;
 mod renewing;
+mod run;
 #[cfg(test)]
 mod tests;
 mod waiter;
@@ -14,6 +15,7 @@ mod waiter;
 use super::LocalQueue;
 use super::turn::Turn;
 use crate::{Attempt, Claim, FencingToken, HoldKind, LossCause, Moment, OwnerId, Release, Renewal};
+use run::Run;
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -30,6 +32,8 @@ pub(super) struct Rules {
     pub(super) gone_after: Duration,
     /// What ends a hold that nobody releases.
     pub(super) hold: HoldKind,
+    /// True if the store serves its waiters in order.
+    pub(super) is_ordered: bool,
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +45,7 @@ pub(super) struct Line {
     /// How many there have been.
     contenders: u32,
     turn: Option<Turn>,
+    run: Run,
     /// The last token that somebody was told here, and the owner under which the store had granted it.
     told: Option<(OwnerId, FencingToken)>,
     ending: Vec<Ending>,
@@ -126,6 +131,8 @@ pub(super) enum News {
     Store,
     /// From the line.
     Line,
+    /// From the line, and then it is time to ask.
+    LineUntil(Moment),
     /// From the line, and from the store for this claim.
     Both(Claim),
 }
@@ -145,7 +152,10 @@ impl Line {
         self.waiting.is_empty() && self.contender.is_none() && self.turn.is_none() && self.ending.is_empty()
     }
 
-    pub(super) fn news(&self, owner: OwnerId) -> News {
+    pub(super) fn news(&self, owner: OwnerId, now: Moment) -> News {
+        if let Some(until) = self.stands_back_until(owner, now) {
+            return News::LineUntil(until);
+        }
         match (self.place_of(owner), &self.contender) {
             (None, _) => News::Store,
             (Some(0), Some(contender)) => News::Both(contender.claim.clone()),
@@ -183,6 +193,12 @@ impl Line {
         if let Some(first) = self.waiting.front_mut() {
             self.to_wake.extend(first.tell());
         }
+    }
+
+    /// Until when the first in the line leaves it to other processes to ask.
+    fn stands_back_until(&self, owner: OwnerId, now: Moment) -> Option<Moment> {
+        let asks = self.turn.is_none() && self.waiting.front().is_some_and(|first| first.owner == owner);
+        self.run.stands_back_until(now).filter(|_| asks)
     }
 
     /// True if the first in the line can go on with this claim.

@@ -2,8 +2,10 @@
 
 use super::{A_WHILE, GRANTS, SECOND, client, client_of, guard, turn, waiting, waiting_with};
 use crate::scripted::{Fate, Scripted, TTL, acquire, lock_name, options, settle};
+use futures_util::future::join_all;
 use leasehold_core::{
-    DistributedLock, DistributedLockExt, ErrorKind, HolderInfo, LocalQueue, LockBackend, Semantics,
+    DistributedLock, DistributedLockExt, ErrorKind, HolderInfo, LocalQueue, LockBackend, LockClient,
+    RuntimeClock, Semantics,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,6 +94,53 @@ async fn a_turn_ends_with_its_time() {
     holder.release().await.unwrap();
     assert_eq!(store.releases.calls(), released + 1);
     guard(others.remove(0)).await.release().await.unwrap();
+}
+
+/// Whoever asks first has it, and this process asks in the moment in which it gives up.
+#[tokio::test(start_paused = true)]
+async fn who_has_had_it_for_a_while_lets_other_processes_come_before_it() {
+    for hold in [2, 50, 150].map(Duration::from_millis) {
+        let store = looked_at();
+        let grants: Vec<usize> = join_all((0..2).map(|_| grants_of_three(client(&store), hold))).await;
+        let (least, all) = (grants.iter().min().unwrap(), grants.iter().sum::<usize>());
+        assert!(least * 4 >= all, "{hold:?}: {grants:?}");
+        let busy = hold * u32::try_from(all).unwrap();
+        assert!(busy > WINDOW * 3 / 4, "{hold:?}: {grants:?}, and the lock was free for too long");
+    }
+}
+
+/// Nobody else wants it.
+#[tokio::test(start_paused = true)]
+async fn who_is_alone_stands_back_now_and_then() {
+    let hold = Duration::from_millis(50);
+    let grants = grants_of_three(client(&looked_at()), hold).await;
+    let busy = hold * u32::try_from(grants).unwrap();
+    assert!(busy > WINDOW * 9 / 10, "{grants}");
+}
+
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// A store like a file: who waits looks now and then.
+fn looked_at() -> Arc<Scripted> {
+    let mut store = Scripted::on(Arc::new(RuntimeClock::new()));
+    store.looked_at = Some(Duration::from_millis(50));
+    Arc::new(store)
+}
+
+/// How often three tasks of one process had the lock, that want it again and again.
+async fn grants_of_three(client: LockClient, hold: Duration) -> usize {
+    let end = Instant::now() + WINDOW;
+    let one = || async {
+        let mut grants = 0;
+        while Instant::now() < end {
+            let guard = acquire(&client, "job", options()).await.unwrap();
+            sleep(hold).await;
+            guard.release().await.unwrap();
+            grants += 1;
+        }
+        grants
+    };
+    join_all((0..3).map(|_| one())).await.into_iter().sum()
 }
 
 #[tokio::test(start_paused = true)]

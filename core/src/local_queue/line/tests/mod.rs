@@ -18,6 +18,7 @@ fn rules() -> Rules {
         patience: Duration::from_secs(1),
         gone_after: Duration::from_secs(60),
         hold: HoldKind::Lease,
+        is_ordered: true,
     }
 }
 

@@ -54,13 +54,13 @@ impl RowLease {
     async fn break_open(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Option<LockStatus>> {
         for _ in 0..ATTEMPTS {
             let row = self.table.look(name).await?;
-            let Some(status) = row.and_then(|row| row.status(self.table.namespace())) else {
+            let Some(row) = row.filter(|row| only_if.is_none_or(|only| only == row.tokens.first)) else {
                 return Ok(None);
             };
-            let Some(token) = status.token.filter(|token| only_if.is_none_or(|only| only == *token)) else {
+            let Some(status) = row.status(self.table.namespace()) else {
                 return Ok(None);
             };
-            if self.table.end_grant(name, token).await? {
+            if self.table.end_grant(name, row.tokens.last).await? {
                 return Ok(Some(status));
             }
         }

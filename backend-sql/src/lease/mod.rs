@@ -11,6 +11,7 @@ mod server_table;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tokens;
 #[cfg(feature = "_server")]
 mod watch;
 
@@ -18,11 +19,12 @@ pub(crate) use row::{Row, Standing};
 #[cfg(feature = "_server")]
 pub(crate) use server_table::{ServerTable, read_row};
 pub(crate) use table::{Granting, LeaseTable};
+pub(crate) use tokens::{Tokens, more};
 
 use async_trait::async_trait;
 pub(crate) use contended::Contended;
 use leasehold_core::{
-    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
+    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, LockAdmin, LockBackend, LockName, LossCause,
     OwnerId, Release, Renewal, Result, Semantics,
 };
 use std::collections::HashMap;
@@ -79,7 +81,7 @@ impl LockBackend for RowLease {
         }
         for _ in 0..ATTEMPTS {
             let row = match self.table.grant(claim).await? {
-                Granting::Granted(token) => return Ok(self.granted(claim.name(), token)),
+                Granting::Granted(tokens) => return Ok(self.granted(claim.name(), tokens)),
                 Granting::Held => {
                     self.contended.add(claim.name());
                     return Ok(Attempt::Busy(Busy::new()));
@@ -95,7 +97,7 @@ impl LockBackend for RowLease {
                 tokens_left(&row)?;
             } else if self.renewed(claim).await.map_err(perhaps_held)? {
                 // Held by this very claim: the reply to an earlier attempt was lost.
-                return Ok(self.granted(claim.name(), row.token));
+                return Ok(self.granted(claim.name(), row.tokens));
             }
         }
         Ok(Attempt::Busy(Busy::new()))
@@ -153,9 +155,9 @@ impl RowLease {
         Ok(row.busy_for(claim.owner()))
     }
 
-    fn granted(&self, name: &LockName, token: FencingToken) -> Attempt {
+    fn granted(&self, name: &LockName, tokens: Tokens) -> Attempt {
         self.contended.remove(name);
-        Attempt::Granted(Grant::new(token))
+        Attempt::Granted(tokens.grant())
     }
 
     async fn renewed(&self, claim: &Claim) -> Result<bool> {
@@ -188,7 +190,7 @@ impl RowLease {
 }
 
 fn tokens_left(row: &Row) -> Result<()> {
-    if row.token.get() < FencingToken::MAX_COUNTED {
+    if row.tokens.last.get() < FencingToken::MAX_COUNTED {
         return Ok(());
     }
     Err(Error::tokens_used_up())

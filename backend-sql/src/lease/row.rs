@@ -1,4 +1,5 @@
-use leasehold_core::{Busy, FencingToken, HolderInfo, LockStatus, Namespace, OwnerId};
+use super::Tokens;
+use leasehold_core::{Busy, HolderInfo, LockStatus, Namespace, OwnerId};
 use std::time::{Duration, SystemTime};
 
 /// A row of the table, as it was read.
@@ -8,8 +9,8 @@ pub(crate) struct Row {
     pub(crate) stored_name: String,
     /// Who was granted it last.
     pub(crate) owner: OwnerId,
-    /// The token of that grant.
-    pub(crate) token: FencingToken,
+    /// Those of that grant.
+    pub(crate) tokens: Tokens,
     pub(crate) standing: Standing,
     /// What that owner says of itself.
     pub(crate) holder: String,
@@ -48,7 +49,7 @@ impl Row {
             Standing::Free => return None,
             Standing::Held { ends_in } | Standing::Lingering { ends_in } => ends_in,
         });
-        status.token = Some(self.token);
+        status.token = Some(self.tokens.first);
         status.acquired_at = self.acquired_at;
         if matches!(self.standing, Standing::Held { .. }) {
             status.owner = Some(self.owner);
@@ -61,6 +62,7 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use leasehold_core::FencingToken;
 
     const MINE: OwnerId = OwnerId::from_u128(1);
     const OTHER: OwnerId = OwnerId::from_u128(2);
@@ -70,7 +72,7 @@ mod tests {
         Row {
             stored_name: "shop/a".to_owned(),
             owner: OTHER,
-            token: FencingToken::new(7),
+            tokens: Tokens::of_row(FencingToken::new(7), 0),
             standing,
             holder: r#"{"user":"ada","pid":1}"#.to_owned(),
             acquired_at: None,

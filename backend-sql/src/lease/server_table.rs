@@ -6,7 +6,7 @@ mod renewal;
 mod tests;
 
 use super::watch::{End, Watch};
-use super::{Contended, Granting, LeaseTable, Row, Standing};
+use super::{Contended, Granting, LeaseTable, Row, Standing, Tokens, more};
 use crate::names::range;
 use crate::purge::name_the_right;
 use crate::server::{Answer, Asked, Batch, Doing, Lane, MOST, Server, Statement, Value};
@@ -77,15 +77,16 @@ impl ServerTable {
         self.namespace.stored(name.as_str()).into_bytes()
     }
 
-    /// The token in the answer to `acquire.sql`: a row, or what it gave to `LAST_INSERT_ID()`.
-    fn token(&self, answer: &Answer) -> Result<Option<FencingToken>> {
-        match answer.rows.first() {
-            Some(row) => {
-                let token = row.first().and_then(Value::as_int).and_then(|token| u64::try_from(token).ok());
-                token.map(|token| Some(FencingToken::new(token))).ok_or_else(|| self.server.unreadable())
-            }
-            None => Ok(Some(answer.last_id).filter(|id| *id > 0).map(FencingToken::new)),
-        }
+    /// The tokens in the answer to `acquire.sql`: two columns of a row, or what it gave to `LAST_INSERT_ID()`.
+    fn tokens(&self, answer: &Answer, more: u32) -> Result<Option<Tokens>> {
+        let Some(row) = answer.rows.first() else {
+            return Ok(of_last_id(answer.last_id, more));
+        };
+        let tokens = || {
+            let [last, acquired_at] = row.as_slice() else { return None };
+            Some(Tokens::of_row(read_token(last)?, acquired_at.as_int()?))
+        };
+        tokens().map(Some).ok_or_else(|| self.server.unreadable())
     }
 
     /// Of what was sent twice and refused the second time: if the row is not the claim's, nothing was granted the first time.
@@ -122,15 +123,17 @@ impl ServerTable {
 #[async_trait]
 impl LeaseTable for ServerTable {
     async fn grant(&self, claim: &Claim) -> Result<Granting> {
+        let more = more(claim.tokens());
         let values = [
             Value::bytes(self.stored(claim.name())),
             Value::bytes(claim.owner().to_bytes()),
             micros(claim.ttl()),
             Value::text(claim.holder()),
+            Value::int(more),
         ];
         let asked = self.server.asked(Lane::Asking, Doing::Keeping, &self.statements.acquire, &values).await;
-        let token = self.settled(claim, asked).await.and_then(|answer| self.token(&answer));
-        let granting = token.map(|token| token.map_or(Granting::Held, Granting::Granted));
+        let tokens = self.settled(claim, asked).await.and_then(|answer| self.tokens(&answer, more));
+        let granting = tokens.map(|tokens| tokens.map_or(Granting::Held, Granting::Granted));
         self.asked(claim, &granting);
         granting
     }
@@ -180,8 +183,8 @@ impl LeaseTable for ServerTable {
         Ok(has_ended(&answer?))
     }
 
-    async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
-        let values = [Value::bytes(self.stored(name)), Value::int(token.get())];
+    async fn end_grant(&self, name: &LockName, last: FencingToken) -> Result<bool> {
+        let values = [Value::bytes(self.stored(name)), Value::int(last.get())];
         let answer = self.server.ask(Lane::Asking, Doing::Ending, &self.statements.end_grant, &values).await;
         self.watch.ended(values[0].as_bytes().unwrap_or_default(), End::FromOutside);
         Ok(has_ended(&answer?))
@@ -303,10 +306,21 @@ pub(crate) fn read_row(values: &[Value]) -> Option<Row> {
             None => Standing::Lingering { ends_in },
         },
         owner: owner.unwrap_or(OwnerId::from_u128(0)),
-        token: FencingToken::new(u64::try_from(token.as_int()?).ok()?),
+        tokens: Tokens::of_row(read_token(token)?, acquired_at.as_int()?),
         holder: holder.as_text()?.to_owned(),
         acquired_at: unix_time(acquired_at.as_int()?),
     })
+}
+
+fn read_token(number: &Value) -> Option<FencingToken> {
+    u64::try_from(number.as_int()?).ok().map(FencingToken::new)
+}
+
+/// What `mysql/acquire.sql` says in one number: four times the first token, and 1 if as many in a row came as were wanted.
+fn of_last_id(id: u64, more: u32) -> Option<Tokens> {
+    let first = FencingToken::new(id / 4);
+    let last = if id % 4 == 1 { first.last_of(more + 1) } else { first };
+    (id > 0).then_some(Tokens { first, last })
 }
 
 fn unix_time(micros: i64) -> Option<SystemTime> {

@@ -1,4 +1,4 @@
-use super::{Contended, Row};
+use super::{Contended, Row, Tokens};
 use async_trait::async_trait;
 use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
 use std::fmt;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// What became of a claim that asked for a row.
 pub(crate) enum Granting {
-    Granted(FencingToken),
+    Granted(Tokens),
     /// Refused, and the row as it was then or soon after; `None` if there was none by then.
     Refused(Option<Row>),
     /// Refused because somebody else has it. What the row looks like was not asked for.
@@ -28,8 +28,8 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
     /// Ends a claim's lease; false if it had none.
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool>;
 
-    /// Ends the grant with this token, and any linger after it; false if there was nothing to end.
-    async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool>;
+    /// Ends the grant with this last token, and any linger after it; false if there was nothing to end.
+    async fn end_grant(&self, name: &LockName, last: FencingToken) -> Result<bool>;
 
     /// The row of a name.
     async fn look(&self, name: &LockName) -> Result<Option<Row>>;

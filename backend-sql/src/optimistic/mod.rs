@@ -10,7 +10,7 @@
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
 
-use crate::lease::{Contended, Granting, LeaseTable, Row, ServerTable, Standing};
+use crate::lease::{Contended, Granting, LeaseTable, Row, ServerTable, Standing, Tokens, more};
 use crate::server::{Doing, Lane, Server, Statement, Value};
 use async_trait::async_trait;
 use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
@@ -68,30 +68,39 @@ impl OptimisticTable {
             self.server.ask(Lane::Asking, Doing::Making, &self.make_row, &[Value::bytes(name)]).await?;
             return Ok(Granting::Refused(None));
         };
-        let token = match read.row.standing {
-            Standing::Free => FencingToken::after(Some(read.row.token), read.now),
+        let next = match read.row.standing {
+            Standing::Free => Tokens::after(read.row.tokens.last, read.now, more(claim.tokens())),
             _ => None,
         };
-        let Some(token) = token else {
+        let Some((tokens, granted_at)) = next else {
             return Ok(Granting::Refused(Some(read.row)));
         };
-        self.take(claim, &name, read.version, token).await
+        self.take(claim, &name, read.version, tokens, granted_at).await
     }
 
     /// Takes the row as it was read, unless somebody has changed it since.
-    async fn take(&self, claim: &Claim, name: &[u8], version: i64, token: FencingToken) -> Result<Granting> {
+    async fn take(
+        &self,
+        claim: &Claim,
+        name: &[u8],
+        version: i64,
+        tokens: Tokens,
+        granted_at: u64,
+    ) -> Result<Granting> {
         let values = [
             Value::bytes(name),
             Value::int(version),
             Value::bytes(claim.owner().to_bytes()),
-            Value::int(token.get()),
+            Value::int(tokens.first.get()),
+            Value::int(tokens.last.get()),
+            Value::int(granted_at),
             Value::int(claim.ttl().as_micros()),
             Value::text(claim.holder()),
         ];
         let asked = self.server.asked(Lane::Asking, Doing::Keeping, &self.take, &values).await;
         let may_have_been_done = asked.may_have_been_done;
         Ok(match self.leases.settled(claim, asked).await?.changed {
-            1 => Granting::Granted(token),
+            1 => Granting::Granted(tokens),
             // The first time may have been what changed it; or an earlier attempt of this claim, which gave another token.
             0 if may_have_been_done => Granting::Refused(self.leases.row_of(claim).await?),
             _ => Granting::Refused(None),
@@ -115,8 +124,8 @@ impl LeaseTable for OptimisticTable {
         self.leases.release(claim, linger).await
     }
 
-    async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
-        self.leases.end_grant(name, token).await
+    async fn end_grant(&self, name: &LockName, last: FencingToken) -> Result<bool> {
+        self.leases.end_grant(name, last).await
     }
 
     async fn look(&self, name: &LockName) -> Result<Option<Row>> {

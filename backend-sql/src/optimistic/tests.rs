@@ -44,7 +44,7 @@ async fn what_was_taken_by_the_first_of_two_is_the_claims() {
     let Granting::Refused(Some(row)) = taken_twice(by_ourselves).await.unwrap() else {
         panic!("the token that was asked for is not the row's")
     };
-    assert_eq!((row.owner, row.token.get()), (OwnerId::from_u128(1), 900));
+    assert_eq!((row.owner, row.tokens.first.get()), (OwnerId::from_u128(1), 900));
 }
 
 #[tokio::test(start_paused = true)]

@@ -96,7 +96,7 @@ struct Statements {
 impl Statements {
     fn for_table(table: &TableName) -> Self {
         Self {
-            acquire: Batch::new(include_str!("acquire.sql"), table, 3, 4),
+            acquire: Batch::new(include_str!("acquire.sql"), table, 3, 5),
             acquire_one: plain(include_str!("acquire_one.sql"), table).into(),
             renew: Batch::new(include_str!("renew.sql"), table, 2, 3),
             release: Batch::new(include_str!("release.sql"), table, 2, 3)
@@ -141,14 +141,14 @@ impl LeaseTable for Table {
     /// the row is free for the next attempt.
     async fn grant(&self, claim: &Claim) -> Result<Granting> {
         self.check_open()?;
-        if let Some(token) = self.writer.grant(claim).await? {
-            return Ok(Granting::Granted(token));
+        if let Some(tokens) = self.writer.grant(claim).await? {
+            return Ok(Granting::Granted(tokens));
         }
         let Some(seen) = self.see(claim.name()).await? else {
             return Ok(Granting::Refused(None));
         };
         if seen.of_another_boot {
-            self.writer.end_grant(claim.name(), seen.row.token).await?;
+            self.writer.end_grant(claim.name(), seen.row.tokens.last).await?;
         }
         Ok(Granting::Refused(Some(seen.row)))
     }
@@ -159,7 +159,7 @@ impl LeaseTable for Table {
             Err(error) => Err(error),
         };
         match renewed {
-            Ok(tokens) => tokens.into_iter().map(|token| token.map(|token| token.is_some())).collect(),
+            Ok(renewed) => renewed,
             Err(error) => claims.iter().map(|_| Err(error.clone())).collect(),
         }
     }
@@ -169,9 +169,9 @@ impl LeaseTable for Table {
         self.writer.release(claim, linger).await
     }
 
-    async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
+    async fn end_grant(&self, name: &LockName, last: FencingToken) -> Result<bool> {
         self.check_open()?;
-        self.writer.end_grant(name, token).await
+        self.writer.end_grant(name, last).await
     }
 
     async fn look(&self, name: &LockName) -> Result<Option<Row>> {

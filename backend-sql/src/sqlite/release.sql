@@ -11,4 +11,4 @@ UPDATE {table} AS lease SET
     boot         = ?2
 FROM claim
 WHERE lease.name = claim.name AND lease.owner = claim.owner AND lease.ends_at > ?1
-RETURNING owner, token;
+RETURNING owner;

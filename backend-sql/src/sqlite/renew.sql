@@ -12,4 +12,4 @@ UPDATE {table} AS lease SET
     boot       = ?2
 FROM (SELECT name, owner, max(ends_at) AS ends_at FROM claim GROUP BY name, owner) AS claim
 WHERE lease.name = claim.name AND lease.owner = claim.owner AND lease.ends_at > ?1
-RETURNING owner, token;
+RETURNING owner;

@@ -62,7 +62,7 @@ fn claim(name: &str) -> Claim {
 
 async fn granted(table: &Table, claim: &Claim) -> u64 {
     match table.grant(claim).await.unwrap() {
-        Granting::Granted(token) => token.get(),
+        Granting::Granted(tokens) => tokens.first.get(),
         Granting::Refused(row) => panic!("refused: {row:?}"),
         Granting::Held => panic!("refused without a look"),
     }
@@ -71,7 +71,7 @@ async fn granted(table: &Table, claim: &Claim) -> u64 {
 /// How the row stood that refused the claim.
 async fn refused(table: &Table, claim: &Claim) -> Standing {
     match table.grant(claim).await.unwrap() {
-        Granting::Granted(token) => panic!("granted: {token}"),
+        Granting::Granted(tokens) => panic!("granted: {tokens:?}"),
         Granting::Refused(row) => row.unwrap().standing,
         Granting::Held => panic!("refused without a look"),
     }

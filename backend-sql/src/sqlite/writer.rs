@@ -7,6 +7,7 @@ use super::reader::Reader;
 use super::service::{Asked, Reply, Service};
 use super::time_limit::TimeLimit;
 use super::writes;
+use crate::lease::Tokens;
 use leasehold_core::{Claim, ErrorKind, FencingToken, LockName, Purge, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub(super) struct Writer {
 
 #[derive(Debug)]
 enum Job {
-    Grant(Asked<Claim, Option<FencingToken>>),
+    Grant(Asked<Claim, Option<Tokens>>),
     Renew(Asked<Vec<Claim>, Renewed>),
     Release(Asked<(Claim, Duration), bool>),
     Other(Other),
@@ -39,16 +40,16 @@ enum Other {
     Close(Reply<()>),
 }
 
-/// For each of several claims, in their order, its token if its lease was extended.
-pub(super) type Renewed = Vec<Result<Option<FencingToken>>>;
+/// For each of several claims, in their order, whether its lease was extended.
+pub(super) type Renewed = Vec<Result<bool>>;
 
 impl Writer {
     pub(super) fn new(shared: &Arc<Shared>, reader: &Arc<Reader>) -> Self {
         Self { shared: Arc::clone(shared), reader: Arc::clone(reader), service: Service::new() }
     }
 
-    /// The token, if it was granted.
-    pub(super) async fn grant(&self, claim: &Claim) -> Result<Option<FencingToken>> {
+    /// Its tokens, if it was granted.
+    pub(super) async fn grant(&self, claim: &Claim) -> Result<Option<Tokens>> {
         self.ask(claim.clone(), Job::Grant).await
     }
 
@@ -101,7 +102,7 @@ struct Task {
 struct Turn {
     renewals: Vec<Asked<Vec<Claim>, Renewed>>,
     releases: Vec<Asked<(Claim, Duration), bool>>,
-    grants: Vec<Asked<Claim, Option<FencingToken>>>,
+    grants: Vec<Asked<Claim, Option<Tokens>>>,
     others: Vec<Other>,
 }
 
@@ -136,7 +137,7 @@ impl Task {
         for some in all.chunks(MOST) {
             let call = writes::renew(&self.shared, &mut self.link, some);
             match self.limit.on(call).await {
-                Ok(tokens) => answers.extend(tokens.into_iter().map(Ok)),
+                Ok(renewed) => answers.extend(renewed.into_iter().map(Ok)),
                 Err(error) => {
                     answers.resize_with(all.len(), || Err(error.clone()));
                     break;
@@ -153,7 +154,7 @@ impl Task {
         reply_all(replies, self.limit.on(call).await);
     }
 
-    async fn grant(&mut self, asked: Vec<Asked<Claim, Option<FencingToken>>>) {
+    async fn grant(&mut self, asked: Vec<Asked<Claim, Option<Tokens>>>) {
         let (claims, replies) = separate(asked);
         let call = writes::grant(&self.shared, &mut self.link, &claims);
         reply_all(replies, self.limit.on(call).await);

@@ -7,6 +7,7 @@ use super::connection::{Done, Query};
 use super::host_clock::HostTime;
 use super::link::Link;
 use super::reads::{read_owner, read_token};
+use crate::lease::{Tokens, more};
 use crate::names::range;
 use leasehold_core::{Claim, FencingToken, LockName, OwnerId, Purge, Result};
 use sqlx::sqlite::SqliteRow;
@@ -14,17 +15,13 @@ use sqlx::{AssertSqlSafe, Row as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Grants what is free; the token of each claim that was granted. No more than fit into one statement.
-pub(super) async fn grant(
-    shared: &Shared,
-    link: &mut Link,
-    claims: &[Claim],
-) -> Result<Vec<Option<FencingToken>>> {
+/// Grants what is free; the tokens of each claim that was granted. No more than fit into one statement.
+pub(super) async fn grant(shared: &Shared, link: &mut Link, claims: &[Claim]) -> Result<Vec<Option<Tokens>>> {
     match claims {
         [] => return Ok(Vec::new()),
         [one] => {
-            if let Some(token) = grant_by_clock(shared, link, one).await? {
-                return Ok(vec![Some(token)]);
+            if let Some(tokens) = grant_by_clock(shared, link, one).await? {
+                return Ok(vec![Some(tokens)]);
             }
         }
         _ => {}
@@ -34,33 +31,33 @@ pub(super) async fn grant(
     let query = || {
         let query = bind_times(&text, shared, now, unix_now);
         let query = claims.iter().fold(query, |query, claim| bind_wish(query, shared, now, claim));
-        (0..empty).fold(query, |query, _| bind_nobody(query).bind(None::<String>))
+        (0..empty).fold(query, |query, _| bind_nobody(query).bind(None::<String>).bind(None::<i64>))
     };
-    let tokens = Tokens::of(shared, &link.rows(query).await?)?;
-    Ok(claims.iter().map(|claim| tokens.of_owner(claim.owner())).collect())
+    let read = |row: &SqliteRow| Ok(Tokens::of_row(read_token(row.try_get(1)?)?, row.try_get(2)?));
+    let granted = ByOwner::of(shared, &link.rows(query).await?, read)?;
+    Ok(claims.iter().map(|claim| granted.get(claim.owner())).collect())
 }
 
-/// Grants what is free if the clock makes the token; `None` does not say that it is not free.
-async fn grant_by_clock(shared: &Shared, link: &mut Link, claim: &Claim) -> Result<Option<FencingToken>> {
+/// Grants what is free if the clock makes the tokens; `None` does not say that it is not free.
+async fn grant_by_clock(shared: &Shared, link: &mut Link, claim: &Claim) -> Result<Option<Tokens>> {
     let (now, unix_now) = (shared.clock.now(), shared.clock.unix_micros());
-    let token = u64::try_from(unix_now).ok().filter(|now| (1..=FencingToken::MAX_COUNTED).contains(now));
-    let Some(token) = token.map(FencingToken::new) else { return Ok(None) };
+    let first = u64::try_from(unix_now).ok().filter(|now| *now > 0).map(FencingToken::new);
+    let tokens = first.map(|first| Tokens { first, last: first.last_of(more(claim.tokens()) + 1) });
+    let Some(tokens) = tokens.filter(|tokens| tokens.last.get() <= FencingToken::MAX_COUNTED) else {
+        return Ok(None);
+    };
     let text = &shared.statements.acquire_one;
     let query = || bind_wish(bind_times(text, shared, now, unix_now), shared, now, claim);
-    Ok((link.run(query).await?.changed == 1).then_some(token))
+    Ok((link.run(query).await?.changed == 1).then_some(tokens))
 }
 
-/// Extends leases; the token of each claim that still had one. No more than fit into one statement.
-pub(super) async fn renew(
-    shared: &Shared,
-    link: &mut Link,
-    claims: &[Claim],
-) -> Result<Vec<Option<FencingToken>>> {
+/// Extends leases; true for each claim that still had one. No more than fit into one statement.
+pub(super) async fn renew(shared: &Shared, link: &mut Link, claims: &[Claim]) -> Result<Vec<bool>> {
     let now = shared.clock.now();
     let ends: Vec<(&Claim, i64)> = claims.iter().map(|claim| (claim, now.plus(claim.ttl()).0)).collect();
     let done = change_held(shared, link, &shared.statements.renew, now, &ends).await?;
-    let tokens = Tokens::of(shared, &done.rows)?;
-    Ok(claims.iter().map(|claim| tokens.of_owner(claim.owner())).collect())
+    let changed = ByOwner::of(shared, &done.rows, |_| Ok(()))?;
+    Ok(claims.iter().map(|claim| changed.has(claim.owner())).collect())
 }
 
 /// Ends leases, and keeps others out for a while; true for each claim that had one. No more than fit into one statement.
@@ -76,8 +73,8 @@ pub(super) async fn release(
     if let [_] = claims {
         return Ok(vec![done.changed == 1]);
     }
-    let tokens = Tokens::of(shared, &done.rows)?;
-    Ok(claims.iter().map(|(claim, _)| tokens.of_owner(claim.owner()).is_some()).collect())
+    let changed = ByOwner::of(shared, &done.rows, |_| Ok(()))?;
+    Ok(claims.iter().map(|(claim, _)| changed.has(claim.owner())).collect())
 }
 
 /// Ends the grant with this token, and any linger after it; true if there was something to end.
@@ -146,7 +143,8 @@ fn bind_times(text: &Arc<str>, shared: &Shared, now: HostTime, unix_now: i64) ->
 
 /// Of a claim that wants its name.
 fn bind_wish(query: Query, shared: &Shared, now: HostTime, claim: &Claim) -> Query {
-    bind_claim(query, shared, claim).bind(now.plus(claim.ttl()).0).bind(claim.holder().to_owned())
+    let query = bind_claim(query, shared, claim).bind(now.plus(claim.ttl()).0);
+    query.bind(claim.holder().to_owned()).bind(more(claim.tokens()))
 }
 
 fn bind_claim(query: Query, shared: &Shared, claim: &Claim) -> Query {
@@ -163,20 +161,29 @@ fn linger_until(now: HostTime, linger: Duration) -> i64 {
     if linger.is_zero() { 0 } else { now.plus(linger).0 }
 }
 
-/// What the statements return: `owner, token`. In the order of the owners; nearly always it is one.
-struct Tokens(Vec<(OwnerId, FencingToken)>);
+/// What a statement returned of the claims that it changed, behind their owners and in the order of these; nearly always it is
+/// one.
+struct ByOwner<T>(Vec<(OwnerId, T)>);
 
-impl Tokens {
-    fn of(shared: &Shared, rows: &[SqliteRow]) -> Result<Self> {
-        let read = |row: &SqliteRow| Ok((read_owner(row.try_get(0)?)?, read_token(row.try_get(1)?)?));
-        let tokens: Result<Vec<_>, sqlx::Error> = rows.iter().map(read).collect();
-        let mut tokens = tokens.map_err(|error| shared.unreadable(error))?;
-        tokens.sort_unstable_by_key(|(owner, _)| owner.as_u128());
-        Ok(Self(tokens))
+impl<T: Copy> ByOwner<T> {
+    fn of(
+        shared: &Shared,
+        rows: &[SqliteRow],
+        read: impl Fn(&SqliteRow) -> Result<T, sqlx::Error>,
+    ) -> Result<Self> {
+        let read = |row: &SqliteRow| Ok((read_owner(row.try_get(0)?)?, read(row)?));
+        let changed: Result<Vec<_>, sqlx::Error> = rows.iter().map(read).collect();
+        let mut changed = changed.map_err(|error| shared.unreadable(error))?;
+        changed.sort_unstable_by_key(|(owner, _)| owner.as_u128());
+        Ok(Self(changed))
     }
 
-    fn of_owner(&self, owner: OwnerId) -> Option<FencingToken> {
+    fn get(&self, owner: OwnerId) -> Option<T> {
         let at = self.0.binary_search_by_key(&owner.as_u128(), |(owner, _)| owner.as_u128()).ok()?;
         Some(self.0[at].1)
+    }
+
+    fn has(&self, owner: OwnerId) -> bool {
+        self.get(owner).is_some()
     }
 }

@@ -21,4 +21,5 @@ mod refusals;
 mod round_trips;
 mod settings;
 mod time;
+mod tokens;
 mod waking;

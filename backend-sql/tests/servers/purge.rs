@@ -151,9 +151,8 @@ async fn an_optimistic_grant_is_not_fooled_by_a_row_that_was_made_anew() {
         assert_eq!(server.run(of_now).await, 0, "versions begin anew");
         // As one who has read this very version, and a time before the grant, would take it.
         let text = take.replace("{table}", "leasehold").replace("{now}", "1");
-        let text =
-            text.replace(":1", "'a'").replace(":2", "version").replace(":3", "NULL").replace(":4", "1000");
-        let text = text.replace(":5", "1").replace(":6", "''");
+        let values = ["'a'", "version", "NULL", "1000", "1000", "1", "1", "''"];
+        let text = (1..).zip(values).fold(text, |text, (at, value)| text.replace(&format!(":{at}"), value));
         assert_eq!(server.run(&text).await, 0, "a held lock was taken");
         assert_eq!(lease.renew(std::slice::from_ref(&held)).await.remove(0).unwrap(), Renewal::Renewed);
     }

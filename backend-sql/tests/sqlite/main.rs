@@ -27,4 +27,5 @@ mod rights;
 mod schema;
 mod store;
 mod time;
+mod tokens;
 mod worker;

@@ -26,6 +26,7 @@ fn is_named_by(subject: &str, word: &str) -> bool {
         "mariadb" => subject.starts_with("mariadb"),
         "mysql" => subject.starts_with("mysql") || subject.starts_with("mariadb"),
         "postgres" | "postgresql" => subject.starts_with("postgres"),
+        "sqlite" => subject.starts_with("sqlite"),
         "zk" | "zookeeper" | "zk+tls" => subject.starts_with("zookeeper"),
         other if other.contains("sentinel") => subject == "redis-sentinel",
         other if other.contains("cluster") => subject == "redis-cluster",
@@ -49,7 +50,10 @@ mod tests {
     #[test]
     fn a_word_names_one_subject_and_a_scheme_its_modes() {
         assert_eq!(names(&["postgres"]), ["postgres"]);
-        assert_eq!(names(&["postgres:"]), ["postgres", "postgres-for-update", "postgres-optimistic"]);
+        assert_eq!(
+            names(&["postgres:"]),
+            ["postgres", "postgres-local-queue", "postgres-for-update", "postgres-optimistic"]
+        );
         assert_eq!(names(&["zk://h1/locks", "sqlite"]), ["sqlite", "zookeeper", "zookeeper-ensemble"]);
         assert_eq!(names(&["redis://user@h1"]), ["redis", "redis-local-queue"]);
         assert_eq!(names(&[]).len(), all().len());

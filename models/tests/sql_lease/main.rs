@@ -14,7 +14,8 @@ mod statements;
 use leasehold_models::{fails, holds};
 use protocol::{BELIEF, EXCLUSIVE, GROWING, IDLE, Protocol, RENEWED, Statements};
 
-const OURS: Protocol = Protocol { statements: Statements::Ours, owners: 2, ticks: 3, back: 0, forward: 0 };
+const OURS: Protocol =
+    Protocol { statements: Statements::Ours, owners: 2, ticks: 3, back: 0, forward: 0, more: 0 };
 
 #[test]
 fn what_is_read_and_then_written_is_granted_twice() {
@@ -40,6 +41,18 @@ fn a_release_that_asks_for_no_owner_frees_the_lease_of_another() {
 #[test]
 fn a_token_that_follows_no_clock_is_forgotten_with_its_row() {
     fails(Protocol { statements: Statements::TokenWithoutClock, ..OURS }, GROWING);
+}
+
+#[test]
+fn tokens_in_a_row_of_which_the_first_is_kept_are_given_again() {
+    fails(Protocol { statements: Statements::FirstForLast, more: 2, ..OURS }, GROWING);
+}
+
+/// Asked again after a lost reply, the grant is told another token.
+#[test]
+fn a_token_alone_that_looks_like_the_last_of_several_changes() {
+    let statements = Statements::AloneAtItsTime;
+    fails(Protocol { statements, back: 1, more: 2, ..OURS }, GROWING);
 }
 
 /// Somebody reads the row, and stops; it is taken, released, purged, and made anew.
@@ -71,6 +84,11 @@ fn ours_survives_a_clock_that_is_set_back() {
 }
 
 #[test]
+fn ours_with_tokens_in_a_row() {
+    holds(Protocol { back: IDLE - 1, more: 2, ..OURS });
+}
+
+#[test]
 fn ours_among_three() {
     holds(Protocol { owners: 3, ticks: 1, ..OURS });
 }
@@ -78,6 +96,12 @@ fn ours_among_three() {
 #[test]
 fn the_optimistic_strategy_grants_no_two() {
     holds(Protocol { statements: Statements::Optimistic, ticks: 2, ..OURS });
+}
+
+#[test]
+fn the_optimistic_strategy_with_tokens_in_a_row() {
+    let statements = Statements::Optimistic;
+    holds(Protocol { statements, ticks: 2, back: IDLE - 1, more: 2, ..OURS });
 }
 
 #[test]

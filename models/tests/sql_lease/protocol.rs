@@ -38,6 +38,10 @@ pub(crate) enum Statements {
     ReadThenWrite,
     /// The token follows the last one in the row, and no clock.
     TokenWithoutClock,
+    /// Of several tokens in a row, the first is written for the last.
+    FirstForLast,
+    /// A token alone that is ahead of the clock is written with the time of its grant, and so looks like the last of several.
+    AloneAtItsTime,
     /// Renews whatever lease is in the row.
     RenewWithoutOwner,
     /// Renews also what is over.
@@ -57,6 +61,8 @@ pub(crate) struct Protocol {
     /// By how many ticks in all the clock is set back, and forward.
     pub(crate) back: u8,
     pub(crate) forward: u8,
+    /// How many tokens each owner wants behind its first.
+    pub(crate) more: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -74,7 +80,7 @@ pub(crate) struct State {
 /// Not of the protocol, but to judge it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Judge {
-    /// The largest token that was granted.
+    /// The largest token that was granted, or reserved.
     pub(crate) last: u8,
     pub(crate) granted: u8,
     /// Granted while another's lease went on.
@@ -142,10 +148,11 @@ impl Machine for Protocol {
     type Action = Action;
 
     fn bounds(&self) -> String {
-        let Self { owners, ticks, back, forward, .. } = self;
+        let Self { owners, ticks, back, forward, more, .. } = self;
         let steps = [("back", back), ("forward", forward)].into_iter().filter(|(_, by)| **by > 0);
         let steps: String = steps.map(|(way, by)| format!(", clock {way} ≤ {by}")).collect();
-        format!("{owners} owners, leases of {TTL} in {ticks} ticks, purged after {IDLE}{steps}")
+        let tokens = if *more > 0 { format!(", {} tokens in a row", more + 1) } else { String::new() };
+        format!("{owners} owners, leases of {TTL} in {ticks} ticks, purged after {IDLE}{steps}{tokens}")
     }
 
     fn begins(&self) -> State {

@@ -1,0 +1,144 @@
+//! Several tokens in a row, for the tasks of one process: what a grant reserves, and what the row says of it.
+
+use crate::kit::{Server, both, claim};
+use leasehold_core::{Attempt, Claim, FencingToken, Grant, LockBackend, Release};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+const MODES: [&str; 2] = ["mode=lease", "mode=optimistic"];
+const TOKENS: u32 = 64;
+const AN_HOUR: i64 = 3_600_000_000;
+
+/// Every server in every mode that has the table of leases.
+async fn everywhere() -> Vec<(Arc<Server>, Arc<dyn LockBackend>)> {
+    let servers = both().await.map(Arc::new);
+    let modes = |server: &Arc<Server>| MODES.map(|mode| (Arc::clone(server), server.backend(mode)));
+    servers.iter().flat_map(modes).collect()
+}
+
+async fn granted(backend: &Arc<dyn LockBackend>, claim: &Claim) -> Grant {
+    match backend.try_acquire(claim).await.unwrap() {
+        Attempt::Granted(grant) => grant,
+        Attempt::Busy(busy) => panic!("busy: {busy:?}"),
+    }
+}
+
+fn unix_micros() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    u64::try_from(since.as_micros()).unwrap()
+}
+
+async fn release(backend: &Arc<dyn LockBackend>, claim: &Claim) {
+    assert_eq!(backend.release(claim, Duration::ZERO).await.unwrap(), Release::Released);
+}
+
+impl Server {
+    async fn last(&self) -> i64 {
+        self.number("SELECT token FROM leasehold").await
+    }
+}
+
+#[tokio::test]
+async fn they_are_reserved_and_given_to_nobody_else() {
+    for (server, backend) in everywhere().await {
+        for way in ["a new row", "a row that is there"] {
+            let mine = claim("a").with_tokens(TOKENS);
+            let grant = granted(&backend, &mine).await;
+            assert_eq!(grant.tokens, TOKENS, "{way}");
+            assert_eq!(server.last().await, grant.token.last_of(TOKENS).get().cast_signed(), "{way}");
+
+            let again = granted(&backend, &mine).await;
+            assert_eq!(again.token, grant.token, "{way}: the reply to the first attempt was lost");
+            release(&backend, &mine).await;
+
+            let other = claim("a");
+            let next = granted(&backend, &other).await;
+            assert!(next.token > grant.token.last_of(TOKENS), "{way}: {next:?} after {grant:?}");
+            assert_eq!(next.tokens, 1);
+            release(&backend, &other).await;
+        }
+        server.run("DELETE FROM leasehold").await;
+    }
+}
+
+/// Turns of a process that are shorter, in microseconds, than the tokens that they reserve.
+#[tokio::test]
+async fn they_do_not_run_ahead_of_the_clock() {
+    for (server, backend) in everywhere().await {
+        let (mut last, mut alone) = (FencingToken::new(0), 0);
+        for _ in 0..100 {
+            let mine = claim("a").with_tokens(1024);
+            let grant = granted(&backend, &mine).await;
+            assert!(grant.token > last, "{grant:?} after {last}");
+            assert!(grant.tokens == 1 || grant.tokens == 1024, "{grant:?}");
+            assert_eq!(granted(&backend, &mine).await.token, grant.token, "{grant:?}");
+            last = grant.token.last_of(grant.tokens);
+            // The servers' clock is this host's.
+            let ahead = last.get().saturating_sub(unix_micros());
+            assert!(ahead < 2 * 1024, "{last} is {ahead} µs ahead of the clock");
+            assert_eq!(server.last().await, last.get().cast_signed());
+            alone += u32::from(grant.tokens == 1);
+            release(&backend, &mine).await;
+        }
+        // With a look by another connection in each round, most have time for a new row of tokens.
+        assert!(alone < 100, "nothing was reserved");
+        server.run("DELETE FROM leasehold").await;
+    }
+}
+
+/// The clock was set back: the last token is an hour ahead of it, or just a little.
+#[tokio::test]
+async fn a_token_ahead_of_the_clock_is_one_alone_and_shown_as_it_is() {
+    for (server, backend) in everywhere().await {
+        for ahead in [AN_HOUR, 900_000] {
+            release(&backend, &granted_claim(&backend).await).await;
+            server.run(&format!("UPDATE leasehold SET token = token + {ahead}")).await;
+            let last = server.last().await;
+
+            let mine = claim("a").with_tokens(TOKENS);
+            let grant = granted(&backend, &mine).await;
+            assert_eq!((grant.token.get().cast_signed(), grant.tokens), (last + 1, 1));
+            assert_eq!(granted(&backend, &mine).await.token, grant.token);
+            let shown = backend.admin().unwrap().inspect(mine.name()).await.unwrap().unwrap();
+            assert_eq!(shown.token, Some(grant.token));
+            server.run("DELETE FROM leasehold").await;
+        }
+    }
+}
+
+async fn granted_claim(backend: &Arc<dyn LockBackend>) -> Claim {
+    let mine = claim("a");
+    granted(backend, &mine).await;
+    mine
+}
+
+/// As a program writes it that knows of no row of tokens, or an administrator by hand.
+#[tokio::test]
+async fn a_token_just_ahead_of_its_time_by_another_hand_is_never_granted_again() {
+    for (server, backend) in everywhere().await {
+        release(&backend, &granted_claim(&backend).await).await;
+        server.run("UPDATE leasehold SET token = acquired_at + 500").await;
+        let last = server.last().await;
+        let grant = granted(&backend, &claim("a").with_tokens(TOKENS)).await;
+        assert!(grant.token.get().cast_signed() > last, "{grant:?} after {last}");
+        server.run("DELETE FROM leasehold").await;
+    }
+}
+
+#[tokio::test]
+async fn the_first_of_them_is_what_people_see_and_name() {
+    for (server, backend) in everywhere().await {
+        let mine = claim("a").with_tokens(TOKENS);
+        let grant = granted(&backend, &mine).await;
+        let admin = backend.admin().unwrap();
+        let shown = admin.inspect(mine.name()).await.unwrap().unwrap();
+        assert_eq!(shown.token, Some(grant.token));
+
+        let other = grant.token.last_of(TOKENS);
+        assert!(admin.force_release(mine.name(), Some(other)).await.unwrap().is_none());
+        let broken = admin.force_release(mine.name(), Some(grant.token)).await.unwrap().unwrap();
+        assert_eq!(broken.token, Some(grant.token));
+        assert!(granted(&backend, &claim("a")).await.token > other);
+        server.run("DELETE FROM leasehold").await;
+    }
+}

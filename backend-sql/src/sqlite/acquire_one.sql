@@ -2,10 +2,10 @@
 -- one, and those behind it. That is nearly always so, and the caller knows them: SQLite need not make a table of answers, nor one of claims.
 -- If no row was changed, acquire.sql decides.
 --
--- ?1 host time now   ?2 Unix time now   ?3 boot id   ?4 name   ?5 owner   ?6 end of the lease   ?7 holder
--- ?8 tokens wanted behind the first
+-- ?1 name   ?2 owner   ?3 end of the lease   ?4 holder   ?5 tokens wanted behind the first
+-- ?6 host time now   ?7 Unix time now   ?8 boot id
 INSERT INTO {table} AS lease (name, owner, token, ends_at, linger_until, written_at, boot, acquired_at, holder)
-VALUES (?4, ?5, ?2 + ?8, ?6, 0, ?1, ?3, ?2, ?7)
+VALUES (?1, ?2, ?7 + ?5, ?3, 0, ?6, ?8, ?7, ?4)
 ON CONFLICT (name) DO UPDATE SET
     owner        = excluded.owner,
     token        = excluded.token,
@@ -14,4 +14,4 @@ ON CONFLICT (name) DO UPDATE SET
     boot         = excluded.boot,
     acquired_at  = excluded.acquired_at,
     holder       = excluded.holder
-WHERE lease.ends_at <= ?1 AND lease.linger_until <= ?1 AND lease.token < ?2;
+WHERE lease.ends_at <= ?6 AND lease.linger_until <= ?6 AND lease.token < ?7;

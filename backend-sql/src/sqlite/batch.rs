@@ -16,10 +16,19 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// A template with `{claims}` for the rows of values; `shared` parameters come first, then `each` for every claim.
+    /// A template with `{claims}` for the rows of values: `each` for every claim, and behind them those which are `:1`, `:2` …
+    /// in the template, and are for all.
+    ///
+    /// The many have no numbers. For each parameter the driver asks SQLite for its name, and SQLite looks for that among all
+    /// that have one: with some hundred numbers, that took longer than the statement.
     pub(super) fn new(template: &str, table: &TableName, shared: usize, each: usize) -> Self {
         let template = plain(template, table);
-        let text = |size| template.replace("{claims}", &rows(size, shared, each)).into();
+        let text = |size| {
+            let text = template.replace("{claims}", &rows(size, each));
+            let number =
+                |text: String, at| text.replace(&format!(":{at}"), &format!("?{}", size * each + at));
+            (1..=shared).fold(text, number).into()
+        };
         Self { texts: SIZES.map(text) }
     }
 
@@ -44,14 +53,10 @@ pub(super) fn plain(template: &str, table: &TableName) -> String {
     statement.join("\n").replace("{table}", &table.quoted())
 }
 
-/// `(?4, ?5), (?6, ?7)`: two rows of two values, behind three shared ones.
-fn rows(count: usize, shared: usize, each: usize) -> String {
-    let row = |row: usize| {
-        let first = shared + row * each + 1;
-        let values: Vec<String> = (first..first + each).map(|number| format!("?{number}")).collect();
-        format!("({})", values.join(", "))
-    };
-    (0..count).map(row).collect::<Vec<_>>().join(", ")
+/// `(?, ?), (?, ?)`: two rows of two values.
+fn rows(count: usize, each: usize) -> String {
+    let row = format!("({})", vec!["?"; each].join(", "));
+    vec![row.as_str(); count].join(", ")
 }
 
 #[cfg(test)]
@@ -59,8 +64,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_numbered_behind_the_shared_ones() {
-        assert_eq!(rows(2, 3, 2), "(?4, ?5), (?6, ?7)");
+    fn what_is_for_all_is_numbered_behind_the_claims() {
+        let batch = Batch::new("VALUES {claims}, :2, :1", &TableName::default(), 2, 2);
+        assert_eq!(&*batch.of(1).0, "VALUES (?, ?), ?4, ?3");
+        assert!(batch.of(8).0.ends_with("(?, ?), ?18, ?17"));
     }
 
     #[test]
@@ -68,7 +75,7 @@ mod tests {
         let table = TableName::default();
         let batch = Batch::new("-- why\nVALUES {claims} IN {table}", &table, 0, 1);
         let (one, none_left) = batch.of(1);
-        assert_eq!((&*one, none_left), ("VALUES (?1) IN \"leasehold\"", 0));
+        assert_eq!((&*one, none_left), ("VALUES (?) IN \"leasehold\"", 0));
         assert_eq!(batch.of(2).1, 6);
         assert_eq!(batch.of(8).1, 0);
         assert_eq!(batch.of(33).1, 95);

@@ -29,9 +29,9 @@ pub(super) async fn grant(shared: &Shared, link: &mut Link, claims: &[Claim]) ->
     let (now, unix_now) = (shared.clock.now(), shared.clock.unix_micros());
     let (text, empty) = shared.statements.acquire.of(claims.len());
     let query = || {
-        let query = bind_times(&text, shared, now, unix_now);
-        let query = claims.iter().fold(query, |query, claim| bind_wish(query, shared, now, claim));
-        (0..empty).fold(query, |query, _| bind_nobody(query).bind(None::<String>).bind(None::<i64>))
+        let query = claims.iter().fold(query(&text), |query, claim| bind_wish(query, shared, now, claim));
+        let nobody = |query, _| bind_nobody(query).bind(None::<String>).bind(None::<i64>);
+        bind_times((0..empty).fold(query, nobody), shared, now, unix_now)
     };
     let read = |row: &SqliteRow| Ok(Tokens::of_row(read_token(row.try_get(1)?)?, row.try_get(2)?));
     let granted = ByOwner::of(shared, &link.rows(query).await?, read)?;
@@ -47,7 +47,7 @@ async fn grant_by_clock(shared: &Shared, link: &mut Link, claim: &Claim) -> Resu
         return Ok(None);
     };
     let text = &shared.statements.acquire_one;
-    let query = || bind_wish(bind_times(text, shared, now, unix_now), shared, now, claim);
+    let query = || bind_times(bind_wish(query(text), shared, now, claim), shared, now, unix_now);
     Ok((link.run(query).await?.changed == 1).then_some(tokens))
 }
 
@@ -86,7 +86,7 @@ pub(super) async fn end_grant(
 ) -> Result<bool> {
     let now = shared.clock.now().0;
     let query = || {
-        sqlx::query(AssertSqlSafe(Arc::clone(&shared.statements.end_grant)))
+        query(&shared.statements.end_grant)
             .bind(now)
             .bind(shared.stored_name(name))
             .bind(i64::try_from(token.get()).unwrap_or(i64::MAX))
@@ -101,7 +101,7 @@ pub(super) async fn purge(shared: &Shared, link: &mut Link, idle: Duration, purg
     let (now, token) = (shared.clock.now().0, shared.clock.unix_micros().saturating_sub(micros));
     let text = if purge == Purge::Delete { &shared.statements.purge } else { &shared.statements.idle };
     let query = || {
-        let query = sqlx::query(AssertSqlSafe(Arc::clone(text))).bind(first.clone()).bind(behind.clone());
+        let query = query(text).bind(first.clone()).bind(behind.clone());
         query.bind(now).bind(token)
     };
     let rows = link.rows(query).await?;
@@ -125,20 +125,20 @@ async fn change_held(
     }
     let (text, empty) = batch.of(claims.len());
     let query = || {
-        let mut query = sqlx::query(AssertSqlSafe(Arc::clone(&text)))
-            .bind(now.0)
-            .bind(shared.clock.boot().map(str::to_owned));
-        for (claim, time) in claims {
-            query = bind_claim(query, shared, claim).bind(*time);
-        }
-        (0..empty).fold(query, |query, _| bind_nobody(query))
+        let bind = |query, (claim, time): &(&Claim, i64)| bind_claim(query, shared, claim).bind(*time);
+        let query = claims.iter().fold(query(&text), bind);
+        let query = (0..empty).fold(query, |query, _| bind_nobody(query));
+        query.bind(now.0).bind(shared.clock.boot().map(str::to_owned))
     };
     link.run(query).await
 }
 
-fn bind_times(text: &Arc<str>, shared: &Shared, now: HostTime, unix_now: i64) -> Query {
-    let query = sqlx::query(AssertSqlSafe(Arc::clone(text))).bind(now.0).bind(unix_now);
-    query.bind(shared.clock.boot().map(str::to_owned))
+fn query(text: &Arc<str>) -> Query {
+    sqlx::query(AssertSqlSafe(Arc::clone(text)))
+}
+
+fn bind_times(query: Query, shared: &Shared, now: HostTime, unix_now: i64) -> Query {
+    query.bind(now.0).bind(unix_now).bind(shared.clock.boot().map(str::to_owned))
 }
 
 /// Of a claim that wants its name.

@@ -159,7 +159,7 @@ async fn a_store_that_reserves_no_tokens_is_asked_for_each_of_them() {
 
 #[tokio::test(start_paused = true)]
 async fn waiters_of_one_process_are_one_waiter_of_the_store() {
-    let mut store = Scripted::on(Arc::new(leasehold_core::RuntimeClock::new()));
+    let mut store = Scripted::on(Arc::new(RuntimeClock::new()));
     store.queues = true;
     let store = Arc::new(store);
     let stranger = store.client().acquire("job").await.unwrap();
@@ -192,7 +192,7 @@ async fn a_lease_that_was_passed_on_is_as_old_as_the_last_proof_of_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_counts_for_whoever_comes_next() {
-    let mut store = Scripted::on(Arc::new(leasehold_core::RuntimeClock::new()));
+    let mut store = Scripted::on(Arc::new(RuntimeClock::new()));
     // A store that keeps it for so short a time that it is renewed within the turn.
     store.lease = Some(Duration::from_millis(90));
     let store = Arc::new(store);

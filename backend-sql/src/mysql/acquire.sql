@@ -10,7 +10,8 @@
 -- The assignments are made from left to right (MySQL manual, "UPDATE statement"), and each sees what those before it
 -- have made; so do the values of a new row ("INSERT statement"). Once the first assignment has decided, LAST_INSERT_ID() says
 -- "granted". Not the number of changed rows, which means something else with CLIENT_FOUND_ROWS; not RETURNING, which
--- MySQL does not know.
+-- MySQL does not know. A time that is compared with its token is assigned before, so that it is that of one look at the clock:
+-- it may be set between two, or the server stand still.
 --
 -- :1 name   :2 owner   :3 ttl in microseconds   :4 holder   :5 tokens wanted behind the first
 INSERT INTO {table} (name, owner, token, ends_at, acquired_at, version, holder)
@@ -27,9 +28,10 @@ ON DUPLICATE KEY UPDATE
     END,
     acquired_at = CASE LAST_INSERT_ID() % 4
         WHEN 1 THEN VALUES(acquired_at)
-        WHEN 2 THEN IF(token >= {now} AND token < {now} + 2000, token, {now})
+        WHEN 2 THEN {now}
         ELSE acquired_at
     END,
+    acquired_at = IF(LAST_INSERT_ID() % 4 = 2 AND token - acquired_at BETWEEN 0 AND 2000, token, acquired_at),
     holder      = IF(LAST_INSERT_ID() > 0, VALUES(holder), holder),
     ends_at     = IF(LAST_INSERT_ID() > 0, GREATEST(ends_at, {now} + :3), ends_at),
     version     = IF(LAST_INSERT_ID() > 0, version + 1, version),

@@ -142,3 +142,44 @@ async fn the_first_of_them_is_what_people_see_and_name() {
         server.run("DELETE FROM leasehold").await;
     }
 }
+
+/// The time that is shown where [`a_clock_that_moves_within_a_statement_repeats_no_token`]: the first of 2040.
+const MIDNIGHT: u64 = 2_208_988_800_000_000;
+
+/// Each look at the clock within one statement sees another time: the server is interrupted there, or its clock is set.
+#[tokio::test]
+async fn a_clock_that_moves_within_a_statement_repeats_no_token() {
+    let server = Server::postgres(&[]);
+    server.furnish().await;
+    for statement in [
+        "CREATE SCHEMA moved",
+        "CREATE SEQUENCE moved.looks",
+        "CREATE TABLE moved.by (micros bigint)",
+        "INSERT INTO moved.by VALUES (0)",
+        "GRANT USAGE ON SCHEMA moved TO locker",
+        "GRANT USAGE ON SEQUENCE moved.looks TO locker",
+        "GRANT SELECT ON moved.by TO locker",
+        "CREATE FUNCTION moved.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS $$ \
+         SELECT timestamptz '2040-01-01 00:00:00+00' + interval '1 microsecond' \
+            * (SELECT look + look * look % 7 * micros FROM moved.by, nextval('moved.looks') AS look) $$",
+        "ALTER ROLE locker SET search_path = moved, pg_catalog, public",
+    ] {
+        server.run(statement).await;
+    }
+    let backend = server.backend("mode=lease");
+    for by in [0_i64, 5, 100, 300, 700] {
+        server.run(&format!("UPDATE moved.by SET micros = {by}")).await;
+        for ahead in (0..8_000).step_by(100) {
+            release(&backend, &granted_claim(&backend).await).await;
+            server.run(&format!("UPDATE leasehold SET token = {MIDNIGHT} + {ahead}")).await;
+            let last = server.last().await;
+            let mine = claim("a").with_tokens(TOKENS);
+            let grant = granted(&backend, &mine).await;
+            assert!(grant.token.get() >= MIDNIGHT, "{grant:?} is not of this clock");
+            let case = format!("{ahead} µs behind midnight, steps of {by}");
+            assert!(grant.token.get().cast_signed() > last, "{grant:?} after {last}, {case}");
+            assert_eq!(granted(&backend, &mine).await.token, grant.token, "{case}");
+            server.run("DELETE FROM leasehold").await;
+        }
+    }
+}

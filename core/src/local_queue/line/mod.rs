@@ -159,6 +159,8 @@ impl Line {
         match (self.place_of(owner), &self.contender) {
             (None, _) => News::Store,
             (Some(0), Some(contender)) => News::Both(contender.claim.clone()),
+            // It was told to stand back, and the time for that is over by now: nobody else would tell it to ask.
+            (Some(0), None) if self.turn.is_none() => News::LineUntil(now),
             (Some(_), _) => News::Line,
         }
     }

@@ -11,8 +11,9 @@ const NEAR: u64 = 2_000;
 ///
 /// A row has its last token, and the time of the grant. Several in a row are granted only if the clock has passed the last
 /// token of the name, and then the first of them *is* the time, in microseconds. So a row says both ends without a column
-/// for the other, and tables, and programs, of earlier versions need not change: to them the last token of the row is the
-/// grant's, and the next one is larger.
+/// for the other, and tables of earlier versions need not change. To a program of an earlier version the last token is the
+/// grant's, and what it grants next is larger. (If it takes a row whose last token is ahead of the clock, this reads the first of
+/// several from it, and shows that; the next grant is larger all the same.)
 ///
 /// One token alone may be ahead of the clock, after that was set back. It must not look like the last of several that began
 /// at the time of the grant: if it is ahead by no more than [`NEAR`], it is entered as that time.

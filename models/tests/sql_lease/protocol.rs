@@ -9,7 +9,8 @@
 //! * The database's clock runs as fast as time does. It may be set back, by so much in all, and forward if that is explored.
 //! * A row that nobody has used for long may be purged at any moment.
 //!
-//! Left out: linger, which is a lease that nobody renews; and what only makes waiting shorter.
+//! Left out: linger, which is a lease that nobody renews; what only makes waiting shorter; and that a statement may look at the
+//! clock several times: what it writes together is made of one look.
 
 use crate::statements::{CHANGES, Row, Seen};
 use leasehold_models::{Explored, Machine};

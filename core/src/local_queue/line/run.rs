@@ -9,7 +9,8 @@ use std::time::Duration;
 /// it takes to wake one on a database. Of several that wait elsewhere, one comes in time nearly always.
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// How often a run may become twice as long for one that meets nobody: to a run of 0.8 s.
+/// How often a run may become twice as long for one that meets nobody: to a run of 0.8 s. Not the first time that nobody came:
+/// that may be luck, and two who compete would have longer and longer runs by it.
 const MOST_DOUBLINGS: u32 = 3;
 
 /// The turns of this process since another could have had the lock.
@@ -33,7 +34,7 @@ impl Run {
     /// The store has granted a turn. One that comes late is the first of another run: others could have had the lock.
     pub(super) fn taken(&mut self, now: Moment) {
         if self.stands_back_until.take().is_some() {
-            self.alone = (self.alone + 1).min(MOST_DOUBLINGS);
+            self.alone = (self.alone + 1).min(MOST_DOUBLINGS + 1);
         }
         let goes_on = self.given_up.take().is_some_and(|at| now < at.plus(PAUSE));
         self.began = self.began.filter(|_| goes_on).or(Some(now));
@@ -47,7 +48,7 @@ impl Run {
     /// A turn was given back while others of this process wait.
     pub(super) fn given_up(&mut self, now: Moment) {
         self.given_up = Some(now);
-        let longest = LocalQueue::LONGEST_TURN * 2_u32.pow(self.alone);
+        let longest = LocalQueue::LONGEST_TURN * 2_u32.pow(self.alone.saturating_sub(1));
         if self.began.is_some_and(|began| now >= began.plus(longest)) {
             (self.began, self.stands_back_until) = (None, Some(now.plus(PAUSE)));
         }
@@ -103,8 +104,8 @@ mod tests {
                 }
             }
         };
-        let runs: Vec<u64> = (0..5).map(|_| length_of_a_run(&mut run)).collect();
-        assert_eq!(runs, [100, 200, 400, 800, 800]);
+        let runs: Vec<u64> = (0..6).map(|_| length_of_a_run(&mut run)).collect();
+        assert_eq!(runs, [100, 100, 200, 400, 800, 800]);
         run.refused();
         assert_eq!(length_of_a_run(&mut run), 100);
     }

@@ -29,6 +29,9 @@ impl Place {
             }
             // Nobody in front has anything to tell it: its grant came too late, or a later attempt was not answered.
             Standing::First { .. } => News::LooksAfter(Duration::ZERO),
+            // Its last look was not answered, and what it listened to before may be over: over a connection that lives on, nobody
+            // tells it. Without one it is told when there is one again, and asks nobody meanwhile.
+            standing if standing.is_unsure_though_connected() => News::LooksAfter(Duration::ZERO),
             _ => News::Told,
         }
     }

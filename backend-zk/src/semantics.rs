@@ -5,7 +5,8 @@ use std::time::Duration;
 
 /// How long a waiter that hears nothing waits before it looks whether the node in front is still there. The client sets its
 /// watches anew after a lost connection, and the server then tells what has happened meanwhile; claims of one process tell
-/// each other. So this is for what nobody has thought of, and for a look that had no answer.
+/// each other; and a look that had no answer is made again by itself ([`News`](crate::news::News)). So this is for what nobody
+/// has thought of.
 const FALLBACK: Duration = Duration::from_secs(5);
 
 /// What an ensemble promises.

@@ -140,6 +140,11 @@ impl Standing {
         }
     }
 
+    /// True if that is so, and it could ask.
+    pub(crate) fn is_unsure_though_connected(&self) -> bool {
+        self.is_unsure() && self.session().is_some_and(|session| session.is_connected())
+    }
+
     /// The node that the claim of this owner certainly had, and of which session.
     pub(crate) fn node(&self, owner: OwnerId) -> Option<(&Arc<Session>, Node)> {
         match self {

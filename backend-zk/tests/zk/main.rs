@@ -12,6 +12,7 @@ mod ensemble;
 mod ghosts;
 mod hand_over;
 mod kit;
+mod late_replies;
 mod line;
 mod lost_replies;
 mod many;

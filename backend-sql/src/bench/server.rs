@@ -68,7 +68,8 @@ impl Raw {
     }
 
     async fn acquire_on(&self, link: &mut dyn Link, name: &LockName) -> sqlx::Result<bool> {
-        let claim = [self.stored(name), self.owner(), Value::int(LEASE_MICROS), Value::text(&self.holder)];
+        let (lease, one_token) = (Value::int(LEASE_MICROS), Value::int(0));
+        let claim = [self.stored(name), self.owner(), lease, Value::text(&self.holder), one_token];
         let granted = link.ask(&self.acquire, &claim).await?;
         Ok(!granted.rows.is_empty() || granted.last_id > 0)
     }

@@ -48,7 +48,9 @@ fn a_list_runs_nothing() {
     let said = place.say(["conformance", "--faults", "redis", "sqlite:", "--list", "--filter", "A01"]);
     said.expect(
         0,
-        "sqlite::A01_released_lock_can_be_had_again\nredis::A01_released_lock_can_be_had_again\n",
+        "sqlite::A01_released_lock_can_be_had_again\n\
+         sqlite-local-queue::A01_released_lock_can_be_had_again\n\
+         redis::A01_released_lock_can_be_had_again\n",
         "",
     );
     // Nor does it need a store.

@@ -74,20 +74,21 @@ impl Yardstick for Raw {
         let Shared { clock, statements, .. } = &*self.shared;
         let (now, boot) = (clock.now(), clock.boot().map(str::to_owned));
         let acquire = sqlx::query(AssertSqlSafe(Arc::clone(&statements.acquire_one)))
-            .bind(now.0)
-            .bind(clock.unix_micros())
-            .bind(boot.clone())
             .bind(self.shared.stored_name(name))
             .bind(self.owner.clone())
             .bind(now.plus(LEASE).0)
-            .bind(self.holder.clone());
+            .bind(self.holder.clone())
+            .bind(0_i64)
+            .bind(now.0)
+            .bind(clock.unix_micros())
+            .bind(boot.clone());
         self.expect_one(acquire).await?;
         let release = sqlx::query(AssertSqlSafe(statements.release.of(1).0))
-            .bind(clock.now().0)
-            .bind(boot)
             .bind(self.shared.stored_name(name))
             .bind(self.owner.clone())
-            .bind(0_i64);
+            .bind(0_i64)
+            .bind(clock.now().0)
+            .bind(boot);
         self.expect_one(release).await
     }
 

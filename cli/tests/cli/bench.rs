@@ -123,9 +123,11 @@ fn every_row_is_measured_on_redis_and_nothing_stays_there() {
 fn sqlite_is_measured_and_keeps_no_row() {
     let _alone = machine();
     let place = Place::with_store("sqlite:locks.db");
-    let said = place.say(words(&["--only", "handover", "--only", "uncontended", "--format", "json"]));
+    let said =
+        place.say(words(&["--only", "handover", "--only", "uncontended", "--raw", "--format", "json"]));
     let report = json(&said);
     is_whole(&report);
+    assert!(row(&report, "pairs@1")["of_raw"]["median"].is_number(), "{report}");
     assert!(rows(&report).iter().all(|row| row["server_commands"].is_null() && row["held"].is_null()));
     place.say(["ls"]).expect(0, "", "");
     let count = "import sqlite3; print(*sqlite3.connect('locks.db').execute('SELECT count(*) FROM leasehold').fetchone())";

@@ -4,7 +4,7 @@ use leasehold_core::{FencingToken, Grant, LocalQueue};
 const MOST_IN_A_ROW: u32 = LocalQueue::MAX_GRANTS;
 
 /// How far a token may be ahead of the clock before the two are told apart by their distance alone: more than the most in a
-/// row, by as much as a clock that is read twice in one statement moves.
+/// row. The statements that grant have the same number.
 const NEAR: u64 = 2_000;
 
 /// The tokens of a grant: that of its holder, and those behind it that are reserved for other tasks of its process.

@@ -112,15 +112,19 @@ async fn granted_claim(backend: &Arc<dyn LockBackend>) -> Claim {
     mine
 }
 
-/// As a program writes it that knows of no row of tokens, or an administrator by hand.
+/// As a program writes it that knows of no row of tokens: one alone that looks like the last of 501. The clock is behind both.
 #[tokio::test]
 async fn a_token_just_ahead_of_its_time_by_another_hand_is_never_granted_again() {
     for (server, backend) in everywhere().await {
         release(&backend, &granted_claim(&backend).await).await;
-        server.run("UPDATE leasehold SET token = acquired_at + 500").await;
+        let ahead = AN_HOUR + 500;
+        let by_hand = format!("token = acquired_at + {ahead}, acquired_at = acquired_at + {AN_HOUR}");
+        server.run(&format!("UPDATE leasehold SET {by_hand}")).await;
         let last = server.last().await;
-        let grant = granted(&backend, &claim("a").with_tokens(TOKENS)).await;
-        assert!(grant.token.get().cast_signed() > last, "{grant:?} after {last}");
+        let mine = claim("a").with_tokens(TOKENS);
+        let grant = granted(&backend, &mine).await;
+        assert_eq!((grant.token.get().cast_signed(), grant.tokens), (last + 1, 1));
+        assert_eq!(granted(&backend, &mine).await.token, grant.token);
         server.run("DELETE FROM leasehold").await;
     }
 }

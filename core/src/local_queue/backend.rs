@@ -5,7 +5,7 @@ use crate::keeper::unanswered;
 use crate::sync::Mutex;
 use crate::{
     Attempt, Busy, Claim, Clock, Fairness, LockAdmin, LockBackend, LockName, OwnerId, Release, Renewal,
-    Result, Semantics, locked,
+    Result, Semantics, WakeUp, locked,
 };
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
@@ -21,6 +21,8 @@ const MISSED_QUESTIONS: u32 = 4;
 /// one that is only slow loses nothing by it.
 const GONE_AFTER: Duration = Duration::from_secs(60);
 const GONE_PATIENCES: u32 = 16;
+/// A waiter that is told of a free lock, or a process that looks for its own, asks within this time.
+const WAKES_WITHIN: Duration = Duration::from_millis(25);
 
 /// A backend for tasks that take turns on the backend behind it.
 pub(crate) struct TakingTurns {
@@ -49,7 +51,7 @@ impl TakingTurns {
                 patience,
                 gone_after,
                 hold: semantics.hold,
-                is_ordered: semantics.fairness == Fairness::Fifo,
+                stand_back: stand_back(&semantics),
             },
             lines: Lines::default(),
             suspects: Mutex::default(),
@@ -212,6 +214,16 @@ impl LockBackend for TakingTurns {
     async fn close(&self) -> Result<()> {
         self.backend.close().await
     }
+}
+
+/// Nothing where the store serves its waiters in order. Where each of them looks by itself, half of the longest pause between
+/// two looks: of several, one comes in time nearly always. Else longer than it takes to wake one.
+fn stand_back(semantics: &Semantics) -> Option<Duration> {
+    let pause = match semantics.wake_up {
+        WakeUp::Poll { at_most } => at_most / 2,
+        WakeUp::Look { .. } | WakeUp::Push { .. } => WAKES_WITHIN,
+    };
+    (semantics.fairness == Fairness::Unordered).then_some(pause)
 }
 
 impl fmt::Debug for TakingTurns {

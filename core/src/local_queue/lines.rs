@@ -134,7 +134,7 @@ mod tests {
 
     fn rules() -> Rules {
         let queue = LocalQueue::new(8).unwrap();
-        Rules { queue, patience: SECOND, gone_after: SECOND * 60, hold: HoldKind::Lease, is_ordered: true }
+        Rules { queue, patience: SECOND, gone_after: SECOND * 60, hold: HoldKind::Lease, stand_back: None }
     }
 
     /// Somebody waits for this one.

@@ -175,8 +175,8 @@ impl Line {
     }
 
     fn begin(&mut self, turn: Turn, now: Moment, rules: &Rules) {
-        if !rules.is_ordered {
-            self.run.taken(now);
+        if let Some(pause) = rules.stand_back {
+            self.run.taken(now, pause);
         }
         if let Some(earlier) = self.turn.replace(turn) {
             self.leave_turn_behind(&earlier, now);

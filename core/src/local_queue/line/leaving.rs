@@ -33,8 +33,8 @@ impl Line {
             let Some(turn) = self.pass_on(turn, linger, now, rules) else {
                 return Way::Done(Release::Released);
             };
-            if !rules.is_ordered && !self.waiting.is_empty() {
-                self.run.given_up(now);
+            if let Some(pause) = rules.stand_back.filter(|_| !self.waiting.is_empty()) {
+                self.run.given_up(now, pause);
             }
             self.leave_turn_behind(&turn, now);
             for ending in self.ending.iter_mut().filter(|it| it.is(owner, turn.claim())) {

@@ -32,8 +32,8 @@ pub(super) struct Rules {
     pub(super) gone_after: Duration,
     /// What ends a hold that nobody releases.
     pub(super) hold: HoldKind,
-    /// True if the store serves its waiters in order.
-    pub(super) is_ordered: bool,
+    /// For how long to stand back after a run, where the store arranges no order.
+    pub(super) stand_back: Option<Duration>,
 }
 
 #[derive(Debug, Default)]

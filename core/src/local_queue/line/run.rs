@@ -5,12 +5,11 @@ use super::super::LocalQueue;
 use crate::Moment;
 use std::time::Duration;
 
-/// For how long it stands back after a run: on SQLite half of the longest pause between two looks of a waiter, and longer than
-/// it takes to wake one on a database. Of several that wait elsewhere, one comes in time nearly always.
-const PAUSE: Duration = Duration::from_millis(25);
+/// How much longer than the pause after it a run is, at least: so no more than a fifth of the time is lost.
+const PAUSES: u32 = 4;
 
-/// How often a run may become twice as long for one that meets nobody: to a run of 0.8 s. Not the first time that nobody came:
-/// that may be luck, and two who compete would have longer and longer runs by it.
+/// How often a run may become twice as long for one that meets nobody. Not the first time that nobody came: that may be luck, and
+/// two who compete would have longer and longer runs by it.
 const MOST_DOUBLINGS: u32 = 3;
 
 /// The turns of this process since another could have had the lock.
@@ -32,11 +31,11 @@ impl Run {
     }
 
     /// The store has granted a turn. One that comes late is the first of another run: others could have had the lock.
-    pub(super) fn taken(&mut self, now: Moment) {
+    pub(super) fn taken(&mut self, now: Moment, pause: Duration) {
         if self.stands_back_until.take().is_some() {
             self.alone = (self.alone + 1).min(MOST_DOUBLINGS + 1);
         }
-        let goes_on = self.given_up.take().is_some_and(|at| now < at.plus(PAUSE));
+        let goes_on = self.given_up.take().is_some_and(|at| now < at.plus(pause));
         self.began = self.began.filter(|_| goes_on).or(Some(now));
     }
 
@@ -46,11 +45,11 @@ impl Run {
     }
 
     /// A turn was given back while others of this process wait.
-    pub(super) fn given_up(&mut self, now: Moment) {
+    pub(super) fn given_up(&mut self, now: Moment, pause: Duration) {
         self.given_up = Some(now);
-        let longest = LocalQueue::LONGEST_TURN * 2_u32.pow(self.alone.saturating_sub(1));
+        let longest = LocalQueue::LONGEST_TURN.max(pause * PAUSES) * 2_u32.pow(self.alone.saturating_sub(1));
         if self.began.is_some_and(|began| now >= began.plus(longest)) {
-            (self.began, self.stands_back_until) = (None, Some(now.plus(PAUSE)));
+            (self.began, self.stands_back_until) = (None, Some(now.plus(pause)));
         }
     }
 }
@@ -58,6 +57,8 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PAUSE: Duration = Duration::from_millis(25);
 
     fn at(millis: u64) -> Moment {
         Moment::since_origin(Duration::from_millis(millis))
@@ -67,12 +68,12 @@ mod tests {
     fn short_turns_follow_each_other_and_after_a_while_others_look_first() {
         let mut run = Run::default();
         for millis in (0..100).step_by(2) {
-            run.taken(at(millis));
-            run.given_up(at(millis + 1));
+            run.taken(at(millis), PAUSE);
+            run.given_up(at(millis + 1), PAUSE);
             assert_eq!(run.stands_back_until(at(millis + 1)), None, "{millis}");
         }
-        run.taken(at(100));
-        run.given_up(at(101));
+        run.taken(at(100), PAUSE);
+        run.given_up(at(101), PAUSE);
         assert_eq!(run.stands_back_until(at(101)), Some(at(126)));
         assert_eq!(run.stands_back_until(at(126)), None);
     }
@@ -81,8 +82,8 @@ mod tests {
     fn turns_with_a_pause_between_them_are_no_run() {
         let mut run = Run::default();
         for millis in (0..1000).step_by(30) {
-            run.taken(at(millis));
-            run.given_up(at(millis + 1));
+            run.taken(at(millis), PAUSE);
+            run.given_up(at(millis + 1), PAUSE);
             assert_eq!(run.stands_back_until(at(millis + 1)), None, "{millis}");
         }
     }
@@ -95,8 +96,8 @@ mod tests {
         let mut length_of_a_run = |run: &mut Run| {
             let began = now;
             loop {
-                run.taken(at(now));
-                run.given_up(at(now + 100));
+                run.taken(at(now), PAUSE);
+                run.given_up(at(now + 100), PAUSE);
                 now += 100;
                 if run.stands_back_until(at(now)).is_some() {
                     now += 25;

@@ -1,7 +1,9 @@
-//! Answers that overtake each other, and calls that are repeated: what no client does on command.
+//! Calls that are repeated, and answers that never come: what no client does on command.
 
 mod absent;
 mod endings;
+mod overtaken;
+mod standing_back;
 
 use super::*;
 use crate::{Error, ErrorKind, Grant, LockName};
@@ -18,7 +20,7 @@ fn rules() -> Rules {
         patience: Duration::from_secs(1),
         gone_after: Duration::from_secs(60),
         hold: HoldKind::Lease,
-        is_ordered: true,
+        stand_back: None,
     }
 }
 
@@ -70,29 +72,6 @@ fn passed_on() -> Line {
     line
 }
 
-/// Between the answer and the question for news, the thread has stood still.
-#[test]
-fn who_was_told_to_stand_back_sleeps_no_longer_though_it_listens_late() {
-    let rules = Rules { is_ordered: false, ..rules() };
-    let mut line = Line::default();
-    let Next::Ask(question) = line.next(&claim(1), at(0), &rules) else { panic!("it is free") };
-    assert_eq!(token(line.heard(&claim(1), &question, granted(7), at(0), &rules).unwrap()), Some(7));
-    let waits =
-        |line: &mut Line, now| matches!(line.next(&claim(2), now, &rules), Next::Answer(Attempt::Busy(_)));
-    assert!(waits(&mut line, at(1)));
-    let (way, _) = line.leave(&claim(1), Duration::ZERO, at(200), &rules);
-    assert!(matches!(way, Way::Release(_)));
-    line.released(OwnerId::from_u128(1), &claim(1), &Ok(Release::Released), at(201), &rules);
-    assert!(waits(&mut line, at(224)), "it stands back");
-    for now in [at(224), at(225), at(300)] {
-        let asks_at = match line.news(OwnerId::from_u128(2), now) {
-            News::LineUntil(moment) => moment,
-            _ => panic!("it hears of nothing at {now:?}"),
-        };
-        assert_eq!(asks_at, now.max(at(225)));
-    }
-}
-
 #[test]
 fn a_late_release_of_one_who_has_passed_it_on_ends_nothing_of_the_others() {
     let mut line = passed_on();
@@ -103,28 +82,6 @@ fn a_late_release_of_one_who_has_passed_it_on_ends_nothing_of_the_others() {
         ));
     }
     assert!(matches!(line.standing(&claim(1), at(2)), Standing::Known(Renewal::Lost(LossCause::Gone))));
-    assert_eq!(line.holder_of(OwnerId::from_u128(1)), Some(OwnerId::from_u128(2)));
-}
-
-#[test]
-fn a_busy_that_was_asked_before_the_grant_takes_nothing_back() {
-    let mut line = Line::default();
-    let (slow, quick) = (asks(&mut line, 1, at(0)), asks(&mut line, 1, at(1)));
-    assert_eq!(token(line.heard(&claim(1), &quick, granted(7), at(2), &rules()).unwrap()), Some(7));
-    assert_eq!(token(line.heard(&claim(1), &slow, busy(), at(3), &rules()).unwrap()), None);
-    assert_eq!(line.holder_of(OwnerId::from_u128(1)), Some(OwnerId::from_u128(1)));
-}
-
-#[test]
-fn a_loss_that_was_heard_of_an_earlier_turn_ends_no_later_one() {
-    let mut line = passed_on();
-    let Standing::Ask(of_the_first_turn) = line.standing(&claim(2), at(2)) else { panic!() };
-    // Its own question shows that the store has granted the claim anew.
-    let again = asks(&mut line, 2, at(3));
-    let heard = line.heard(&claim(2), &again, granted(70), at(4), &rules());
-    assert_eq!(token(heard.unwrap()), Some(70));
-    let lost = Ok(Renewal::Lost(LossCause::Gone));
-    assert_eq!(line.renewed(OwnerId::from_u128(2), &of_the_first_turn, &lost, at(5), &rules()), None);
     assert_eq!(line.holder_of(OwnerId::from_u128(1)), Some(OwnerId::from_u128(2)));
 }
 
@@ -252,65 +209,6 @@ fn nobody_goes_on_with_the_claim_of_one_who_was_refused_and_may_come_again_with_
     assert_eq!(asks(&mut line, 2, at(2)).claim.owner(), claim(2).owner());
 }
 
-/// Between the two grants, somebody has released the first of them by hand.
-#[test]
-fn a_grant_that_is_heard_after_a_later_one_gives_no_token_of_its_own() {
-    let mut line = Line::default();
-    let slow = asks(&mut line, 1, at(0));
-    assert_eq!(next_token(&mut line, 2, at(1)), None);
-    let quick = asks(&mut line, 2, at(1001));
-    assert_eq!(quick.claim.owner(), slow.claim.owner(), "it goes on with the claim of the absent one");
-    assert_eq!(token(line.heard(&claim(1), &slow, granted(70), at(1002), &rules()).unwrap()), None);
-    assert_eq!(next_token(&mut line, 2, at(1003)), Some(70));
-    line.heard(&claim(2), &quick, granted(7), at(1004), &rules()).unwrap();
-    line.leave(&claim(2), Duration::ZERO, at(1005), &rules());
-    assert_eq!(next_token(&mut line, 1, at(1005)), Some(71));
-}
-
-/// Else it would be asked for again and again: what is held by now is another grant.
-#[test]
-fn a_store_that_has_lost_its_tokens_begins_another_turn() {
-    let mut line = Line::default();
-    let first = asks(&mut line, 1, at(0));
-    assert_eq!(token(line.heard(&claim(1), &first, granted(70), at(1), &rules()).unwrap()), Some(70));
-    let turn = line.turn.as_ref().unwrap();
-    let again = Question::of_turn(turn, at(2));
-    assert_eq!(token(line.heard(&claim(1), &again, granted(7), at(3), &rules()).unwrap()), Some(7));
-}
-
-/// What was asked by one who has left is nobody's, whatever the next has by then: they do not share a claim.
-#[test]
-fn a_late_answer_to_one_who_has_left_is_not_taken_for_that_of_the_next() {
-    let other = claim(2).with_ttl(TTL * 2);
-    let its_next = |line: &mut Line, now| match line.next(&other, now, &rules()) {
-        Next::Ask(question) => question,
-        Next::Answer(answer) => panic!("{answer:?}"),
-    };
-    let late_answers: [fn() -> crate::Result<Attempt>; 3] =
-        [|| granted(80), busy, || Err(Error::new(ErrorKind::Indeterminate, "no reply"))];
-    for late_answer in late_answers {
-        let mut line = Line::default();
-        let slow = asks(&mut line, 1, at(0));
-        line.leave(&claim(1), Duration::ZERO, at(1), &rules());
-        // While the next one asks, and when it has been granted.
-        let own = its_next(&mut line, at(2));
-        if let Ok(heard) = line.heard(&claim(1), &slow, late_answer(), at(3), &rules()) {
-            assert_eq!(token(heard), None);
-        }
-        assert!(line.turn.is_none());
-        assert!(line.contender.as_ref().is_some_and(|it| it.waiting_since == at(2) && !it.left_something));
-        assert_eq!(token(line.heard(&other, &own, granted(70), at(4), &rules()).unwrap()), Some(70));
-        if let Ok(heard) = line.heard(&claim(1), &slow, late_answer(), at(5), &rules()) {
-            assert_eq!(token(heard), None);
-        }
-        let turn = line.turn.as_ref().unwrap();
-        assert_eq!(
-            (turn.claim().owner(), turn.holder(), turn.first().get()),
-            (other.owner(), other.owner(), 70)
-        );
-    }
-}
-
 /// The store says again what it has granted, and with which token: the first of the turn, which another has had.
 #[test]
 fn who_was_passed_a_hold_and_asks_again_is_told_its_own_token() {
@@ -338,32 +236,6 @@ fn who_tries_but_once_is_told_of_no_place_and_who_was_told_to_wait_keeps_its_own
     let refused = Err(Error::new(ErrorKind::Unavailable, "no store"));
     line.heard(&claim(2), &again, refused, at(5), &rules()).unwrap_err();
     assert_eq!(next_token(&mut line, 3, at(6)), None, "the second, who will release, comes before it");
-}
-
-/// Others have asked with the same claim meanwhile, and were told to wait after that grant was over.
-#[test]
-fn a_hand_over_that_is_heard_late_is_as_old_as_its_question_knew() {
-    let handed_over =
-        |token| Ok(Attempt::Granted(Grant::new(FencingToken::new(token)).with_tokens(8).from_hand_over()));
-    let ends_at = |line: &Line| line.turn.as_ref().unwrap().ends_at();
-
-    let mut line = Line::default();
-    let first = asks(&mut line, 1, at(0));
-    line.heard(&claim(1), &first, busy(), at(1), &rules()).unwrap();
-    let slow = asks(&mut line, 1, at(500));
-    assert_eq!(next_token(&mut line, 2, at(501)), None);
-    let quick = asks(&mut line, 2, at(9000));
-    line.heard(&claim(2), &quick, busy(), at(9001), &rules()).unwrap();
-    line.heard(&claim(1), &slow, handed_over(7), at(9002), &rules()).unwrap();
-    assert_eq!(ends_at(&line), at(0).plus(TTL));
-
-    // The same, of a turn that the store has ended and granted again.
-    let mut line = Line::default();
-    let first = asks(&mut line, 1, at(0));
-    line.heard(&claim(1), &first, granted(7), at(1), &rules()).unwrap();
-    let again = asks(&mut line, 1, at(5000));
-    line.heard(&claim(1), &again, handed_over(70), at(5001), &rules()).unwrap();
-    assert_eq!(ends_at(&line), at(0).plus(TTL));
 }
 
 /// The task that waits for the answer went with its runtime, and another withdraws in its name.

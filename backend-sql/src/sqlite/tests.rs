@@ -102,6 +102,25 @@ async fn a_wall_clock_that_steps_moves_no_lease_and_takes_no_token_back() {
     }
 }
 
+/// The wall clock stands still: after several tokens in a row, each grant is one ahead of it by one more, near and far.
+#[tokio::test]
+async fn what_a_row_says_of_its_tokens_is_what_was_granted() {
+    let store = Store::new();
+    let table = store.table(HostClock::for_test(Some("boot"), || {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)
+    }));
+    let mut last = 0;
+    for _ in 0..2_200 {
+        let mine = claim("a").with_tokens(64);
+        let Granting::Granted(tokens) = table.grant(&mine).await.unwrap() else { panic!("refused") };
+        assert!(tokens.first.get() > last, "{tokens:?} after {last}");
+        let Granting::Refused(Some(row)) = table.grant(&mine).await.unwrap() else { panic!("not its own") };
+        assert_eq!(row.tokens, tokens);
+        last = tokens.last.get();
+        assert!(table.release(&mine, Duration::ZERO).await.unwrap());
+    }
+}
+
 #[tokio::test]
 async fn a_reboot_ends_what_was_held_and_what_lingered() {
     let store = Store::new();

@@ -6,6 +6,8 @@
 use crate::support::{Place, Running, until};
 use leasehold_conformance::servers::RedisServer;
 use rustix::process::Signal;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Ignores TERM, has a child, and holds the file until the last of both is dead.
 const SCRIPT: &str = "exec 9>>witness; flock -n 9 || echo overlap >>log; trap '' TERM
@@ -32,11 +34,31 @@ fn survive(place: &Place, mut fault: impl FnMut(usize, &Running)) {
 
 #[test]
 fn on_sqlite() {
-    survive(&Place::new(), |round, holder| match round % 3 {
+    let place = Place::new();
+    survive(&place, |round, holder| match round % 3 {
         0 => holder.signal(Signal::KILL),
         1 => holder.watchdog().signal(Signal::KILL),
-        _ => holder.signal(Signal::STOP),
+        _ => stop_between_writes(&place, holder),
     });
+}
+
+/// Who is stopped in the middle of a write keeps everybody out of the file for as long as that lasts, and nothing would be
+/// shown of the lock.
+fn stop_between_writes(place: &Place, holder: &Running) {
+    until("it is stopped between two writes", || {
+        holder.signal(Signal::STOP);
+        let is_free = can_be_written(&place.default_store());
+        if !is_free {
+            holder.signal(Signal::CONT);
+        }
+        is_free
+    });
+}
+
+fn can_be_written(file: &Path) -> bool {
+    let write = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0.5).execute('BEGIN IMMEDIATE')";
+    let mut python = Command::new("/usr/bin/python3");
+    python.args(["-c", write]).arg(file).stderr(Stdio::null()).status().unwrap().success()
 }
 
 #[test]

@@ -32,6 +32,7 @@ use super::{Bell, Footing, Note};
 use crate::place::Place;
 use crate::standing::ListensTo;
 use leasehold_core::{Clock, FencingToken, Moment, SystemClock};
+use std::num::NonZero;
 use std::sync::{Arc, Weak};
 
 /// A claim that gives its lock back, or its place, from when its node is about to be deleted until that is over, or the
@@ -194,6 +195,22 @@ pub(super) fn look_again(follower: Option<Follower>) {
 }
 
 impl Note {
+    /// Where its node is now. Who has heard that this may be gone leads again when it has looked, and not before, which a call
+    /// that looked elsewhere meanwhile has not. Who followed, and is to be told, if it stands elsewhere.
+    pub(super) fn stands_at(
+        &mut self,
+        session: Option<NonZero<i64>>,
+        number: Option<i32>,
+    ) -> Option<Follower> {
+        if (session, number) == (self.session, self.leads_with) {
+            return None;
+        }
+        let follower = self.stop_leading();
+        self.session = session;
+        self.leads_with = number.filter(|_| !self.fired);
+        follower
+    }
+
     /// From now on nobody may rely on hearing from it. Who did, and is to be told.
     pub(super) fn stop_leading(&mut self) -> Option<Follower> {
         self.leads_with = None;

@@ -173,10 +173,7 @@ impl Bell {
         let follower = {
             let mut note = self.note();
             let session = standing.session().and_then(|session| NonZero::new(session.id()));
-            let leads_with = standing.number();
-            let is_the_same = (session, leads_with) == (note.session, note.leads_with);
-            let follower = if is_the_same { None } else { note.stop_leading() };
-            (note.session, note.leads_with) = (session, leads_with);
+            let follower = note.stands_at(session, standing.number());
             note.footing = match standing {
                 Standing::First { .. } => Footing::Holds,
                 _ if standing.is_unsure() => Footing::Unsure,

@@ -94,7 +94,8 @@ impl Recipe<'_> {
         if let Some(grant) = self.take_hand_over(standing) {
             return Ok(Attempt::Granted(grant));
         }
-        if self.recheck_front(standing).await? {
+        // What is heard meanwhile counts: its own node may have gone while it looked at the one in front.
+        if self.recheck_front(standing).await? && !self.place.bell.has_fired() {
             return Ok(busy());
         }
         if let Some(grant) = self.try_first(standing).await? {

@@ -75,6 +75,20 @@ fn nobody_follows_what_stands_elsewhere_or_does_not_know_where() {
     assert!(behind.follow(&ahead, SESSION, 0, NODE).is_none());
 }
 
+/// Its watch fired during a call that has found nothing, or between its end and this.
+#[test]
+fn nobody_follows_what_has_heard_of_its_node_and_has_not_looked() {
+    let (ahead, behind) = (place(0), place(1));
+    let stands = || ahead.bell.note().stands_at(NonZero::new(SESSION), Some(0));
+    ahead.bell.note().listens_to = ListensTo::Itself;
+    ahead.bell.ring();
+    assert!(stands().is_none());
+    assert!(behind.follow(&ahead, SESSION, 0, NODE).is_none());
+    ahead.bell.listen();
+    stands();
+    assert!(behind.follow(&ahead, SESSION, 0, NODE).is_some());
+}
+
 /// Who comes while it leaves may have come too late to be listened for.
 #[test]
 fn who_comes_to_follow_one_that_leaves_is_told_so() {

@@ -107,6 +107,25 @@ async fn who_looks_while_the_one_in_front_leaves_hears_of_it_afterwards() {
     assert!(was_told(&granted(&backend, &third).await));
 }
 
+/// The one in front is there, and that is all that it looked for.
+#[tokio::test]
+async fn who_hears_while_it_looks_that_its_node_is_gone_stands_in_line_again() {
+    let (server, look) = fixture().await;
+    let proxy = proxy_to(&server).await;
+    let backend = backend(&format!("zk://{}?session_timeout=10s", proxy.address()));
+    let [first, second] = in_line(&backend).await;
+    proxy.set(Traffic::HoldReplies);
+    look.delete(&node(&look, 1).await).await;
+    let mut looking = pin!(backend.try_acquire(&second));
+    begin(looking.as_mut()).await;
+    // The word comes before the answer: the server keeps the order.
+    proxy.set(Traffic::Pass);
+    assert!(matches!(answered(looking).await.unwrap(), Attempt::Busy(_)));
+    assert!(node(&look, 1).await.ends_with("2"), "it stands in line again");
+    release(&backend, &first).await;
+    has_its_turn(&backend, &second).await;
+}
+
 /// The one in front did not hold when it came, and came to hold by a look: so it does not listen yet.
 async fn unheard(backend: &ZooKeeperBackend, other: &ZooKeeperBackend) -> [Claim; 2] {
     let [foreign] = in_line(other).await;
@@ -152,8 +171,8 @@ async fn who_does_not_listen_at_its_turn_and_looks_meanwhile_looks_again() {
     let mut looking = pin!(backend.try_acquire(&second));
     begin(looking.as_mut()).await;
     release(&backend, &first).await;
-    assert!(matches!(answered(looking).await.unwrap(), Attempt::Busy(_)), "its node is there");
-    has_its_turn(&backend, &second).await;
+    let Attempt::Granted(grant) = answered(looking).await.unwrap() else { panic!("it was told meanwhile") };
+    assert!(!was_told(&grant), "by the line");
 }
 
 /// The answer has come by then, and nobody has looked at it yet.
@@ -213,9 +232,4 @@ async fn who_leaves_with_the_word_leaves_no_watch_behind() {
         release(&backend, &told).await;
     }
     eventually(async || (server.counter("zk_watch_count").unwrap() == 0).then_some(())).await;
-}
-
-/// Until its session has been told of all that has happened: the server keeps the order.
-async fn heard_all(backend: &ZooKeeperBackend) {
-    hold(backend, &claim("another")).await;
 }

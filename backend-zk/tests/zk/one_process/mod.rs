@@ -66,6 +66,11 @@ async fn begin(mut call: Pin<&mut impl Future>) {
     assert!(is_pending, "it was to wait for an answer");
 }
 
+/// Until its session has been told of all that has happened: the server keeps the order.
+async fn heard_all(backend: &ZooKeeperBackend) {
+    hold(backend, &claim("another")).await;
+}
+
 fn requests(server: &ZooKeeperServer) -> u64 {
     server.counter("zk_packets_received").unwrap()
 }

@@ -166,7 +166,9 @@ async fn a_line_of_a_moment_ago_is_not_relied_on() {
     begin(attempt.as_mut()).await;
     eventually(async || (look.line("job").await.len() == 3).then_some(())).await;
     look.delete(&node(&look, 1).await).await;
+    heard_all(&backend).await;
     busy(&backend, &second).await;
+    assert_eq!(look.line("job").await.len(), 3, "it stands in line again");
 
     assert!(matches!(answered(attempt).await.unwrap(), Attempt::Busy(_)));
     release(&backend, &first).await;

@@ -1,6 +1,6 @@
-
 -- Grants free names for which nobody waits, each to its own owner, and leaves every other name as it is. What one name costs
--- is the three commands that write: the call, the clock, its digits and the reading are shared.
+-- is the three commands that write: the call, the clock and its digits are shared, and the last token is read by the command
+-- that writes it.
 --
 -- Guarantees:
 --   * a name that is granted is granted as by `acquire.lua`: the same keys, the same token, the same lease;
@@ -19,16 +19,10 @@ local now = string.format('%s%06d', time[1], time[2])
 local clock, rest = tonumber(now), ' ' .. now .. ' ' .. now .. ' ' .. description
 -- If it is of this hour, a last token is kept long enough: see `acquire.lua`.
 local this_hour = clock - clock % 3600000000
-local previous = read_together(2 * names + 1, 3 * names)
 local pcall, keys, args, tonumber, huge = redis.pcall, KEYS, ARGV, tonumber, math.huge
 
-local function grant_if_free(lock, holder, last, previous, owner)
-  -- No number: somebody waits, and it says so.
-  local before = previous and (tonumber(previous) or huge) or 0
-  if not (before < clock) then
-    return '0'
-  end
-  -- With `GET` it is nothing that tells of a success, which is cheaper to make than a word, twice a name.
+-- With `GET`, it is nothing that tells of a success, which is cheaper to make than a word, twice a name.
+local function grant_if_free(lock, holder, last, owner)
   if pcall('SET', lock, owner, 'NX', 'GET', 'PX', ttl) then
     return '0'
   end
@@ -36,24 +30,21 @@ local function grant_if_free(lock, holder, last, previous, owner)
     pcall('DEL', lock)
     return '0'
   end
-  local done
-  if before >= this_hour then
-    done = pcall('SET', last, now, 'KEEPTTL')
-  elseif previous then
-    done = pcall('SET', last, now, 'PX', '90000000')
-  else
-    -- What reads as nothing may be no string.
-    done = pcall('SET', last, now, 'PX', '90000000', 'NX')
+  local previous = pcall('SET', last, now, 'GET', 'KEEPTTL')
+  -- No number: somebody waits, and it says so; or it was not written.
+  local before = previous and (tonumber(previous) or huge) or 0
+  if before < clock and (before >= this_hour or not pcall('SET', last, now, 'PX', '90000000').err) then
+    return '1'
   end
-  if not done or done.err then
-    pcall('DEL', lock, holder)
-    return '0'
+  pcall('DEL', lock, holder)
+  if type(previous) == 'string' then
+    pcall('SET', last, previous, 'KEEPTTL')
   end
-  return '1'
+  return '0'
 end
 
 local answers = {}
 for i = 1, names do
-  answers[i] = grant_if_free(keys[i], keys[names + i], keys[2 * names + i], previous[i], args[2 + i])
+  answers[i] = grant_if_free(keys[i], keys[names + i], keys[2 * names + i], args[2 + i])
 end
 return now .. ' ' .. table.concat(answers)

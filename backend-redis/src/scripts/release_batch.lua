@@ -7,7 +7,14 @@
 -- Reply a digit for each name: 1 released, 0 ask for it with all keys
 
 local names = #ARGV
-local held = read_together(1, names)
+local held = redis.pcall('MGET', unpack(KEYS, 1, names))
+if held.err then
+  -- The user may not: what was needed before this script was is enough for it.
+  held = {}
+  for i = 1, names do
+    held[i] = redis.pcall('GET', KEYS[i])
+  end
+end
 local answers, ended = {}, {}
 for i = 1, names do
   -- Behind the owner of a name for which somebody waits stands `+`.

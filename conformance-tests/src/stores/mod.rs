@@ -47,6 +47,7 @@ pub fn all() -> Vec<Box<dyn Subject>> {
     ];
     if std::env::var_os(MySqlServer::FOLDER).is_some() {
         subjects.push(Box::new(MySql::lease("mysql")));
+        subjects.push(Box::new(WithLocalQueue::new("mysql-local-queue", MySql::lease("mysql"))));
         subjects.push(Box::new(MySql::for_update("mysql-for-update")));
         subjects.push(Box::new(MySql::optimistic("mysql-optimistic")));
     }

@@ -5,7 +5,8 @@ use crate::Cannot;
 use crate::pooler::MariaDbPooler;
 use crate::servers::{MariaDbServer, MySqlServer, ServerProcess};
 use async_trait::async_trait;
-use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlSslMode};
+use sqlx::error::DatabaseError;
+use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySqlSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, query, query_scalar};
 use std::any::Any;
 use std::net::Ipv4Addr;
@@ -18,6 +19,11 @@ async fn connect(port: u16, user: &str, password: Option<&str>) -> Result<MySqlC
     let options = password.into_iter().fold(options, MySqlConnectOptions::password);
     let options = options.database(MariaDbServer::DATABASE).ssl_mode(MySqlSslMode::Disabled);
     options.disable_statement_logging().connect().await.map_err(cannot)
+}
+
+/// `ER_CANNOT_CONVERT_STRING`
+fn is_no_text(error: &dyn DatabaseError) -> bool {
+    error.try_downcast_ref::<MySqlDatabaseError>().is_some_and(|error| error.number() == 3854)
 }
 
 async fn root(port: u16) -> Result<MySqlConnection, Cannot> {
@@ -145,7 +151,13 @@ impl<Server: Family> SqlServer for Server {
     async fn kill_clients(port: u16) -> Result<(), Cannot> {
         let mut root = root(port).await?;
         let clients = "SELECT CAST(id AS SIGNED) FROM information_schema.processlist WHERE user = 'locker'";
-        let clients: Vec<i64> = query_scalar(clients).fetch_all(&mut root).await.map_err(cannot)?;
+        let clients: Vec<i64> = loop {
+            match query_scalar(clients).fetch_all(&mut root).await {
+                // MySQL cannot show the statement of a client at that moment: the bytes of an owner are no text.
+                Err(sqlx::Error::Database(error)) if is_no_text(&*error) => {}
+                listed => break listed.map_err(cannot)?,
+            }
+        };
         // All at once: whoever waited is not to inherit a lock in between.
         for client in &clients {
             let _ = root.execute(AssertSqlSafe(format!("KILL {client}"))).await;

@@ -42,6 +42,9 @@ pub(crate) enum Hears {
         /// True if the next look without news is at the node in front, and not at its own.
         looks_ahead: bool,
     },
+    /// It listens to that node, as far as is known: it has begun to look there again, and has had no answer yet. What fired at
+    /// the moment when it began may not have been heard.
+    MayWatchFront,
     /// Not at all: it has begun to look where it stands, and has not found out yet. What it had heard by then is forgotten,
     /// and what it listened to may be over.
     Nothing,
@@ -124,18 +127,18 @@ impl Standing {
     /// The number of that node, unless it has lost its way.
     pub(crate) fn number(&self) -> Option<i32> {
         match self {
-            _ if self.is_unsure() => None,
+            Self::Behind(behind) if behind.hears == Hears::Nothing => None,
             Self::Behind(behind) => behind.nodes.number(),
             Self::First { node, .. } => node.number(),
             Self::Nowhere | Self::Unsure { .. } => None,
         }
     }
 
-    /// True if it has, or may have, a node, and has not found out where that stands.
+    /// True if it has, or may have, a node, and has not found out where that stands, or whether it would hear that it is next.
     pub(crate) fn is_unsure(&self) -> bool {
         match self {
             Self::Unsure { .. } => true,
-            Self::Behind(behind) => behind.hears == Hears::Nothing,
+            Self::Behind(behind) => matches!(behind.hears, Hears::MayWatchFront | Hears::Nothing),
             Self::Nowhere | Self::First { .. } => false,
         }
     }

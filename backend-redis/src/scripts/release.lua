@@ -11,7 +11,7 @@
 -- ARGV  owner, ms to linger
 -- Reply 1 released, 2 released and handed over, 0 not held, nothing if it must be asked with all keys
 
-local lock, holder, last, queue, entries = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local lock, holder = KEYS[1], KEYS[2]
 local owner, linger = ARGV[1], ARGV[2]
 
 local held = redis.pcall('GET', lock)
@@ -19,6 +19,7 @@ if held == owner and linger == '0' then
   redis.call('DEL', lock, holder)
   return 1
 end
+local last, queue, entries = KEYS[3], KEYS[4], KEYS[5]
 if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then
   return redis.error_reply(held.err .. " 'get'")
 end

@@ -98,7 +98,10 @@ impl Recipe<'_> {
         let node = behind.nodes.own(self.claim.owner()).to_string();
         let (before, stood) = (behind.nodes.before().to_string(), behind.stood);
         match behind.hears {
-            Hears::WatchesFront => self.watch(standing, InLine { node: &node, before: &before, stood }).await,
+            Hears::WatchesFront | Hears::MayWatchFront => {
+                behind.hears = Hears::MayWatchFront;
+                self.watch(standing, InLine { node: &node, before: &before, stood }).await
+            }
             Hears::Nothing => Ok(false),
             Hears::ToldByFront { looks_ahead } => {
                 let looks_ahead = looks_ahead || !behind.listening.is_deaf();

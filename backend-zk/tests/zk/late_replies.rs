@@ -56,6 +56,24 @@ async fn a_look_that_is_answered_too_late_is_made_again_soon() {
     hold(&waiting, &waiter).await;
 }
 
+/// It had heard nothing when it asked, and who leaves while it asks may not be heard either.
+#[tokio::test]
+async fn a_look_at_the_one_in_front_that_is_answered_too_late_is_made_again_soon() {
+    let server = server();
+    let (proxy, waiting) = patient(&server).await;
+    let (holding, held, waiter) = (backend(&server.url()), claim("job"), claim("job"));
+    hold(&holding, &held).await;
+    busy(&waiting, &waiter).await;
+    proxy.set(Traffic::HoldReplies);
+    not_answered(&waiting, &waiter).await;
+    proxy.set(Traffic::Pass);
+    within(SOON, waiting.changed(&waiter)).await;
+    busy(&waiting, &waiter).await;
+    release(&holding, &held).await;
+    within(SOON, waiting.changed(&waiter)).await;
+    hold(&waiting, &waiter).await;
+}
+
 #[tokio::test]
 async fn a_create_that_is_answered_too_late_is_found_soon() {
     let server = server();

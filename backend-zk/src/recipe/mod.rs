@@ -81,6 +81,10 @@ impl Own {
     fn was_made_just_now(&self) -> bool {
         matches!(self.how, Known::Made(_))
     }
+
+    fn was_read(&self) -> bool {
+        matches!(self.how, Known::Read(..))
+    }
 }
 
 impl Recipe<'_> {
@@ -124,6 +128,11 @@ impl Recipe<'_> {
                         return Ok(Attempt::Granted(grant));
                     }
                     own = None;
+                }
+                // To listen to another would be to forget what was heard of it since.
+                [_] if own.as_ref().is_some_and(Own::was_read) && self.place.bell.has_fired() => {
+                    (children, own) = self.first_look(standing).await?;
+                    continue;
                 }
                 [mine] => {
                     let (node, before) = (queue.node(mine).to_owned(), queue.node(mine - 1).to_owned());

@@ -126,6 +126,63 @@ async fn who_hears_while_it_looks_that_its_node_is_gone_stands_in_line_again() {
     has_its_turn(&backend, &second).await;
 }
 
+/// Goes on with a call until it waits for the next answer, which has come by then, and nobody has looked at it yet.
+async fn step(backend: &ZooKeeperBackend, call: Pin<&mut impl Future>) {
+    begin(call).await;
+    all_came(backend).await;
+}
+
+/// As [`heard_all`], as often as one likes.
+async fn all_came(backend: &ZooKeeperBackend) {
+    let another = claim("another");
+    hold(backend, &another).await;
+    release(backend, &another).await;
+}
+
+/// It has found its node, and was told then: to listen from then on is not to forget that.
+#[tokio::test]
+async fn who_hears_between_two_requests_of_a_look_that_its_node_is_gone_stands_in_line_again() {
+    let (server, look) = fixture().await;
+    let backend = of_one_process(&server);
+    let [_first, _second, third] = in_line(&backend).await;
+    look.delete(&node(&look, 1).await).await;
+    within(SOON, backend.changed(&third)).await;
+    let mut looking = pin!(backend.try_acquire(&third));
+    // The line as it is seen; then the line with a proof, and its node.
+    step(&backend, looking.as_mut()).await;
+    step(&backend, looking.as_mut()).await;
+    look.delete(&node(&look, 1).await).await;
+    all_came(&backend).await;
+    assert!(matches!(answered(looking).await.unwrap(), Attempt::Busy(_)));
+    if look.line("job").await.len() == 1 {
+        within(SOON, backend.changed(&third)).await;
+        busy(&backend, &third).await;
+    }
+    assert_eq!(look.line("job").await.len(), 2, "it stands in line again");
+}
+
+/// It had not said by then that it listens to its own node. Its task may be anywhere.
+#[tokio::test]
+async fn who_follows_one_that_hears_at_the_end_of_a_look_that_its_node_is_gone_is_told() {
+    let (server, look) = fixture().await;
+    let (backend, other) = (of_one_process(&server), backend(&server.url()));
+    let [first] = in_line(&backend).await;
+    let foreign = one_behind(&other).await;
+    let [third, fourth] = [one_behind(&backend).await, one_behind(&backend).await];
+    release(&other, &foreign).await;
+    within(SOON, backend.changed(&third)).await;
+    let mut looking = pin!(backend.try_acquire(&third));
+    // The line as it is seen; the line with a proof, and its node; its node, as the one in front holds.
+    step(&backend, looking.as_mut()).await;
+    step(&backend, looking.as_mut()).await;
+    step(&backend, looking.as_mut()).await;
+    look.delete(&node(&look, 1).await).await;
+    all_came(&backend).await;
+    assert!(matches!(answered(looking).await.unwrap(), Attempt::Busy(_)));
+    release(&backend, &first).await;
+    has_its_turn(&backend, &fourth).await;
+}
+
 /// The one in front did not hold when it came, and came to hold by a look: so it does not listen yet.
 async fn unheard(backend: &ZooKeeperBackend, other: &ZooKeeperBackend) -> [Claim; 2] {
     let [foreign] = in_line(other).await;

@@ -26,19 +26,22 @@ local function grant_if_free(lock, holder, last, owner)
   if pcall('SET', lock, owner, 'NX', 'GET', 'PX', ttl) then
     return '0'
   end
-  if pcall('SET', holder, owner .. rest, 'NX', 'GET', 'PX', ttl) then
-    pcall('DEL', lock)
-    return '0'
-  end
   local previous = pcall('SET', last, now, 'GET', 'KEEPTTL')
   -- No number: somebody waits, and it says so; or it was not written.
   local before = previous and (tonumber(previous) or huge) or 0
-  if before < clock and (before >= this_hour or not pcall('SET', last, now, 'PX', '90000000').err) then
+  -- Last, as in `acquire.lua`: who finds a record of its own believes that it was granted, also where `DEL` was refused.
+  local recorded = before < clock and not pcall('SET', holder, owner .. rest, 'NX', 'GET', 'PX', ttl)
+  if recorded and (before >= this_hour or not pcall('SET', last, now, 'PX', '90000000').err) then
     return '1'
   end
-  pcall('DEL', lock, holder)
+  pcall('DEL', lock)
+  if recorded then
+    pcall('DEL', holder)
+  end
   if type(previous) == 'string' then
     pcall('SET', last, previous, 'KEEPTTL')
+  elseif not previous then
+    pcall('DEL', last)
   end
   return '0'
 end

@@ -42,6 +42,25 @@ async fn a_user_who_may_not_read_together_has_its_locks_all_the_same() {
     .await;
 }
 
+/// What is not granted cannot be put back then. It is not to be taken for a grant by who asks again.
+#[tokio::test]
+async fn a_user_who_may_not_delete_is_granted_nothing_that_was_not_free() {
+    let (server, backend) = with_rights("~* &* +@all -del");
+    let (last, odd) = ("8000000000000000", claim("job"));
+    server.set(&keys("job").token, last);
+    let mut all = claims("other");
+    all.push(odd);
+    let mut attempts = ask_all(&backend, &all).await;
+    let odd = attempts.pop().unwrap();
+    tokens(&attempts);
+    match odd {
+        Ok(Attempt::Granted(grant)) => assert!(grant.token.to_string().as_str() > last, "{}", grant.token),
+        Ok(Attempt::Busy(_)) => {}
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Denied, "{error}"),
+    }
+    assert_eq!(server.get(&keys("job").token).map(|token| token.as_str() >= last), Some(true));
+}
+
 /// The replies are lost on the way, so nobody knows; asked again, each finds the grant that was its own.
 #[tokio::test]
 async fn a_lost_reply_is_an_unknown_outcome_for_each_and_recognised_by_the_next_attempt() {

@@ -1,4 +1,3 @@
-
 -- Ends holds for whose names nobody waits, each of its own owner, and touches nothing else. In two commands for all, if the user
 -- may read them together.
 --

@@ -5,7 +5,8 @@
 -- Guarantees:
 --   * a name that is granted is granted as by `acquire.lua`: the same keys, the same token, the same lease;
 --   * a name that is not granted is as it was, whatever the reason: it is held, somebody waits, its holder's record stands,
---     the clock is behind its last token, foreign data lies there, a command was refused;
+--     the clock is behind its last token, foreign data lies there, a command was refused; only a user without `DEL` may
+--     leave the lock key for its lease, and nothing by which a grant is believed;
 --   * no name keeps another from being granted, and no error ends the script once something was granted.
 --
 -- KEYS  the locks; in the same order their holder records; and the last tokens of the names

@@ -195,14 +195,17 @@ pub(super) fn look_again(follower: Option<Follower>) {
 }
 
 impl Note {
-    /// Where its node is now. Who has heard that this may be gone leads again when it has looked, and not before, which a call
-    /// that looked elsewhere meanwhile has not. Who followed, and is to be told, if it stands elsewhere.
+    /// Notes by which node it stands. Answers who followed it and is to be told: if it stands elsewhere now, or has heard of
+    /// its own node, perhaps before it was known to listen to that.
+    ///
+    /// Whoever has heard and has not looked since leads nobody, whatever its last call was about: its node may be gone.
     pub(super) fn stands_at(
         &mut self,
         session: Option<NonZero<i64>>,
         number: Option<i32>,
     ) -> Option<Follower> {
-        if (session, number) == (self.session, self.leads_with) {
+        let has_heard_of_its_node = self.fired && self.listens_to == ListensTo::Itself;
+        if !has_heard_of_its_node && (session, number) == (self.session, self.leads_with) {
             return None;
         }
         let follower = self.stop_leading();

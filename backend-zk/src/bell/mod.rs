@@ -173,18 +173,13 @@ impl Bell {
         let follower = {
             let mut note = self.note();
             let session = standing.session().and_then(|session| NonZero::new(session.id()));
-            let mut follower = note.stands_at(session, standing.number());
             note.footing = match standing {
                 Standing::First { .. } => Footing::Holds,
                 _ if standing.is_unsure() => Footing::Unsure,
                 _ => Footing::Neither,
             };
             note.listens_to = standing.listens_to();
-            // It may have been told of its own node before it was known to listen to that.
-            if note.fired && note.listens_to == ListensTo::Itself {
-                follower = follower.or(note.stop_leading());
-            }
-            follower
+            note.stands_at(session, standing.number())
         };
         look_again(follower);
     }

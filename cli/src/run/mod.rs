@@ -203,7 +203,7 @@ impl<'a> Run<'a> {
         // A watchdog that somebody has stopped does not answer; and once the lease is over it starts nothing.
         let report = match tokio::time::timeout(guard.remaining(), self.supervisor.report()).await {
             Ok(report) => report,
-            // Of one that was stopped itself meanwhile, the time is over before it has looked.
+            // This process may have been stopped itself meanwhile, and has not looked at an answer that came in time.
             Err(_) => tokio::time::timeout(A_LOOK, self.supervisor.report()).await.ok().flatten(),
         };
         match report {

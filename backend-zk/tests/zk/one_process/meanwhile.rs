@@ -129,14 +129,7 @@ async fn who_hears_while_it_looks_that_its_node_is_gone_stands_in_line_again() {
 /// Goes on with a call until it waits for the next answer, which has come by then, and nobody has looked at it yet.
 async fn step(backend: &ZooKeeperBackend, call: Pin<&mut impl Future>) {
     begin(call).await;
-    all_came(backend).await;
-}
-
-/// As [`heard_all`], as often as one likes.
-async fn all_came(backend: &ZooKeeperBackend) {
-    let another = claim("another");
-    hold(backend, &another).await;
-    release(backend, &another).await;
+    heard_all(backend).await;
 }
 
 /// It has found its node, and was told then: to listen from then on is not to forget that.
@@ -152,7 +145,7 @@ async fn who_hears_between_two_requests_of_a_look_that_its_node_is_gone_stands_i
     step(&backend, looking.as_mut()).await;
     step(&backend, looking.as_mut()).await;
     look.delete(&node(&look, 1).await).await;
-    all_came(&backend).await;
+    heard_all(&backend).await;
     assert!(matches!(answered(looking).await.unwrap(), Attempt::Busy(_)));
     if look.line("job").await.len() == 1 {
         within(SOON, backend.changed(&third)).await;
@@ -177,7 +170,7 @@ async fn who_follows_one_that_hears_at_the_end_of_a_look_that_its_node_is_gone_i
     step(&backend, looking.as_mut()).await;
     step(&backend, looking.as_mut()).await;
     look.delete(&node(&look, 1).await).await;
-    all_came(&backend).await;
+    heard_all(&backend).await;
     assert!(matches!(answered(looking).await.unwrap(), Attempt::Busy(_)));
     release(&backend, &first).await;
     has_its_turn(&backend, &fourth).await;

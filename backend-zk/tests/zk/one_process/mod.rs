@@ -68,7 +68,9 @@ async fn begin(mut call: Pin<&mut impl Future>) {
 
 /// Until its session has been told of all that has happened: the server keeps the order.
 async fn heard_all(backend: &ZooKeeperBackend) {
-    hold(backend, &claim("another")).await;
+    let another = claim("another");
+    hold(backend, &another).await;
+    release(backend, &another).await;
 }
 
 fn requests(server: &ZooKeeperServer) -> u64 {

@@ -154,7 +154,9 @@ impl<Server: Family> SqlServer for Server {
         let clients: Vec<i64> = loop {
             match query_scalar(clients).fetch_all(&mut root).await {
                 // MySQL cannot show the statement of a client at that moment: the bytes of an owner are no text.
-                Err(sqlx::Error::Database(error)) if is_no_text(&*error) => {}
+                Err(sqlx::Error::Database(error)) if is_no_text(&*error) => {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
                 listed => break listed.map_err(cannot)?,
             }
         };

@@ -52,13 +52,10 @@ use signals::Signals;
 use std::fs::File;
 use std::io;
 use std::os::fd::RawFd;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 use supervisor::Supervisor;
 use verdict::Verdict;
 use watch::{Watch, end_of};
-
-/// How long it takes at most to look at an answer that has come.
-const A_LOOK: Duration = Duration::from_millis(250);
 
 /// Runs a command under a lock.
 pub(crate) async fn run(args: &RunArgs, common: &Common, console: Console) -> Result<Code, Failure> {
@@ -201,12 +198,7 @@ impl<'a> Run<'a> {
             lease_end: lease_end.into(),
         }));
         // A watchdog that somebody has stopped does not answer; and once the lease is over it starts nothing.
-        let report = match tokio::time::timeout(guard.remaining(), self.supervisor.report()).await {
-            Ok(report) => report,
-            // This process may have been stopped itself meanwhile, and has not looked at an answer that came in time.
-            Err(_) => tokio::time::timeout(A_LOOK, self.supervisor.report()).await.ok().flatten(),
-        };
-        match report {
+        match self.supervisor.report_within(guard.remaining()).await {
             Some(Report::Started { pid }) => {
                 self.console
                     .detail(format_args!("acquired {:?} with token {token}, started pid {pid}", self.name));

@@ -13,19 +13,23 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::time::timeout;
 
 /// How soon a kill is followed by another look.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// How long it takes at most to look at a report that has come.
+const A_LOOK: Duration = Duration::from_millis(250);
 
 /// A watchdog that runs, and the command under it once that is started. Dropped, it lets the watchdog end, which stops
 /// the command.
 #[derive(Debug)]
 pub(super) struct Supervisor {
     process: Child,
-    reports: Lines<BufReader<OwnedReadHalf>>,
+    reports: Reports<OwnedReadHalf>,
     orders: OwnedWriteHalf,
     /// Children of this process from before it was `leasehold`.
     strangers: Vec<Pid>,
@@ -52,7 +56,7 @@ impl Supervisor {
             .process_group(0);
         let process = watchdog.spawn()?;
         let (reports, orders) = UnixStream::from_std(ours)?.into_split();
-        Ok(Self { process, reports: BufReader::new(reports).lines(), orders, strangers, command: None })
+        Ok(Self { process, reports: Reports::read_from(reports), orders, strangers, command: None })
     }
 
     /// Gives an order, and does not wait for it to be heard. One that the watchdog cannot take any more is lost: it is
@@ -68,12 +72,25 @@ impl Supervisor {
     ///
     /// Safe to drop: what was read of a report is kept.
     pub(super) async fn report(&mut self) -> Option<Report> {
-        let line = self.reports.next_line().await.ok().flatten()?;
-        let report = serde_json::from_str(&line).ok()?;
-        if let Report::Started { pid } = report {
+        let report = self.reports.next().await;
+        self.heed(report)
+    }
+
+    /// The same, for one that is to come within `limit`; `None` also if it does not.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe to drop: what was read of a report is kept.
+    pub(super) async fn report_within(&mut self, limit: Duration) -> Option<Report> {
+        let report = self.reports.next_within(limit).await;
+        self.heed(report)
+    }
+
+    fn heed(&mut self, report: Option<Report>) -> Option<Report> {
+        if let Some(Report::Started { pid }) = report {
             self.command = Pid::from_raw(pid).map(|pid| Family::of(pid, self.strangers.clone()));
         }
-        Some(report)
+        report
     }
 
     /// Kills the command without the watchdog, and it too if it is still there. Answers when nothing of them lives, or
@@ -94,7 +111,7 @@ impl Supervisor {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         };
-        if tokio::time::timeout(patience, kill).await.is_err() {
+        if timeout(patience, kill).await.is_err() {
             return family.alive();
         }
         // Nobody signals a number of theirs any more, and a group of zombies would still have the terminal.
@@ -109,6 +126,30 @@ impl Supervisor {
         let _ = self.process.kill();
         let _ = self.process.wait();
         reap(&self.strangers);
+    }
+}
+
+/// What the watchdog says.
+#[derive(Debug)]
+struct Reports<R>(Lines<BufReader<R>>);
+
+impl<R: AsyncRead + Unpin> Reports<R> {
+    fn read_from(socket: R) -> Self {
+        Self(BufReader::new(socket).lines())
+    }
+
+    async fn next(&mut self) -> Option<Report> {
+        let line = self.0.next_line().await.ok().flatten()?;
+        serde_json::from_str(&line).ok()
+    }
+
+    /// This process may have been stopped itself for longer than that: then there may be a report that came in time, and that
+    /// nobody has looked at.
+    async fn next_within(&mut self, limit: Duration) -> Option<Report> {
+        match timeout(limit, self.next()).await {
+            Ok(report) => report,
+            Err(_) => timeout(A_LOOK, self.next()).await.ok().flatten(),
+        }
     }
 }
 
@@ -129,4 +170,36 @@ pub(super) fn not_prepared(error: io::Error) -> Failure {
     }
     let help = "mount a /proc: this program is found there, and what the command starts";
     failure.with_lines([("help", help.to_owned())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncWriteExt, duplex};
+
+    const LIMIT: Duration = Duration::from_secs(3);
+
+    /// What this process would make of a report if it looked at the clock first, and saw the report this much later.
+    async fn seen_after_the_limit(late: Duration) -> Option<Report> {
+        let (ours, mut theirs) = duplex(64);
+        let mut reports = Reports::read_from(ours);
+        let report = async {
+            tokio::time::sleep(LIMIT + late).await;
+            let _ = theirs.write_all(&to_line(&Report::TooLate)).await;
+        };
+        tokio::join!(reports.next_within(LIMIT), report).0
+    }
+
+    /// After a stop of this process that outlasts the limit, the runtime may look at the clock before it looks at the socket.
+    #[tokio::test(start_paused = true)]
+    async fn a_report_that_came_in_time_counts_though_it_is_seen_later() {
+        let report = seen_after_the_limit(A_LOOK / 2).await;
+        assert!(matches!(report, Some(Report::TooLate)), "{report:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_report_that_does_not_come_is_not_waited_for_much_longer() {
+        let report = seen_after_the_limit(A_LOOK * 2).await;
+        assert!(report.is_none(), "{report:?}");
+    }
 }

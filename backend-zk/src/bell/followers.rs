@@ -169,13 +169,16 @@ impl Leaving<'_> {
     }
 
     /// The holder's node is gone, by a request that was sent after `asked`: whoever follows is the first in line. `seen` is
-    /// who was read to be there since, and listens. Anybody else listened already, or has come to follow meanwhile.
-    pub(crate) fn hands_over(&self, asked: Moment, seen: Option<&Next>) {
+    /// who was read to be there since, and listens. Anybody else listened already, or has come to follow meanwhile. True if
+    /// somebody was told.
+    pub(crate) fn hands_over(&self, asked: Moment, seen: Option<&Next>) -> bool {
         let follower = self.0.note().stop_leading();
-        if let Some(Next { place, made }) = follower.and_then(|follower| follower.get()) {
-            let was_seen = seen.is_some_and(|seen| seen.made == made);
-            place.bell.hand(HandOver { made, asked, was_seen });
-        }
+        let Some(Next { place, made }) = follower.and_then(|follower| follower.get()) else {
+            return false;
+        };
+        let was_seen = seen.is_some_and(|seen| seen.made == made);
+        place.bell.hand(HandOver { made, asked, was_seen });
+        true
     }
 }
 

@@ -8,6 +8,7 @@ use crate::session::{Listening, Outcome, Trouble, Turn, Whose};
 use futures_util::future::{Either, select};
 use leasehold_core::{Clock, OwnerId, SystemClock};
 use std::pin::pin;
+use tokio::task::yield_now;
 
 /// For whoever does not know its node: deletes every node of this owner. True if one of them held the lock.
 pub(crate) async fn leave(turn: &Turn, directory: &str, owner: OwnerId) -> Outcome<bool> {
@@ -47,29 +48,34 @@ pub(crate) async fn hand_over(
         let listens = made_to_listen(turn, directory, at_once);
         let (left, listens) = tokio::join!(biased; delete(turn, &path), listens);
         if !matches!(left, Ok(true)) {
-            return left;
+            return (left, false);
         }
-        match &unheard {
+        let is_told = match &unheard {
             Some(next) if at_once.is_none() && !next.place.bell.listens_to_itself() => {
-                if made_to_listen(turn, directory, unheard.as_ref()).await {
-                    leaving.hands_over(asked, unheard.as_ref());
-                }
+                made_to_listen(turn, directory, unheard.as_ref()).await
+                    && leaving.hands_over(asked, unheard.as_ref())
             }
             Some(_) if at_once.is_none() => leaving.hands_over(asked, None),
-            Some(_) if !listens => {}
+            Some(_) if !listens => false,
             _ => leaving.hands_over(asked, unheard.as_ref()),
-        }
-        left
+        };
+        (left, is_told)
     };
     let goes_on = made_to_listen(turn, directory, after_next.as_ref());
-    match select(pin!(hands_over), pin!(goes_on)).await {
+    let (left, is_told) = match select(pin!(hands_over), pin!(goes_on)).await {
         Either::Left((left, goes_on)) => {
             // Given up, whoever leaves next asks again.
             turn.not_for_long(goes_on).await;
             left
         }
         Either::Right((_, hands_over)) => hands_over.await,
+    };
+    if is_told {
+        // The one that holds now goes first. A session's requests are carried out in their order: what it asks would
+        // wait for what this task asks next, and the whole line for both.
+        yield_now().await;
     }
+    left
 }
 
 /// Whoever does not listen to its own node yet.

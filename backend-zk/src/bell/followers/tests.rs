@@ -29,8 +29,8 @@ impl Wake for Looks {
 /// A waker may do anything, and another thread may be on its way from one bell to the other.
 #[test]
 fn nobody_is_woken_with_the_lock_held_of_the_one_that_was_followed() {
-    type End = fn(&Leaving<'_>);
-    for end in [(|leaving| leaving.hands_over(Moment::ORIGIN, None)) as End, |_| {}] {
+    type End = fn(&Leaving<'_>) -> bool;
+    for end in [(|leaving| leaving.hands_over(Moment::ORIGIN, None)) as End, |_| false] {
         let (ahead, behind) = (place(0), place(1));
         assert!(behind.follow(&ahead, SESSION, 0, NODE).is_some());
         let looks = Arc::new(Looks { at: Arc::clone(&ahead), finds_it_free: AtomicBool::new(false) });
@@ -49,7 +49,7 @@ fn the_word_is_for_the_node_that_stood_there_and_comes_once() {
     let (ahead, behind) = (place(0), place(1));
     assert!(behind.follow(&ahead, SESSION, 0, NODE).is_some());
     let leaving = ahead.bell.gives_back();
-    leaving.hands_over(Moment::ORIGIN, None);
+    assert!(leaving.hands_over(Moment::ORIGIN, None));
     drop(leaving);
     assert!(!behind.bell.has_fired(), "it need not look");
     assert_eq!(behind.bell.take_hand_over().map(|word| word.made), Some(NODE));
@@ -100,7 +100,7 @@ fn who_comes_to_follow_one_that_leaves_is_told_so() {
     assert_eq!(next.as_ref().map(|next| next.made), Some(NODE));
     assert_eq!(late.follow(&ahead, SESSION, 0, other), Some(Ahead::Holds));
     assert!(early.bell.has_fired());
-    leaving.hands_over(Moment::ORIGIN, next.as_ref());
+    assert!(leaving.hands_over(Moment::ORIGIN, next.as_ref()));
     let word = late.bell.take_hand_over().unwrap();
     assert!(word.made == other && !word.was_seen, "nobody has read its node");
 }

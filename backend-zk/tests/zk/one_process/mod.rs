@@ -14,6 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+use tokio::task::{spawn, yield_now};
 use tokio::time::sleep;
 
 /// What a whole lease is in these tests: three quarters of the session's time.
@@ -114,6 +115,23 @@ async fn a_turn_costs_no_more_requests_than_a_lock_that_nobody_else_wants() {
         assert!(grant.token > last, "{:?} after {last:?}", grant.token);
         last = grant.token;
     }
+}
+
+/// The requests of a session are carried out in their order: what the one asks that has left is not to come between.
+#[tokio::test]
+async fn who_is_handed_the_lock_goes_on_before_who_has_left() {
+    let server = server();
+    let backend = of_one_process(&server);
+    let [first, second] = in_line(&backend).await;
+    let next = spawn({
+        let backend = Arc::clone(&backend);
+        async move { has_its_turn(&backend, &second).await }
+    });
+    yield_now().await;
+    assert!(!next.is_finished(), "it was to wait");
+    release(&backend, &first).await;
+    assert!(next.is_finished(), "it was to go first");
+    assert!(was_told(&next.await.unwrap()));
 }
 
 /// Long after it has come to stand there: whoever tells it has had an answer of the leader.

@@ -198,8 +198,8 @@ pub(super) fn look_again(follower: Option<Follower>) {
 }
 
 impl Note {
-    /// Notes by which node it stands. Answers who followed it and is to be told: if it stands elsewhere now, or has heard of
-    /// its own node, perhaps before it was known to listen to that.
+    /// Notes by which node it stands. Answers who followed it and is to be told: if it stands elsewhere now, or has heard
+    /// something, perhaps of its own node before it was known to listen to that.
     ///
     /// Whoever has heard and has not looked since leads nobody, whatever its last call was about: its node may be gone.
     pub(super) fn stands_at(
@@ -207,8 +207,7 @@ impl Note {
         session: Option<NonZero<i64>>,
         number: Option<i32>,
     ) -> Option<Follower> {
-        let has_heard_of_its_node = self.fired && self.listens_to == ListensTo::Itself;
-        if !has_heard_of_its_node && (session, number) == (self.session, self.leads_with) {
+        if !self.fired && (session, number) == (self.session, self.leads_with) {
             return None;
         }
         let follower = self.stop_leading();

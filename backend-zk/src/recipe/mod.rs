@@ -35,7 +35,7 @@ use crate::session::{Listening, Outcome, Trouble, Turn};
 use crate::standing::{Hears, Standing};
 use leasehold_core::{Attempt, Busy, Claim, FencingToken, Moment};
 use std::sync::Arc;
-use watching::InLine;
+use watching::{Followed, InLine};
 use zookeeper_client::Stat;
 
 /// How often a line that changes while it is looked at is looked at again. A line that changes faster moves.
@@ -138,7 +138,12 @@ impl Recipe<'_> {
                     let (node, before) = (queue.node(mine).to_owned(), queue.node(mine - 1).to_owned());
                     // What stays is not to lie in memory behind a line of thousands.
                     drop(queue);
-                    let place = InLine { node: &node, before: &before, stood: self.stood(own.as_ref()) };
+                    let place = InLine {
+                        node: &node,
+                        before: &before,
+                        stood: self.stood(own.as_ref()),
+                        listens: own.as_ref().is_some_and(Own::was_read),
+                    };
                     if own.as_ref().is_some_and(Own::was_made_just_now) {
                         let node = Node::from(node.as_str());
                         self.place.bell.leads_with(node.number());
@@ -146,15 +151,19 @@ impl Recipe<'_> {
                     }
                     if own.is_none() && !self.is_of_this_session(&node).await? {
                         self.delete(&node).await?;
-                    } else if self.follow(standing, place).await? {
-                        let granted = self.take_hand_over(standing);
-                        return Ok(granted.map_or_else(busy, Attempt::Granted));
-                    } else if self.watch(standing, place).await? {
-                        return Ok(busy());
                     } else {
-                        own = Some(
-                            own.filter(Own::was_made_just_now).unwrap_or(Own { node, how: Known::Sure }),
-                        );
+                        match self.follow(standing, place).await? {
+                            Followed::Told => {
+                                let granted = self.take_hand_over(standing);
+                                return Ok(granted.map_or_else(busy, Attempt::Granted));
+                            }
+                            Followed::Gone => own = None,
+                            Followed::Not if self.watch(standing, place).await? => return Ok(busy()),
+                            Followed::Not => {
+                                let made = own.filter(Own::was_made_just_now);
+                                own = Some(made.unwrap_or(Own { node, how: Known::Sure }));
+                            }
+                        }
                     }
                 }
                 // A second one, made by a request of an earlier session: it is ours, and would stand in our own way.

@@ -15,34 +15,46 @@ pub(super) struct InLine<'a> {
     pub(super) before: &'a str,
     /// What is known of the node for certain.
     pub(super) stood: Option<Stood>,
+    /// True if it listens to the node, since it has read it in this attempt. To begin anew would be to forget what it has heard.
+    pub(super) listens: bool,
+}
+
+/// What came of following the claim in front.
+pub(super) enum Followed {
+    Told,
+    /// It is not of this process, or cannot tell.
+    Not,
+    /// There is nobody to tell: its own node is gone.
+    Gone,
 }
 
 impl Recipe<'_> {
-    /// Step 3 where the node in front is of a claim of this process, which tells when it is gone. False if it is not, or
-    /// cannot.
+    /// Step 3 where the node in front is of a claim of this process, which tells when it is gone.
     pub(super) async fn follow(
         &self,
         standing: &mut Standing,
-        InLine { node, before, stood }: InLine<'_>,
-    ) -> Outcome<bool> {
+        InLine { node, before, stood, listens }: InLine<'_>,
+    ) -> Outcome<Followed> {
         let (before, session) = (Node::from(before), self.turn.session());
         let (Some(made), Some((front, number))) =
             (stood.map(|stood| stood.made()), self.of_this_process(&before))
         else {
-            return Ok(false);
+            return Ok(Followed::Not);
         };
         // First, so that neither the word of that claim is missed nor that of a watch.
-        self.place.bell.listen();
+        if !listens {
+            self.place.bell.listen();
+        }
         if self.place.bell.is_doubted() {
-            return Ok(false);
+            return Ok(Followed::Not);
         }
         let listening = match self.place.follow(&front, session.id(), number, made) {
-            None => return Ok(false),
+            None => return Ok(Followed::Not),
             Some(Ahead::Waits) => Listening::to_nothing_yet(),
             Some(Ahead::Holds) => {
                 match self.turn.read_and_watch_listening(&self.path(node), Whose::Own, self.place).await {
-                    Err(Trouble::NoNode) => return Ok(false),
-                    Ok((stat, _)) if token(&stat) != made => return Ok(false),
+                    Err(Trouble::NoNode) => return Ok(Followed::Gone),
+                    Ok((stat, _)) if token(&stat) != made => return Ok(Followed::Gone),
                     read => read?.1,
                 }
             }
@@ -50,7 +62,7 @@ impl Recipe<'_> {
         let (session, nodes) = (Arc::clone(session), self.neighbours(node, before));
         let hears = Hears::ToldByFront { looks_ahead: false };
         self.waits(standing, Behind { session, nodes, stood, hears, listening });
-        Ok(true)
+        Ok(Followed::Told)
     }
 
     fn of_this_process(&self, node: &Node) -> Option<(Arc<Place>, i32)> {
@@ -62,9 +74,14 @@ impl Recipe<'_> {
     pub(super) async fn watch(
         &self,
         standing: &mut Standing,
-        InLine { node, before, stood }: InLine<'_>,
+        InLine { node, before, stood, listens }: InLine<'_>,
     ) -> Outcome<bool> {
-        let listening = match self.turn.read_and_watch(&self.path(before), Whose::Another, self.place).await {
+        if !listens {
+            self.place.bell.listen();
+        }
+        let path = self.path(before);
+        let read = self.turn.read_and_watch_listening(&path, Whose::Another, self.place).await;
+        let listening = match read {
             Err(Trouble::NoNode) => return Ok(false),
             read => read?.1,
         };
@@ -100,7 +117,7 @@ impl Recipe<'_> {
         match behind.hears {
             Hears::WatchesFront | Hears::MayWatchFront => {
                 behind.hears = Hears::MayWatchFront;
-                self.watch(standing, InLine { node: &node, before: &before, stood }).await
+                self.watch(standing, InLine { node: &node, before: &before, stood, listens: false }).await
             }
             Hears::Nothing => Ok(false),
             Hears::ToldByFront { looks_ahead } => {

@@ -89,6 +89,17 @@ fn nobody_follows_what_has_heard_of_its_node_and_has_not_looked() {
     assert!(behind.follow(&ahead, SESSION, 0, NODE).is_some());
 }
 
+/// It listened to its own node until it came to watch the one in front.
+#[test]
+fn who_follows_one_that_has_heard_and_watches_the_one_in_front_is_told() {
+    let (ahead, behind) = (place(0), place(1));
+    assert!(behind.follow(&ahead, SESSION, 0, NODE).is_some());
+    ahead.bell.ring();
+    assert!(!behind.bell.has_fired(), "it may have been of the one in front, and a look is about to be made");
+    look_again(ahead.bell.note().stands_at(NonZero::new(SESSION), Some(0)));
+    assert!(behind.bell.has_fired());
+}
+
 /// Who comes while it leaves may have come too late to be listened for.
 #[test]
 fn who_comes_to_follow_one_that_leaves_is_told_so() {

@@ -153,6 +153,23 @@ async fn who_was_the_last_itself_stands_in_line_again_once() {
     assert!(node(&look, 1).await.ends_with("2"));
 }
 
+/// It was deleted before it could be listened to, and whoever comes next would rely on it.
+#[tokio::test]
+async fn who_finds_its_node_gone_when_it_begins_to_listen_stands_in_line_again() {
+    let (server, look) = fixture().await;
+    let backend = of_one_process(&server);
+    let (first, second) = (told(&backend).await, claim("job"));
+    granted(&backend, &first).await;
+    let mut coming = pin!(backend.try_acquire(&second));
+    begin(coming.as_mut()).await;
+    eventually(async || (look.line("job").await.len() == 2).then_some(())).await;
+    look.delete(&node(&look, 1).await).await;
+    assert!(matches!(answered(coming).await.unwrap(), Attempt::Busy(_)));
+    assert_eq!(look.line("job").await.len(), 2, "it stands in line again");
+    release(&backend, &first).await;
+    assert!(was_told(&granted(&backend, &second).await));
+}
+
 /// Who was seen in front stands behind by now.
 #[tokio::test]
 async fn a_line_of_a_moment_ago_is_not_relied_on() {

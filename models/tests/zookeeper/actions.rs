@@ -26,6 +26,7 @@ impl Protocol {
         if matches!(this.phase, Phase::Rest) {
             actions.push(Action::Leave { client });
         }
+        self.asks_without_news(state, client, actions);
         if this.has_step() && !state.has_open_create(this.process, this.session) {
             self.steps_of(state, client, actions);
         }

@@ -1,8 +1,9 @@
-//! A client: one claim, and the request that it makes next.
+//! A client: one claim.
 
+use crate::bell::ListensTo;
 use crate::ensemble::Node;
 use crate::follower::{Hears, Ties};
-use crate::protocol::{Protocol, Recipe};
+use crate::protocol::Recipe;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
@@ -31,6 +32,8 @@ pub(crate) struct Client {
     pub(crate) ties: Ties,
     /// Not of the protocol, but to judge it: its node was deleted while it held, or while it came to.
     pub(crate) deleted_by_hand: bool,
+    /// As well: it has heard that its node is gone, and has not stood in line again.
+    pub(crate) knows_of_its_end: bool,
 }
 
 /// Where it is in an attempt, or in its withdrawal.
@@ -42,12 +45,23 @@ pub(crate) enum Phase {
     Rest,
     /// About to stand in line.
     Stand,
+    /// Asked again without news, and about to watch the node in front anew.
+    Recheck,
+    /// Asked again without news: has read whether a node is there, and is about to make something of it.
+    Rechecked(bool),
     /// About to list the line.
     Look(Own),
+    /// Has listed it and read its own node, to which it listens, and is about to make something of it.
+    Listed(Vec<Node>, Own),
     /// Has listed it.
     Seen(Vec<Node>, Own),
     /// Is to be told by the claim in front, and about to watch its own node.
     Follow(Vec<Node>, Own),
+    /// As well, and watches it, which it is about to make known.
+    Listens {
+        node: u8,
+        before: u8,
+    },
     /// Its node is of an earlier session, and is to go.
     Discard(u8),
     /// Has read that the node in front is there, and is about to watch it. Not in ours.
@@ -91,44 +105,6 @@ pub(crate) enum Standing {
     Known { session: u8, node: u8, watched: u8 },
 }
 
-/// A request.
-pub(crate) enum Next {
-    Create,
-    List(Own),
-    /// Reads its own node.
-    Read {
-        node: u8,
-        is_first: bool,
-    },
-    /// Reads the node in front, and watches it if it is there.
-    Watch {
-        node: u8,
-        before: u8,
-    },
-    /// Reads its own node, and watches it if it is there.
-    WatchItself(u8),
-    /// Reads its own node, to which it does not listen.
-    ReadOwn(u8),
-    /// Reads the node of who follows it, and has that one listen to it.
-    SeeFollower,
-    /// Reads the node in front without a watch; sets one without looking.
-    ReadOnly {
-        node: u8,
-        before: u8,
-    },
-    WatchBlindly {
-        node: u8,
-        before: u8,
-    },
-    Delete(u8),
-    /// No request: tells whoever stands behind it.
-    Tell(bool),
-    /// No request: believes what it was told.
-    Believe {
-        node: u8,
-    },
-}
-
 impl Client {
     pub(crate) fn has_step(&self) -> bool {
         match self.phase {
@@ -142,7 +118,7 @@ impl Client {
     }
 
     /// True if it was told to, or was told something that it does not believe, or has begun to and not found out.
-    fn has_to_look(&self) -> bool {
+    pub(crate) fn has_to_look(&self) -> bool {
         let has_a_word = self.ties.handed_over.is_some();
         self.told || self.ties.hears == Hears::Nothing || has_a_word && self.ties.hears == Hears::OfThatClaim
     }
@@ -158,15 +134,23 @@ impl Client {
 
     pub(crate) fn fail(&mut self) {
         self.seen = None;
+        if self.ties.hears == Hears::Nothing {
+            (self.watch, self.ties.listens_to) = (None, ListensTo::NotItself);
+        }
         match self.phase {
             Phase::Leave(_) => self.phase = Phase::Leave(None),
-            _ => (self.phase, self.told, self.asks_again) = (Phase::Rest, false, true),
+            // Who relies on the claim in front after all waits for that.
+            _ => {
+                let relies = self.ties.hears == Hears::OfThatClaim;
+                (self.phase, self.told, self.asks_again) = (Phase::Rest, false, !relies);
+            }
         }
     }
 
     /// Belief ends before the first request. Who has left nothing has nothing to withdraw.
     pub(crate) fn leave(&mut self) {
         (self.holds_by, self.seen, self.ties.handed_over) = (None, None, None);
+        (self.ties.listens_to, self.knows_of_its_end) = (ListensTo::NotItself, false);
         self.phase = if self.standing == Standing::Nowhere { Phase::Gone } else { Phase::Leave(None) };
     }
 
@@ -174,6 +158,7 @@ impl Client {
     pub(crate) fn begin_session(&mut self) {
         self.session += 1;
         (self.watch, self.seen, self.ties) = (None, None, Ties::default());
+        self.knows_of_its_end = false;
         self.told |= self.phase == Phase::Rest;
         match self.phase {
             Phase::Absent | Phase::Rest | Phase::Gone => {}
@@ -200,82 +185,6 @@ impl Own {
         match self {
             Self::Unknown => None,
             Self::Sure(node) | Self::Read(node) | Self::Made(node) => Some(node),
-        }
-    }
-}
-
-impl Protocol {
-    /// True if the next step is a request.
-    pub(crate) fn asks(&self, client: &Client) -> bool {
-        !matches!(self.next(client), Next::Tell(_) | Next::Believe { .. })
-    }
-
-    /// True if the next request changes something.
-    pub(crate) fn writes(&self, client: &Client) -> bool {
-        matches!(self.next(client), Next::Create | Next::Delete(_))
-    }
-
-    pub(crate) fn next(&self, client: &Client) -> Next {
-        match &client.phase {
-            Phase::Absent | Phase::Stand => Next::Create,
-            Phase::Look(own) => Next::List(*own),
-            Phase::Discard(node) => Next::Delete(*node),
-            Phase::Watch { node, before } => Next::WatchBlindly { node: *node, before: *before },
-            Phase::Seen(line, own) => self.next_of(client, line, *own),
-            Phase::Follow(_, own) => Next::WatchItself(own.node().unwrap_or_default()),
-            Phase::Sees(_) | Phase::SeesFurther => Next::SeeFollower,
-            Phase::Left(hands_over) => Next::Tell(*hands_over),
-            Phase::Leave(Some(left)) => {
-                left.last().map_or(Next::List(Own::Unknown), |node| Next::Delete(*node))
-            }
-            Phase::Leave(None) => match client.standing {
-                Standing::Known { session, node, .. } if session == client.session && !client.doubts => {
-                    Next::Delete(node)
-                }
-                _ => Next::List(Own::Unknown),
-            },
-            Phase::Rest | Phase::Gone => self.next_after_rest(client),
-        }
-    }
-
-    fn next_after_rest(&self, client: &Client) -> Next {
-        match client.standing {
-            Standing::Nowhere => Next::Create,
-            Standing::Known { session, node, watched } if session == client.session => {
-                match (client.told, self.recipe, client.ties.hears) {
-                    (true, Recipe::WatchesTheLowest | Recipe::BelievesTheWatch, _) => Next::Believe { node },
-                    _ if self.believes_the_word(client, node) => Next::Believe { node },
-                    _ if self.is_of_many(client) && client.has_to_look() => Next::List(Own::Read(node)),
-                    (true, ..) => Next::List(Own::Sure(node)),
-                    (false, _, Hears::OfThatClaim) => Next::ReadOwn(node),
-                    (false, ..) => Next::Watch { node, before: watched },
-                }
-            }
-            _ => Next::List(Own::Unknown),
-        }
-    }
-
-    /// What follows from a line that was listed.
-    fn next_of(&self, client: &Client, line: &[Node], own: Own) -> Next {
-        let (places, own) = client.places(self.recipe, line, own);
-        let believes = self.recipe == Recipe::AdoptsAnyNode;
-        match *places {
-            [] => Next::Create,
-            [place] => {
-                let node = line[place].made;
-                if own == Own::Unknown && !believes || place == 0 {
-                    return Next::Read { node, is_first: place == 0 };
-                }
-                let before = match self.recipe {
-                    Recipe::WatchesTheLowest => line[0].made,
-                    _ => line[place - 1].made,
-                };
-                match self.recipe {
-                    Recipe::WatchesAfterTheRead => Next::ReadOnly { node, before },
-                    _ => Next::Watch { node, before },
-                }
-            }
-            [.., last] => Next::Delete(line[last].made),
         }
     }
 }

@@ -74,17 +74,6 @@ impl State {
         told.into_iter().for_each(|client| self.rings(client, made));
     }
 
-    /// Tells a claim that something has become of a node. Whoever hears of its own tells whoever relies on it.
-    pub(crate) fn rings(&mut self, client: usize, made: u8) {
-        let this = &mut self.clients[client];
-        this.watch = this.watch.filter(|watched| *watched != made);
-        this.told = true;
-        this.seen = this.holds_by.is_none().then(|| self.ensemble.line.clone());
-        if this.hears_of_itself(made) {
-            self.leads_with(client, None);
-        }
-    }
-
     pub(crate) fn delete_by_hand(&mut self, place: usize) {
         let node = self.ensemble.line[place];
         let owner = &mut self.clients[usize::from(node.client)];

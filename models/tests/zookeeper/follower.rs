@@ -7,18 +7,18 @@
 //! that leaves, who looks at what came of it when its own node is gone. The word is on its way for a moment after the node is
 //! gone, as the reply to a request is that nobody has polled for yet. Watches are not: the bell of a claim has rung
 //! before a reply is heard that came later.
-//!
-//! Who waits without news looks at its own node and at the one in front, by turns. Here it looks at its own alone: that of
-//! the one in front is not needed for anything that is promised.
 
-use crate::client::{Client, Next, Own, Phase, Standing};
+use crate::bell::ListensTo;
+use crate::client::{Client, Own, Phase, Standing};
 use crate::ensemble::Node;
 use crate::protocol::{Protocol, Recipe, State};
+use crate::requests::Next;
 
 /// What a claim has to do with those of its process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Ties {
     pub(crate) hears: Hears,
+    pub(crate) listens_to: ListensTo,
     /// Its node, if whoever stands behind that may rely on hearing from this claim.
     pub(crate) leads_with: Option<u8>,
     /// Who is to be told, and the node by which that one stands there.
@@ -63,7 +63,8 @@ impl Protocol {
     /// Until it has found out where it stands it relies on nothing: not on the claim that it followed, which may not know of
     /// it any more, and not on its watch, which may have fired.
     pub(crate) fn begin_to_look(&self, client: &mut Client) {
-        if client.ties.hears == Hears::OfThatClaim && self.recipe != Recipe::ForgetsThatItWasTold {
+        let is_in_line = self.is_of_many(client) && matches!(client.standing, Standing::Known { .. });
+        if is_in_line && self.recipe != Recipe::ForgetsThatItWasTold {
             (client.ties.hears, client.watch) = (Hears::Nothing, None);
         }
     }
@@ -89,7 +90,7 @@ impl Protocol {
         let can_follow = matches!(known, Own::Made(_) | Own::Read(_)) && self.leads(state, before, client);
         let line = vec![before, node];
         let this = &mut state.clients[client];
-        (this.told, this.ties.handed_over) = (false, None);
+        (this.told, this.ties.handed_over) = (this.told && self.listens_on(own), None);
         if !can_follow {
             this.phase = Phase::Seen(line, own);
             return;
@@ -206,46 +207,11 @@ impl Protocol {
         those.iter().for_each(|client| state.clients[*client].begin_session());
         those.iter().for_each(|client| self.stands(state, *client));
     }
-
-    /// Whoever follows it hears what has become of it, after each step.
-    pub(crate) fn stands(&self, state: &mut State, client: usize) {
-        let this = &state.clients[client];
-        match (&this.phase, this.standing) {
-            (Phase::Rest, Standing::Known { node, .. }) if self.is_of_many(this) => {
-                state.leads_with(client, Some(node));
-            }
-            (Phase::Rest, _) => state.leads_with(client, None),
-            (Phase::Gone, _) => {
-                state.forget(client);
-                state.leads_with(client, None);
-                if self.is_of_many(&state.clients[client]) {
-                    state.clients[client].standing = Standing::Nowhere;
-                    state.clients[client].hears_no_more();
-                }
-            }
-            _ => {}
-        }
-    }
 }
 
 impl State {
-    /// From now on whoever stands behind this node may rely on the claim. Who relied on another is to look.
-    pub(crate) fn leads_with(&mut self, client: usize, node: Option<u8>) {
-        let ties = &mut self.clients[client].ties;
-        if ties.leads_with == node {
-            return;
-        }
-        ties.leads_with = node;
-        let Some((follower, _)) = ties.follower.take() else { return };
-        let follower = &mut self.clients[usize::from(follower)];
-        if follower.is_waiting() {
-            let is_at_rest = follower.phase == Phase::Rest;
-            (follower.told, follower.seen) = (true, is_at_rest.then(|| self.ensemble.line.clone()));
-        }
-    }
-
     /// The claim is not who came last any more.
-    fn forget(&mut self, client: usize) {
+    pub(crate) fn forget(&mut self, client: usize) {
         self.last = self.last.filter(|last| usize::from(last.client) != client);
     }
 
@@ -259,17 +225,14 @@ impl State {
 }
 
 impl Client {
-    pub(crate) fn hears_of_itself(&self, node: u8) -> bool {
-        self.is_here() && matches!(self.standing, Standing::Known { node: own, .. } if own == node)
-    }
-
     /// What it would hear from now on makes no difference.
-    fn hears_no_more(&mut self) {
+    pub(crate) fn hears_no_more(&mut self) {
         (self.watch, self.told, self.asks_again) = (None, false, false);
-        (self.ties.hears, self.deleted_by_hand) = (Hears::Itself, false);
+        (self.ties.hears, self.ties.listens_to) = (Hears::Itself, ListensTo::NotItself);
+        (self.deleted_by_hand, self.knows_of_its_end) = (false, false);
     }
 
-    fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         self.is_here() && self.phase != Phase::Absent && self.holds_by.is_none()
     }
 
@@ -283,5 +246,6 @@ impl Client {
     pub(crate) fn follows(&mut self, node: u8, before: u8) {
         self.standing = Standing::Known { session: self.session, node, watched: before };
         (self.phase, self.watch, self.ties.hears) = (Phase::Rest, None, Hears::OfThatClaim);
+        self.ties.listens_to = ListensTo::ItselfLater;
     }
 }

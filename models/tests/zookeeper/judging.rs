@@ -24,12 +24,20 @@ impl State {
             || self.hears_soon(this)
     }
 
-    /// It will be told by another of its process, which has something to do or will be told itself.
+    /// It will be told by another of its process, which has something to do or will be told itself. Not by one that has heard
+    /// that its node is gone, and whose task may be anywhere: that one was to tell it then.
     fn hears_soon(&self, this: &Client) -> bool {
         let Standing::Known { node, .. } = this.standing else { return false };
         let tells = |other: &&Client| other.ties.follower == Some((this.id, node));
-        let knows = |other: &Client| other.has_step() || self.hears_soon(other);
+        let tells_in_time = |other: &Client| other.phase != Phase::Rest || !other.knows_of_its_end;
+        let knows = |other: &Client| tells_in_time(other) && (other.has_step() || self.hears_soon(other));
         this.ties.hears == Hears::OfThatClaim && self.clients.iter().filter(tells).any(knows)
+    }
+
+    /// Who has heard that its node is gone stands in line again by and by.
+    pub(crate) fn goes_on(&self, client: usize) -> bool {
+        let this = &self.clients[client];
+        !this.knows_of_its_end || this.phase != Phase::Rest || this.holds_by.is_some() || this.has_step()
     }
 
     pub(crate) fn is_clean(&self, client: usize) -> bool {
@@ -42,7 +50,7 @@ impl State {
         let this = &mut self.clients[client];
         this.holds_by = Some(this.session);
         (this.phase, this.ties.hears) = (Phase::Rest, Hears::Itself);
-        (this.told, this.seen) = (false, None);
+        (this.told, this.seen, this.knows_of_its_end) = (false, None, false);
         this.standing = Standing::Known { session: this.session, node, watched: node };
         self.out_of_order |= token <= self.last_token;
         self.last_token = self.last_token.max(token);

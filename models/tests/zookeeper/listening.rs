@@ -1,6 +1,7 @@
 //! Who has whom listen to its own node, and when: for claims of one process, which [follow](crate::follower) each other.
 
-use crate::client::{Phase, Standing};
+use crate::bell::ListensTo;
+use crate::client::{Own, Phase, Standing};
 use crate::follower::{Hears, Ties};
 use crate::protocol::{Protocol, Recipe, State};
 
@@ -11,12 +12,27 @@ impl Protocol {
         let this = &mut state.clients[client];
         let Phase::Follow(line, own) = std::mem::take(&mut this.phase) else { return };
         let mine = line.iter().position(|other| other.made == node);
+        this.knows_of_its_end |= !is_there;
         let (true, Some(mine @ 1..=usize::MAX)) = (is_there, mine) else {
-            this.phase = Phase::Seen(line, own);
+            (this.phase, this.watch) = match self.recipe {
+                Recipe::WaitsWithoutANode => (Phase::Seen(line, own), this.watch),
+                _ => (Phase::Look(Own::Unknown), None),
+            };
             return;
         };
-        this.follows(node, line[mine - 1].made);
-        this.watch = (self.recipe != Recipe::DoesNotWatchItself).then_some(node);
+        let before = line[mine - 1].made;
+        if self.recipe == Recipe::DoesNotWatchItself {
+            return this.follows(node, before);
+        }
+        (this.phase, this.watch) = (Phase::Listens { node, before }, Some(node));
+    }
+
+    /// Makes known that it listens to its own node, which may have gone meanwhile.
+    pub(crate) fn is_known_to_listen(&self, state: &mut State, client: usize, node: u8, before: u8) {
+        let this = &mut state.clients[client];
+        let watch = this.watch;
+        this.follows(node, before);
+        (this.watch, this.ties.listens_to) = (watch, ListensTo::Itself);
     }
 
     /// Reads whether the node of who follows is there.
@@ -43,7 +59,7 @@ impl State {
         let listens = this.phase == Phase::Rest && this.ties.hears == Hears::OfThatClaim && stands_there;
         if listens {
             // One that is gone by now has rung.
-            this.watch = is_there.then_some(node);
+            (this.watch, this.ties.listens_to) = (is_there.then_some(node), ListensTo::Itself);
         }
         listens
     }
@@ -70,8 +86,8 @@ impl State {
         self.clients.iter().any(|client| client.ties.listens_further == Some(next))
     }
 
-    pub(crate) fn listens_already(&self, (client, node): (u8, u8)) -> bool {
-        self.clients[usize::from(client)].watch == Some(node)
+    pub(crate) fn listens_already(&self, (client, _): (u8, u8)) -> bool {
+        self.clients[usize::from(client)].ties.listens_to == ListensTo::Itself
     }
 }
 

@@ -2,26 +2,30 @@
 //!
 //! What locks have been published with is found: the number as a token, the watch that is believed, the watch that is
 //! set too late, the ghost of a lost reply, the node of a dead session, the list of a server that is behind; and of
-//! claims of one process, which hand over to each other, the word that is believed too far. The recipe that is built
-//! here is explored to its end, and has no such history.
+//! claims of one process, which hand over to each other, the word that is believed too far, and what is heard during a look and
+//! forgotten. The recipe that is built here is explored to its end, and has no such history.
 
 #![allow(clippy::cast_possible_truncation, reason = "there are a handful of each")]
 
 mod actions;
+mod asking;
+mod bell;
 mod client;
 mod ensemble;
 mod follower;
 mod judging;
 mod listening;
 mod protocol;
+mod requests;
 mod steps;
 
 use leasehold_models::{fails, holds};
-use protocol::{CLEAN, EXCLUSIVE, Faults, GROWING, Protocol, Recipe, WOKEN};
+use protocol::{CLEAN, EXCLUSIVE, Faults, GROWING, PLACED, Protocol, Recipe, WOKEN};
 
 const OURS: Protocol =
     Protocol { recipe: Recipe::Ours, clients: 2, of_one_process: 0, come_first: false, at_most: NONE };
-const NONE: Faults = Faults { lost: 0, expiries: 0, given_up: 0, deletions: 0, touches: 0 };
+const NONE: Faults = Faults { lost: 0, expiries: 0, given_up: 0, deletions: 0, touches: 0, unasked: 0 };
+const ONE_HAND: Faults = Faults { deletions: 1, ..NONE };
 
 /// The numbers begin anew with the directory.
 #[test]
@@ -118,21 +122,18 @@ fn one_process_whoever_is_told_nothing_sleeps_for_ever() {
 
 #[test]
 fn one_process_a_word_is_not_to_be_believed_without_a_watch_of_its_own() {
-    let at_most = Faults { deletions: 1, ..NONE };
-    fails(Protocol { recipe: Recipe::DoesNotWatchItself, at_most, ..MIXED }, EXCLUSIVE);
+    fails(Protocol { recipe: Recipe::DoesNotWatchItself, at_most: ONE_HAND, ..MIXED }, EXCLUSIVE);
 }
 
 /// It looked for who was behind it when it began.
 #[test]
 fn one_process_who_leaves_has_not_looked_for_who_comes_later() {
-    let at_most = Faults { deletions: 1, ..NONE };
-    fails(Protocol { recipe: Recipe::ReliesOnWhoLeaves, at_most, ..MIXED }, EXCLUSIVE);
+    fails(Protocol { recipe: Recipe::ReliesOnWhoLeaves, at_most: ONE_HAND, ..MIXED }, EXCLUSIVE);
 }
 
 #[test]
 fn one_process_a_word_for_an_earlier_node_is_not_for_this_one() {
-    let at_most = Faults { deletions: 1, ..NONE };
-    fails(Protocol { recipe: Recipe::BelievesAnyWord, at_most, ..ONE_PROCESS }, EXCLUSIVE);
+    fails(Protocol { recipe: Recipe::BelievesAnyWord, at_most: ONE_HAND, ..ONE_PROCESS }, EXCLUSIVE);
 }
 
 /// Who is in front has told it once, and is still there.
@@ -155,8 +156,7 @@ fn one_process_whoever_fails_to_look_has_no_watch_to_believe_by() {
 /// The answer is not there yet, and nobody has looked since whether the node is.
 #[test]
 fn one_process_whoever_is_asked_for_does_not_listen_yet() {
-    let at_most = Faults { deletions: 1, ..NONE };
-    fails(Protocol { recipe: Recipe::TrustsWhatWasAsked, at_most, ..LONG }, EXCLUSIVE);
+    fails(Protocol { recipe: Recipe::TrustsWhatWasAsked, at_most: ONE_HAND, ..LONG }, EXCLUSIVE);
 }
 
 #[test]
@@ -169,6 +169,52 @@ fn one_process_who_has_asked_tells_nobody_later() {
 fn one_process_the_next_number_may_be_that_of_another_directory() {
     let at_most = Faults { deletions: 2, ..NONE };
     fails(Protocol { recipe: Recipe::CountsAcrossDirectories, at_most, ..MIXED }, EXCLUSIVE);
+}
+
+/// Its node goes during an attempt; who comes next stands behind it, as the last to have come.
+#[test]
+fn one_process_who_has_heard_of_its_node_leads_nobody() {
+    fails(Protocol { recipe: Recipe::LeadsBeforeItHasLooked, at_most: ONE_HAND, ..ONE_PROCESS }, WOKEN);
+}
+
+/// Its node goes when it has begun to listen to it, and nobody knows that yet.
+#[test]
+fn one_process_who_begins_to_listen_tells_what_it_has_heard() {
+    fails(Protocol { recipe: Recipe::KeepsToItselfWhatCameEarly, at_most: ONE_HAND, ..ONE_PROCESS }, WOKEN);
+}
+
+#[test]
+fn one_process_what_is_heard_between_two_requests_counts() {
+    fails(Protocol { recipe: Recipe::ForgetsWhatItHeardMeanwhile, at_most: ONE_HAND, ..MIXED }, PLACED);
+}
+
+#[test]
+fn one_process_whoever_finds_its_node_gone_does_not_wait_on() {
+    fails(Protocol { recipe: Recipe::WaitsWithoutANode, at_most: ONE_HAND, ..ONE_PROCESS }, PLACED);
+}
+
+#[test]
+fn one_process_who_comes_next_does_not_wait_for_one_without_a_node() {
+    fails(Protocol { recipe: Recipe::WaitsWithoutANode, at_most: ONE_HAND, ..ONE_PROCESS }, WOKEN);
+}
+
+/// The one in front goes at the moment when it asks.
+#[test]
+fn a_look_without_news_that_fails_is_made_again() {
+    let at_most = Faults { lost: 1, unasked: 1, ..NONE };
+    fails(Protocol { recipe: Recipe::RestsAfterALookThatFailed, at_most, ..OURS }, WOKEN);
+}
+
+#[test]
+fn ours_in_one_process_looks_without_news() {
+    let at_most = Faults { deletions: 1, unasked: 1, ..NONE };
+    holds(Protocol { at_most, ..ONE_PROCESS });
+}
+
+#[test]
+fn ours_in_two_processes_looks_without_news_in_vain() {
+    let at_most = Faults { lost: 1, unasked: 1, ..NONE };
+    holds(Protocol { at_most, ..MIXED });
 }
 
 #[test]
@@ -213,8 +259,7 @@ fn ours_in_a_longer_line_of_two_processes_hands_over() {
 
 #[test]
 fn ours_in_a_longer_line_of_two_processes_survives_a_hand_that_deletes() {
-    let at_most = Faults { deletions: 1, ..NONE };
-    holds(Protocol { at_most, ..LONG });
+    holds(Protocol { at_most: ONE_HAND, ..LONG });
 }
 
 #[test]

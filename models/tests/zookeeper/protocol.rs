@@ -12,8 +12,8 @@
 //!   went, or as it is. Of a session that is over by then, belief is over too: it is counted from before the wait. The
 //!   step looks no further than to what it knows for certain, its own node in front of all others; else it is as if it
 //!   had not been made.
-//! * Who waits asks again only if it was told to, or if its last attempt failed: nothing here rests on the fallback. A
-//!   client may give up, or release, between any two attempts.
+//! * Who waits asks again if it was told to, or if its last attempt failed: nothing here rests on the fallback. How often one
+//!   asks without news is bounded like a fault. A client may give up, or release, between any two attempts.
 //! * The clients of a process have one session, and all of them learn at once that it is over. Whoever stands behind another
 //!   of its process hears of that one as in [`follower`](crate::follower).
 //!
@@ -62,6 +62,16 @@ pub(crate) enum Recipe {
     LeavesItToWhoHasAsked,
     /// The next number is that of the one behind, though its directory may be another.
     CountsAcrossDirectories,
+    /// May be relied on at the end of each attempt, though it has heard something since it has looked.
+    LeadsBeforeItHasLooked,
+    /// Tells nobody what it has heard of its own node before it was known to listen to that.
+    KeepsToItselfWhatCameEarly,
+    /// Begins to listen anew with each request of a look, and forgets what it has heard since the one before.
+    ForgetsWhatItHeardMeanwhile,
+    /// Waits on when a look at the node in front has failed that was made without news.
+    RestsAfterALookThatFailed,
+    /// Watches the node in front when it finds its own one gone, to which it was to listen.
+    WaitsWithoutANode,
 }
 
 /// What is explored.
@@ -91,6 +101,8 @@ pub(crate) struct Faults {
     pub(crate) deletions: u8,
     /// Nodes that are written to by hand, which fires their watches.
     pub(crate) touches: u8,
+    /// Waiters that ask again without news.
+    pub(crate) unasked: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -135,6 +147,11 @@ pub(crate) enum Action {
     Leave {
         client: usize,
     },
+    /// Asks again, though it was told nothing.
+    Ask {
+        client: usize,
+        ahead: bool,
+    },
     Expire {
         process: u8,
         session: u8,
@@ -161,6 +178,8 @@ pub(crate) const EXCLUSIVE: &str = "exclusive";
 pub(crate) const GROWING: &str = "growing";
 /// Who has come to stand first holds, or has something to do, or was told to look.
 pub(crate) const WOKEN: &str = "woken";
+/// Who has heard that its node is gone has something to do, until it stands in line again.
+pub(crate) const PLACED: &str = "placed";
 /// Who has left has no node, and no request that could make one, in the session that it keeps.
 pub(crate) const CLEAN: &str = "clean";
 
@@ -169,13 +188,14 @@ impl Machine for Protocol {
     type Action = Action;
 
     fn bounds(&self) -> String {
-        let Faults { lost, expiries, given_up, deletions, touches } = self.at_most;
+        let Faults { lost, expiries, given_up, deletions, touches, unasked } = self.at_most;
         let faults = [
             ("lost replies", lost),
             ("sessions ended", expiries),
             ("sessions given up", given_up),
             ("nodes deleted by hand", deletions),
             ("nodes touched by hand", touches),
+            ("asked without news", unasked),
         ];
         let explored = faults.iter().filter(|(_, times)| *times > 0);
         let at_most: String = explored.map(|(fault, times)| format!(", {fault} ≤ {times}")).collect();
@@ -231,6 +251,10 @@ impl Machine for Protocol {
             }
             Action::Settle { client, applied } => state.settle(client, applied),
             Action::Leave { client } => self.leave(state, client),
+            Action::Ask { client, ahead } => {
+                state.faults.unasked += 1;
+                self.ask(state, client, ahead);
+            }
             Action::Expire { process, session } => {
                 state.faults.expiries += 1;
                 state.expire(process, session);
@@ -259,6 +283,9 @@ impl Machine for Protocol {
             }),
             Property::always(GROWING, |_, state: &State| !state.out_of_order),
             Property::always(WOKEN, |_, state: &State| state.first_is_awake()),
+            Property::always(PLACED, |_, state: &State| {
+                (0..state.clients.len()).all(|client| state.goes_on(client))
+            }),
             Property::always(CLEAN, |_, state: &State| {
                 (0..state.clients.len()).all(|client| state.is_clean(client))
             }),

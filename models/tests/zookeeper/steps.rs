@@ -1,8 +1,10 @@
 //! What a request does, and what its client makes of the reply.
 
-use crate::client::{Client, Next, Own, Phase, Standing};
+use crate::bell::ListensTo;
+use crate::client::{Client, Own, Phase, Standing};
 use crate::follower::Hears;
 use crate::protocol::{Protocol, Recipe, State};
+use crate::requests::Next;
 
 impl Protocol {
     pub(crate) fn step(&self, state: &mut State, client: usize) {
@@ -24,19 +26,25 @@ impl Protocol {
             }
             Next::WatchBlindly { node, before } => this.wait(node, before),
             Next::WatchItself(node) => self.watch_itself(state, client, node),
-            Next::ReadOwn(node) => {
-                if state.ensemble.find(node).is_none() {
-                    self.begin_to_look(this);
-                    this.phase = Phase::Look(Own::Read(node));
-                }
-            }
             Next::SeeFollower if this.phase == Phase::SeesFurther => state.see_further(client),
             Next::SeeFollower => self.see_follower(state, client),
             Next::Delete(node) => self.delete(state, client, node),
             Next::Tell(hands_over) => self.tell(state, client, hands_over),
             Next::Believe { node } => self.grant_node(state, client, node),
+            Next::WatchAgain { node, before } => self.watch_again(state, client, node, before),
+            Next::GoOn => self.go_on(state, client),
         }
         self.stands(state, client);
+    }
+
+    /// Makes something of an answer, and of what was heard since.
+    fn go_on(&self, state: &mut State, client: usize) {
+        match state.clients[client].phase.clone() {
+            Phase::Rechecked(is_there) => self.has_rechecked(state, client, is_there),
+            Phase::Listed(line, own) => self.has_listed(state, client, line, own),
+            Phase::Listens { node, before } => self.is_known_to_listen(state, client, node, before),
+            _ => {}
+        }
     }
 
     /// An attempt fails, and has changed nothing.
@@ -47,6 +55,10 @@ impl Protocol {
             Phase::SeesFurther => {
                 let this = &mut state.clients[client];
                 (this.phase, this.ties.listens_further) = (Phase::Gone, None);
+                return self.stands(state, client);
+            }
+            Phase::Recheck | Phase::Rechecked(_) => {
+                state.clients[client].fails_to_ask(self.recipe);
                 return self.stands(state, client);
             }
             _ => {}
@@ -69,7 +81,7 @@ impl Protocol {
         }
         state.leads_with(client, None);
         let this = &mut state.clients[client];
-        (this.told, this.asks_again, this.seen) = (false, false, None);
+        (this.told, this.asks_again, this.seen, this.knows_of_its_end) = (false, false, None, false);
         (this.standing, this.doubts) = (Standing::Unsure, true);
         this.open = applied.then_some(this.session);
         this.phase = match self.recipe {
@@ -87,7 +99,7 @@ impl Protocol {
             state.clients[client].phase = Phase::Stand;
             return;
         };
-        state.clients[client].standing = Standing::Unsure;
+        (state.clients[client].standing, state.clients[client].knows_of_its_end) = (Standing::Unsure, false);
         match state.last.filter(|last| self.is_next(state, *last, node)) {
             Some(last) => self.has_seen(state, client, vec![last, node], Own::Made(node.made)),
             None => state.clients[client].phase = Phase::Look(Own::Made(node.made)),
@@ -103,6 +115,11 @@ impl Protocol {
         match this.places(self.recipe, &line, own) {
             // Made by this very attempt: nothing more is asked.
             (places, Own::Made(node)) if places == [0] => self.grant_node(state, client, node),
+            (places, Own::Read(node)) if matches!(*places, [1..=usize::MAX]) => {
+                let line = line[places[0] - 1..=places[0]].to_vec();
+                (this.told, this.seen, this.watch) = (false, None, Some(node));
+                this.phase = Phase::Listed(line, own);
+            }
             _ => self.has_seen(state, client, line, own),
         }
     }
@@ -127,10 +144,13 @@ impl Protocol {
     fn watch(&self, state: &mut State, client: usize, node: u8, before: u8) {
         let is_there = state.ensemble.find(before).is_some();
         let this = &mut state.clients[client];
+        let listens_on = matches!(this.phase, Phase::Seen(_, own) if self.listens_on(own));
+        let told = this.told && listens_on;
         match is_there {
             true => this.wait(node, before),
-            false => this.phase = Phase::Look(Own::Sure(node)),
+            false => (this.phase, this.watch) = (Phase::Look(Own::Sure(node)), None),
         }
+        this.told = told;
     }
 
     /// The line as a server that is behind shows it to who was told by it that its turn may have come.
@@ -165,16 +185,21 @@ impl Protocol {
             Recipe::NumberAsToken => state.ensemble.find(node).map_or(0, |node| node.number + 1),
             _ => node,
         };
-        state.clients[client].watch = Some(node);
+        let is_of_many = self.is_of_many(&state.clients[client]);
+        let this = &mut state.clients[client];
+        this.watch = Some(node);
+        if is_of_many {
+            this.ties.listens_to = ListensTo::Itself;
+        }
         state.grant(client, node, token);
     }
 }
 
 impl Client {
-    fn wait(&mut self, node: u8, before: u8) {
+    pub(crate) fn wait(&mut self, node: u8, before: u8) {
         self.standing = Standing::Known { session: self.session, node, watched: before };
         (self.phase, self.watch, self.told) = (Phase::Rest, Some(before), false);
-        self.ties.hears = Hears::Itself;
+        (self.ties.hears, self.ties.listens_to) = (Hears::Itself, ListensTo::NotItself);
     }
 
     pub(crate) fn deleted(&mut self, node: u8) {

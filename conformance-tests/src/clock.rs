@@ -45,10 +45,7 @@ impl SteppedClock {
             crate::runner::missing("libfaketime is not installed (Debian package libfaketime)")
         })?;
         forget_the_dead();
-        let offset = NamedTempFile::new()?;
-        // A server that runs as another user reads it as well.
-        std::fs::set_permissions(offset.path(), std::fs::Permissions::from_mode(0o644))?;
-        let clock = Self { library, offset };
+        let clock = Self { library, offset: NamedTempFile::new()? };
         clock.step_to(seconds)?;
         Ok(clock)
     }
@@ -59,7 +56,12 @@ impl SteppedClock {
     ///
     /// If the file that says what time it is cannot be written.
     pub fn step_to(&self, seconds: i64) -> Result<(), Stop> {
-        Ok(std::fs::write(self.offset.path(), format!("{seconds:+}s\n"))?)
+        let (path, next) = (self.offset.path(), self.offset.path().with_extension("next"));
+        std::fs::write(&next, format!("{seconds:+}s\n"))?;
+        // A server that runs as another user reads it as well.
+        std::fs::set_permissions(&next, std::fs::Permissions::from_mode(0o644))?;
+        // In one step: the library reads the file at each look at the clock, and ends the process if there is nothing in it.
+        Ok(std::fs::rename(next, path)?)
     }
 
     /// What a process must be started with.
@@ -175,6 +177,15 @@ mod tests {
         let (not_one, mut clock) = (NamedTempFile::new().unwrap(), clock);
         clock.library = not_one.path().to_path_buf();
         assert!(by(&clock).unwrap_err().contains("took no notice of its clock"));
+    }
+
+    #[test]
+    fn whoever_reads_the_file_while_it_is_stepped_finds_a_whole_one() {
+        let Some(clock) = clock() else { return };
+        let mut opened = std::fs::File::open(clock.offset.path()).unwrap();
+        clock.step_to(-60).unwrap();
+        assert_eq!(std::io::read_to_string(&mut opened).unwrap(), "+60s\n");
+        assert_eq!(std::fs::read_to_string(clock.offset.path()).unwrap(), "-60s\n");
     }
 
     #[test]

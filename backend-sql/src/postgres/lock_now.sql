@@ -1,10 +1,12 @@
 -- Locks the row of a name until the transaction ends, or fails at once. No row is answered if there is
 -- none, and then nothing is locked.
 --
--- Outside a transaction block the lock would end with the statement, and nobody would notice. In one, the transaction has
--- begun with an earlier statement. The number of the server's process is what an administrator needs to end the hold.
+-- Outside a transaction block the lock would end with the statement, and nobody would notice. In one, what was set for it
+-- when it began still is; the times of a transaction and of its statement tell nothing, for they differ also where a single
+-- statement is bound and then executed. The number of the server's process is what an administrator needs to end the hold.
 --
 -- :1 name
 -- answers: int int
-SELECT CAST(CASE WHEN now() < statement_timestamp() THEN 1 ELSE 0 END AS bigint), CAST(pg_backend_pid() AS bigint)
+SELECT CAST(CASE WHEN current_setting('leasehold.transaction', true) = 'open' THEN 1 ELSE 0 END AS bigint),
+       CAST(pg_backend_pid() AS bigint)
 FROM {table} WHERE name = :1 FOR UPDATE NOWAIT;

@@ -176,8 +176,13 @@ impl Dialect for PostgresDialect {
         ]
     }
 
+    /// A setting of our own, by which `lock.sql` sees that this transaction is still open.
     fn begin(&self, idle: Duration) -> String {
-        format!("BEGIN; SET LOCAL idle_in_transaction_session_timeout = {}", idle.as_millis())
+        let millis = idle.as_millis();
+        format!(
+            "BEGIN; SET LOCAL idle_in_transaction_session_timeout = {millis}; \
+             SET LOCAL leasehold.transaction = 'open'"
+        )
     }
 
     fn end_connection(&self, number: i64, token: FencingToken) -> String {

@@ -4,7 +4,10 @@ use crate::kit::{MODES, Server, ask, claim, granted};
 use leasehold_conformance::servers::PgBouncer;
 use leasehold_core::{ErrorKind, Renewal};
 use sqlx::Executor;
+use std::net::SocketAddr;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 #[tokio::test]
@@ -109,4 +112,60 @@ async fn a_pooler_that_lends_a_session_for_good_is_as_good_as_the_server() {
         assert!(findings.iter().all(|finding| finding.code != "W_POOLER"), "{findings:?}");
         pooled.close().await.unwrap();
     }
+}
+
+/// A lock would end with the statement that has taken it.
+#[tokio::test]
+async fn a_transaction_that_something_in_between_does_not_begin_is_missed() {
+    let server = Server::postgres(&[]);
+    server.furnish().await;
+    let between = without_transactions(server.port()).await;
+    let open = || crate::kit::open(&server.url_at(between.port(), "locker:sesame", "mode=for-update")).unwrap();
+    for backend in [open(), open()] {
+        let error = backend.try_acquire(&claim("a")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error:?}");
+        assert!(error.to_string().contains("in a transaction"), "{error:?}");
+    }
+}
+
+/// Nor is it missed where the server's clock is set back while it begins.
+#[tokio::test]
+async fn a_transaction_is_not_known_by_the_clock() {
+    let server = Server::postgres(&[]);
+    server.furnish().await;
+    for statement in [
+        "CREATE SCHEMA back",
+        "GRANT USAGE ON SCHEMA back TO locker",
+        "CREATE FUNCTION back.statement_timestamp() RETURNS timestamptz LANGUAGE sql STABLE AS \
+         $$ SELECT pg_catalog.now() - interval '1 second' $$",
+        "ALTER ROLE locker SET search_path = back, pg_catalog, public",
+    ] {
+        server.run(statement).await;
+    }
+    let (backend, other) = (server.backend("mode=for-update"), server.backend("mode=for-update"));
+    granted(&backend, &claim("a")).await;
+    assert!(ask(&other, &claim("a")).await.is_none());
+}
+
+/// Hands everything on to the server but the word that begins a transaction.
+async fn without_transactions(port: u16) -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
+                (client.into_split(), server.into_split());
+            tokio::spawn(async move { copy(&mut from_server, &mut to_client).await });
+            tokio::spawn(async move {
+                let mut said = [0; 65536];
+                while let Ok(count @ 1..) = from_client.read(&mut said).await {
+                    let word = said[..count].windows(6).position(|six| six == b"BEGIN;");
+                    word.into_iter().for_each(|at| said[at..at + 5].fill(b' '));
+                    to_server.write_all(&said[..count]).await.unwrap();
+                }
+            });
+        }
+    });
+    address
 }

@@ -3,7 +3,7 @@ use std::sync::Weak;
 
 /// How a server tells waiters that a lease was given up. A hint: they look by themselves as well.
 pub(crate) trait Bell: fmt::Debug + Send + Sync {
-    /// Hears in the background, and tells, for as long as it is wanted. Cheap if that has begun.
+    /// Hears in the background, and tells, for as long as it is wanted: by now at the latest. Cheap if that has begun.
     fn keep_hearing(&self, ring: Weak<dyn Ring>);
 }
 

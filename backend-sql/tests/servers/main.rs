@@ -8,6 +8,8 @@
     reason = "a test that unwraps fails, which is what it is for"
 )]
 
+mod bell;
+mod between;
 mod deadlocks;
 mod faults;
 mod fenced;

@@ -1,13 +1,11 @@
 //! Poolers between a client and PostgreSQL.
 
+use crate::between::between;
 use crate::kit::{MODES, Server, ask, claim, granted};
 use leasehold_conformance::servers::PgBouncer;
 use leasehold_core::{ErrorKind, Renewal};
 use sqlx::Executor;
-use std::net::SocketAddr;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 #[tokio::test]
@@ -119,8 +117,8 @@ async fn a_pooler_that_lends_a_session_for_good_is_as_good_as_the_server() {
 async fn a_transaction_that_something_in_between_does_not_begin_is_missed() {
     let server = Server::postgres(&[]);
     server.furnish().await;
-    let between = without_transactions(server.port()).await;
-    let open = || crate::kit::open(&server.url_at(between.port(), "locker:sesame", "mode=for-update")).unwrap();
+    let port = between(server.port(), without_begin).await;
+    let open = || crate::kit::open(&server.url_at(port, "locker:sesame", "mode=for-update")).unwrap();
     for backend in [open(), open()] {
         let error = backend.try_acquire(&claim("a")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error:?}");
@@ -148,24 +146,8 @@ async fn a_transaction_is_not_known_by_the_clock() {
 }
 
 /// Hands everything on to the server but the word that begins a transaction.
-async fn without_transactions(port: u16) -> SocketAddr {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((client, _)) = listener.accept().await {
-            let server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-            let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
-                (client.into_split(), server.into_split());
-            tokio::spawn(async move { copy(&mut from_server, &mut to_client).await });
-            tokio::spawn(async move {
-                let mut said = [0; 65536];
-                while let Ok(count @ 1..) = from_client.read(&mut said).await {
-                    let word = said[..count].windows(6).position(|six| six == b"BEGIN;");
-                    word.into_iter().for_each(|at| said[at..at + 5].fill(b' '));
-                    to_server.write_all(&said[..count]).await.unwrap();
-                }
-            });
-        }
-    });
-    address
+fn without_begin(said: &mut [u8]) -> bool {
+    let word = said.windows(6).position(|six| six == b"BEGIN;");
+    word.into_iter().for_each(|at| said[at..at + 5].fill(b' '));
+    true
 }

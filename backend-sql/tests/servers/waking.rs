@@ -177,30 +177,6 @@ async fn what_was_given_up_in_silence_and_not_taken_is_told_to_others() {
     assert_eq!(heard(&mut others).await, "73696c656e74");
 }
 
-/// What is in between has forgotten the connection, and says so to nobody: each turn would be as late as a look.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_over_which_the_server_is_not_heard_is_made_anew() {
-    const LISTENS: &str = "pg_stat_activity WHERE query LIKE 'LISTEN%'";
-    let server = Server::postgres(&[]);
-    server.furnish().await;
-    let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
-    let waiting = open(&server.url_at(proxy.address().port(), "locker:sesame", "timeout=500ms")).unwrap();
-    granted(&server.backend(""), &claim("a")).await;
-    let waiter = tokio::spawn(async move {
-        // It comes back by itself every now and then; and perhaps at once, again and again, before anything else has run.
-        loop {
-            waiting.changed(&claim("a")).await;
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    });
-    until("it listens", &server, &format!("SELECT count(*) FROM {LISTENS}")).await;
-    let first = server.number(&format!("SELECT CAST(pid AS bigint) FROM {LISTENS}")).await;
-    proxy.strand();
-    let another = format!("SELECT count(*) FROM {LISTENS} AND pid <> {first}");
-    until("another connection listens", &server, &another).await;
-    waiter.abort();
-}
-
 /// What waiting costs the server does not depend on how many wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_that_waits_asks_as_often_as_one_waiter() {

@@ -13,6 +13,8 @@ mod rivals;
 mod room;
 mod rooms;
 mod runs;
+#[cfg(all(test, feature = "postgres"))]
+mod tests;
 
 use crate::server::{Answer, Batch, Bell, Doing, Lane, MOST, Server, Statement, Value};
 use leasehold_core::{OwnerId, Result};
@@ -65,13 +67,14 @@ impl Watch {
     /// Begins to wait for a name. Ends when it is worth asking for: a look has found it free, and the caller is the
     /// first who waits for it.
     pub(super) fn changed(&self, name: Vec<u8>, owner: OwnerId) -> impl Future<Output = ()> + Send {
-        // Listens first, then looks: whoever gives the lock up after that is heard.
+        // First of all: a bell that finds nobody who waits ends, and looks for that at once, perhaps before this goes on.
+        let place = self.rooms.wait(name, owner);
         if let Some(bell) = &self.bell {
             let ring: Weak<Rooms> = Arc::downgrade(&self.rooms);
             bell.keep_hearing(ring);
         }
         self.keep_looking();
-        self.rooms.wait(name, owner)
+        place
     }
 
     /// True if a claim need not ask the store: the lock is known to be held by another, or others of this process are before

@@ -1,0 +1,29 @@
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
+
+use super::*;
+use crate::server::Ring;
+use crate::server::double::{Reply, at_once, server};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// It looks at once whether it is wanted: so does one whose task begins before whoever has begun it goes on.
+#[derive(Debug, Default)]
+struct Hasty {
+    was_wanted: AtomicBool,
+}
+
+impl Bell for Hasty {
+    fn keep_hearing(&self, ring: Weak<dyn Ring>) {
+        let is_wanted = ring.upgrade().is_some_and(|ring| ring.is_wanted());
+        self.was_wanted.store(is_wanted, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn a_bell_is_wanted_as_soon_as_it_is_to_hear() {
+    let (server, _) = server("", at_once, |_, _| Reply::Never);
+    let mut watch = Watch::new(&server, Duration::from_secs(1));
+    let bell = Arc::<Hasty>::default();
+    watch.bell = Some(bell.clone());
+    drop(watch.changed(b"a".to_vec(), OwnerId::from_u128(1)));
+    assert!(bell.was_wanted.load(Ordering::SeqCst), "it would hear nothing until the waiter comes back");
+}

@@ -100,7 +100,8 @@ impl MySqlDialect {
     /// What a session of ours is like. Its SQL mode is ours and not the server's: strict, so that nothing is ever cut short
     /// in silence, and without `SIMULTANEOUS_ASSIGNMENT`, which is part of `ORACLE`: `acquire.sql` lives by the order of its
     /// assignments, and would grant a lock without entering its owner. In UTC; for writing; and with the server's
-    /// own limits, for a statement that we no longer wait for still runs. MariaDB alone executes `/*M! */`.
+    /// own limits, for a statement that we no longer wait for still runs. `autocommit` is switched off and on, which ends a
+    /// transaction that `init_connect` has begun: a grant in it would be rolled back. MariaDB alone executes `/*M! */`.
     fn session(&self) -> String {
         let seconds = self.target.timeout.as_secs_f64();
         let (patience, isolation) = match self.target.mode {
@@ -108,8 +109,9 @@ impl MySqlDialect {
             Mode::Lease | Mode::Optimistic => (self.patience(), ""),
         };
         format!(
-            "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615, time_zone = '+00:00', \
-             innodb_lock_wait_timeout = {patience}, autocommit = 1 \
+            "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', sql_select_limit = 18446744073709551615, \
+             sql_big_selects = 1, time_zone = '+00:00', \
+             innodb_lock_wait_timeout = {patience}, autocommit = 0, autocommit = 1 \
              {isolation} /*M! , max_statement_time = {seconds:.3}, tx_read_only = 0 */ \
              /*!80000 , transaction_read_only = 0 */"
         )

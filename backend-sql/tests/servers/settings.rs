@@ -4,7 +4,7 @@ use crate::kit::{MODES, Server, ask, both, claim, claim_for, granted};
 use leasehold_core::{Claim, HolderInfo, LockName, OwnerId, Release, Renewal};
 use std::time::Duration;
 
-const OF_MARIADB: [&str; 14] = [
+const OF_MARIADB: [&str; 17] = [
     "SET GLOBAL sql_mode = ''",
     // Assignments from left to right are what a grant is made of; this says that all are made at once.
     "SET GLOBAL sql_mode = 'SIMULTANEOUS_ASSIGNMENT'",
@@ -14,12 +14,16 @@ const OF_MARIADB: [&str; 14] = [
     "SET GLOBAL sql_mode = DEFAULT",
     "SET GLOBAL autocommit = 0",
     "SET GLOBAL sql_select_limit = 0",
+    // Hosts of many users forbid what may read many rows.
+    "SET GLOBAL max_join_size = 1",
     "SET GLOBAL tx_isolation = 'SERIALIZABLE'",
     "SET GLOBAL collation_connection = 'latin1_swedish_ci'",
     "SET GLOBAL sql_auto_is_null = 1",
     "SET GLOBAL tx_read_only = 1",
     "SET GLOBAL idle_readonly_transaction_timeout = 1",
     "SET GLOBAL idle_write_transaction_timeout = 1",
+    "SET GLOBAL init_connect = 'START TRANSACTION'",
+    "SET GLOBAL init_connect = 'START TRANSACTION READ ONLY'",
 ];
 
 const OF_POSTGRES: [&str; 11] = [

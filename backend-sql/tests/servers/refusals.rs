@@ -44,6 +44,13 @@ async fn a_table_that_would_merge_names_or_forget_rows_is_refused_with_the_diffe
             "ALTER TABLE leasehold DROP PRIMARY KEY, ADD PRIMARY KEY (name(8))",
             "its primary key is (name(8)) and should be (name)",
         ),
+        // What is in the way of a grant is then the row of another name, which is granted in its place.
+        (
+            &mariadb,
+            "another key",
+            "ALTER TABLE leasehold ADD UNIQUE (token)",
+            "its column token is bigint not null unique and should be bigint not null",
+        ),
         (&postgres, "unlogged", "ALTER TABLE leasehold SET UNLOGGED", "it is UNLOGGED"),
         (
             &postgres,

@@ -193,10 +193,8 @@ fn read(answer: &Answer) -> Option<HashMap<Vec<u8>, (Held, Duration)>> {
         |value: &Value| Some(Duration::from_micros(u64::try_from(value.as_int()?).unwrap_or_default()));
     let row = |row: &Vec<Value>| {
         let [name, owner, since, said_for] = row.as_slice() else { return None };
-        let owner = match owner.as_bytes() {
-            Some(bytes) => Some(OwnerId::from_bytes(bytes)?),
-            None => None,
-        };
+        // What is none of ours is held all the same, and keeps the others from nothing.
+        let owner = owner.as_bytes().and_then(OwnerId::from_bytes);
         Some((name.as_bytes()?.to_vec(), (Held { owner, since: micros(since)? }, micros(said_for)?)))
     };
     answer.rows.iter().map(row).collect()

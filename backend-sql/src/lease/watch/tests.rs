@@ -27,3 +27,23 @@ async fn a_bell_is_wanted_as_soon_as_it_is_to_hear() {
     drop(watch.changed(b"a".to_vec(), OwnerId::from_u128(1)));
     assert!(bell.was_wanted.load(Ordering::SeqCst), "it would hear nothing until the waiter comes back");
 }
+
+/// Somebody has written into a row by hand. Those who wait for other names are woken all the same.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_says_no_owner_keeps_nobody_from_hearing_of_another() {
+    let (server, _) = server("", at_once, |_, text| match text.starts_with("SELECT") {
+        true => {
+            let nobodys = Value::bytes(*b"x");
+            Reply::Rows(vec![vec![Value::bytes(*b"spoiled"), nobodys, Value::int(1), Value::int(9_000_000)]])
+        }
+        false => Reply::Never,
+    });
+    let watch = Watch::new(&server, Duration::from_secs(1));
+    let mut spoiled = Box::pin(watch.changed(b"spoiled".to_vec(), OwnerId::from_u128(1)));
+    let free = watch.changed(b"free".to_vec(), OwnerId::from_u128(2));
+    let woken = tokio::select! {
+        () = &mut spoiled => false,
+        woken = tokio::time::timeout(Duration::from_secs(10), free) => woken.is_ok(),
+    };
+    assert!(woken, "a free lock was waited for");
+}

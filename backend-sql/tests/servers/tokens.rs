@@ -2,6 +2,8 @@
 
 use crate::kit::{Server, both, claim};
 use leasehold_core::{Attempt, Claim, FencingToken, Grant, LockBackend, Release};
+use sqlx::mysql::MySqlConnection;
+use sqlx::{AssertSqlSafe, Executor, Row};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -147,7 +149,7 @@ async fn the_first_of_them_is_what_people_see_and_name() {
     }
 }
 
-/// The time that is shown where [`a_clock_that_moves_within_a_statement_repeats_no_token`]: the first of 2040.
+/// The time that is shown where a clock moves within a statement: the first of 2040.
 const MIDNIGHT: u64 = 2_208_988_800_000_000;
 
 /// Each look at the clock within one statement sees another time: the server is interrupted there, or its clock is set.
@@ -186,4 +188,52 @@ async fn a_clock_that_moves_within_a_statement_repeats_no_token() {
             server.run("DELETE FROM leasehold").await;
         }
     }
+}
+
+/// The same on MariaDB, whose own functions nobody can put others before: there the statement itself asks another clock.
+#[tokio::test]
+async fn a_clock_that_moves_within_a_statement_of_mariadb_repeats_no_token() {
+    let server = Server::mariadb(&[]);
+    server.furnish().await;
+    let mut session = server.mysql().await;
+    let moved = "CREATE FUNCTION moved() RETURNS BIGINT NO SQL BEGIN SET @look = @look + 1; \
+        RETURN @midnight + @look + @look * @look % 7 * @by; END";
+    session.execute(moved).await.unwrap();
+    session.execute(AssertSqlSafe(format!("SET @midnight = {MIDNIGHT}, @look = 0"))).await.unwrap();
+    for by in [0, 5, 100, 300, 700] {
+        session.execute(AssertSqlSafe(format!("SET @by = {by}"))).await.unwrap();
+        for ahead in (0..8_000).step_by(100) {
+            let last = MIDNIGHT + ahead;
+            session.execute("DELETE FROM leasehold").await.unwrap();
+            let row = format!("INSERT INTO leasehold VALUES ('a', NULL, {last}, 0, {last}, 1, '')");
+            session.execute(AssertSqlSafe(row)).await.unwrap();
+            let case = format!("{ahead} µs behind midnight, steps of {by}");
+            let (first, tokens) = granted_by_hand(&mut session).await;
+            assert!(first > last, "{first} after {last}, {case}");
+            assert!(tokens == 1 || tokens == u64::from(TOKENS), "{tokens} tokens, {case}");
+            let written = session.fetch_one("SELECT token, acquired_at FROM leasehold").await.unwrap();
+            let (token, at): (i64, i64) = (written.get(0), written.get(1));
+            assert_eq!(token.cast_unsigned(), first + tokens - 1, "{case}");
+            // What the row says of the first of them, by `Tokens::of_row`.
+            let is_first = (0..1024).contains(&(token - at));
+            assert_eq!(if is_first { at } else { token }.cast_unsigned(), first, "{case}");
+            assert_eq!(granted_by_hand(&mut session).await, (first, 1), "{case}: the reply was lost");
+        }
+    }
+}
+
+/// The first token of a grant, and how many came with it.
+async fn granted_by_hand(session: &mut MySqlConnection) -> (u64, u64) {
+    let text = include_str!("../../src/mysql/acquire.sql");
+    let text = text.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n");
+    let text = text.replace("{table}", "leasehold").replace("{now}", "moved()");
+    let more = (TOKENS - 1).to_string();
+    let values = ["'a'", "REPEAT('o', 16)", "30000000", "'{}'", more.as_str()];
+    let place = |text: String, (at, value): (usize, &&str)| text.replace(&format!(":{}", at + 1), value);
+    let text = values.iter().enumerate().fold(text, place);
+    session.execute(AssertSqlSafe(text)).await.unwrap();
+    // Who calls a function of somebody's is not told with the answer.
+    let id: u64 = session.fetch_one("SELECT LAST_INSERT_ID()").await.unwrap().get_unchecked(0);
+    assert_ne!(id, 0, "it is free");
+    (id / 4, if id % 4 == 1 { u64::from(TOKENS) } else { 1 })
 }

@@ -50,6 +50,11 @@ fn of(number: u16) -> Meaning {
         1049 => Meaning::NoDatabase,
         // Shutdown in progress; killed; ended by an idle time-out: idle_transaction_timeout, wait_timeout.
         1053 | 1927 | 4031 | 1152 | 1159 | 1161 => Meaning::Ended,
+        // Codes of the client's library, said by a pooler that lost its own connection to the server: ProxySQL says 2013 of a
+        // statement that it has sent (its issue 2982), MaxScale 2003.
+        2002 | 2003 | 2006 | 2013 | 2055 => Meaning::Ended,
+        // ProxySQL has found no server to send it to.
+        9001 => Meaning::Unreachable,
         // WSREP has not yet prepared the node for application use; the server is offline; it has blocked this host.
         1047 | 3032 | 1129 => Meaning::Unreachable,
         _ => Meaning::Refused,
@@ -65,6 +70,10 @@ mod tests {
         assert_eq!(of(1213), Meaning::Deadlock);
         assert_eq!(of(1205), Meaning::Locked);
         assert_eq!(of(1927), Meaning::Ended);
+        for of_a_pooler in [2003, 2006, 2013] {
+            assert_eq!(of(of_a_pooler), Meaning::Ended, "{of_a_pooler}");
+        }
+        assert_eq!(of(9001), Meaning::Unreachable);
         assert_eq!(of(1290), Meaning::ReadOnly);
         assert_eq!(of(1064), Meaning::Refused);
         let io = sqlx::Error::Io(std::io::ErrorKind::UnexpectedEof.into());

@@ -43,13 +43,16 @@ fn of(number: u16) -> Meaning {
         1461 => Meaning::Exhausted("room for prepared statements"),
         // Disk full: while sorting, the table, error in writing, the temporary file.
         1021 | 1114 | 1026 | 3 => Meaning::Exhausted("room on its disk"),
+        // ER_CANT_CREATE_THREAD, to who connects.
+        1135 => Meaning::Exhausted("threads"),
         1037 | 1038 | 1041 => Meaning::Exhausted("memory"),
         // ER_BINLOG_STMT_MODE_AND_ROW_ENGINE: what InnoDB says to a lock or a write under READ COMMITTED.
         1665 => Meaning::LogOfStatements,
         1146 => Meaning::NoTable,
         1049 => Meaning::NoDatabase,
-        // Shutdown in progress; killed; ended by an idle time-out: idle_transaction_timeout, wait_timeout.
-        1053 | 1927 | 4031 | 1152 | 1159 | 1161 => Meaning::Ended,
+        // Shutdown in progress; killed (MariaDB, MySQL); ended by an idle time-out: idle_transaction_timeout, wait_timeout; the
+        // server could not read or write.
+        1053 | 1927 | 3169 | 4031 | 1152 | 1159 | 1161 | 1158 | 1160 => Meaning::Ended,
         // Codes of the client's library, said by a pooler that lost its own connection to the server: ProxySQL says 2013 of a
         // statement that it has sent (its issue 2982), MaxScale 2003.
         2002 | 2003 | 2006 | 2013 | 2055 => Meaning::Ended,
@@ -70,6 +73,8 @@ mod tests {
         assert_eq!(of(1213), Meaning::Deadlock);
         assert_eq!(of(1205), Meaning::Locked);
         assert_eq!(of(1927), Meaning::Ended);
+        assert_eq!(of(3169), Meaning::Ended);
+        assert_eq!(of(1135), Meaning::Exhausted("threads"));
         for of_a_pooler in [2003, 2006, 2013] {
             assert_eq!(of(of_a_pooler), Meaning::Ended, "{of_a_pooler}");
         }

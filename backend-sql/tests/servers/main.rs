@@ -24,4 +24,5 @@ mod round_trips;
 mod settings;
 mod time;
 mod tokens;
+mod triggers;
 mod waking;

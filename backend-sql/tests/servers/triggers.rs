@@ -1,0 +1,48 @@
+//! Triggers of somebody's on the tables: for an audit, or of a tool that copies a table while it is used.
+
+use crate::kit::{MODES, Server, ask, claim, granted};
+use leasehold_core::Release;
+use std::time::Duration;
+
+/// `MariaDB` does not tell with its answer what the statement gave to `LAST_INSERT_ID()` if a trigger ran in it.
+async fn with_triggers(time: &str) -> Server {
+    let server = Server::mariadb(&[]);
+    server.furnish().await;
+    server.run("CREATE TABLE audit (id BIGINT AUTO_INCREMENT PRIMARY KEY, name VARBINARY(640))").await;
+    for table in ["leasehold", "leasehold_held"] {
+        let audit = "FOR EACH ROW INSERT INTO audit (name) VALUES (NEW.name)";
+        server.run(&format!("CREATE TRIGGER of_{table} AFTER {time} ON {table} {audit}")).await;
+    }
+    server
+}
+
+#[tokio::test]
+async fn a_grant_of_which_a_trigger_was_told_is_a_grant() {
+    let server = with_triggers("UPDATE").await;
+    for mode in MODES {
+        let (backend, other) =
+            (server.backend(&format!("mode={mode}")), server.backend(&format!("mode={mode}")));
+        let mut last = None;
+        for _ in 0..3 {
+            let mine = claim(mode).with_tokens(64);
+            let token = granted(&backend, &mine).await;
+            assert!(last.is_none_or(|last| token > last), "{mode}: {token} after {last:?}");
+            assert_eq!(granted(&backend, &mine).await, token, "{mode}: the reply was lost");
+            assert!(ask(&other, &claim(mode)).await.is_none(), "{mode}: two holders");
+            assert_eq!(backend.release(&mine, Duration::ZERO).await.unwrap(), Release::Released, "{mode}");
+            last = Some(token);
+        }
+    }
+}
+
+/// The first grant of a new name cannot be told from a refusal: who asks again hears of it.
+#[tokio::test]
+async fn a_new_name_of_which_a_trigger_was_told_is_had_by_who_asks_again() {
+    let server = with_triggers("INSERT").await;
+    for mode in MODES {
+        let (backend, mine) = (server.backend(&format!("mode={mode}")), claim(mode));
+        let _ = ask(&backend, &mine).await;
+        granted(&backend, &mine).await;
+        assert_eq!(backend.release(&mine, Duration::ZERO).await.unwrap(), Release::Released, "{mode}");
+    }
+}

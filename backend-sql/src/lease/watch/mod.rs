@@ -20,7 +20,7 @@ use crate::server::{Answer, Batch, Bell, Doing, Lane, MOST, Server, Statement, V
 use leasehold_core::{OwnerId, Result};
 pub(crate) use rooms::End;
 use rooms::{Held, Next, Rooms};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -118,13 +118,15 @@ impl Drop for Watch {
 }
 
 async fn keep_looking(rooms: Arc<Rooms>, lookout: Arc<Lookout>) {
+    let mut unsaid = BTreeSet::new();
     loop {
         match rooms.next() {
             Next::Look(names) => {
                 for names in names.chunks(MOST) {
-                    lookout.look(&rooms, names).await;
+                    lookout.look(&rooms, names, &mut unsaid).await;
                 }
             }
+            Next::Sleep(_) | Next::Nothing if !unsaid.is_empty() => {}
             Next::Sleep(until) => {
                 tokio::select! {
                     () = sleep_until(until) => {}
@@ -133,11 +135,16 @@ async fn keep_looking(rooms: Arc<Rooms>, lookout: Arc<Lookout>) {
             }
             Next::Nothing => rooms.sooner.notified().await,
         }
+        // One at a time: a lock that has just been given up does not wait for what is said of hundreds.
+        if let Some(name) = unsaid.pop_first() {
+            lookout.say(&rooms, &name).await;
+        }
     }
 }
 
 impl Lookout {
-    async fn look(&self, rooms: &Rooms, names: &[Vec<u8>]) {
+    /// Wakes who can have one of these, and adds to what is unsaid those of which it must be said that somebody waits.
+    async fn look(&self, rooms: &Rooms, names: &[Vec<u8>], unsaid: &mut BTreeSet<Vec<u8>>) {
         let held = match self.held(names).await {
             Ok(held) => held,
             Err(error) => {
@@ -151,13 +158,9 @@ impl Lookout {
         for name in free {
             self.tell(name).await;
         }
-        for (name, (_, said_for)) in &held {
-            if let Some(want) = &self.want
-                && *said_for < SAY_AGAIN
-                && !self.say(want, name).await
-            {
-                rooms.look_again(name);
-            }
+        if self.want.is_some() {
+            let fades = held.into_iter().filter(|(_, (_, said_for))| *said_for < SAY_AGAIN);
+            unsaid.extend(fades.map(|(name, _)| name));
         }
     }
 
@@ -180,11 +183,14 @@ impl Lookout {
         }
     }
 
-    /// Says that somebody waits; false if nobody holds the lock any more. An error is as good as true: it will be said
+    /// Says that somebody waits. If nobody holds the lock any more, it is looked at again; not after an error: it will be said
     /// again.
-    async fn say(&self, want: &Statement, name: &[u8]) -> bool {
+    async fn say(&self, rooms: &Rooms, name: &[u8]) {
+        let Some(want) = &self.want else { return };
         let said = self.server.ask(Lane::Asking, Doing::Keeping, want, &[Value::bytes(name)]).await;
-        !said.is_ok_and(|answer| answer.rows.first().and_then(|row| row.first()?.as_int()) == Some(0))
+        if said.is_ok_and(|answer| answer.rows.first().and_then(|row| row.first()?.as_int()) == Some(0)) {
+            rooms.look_again(name);
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::server::Ring;
-use crate::server::double::{Reply, at_once, server};
+use crate::server::double::{MOMENT, Reply, at_once, server};
+use futures_util::future::join_all;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// It looks at once whether it is wanted: so does one whose task begins before whoever has begun it goes on.
@@ -46,4 +47,35 @@ async fn a_row_that_says_no_owner_keeps_nobody_from_hearing_of_another() {
         woken = tokio::time::timeout(Duration::from_secs(10), free) => woken.is_ok(),
     };
     assert!(woken, "a free lock was waited for");
+}
+
+/// What must be said of each held name takes its time, and who could have another lock does not wait for it.
+#[tokio::test(start_paused = true)]
+async fn who_can_have_a_lock_does_not_wait_for_what_is_said_of_others() {
+    const NAMES: u32 = 2 * MOST as u32;
+    fn held(_: usize, text: &str) -> Reply {
+        let row = |name: u32| {
+            let owner = Value::bytes(OwnerId::from_u128(u128::MAX).to_bytes());
+            vec![Value::bytes(name.to_be_bytes()), owner, Value::int(1_000_000), Value::int(0)]
+        };
+        match text.starts_with("SELECT") {
+            true => Reply::Rows((0..NAMES).filter(|name| name % 8 > 0).map(row).collect()),
+            false => Reply::Rows(vec![vec![Value::int(1)]]),
+        }
+    }
+    let (server, said) = server("", at_once, held);
+    let watch = Watch::new(&server, Duration::from_secs(60));
+    let wait = |name: u32| watch.changed(name.to_be_bytes().to_vec(), OwnerId::from_u128(name.into()));
+    let (free, others): (Vec<u32>, Vec<u32>) = (0..NAMES).partition(|name| name % 8 == 0);
+    let (free, others) = (free.into_iter().map(wait), join_all(others.into_iter().map(wait)));
+    tokio::select! {
+        woken = tokio::time::timeout(MOMENT * 10, join_all(free)) => assert!(woken.is_ok(), "a free lock was waited for"),
+        _ = others => {}
+    }
+    tokio::time::sleep(MOMENT * NAMES).await;
+    assert_eq!(
+        said.times("wanted_until = "),
+        NAMES as usize / 8 * 7,
+        "it is said of each that somebody waits"
+    );
 }

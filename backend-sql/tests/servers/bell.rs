@@ -38,9 +38,9 @@ async fn a_connection_that_listens_is_not_ended_for_being_idle() {
     const LIMIT: Duration = Duration::from_millis(200);
     let server = Server::postgres(&[]);
     server.furnish().await;
+    granted(&server.backend(""), &claim("a")).await;
     server.run(&format!("ALTER ROLE locker SET idle_session_timeout = {}", LIMIT.as_millis())).await;
     let (waiting, wanted) = (server.backend(""), claim("a"));
-    granted(&server.backend(""), &claim("a")).await;
     let waiter = tokio::spawn(async move { waiting.changed(&wanted).await });
     until("it listens", &server, &format!("SELECT count(*) FROM {LISTENS}")).await;
     let first = server.number(&format!("SELECT CAST(pid AS bigint) FROM {LISTENS}")).await;

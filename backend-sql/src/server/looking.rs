@@ -1,10 +1,13 @@
 //! Whether what is there is what we can work with: the tables, the server, and what is in between.
 
 use super::failure::{self, no_answer};
-use super::{Connection, Doing, Meaning, Server, Sessions, Table, sessions};
-use leasehold_core::{Error, ErrorKind, Finding, Result};
+use super::{Connection, Doing, Meaning, Server, Sessions, Statement, Table, sessions};
+use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use tokio::task::JoinError;
 use tokio::time::timeout;
+
+/// Statements that change nothing, and need between them the rights that locking needs.
+const RIGHTS: [&str; 2] = [include_str!("may_insert.sql"), include_str!("may_update.sql")];
 
 impl Server {
     /// Makes the tables that are missing, and looks at those that are there.
@@ -33,7 +36,7 @@ impl Server {
         self.shared.tables.iter().map(make).collect::<Vec<_>>().join("\n")
     }
 
-    /// Looks at the tables, and at the settings of the server.
+    /// Looks at the tables, at the settings of the server, and for rights that are missing.
     pub(crate) async fn check(&self) -> Result<Vec<Finding>> {
         let mut connection = self.unchecked_connection().await?;
         self.check_tables(&mut connection).await?;
@@ -43,9 +46,28 @@ impl Server {
             Ok(findings) => findings.map_err(|error| self.failure(error, Doing::Looking))?,
             Err(_) => return Err(no_answer(Doing::Looking, &self.shared.target)),
         };
+        for table in &self.shared.tables {
+            findings.extend(self.check_rights(&mut connection, table).await?);
+        }
         connection.give_back();
         findings.extend(sessions.and_then(sessions::finding));
         Ok(findings)
+    }
+
+    /// What else a statement may be refused for, such as a server that takes no writes, others look for.
+    async fn check_rights(&self, connection: &mut Connection, table: &Table) -> Result<Option<Finding>> {
+        for template in RIGHTS {
+            let statement = Statement::new(template, &*self.shared.dialect, &table.name);
+            let asked = connection.link().ask(&statement, &[]);
+            match timeout(self.shared.target.timeout, asked).await {
+                Ok(Err(error)) if self.meaning(&error) == Meaning::Denied => {
+                    return Ok(Some(denied(table)));
+                }
+                Ok(_) => {}
+                Err(_) => return Err(no_answer(Doing::Looking, &self.shared.target)),
+            }
+        }
+        Ok(None)
     }
 
     /// Looks for a pooler, if it is not known yet whether there is one.
@@ -96,6 +118,11 @@ impl Server {
         }
         Ok(())
     }
+}
+
+fn denied(table: &Table) -> Finding {
+    let message = format!("these credentials may not use {}", table.name);
+    Finding::new(Severity::Error, "E_DENIED", message, "grant them SELECT, INSERT and UPDATE on the table")
 }
 
 /// The runtime is at its end.

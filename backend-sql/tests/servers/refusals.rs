@@ -89,6 +89,33 @@ async fn rights_that_are_missing_are_denied_and_not_called_an_outage() {
 }
 
 #[tokio::test]
+async fn rights_that_are_missing_are_found_by_check() {
+    let denied = |findings: Vec<leasehold_core::Finding>| {
+        findings.into_iter().filter(|it| it.code == "E_DENIED").map(|it| it.message).collect::<Vec<_>>()
+    };
+    for server in both().await {
+        for (mode, right, table) in [
+            ("lease", "UPDATE", "leasehold"),
+            ("optimistic", "INSERT", "leasehold"),
+            ("for-update", "INSERT, UPDATE", "leasehold_held_rows"),
+        ] {
+            let backend = server.backend(&format!("mode={mode}"));
+            let admin = backend.admin().unwrap();
+            assert_eq!(denied(admin.check().await.unwrap()), Vec::<String>::new());
+            let (change, user) = match &server {
+                Server::MariaDb(_) => (format!("{right} ON locks.{table}"), "locker@'127.0.0.1'"),
+                Server::Postgres(_) => (format!("{right} ON {table}"), "locker"),
+            };
+            server.run(&format!("REVOKE {change} FROM {user}")).await;
+            let said = denied(admin.check().await.unwrap());
+            assert_eq!(said.len(), 1, "{mode} without {right}: {said:?}");
+            assert!(said[0].ends_with(&format!("may not use {table}")), "{said:?}");
+            server.run(&format!("GRANT {change} TO {user}")).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_takes_no_writes_is_unavailable_and_found_by_check() {
     for server in both().await {
         match &server {

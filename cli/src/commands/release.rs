@@ -3,7 +3,7 @@ use crate::exit::Code;
 use crate::report::{Console, Failure, block, sentence};
 use crate::store::{Store, sources};
 use leasehold::admin::LockStatus;
-use leasehold::{Error, ErrorKind, FencingToken, Result};
+use leasehold::{Error, ErrorKind, FencingToken, LockName, Result};
 use std::io::{self, IsTerminal};
 
 /// Takes a lock away from its holder, after a look at who that is. What was seen is what is ended: by its token, in one
@@ -14,8 +14,7 @@ pub(super) async fn release(args: &ReleaseArgs, common: &Common, console: Consol
     let store = Store::open(sources(common), console).await?;
     let admin = store.admin()?;
     let Some(lock) = admin.inspect(&name).await? else {
-        console.note(format_args!("{name:?} is free, there is nothing to release"));
-        return Ok(Code::SUCCESS);
+        return Ok(nothing_to_release(&name, console));
     };
     check_conditions(args, &lock).map_err(|error| Failure::new(error).with_lines(block(&lock)))?;
     console.note(sentence(&lock));
@@ -25,11 +24,20 @@ pub(super) async fn release(args: &ReleaseArgs, common: &Common, console: Consol
         return Ok(Code::DECLINED);
     }
     if admin.force_release(&name, lock.token).await?.is_none() {
+        // It was given back meanwhile; somebody else may have come since, who is not meant.
+        if admin.inspect(&name).await?.is_none() {
+            return Ok(nothing_to_release(&name, console));
+        }
         let message = format!("{name:?} is not held by that holder any more; nothing was released");
         return Err(Error::new(ErrorKind::Busy, message).into());
     }
     console.note(format_args!("{name:?} was taken from its holder"));
     Ok(Code::SUCCESS)
+}
+
+fn nothing_to_release(name: &LockName, console: Console) -> Code {
+    console.note(format_args!("{name:?} is free, there is nothing to release"));
+    Code::SUCCESS
 }
 
 fn check_conditions(args: &ReleaseArgs, lock: &LockStatus) -> Result<()> {

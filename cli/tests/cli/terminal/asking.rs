@@ -1,0 +1,62 @@
+//! What is shown to who sits there, and what is asked.
+
+use super::CTRL_C;
+use crate::support::{Place, Shell};
+
+#[test]
+fn whoever_waits_at_a_terminal_is_told_for_whom() {
+    let place = Place::new();
+    let _holder = place.hold("x");
+    let mut shell = Shell::start(&place);
+    shell.types("$LH run x -- true");
+    shell.sees("leasehold: waiting: \"x\" is held by ada@");
+    shell.presses(CTRL_C);
+    shell.prompted();
+    assert_eq!(shell.runs("echo rc=$?"), "rc=130\n");
+}
+
+#[test]
+fn a_lock_is_taken_away_after_a_yes() {
+    let place = Place::new();
+    let _holder = place.hold("x");
+    let mut shell = Shell::start(&place);
+    shell.types("$LH release --force x");
+    shell.sees("Take \"x\" away? Its holder may work on until its next renewal. [y/N] ");
+    shell.types("");
+    shell.prompted();
+    assert_eq!(shell.runs("echo rc=$?"), "rc=1\n");
+    assert!(place.is_held("x"));
+    shell.types("$LH release --force x");
+    shell.sees("[y/N] ");
+    shell.types("y");
+    shell.sees("leasehold: \"x\" was taken from its holder\n");
+    assert!(!place.is_held("x"));
+}
+
+/// Nothing else is released than what was asked about, and nothing is left to do.
+#[test]
+fn a_lock_that_is_given_back_while_one_is_asked_is_free() {
+    let place = Place::new();
+    let mut holder = place.hold("x");
+    let mut shell = Shell::start(&place);
+    shell.types("$LH release --force x");
+    shell.sees("[y/N] ");
+    holder.end_input();
+    holder.wait().code(0);
+    shell.types("y");
+    shell.sees("leasehold: \"x\" is free, there is nothing to release\n");
+    shell.prompted();
+    assert_eq!(shell.runs("echo rc=$?"), "rc=0\n");
+}
+
+#[test]
+fn the_table_fits_a_narrow_terminal() {
+    let place = Place::new();
+    let _held = [place.hold("a name of some length"), place.hold("b")];
+    let mut shell = Shell::with_columns(&place, 60);
+    let shown = shell.runs("$LH ls");
+    assert!(shown.lines().count() > 3, "{shown}");
+    for line in shown.lines() {
+        assert!(line.chars().count() <= 60, "{line}");
+    }
+}

@@ -1,0 +1,107 @@
+//! A terminal is left as it was found, whoever was stopped or killed meanwhile.
+
+use crate::support::{Place, Process, Shell, until};
+use rustix::process::Signal;
+
+const CTRL_S: &str = "\x13";
+
+#[test]
+fn a_terminal_that_a_stopped_command_had_changed_is_put_right() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.types("$LH run --ttl 900ms x -- sh -c 'stty raw -echo; printf \"up\\r\\n\"; exec sleep 1000'");
+    shell.sees("up\n");
+    place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
+    assert!(shell.prompted().contains("E_LOST"));
+    // Typed lines are shown again, and end where they should.
+    assert_eq!(shell.runs("echo rc=$?"), "rc=80\n");
+}
+
+/// As below a shell, which makes a group for each job and gives it the terminal.
+#[test]
+fn a_terminal_that_a_job_of_the_stopped_command_had_changed_is_put_right() {
+    for on_lost in ["kill", "term"] {
+        let place = Place::new();
+        let mut shell = Shell::start(&place);
+        // Neither bash nor its job ends by TERM.
+        shell.types(&format!("$LH run --on-lost {on_lost} --ttl 900ms x -- bash --norc --noprofile -i"));
+        shell.prompted();
+        shell.types(
+            "sh -c 'trap \"\" TERM; stty raw -echo; printf \"up\\r\\n\"; while :; do sleep 1000; done'",
+        );
+        shell.sees("up\n");
+        place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
+        assert!(shell.prompted().contains("E_LOST"));
+        // Typed lines are shown again, and end where they should.
+        assert_eq!(shell.runs("echo rc=$?"), "rc=80\n");
+    }
+}
+
+#[test]
+fn a_terminal_is_put_right_also_if_the_watchdog_dies_while_a_job_has_it() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.types("$LH -v run x -- bash --norc --noprofile -i");
+    shell.sees("started pid ");
+    let command = Process::parse(&shell.sees("\n"));
+    // Its prompt may be there already, or come yet.
+    shell.types("sh -c 'stty raw -echo; printf \"up\\r\\n\"; exec sleep 1000'");
+    shell.sees("up\n");
+    command.parent().unwrap().signal(Signal::KILL);
+    assert!(shell.prompted().contains("the watchdog was killed"));
+    assert_eq!(shell.runs("echo rc=$?"), "rc=70\n");
+}
+
+/// As a shell does for a command that it runs itself.
+#[test]
+fn one_that_was_killed_leaves_the_terminal_as_it_found_it() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.runs("$LH -q run x -- sh -c 'stty -echo; kill -KILL $$'");
+    let echo = shell.runs("stty -a | grep -o '[ -]echo '");
+    assert!(echo.contains(" echo ") && !echo.contains("-echo "), "{echo:?}");
+    // One that ends by itself may mean it.
+    shell.runs("$LH -q run x -- stty -echo");
+    shell.presses("stty -a | grep -o '[ -]echo '\n");
+    shell.sees("-echo ");
+}
+
+/// By the memory limit of a container, say; nobody else knows then how the terminal was found.
+#[test]
+fn a_terminal_is_put_right_also_without_the_watchdog() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.types("$LH -v run x -- sh -c 'read go; stty raw -echo; kill -KILL $PPID; exec sleep 1000'");
+    shell.sees("started pid ");
+    shell.types("go");
+    assert!(shell.prompted().contains("the watchdog was killed"));
+    let echo = shell.runs("stty -a | grep -o '[ -]echo '");
+    assert!(echo.contains(" echo ") && !echo.contains("-echo "), "{echo:?}");
+}
+
+#[test]
+fn in_the_background_a_killed_watchdog_takes_the_terminal_from_nobody() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    shell.types("$LH -v run x -- sleep 1000 &");
+    shell.sees("started pid ");
+    let command = Process::parse(&shell.sees("\n"));
+    command.parent().unwrap().signal(Signal::KILL);
+    shell.sees("error[E_INTERNAL]: the watchdog was killed");
+    assert!(shell.runs("echo $((40 + 2))").contains("42\n"));
+}
+
+/// While somebody else is in the middle of a line there.
+#[test]
+fn a_stopped_terminal_is_put_right_without_waiting_for_it() {
+    let place = Place::new();
+    // Not of the command's group: it outlives the command.
+    let script = "echo pid $$; setsid yes & exec sleep 1000";
+    let mut session = Shell::of(&place, &["-q", "run", "x", "--", "sh", "-c", script]);
+    session.sees("pid ");
+    let command = Process::parse(&session.sees("\n"));
+    session.sees("y\ny\n");
+    session.presses(CTRL_S);
+    command.signal(Signal::KILL);
+    until("the lock is given back", || !place.is_held("x"));
+}

@@ -73,7 +73,7 @@ pub(crate) struct AcquireArgs {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) ttl: Option<String>,
 
-    /// Keep others out for so long at least, even if the command ends earlier: for jobs that are shorter than the
+    /// Keep others out for so long at least, even if the lock is released earlier: for jobs that are shorter than the
     /// difference between the clocks that start them
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) hold_at_least: Option<Duration>,

@@ -9,7 +9,7 @@ pub(super) async fn purge(args: &PurgeArgs, common: &Common, console: Console) -
     let store = Store::open(sources(common), console).await?;
     let what = if args.dry_run { Purge::Count } else { Purge::Delete };
     let Some(names) = store.admin()?.purge(args.idle, what).await? else {
-        console.note(format_args!("{} forgets names that nobody holds by itself", store.config.url()));
+        console.note(format_args!("{} forgets by itself the names that nobody holds", store.config.url()));
         return Ok(Code::SUCCESS);
     };
     let (names, idle) = (counted(names), brief(args.idle));

@@ -159,7 +159,11 @@ fn zookeeper_needs_no_setting_up() {
     printed.expect(0, "create \"/leasehold\" \"\" world:anyone:cdr\n", "");
     is_used_as_any_other(&store);
     let purged = store.place.say(["purge", "--idle", "30d"]);
-    assert!(purged.code(0).err.ends_with("forgets names that nobody holds by itself\n"), "{}", purged.err);
+    assert!(
+        purged.code(0).err.ends_with("forgets by itself the names that nobody holds\n"),
+        "{}",
+        purged.err
+    );
 }
 
 /// By whoever has the database's own client at hand.

@@ -29,6 +29,7 @@ pub(crate) async fn check(backend: &ZooKeeperBackend) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     check_session(backend.sessions.target().timeouts.session, turn.session().timeout(), &mut findings);
     check_access(&turn, backend, &mut findings).await?;
+    check_rights(&turn, backend, &mut findings).await?;
     if backend.sessions.target().login.is_some() && backend.sessions.target().tls.is_none() {
         findings.push(Finding::clear_text());
     }
@@ -97,6 +98,20 @@ async fn check_access(turn: &Turn, backend: &ZooKeeperBackend, findings: &mut Ve
             }
             findings.push(unseen(&format!("the access list of {base}"), &error));
         }
+    }
+    Ok(())
+}
+
+/// Whoever may make no directories can lock names whose directory somebody else has made, and lets it in: no error, then.
+async fn check_rights(turn: &Turn, backend: &ZooKeeperBackend, findings: &mut Vec<Finding>) -> Result<()> {
+    let (base, access) = (backend.names.base(), backend.sessions.target().access);
+    if !turn.may_make_in(base, access.of_directories()).await.map_err(Trouble::of_read)? {
+        findings.push(Finding::new(
+            Severity::Warning,
+            "W_DENIED",
+            format!("this user may not make the directory of a lock in {base}: a name that has none cannot be locked"),
+            "use the user that made it, or have its access list changed: setAcl -R",
+        ));
     }
     Ok(())
 }

@@ -10,7 +10,9 @@ use std::future::Future;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
-use zookeeper_client::{Acl, Acls, Client, CreateMode, Error as Answer, OneshotWatcher, Stat};
+use zookeeper_client::{
+    Acl, Acls, Client, CreateMode, Error as Answer, MultiWriteError, OneshotWatcher, Stat,
+};
 
 /// A version that no node has.
 const NEVER: i32 = i32::MIN;
@@ -85,6 +87,24 @@ impl Turn {
     /// Creates a directory.
     pub(crate) async fn make(&self, path: &str, mode: CreateMode, acls: Acls<'_>) -> Outcome<()> {
         self.in_time(self.client.create(path, &[], &mode.with_acls(acls))).await.map(drop)
+    }
+
+    /// Whether this user may create nodes in a directory. None is created: it is asked for together with what cannot be, so
+    /// that neither is done.
+    pub(crate) async fn may_make_in(&self, directory: &str, acls: Acls<'_>) -> Outcome<bool> {
+        let mut both = self.client.new_multi_writer();
+        let node = format!("{directory}/never");
+        both.add_create(&node, &[], &CreateMode::Persistent.with_acls(acls)).map_err(Trouble::from)?;
+        both.add_check_version(directory, NEVER).map_err(Trouble::from)?;
+        let answer = both.commit();
+        self.in_time(async {
+            match answer.await {
+                Err(MultiWriteError::RequestFailed { source }) => Err(source),
+                Err(MultiWriteError::OperationFailed { index: 0, source: Answer::NoAuth }) => Ok(false),
+                Ok(_) | Err(MultiWriteError::OperationFailed { .. }) => Ok(true),
+            }
+        })
+        .await
     }
 
     /// The children of a directory, no older than what the leader knows: the server that we are connected to has first to

@@ -24,7 +24,9 @@ async fn a_closed_directory_on_a_well_server_has_nothing_but_the_password_in_the
     backend(&url).init().await.unwrap();
     assert_eq!(codes(&url).await, ["W_CLEAR_TEXT", "I_SERVER"]);
     let other = format!("zk://other:canary@{}", server.address());
-    assert_eq!(codes(&other).await, ["I_NOT_SEEN", "W_CLEAR_TEXT", "I_SERVER"]);
+    assert_eq!(codes(&other).await, ["I_NOT_SEEN", "W_DENIED", "W_CLEAR_TEXT", "I_SERVER"]);
+    let look = Look::with_user(&server, Some("app:canary")).await;
+    assert_eq!(look.children("/leasehold").await, Vec::<String>::new(), "to look for a right makes nothing");
 }
 
 /// Told to the server's own shell, what is printed makes what `init` makes, with the same rights.

@@ -61,6 +61,11 @@ impl Pace {
         Self { next, pace }
     }
 
+    /// What would begin later is not waited for: at a slow pace that may be minutes.
+    fn is_due_before(&self, end: Moment) -> bool {
+        Moment::now() < end && (self.pace.is_none() || self.next < end)
+    }
+
     /// Waits until it is time, and says since when the pair's time runs. If the task was still busy when it was time,
     /// since then: a store that stands still is charged with all that had to wait meanwhile, and not with one pair
     /// (coordinated omission). If it was idle, since now: that a timer is late is no fault of the store.
@@ -112,7 +117,7 @@ impl Timings {
 pub(super) type Shared = Arc<Mutex<Timings>>;
 
 pub(super) async fn take_turns(taker: Taker, mut pace: Pace, window: Window, all: Shared) -> Result<()> {
-    while Moment::now() < window.until {
+    while pace.is_due_before(window.until) {
         let began = pace.begin().await;
         let acquired = taker.pair().await?;
         let ended = Moment::now();
@@ -121,4 +126,26 @@ pub(super) async fn take_turns(taker: Taker, mut pace: Pace, window: Window, all
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasehold::backend::MemoryBackend;
+    use tokio::time::timeout;
+
+    /// As after a window at full speed in which not one pair has ended: the pace is then that of minutes.
+    #[tokio::test]
+    async fn a_pair_that_is_due_after_the_window_is_not_waited_for() {
+        let taker = Taker {
+            locks: LockClient::new(Arc::new(MemoryBackend::new())),
+            raw: None,
+            way: Way::Leasehold,
+            name: LockName::new("x").unwrap(),
+        };
+        let from = Moment::now();
+        let window = Window { from, until: from.plus(Duration::from_millis(10)) };
+        let turns = take_turns(taker, Pace::of(Some(1.0), 63, 64), window, Shared::default());
+        timeout(Duration::from_secs(5), turns).await.expect("it ends with the window").unwrap();
+    }
 }

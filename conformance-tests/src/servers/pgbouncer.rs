@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A `pgbouncer` of its own in front of a [`PostgresServer`](super::PostgresServer), which lets everybody in as whoever
-/// they say they are.
+/// they say they are, and knows nothing of prepared statements, whatever its version.
 #[derive(Debug)]
 pub struct PgBouncer {
     _process: ServerProcess,
@@ -55,8 +55,9 @@ impl Launch for PgBouncerLaunch {
             "[databases]\n* = host=127.0.0.1 port={server}\n\
              [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = trust\n\
              auth_file = {users}\npool_mode = {mode}\ndefault_pool_size = 20\n\
-             ignore_startup_parameters = extra_float_digits\n",
+             ignore_startup_parameters = extra_float_digits\n{statements}",
             users = data.join("users").display(),
+            statements = self.without_prepared_statements().map_err(failed)?,
         );
         std::fs::write(data.join("users"), "\"locker\" \"sesame\"\n\"postgres\" \"\"\n").map_err(failed)?;
         std::fs::write(data.join("pgbouncer.ini"), configuration).map_err(failed)
@@ -73,7 +74,40 @@ impl Launch for PgBouncerLaunch {
     }
 }
 
+impl PgBouncerLaunch {
+    /// From 1.21 on it knows prepared statements, if it is not told to do without. Before, it does not know the setting.
+    fn without_prepared_statements(&self) -> std::io::Result<&'static str> {
+        let output = Command::new(&self.binary).arg("--version").output()?;
+        let version = String::from_utf8_lossy(&output.stdout);
+        Ok(if is_at_least_1_21(&version) { "max_prepared_statements = 0\n" } else { "" })
+    }
+}
+
+/// Of `PgBouncer 1.18.0` and what follows.
+fn is_at_least_1_21(version: &str) -> bool {
+    let numbers = version.split_whitespace().nth(1).unwrap_or_default().split('.');
+    numbers.map_while(|number| number.parse::<u32>().ok()).take(2).ge([1, 21])
+}
+
 fn binary() -> Option<PathBuf> {
     super::on_path("pgbouncer")
         .or_else(|| Some(PathBuf::from("/usr/sbin/pgbouncer")).filter(|file| file.is_file()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_at_least_1_21;
+
+    #[test]
+    fn versions_are_numbers() {
+        for (version, expected) in
+            [("1.9.0", false), ("1.18.0", false), ("1.21.0", true), ("1.24.1", true), ("2.0", true)]
+        {
+            assert_eq!(
+                is_at_least_1_21(&format!("PgBouncer {version}\nlibevent 2.1.12-stable\n")),
+                expected,
+                "{version}"
+            );
+        }
+    }
 }

@@ -206,7 +206,7 @@ impl Turn {
         self.in_time(self.client.delete(path, None)).await
     }
 
-    /// Whether there is such a node, which everybody may ask.
+    /// Whether there is such a node. Everybody may ask that, and of newer servers only who may read it (ZOOKEEPER-2590).
     pub(crate) async fn is_there(&self, path: &str) -> Outcome<bool> {
         self.in_time(self.client.check_stat(path)).await.map(|stat| stat.is_some())
     }

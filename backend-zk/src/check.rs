@@ -2,6 +2,7 @@
 
 use crate::ZooKeeperBackend;
 use crate::acl::{Access, is_open};
+use crate::parents::parent;
 use crate::session::{Trouble, Turn};
 use crate::words::{self, Said};
 use futures_util::future::try_join_all;
@@ -105,13 +106,26 @@ async fn check_access(turn: &Turn, backend: &ZooKeeperBackend, findings: &mut Ve
 /// Whoever may make no directories can lock names whose directory somebody else has made, and lets it in: no error, then.
 async fn check_rights(turn: &Turn, backend: &ZooKeeperBackend, findings: &mut Vec<Finding>) -> Result<()> {
     let (base, access) = (backend.names.base(), backend.sessions.target().access);
-    if !turn.may_make_in(base, access.of_directories()).await.map_err(Trouble::of_read)? {
-        findings.push(Finding::new(
-            Severity::Warning,
-            "W_DENIED",
-            format!("this user may not make the directory of a lock in {base}: a name that has none cannot be locked"),
-            "use the user that made it, or have its access list changed: setAcl -R",
-        ));
+    let mut directory = base;
+    let may_make = loop {
+        match turn.may_make_in(directory, access.of_directories()).await {
+            Err(Trouble::NoNode) if !directory.is_empty() => directory = parent(directory),
+            // A server may know no such request: no lock needs it.
+            Err(Trouble::Unimplemented) => break true,
+            may_make => break may_make.map_err(Trouble::of_read)?,
+        }
+    };
+    if !may_make {
+        let what = if directory == base {
+            format!(
+                "this user may not make the directory of a lock in {base}: a name that has none cannot be locked"
+            )
+        } else {
+            format!("{base} is missing, and this user may not make it: nothing can be locked")
+        };
+        let help = "use the user that made it, or have its access list changed: setAcl -R";
+        let help = if directory == base { help } else { "have init run by a user that may, or use that one" };
+        findings.push(Finding::new(Severity::Warning, "W_DENIED", what, help));
     }
     Ok(())
 }

@@ -87,6 +87,7 @@ impl Parents {
 /// Deeper than any path that a URL can have.
 const MAX_DEPTH: usize = 1024;
 
-fn parent(path: &str) -> &str {
+/// What is above it; `""` is the root.
+pub(crate) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }

@@ -54,10 +54,9 @@ fn of(number: u16) -> Meaning {
         // server could not read or write.
         1053 | 1927 | 3169 | 4031 | 1152 | 1159 | 1161 | 1158 | 1160 => Meaning::Ended,
         // Codes of the client's library, said by a pooler that lost its own connection to the server: ProxySQL says 2013 of a
-        // statement that it has sent (its issue 2982), MaxScale 2003.
-        2002 | 2003 | 2006 | 2013 | 2055 => Meaning::Ended,
-        // ProxySQL has found no server to send it to.
-        9001 => Meaning::Unreachable,
+        // statement that it has sent (its issue 2982), MaxScale 2003. The server may not have noticed, and keep a transaction
+        // open. ProxySQL says 9001 when it has found no server in time, perhaps to send a statement to once more.
+        2002 | 2003 | 2006 | 2013 | 2055 | 9001 => Meaning::Broken,
         // WSREP has not yet prepared the node for application use; the server is offline; it has blocked this host.
         1047 | 3032 | 1129 => Meaning::Unreachable,
         _ => Meaning::Refused,
@@ -75,10 +74,9 @@ mod tests {
         assert_eq!(of(1927), Meaning::Ended);
         assert_eq!(of(3169), Meaning::Ended);
         assert_eq!(of(1135), Meaning::Exhausted("threads"));
-        for of_a_pooler in [2003, 2006, 2013] {
-            assert_eq!(of(of_a_pooler), Meaning::Ended, "{of_a_pooler}");
+        for of_a_pooler in [2003, 2006, 2013, 9001] {
+            assert_eq!(of(of_a_pooler), Meaning::Broken, "{of_a_pooler}");
         }
-        assert_eq!(of(9001), Meaning::Unreachable);
         assert_eq!(of(1290), Meaning::ReadOnly);
         assert_eq!(of(1064), Meaning::Refused);
         let io = sqlx::Error::Io(std::io::ErrorKind::UnexpectedEof.into());

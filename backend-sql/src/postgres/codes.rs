@@ -46,7 +46,7 @@ fn of(code: &str) -> Meaning {
         // message may come after the commit and before the answer.
         "57P01" | "57P02" | "57P03" | "57P05" | "25P03" => Meaning::Ended,
         // Statement completion unknown: said by what stands for several servers.
-        "40003" => Meaning::Ended,
+        "40003" => Meaning::Broken,
         code if code.starts_with("08") => Meaning::Broken,
         _ => Meaning::Refused,
     }
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!(of("55P03"), Meaning::Locked);
         assert_eq!(of("57P01"), Meaning::Ended);
         assert_eq!(of("08006"), Meaning::Broken);
-        assert_eq!(of("40003"), Meaning::Ended);
+        assert_eq!(of("40003"), Meaning::Broken);
         assert_eq!(of("25006"), Meaning::ReadOnly);
         assert_eq!(of("42601"), Meaning::Refused);
     }

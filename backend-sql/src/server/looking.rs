@@ -6,7 +6,7 @@ use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use tokio::task::JoinError;
 use tokio::time::timeout;
 
-/// Statements that change nothing, and need between them the rights that locking needs.
+/// Statements that do nothing, and need between them the rights that locking needs.
 const RIGHTS: [&str; 2] = [include_str!("may_insert.sql"), include_str!("may_update.sql")];
 
 impl Server {

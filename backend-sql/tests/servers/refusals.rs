@@ -88,11 +88,30 @@ async fn rights_that_are_missing_are_denied_and_not_called_an_outage() {
     }
 }
 
+fn denied(findings: Vec<leasehold_core::Finding>) -> Vec<String> {
+    findings.into_iter().filter(|it| it.code == "E_DENIED").map(|it| it.message).collect()
+}
+
+/// A trigger for each statement fires for one that changes no row.
+#[tokio::test]
+async fn a_look_for_rights_fires_no_trigger() {
+    let server = Server::postgres(&[]);
+    server.furnish().await;
+    server
+        .run(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN RAISE EXCEPTION 'fired' USING ERRCODE = 'insufficient_privilege'; END $$;
+             CREATE TRIGGER refuses BEFORE INSERT OR UPDATE ON leasehold EXECUTE FUNCTION refuse()",
+        )
+        .await;
+    let backend = server.backend("");
+    let error = backend.try_acquire(&claim("a")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "it fires: {error}");
+    assert_eq!(denied(backend.admin().unwrap().check().await.unwrap()), Vec::<String>::new());
+}
+
 #[tokio::test]
 async fn rights_that_are_missing_are_found_by_check() {
-    let denied = |findings: Vec<leasehold_core::Finding>| {
-        findings.into_iter().filter(|it| it.code == "E_DENIED").map(|it| it.message).collect::<Vec<_>>()
-    };
     for server in both().await {
         for (mode, right, table) in [
             ("lease", "UPDATE", "leasehold"),

@@ -90,17 +90,21 @@ impl Turn {
     }
 
     /// Whether this user may create nodes in a directory. None is created: it is asked for together with what cannot be, so
-    /// that neither is done.
+    /// that neither is done. The root is `""`.
     pub(crate) async fn may_make_in(&self, directory: &str, acls: Acls<'_>) -> Outcome<bool> {
         let mut both = self.client.new_multi_writer();
         let node = format!("{directory}/never");
         both.add_create(&node, &[], &CreateMode::Persistent.with_acls(acls)).map_err(Trouble::from)?;
-        both.add_check_version(directory, NEVER).map_err(Trouble::from)?;
+        let itself = if directory.is_empty() { "/" } else { directory };
+        both.add_check_version(itself, NEVER).map_err(Trouble::from)?;
         let answer = both.commit();
         self.in_time(async {
             match answer.await {
                 Err(MultiWriteError::RequestFailed { source }) => Err(source),
                 Err(MultiWriteError::OperationFailed { index: 0, source: Answer::NoAuth }) => Ok(false),
+                Err(MultiWriteError::OperationFailed { index: 0, source: Answer::NoNode }) => {
+                    Err(Answer::NoNode)
+                }
                 Ok(_) | Err(MultiWriteError::OperationFailed { .. }) => Ok(true),
             }
         })

@@ -106,6 +106,9 @@ async fn init_finds_a_directory_that_it_could_not_make() {
     let backend = backend(&url_with(&server, "app:canary"));
     look.0.set_acl("/", std::slice::from_ref(&admin), None).await.unwrap();
     assert_eq!(backend.init().await.unwrap_err().kind(), ErrorKind::Denied);
+    let findings = backend.check().await.unwrap();
+    let denied = findings.iter().find(|finding| finding.code == "W_DENIED").map(|finding| &*finding.message);
+    assert_eq!(denied, Some("/leasehold is missing, and this user may not make it: nothing can be locked"));
     let everybody = Acl::new(Permission::READ, AuthId::anyone());
     look.0.create(BASE, b"", &CreateMode::Persistent.with_acls(Acls::new(&[everybody]))).await.unwrap();
     backend.init().await.unwrap();

@@ -21,6 +21,7 @@ use leasehold_core::{OwnerId, Result};
 pub(crate) use rooms::End;
 use rooms::{Held, Next, Rooms};
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -118,7 +119,7 @@ impl Drop for Watch {
 }
 
 async fn keep_looking(rooms: Arc<Rooms>, lookout: Arc<Lookout>) {
-    let mut unsaid = BTreeSet::new();
+    let mut unsaid = Unsaid::default();
     loop {
         match rooms.next() {
             Next::Look(names) => {
@@ -126,7 +127,7 @@ async fn keep_looking(rooms: Arc<Rooms>, lookout: Arc<Lookout>) {
                     lookout.look(&rooms, names, &mut unsaid).await;
                 }
             }
-            Next::Sleep(_) | Next::Nothing if !unsaid.is_empty() => {}
+            Next::Sleep(_) | Next::Nothing if !unsaid.names.is_empty() => {}
             Next::Sleep(until) => {
                 tokio::select! {
                     () = sleep_until(until) => {}
@@ -136,15 +137,34 @@ async fn keep_looking(rooms: Arc<Rooms>, lookout: Arc<Lookout>) {
             Next::Nothing => rooms.sooner.notified().await,
         }
         // One at a time: a lock that has just been given up does not wait for what is said of hundreds.
-        if let Some(name) = unsaid.pop_first() {
+        if let Some(name) = unsaid.next() {
             lookout.say(&rooms, &name).await;
         }
     }
 }
 
+/// Of which names it must be said that somebody waits.
+#[derive(Debug, Default)]
+struct Unsaid {
+    names: BTreeSet<Vec<u8>>,
+    /// Of which it was said last.
+    last: Vec<u8>,
+}
+
+impl Unsaid {
+    /// In turn: where there is more to be said than there is time, no name is passed over for ever.
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let behind = (Bound::Excluded(&self.last), Bound::Unbounded);
+        let name = self.names.range::<Vec<u8>, _>(behind).next().or_else(|| self.names.first())?.clone();
+        self.names.remove(&name);
+        self.last.clone_from(&name);
+        Some(name)
+    }
+}
+
 impl Lookout {
     /// Wakes who can have one of these, and adds to what is unsaid those of which it must be said that somebody waits.
-    async fn look(&self, rooms: &Rooms, names: &[Vec<u8>], unsaid: &mut BTreeSet<Vec<u8>>) {
+    async fn look(&self, rooms: &Rooms, names: &[Vec<u8>], unsaid: &mut Unsaid) {
         let held = match self.held(names).await {
             Ok(held) => held,
             Err(error) => {
@@ -160,7 +180,7 @@ impl Lookout {
         }
         if self.want.is_some() {
             let fades = held.into_iter().filter(|(_, (_, said_for))| *said_for < SAY_AGAIN);
-            unsaid.extend(fades.map(|(name, _)| name));
+            unsaid.names.extend(fades.map(|(name, _)| name));
         }
     }
 

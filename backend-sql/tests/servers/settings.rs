@@ -4,7 +4,7 @@ use crate::kit::{MODES, Server, ask, both, claim, claim_for, granted};
 use leasehold_core::{Claim, HolderInfo, LockName, OwnerId, Release, Renewal};
 use std::time::Duration;
 
-const OF_MARIADB: [&str; 17] = [
+const OF_MARIADB: [&str; 18] = [
     "SET GLOBAL sql_mode = ''",
     // Assignments from left to right are what a grant is made of; this says that all are made at once.
     "SET GLOBAL sql_mode = 'SIMULTANEOUS_ASSIGNMENT'",
@@ -22,6 +22,8 @@ const OF_MARIADB: [&str; 17] = [
     "SET GLOBAL tx_read_only = 1",
     "SET GLOBAL idle_readonly_transaction_timeout = 1",
     "SET GLOBAL idle_write_transaction_timeout = 1",
+    // To switch it on would end the transaction that is begun next.
+    "SET GLOBAL autocommit = 1",
     "SET GLOBAL init_connect = 'START TRANSACTION'",
     "SET GLOBAL init_connect = 'START TRANSACTION READ ONLY'",
 ];

@@ -287,10 +287,9 @@ fn has_ended(answer: &Answer) -> bool {
     !answer.rows.is_empty() || answer.changed == 1
 }
 
-/// A row was changed, which only a grant does, and its token is not told: so `MariaDB` answers if a trigger ran in the statement.
-/// A row that was made counts one, as one that was not changed does: of that grant, the claim hears when it asks again.
+/// A row was met, and it is not told whether it was granted: so `MariaDB` answers if a trigger ran in the statement.
 fn is_untold(answer: &Answer) -> bool {
-    answer.rows.is_empty() && answer.last_id == 0 && answer.changed > 1
+    answer.rows.is_empty() && answer.last_id == 0 && answer.changed > 0
 }
 
 fn micros(time: Duration) -> Value {
@@ -325,11 +324,12 @@ fn read_token(number: &Value) -> Option<FencingToken> {
     u64::try_from(number.as_int()?).ok().map(FencingToken::new)
 }
 
-/// What `mysql/acquire.sql` says in one number: four times the first token, and 1 if as many in a row came as were wanted.
+/// What `mysql/acquire.sql` says in one number: four times the first token, and 1 if as many in a row came as were wanted, or
+/// nothing more if none came.
 fn of_last_id(id: u64, more: u32) -> Option<Tokens> {
     let first = FencingToken::new(id / 4);
     let last = if id % 4 == 1 { first.last_of(more + 1) } else { first };
-    (id > 0).then_some(Tokens { first, last })
+    (!id.is_multiple_of(4)).then_some(Tokens { first, last })
 }
 
 fn unix_time(micros: i64) -> Option<SystemTime> {

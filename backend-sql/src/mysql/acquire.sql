@@ -1,5 +1,6 @@
 -- Grants the row of a name to an owner, if it is free, and answers in LAST_INSERT_ID() four times its first token, and what
--- came: 1 as many tokens in a row as were wanted, 2 that one alone, 3 those that it has already; 0 if it is not free.
+-- came: 1 as many tokens in a row as were wanted, 2 that one alone, 3 those that it has already; 4 alone if it is not free.
+-- That is said too, so that 0 is no answer: what MariaDB tells if a trigger ran in the statement.
 --
 -- Free: there is no such row, or its lease, or linger, is over. Held by this very owner, because the reply to an earlier
 -- attempt was lost: granted again, with the same token. The primary key makes two rows of one name impossible, and the
@@ -24,7 +25,7 @@ ON DUPLICATE KEY UPDATE
             THEN LAST_INSERT_ID(4 * VALUES(acquired_at) + 1) DIV 4 + :5
         WHEN ends_at <= {now} AND token < 9007199254740991
             THEN LAST_INSERT_ID(4 * GREATEST(token + 1, {now}) + 2) DIV 4
-        ELSE token + LAST_INSERT_ID(0)
+        ELSE token + 0 * LAST_INSERT_ID(4)
     END,
     acquired_at = CASE LAST_INSERT_ID() % 4
         WHEN 1 THEN VALUES(acquired_at)
@@ -32,7 +33,7 @@ ON DUPLICATE KEY UPDATE
         ELSE acquired_at
     END,
     acquired_at = IF(LAST_INSERT_ID() % 4 = 2 AND token - acquired_at BETWEEN 0 AND 2000, token, acquired_at),
-    holder      = IF(LAST_INSERT_ID() > 0, VALUES(holder), holder),
-    ends_at     = IF(LAST_INSERT_ID() > 0, GREATEST(ends_at, {now} + :3), ends_at),
-    version     = IF(LAST_INSERT_ID() > 0, version + 1, version),
-    owner       = IF(LAST_INSERT_ID() > 0, VALUES(owner), owner);
+    holder      = IF(LAST_INSERT_ID() % 4 > 0, VALUES(holder), holder),
+    ends_at     = IF(LAST_INSERT_ID() % 4 > 0, GREATEST(ends_at, {now} + :3), ends_at),
+    version     = IF(LAST_INSERT_ID() % 4 > 0, version + 1, version),
+    owner       = IF(LAST_INSERT_ID() % 4 > 0, VALUES(owner), owner);

@@ -234,6 +234,6 @@ async fn granted_by_hand(session: &mut MySqlConnection) -> (u64, u64) {
     session.execute(AssertSqlSafe(text)).await.unwrap();
     // Who calls a function of somebody's is not told with the answer.
     let id: u64 = session.fetch_one("SELECT LAST_INSERT_ID()").await.unwrap().get_unchecked(0);
-    assert_ne!(id, 0, "it is free");
+    assert_ne!(id % 4, 0, "it is free");
     (id / 4, if id % 4 == 1 { u64::from(TOKENS) } else { 1 })
 }

@@ -35,14 +35,37 @@ async fn a_grant_of_which_a_trigger_was_told_is_a_grant() {
     }
 }
 
-/// The first grant of a new name cannot be told from a refusal: who asks again hears of it.
+/// Nor does it tell then that a row was made, rather than met and left as it was.
 #[tokio::test]
-async fn a_new_name_of_which_a_trigger_was_told_is_had_by_who_asks_again() {
+async fn a_new_name_of_which_a_trigger_was_told_is_granted_at_once() {
     let server = with_triggers("INSERT").await;
     for mode in MODES {
         let (backend, mine) = (server.backend(&format!("mode={mode}")), claim(mode));
-        let _ = ask(&backend, &mine).await;
         granted(&backend, &mine).await;
+        assert!(ask(&backend, &claim(mode)).await.is_none(), "{mode}: two holders");
         assert_eq!(backend.release(&mine, Duration::ZERO).await.unwrap(), Release::Released, "{mode}");
     }
+}
+
+/// Who is told that a lock is held need not look at it.
+#[tokio::test]
+async fn where_there_is_no_trigger_a_refusal_is_one_statement() {
+    let server = Server::mariadb(&[]);
+    server.furnish().await;
+    let (holder, other) = (server.backend(""), server.backend(""));
+    for name in ["a", "b", "c", "d"] {
+        granted(&holder, &claim(name)).await;
+    }
+    assert!(ask(&other, &claim("a")).await.is_none());
+    let said = async |what: &str| {
+        let counted = "SELECT CAST(variable_value AS SIGNED) FROM information_schema.global_status";
+        server.number(&format!("{counted} WHERE variable_name = 'COM_{what}'")).await
+    };
+    let before = (said("INSERT").await, said("SELECT").await);
+    for name in ["b", "c", "d"] {
+        assert!(ask(&other, &claim(name)).await.is_none());
+    }
+    assert_eq!(said("INSERT").await - before.0, 3);
+    // One of them, and the two questions that were counted since.
+    assert_eq!(said("SELECT").await - before.1, 2);
 }

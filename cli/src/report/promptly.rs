@@ -4,10 +4,12 @@ use rustix::io::Errno;
 use rustix::termios::isatty;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the one thread that renews the lock may stand still for a word.
 pub(super) const PATIENCE: Duration = Duration::from_millis(50);
+/// How long another's write to a terminal takes, about.
+const MEANWHILE: Duration = Duration::from_micros(100);
 /// What a pipe that says it is ready takes as a whole (`pipe(7)`).
 const TAKEN_AT_ONCE: usize = 4096;
 
@@ -25,13 +27,16 @@ pub(super) fn write_within(patience: Duration, to: impl AsFd, bytes: &[u8]) -> i
     let impatient = impatient(to.as_fd());
     let to = impatient.as_ref().map_or(to.as_fd(), AsFd::as_fd);
     let mut rest = bytes;
+    let mut since = Instant::now();
     while !rest.is_empty() {
         if !is_ready(to, patience) {
             return Err(unread());
         }
         match rustix::io::write(to, &rest[..rest.len().min(TAKEN_AT_ONCE)]) {
-            Ok(written) => rest = &rest[written..],
+            Ok(written) => (rest, since) = (&rest[written..], Instant::now()),
             Err(Errno::INTR) => {}
+            // A terminal says so too while somebody else is in the middle of a write to it, ready as it is.
+            Err(Errno::AGAIN) if since.elapsed() < patience => std::thread::sleep(MEANWHILE),
             Err(Errno::AGAIN) => return Err(unread()),
             Err(error) => return Err(error.into()),
         }
@@ -56,7 +61,8 @@ fn impatient(to: BorrowedFd<'_>) -> Option<OwnedFd> {
 /// True if something that is written there is taken without delay, or never will be because it is closed.
 fn is_ready(to: BorrowedFd<'_>, patience: Duration) -> bool {
     let mut asked = [PollFd::new(&to, PollFlags::OUT)];
-    let patience = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
+    let patience =
+        Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: patience.subsec_nanos().into() };
     loop {
         match poll(&mut asked, Some(&patience)) {
             // A signal came, which says nothing of the reader.
@@ -74,7 +80,13 @@ fn unread() -> io::Error {
 mod tests {
     use super::*;
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use std::fs::File;
+    use std::io::Read;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::sync::mpsc::channel;
+
+    /// Whoever writes without a pause may be in the middle of it often.
+    const A_SECOND: Duration = Duration::from_secs(1);
 
     /// Writes lines until one is refused.
     #[track_caller]
@@ -92,16 +104,42 @@ mod tests {
         refused.recv_timeout(Duration::from_secs(20)).expect("a write waits for a reader").0
     }
 
-    #[test]
-    fn nothing_waits_for_a_reader() {
-        let (_unread_pipe, pipe) = io::pipe().unwrap();
-        assert_eq!(fill(pipe).kind(), ErrorKind::TimedOut);
+    /// Who sees what is written, and where that is done.
+    fn terminal() -> (OwnedFd, OwnedFd) {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let terminal = open(ptsname(&master, Vec::new()).unwrap(), flags, Mode::empty()).unwrap();
+        (master, terminal)
+    }
+
+    #[test]
+    fn nothing_waits_for_a_reader() {
+        let (_unread_pipe, pipe) = io::pipe().unwrap();
+        assert_eq!(fill(pipe).kind(), ErrorKind::TimedOut);
+        let (_unseen, terminal) = terminal();
         assert_eq!(fill(terminal).kind(), ErrorKind::TimedOut);
+    }
+
+    /// As a shell prints its prompt in the moment in which we say that we have started it.
+    #[test]
+    fn what_is_said_while_somebody_else_writes_to_the_terminal_is_not_lost() {
+        let (screen, terminal) = terminal();
+        let mut screen = File::from(screen);
+        std::thread::spawn(move || while matches!(screen.read(&mut [0; 4096]), Ok(1..)) {});
+        let done = AtomicBool::new(false);
+        let refused = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    let _ = rustix::io::write(&terminal, b"ready> ");
+                }
+            });
+            let refused = (0..500).filter(|_| write_within(A_SECOND, &terminal, b"said\n").is_err()).count();
+            done.store(true, Relaxed);
+            refused
+        });
+        assert_eq!(refused, 0);
     }
 
     #[test]

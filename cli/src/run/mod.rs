@@ -137,15 +137,24 @@ impl<'a> Run<'a> {
         inherited::release_stdout();
         match self.start(&guard).await {
             Ok(command) => Ok(self.watch(guard, command).await),
-            Err(failure) => {
-                // Whatever it was, it is not to be started any more.
-                self.supervisor.kill(PARTING).await;
-                Err(self.unused(guard, failure).await)
-            }
+            Err(failure) => Err(self.without_command(guard, failure).await),
         }
     }
 
-    /// Gives back a lock under which nothing has run, so that nobody is to be kept out for it, and says what became of it.
+    /// Whatever kept it from being started, it is not to run any more. Nor is anybody else while it may.
+    async fn without_command(&mut self, guard: LockGuard, failure: Failure) -> Failure {
+        let left = self.supervisor.kill(guard.remaining().max(PARTING)).await;
+        if let Some(terminal) = &self.terminal {
+            terminal.take_back_from(None);
+        }
+        if left.is_empty() {
+            return self.unused(guard, failure).await;
+        }
+        std::mem::forget(guard);
+        failure.with_lines([("effect", format!("the lock was not released: {}", verdict::unstopped(&left)))])
+    }
+
+    /// Gives back a lock under which nothing runs, so that nobody is to be kept out for it, and says what became of it.
     async fn unused(&mut self, guard: LockGuard, failure: Failure) -> Failure {
         let Self { store, name, signals, console, options, .. } = self;
         let at_least = options.hold_at_least();
@@ -217,8 +226,8 @@ impl<'a> Run<'a> {
                 Err(Error::new(ErrorKind::Lost, message).with_help(help).into())
             }
             _ => Err(Failure::internal(
-                "the watchdog did not start the command",
-                io::Error::other("it was killed or stopped"),
+                "the watchdog was killed or stopped",
+                io::Error::other("it has not reported that the command runs; whatever ran of it is killed"),
             )),
         }
     }

@@ -33,7 +33,7 @@ pub(super) struct Supervisor {
     orders: OwnedWriteHalf,
     /// Children of this process from before it was `leasehold`.
     strangers: Vec<Pid>,
-    command: Option<Family>,
+    command: Family,
 }
 
 impl Supervisor {
@@ -56,7 +56,8 @@ impl Supervisor {
             .process_group(0);
         let process = watchdog.spawn()?;
         let (reports, orders) = UnixStream::from_std(ours)?.into_split();
-        Ok(Self { process, reports: Reports::read_from(reports), orders, strangers, command: None })
+        let command = Family::unnamed(strangers.clone());
+        Ok(Self { process, reports: Reports::read_from(reports), orders, strangers, command })
     }
 
     /// Gives an order, and does not wait for it to be heard. One that the watchdog cannot take any more is lost: it is
@@ -87,8 +88,10 @@ impl Supervisor {
     }
 
     fn heed(&mut self, report: Option<Report>) -> Option<Report> {
-        if let Some(Report::Started { pid }) = report {
-            self.command = Pid::from_raw(pid).map(|pid| Family::of(pid, self.strangers.clone()));
+        if let Some(Report::Started { pid }) = report
+            && let Some(pid) = Pid::from_raw(pid)
+        {
+            self.command = Family::of(pid, self.strangers.clone());
         }
         report
     }
@@ -96,12 +99,12 @@ impl Supervisor {
     /// Kills the command without the watchdog, and it too if it is still there. Answers when nothing of them lives, or
     /// when `patience` is over.
     ///
-    /// Nobody but this process can have reaped the command: it is a child of the watchdog, which does not, or of ours.
+    /// Nobody but this process can have reaped the command: it is a child of the watchdog, which does not, or of ours. It may
+    /// run also if that was not reported: a command works from its first moment on, and whoever kills the watchdog in that
+    /// moment kills the report.
     pub(super) async fn kill(&mut self, patience: Duration) -> Vec<i32> {
         let _ = self.process.kill();
-        let Some(family) = &self.command else {
-            return Vec::new();
-        };
+        let family = &self.command;
         let kill = async {
             loop {
                 family.signal_all(&[Signal::KILL]);

@@ -39,7 +39,7 @@ impl Verdict<'_> {
     fn effect(&self, ended: &Ended) -> String {
         let command = format!("the command (pid {})", self.pid);
         if survived(ended) {
-            return format!("{command} could not be stopped: {} still there", are(&ended.left));
+            return format!("{command} {}", unstopped(&ended.left));
         }
         match (ended.stopped, ended.exit) {
             (Some(stopped), _) => {
@@ -82,6 +82,11 @@ fn survived(ended: &Ended) -> bool {
 /// What is said of processes that a command left behind when it ended by itself.
 pub(super) fn still_there(left: &[i32]) -> String {
     format!("{} still there, in the command's group and without the lock", are(left))
+}
+
+/// What is said of processes that outlive a kill.
+pub(super) fn unstopped(left: &[i32]) -> String {
+    format!("could not be stopped: {} still there", are(left))
 }
 
 fn are(processes: &[i32]) -> String {

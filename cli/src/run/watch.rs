@@ -183,15 +183,8 @@ impl Watch<'_> {
     async fn without_watchdog(&mut self) -> End {
         let patience = self.lease_end.since(SystemClock::new().now()).max(Duration::from_secs(1));
         let left = self.supervisor.kill(patience).await;
-        // Unless the command has it, or has died with the job of its own that had it, it is the shell's, whose background job we
-        // are: that would end without it.
-        let is_theirs = |terminal: &&Terminal| {
-            self.command.is_some_and(|command| terminal.is_with(command)) || terminal.is_with_nobody()
-        };
-        let theirs = self.terminal.filter(is_theirs);
-        if let (Some(terminal), Some(group)) = (theirs, terminal::group_of(None)) {
-            terminal.give_to(group);
-            terminal.restore_modes();
+        if let Some(terminal) = self.terminal {
+            terminal.take_back_from(self.command);
         }
         End::WithoutWatchdog(left)
     }

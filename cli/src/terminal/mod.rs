@@ -45,6 +45,18 @@ impl Terminal {
         let _ = tcsetpgrp(&self.device, group);
     }
 
+    /// Takes it from a command that was killed, if its number is known, in the modes in which it was found.
+    ///
+    /// Unless the command has it, or has died with the group of its own that had it, it is the shell's, whose background job we
+    /// are: that would end without it.
+    pub(crate) fn take_back_from(&self, command: Option<Pid>) {
+        let is_theirs = command.is_some_and(|command| self.is_with(command)) || self.is_with_nobody();
+        if let (true, Some(group)) = (is_theirs, group_of(None)) {
+            self.give_to(group);
+            self.restore_modes();
+        }
+    }
+
     /// Puts it back into the modes in which it was found: an editor that was killed had no time to.
     pub(crate) fn restore_modes(&self) {
         if let Some(modes) = &self.modes {

@@ -1,6 +1,6 @@
 //! The headline: the command is really stopped. Whoever is killed, whoever is stopped.
 
-use crate::support::{Place, Process, Running, gone, until};
+use crate::support::{Place, Process, Running, Traced, gone, until};
 use leasehold::client::{Clock, Moment, SystemClock};
 use rustix::process::Signal;
 use std::process::{Command, Stdio};
@@ -19,13 +19,18 @@ struct Stubborn {
 
 impl Stubborn {
     fn start(options: &[&str]) -> Self {
-        let place = Place::new();
+        Self::watched(Place::new(), options, |_| {})
+    }
+
+    /// Its processes are looked for after `watch`, which is given the one that becomes its watchdog.
+    fn watched(place: Place, options: &[&str], watch: impl FnOnce(Process)) -> Self {
         let began = SystemClock::new().now();
         let mut words = vec!["-v", "run", "--ttl", "1500ms"];
         words.extend(options);
         let script = "trap '' TERM; sh -c 'echo child $$; while :; do sleep 1000; done' & echo pid $$; while :; do wait; done";
         words.extend(["x", "--", "sh", "-c", script]);
         let mut run = place.start(&words);
+        watch(run.watchdog());
         let mut numbers = [run.line(""), run.line("")];
         numbers.sort();
         let parse = |line: &str| Process::parse(line.split_whitespace().last().unwrap());
@@ -82,11 +87,34 @@ fn leasehold_stopped_its_command_is_gone_before_the_lease_ends_and_it_says_so_wh
 #[test]
 fn the_watchdog_killed_leasehold_kills_the_group_itself() {
     let stubborn = Stubborn::start(&[]);
+    stubborn.run.warned("started pid ");
     stubborn.run.watchdog().signal(Signal::KILL);
     let said = stubborn.run.wait();
     assert!(!stubborn.processes.iter().any(|process| process.lives()));
     said.code(70);
     assert!(said.err.contains("error[E_INTERNAL]: the watchdog was killed\n"), "{}", said.err);
+    assert!(!stubborn.place.is_held("x"));
+}
+
+/// A command works from its first moment on, and only then does the watchdog report that it runs.
+#[test]
+fn the_watchdog_killed_before_its_report_leaves_nothing_of_the_command() {
+    let place = Place::new();
+    let mut holder = place.command(["run", "x", "--", "sh", "-c", "echo mine; read line"]);
+    holder.stdin(Stdio::piped());
+    let mut holder = Running::start(holder);
+    holder.line("mine");
+    let mut watchdog = None;
+    let stubborn = Stubborn::watched(place, &[], |process| {
+        let traced = Traced::follow(process);
+        holder.end_input();
+        watchdog = Some(traced.until_it_has_forked());
+    });
+    watchdog.unwrap().kill();
+    let said = stubborn.run.wait();
+    assert!(!stubborn.processes.iter().any(|process| process.lives()));
+    said.code(70);
+    assert!(said.err.contains("error[E_INTERNAL]: the watchdog was killed"), "{}", said.err);
     assert!(!stubborn.place.is_held("x"));
 }
 

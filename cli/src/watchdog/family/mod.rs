@@ -22,8 +22,8 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 /// The command and its descendants.
 #[derive(Clone, Debug)]
 pub(crate) struct Family {
-    /// The command. The number of its process group too.
-    command: Pid,
+    /// The command, if it is known. The number of its process group too.
+    command: Option<Pid>,
     /// Children of this process that it did not start itself: a script may have, before it became this process by exec.
     strangers: Vec<Pid>,
 }
@@ -33,13 +33,21 @@ impl Family {
     ///
     /// As long as the command is not reaped its number belongs to it, and a signal to that group reaches nobody else.
     pub(crate) fn of(command: Pid, strangers: Vec<Pid>) -> Self {
-        Self { command, strangers }
+        Self { command: Some(command), strangers }
+    }
+
+    /// The family of a command that may have been started, by a watchdog that has not told so. It is found among the
+    /// descendants of this process, where these are known.
+    pub(crate) fn unnamed(strangers: Vec<Pid>) -> Self {
+        Self { command: None, strangers }
     }
 
     /// Signals the group and no one else: what a terminal would do.
     pub(crate) fn signal_group(&self, signal: Signal) {
-        // That nobody is there is no failure; that one may not be signalled is seen later, when it still lives.
-        let _ = kill_process_group(self.command, signal);
+        if let Some(group) = self.command {
+            // That nobody is there is no failure; that one may not be signalled is seen later, when it still lives.
+            let _ = kill_process_group(group, signal);
+        }
     }
 
     /// Sends everybody these signals, in this order.
@@ -48,7 +56,7 @@ impl Family {
             self.signal_group(*signal);
         }
         let strays = system::descendants(&self.strangers).unwrap_or_default().into_iter();
-        for stray in strays.filter(|process| process.group != self.command) {
+        for stray in strays.filter(|process| Some(process.group) != self.command) {
             for signal in signals {
                 stray.signal(*signal);
             }
@@ -73,7 +81,7 @@ impl Family {
             return Vec::new();
         }
         let all = system::descendants(&self.strangers).unwrap_or_default().into_iter();
-        let group = all.filter(|process| process.group == self.command);
+        let group = all.filter(|process| Some(process.group) == self.command);
         group.map(|process| process.pid.as_raw_pid()).collect()
     }
 }

@@ -4,10 +4,12 @@ pub(crate) mod browser;
 mod process;
 mod running;
 mod terminal;
+mod traced;
 
 pub(crate) use process::{Process, gone, until};
 pub(crate) use running::Running;
 pub(crate) use terminal::Shell;
+pub(crate) use traced::Traced;
 
 use leasehold_conformance::servers::RedisServer;
 use std::io::{PipeReader, PipeWriter};

@@ -2,6 +2,7 @@
 
 use crate::support::{Place, Process, Shell, until};
 use rustix::process::Signal;
+use std::os::unix::fs::PermissionsExt;
 
 const CTRL_S: &str = "\x13";
 
@@ -77,6 +78,20 @@ fn a_terminal_is_put_right_also_without_the_watchdog() {
     assert!(shell.prompted().contains("the watchdog was killed"));
     let echo = shell.runs("stty -a | grep -o '[ -]echo '");
     assert!(echo.contains(" echo ") && !echo.contains("-echo "), "{echo:?}");
+}
+
+/// Its process has had the terminal before it was to become the command. A script goes on to read from it.
+#[test]
+fn a_command_that_cannot_be_started_leaves_the_terminal_to_whoever_had_it() {
+    let place = Place::new();
+    let file = place.file("bad", "#!/there/is/no/such/interpreter\n");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut shell = Shell::start(&place);
+    shell.types(&format!("sh -c '$LH run x -- {}; echo then; read line; echo got $line'", file.display()));
+    shell.sees("error[E_");
+    shell.sees("then\n");
+    shell.types("word");
+    shell.sees("got word\n");
 }
 
 #[test]

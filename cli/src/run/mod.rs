@@ -206,8 +206,10 @@ impl<'a> Run<'a> {
             terms,
             lease_end: lease_end.into(),
         }));
-        // A watchdog that somebody has stopped does not answer; and once the lease is over it starts nothing.
-        match self.supervisor.report_within(guard.remaining()).await {
+        // A watchdog that somebody has stopped does not answer, but may have started the command: there must be time to kill
+        // that before the lease ends, even if nothing renews it. Once the lease is over a watchdog starts nothing.
+        let limit = guard.remaining().saturating_sub(terms.reserve / 2);
+        match self.supervisor.report_within(limit, terms.reserve / 4).await {
             Some(Report::Started { pid }) => {
                 self.console
                     .detail(format_args!("acquired {:?} with token {token}, started pid {pid}", self.name));

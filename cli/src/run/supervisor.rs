@@ -21,9 +21,6 @@ use tokio::time::timeout;
 /// How soon a kill is followed by another look.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// How long it takes at most to look at a report that has come.
-const A_LOOK: Duration = Duration::from_millis(250);
-
 /// A watchdog that runs, and the command under it once that is started. Dropped, it lets the watchdog end, which stops
 /// the command.
 #[derive(Debug)]
@@ -77,13 +74,13 @@ impl Supervisor {
         self.heed(report)
     }
 
-    /// The same, for one that is to come within `limit`; `None` also if it does not.
+    /// The same, for one that is to come within `limit`, and is looked for within another `look`; `None` also if there is none.
     ///
     /// # Cancel safety
     ///
     /// Safe to drop: what was read of a report is kept.
-    pub(super) async fn report_within(&mut self, limit: Duration) -> Option<Report> {
-        let report = self.reports.next_within(limit).await;
+    pub(super) async fn report_within(&mut self, limit: Duration, look: Duration) -> Option<Report> {
+        let report = self.reports.next_within(limit, look).await;
         self.heed(report)
     }
 
@@ -148,10 +145,10 @@ impl<R: AsyncRead + Unpin> Reports<R> {
 
     /// This process may have been stopped itself for longer than that: then there may be a report that came in time, and that
     /// nobody has looked at.
-    async fn next_within(&mut self, limit: Duration) -> Option<Report> {
+    async fn next_within(&mut self, limit: Duration, look: Duration) -> Option<Report> {
         match timeout(limit, self.next()).await {
             Ok(report) => report,
-            Err(_) => timeout(A_LOOK, self.next()).await.ok().flatten(),
+            Err(_) => timeout(look, self.next()).await.ok().flatten(),
         }
     }
 }
@@ -181,6 +178,7 @@ mod tests {
     use tokio::io::{AsyncWriteExt, duplex};
 
     const LIMIT: Duration = Duration::from_secs(3);
+    const A_LOOK: Duration = Duration::from_millis(20);
 
     /// What this process would make of a report if it looked at the clock first, and saw the report this much later.
     async fn seen_after_the_limit(late: Duration) -> Option<Report> {
@@ -190,7 +188,7 @@ mod tests {
             tokio::time::sleep(LIMIT + late).await;
             let _ = theirs.write_all(&to_line(&Report::TooLate)).await;
         };
-        tokio::join!(reports.next_within(LIMIT), report).0
+        tokio::join!(reports.next_within(LIMIT, A_LOOK), report).0
     }
 
     /// After a stop of this process that outlasts the limit, the runtime may look at the clock before it looks at the socket.

@@ -11,6 +11,7 @@
     reason = "a test that unwraps fails, which is what it is for"
 )]
 
+mod at_each_call;
 mod bench;
 mod compare;
 mod config;

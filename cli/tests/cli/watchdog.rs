@@ -100,15 +100,12 @@ fn the_watchdog_killed_leasehold_kills_the_group_itself() {
 #[test]
 fn the_watchdog_killed_before_its_report_leaves_nothing_of_the_command() {
     let place = Place::new();
-    let mut holder = place.command(["run", "x", "--", "sh", "-c", "echo mine; read line"]);
-    holder.stdin(Stdio::piped());
-    let mut holder = Running::start(holder);
-    holder.line("mine");
+    let mut holder = place.hold("x");
     let mut watchdog = None;
     let stubborn = Stubborn::watched(place, &[], |process| {
-        let traced = Traced::follow(process);
+        let watchdog = watchdog.insert(Traced::hold(process));
         holder.end_input();
-        watchdog = Some(traced.until_it_has_forked());
+        watchdog.go_to_fork();
     });
     watchdog.unwrap().kill();
     let said = stubborn.run.wait();
@@ -116,6 +113,26 @@ fn the_watchdog_killed_before_its_report_leaves_nothing_of_the_command() {
     said.code(70);
     assert!(said.err.contains("error[E_INTERNAL]: the watchdog was killed"), "{}", said.err);
     assert!(!stubborn.place.is_held("x"));
+}
+
+/// Nobody confirms the lease meanwhile, either: the lock is free when it ends.
+#[test]
+fn the_watchdog_stopped_before_its_report_does_not_keep_the_command_alive_beyond_the_lease() {
+    let (place, redis) = Place::with_redis();
+    let mut holder = place.hold("x");
+    let mut watchdog = None;
+    let stubborn = Stubborn::watched(place, &[], |process| {
+        let watchdog = watchdog.insert(Traced::hold(process));
+        holder.end_input();
+        watchdog.go_to_fork();
+    });
+    drop(redis);
+    let clock = SystemClock::new();
+    let lease_end = clock.now().plus(TTL);
+    gone(&stubborn.processes);
+    assert!(clock.now() < lease_end, "the lease was over before the command was");
+    drop(watchdog);
+    stubborn.run.wait().code(70);
 }
 
 /// A script may have started others before it became `leasehold` by exec.

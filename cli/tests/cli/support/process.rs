@@ -1,4 +1,5 @@
 use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Longer than anything here takes on a busy machine. A test that waits so long has failed.
@@ -34,12 +35,31 @@ impl Process {
         Self::new(text.trim().parse().unwrap())
     }
 
+    /// Those that live and have this in their command line, but for `leasehold` and its watchdog, whose command it may be.
+    pub(crate) fn marked(mark: &str) -> Vec<Self> {
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        all.filter(|entry| {
+            let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let program = std::fs::read_link(entry.path().join("exe")).unwrap_or_default();
+            String::from_utf8_lossy(&words).contains(mark)
+                && program != Path::new(env!("CARGO_BIN_EXE_leasehold"))
+        })
+        .filter_map(|entry| Some(Self::new(entry.file_name().to_str()?.parse().ok()?)))
+        .filter(|process| process.lives())
+        .collect()
+    }
+
     pub(crate) fn number(self) -> i32 {
         self.0.as_raw_pid()
     }
 
     pub(crate) fn signal(self, signal: Signal) {
         kill_process(self.0, signal).unwrap();
+    }
+
+    /// The same for one that may have ended.
+    pub(crate) fn try_signal(self, signal: Signal) {
+        let _ = kill_process(self.0, signal);
     }
 
     /// True if it runs, or could. A zombie does not.

@@ -69,7 +69,12 @@ impl Running {
     /// Waits until it has said this on standard error.
     #[track_caller]
     pub(crate) fn warned(&self, text: &str) {
-        until(&format!("it says {text:?}"), || self.err.lock().unwrap().contains(text));
+        until(&format!("it says {text:?}"), || self.has_warned(text));
+    }
+
+    /// True if it has said this on standard error by now.
+    pub(crate) fn has_warned(&self, text: &str) -> bool {
+        self.err.lock().unwrap().contains(text)
     }
 
     /// Writes to its standard input.

@@ -1,45 +1,90 @@
 use super::Process;
-use nix::sys::ptrace::{self, Options};
-use nix::sys::signal::Signal;
+use nix::sys::ptrace::{self, Event, Options};
+use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// A process that can be held between two of its steps, by the thread that follows it (`ptrace(2)`).
-pub(crate) struct Traced(Pid);
+/// A process that can be held between two of its steps, by the thread that follows it (`ptrace(2)`). Dropped, it is killed.
+pub(crate) struct Traced {
+    process: Pid,
+    has_ended: bool,
+}
 
 impl Traced {
+    /// Holds it wherever it is.
     #[track_caller]
-    pub(crate) fn follow(process: Process) -> Self {
+    pub(crate) fn hold(process: Process) -> Self {
         let process = Pid::from_raw(process.number());
-        ptrace::seize(process, Options::PTRACE_O_TRACEFORK).unwrap();
-        Self(process)
+        ptrace::seize(process, Options::PTRACE_O_TRACEFORK | Options::PTRACE_O_TRACESYSGOOD).unwrap();
+        let mut this = Self { process, has_ended: false };
+        ptrace::interrupt(process).unwrap();
+        this.wait();
+        this
     }
 
-    /// Holds it in the moment in which it has started another process, which goes on.
+    /// Lets it go on to the moment in which it has started another process, which runs.
     #[track_caller]
-    pub(crate) fn until_it_has_forked(self) -> Self {
-        let child = loop {
-            match self.wait_for(self.0) {
-                WaitStatus::PtraceEvent(..) => break ptrace::getevent(self.0).unwrap(),
-                WaitStatus::Stopped(_, signal) => ptrace::cont(self.0, signal).unwrap(),
-                other => panic!("{other:?}"),
+    pub(crate) fn go_to_fork(&mut self) {
+        let mut signal = None;
+        loop {
+            ptrace::cont(self.process, signal).unwrap();
+            match self.wait() {
+                WaitStatus::PtraceEvent(_, _, event) if event == Event::PTRACE_EVENT_FORK as i32 => break,
+                WaitStatus::Stopped(_, received) => signal = Some(received),
+                WaitStatus::PtraceEvent(..) => signal = None,
+                other => panic!("it forks no more: {other:?}"),
             }
-        };
-        let child = Pid::from_raw(i32::try_from(child).unwrap());
-        self.wait_for(child);
-        ptrace::detach(child, None).unwrap();
-        self
+        }
+        self.let_its_child_go();
+    }
+
+    /// Lets it go on to where it enters or leaves its next system call. False if it has ended instead.
+    #[track_caller]
+    pub(crate) fn go_to_next_call(&mut self) -> bool {
+        let mut signal = None;
+        while !self.has_ended && ptrace::syscall(self.process, signal).is_ok() {
+            signal = match self.wait() {
+                WaitStatus::PtraceSyscall(_) => return true,
+                WaitStatus::Stopped(_, received) => Some(received),
+                WaitStatus::PtraceEvent(_, _, event) if event == Event::PTRACE_EVENT_FORK as i32 => {
+                    self.let_its_child_go();
+                    None
+                }
+                _ => None,
+            };
+        }
+        false
     }
 
     /// Kills it where it stands.
-    #[track_caller]
-    pub(crate) fn kill(self) {
-        nix::sys::signal::kill(self.0, Signal::SIGKILL).unwrap();
+    pub(crate) fn kill(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        let _ = kill(self.process, Signal::SIGKILL);
         // Its parent hears of its end after this.
-        while !matches!(self.wait_for(self.0), WaitStatus::Signaled(..)) {}
+        while !self.has_ended {
+            self.wait();
+        }
     }
 
-    fn wait_for(&self, process: Pid) -> WaitStatus {
-        waitpid(process, Some(WaitPidFlag::__WALL)).unwrap()
+    /// One that has just been started is held, too.
+    fn let_its_child_go(&self) {
+        let child = ptrace::getevent(self.process).unwrap();
+        let child = Pid::from_raw(i32::try_from(child).unwrap());
+        waitpid(child, Some(WaitPidFlag::__WALL)).unwrap();
+        ptrace::detach(child, None).unwrap();
+    }
+
+    fn wait(&mut self) -> WaitStatus {
+        let status = waitpid(self.process, Some(WaitPidFlag::__WALL));
+        self.has_ended = matches!(status, Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) | Err(_));
+        status.unwrap_or(WaitStatus::StillAlive)
+    }
+}
+
+impl Drop for Traced {
+    fn drop(&mut self) {
+        self.kill();
     }
 }

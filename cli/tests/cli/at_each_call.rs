@@ -1,0 +1,172 @@
+//! Killed or stopped at any of its system calls, neither of the two who look after a command lets it outlive the lock.
+//!
+//! The other tests play the moments that somebody has thought of; these play all of them, by holding the process at one call
+//! after the other (`ptrace(2)`).
+
+use crate::support::{Place, Process, Running, Traced, until};
+use rustix::process::Signal;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// So many calls after it is known that the command runs, nothing of its start is left to be done.
+const BEYOND: usize = 24;
+
+/// They wait most of their time.
+const AT_ONCE: usize = 8;
+
+static SCENES: AtomicUsize = AtomicUsize::new(0);
+
+#[derive(Clone, Copy, Debug)]
+enum Who {
+    Leasehold,
+    Watchdog,
+}
+
+#[test]
+fn leasehold_killed_while_it_starts_the_command() {
+    at_each_call(1, |call| Scene::starting(Who::Leasehold, call).map(Scene::killed));
+}
+
+#[test]
+fn the_watchdog_killed_while_it_starts_the_command() {
+    at_each_call(1, |call| Scene::starting(Who::Watchdog, call).map(Scene::killed));
+}
+
+#[test]
+fn leasehold_stopped_while_it_starts_the_command() {
+    at_each_call(3, |call| Scene::starting(Who::Leasehold, call).map(Scene::stopped));
+}
+
+#[test]
+fn the_watchdog_stopped_while_it_starts_the_command() {
+    at_each_call(3, |call| Scene::starting(Who::Watchdog, call).map(Scene::without_watchdog));
+}
+
+#[test]
+fn leasehold_killed_while_a_lost_lock_stops_the_command() {
+    at_each_call(3, |call| Scene::stopping(Who::Leasehold, call).map(Scene::killed_too_late));
+}
+
+/// The most of its calls are looks at other processes.
+#[test]
+fn the_watchdog_killed_while_it_stops_the_command() {
+    at_each_call(17, |call| Scene::stopping(Who::Watchdog, call).map(Scene::killed_too_late));
+}
+
+/// Plays every `stride`th call, until there are no more.
+fn at_each_call(stride: usize, play: impl Fn(usize) -> Option<()> + Sync) {
+    let next = AtomicUsize::new(0);
+    let play_some = || while play(next.fetch_add(stride, Relaxed)).is_some() {};
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(play_some);
+        }
+    });
+    let played = next.into_inner() / stride;
+    assert!(played > 2 * AT_ONCE, "only {played} calls: nothing was followed");
+}
+
+/// A command, with a child, that ignores TERM, and one of the two who look after it, held at a system call.
+struct Scene {
+    place: Place,
+    run: Running,
+    traced: Traced,
+    mark: String,
+}
+
+impl Scene {
+    /// Before the lock is free. With its holder.
+    fn waiting(who: Who) -> (Self, Running) {
+        let place = Place::new();
+        let holder = place.hold("x");
+        // A time to sleep, and one that nobody else sleeps for.
+        let mark = format!("1000.{:08}{:06}", std::process::id(), SCENES.fetch_add(1, Relaxed));
+        let script = format!("trap '' TERM; sleep {mark} & echo up; while :; do sleep {mark}; done");
+        let words = ["-v", "run", "--ttl", "1s", "--grace", "20ms", "x", "--", "sh", "-c", &script];
+        let run = place.start(words);
+        let watchdog = run.watchdog();
+        let traced = Traced::hold(match who {
+            Who::Leasehold => run.process(),
+            Who::Watchdog => watchdog,
+        });
+        (Self { place, run, traced, mark }, holder)
+    }
+
+    /// At a call from where it may have the lock on. `None` if the command has run for a while by then.
+    fn starting(who: Who, call: usize) -> Option<Self> {
+        let (mut scene, mut holder) = Self::waiting(who);
+        holder.end_input();
+        holder.wait().code(0);
+        let mut beyond = 0;
+        for _ in 0..call {
+            beyond += usize::from(scene.run.has_warned("started pid "));
+            if beyond > BEYOND || !scene.traced.go_to_next_call() {
+                return None;
+            }
+        }
+        Some(scene)
+    }
+
+    /// At a call from where the lock is taken away on. `None` if it has ended by then.
+    fn stopping(who: Who, call: usize) -> Option<Self> {
+        let (mut scene, mut holder) = Self::waiting(who);
+        holder.end_input();
+        holder.wait().code(0);
+        while !scene.run.has_warned("started pid ") {
+            assert!(scene.traced.go_to_next_call());
+        }
+        scene.run.line("up");
+        scene.place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
+        (0..call).all(|_| scene.traced.go_to_next_call()).then_some(scene)
+    }
+
+    fn killed(mut self) {
+        self.traced.kill();
+        self.passes_on();
+    }
+
+    fn stopped(self) {
+        self.passes_on();
+    }
+
+    /// A command that may have been started is stopped; one that is known to run has the lock until that is taken away.
+    fn without_watchdog(self) {
+        until("it is over, or known to run", || {
+            self.run.has_warned("started pid ") || !self.place.is_held("x")
+        });
+        if !self.run.has_warned("started pid ") {
+            return self.passes_on();
+        }
+        self.place.say(["-q", "release", "--force", "--yes", "x"]);
+        self.is_stopped();
+    }
+
+    fn killed_too_late(mut self) {
+        self.traced.kill();
+        self.is_stopped();
+    }
+
+    /// The lock goes on to the next holder, and when that has it nothing of the command lives.
+    fn passes_on(&self) {
+        let _next = self.place.hold("x");
+        assert_eq!(Process::marked(&self.mark), []);
+    }
+
+    /// Somebody has taken the lock away; sooner or later nothing of the command lives.
+    fn is_stopped(&self) {
+        until("nothing of it lives", || Process::marked(&self.mark).is_empty());
+    }
+}
+
+/// With both gone in one stroke, what the command has started is on its own.
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.traced.kill();
+        loop {
+            let left = Process::marked(&self.mark);
+            left.iter().for_each(|process| process.try_signal(Signal::KILL));
+            if left.is_empty() {
+                return;
+            }
+        }
+    }
+}

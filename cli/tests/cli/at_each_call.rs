@@ -120,6 +120,9 @@ impl Scene {
     }
 
     fn killed(mut self) {
+        until("its command has a child, if it has begun", || {
+            self.run.has_printed("up") || Process::marked(&self.mark).is_empty()
+        });
         self.traced.kill();
         self.passes_on();
     }

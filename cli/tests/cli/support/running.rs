@@ -72,6 +72,11 @@ impl Running {
         until(&format!("it says {text:?}"), || self.has_warned(text));
     }
 
+    /// True if it has printed this on standard output by now.
+    pub(crate) fn has_printed(&self, text: &str) -> bool {
+        self.out.lock().unwrap().contains(text)
+    }
+
     /// True if it has said this on standard error by now.
     pub(crate) fn has_warned(&self, text: &str) -> bool {
         self.err.lock().unwrap().contains(text)

@@ -59,8 +59,12 @@ struct Watch {
     clock: SystemClock,
     leasehold: Leasehold,
     terminal: Option<Arc<Terminal>>,
+    /// True if the command has the terminal whenever `leasehold`'s group would.
+    is_for_command: bool,
     /// True from when the command has the terminal until that is taken back. Jobs of its own may have it meanwhile.
     is_lent: Cell<bool>,
+    /// True if the command was suspended while it had the terminal, or because it wants it.
+    is_owed: Cell<bool>,
     command: Pid,
     family: Family,
     plan: Plan,
@@ -80,8 +84,9 @@ impl Watch {
             return Err((link, Report::TooLate));
         }
         let terminal = Terminal::controlling().map(Arc::new);
+        let is_for_command = terminal::is_for_command();
         let given = terminal.clone().filter(|terminal| {
-            terminal::is_for_command() && leasehold.group.is_some_and(|group| terminal.is_with(group))
+            is_for_command && leasehold.group.is_some_and(|group| terminal.is_with(group))
         });
         let is_lent = Cell::new(given.is_some());
         match command::start(program, start, given) {
@@ -92,7 +97,9 @@ impl Watch {
                     clock,
                     leasehold,
                     terminal,
+                    is_for_command,
                     is_lent,
+                    is_owed: Cell::new(false),
                     command,
                     family: Family::of(command, Vec::new()),
                     plan,
@@ -190,7 +197,10 @@ impl Watch {
     }
 
     fn go_on(&self) {
-        self.give_terminal();
+        // In a pipe it may be a pager's, who goes on with us.
+        if self.is_for_command || self.is_owed.get() {
+            self.give_terminal();
+        }
         self.family.signal_group(Signal::CONT);
     }
 }
@@ -210,10 +220,12 @@ impl Watch {
             return self.family.signal_group(Signal::CONT);
         }
         // It wants the terminal, and it is ours to give.
-        if matches!(signal, Signal::TTIN | Signal::TTOU) && self.give_terminal() {
+        let wants_terminal = matches!(signal, Signal::TTIN | Signal::TTOU);
+        if wants_terminal && self.give_terminal() {
             return self.family.signal_group(Signal::CONT);
         }
         let had_terminal = self.take_terminal_back(false);
+        self.is_owed.set(wants_terminal || had_terminal);
         self.link.report(&Report::Suspended { signal: signal.as_raw(), had_terminal });
     }
 
@@ -226,6 +238,7 @@ impl Watch {
         if ours {
             terminal.give_to(self.command);
             self.is_lent.set(true);
+            self.is_owed.set(false);
         }
         ours
     }

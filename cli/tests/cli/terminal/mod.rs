@@ -191,6 +191,29 @@ fn a_pager_behind_it_keeps_the_keyboard() {
     shell.sees("got hello\n1\n2\n3\n");
 }
 
+/// The command goes on with it, and does not take the keyboard from it by that.
+#[test]
+fn a_pager_behind_it_keeps_the_keyboard_after_fg_too() {
+    let place = Place::new();
+    place.file("command", "trap 'echo goes on >&2' CONT; echo up; while :; do sleep 0.01; done");
+    place.file("pager", "read up; echo $up; read a </dev/tty; echo got $a; read b </dev/tty; echo got $b");
+    let mut shell = Shell::start(&place);
+    shell.types("$LH run --ttl 1h x -- bash ./command | sh ./pager");
+    shell.sees("up\n");
+    shell.presses(CTRL_Z);
+    shell.sees("Stopped");
+    shell.prompted();
+    shell.types("fg");
+    shell.sees("goes on\n");
+    // The terminal looks at whose turn it is when a read begins: the first one had begun before.
+    shell.types("one");
+    shell.sees("got one\n");
+    shell.types("two");
+    shell.sees("got two\n");
+    shell.presses(CTRL_C);
+    shell.prompted();
+}
+
 #[test]
 fn a_command_in_a_pipe_gets_the_keyboard_when_it_asks() {
     let place = Place::new();

@@ -38,7 +38,7 @@ use crate::terminal::{self, Terminal};
 use crate::watchdog::Program;
 use crate::watchdog::family;
 use crate::watchdog::plan::Terms;
-use crate::watchdog::protocol::{Order, Report, Start};
+use crate::watchdog::protocol::{Report, Start};
 use ending::{Ending, StatusFd};
 use environment::HeldLock;
 use leasehold::client::Moment;
@@ -200,12 +200,12 @@ impl<'a> Run<'a> {
         };
         let stack = self.stack.clone().with(&self.store, token, &self.name);
         let secrets = self.secrets();
-        self.supervisor.order(&Order::Start(Start {
+        self.supervisor.start(Start {
             environment: environment::variables(&held, &stack, &secrets),
             secrets,
             terms,
             lease_end: lease_end.into(),
-        }));
+        });
         // A watchdog that somebody has stopped does not answer, but may have started the command: there must be time to kill
         // that before the lease ends, even if nothing renews it. Once the lease is over a watchdog starts nothing.
         let limit = guard.remaining().saturating_sub(terms.reserve / 2);

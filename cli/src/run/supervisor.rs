@@ -1,8 +1,8 @@
 //! The watchdog, as seen from `leasehold`.
 
 use crate::report::Failure;
-use crate::watchdog::family::{Family, adopt_orphans, children, reap};
-use crate::watchdog::protocol::{Order, Report, to_line};
+use crate::watchdog::family::{Family, adopt_orphans, children, exit_of, reap};
+use crate::watchdog::protocol::{Order, Report, Start, to_line};
 use crate::watchdog::{NAME, Program};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{SendFlags, send};
@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::signal::unix::{self, SignalKind};
 use tokio::time::timeout;
 
 /// How soon a kill is followed by another look.
@@ -28,15 +29,19 @@ pub(super) struct Supervisor {
     process: Child,
     reports: Reports<OwnedReadHalf>,
     orders: OwnedWriteHalf,
-    /// Children of this process from before it was `leasehold`.
+    /// Children of this process that are not of the command: from before it was `leasehold`, and their orphans.
     strangers: Vec<Pid>,
-    command: Family,
+    /// Known once that is reported.
+    command: Option<Pid>,
+    /// Whoever ends may leave us orphans.
+    deaths: unix::Signal,
 }
 
 impl Supervisor {
     /// Starts a watchdog that waits for the order to start the command.
     pub(super) fn prepare(program: &Program) -> io::Result<Self> {
         let strangers = children().unwrap_or_default();
+        let deaths = unix::signal(SignalKind::child())?;
         adopt_orphans()?;
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
@@ -53,8 +58,13 @@ impl Supervisor {
             .process_group(0);
         let process = watchdog.spawn()?;
         let (reports, orders) = UnixStream::from_std(ours)?.into_split();
-        let command = Family::unnamed(strangers.clone());
-        Ok(Self { process, reports: Reports::read_from(reports), orders, strangers, command })
+        Ok(Self { process, reports: Reports::read_from(reports), orders, strangers, command: None, deaths })
+    }
+
+    /// Orders the command to be started. From now on there may be something of it.
+    pub(super) fn start(&mut self, start: Start) {
+        self.look_for_strangers();
+        self.order(&Order::Start(start));
     }
 
     /// Gives an order, and does not wait for it to be heard. One that the watchdog cannot take any more is lost: it is
@@ -70,7 +80,13 @@ impl Supervisor {
     ///
     /// Safe to drop: what was read of a report is kept.
     pub(super) async fn report(&mut self) -> Option<Report> {
-        let report = self.reports.next().await;
+        let report = loop {
+            tokio::select! {
+                biased;
+                _ = self.deaths.recv() => self.look_for_strangers(),
+                report = self.reports.next() => break report,
+            }
+        };
         self.heed(report)
     }
 
@@ -85,12 +101,36 @@ impl Supervisor {
     }
 
     fn heed(&mut self, report: Option<Report>) -> Option<Report> {
-        if let Some(Report::Started { pid }) = report
-            && let Some(pid) = Pid::from_raw(pid)
-        {
-            self.command = Family::of(pid, self.strangers.clone());
+        match report {
+            Some(Report::Started { pid }) => self.command = Pid::from_raw(pid),
+            // There is nothing of the command.
+            Some(Report::NotStarted { .. } | Report::TooLate) => self.strangers = self.others(),
+            _ => {}
         }
         report
+    }
+
+    /// As long as the watchdog lives, it is the one to whom the orphans of the command come: ours are those of others.
+    fn look_for_strangers(&mut self) {
+        let others = self.others();
+        if exit_of(Pid::from_child(&self.process)).is_none() {
+            self.strangers = others;
+        }
+    }
+
+    /// The children of this process but for the watchdog.
+    fn others(&self) -> Vec<Pid> {
+        let Some(mut others) = children() else { return self.strangers.clone() };
+        others.retain(|child| *child != Pid::from_child(&self.process));
+        others
+    }
+
+    fn family(&self) -> Family {
+        let strangers = self.strangers.clone();
+        match self.command {
+            Some(command) => Family::of(command, strangers),
+            None => Family::unnamed(strangers),
+        }
     }
 
     /// Kills the command without the watchdog, and it too if it is still there. Answers when nothing of them lives, or
@@ -100,8 +140,9 @@ impl Supervisor {
     /// run also if that was not reported: a command works from its first moment on, and whoever kills the watchdog in that
     /// moment kills the report.
     pub(super) async fn kill(&mut self, patience: Duration) -> Vec<i32> {
+        self.look_for_strangers();
         let _ = self.process.kill();
-        let family = &self.command;
+        let family = self.family();
         let kill = async {
             loop {
                 family.signal_all(&[Signal::KILL]);

@@ -24,7 +24,8 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 pub(crate) struct Family {
     /// The command, if it is known. The number of its process group too.
     command: Option<Pid>,
-    /// Children of this process that it did not start itself: a script may have, before it became this process by exec.
+    /// Children of this process that it did not start itself: a script may have, before it became this process by exec. Their
+    /// orphans come to it too.
     strangers: Vec<Pid>,
 }
 

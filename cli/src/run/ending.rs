@@ -99,8 +99,9 @@ impl Ending {
                         .unless_unreleased(released, args.strict_release)
                 }
             }
-            End::WithoutWatchdog(left) => {
-                let ended = Ended::unknown(left);
+            End::WithoutWatchdog(killed) => {
+                let unseen = killed.is_err();
+                let ended = Ended { unseen, ..Ended::unknown(killed.err().unwrap_or_default()) };
                 if loss.is_some() {
                     return Self::lost(verdict, loss.as_ref(), &ended);
                 }

@@ -143,13 +143,13 @@ impl<'a> Run<'a> {
 
     /// Whatever kept it from being started, it is not to run any more. Nor is anybody else while it may.
     async fn without_command(&mut self, guard: LockGuard, failure: Failure) -> Failure {
-        let left = self.supervisor.kill(guard.remaining().max(PARTING)).await;
+        let killed = self.supervisor.kill(guard.remaining().max(PARTING)).await;
         if let Some(terminal) = &self.terminal {
             terminal.take_back_from(None);
         }
-        if left.is_empty() {
+        let Err(left) = killed else {
             return self.unused(guard, failure).await;
-        }
+        };
         std::mem::forget(guard);
         failure.with_lines([("effect", format!("the lock was not released: {}", verdict::unstopped(&left)))])
     }

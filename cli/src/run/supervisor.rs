@@ -136,10 +136,14 @@ impl Supervisor {
     /// Kills the command without the watchdog, and it too if it is still there. Answers when nothing of them lives, or
     /// when `patience` is over.
     ///
+    /// # Errors
+    ///
+    /// Who still lives, as far as that can be told: perhaps nobody who is known.
+    ///
     /// Nobody but this process can have reaped the command: it is a child of the watchdog, which does not, or of ours. It may
     /// run also if that was not reported: a command works from its first moment on, and whoever kills the watchdog in that
     /// moment kills the report.
-    pub(super) async fn kill(&mut self, patience: Duration) -> Vec<i32> {
+    pub(super) async fn kill(&mut self, patience: Duration) -> Result<(), Vec<i32>> {
         self.look_for_strangers();
         let _ = self.process.kill();
         let family = self.family();
@@ -153,12 +157,12 @@ impl Supervisor {
             }
         };
         if timeout(patience, kill).await.is_err() {
-            return family.alive();
+            return Err(family.alive());
         }
         // Nobody signals a number of theirs any more, and a group of zombies would still have the terminal.
         let watchdog = Pid::from_child(&self.process);
         reap(&[&self.strangers[..], &[watchdog]].concat());
-        Vec::new()
+        Ok(())
     }
 
     /// Lets go of the watchdog, after its last report: it has nothing left to do. Its children are ours then, the

@@ -48,6 +48,9 @@ impl Verdict<'_> {
             }
             (None, Some(Exit::Code(code))) => format!("{command} had ended by itself, with code {code}"),
             (None, Some(Exit::Signal(signal))) => format!("{command} had been ended by signal {signal}"),
+            (None, None) if ended.unseen => {
+                format!("{command} was killed; who else still runs cannot be told")
+            }
             (None, None) => format!("{command} was killed"),
         }
     }

@@ -21,8 +21,8 @@ const ALREADY: Duration = Duration::from_millis(10);
 pub(super) enum End {
     /// By itself, or by being stopped.
     Ended(Ended),
-    /// The watchdog was killed, and we have killed the command. Whom we could not kill.
-    WithoutWatchdog(Vec<i32>),
+    /// The watchdog was killed, and we have killed the command. Or whom we could not kill, as far as that can be told.
+    WithoutWatchdog(Result<(), Vec<i32>>),
 }
 
 impl End {
@@ -35,7 +35,7 @@ impl End {
     pub(super) fn has_survivors(&self) -> bool {
         match self {
             Self::Ended(ended) => ended.stopped.is_some() && !ended.left.is_empty(),
-            Self::WithoutWatchdog(left) => !left.is_empty(),
+            Self::WithoutWatchdog(killed) => killed.is_err(),
         }
     }
 }
@@ -182,11 +182,11 @@ impl Watch<'_> {
 
     async fn without_watchdog(&mut self) -> End {
         let patience = self.lease_end.since(SystemClock::new().now()).max(Duration::from_secs(1));
-        let left = self.supervisor.kill(patience).await;
+        let killed = self.supervisor.kill(patience).await;
         if let Some(terminal) = self.terminal {
             terminal.take_back_from(self.command);
         }
-        End::WithoutWatchdog(left)
+        End::WithoutWatchdog(killed)
     }
 }
 

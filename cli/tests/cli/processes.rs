@@ -120,6 +120,33 @@ fn no_zombie_is_left_to_anybody() {
     }
 }
 
+/// As where the command has used up what the host has of memory or of descriptors.
+#[test]
+fn who_cannot_be_found_at_the_moment_is_not_taken_for_gone() {
+    for (is_watchdog, code) in [(false, 70), (true, 80)] {
+        let place = Place::new();
+        let script = "setsid sh -c 'echo stray $$; exec sleep 1000' & exec sleep 1000";
+        let words = ["run", "-v", "--ttl", "9s", "--on-lost", "kill", "x", "--", "sh", "-c", script];
+        let mut run = place.start(words);
+        let stray = run.process_line("stray ");
+        run.warned("started pid ");
+        let looking = if is_watchdog { run.watchdog() } else { run.process() };
+        looking.may_open(false);
+        if is_watchdog {
+            place.say(["-q", "release", "--force", "--yes", "x"]).code(0);
+        } else {
+            run.watchdog().signal(Signal::KILL);
+        }
+        let before = looking.pauses();
+        until("it looks again and again", || !run.is_running() || looking.pauses() > before + 50);
+        assert!(run.is_running(), "it has ended, and the stray lives: {}", stray.lives());
+        looking.may_open(true);
+        run.wait().code(code);
+        assert!(!stray.lives());
+        assert!(!place.is_held("x"));
+    }
+}
+
 /// As in a container that was made without a `/proc` of its own.
 #[test]
 fn who_cannot_see_descendants_says_so_and_promises_nothing_of_them() {

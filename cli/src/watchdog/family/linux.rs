@@ -28,6 +28,11 @@ pub(crate) fn is_blind() -> bool {
     check_proc().is_none()
 }
 
+/// True if who descends from whom can be told here, at a moment in which nothing is wanting for it.
+pub(super) fn tells_descent() -> bool {
+    !is_blind()
+}
+
 /// The children of this process, zombies too. `None` if the kernel does not tell (`CONFIG_PROC_CHILDREN`).
 pub(crate) fn children() -> Option<Vec<Pid>> {
     /// As often as a process can hardly end a thread within each reading of a few files.
@@ -35,7 +40,13 @@ pub(crate) fn children() -> Option<Vec<Pid>> {
 
     check_proc()?;
     fs::exists("/proc/thread-self/children").ok()?.then_some(())?;
-    (0..READINGS).find_map(|_| children_of(&threads()?))
+    for _ in 0..READINGS {
+        // Without descriptors, say, one more reading would not help.
+        if let Some(children) = children_of(&threads()?) {
+            return Some(children);
+        }
+    }
+    None
 }
 
 /// The kernel keeps children by the thread that forked, and gives those of a thread that ends to another one, whose list

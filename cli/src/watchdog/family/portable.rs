@@ -17,6 +17,10 @@ pub(crate) fn is_blind() -> bool {
     false
 }
 
+pub(super) fn tells_descent() -> bool {
+    false
+}
+
 pub(crate) fn children() -> Option<Vec<Pid>> {
     None
 }

@@ -1,4 +1,4 @@
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -78,6 +78,20 @@ impl Process {
         let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim);
         let mask = mask.and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or_default();
         mask >> (signal.as_raw() - 1) & 1 == 1
+    }
+
+    /// How often it has waited for something.
+    pub(crate) fn pauses(self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0)).unwrap_or_default();
+        let pauses = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        pauses.and_then(|pauses| pauses.trim().parse().ok()).unwrap_or_default()
+    }
+
+    /// Lets it open as much as this process, or nothing more. What it has may be waited for then, three at a time (`poll(2)`).
+    pub(crate) fn may_open(self, anything: bool) {
+        let ours = getrlimit(Resource::Nofile);
+        let current = if anything { ours.current } else { Some(3) };
+        prlimit(Some(self.0), Resource::Nofile, Rlimit { current, ..ours }).unwrap();
     }
 
     /// Its first child.

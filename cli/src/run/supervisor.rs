@@ -22,8 +22,8 @@ use tokio::time::timeout;
 /// How soon a kill is followed by another look.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// A watchdog that runs, and the command under it once that is started. Dropped, it lets the watchdog end, which stops
-/// the command.
+/// A watchdog that runs, and the command under it once that is started. Dropped, it ends the watchdog, or lets it stop the
+/// command first.
 #[derive(Debug)]
 pub(super) struct Supervisor {
     process: Child,
@@ -35,6 +35,8 @@ pub(super) struct Supervisor {
     command: Option<Pid>,
     /// Whoever ends may leave us orphans.
     deaths: unix::Signal,
+    /// True from the order to start the command until that is over, or killed without the watchdog.
+    is_needed: bool,
 }
 
 impl Supervisor {
@@ -58,12 +60,14 @@ impl Supervisor {
             .process_group(0);
         let process = watchdog.spawn()?;
         let (reports, orders) = UnixStream::from_std(ours)?.into_split();
-        Ok(Self { process, reports: Reports::read_from(reports), orders, strangers, command: None, deaths })
+        let reports = Reports::read_from(reports);
+        Ok(Self { process, reports, orders, strangers, command: None, deaths, is_needed: false })
     }
 
     /// Orders the command to be started. From now on there may be something of it.
     pub(super) fn start(&mut self, start: Start) {
         self.look_for_strangers();
+        self.is_needed = true;
         self.order(&Order::Start(start));
     }
 
@@ -145,6 +149,7 @@ impl Supervisor {
     /// moment kills the report.
     pub(super) async fn kill(&mut self, patience: Duration) -> Result<(), Vec<i32>> {
         self.look_for_strangers();
+        self.is_needed = false;
         let _ = self.process.kill();
         let family = self.family();
         let kill = async {
@@ -165,11 +170,20 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Lets go of the watchdog, after its last report: it has nothing left to do. Its children are ours then, the
-    /// command among them, and nobody else may be there who reaps.
+    /// Lets go of the watchdog, after its last report: it has nothing left to do.
     pub(super) fn dismiss(mut self) {
+        self.is_needed = false;
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        if self.is_needed {
+            return;
+        }
         let _ = self.process.kill();
         let _ = self.process.wait();
+        // Its children are ours now, the command among them, and nobody else may be there who reaps.
         reap(&self.strangers);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::support::{Place, Running, gone, until};
 use rustix::process::Signal;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -144,6 +145,29 @@ fn who_cannot_be_found_at_the_moment_is_not_taken_for_gone() {
         run.wait().code(code);
         assert!(!stray.lives());
         assert!(!place.is_held("x"));
+    }
+}
+
+/// One that starts no command, as when every minute the lock is held by somebody else, leaves none either.
+#[test]
+fn no_zombie_is_left_of_a_watchdog_that_had_nothing_to_do() {
+    let place = Place::new();
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
+    let file = place.file("bad", "#!/there/is/no/such/interpreter\n");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut holder = place.hold("x");
+    let waiters = [(); 2].map(|()| place.start_apart(["run", "x", "--", "./bad"]));
+    let watchdogs = waiters.each_ref().map(Running::watchdog);
+    let [interrupted, granted] = waiters;
+    until("it listens", || interrupted.process().listens_to(Signal::TERM));
+    interrupted.signal(Signal::TERM);
+    interrupted.wait().code(143);
+    holder.end_input();
+    holder.wait().code(0);
+    granted.wait().code(127);
+    for process in watchdogs {
+        let left = std::path::PathBuf::from(format!("/proc/{}", process.number()));
+        assert!(!left.exists(), "{process:?} is a zombie");
     }
 }
 

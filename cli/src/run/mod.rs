@@ -245,6 +245,7 @@ impl<'a> Run<'a> {
             lease_end: command.lease_end,
             console: self.console,
             is_interrupted: false,
+            is_continued: true,
         };
         let end = watch.until_the_end().await;
         let verdict = Verdict {

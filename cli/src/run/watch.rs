@@ -54,6 +54,8 @@ pub(super) struct Watch<'a> {
     pub(super) console: Console,
     /// True once the terminal has interrupted our own group, because that has it, and with us the command.
     pub(super) is_interrupted: bool,
+    /// False from when we have suspended ourselves until somebody continues us.
+    pub(super) is_continued: bool,
 }
 
 impl Watch<'_> {
@@ -124,6 +126,11 @@ impl Watch<'_> {
             self.is_interrupted |= signal == Signal::INT && terminal::is_ours();
             return self.supervisor.order(&Order::Signal(signal.as_raw()));
         }
+        self.is_continued = true;
+        self.go_on();
+    }
+
+    fn go_on(&mut self) {
         // We may have been stopped, and for how long? The lease first; the command was perhaps stopped too.
         let is_held = self.lease.is_held();
         if is_held {
@@ -142,14 +149,23 @@ impl Watch<'_> {
         if !in_a_shell {
             return self.console.detail("the command was suspended; the lock stays held");
         }
+        let wants_terminal = [Signal::TTIN, Signal::TTOU].map(Signal::as_raw).contains(&signal);
+        if wants_terminal && !self.is_continued {
+            // The kernel suspends no group that no shell could continue, as of a job that has outlived its shell. To go on would
+            // be to ask again at once.
+            let what = "the command was suspended because it wants the terminal, and nobody is there who could give it";
+            let help = "the lock stays held: end the command, or continue it at a terminal";
+            return self.console.warn(what, Some(help));
+        }
         let left = brief(self.lease.remaining());
         let then = match self.terms.on_lost {
             OnLost::Warn => format!("is lost in {left}"),
             _ => format!("the command is stopped before its lease ends in {left}"),
         };
         self.console.note(format_args!("suspended: the lock is not renewed, and {then}"));
+        self.is_continued = false;
         suspend();
-        self.hear(Signal::CONT);
+        self.go_on();
     }
 
     /// Ends when the watchdog should long have done its work.

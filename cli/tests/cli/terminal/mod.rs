@@ -4,6 +4,7 @@ mod asking;
 mod put_right;
 
 use crate::support::{Place, Process, Shell, gone, until};
+use rustix::process::Signal;
 
 const CTRL_C: &str = "\x03";
 const CTRL_Z: &str = "\x1a";
@@ -222,6 +223,24 @@ fn a_command_in_a_pipe_gets_the_keyboard_when_it_asks() {
     shell.sees("up\n");
     shell.types("hello");
     shell.sees("got hello\n");
+}
+
+/// Its group is one that nobody could continue, and so it is never suspended with its command.
+#[test]
+fn a_job_that_has_outlived_its_shell_does_not_ask_for_the_keyboard_without_end() {
+    let place = Place::new();
+    place.file("command", "echo $$ >started; until [ -e go ]; do sleep 0.01; done; read a </dev/tty");
+    let mut shell = Shell::start(&place);
+    shell.runs("($LH run x -- sh ./command &)");
+    let started = || std::fs::read_to_string(place.path().join("started")).unwrap_or_default();
+    until("the command is there", || started().ends_with('\n'));
+    let command = Process::parse(&started());
+    place.file("go", "");
+    shell.sees("it wants the terminal, and nobody is there who could give it");
+    assert!(command.is_stopped());
+    assert!(place.is_held("x"));
+    command.parent().unwrap().signal(Signal::KILL);
+    until("the lock is given back", || !place.is_held("x"));
 }
 
 #[test]

@@ -48,6 +48,12 @@ impl Link {
         self.closed
     }
 
+    /// True if `leasehold` is gone already, and what was heard of it was its last word.
+    pub(super) fn has_ended(&mut self) -> bool {
+        self.listen();
+        self.closed
+    }
+
     pub(super) fn report(&mut self, report: &Report) {
         // Whom should it tell that nobody listens? It acts on its own then.
         let _ = self.socket.write_all(&to_line(report));

@@ -26,6 +26,10 @@ pub(super) fn serve(mut link: Link, program: &Program) -> io::Result<()> {
         return Ok(());
     };
     link.stop_waiting()?;
+    // Killed since it gave the order: nobody renews, and a lock that ends with its holder is somebody else's already.
+    if link.has_ended() {
+        return Ok(());
+    }
     let mut watch = match Watch::begin(link, wake, leasehold, program, &start) {
         Ok(watch) => watch,
         Err((mut link, report)) => {

@@ -3,7 +3,11 @@
 use crate::support::{Place, Process, Running, Traced, gone, until};
 use leasehold::client::{Clock, Moment, SystemClock};
 use rustix::process::Signal;
+use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -66,6 +70,28 @@ fn leasehold_killed_a_command_that_listens_is_gone_long_before_the_lease() {
     gone(&[child, command, watchdog]);
     // Nobody could give the lock back; that is what the lease is for.
     assert!(place.is_held("x"));
+}
+
+/// A watchdog to be, with an order to say that it ran, and the other end of its link.
+fn ordered(place: &Place, on_lost: &str, lease_end: u64) -> (Command, UnixStream) {
+    let (mut leasehold, link) = UnixStream::pair().unwrap();
+    let times = r#""grace":{"secs":0,"nanos":0},"reserve":{"secs":1,"nanos":0}"#;
+    let terms = format!(r#"{{"on_lost":"{on_lost}",{times},"dies_with_holder":true}}"#);
+    let start = format!(r#"{{"environment":[],"secrets":[],"terms":{terms},"lease_end":{lease_end}}}"#);
+    writeln!(leasehold, r#"{{"Start":{start}}}"#).unwrap();
+    let mut watchdog = place.command(["0", "/bin/echo", "echo", "ran"]);
+    watchdog.arg0("leasehold-watchdog").stdin(OwnedFd::from(link));
+    (watchdog, leasehold)
+}
+
+/// The watchdog may hear the order late, when a lock that ends with its holder is somebody else's already.
+/// What is left alone shows whether it ran.
+#[test]
+fn leasehold_killed_behind_its_order_to_start_nothing_is_started() {
+    let place = Place::new();
+    let (watchdog, leasehold) = ordered(&place, "Warn", u64::MAX);
+    drop(leasehold);
+    Running::start(watchdog).wait().expect(0, "", "");
 }
 
 #[test]

@@ -41,21 +41,24 @@ use crate::watchdog::plan::Terms;
 use crate::watchdog::protocol::{Report, Start};
 use ending::{Ending, StatusFd};
 use environment::HeldLock;
-use leasehold::client::Moment;
+use leasehold::client::{Clock, Moment, SystemClock};
 use leasehold::semantics::HoldKind;
 use leasehold::{
     AcquireOptions, DistributedLock, Error, ErrorKind, FencingToken, Health, LockGuard, LockName, Loss,
     LossCause,
 };
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use signals::Signals;
 use std::fs::File;
 use std::io;
 use std::os::fd::RawFd;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use supervisor::Supervisor;
 use verdict::Verdict;
 use watch::{Watch, end_of};
+
+/// How long a start is waited for when a signal asks to end.
+const SLOW_START: Duration = Duration::from_secs(5);
 
 /// Runs a command under a lock.
 pub(crate) async fn run(args: &RunArgs, common: &Common, console: Console) -> Result<Code, Failure> {
@@ -209,7 +212,8 @@ impl<'a> Run<'a> {
         // A watchdog that somebody has stopped does not answer, but may have started the command: there must be time to kill
         // that before the lease ends, even if nothing renews it. Once the lease is over a watchdog starts nothing.
         let limit = guard.remaining().saturating_sub(terms.reserve / 2);
-        match self.supervisor.report_within(limit, terms.reserve / 4).await {
+        let (report, heard) = self.answer(limit, terms.reserve / 4).await;
+        match report {
             Some(Report::Started { pid }) => {
                 self.console
                     .detail(format_args!("acquired {:?} with token {token}, started pid {pid}", self.name));
@@ -218,7 +222,7 @@ impl<'a> Run<'a> {
                     let what = "what leaves the command's process group cannot be found, nor stopped if the lock is lost";
                     self.console.warn(what, Some(help));
                 }
-                Ok(Started { pid, terms, lease_end, at: Instant::now() })
+                Ok(Started { pid, terms, lease_end, at: Instant::now(), heard })
             }
             Some(Report::NotStarted { errno }) => Err(program::not_started(&self.program.name, errno)),
             Some(Report::TooLate) => {
@@ -231,6 +235,26 @@ impl<'a> Run<'a> {
                 "the watchdog was killed or stopped",
                 io::Error::other("it has not reported that the command runs; whatever ran of it is killed"),
             )),
+        }
+    }
+
+    /// The watchdog's report of the start, and the signals that came meanwhile: they are the command's. Whoever wants an end
+    /// does not wait any longer for a watchdog that was stopped than for one that is slow.
+    async fn answer(&mut self, patience: Duration, look: Duration) -> (Option<Report>, Vec<Signal>) {
+        let clock = SystemClock::new();
+        let (mut heard, mut end) = (Vec::new(), clock.now().plus(patience));
+        loop {
+            let left = end.since(clock.now());
+            tokio::select! {
+                biased;
+                report = self.supervisor.report_within(left, look) => return (report, heard),
+                signal = self.signals.next() => {
+                    if signals::ends(signal) {
+                        end = end.min(clock.now().plus(SLOW_START));
+                    }
+                    heard.push(signal);
+                }
+            }
         }
     }
 
@@ -247,6 +271,7 @@ impl<'a> Run<'a> {
             is_interrupted: false,
             is_continued: true,
         };
+        command.heard.iter().for_each(|signal| watch.hear(*signal));
         let end = watch.until_the_end().await;
         let verdict = Verdict {
             name: &self.name,
@@ -292,6 +317,8 @@ struct Started {
     terms: Terms,
     lease_end: Moment,
     at: Instant,
+    /// Signals that came while it was started.
+    heard: Vec<Signal>,
 }
 
 /// Where the token is to be written. The descriptor for the status, which is ours by now, may be meant for both.

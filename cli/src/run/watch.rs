@@ -121,7 +121,7 @@ impl Watch<'_> {
         self.console.note(format_args!("the lease of {name:?} ends in {left}; stopping the command"));
     }
 
-    fn hear(&mut self, signal: Signal) {
+    pub(super) fn hear(&mut self, signal: Signal) {
         if signal != Signal::CONT {
             self.is_interrupted |= signal == Signal::INT && terminal::is_ours();
             return self.supervisor.order(&Order::Signal(signal.as_raw()));

@@ -58,6 +58,31 @@ fn a_store_that_does_not_answer_does_not_hold_up_a_signal() {
     gone(&[watchdog]);
 }
 
+#[test]
+fn a_watchdog_that_starts_nothing_because_it_was_stopped_does_not_hold_up_a_signal() {
+    let place = Place::new();
+    let mut holder = place.hold("x");
+    let mut command = std::process::Command::new("sh");
+    place.settle(&mut command);
+    let script = r#"exec "$0" run -v --ttl 1h --token-fd 3 x -- echo ran 3>token"#;
+    command.args(["-c", script, env!("CARGO_BIN_EXE_leasehold")]);
+    let waiter = Running::start(command);
+    waiter.warned("waiting: \"x\" is held by ");
+    let watchdog = waiter.watchdog();
+    watchdog.signal(Signal::STOP);
+    until("it stands still", || watchdog.is_stopped());
+    holder.end_input();
+    holder.wait().code(0);
+    // The last thing that is done before the order to start.
+    let token = place.path().join("token");
+    until("the token is told", || std::fs::metadata(&token).is_ok_and(|token| token.len() > 0));
+    waiter.signal(Signal::TERM);
+    let said = waiter.wait();
+    assert_eq!(said.code(70).out, "");
+    assert!(!watchdog.lives());
+    assert!(!place.is_held("x"));
+}
+
 /// etcdctl lock swallows TERM (etcd 3.4, `lock_command.go`).
 #[test]
 fn every_signal_is_passed_on_to_the_command() {

@@ -91,6 +91,11 @@ impl Plan {
         Self { terms, lease_end, stopping_since: None, termed: false, killed_since: None }
     }
 
+    /// True if the command may be started now. Also one that is left alone when its lock is lost begins under the lock.
+    pub(crate) fn may_begin(&mut self, now: Moment) -> bool {
+        matches!(self.step(now), Step::Wait(_)) && !self.is_over(now)
+    }
+
     /// The lease is confirmed to last until then.
     pub(crate) fn confirmed_until(&mut self, lease_end: Moment) {
         self.lease_end = self.lease_end.max(lease_end);
@@ -263,6 +268,14 @@ mod tests {
         plan.stop(at(10));
         assert_eq!(plan.step(at(99_000)), Step::Wait(Moment::NEVER));
         assert_eq!(plan.stopping_since(), None);
+    }
+
+    #[test]
+    fn nothing_begins_when_there_is_no_time_for_it() {
+        for (on_lost, last) in [(OnLost::Term, 23_999), (OnLost::Warn, 30_000)] {
+            assert!(plan(on_lost).may_begin(at(last)));
+            assert!(!plan(on_lost).may_begin(at(last + 1)));
+        }
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl Watch {
     ) -> Result<Self, (Link, Report)> {
         let clock = SystemClock::new();
         let mut plan = Plan::new(start.terms, start.lease_end.into());
-        if !matches!(plan.step(clock.now()), Step::Wait(_)) {
+        if !plan.may_begin(clock.now()) {
             return Err((link, Report::TooLate));
         }
         let terminal = Terminal::controlling().map(Arc::new);

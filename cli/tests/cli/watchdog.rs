@@ -3,7 +3,7 @@
 use crate::support::{Place, Process, Running, Traced, gone, until};
 use leasehold::client::{Clock, Moment, SystemClock};
 use rustix::process::Signal;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -92,6 +92,19 @@ fn leasehold_killed_behind_its_order_to_start_nothing_is_started() {
     let (watchdog, leasehold) = ordered(&place, "Warn", u64::MAX);
     drop(leasehold);
     Running::start(watchdog).wait().expect(0, "", "");
+}
+
+/// As if both were stopped between the grant and the start. To warn is to leave alone what runs, and nothing does yet.
+#[test]
+fn nothing_is_started_after_the_lease_whatever_is_done_when_it_is_lost() {
+    let place = Place::new();
+    for on_lost in ["Term", "Kill", "Warn"] {
+        let (watchdog, leasehold) = ordered(&place, on_lost, 1);
+        Running::start(watchdog).wait().expect(0, "", "");
+        let mut report = String::new();
+        BufReader::new(leasehold).read_line(&mut report).unwrap();
+        assert_eq!(report, "\"TooLate\"\n", "{on_lost}");
+    }
 }
 
 #[test]

@@ -96,6 +96,11 @@ impl Plan {
         matches!(self.step(now), Step::Wait(_)) && !self.is_over(now)
     }
 
+    /// When the command must be killed at the latest.
+    pub(crate) fn kill_by(&self) -> Moment {
+        self.terms.kill_by(self.lease_end)
+    }
+
     /// The lease is confirmed to last until then.
     pub(crate) fn confirmed_until(&mut self, lease_end: Moment) {
         self.lease_end = self.lease_end.max(lease_end);

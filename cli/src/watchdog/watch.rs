@@ -93,7 +93,11 @@ impl Watch {
             is_for_command && leasehold.group.is_some_and(|group| terminal.is_with(group))
         });
         let is_lent = Cell::new(given.is_some());
-        match command::start(program, start, given) {
+        // To start it is to wait for its exec, however long that takes, and for nothing else. It dies with this process.
+        let deadline = family::die_at(plan.kill_by());
+        let started = command::start(program, start, given);
+        drop(deadline);
+        match started {
             Ok(command) => {
                 let mut watch = Self {
                     link,

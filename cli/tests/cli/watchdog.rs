@@ -107,6 +107,21 @@ fn nothing_is_started_after_the_lease_whatever_is_done_when_it_is_lost() {
     }
 }
 
+/// As if the disk did not answer on which it is: its exec is what the watchdog waits for.
+#[test]
+fn leasehold_killed_a_command_that_starts_slowly_does_not_begin_after_the_lease() {
+    let place = Place::new();
+    let mut holder = place.hold("x");
+    let run = place.start(["-v", "run", "--ttl", "1500ms", "x", "--", "echo", "ran"]);
+    run.warned("waiting: ");
+    let watchdog = Traced::hold(run.watchdog());
+    holder.end_input();
+    let command = watchdog.hold_its_child();
+    run.signal(Signal::KILL);
+    until("the lease is over", || !place.is_held("x"));
+    assert!(command.gives_up());
+}
+
 #[test]
 fn leasehold_stopped_its_command_is_gone_before_the_lease_ends_and_it_says_so_when_it_goes_on() {
     let stubborn = Stubborn::start(&[]);

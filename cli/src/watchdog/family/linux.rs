@@ -1,4 +1,9 @@
 use super::exit_of;
+use leasehold::client::Moment;
+use nix::sys::signal::{SigEvent, SigevNotify, Signal as Sent};
+use nix::sys::time::TimeSpec;
+use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
+use nix::time::ClockId;
 use rustix::io;
 use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, getppid, kill_process, pidfd_open, pidfd_send_signal,
@@ -20,6 +25,16 @@ pub(crate) fn adopt_orphans() -> io::Result<()> {
 pub(crate) fn die_with_parent(parent: Pid) -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     if getppid() == Some(parent) { Ok(()) } else { Err(io::Errno::SRCH) }
+}
+
+/// Has the kernel kill this process at that moment, unless the answer is dropped before. For a time in which it cannot look at a
+/// clock itself.
+pub(crate) fn die_at(moment: Moment) -> Option<impl Sized> {
+    let kill = SigevNotify::SigevSignal { signal: Sent::SIGKILL, si_value: 0 };
+    let mut timer = Timer::new(ClockId::CLOCK_BOOTTIME, SigEvent::new(kill)).ok()?;
+    let moment = TimeSpec::from_duration(moment.since(Moment::ORIGIN));
+    timer.set(Expiration::OneShot(moment), TimerSetTimeFlags::TFD_TIMER_ABSTIME).ok()?;
+    Some(timer)
 }
 
 /// True if nobody can be found here who has left the command's group: there is no `/proc`, or one of another process

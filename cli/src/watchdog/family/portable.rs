@@ -1,6 +1,7 @@
 //! Where the kernel does not tell who descends from whom, the family is the process group, and who of it lives is not
 //! known: a group that was killed is taken for gone.
 
+use leasehold::client::Moment;
 use rustix::io;
 use rustix::process::{Pid, Signal};
 
@@ -10,6 +11,10 @@ pub(crate) fn adopt_orphans() -> io::Result<()> {
 
 pub(crate) fn die_with_parent(_parent: Pid) -> io::Result<()> {
     Ok(())
+}
+
+pub(crate) fn die_at(_moment: Moment) -> Option<impl Sized> {
+    None::<()>
 }
 
 /// Nothing is missing here that could be mended.

@@ -25,17 +25,36 @@ impl Traced {
     /// Lets it go on to the moment in which it has started another process, which runs.
     #[track_caller]
     pub(crate) fn go_to_fork(&mut self) {
+        self.wait_for_fork();
+        self.let_its_child_go();
+    }
+
+    /// Holds what it starts next, before that has done anything. It goes on itself.
+    #[track_caller]
+    pub(crate) fn hold_its_child(mut self) -> Self {
+        self.wait_for_fork();
+        let process = self.held_child();
+        ptrace::detach(self.process, None).unwrap();
+        self.has_ended = true;
+        Self { process, has_ended: false }
+    }
+
+    /// Lets it go on. True if it ends by itself and executes nothing before.
+    #[track_caller]
+    pub(crate) fn gives_up(mut self) -> bool {
+        ptrace::setoptions(self.process, Options::PTRACE_O_TRACEEXEC).unwrap();
         let mut signal = None;
         loop {
             ptrace::cont(self.process, signal).unwrap();
             match self.wait() {
-                WaitStatus::PtraceEvent(_, _, event) if event == Event::PTRACE_EVENT_FORK as i32 => break,
                 WaitStatus::Stopped(_, received) => signal = Some(received),
-                WaitStatus::PtraceEvent(..) => signal = None,
-                other => panic!("it forks no more: {other:?}"),
+                // Somebody has, when it had executed something.
+                WaitStatus::Signaled(_, Signal::SIGKILL, _) => return false,
+                // It aborts if nobody is there to be told why it gives up.
+                WaitStatus::Exited(..) | WaitStatus::Signaled(..) => return true,
+                _ => return false,
             }
         }
-        self.let_its_child_go();
     }
 
     /// Lets it go on to where it enters or leaves its next system call. False if it has ended instead.
@@ -68,12 +87,29 @@ impl Traced {
         }
     }
 
-    /// One that has just been started is held, too.
+    fn wait_for_fork(&mut self) {
+        let mut signal = None;
+        loop {
+            ptrace::cont(self.process, signal).unwrap();
+            match self.wait() {
+                WaitStatus::PtraceEvent(_, _, event) if event == Event::PTRACE_EVENT_FORK as i32 => return,
+                WaitStatus::Stopped(_, received) => signal = Some(received),
+                WaitStatus::PtraceEvent(..) => signal = None,
+                other => panic!("it forks no more: {other:?}"),
+            }
+        }
+    }
+
     fn let_its_child_go(&self) {
+        ptrace::detach(self.held_child(), None).unwrap();
+    }
+
+    /// What it has just started is held, too.
+    fn held_child(&self) -> Pid {
         let child = ptrace::getevent(self.process).unwrap();
         let child = Pid::from_raw(i32::try_from(child).unwrap());
         waitpid(child, Some(WaitPidFlag::__WALL)).unwrap();
-        ptrace::detach(child, None).unwrap();
+        child
     }
 
     fn wait(&mut self) -> WaitStatus {

@@ -1,7 +1,7 @@
 //! The watchdog, as seen from `leasehold`.
 
 use crate::report::Failure;
-use crate::watchdog::family::{Family, adopt_orphans, children, exit_of, reap};
+use crate::watchdog::family::{Family, adopt_orphans, adopts_orphans, children, reap};
 use crate::watchdog::protocol::{Order, Report, Start, to_line};
 use crate::watchdog::{NAME, Program};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -114,10 +114,11 @@ impl Supervisor {
         report
     }
 
-    /// As long as the watchdog lives, it is the one to whom the orphans of the command come: ours are those of others.
+    /// Until the watchdog ends, it is the one to whom the orphans of the command come: ours are those of others. It is asked about
+    /// after they were looked for, and long before it is a zombie they may be the command's.
     fn look_for_strangers(&mut self) {
         let others = self.others();
-        if exit_of(Pid::from_child(&self.process)).is_none() {
+        if adopts_orphans(Pid::from_child(&self.process)) {
             self.strangers = others;
         }
     }

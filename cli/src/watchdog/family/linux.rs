@@ -93,8 +93,18 @@ pub(super) struct Process {
     pub(super) group: Pid,
     parent: Option<Pid>,
     dead: bool,
+    /// True once it has begun to end.
+    exiting: bool,
     /// In clock ticks since boot. With the number, it names one process and no later one.
     started: u64,
+}
+
+/// What the kernel goes by when it looks for somebody to whom orphans can go (`include/linux/sched.h`).
+const PF_EXITING: u32 = 4;
+
+/// True if orphans of this process's descendants still go to it.
+pub(crate) fn adopts_orphans(process: Pid) -> bool {
+    Process::read(process).is_some_and(|process| !process.dead && !process.exiting)
 }
 
 /// Whether any descendant of this process lives, `strangers` and theirs apart. `None` if the kernel does not tell.
@@ -153,10 +163,12 @@ impl Process {
         let mut fields = std::str::from_utf8(stat.get(end_of_name + 1..)?).ok()?.split_ascii_whitespace();
         let state = fields.next()?;
         let (parent, group) = (parse_pid(fields.next()?), parse_pid(fields.next()?)?);
-        let threads: u32 = fields.nth(14)?.parse().ok()?;
+        let flags: u32 = fields.nth(3)?.parse().ok()?;
+        let threads: u32 = fields.nth(10)?.parse().ok()?;
         // One whose first thread has ended looks like a dead one, and works on in its others.
         let dead = matches!(state, "X" | "x") || (state == "Z" && threads <= 1);
-        Some(Self { pid, parent, group, dead, started: fields.nth(1)?.parse().ok()? })
+        let exiting = flags & PF_EXITING != 0;
+        Some(Self { pid, parent, group, dead, exiting, started: fields.nth(1)?.parse().ok()? })
     }
 
     /// Signals it, and certainly no later process of its number: that is looked at once more when the kernel's own
@@ -194,6 +206,9 @@ mod tests {
     fn a_line_of_proc_is_read_whatever_the_program_is_called() {
         let stat = b"42 (a b) (c)) S 7 42 42 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 98765 1 1";
         let process = Process::parse(Pid::from_raw(42).unwrap(), stat).unwrap();
+        assert!(!process.exiting);
+        let stat = String::from_utf8_lossy(stat).replace("4194304", "4194308");
+        assert!(Process::parse(process.pid, stat.as_bytes()).unwrap().exiting);
         assert_eq!(process.parent, Pid::from_raw(7));
         assert_eq!(process.group, Pid::from_raw(42).unwrap());
         assert_eq!(process.started, 98765);

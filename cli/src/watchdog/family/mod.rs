@@ -14,7 +14,7 @@ use linux as system;
 #[cfg(not(target_os = "linux"))]
 use portable as system;
 
-pub(crate) use system::{adopt_orphans, children, die_at, die_with_parent, is_blind};
+pub(crate) use system::{adopt_orphans, adopts_orphans, children, die_at, die_with_parent, is_blind};
 
 use super::protocol::Exit;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};

@@ -17,6 +17,10 @@ pub(crate) fn die_at(_moment: Moment) -> Option<impl Sized> {
     None::<()>
 }
 
+pub(crate) fn adopts_orphans(_process: Pid) -> bool {
+    false
+}
+
 /// Nothing is missing here that could be mended.
 pub(crate) fn is_blind() -> bool {
     false

@@ -36,7 +36,7 @@ use unfinished::Unfinished;
 pub struct RedlockBackend {
     nodes: Nodes,
     keys: Keys,
-    /// The number of the next attempt.
+    /// The number of the next attempt, or renewal.
     attempts: AtomicU64,
     unfinished: Arc<Unfinished>,
     /// Two places of the URL that were found to be one server.

@@ -9,6 +9,7 @@ use crate::keys::{Keys, LockKeys};
 use futures_util::future::join_all;
 use leasehold_core::{Claim, LossCause, Renewal, Result};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// How many leases one call of the script extends: more gain nothing, and keep a node longer from answering others.
 const BATCH: usize = leasehold_core::MAX_CLAIMS_PER_RENEWAL;
@@ -16,6 +17,8 @@ const BATCH: usize = leasehold_core::MAX_CLAIMS_PER_RENEWAL;
 /// Claims that travel together, as the script wants them.
 #[derive(Debug)]
 struct Batch {
+    /// Larger than that of every attempt before.
+    number: String,
     keys: Vec<LockKeys>,
     owners: Vec<[String; 2]>,
 }
@@ -39,7 +42,8 @@ impl RedlockBackend {
 
     async fn renew_batch(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         let quorum = self.nodes.quorum();
-        let batch = Arc::new(Batch::of(&self.keys, claims));
+        let number = self.attempts.fetch_add(1, Ordering::Relaxed);
+        let batch = Arc::new(Batch::of(&self.keys, claims, number));
         let mut votes = vec![Votes::default(); claims.len()];
         let mut failed = Vec::new();
         // They fall due together, not for the same time: the shortest of them must not be waited past.
@@ -79,8 +83,9 @@ impl RedlockBackend {
 }
 
 impl Batch {
-    fn of(keys: &Keys, claims: &[Claim]) -> Self {
+    fn of(keys: &Keys, claims: &[Claim], number: u64) -> Self {
         Self {
+            number: number.to_string(),
             keys: claims.iter().map(|claim| keys.of(claim.name())).collect(),
             owners: claims
                 .iter()
@@ -93,7 +98,7 @@ impl Batch {
         let place = node.place.to_string();
         let keys: Vec<&str> = self.keys.iter().flat_map(LockKeys::of_hold).collect();
         let owners = self.owners.iter().flatten().map(String::as_str);
-        let args: Vec<&str> = [&*place].into_iter().chain(owners).collect();
+        let args: Vec<&str> = [&*place, &self.number].into_iter().chain(owners).collect();
         let reply = node.link.run(&scripts::RENEW, &keys, &args).await?;
         reply::renewed(&reply, self.keys.len())
     }

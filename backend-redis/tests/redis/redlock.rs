@@ -246,6 +246,47 @@ async fn a_lock_that_is_repaired_while_it_is_released_is_taken_back() {
     until(|| away.get("leasehold:job").is_none()).await;
 }
 
+/// It is kept on its way until a later attempt was granted without that node, and the hold rests on what the first one had
+/// left there.
+#[tokio::test]
+async fn the_late_word_that_takes_an_attempt_back_ends_no_hold() {
+    let servers = servers(3);
+    let (away, proxy) = (&servers[2], proxy_to(&servers[2]).await);
+    let all = [servers[0].port(), servers[1].port(), proxy.address().port()];
+    let all = all.map(|port| format!("127.0.0.1:{port}")).join(",");
+    let backend = open(&format!("redlock://{all}?timeout=3s&connect_timeout=300ms"));
+    // The node knows the scripts then.
+    let (warm, holder, lock) = (claim("warm"), claim("job"), "leasehold:job");
+    hold(&backend, &warm).await;
+    backend.release(&warm, Duration::ZERO).await.unwrap();
+    until(|| away.keys() == ["{leasehold:warm}:token"]).await;
+
+    servers[..2].iter().for_each(|server| server.set(lock, "theirs"));
+    proxy.set(Traffic::HoldReplies);
+    assert_eq!(attempt(&backend, &holder).await.unwrap(), None);
+    until(|| away.get(lock).is_some()).await;
+    proxy.strand();
+    proxy.set(Traffic::Pass);
+    // All nodes are waited for, so this returns when the connection was given up.
+    backend.init().await.unwrap();
+
+    servers[..2].iter().for_each(|server| server.del(lock));
+    proxy.set(Traffic::BlackHole);
+    hold(&backend, &holder).await;
+    backend.init().await.unwrap();
+    proxy.set(Traffic::Pass);
+    servers[1].pause();
+    let renewed = backend.renew(std::slice::from_ref(&holder)).await;
+    assert!(matches!(renewed[0], Ok(Renewal::Renewed)), "{renewed:?}");
+    servers[1].resume();
+    servers[1].command(&["DEL", lock, "{leasehold:job}:holder"]).unwrap();
+
+    let before = away.calls("evalsha");
+    proxy.deliver();
+    until(|| away.calls("evalsha") > before).await;
+    assert_eq!(attempt(&open(&url(&servers, "")), &claim("job")).await.unwrap(), None, "two hold");
+}
+
 #[tokio::test]
 async fn rights_that_are_missing_on_most_nodes_are_named() {
     let servers = servers(3);

@@ -40,7 +40,8 @@ impl Node {
 
     fn renew(&self, owner: &str, ttl: &str) -> String {
         let script = [VALUES, EXTEND, RENEW].concat();
-        self.0.command(&["EVAL", &script, "2", LOCK, HOLDER, "0", owner, ttl]).unwrap().replace("$1\r\n", "")
+        let words = ["EVAL", &script, "2", LOCK, HOLDER, "0", "9", owner, ttl];
+        self.0.command(&words).unwrap().replace("$1\r\n", "")
     }
 
     fn repair(&self, owner: &str) -> String {
@@ -185,6 +186,51 @@ fn a_renewal_extends_and_never_brings_back() {
     node.0.del(LOCK);
     node.0.command(&["HSET", LOCK, "a", "b"]).unwrap();
     assert_eq!(node.renew(ADA, "90000"), "2");
+}
+
+/// A hold may rest on what an attempt has left here that was refused elsewhere.
+#[test]
+fn what_was_renewed_is_taken_back_by_no_attempt_before_and_granted_again_to_one_after() {
+    let node = node();
+    node.claim(ADA, "1");
+    node.write(ADA, "1", "77");
+    for _ in 0..2 {
+        assert_eq!(node.renew(ADA, "90000"), "1");
+        assert_eq!(node.claim(ADA, "1"), "late");
+        assert_eq!(node.run(WITHDRAW, &[ADA, "1", "0"]), ":0");
+        assert_eq!(node.0.get(LOCK), Some(format!("{ADA}:09:0")));
+        assert!(node.0.get(HOLDER).unwrap().starts_with(&format!("{ADA}:09:0 77 ")));
+        assert!(node.0.pttl(LOCK) > 80_000 && node.0.pttl(HOLDER) > 80_000);
+    }
+    let again = node.claim(ADA, "10");
+    assert!(again.starts_with("mine 77 ") && again.ends_with(" 77"), "{again}");
+    assert_eq!(node.run(WITHDRAW, &[ADA, "10", "0"]), ":1");
+    assert_eq!(node.0.keys(), [TOKEN]);
+}
+
+/// The node was so late with its answer to the claim. Without a record, nobody could be given the lock again from here.
+#[test]
+fn a_token_that_is_written_after_the_first_renewal_finds_no_record_yet_and_is_written_once() {
+    let node = node();
+    node.claim(ADA, "1");
+    assert_eq!(node.renew(ADA, "90000"), "1");
+    assert_eq!(node.write(BOB, "1", "77"), ":0");
+    assert_eq!(node.write(ADA, "10", "77"), ":0", "a later attempt has taken nothing here");
+    assert_eq!(node.write(ADA, "1", "77"), ":1");
+    assert!(node.0.get(HOLDER).unwrap().starts_with(&format!("{ADA}:09:0 77 ")));
+    assert_eq!(node.write(ADA, "1", "78"), ":0");
+    assert_eq!(node.0.get(TOKEN).as_deref(), Some("77"));
+}
+
+#[test]
+fn a_renewal_needs_no_memory() {
+    let node = node();
+    node.claim(ADA, "1");
+    node.write(ADA, "1", "77");
+    assert_eq!(node.0.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap(), "+OK");
+    assert_eq!(node.renew(ADA, "90000"), "1");
+    assert!(node.0.pttl(LOCK) > 80_000 && node.0.pttl(HOLDER) > 80_000);
+    assert_eq!(node.0.get(LOCK), Some(format!("{ADA}:09:0")));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 --
 -- Guarantees, in one step:
 --   * only where the lock is that of this very attempt: one whose lease has ended here, or that was taken back, writes
---     nothing, however late it comes;
+--     nothing, however late it comes. Also where a renewal was quicker on a node that is late: then there is no record yet;
 --   * only a token larger than the last one: so a node writes each token once, for one owner;
 --   * the lease lasts at least ARGV[3] ms from now, and the record of the holder as long.
 --
@@ -14,7 +14,8 @@
 local lock, holder, last = KEYS[1], KEYS[2], KEYS[3]
 local value, token, ttl, words = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
-if redis.call('GET', lock) ~= value then
+local held = redis.call('GET', lock)
+if held ~= value and (not is_renewed(held, value) or owner_of(redis.call('GET', holder)) == parts(value)) then
   return 0
 end
 if tonumber(last_token(redis.call('GET', last))) >= tonumber(token) then
@@ -22,6 +23,6 @@ if tonumber(last_token(redis.call('GET', last))) >= tonumber(token) then
 end
 local now = clock()
 write_token(last, token, now)
-redis.call('SET', holder, value .. ' ' .. token .. ' ' .. now .. ' ' .. words, 'PX', ttl)
+redis.call('SET', holder, held .. ' ' .. token .. ' ' .. now .. ' ' .. words, 'PX', ttl)
 redis.call('PEXPIRE', lock, ttl, 'GT')
 return 1

@@ -1,5 +1,5 @@
 use super::driver::Driver;
-use super::side_line::SideLine;
+use super::side_line::{self, SideLine};
 use super::stream::Stream;
 use super::watchdog::InFlight;
 use super::welcome::Welcoming;
@@ -21,8 +21,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
-use tokio::sync::{Notify, OnceCell};
+use tokio::sync::{Mutex, Notify};
 use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::Instant;
 
 /// How many requests are written at once, if so many are there. All at once, and the server would wait while this process
 /// makes up the next ones, and the other way round: measured with 64 tasks, a quarter of the throughput.
@@ -44,8 +45,10 @@ pub(super) struct Connection {
     target: Target,
     /// True once the server has agreed to send messages between replies.
     takes_messages: AtomicBool,
-    /// Whether the channel of the waiters was subscribed to, once that was tried.
-    subscribed: OnceCell<bool>,
+    /// True once the channel of the waiters was subscribed to.
+    subscribed: AtomicBool,
+    /// Whoever has it subscribes, if that time has come; the others wait for it.
+    subscribing: Mutex<Option<Instant>>,
     /// Where messages come if they cannot come here.
     side_line: SideLine,
 }
@@ -94,7 +97,8 @@ impl Connection {
             health: Arc::default(),
             target: target.clone(),
             takes_messages: AtomicBool::new(false),
-            subscribed: OnceCell::new(),
+            subscribed: AtomicBool::new(false),
+            subscribing: Mutex::default(),
             side_line: SideLine::default(),
         };
         let (asking, health) = (connection.requests.clone(), Arc::clone(&connection.health));
@@ -120,20 +124,32 @@ impl Connection {
 
     /// True if messages on the channel of the waiters arrive.
     pub(super) fn hears(&self) -> bool {
-        self.subscribed.get() == Some(&true) || self.side_line.is_open()
+        self.subscribed.load(Ordering::SeqCst) || self.side_line.is_open()
     }
 
-    /// Subscribes to the channel of the waiters: on this connection, which is tried once; in the older protocol on one
-    /// beside it, made again when it breaks. However many ask, one command is sent. True if messages arrive from now on.
+    /// Subscribes to the channel of the waiters: on this connection, or in the older protocol on one beside it, made again
+    /// when it breaks. However many ask, one command is sent. True if messages arrive from now on.
     pub(super) async fn listen(&self, mailbox: &Arc<Mailbox>, channel: &str) -> bool {
-        if !self.takes_messages.load(Ordering::SeqCst) {
-            return self.side_line.open(&self.target, mailbox, channel).await;
+        match self.takes_messages.load(Ordering::SeqCst) {
+            true => self.subscribe(channel).await,
+            false => self.side_line.open(&self.target, mailbox, channel).await,
         }
-        let subscribe = async || {
-            let reply = self.request(redis::cmd("SUBSCRIBE").arg(channel)).await;
-            matches!(reply, Ok(Value::Push { kind: PushKind::Subscribe, .. }))
-        };
-        *self.subscribed.get_or_init(subscribe).await
+    }
+
+    /// A refusal is not for ever: a server that is busy with a program refuses this too, and rights may be granted.
+    async fn subscribe(&self, channel: &str) -> bool {
+        let mut not_before = self.subscribing.lock().await;
+        if self.hears() {
+            return true;
+        }
+        if not_before.is_some_and(|moment| Instant::now() < moment) {
+            return false;
+        }
+        let reply = self.request(redis::cmd("SUBSCRIBE").arg(channel)).await;
+        let is_done = matches!(reply, Ok(Value::Push { kind: PushKind::Subscribe, .. }));
+        self.subscribed.store(is_done, Ordering::SeqCst);
+        *not_before = Some(Instant::now() + side_line::PAUSE);
+        is_done
     }
 
     /// Sends one command and waits for its reply, which may be an error of the server.

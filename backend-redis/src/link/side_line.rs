@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// for a heartbeat.
 const SILENCE: Duration = Duration::from_secs(5);
 /// The pause after it could not be had. Waiters ask meanwhile, as they do where nothing can be heard.
-const PAUSE: Duration = Duration::from_secs(5);
+pub(super) const PAUSE: Duration = Duration::from_secs(5);
 
 /// A connection for messages, beside one for requests, and no longer than that.
 #[derive(Debug, Default)]

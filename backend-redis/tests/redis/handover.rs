@@ -168,6 +168,32 @@ async fn without_the_right_to_tell_or_to_listen_waiters_are_served_by_heartbeats
     }
 }
 
+/// For as long as a connection lasts: rights may be granted meanwhile, and a server that is busy with a program is so for a
+/// while.
+#[tokio::test]
+async fn who_was_refused_to_listen_is_told_when_it_may() {
+    let server = server();
+    let allow = |rights: &str| {
+        let line = format!("ACL SETUSER locker on >PASSWORD ~* &* +@all {rights}");
+        assert_eq!(server.command(&line.split(' ').collect::<Vec<_>>()).unwrap(), "+OK");
+    };
+    allow("-subscribe");
+    let backend = backend(&format!("redis://locker:PASSWORD@127.0.0.1:{}", server.port()));
+    let (holder, next) = (claim("job"), waiter("job"));
+    hold(&backend, &holder).await;
+    queue(&backend, &next).await;
+    allow("+subscribe");
+    let start = Instant::now();
+    while server.calls("subscribe") == 0 {
+        assert!(start.elapsed() < Duration::from_secs(20), "it never tries again");
+        queue(&backend, &next).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    queue(&backend, &next).await;
+    release(&backend, &holder).await;
+    handed_over(&backend, &next).await;
+}
+
 #[tokio::test]
 async fn when_a_lease_ends_with_a_queue_the_first_in_it_gets_the_lock() {
     let server = server();

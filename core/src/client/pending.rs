@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// A claim on its way to a grant. It knows what its attempts may have left in the store, and takes that back when it is
 /// dropped: the whole of cancel safety, and of clean time-outs, is in its `Drop`.
@@ -20,6 +21,9 @@ pub(super) struct PendingClaim<'a> {
     claim: Claim,
     /// The call to the backend that is under way. Boxed and independent of this value, so that it can go on without it.
     call: Option<Call>,
+    /// While the store may have granted it: [closing](crate::DistributedLock::close) waits for that, since a backend that is
+    /// closed releases nothing.
+    under_way: Option<TaskTrackerToken>,
     attempts: u32,
     /// True once the store has said that somebody else holds the lock.
     was_busy: bool,
@@ -59,6 +63,7 @@ impl<'a> PendingClaim<'a> {
             runtime,
             claim,
             call: None,
+            under_way: None,
             attempts: 0,
             was_busy: false,
             left_something: false,
@@ -112,6 +117,7 @@ impl<'a> PendingClaim<'a> {
     }
 
     fn begin(&mut self) -> Call {
+        self.under_way.get_or_insert_with(|| self.core.background.token());
         self.sent_at = self.core.clock.now();
         self.waiting_since = self.waiting_since.min(self.sent_at);
         let (backend, claim) = (Arc::clone(&self.core.backend), self.claim.clone());
@@ -129,6 +135,7 @@ impl<'a> PendingClaim<'a> {
                 Ok(Asked::Granted(Granted { token: grant.token, lease, since, sent_at: self.sent_at }))
             }
             Ok(Attempt::Busy(busy)) => {
+                self.under_way = None;
                 self.was_busy = true;
                 self.left_something |= busy.queued;
                 self.waiting_since = self.sent_at;
@@ -138,6 +145,9 @@ impl<'a> PendingClaim<'a> {
                 // An error that is not an outage is the store's own word that nothing was done, and so is
                 // "unavailable"; only an unknown outcome may have left something.
                 self.left_something |= error.is_indeterminate();
+                if !self.left_something {
+                    self.under_way = None;
+                }
                 Err(error)
             }
         }

@@ -224,6 +224,20 @@ async fn a_grant_that_arrives_after_the_client_was_closed_is_not_held() {
     assert!(store.is_clean("job").await);
 }
 
+/// A backend that is closed releases nothing any more: the lock would be held by nobody until its lease ends.
+#[tokio::test(start_paused = true)]
+async fn close_waits_for_what_was_asked_and_for_its_release() {
+    let store = Scripted::new();
+    store.acquires.then(Fate::ReplyLate(TTL / 10));
+    let client = store.client();
+    let asking = client.clone();
+    let asked = tokio::spawn(async move { asking.acquire("job").await });
+    sleep(TTL / 20).await;
+    client.close().await.unwrap();
+    assert!(store.is_clean("job").await);
+    assert_eq!(asked.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_unknown_outcome_is_told_also_if_the_store_could_not_be_reached_before() {
     let store = Scripted::new();

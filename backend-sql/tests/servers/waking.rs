@@ -201,7 +201,8 @@ async fn a_crowd_that_waits_asks_as_often_as_one_waiter() {
 async fn thousands_who_wait_in_one_process_are_served_by_its_looks() {
     for server in both().await {
         let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
-        let url = server.url_at(proxy.address().port(), "locker:sesame", "");
+        // They come all at once: on a busy machine the last first attempt is late, which is not the question here.
+        let url = server.url_at(proxy.address().port(), "locker:sesame", "timeout=20s");
         let waiting = LockClient::new(open(&url).unwrap());
         granted(&server.backend(""), &claim("crowd")).await;
         let mut crowd = JoinSet::new();
@@ -215,7 +216,8 @@ async fn thousands_who_wait_in_one_process_are_served_by_its_looks() {
         let asked = proxy.requests() - before;
         assert!((1..=THOUSANDS as u64 / 5).contains(&asked), "they asked {asked} times in two seconds");
         assert_eq!(crowd.len(), THOUSANDS);
-        assert!(crowd.try_join_next().is_none(), "somebody waits no more");
+        let ended = crowd.try_join_next();
+        assert!(ended.is_none(), "somebody waits no more: {ended:?}");
         crowd.shutdown().await;
     }
 }

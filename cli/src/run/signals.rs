@@ -4,7 +4,7 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal as Number,
 use rustix::process::{Signal, kill_current_process_group};
 use std::future::poll_fn;
 use std::io;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use tokio::signal::unix::{self, SignalKind};
 
 /// What is heard, in the order in which it is looked at. To go on comes first: after a pause, nothing is done before
@@ -46,13 +46,21 @@ impl Signals {
     /// The next one.
     pub(crate) async fn next(&mut self) -> Signal {
         poll_fn(|cx| {
-            let heard = self
-                .streams
-                .iter_mut()
-                .find_map(|(signal, stream)| stream.poll_recv(cx).is_ready().then_some(*signal));
+            let heard = HEARD.into_iter().find(|signal| self.has_heard(*signal, cx));
+            if heard == Some(Signal::CONT) {
+                // Of the two the later counts, for which the kernel takes the other one back (signal(7)). Here it is not known
+                // which that is, and to be suspended for ever is worse than not to be.
+                self.has_heard(Signal::TSTP, cx);
+            }
             heard.map_or(Poll::Pending, Poll::Ready)
         })
         .await
+    }
+
+    fn has_heard(&mut self, signal: Signal, cx: &mut Context<'_>) -> bool {
+        let mut streams = self.streams.iter_mut();
+        let stream = streams.find(|(heard, _)| *heard == signal);
+        stream.is_some_and(|(_, stream)| stream.poll_recv(cx).is_ready())
     }
 
     /// Waits for this, unless a signal asks to end: then it is dropped, and the signal is the answer.
@@ -111,5 +119,25 @@ fn ignored_at_start() -> Ignored {
 impl Ignored {
     fn contains(&self, signal: Signal) -> bool {
         self.0 >> (signal.as_raw() - 1) & 1 == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::signal::raise;
+    use std::time::Duration;
+
+    /// As `kill -TSTP` and `kill -CONT` of a script, before this process came to look at the first.
+    #[tokio::test]
+    async fn whoever_is_suspended_and_continued_at_once_goes_on() {
+        let mut signals = Signals::listen().unwrap();
+        raise(Number::SIGTSTP).unwrap();
+        raise(Number::SIGCONT).unwrap();
+        assert_eq!(signals.next().await, Signal::CONT);
+        raise(Number::SIGWINCH).unwrap();
+        assert_eq!(signals.next().await, Signal::WINCH);
+        let later = tokio::time::timeout(Duration::from_millis(20), signals.next()).await;
+        assert!(later.is_err(), "{later:?}");
     }
 }

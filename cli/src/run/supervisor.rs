@@ -141,13 +141,13 @@ impl Supervisor {
     /// Kills the command without the watchdog, and it too if it is still there. Answers when nothing of them lives, or
     /// when `patience` is over.
     ///
-    /// # Errors
-    ///
-    /// Who still lives, as far as that can be told: perhaps nobody who is known.
-    ///
     /// Nobody but this process can have reaped the command: it is a child of the watchdog, which does not, or of ours. It may
     /// run also if that was not reported: a command works from its first moment on, and whoever kills the watchdog in that
     /// moment kills the report.
+    ///
+    /// # Errors
+    ///
+    /// Who still lives, as far as that can be told: perhaps nobody who is known.
     pub(super) async fn kill(&mut self, patience: Duration) -> Result<(), Vec<i32>> {
         self.look_for_strangers();
         self.is_needed = false;

@@ -30,6 +30,8 @@ mod quickstart;
 mod secrets;
 mod servers;
 mod signals;
+mod starting;
+mod strangers;
 mod support;
 mod terminal;
 mod watchdog;

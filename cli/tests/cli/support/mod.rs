@@ -3,11 +3,13 @@
 pub(crate) mod browser;
 mod process;
 mod running;
+mod stubborn;
 mod terminal;
 mod traced;
 
 pub(crate) use process::{Process, gone, until};
 pub(crate) use running::Running;
+pub(crate) use stubborn::{Stubborn, TTL};
 pub(crate) use terminal::Shell;
 pub(crate) use traced::Traced;
 

@@ -1,0 +1,159 @@
+//! From the lock on, until it is known that the command runs, or that it does not.
+
+use super::environment::{self, HeldLock};
+use super::watch::end_of;
+use super::{Run, program, signals, verdict};
+use crate::give_back::{PARTING, Released, give_back};
+use crate::report::{Failure, write_promptly};
+use crate::watchdog::family;
+use crate::watchdog::plan::Terms;
+use crate::watchdog::protocol::{Report, Start};
+use leasehold::client::{Clock, Moment, SystemClock};
+use leasehold::semantics::HoldKind;
+use leasehold::{DistributedLock, Error, ErrorKind, FencingToken, LockGuard};
+use rustix::process::Signal;
+use std::fs::File;
+use std::io;
+use std::time::{Duration, Instant, SystemTime};
+
+/// How long a start is waited for when a signal asks to end.
+const SLOW_START: Duration = Duration::from_secs(5);
+
+/// A command that runs.
+pub(super) struct Started {
+    pub(super) pid: i32,
+    pub(super) terms: Terms,
+    pub(super) lease_end: Moment,
+    pub(super) at: Instant,
+    /// Signals that came while it was started.
+    pub(super) heard: Vec<Signal>,
+}
+
+impl Run<'_> {
+    /// Whatever kept it from being started, it is not to run any more. Nor is anybody else while it may.
+    pub(super) async fn without_command(&mut self, guard: LockGuard, failure: Failure) -> Failure {
+        let killed = self.supervisor.kill(guard.remaining().max(PARTING)).await;
+        if let Some(terminal) = &self.terminal {
+            terminal.take_back_from(None);
+        }
+        let Err(left) = killed else {
+            return self.unused(guard, failure).await;
+        };
+        std::mem::forget(guard);
+        failure.with_lines([("effect", format!("the lock was not released: {}", verdict::unstopped(&left)))])
+    }
+
+    /// Gives back a lock under which nothing runs, so that nobody is to be kept out for it, and says what became of it.
+    async fn unused(&mut self, guard: LockGuard, failure: Failure) -> Failure {
+        let Self { store, name, signals, console, options, .. } = self;
+        let at_least = options.hold_at_least();
+        // A guard keeps to its time at the least, and who takes the lock away does not.
+        let token = guard.token();
+        let taken_away = async { store.admin()?.force_release(name, Some(token?)).await };
+        let is_freed =
+            at_least.is_zero() || matches!(signals.unless_ended(taken_away).await, Ok(Ok(Some(_))));
+        let released = give_back(store, guard, at_least, false, signals, *console).await;
+        released.warn(store, name, *console);
+        match (released, is_freed) {
+            (Released::Unconfirmed(_), _) => failure,
+            (_, true) => failure.with_lines([("effect", "the lock was released".to_owned())]),
+            (_, false) => {
+                let kept = "the lock was released, and --hold-at-least still keeps others out";
+                failure.with_lines([("effect", kept.to_owned())])
+            }
+        }
+    }
+
+    /// What the command is not to see.
+    fn secrets(&self) -> Vec<String> {
+        if self.args.pass_env { Vec::new() } else { environment::secrets(&self.store.config) }
+    }
+
+    /// Has the command started.
+    pub(super) async fn start(&mut self, guard: &LockGuard) -> Result<Started, Failure> {
+        let token = guard.token()?;
+        if let Some(file) = self.token_fd.take() {
+            tell_token(&file, token)?;
+        }
+        // A hold that ends early by its own limit counts like a short lease.
+        let terms = Terms::new(self.args.on_lost, self.args.grace, self.options.ttl().min(guard.remaining()));
+        let hold = self.store.locks.semantics().hold;
+        let terms = terms.dying_with_holder(hold == HoldKind::Connection);
+        let lease_end = end_of(&guard.lease());
+        let held = HeldLock {
+            name: &self.name,
+            token,
+            backend: self.store.locks.semantics().backend,
+            ttl: self.options.ttl(),
+            acquired_at: SystemTime::now(),
+        };
+        let stack = self.stack.clone().with(&self.store, token, &self.name);
+        let secrets = self.secrets();
+        self.supervisor.start(Start {
+            environment: environment::variables(&held, &stack, &secrets),
+            secrets,
+            terms,
+            lease_end: lease_end.into(),
+        });
+        // A watchdog that somebody has stopped does not answer, but may have started the command: there must be time to kill
+        // that before the lease ends, even if nothing renews it. Once the lease is over a watchdog starts nothing.
+        let limit = guard.remaining().saturating_sub(terms.reserve / 2);
+        let (report, heard) = self.answer(limit, terms.reserve / 4).await;
+        match report {
+            Some(Report::Started { pid }) => {
+                self.console
+                    .detail(format_args!("acquired {:?} with token {token}, started pid {pid}", self.name));
+                if family::is_blind() {
+                    let help = "mount the /proc of this process namespace, as unshare --mount-proc does";
+                    let what = "what leaves the command's process group cannot be found, nor stopped if the lock is lost";
+                    self.console.warn(what, Some(help));
+                }
+                Ok(Started { pid, terms, lease_end, at: Instant::now(), heard })
+            }
+            Some(Report::NotStarted { errno }) => Err(program::not_started(&self.program.name, errno)),
+            Some(Report::TooLate) => {
+                let message = format!("lock {:?} was acquired, but its lease is nearly over", self.name);
+                let limited = self.options.max_hold() < self.options.ttl();
+                let help = if limited { "lengthen --max-hold" } else { "lengthen the ttl" };
+                Err(Error::new(ErrorKind::Lost, message).with_help(help).into())
+            }
+            _ => Err(Failure::internal(
+                "the watchdog was killed or stopped",
+                io::Error::other("it has not reported that the command runs; whatever ran of it is killed"),
+            )),
+        }
+    }
+
+    /// The watchdog's report of the start, and the signals that came meanwhile: they are the command's. Whoever wants an end
+    /// does not wait any longer for a watchdog that was stopped than for one that is slow.
+    async fn answer(&mut self, patience: Duration, look: Duration) -> (Option<Report>, Vec<Signal>) {
+        let clock = SystemClock::new();
+        let (mut heard, mut end) = (Vec::new(), clock.now().plus(patience));
+        loop {
+            let left = end.since(clock.now());
+            tokio::select! {
+                biased;
+                report = self.supervisor.report_within(left, look) => return (report, heard),
+                signal = self.signals.next() => {
+                    if signals::ends(signal) {
+                        end = end.min(clock.now().plus(SLOW_START));
+                    }
+                    heard.push(signal);
+                }
+            }
+        }
+    }
+}
+
+/// Whoever asked for the token may check by it what the command does: nothing is done before it is told. A reader that is
+/// gone does not want to know.
+fn tell_token(file: &File, token: FencingToken) -> Result<(), Failure> {
+    match write_promptly(file, format!("{token}\n").as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let help = ("help", "let somebody read from it, or leave --token-fd out".to_owned());
+            let what = "cannot write the token to the descriptor of --token-fd";
+            Err(Failure::internal(what, error).with_lines([help]))
+        }
+        _ => Ok(()),
+    }
+}

@@ -6,12 +6,14 @@
 use crate::support::{Place, Process, Running, Traced, until};
 use rustix::process::Signal;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 /// So many calls after it is known that the command runs, nothing of its start is left to be done.
 const BEYOND: usize = 24;
 
-/// They wait most of their time.
-const AT_ONCE: usize = 8;
+/// How many scenes are played at once, in all tests together: they wait most of their time, but whoever kills a command must
+/// find a processor while it is time.
+const AT_ONCE: usize = 10;
 
 static SCENES: AtomicUsize = AtomicUsize::new(0);
 
@@ -55,7 +57,12 @@ fn the_watchdog_killed_while_it_stops_the_command() {
 /// Plays every `stride`th call, until there are no more.
 fn at_each_call(stride: usize, play: impl Fn(usize) -> Option<()> + Sync) {
     let next = AtomicUsize::new(0);
-    let play_some = || while play(next.fetch_add(stride, Relaxed)).is_some() {};
+    let play_some = || {
+        while {
+            let _room = Room::take();
+            play(next.fetch_add(stride, Relaxed)).is_some()
+        } {}
+    };
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(play_some);
@@ -63,6 +70,27 @@ fn at_each_call(stride: usize, play: impl Fn(usize) -> Option<()> + Sync) {
     });
     let played = next.into_inner() / stride;
     assert!(played > 2 * AT_ONCE, "only {played} calls: nothing was followed");
+}
+
+/// Room for one scene.
+struct Room;
+
+static FREE: Mutex<usize> = Mutex::new(AT_ONCE);
+static FREED: Condvar = Condvar::new();
+
+impl Room {
+    fn take() -> Self {
+        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        *FREED.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner) -= 1;
+        Self
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        *FREE.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        FREED.notify_one();
+    }
 }
 
 /// A command, with a child, that ignores TERM, and one of the two who look after it, held at a system call.

@@ -123,8 +123,10 @@ fn every_row_is_measured_on_redis_and_nothing_stays_there() {
 fn sqlite_is_measured_and_keeps_no_row() {
     let _alone = machine();
     let place = Place::with_store("sqlite:locks.db");
-    let said =
-        place.say(words(&["--only", "handover", "--only", "uncontended", "--raw", "--format", "json"]));
+    let said = place.say(words_for(
+        "400ms",
+        &["--only", "handover", "--only", "uncontended", "--raw", "--format", "json"],
+    ));
     let report = json(&said);
     is_whole(&report);
     // On a slow disk a short window may have no pair by hand, and then there is nothing to divide by.

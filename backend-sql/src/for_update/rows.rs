@@ -160,11 +160,13 @@ impl Rows {
         if !self.server.is_checked() {
             self.server.connection(Lane::Asking).await?.give_back();
         }
+        let mut may_be_in_our_way = false;
         for _ in 0..TRIES {
             let mut connection = self.server.connection_to_hold().await?;
-            let begin = self.server.dialect().begin(idle);
+            let (begin, mut has_begun) = (self.server.dialect().begin(idle), false);
             let asked = timeout(patience, async {
                 connection.link().tell(&begin).await?;
+                has_begun = true;
                 connection.link().ask(lock, std::slice::from_ref(&name)).await
             });
             match asked.await {
@@ -184,14 +186,17 @@ impl Rows {
                     // Not over by itself: after error 1205 the transaction would go on.
                     Meaning::Locked => {
                         self.roll_back(connection).await;
-                        return Ok(None);
+                        return if may_be_in_our_way { Err(self.own_remains()) } else { Ok(None) };
                     }
                     // Possible without anybody who has the row locked.
                     Meaning::Deadlock | Meaning::TooSlow => {
                         self.roll_back(connection).await;
                         return Err(self.server.failure(error, Doing::Keeping));
                     }
-                    Meaning::Broken | Meaning::Ended if connection.was_idle() => {
+                    // A connection that the server has ended has nothing locked any more. Of one that broke, the server
+                    // may not have noticed.
+                    broke @ (Meaning::Broken | Meaning::Ended) if connection.was_idle() => {
+                        may_be_in_our_way |= has_begun && broke == Meaning::Broken;
                         connection.found_dead();
                     }
                     _ => return Err(self.server.failure(error, Doing::Keeping)),
@@ -200,6 +205,15 @@ impl Rows {
         }
         Err(Error::new(ErrorKind::Unavailable, "the row of the name could not be made")
             .with_help("look at who deletes from the table; nobody but this library should touch it"))
+    }
+
+    /// The row is locked, and perhaps by what was sent on a connection that broke. So nobody is known to hold it.
+    fn own_remains(&self) -> Error {
+        let address = self.server.target().address();
+        let message =
+            format!("a connection to {address} broke while the row was being locked, and it is locked now");
+        Error::new(ErrorKind::Indeterminate, message)
+            .with_help("try again: the server lets go of what a broken connection has locked when it notices")
     }
 
     /// The number of the connection that has the row locked; `None` if there is no such row.

@@ -4,7 +4,7 @@ use super::*;
 use crate::server::Value;
 use crate::server::double::{Reply, at_once, server};
 use futures_util::FutureExt;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use tokio::time::{sleep, timeout};
 
 const LONG: Duration = Duration::from_secs(10);
@@ -263,6 +263,44 @@ async fn asked_again_what_became_of_a_release_is_looked_for() {
     };
     let error = released_again(taken).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost, "{error:?}");
+}
+
+/// What locked the row is what this very attempt has sent before, on a connection that broke, and nobody else holds it.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_a_broken_connection_may_have_locked_is_not_called_held() {
+    let broken_when_locking = |_, text: &str| {
+        static LOCKED: AtomicUsize = AtomicUsize::new(0);
+        match text {
+            text if text.contains("NOWAIT") => match LOCKED.fetch_add(1, Ordering::Relaxed) {
+                0 => granted_to(text),
+                1 => Reply::Breaks,
+                _ => Reply::Refused("55P03"),
+            },
+            text => granted_to(text),
+        }
+    };
+    let error = tried_again(broken_when_locking).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
+
+    // Nothing was locked by then.
+    let broken_before = |_, text: &str| {
+        static BEGUN: AtomicUsize = AtomicUsize::new(0);
+        match text {
+            text if text.starts_with("BEGIN") && BEGUN.fetch_add(1, Ordering::Relaxed) == 1 => Reply::Breaks,
+            text if text.contains("NOWAIT") && BEGUN.load(Ordering::Relaxed) > 1 => Reply::Refused("55P03"),
+            text => granted_to(text),
+        }
+    };
+    let attempt = tried_again(broken_before).await.unwrap();
+    assert!(matches!(attempt, Attempt::Busy(_)), "{attempt:?}");
+}
+
+/// An attempt whose first connection is the idle one of a hold that was given back.
+async fn tried_again(replies: fn(usize, &str) -> Reply) -> Result<Attempt> {
+    let (backend, held) = (held_row(replies), claim_of(1));
+    assert!(matches!(backend.try_acquire(&held).await.unwrap(), Attempt::Granted(_)));
+    backend.release(&held, Duration::ZERO).await.unwrap();
+    backend.try_acquire(&claim_of(2)).await
 }
 
 /// "Nothing to end" would be the success of a release that nobody has answered.

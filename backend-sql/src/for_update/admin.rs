@@ -1,5 +1,5 @@
 use super::HeldRow;
-use super::rows::Holder;
+use super::holder::Holder;
 use crate::server::Lane;
 use async_trait::async_trait;
 use leasehold_core::{

@@ -7,6 +7,7 @@
 //! | a lock in hand, and how it is known to be | `hold.rs` |
 //! | giving it up, and what is said of that | `ending.rs` |
 //! | waiting in the server | `wait.rs` |
+//! | who is entered as the holder | `holder.rs` |
 //! | forgetting names | `purge.rs` |
 //! | looking at locks, and breaking them | `admin.rs` |
 //!
@@ -21,6 +22,7 @@
 mod admin;
 mod ending;
 mod hold;
+mod holder;
 mod purge;
 mod rows;
 mod semantics;

@@ -1,14 +1,12 @@
 //! What is said to the server.
 
+use super::holder::Holder;
 use super::rows_table;
 use crate::names::range;
 use crate::server::{Answer, Connection, Doing, Lane, Meaning, Server, Statement, Value};
-use leasehold_core::{
-    Claim, Error, ErrorKind, FencingToken, HoldKind, HolderInfo, LockName, LockStatus, Namespace, OwnerId,
-    Result,
-};
+use leasehold_core::{Claim, Error, ErrorKind, FencingToken, LockName, Namespace, OwnerId, Result};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::time::timeout;
 
 /// How often a lock is asked for anew, because its row had to be made first or an idle connection was dead.
@@ -49,17 +47,6 @@ pub(super) enum RolledBack {
     Before,
     /// Nothing was heard of it: what was the last thing over a connection that broke may have been carried out.
     Unknown(Error),
-}
-
-/// Who has locked a row, by what was entered.
-#[derive(Debug)]
-pub(super) struct Holder {
-    pub(super) stored_name: String,
-    pub(super) owner: OwnerId,
-    pub(super) token: FencingToken,
-    pub(super) connection: i64,
-    acquired_at: Option<SystemTime>,
-    holder: String,
 }
 
 impl Rows {
@@ -319,40 +306,12 @@ impl Rows {
     }
 
     fn read_holder(&self, row: &[Value]) -> Result<Holder> {
-        read_holder(row).ok_or_else(|| self.server.unreadable())
+        Holder::read(row).ok_or_else(|| self.server.unreadable())
     }
 
     fn stored(&self, name: &LockName) -> Value {
         Value::bytes(self.namespace.stored(name.as_str()))
     }
-}
-
-impl Holder {
-    /// The lock as people see it; `None` if it is of another namespace.
-    pub(super) fn status(&self, namespace: &Namespace) -> Option<LockStatus> {
-        let mut status = LockStatus::new(namespace.name(&self.stored_name)?);
-        status.hold = HoldKind::Connection;
-        status.owner = Some(self.owner);
-        status.token = Some(self.token);
-        status.holder = HolderInfo::from_json(&self.holder);
-        status.acquired_at = self.acquired_at;
-        Some(status)
-    }
-}
-
-fn read_holder(row: &[Value]) -> Option<Holder> {
-    let [name, owner, token, acquired_at, connection, holder] = row else {
-        return None;
-    };
-    let acquired_at = u64::try_from(acquired_at.as_int()?).ok()?;
-    Some(Holder {
-        stored_name: String::from_utf8(name.as_bytes()?.to_vec()).ok()?,
-        owner: OwnerId::from_bytes(owner.as_bytes()?)?,
-        token: FencingToken::new(u64::try_from(token.as_int()?).ok()?),
-        connection: connection.as_int()?,
-        acquired_at: SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(acquired_at)),
-        holder: holder.as_text()?.to_owned(),
-    })
 }
 
 fn not_in_a_transaction() -> Error {

@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 
+mod ending;
+
 use super::*;
 use crate::server::Value;
 use crate::server::double::{Reply, at_once, server};
@@ -167,104 +169,6 @@ fn entry_of(owner: u128) -> Reply {
     Reply::Rows(vec![row])
 }
 
-async fn released(replies: fn(usize, &str) -> Reply) -> Result<Release> {
-    let (backend, held) = (held_row(replies), claim_of(1));
-    assert!(matches!(backend.try_acquire(&held).await.unwrap(), Attempt::Granted(_)));
-    backend.release(&held, Duration::ZERO).await
-}
-
-/// The core would take the second answer for that of a release that succeeded and was not heard of.
-#[tokio::test(start_paused = true)]
-async fn a_hold_that_had_ended_was_not_released() {
-    let ended = |_, text: &str| if text == "ROLLBACK" { Reply::Refused("57P01") } else { granted_to(text) };
-    assert_eq!(released(ended).await.unwrap(), Release::NotHeld);
-    let broken_and_taken = |_, text: &str| match text {
-        "ROLLBACK" => Reply::Breaks,
-        text if is_last_token(text) => last_token(10),
-        text => granted_to(text),
-    };
-    assert_eq!(released(broken_and_taken).await.unwrap(), Release::NotHeld);
-}
-
-/// A release that was carried out and whose answer was lost looks like this; and one that was not.
-#[tokio::test(start_paused = true)]
-async fn a_release_that_nobody_answered_is_an_unknown_outcome() {
-    let broken = |_, text: &str| match text {
-        "ROLLBACK" => Reply::Breaks,
-        text if is_last_token(text) => last_token(9),
-        text => granted_to(text),
-    };
-    let silent = |_, text: &str| match text {
-        text if text == "ROLLBACK" || is_last_token(text) => Reply::Never,
-        text => granted_to(text),
-    };
-    for replies in [broken as fn(usize, &str) -> Reply, silent] {
-        let error = released(replies).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
-    }
-}
-
-/// The first connection breaks when it is to be rolled back; what becomes of the hold is said by these replies.
-async fn released_again(replies: fn(usize, &str) -> Reply) -> Result<Release> {
-    let (backend, held) = (held_row(replies), claim_of(1));
-    assert!(matches!(backend.try_acquire(&held).await.unwrap(), Attempt::Granted(_)));
-    let error = backend.release(&held, Duration::ZERO).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
-    backend.release(&held, Duration::ZERO).await
-}
-
-/// The core takes "not held" for the success of the first time, so it is not said of what is still locked, or was taken.
-#[tokio::test(start_paused = true)]
-async fn asked_again_what_became_of_a_release_is_looked_for() {
-    let still_locked = |_, text: &str| {
-        static LOCKED: AtomicBool = AtomicBool::new(false);
-        match text {
-            "ROLLBACK" => Reply::Breaks,
-            text if text.contains("NOWAIT") && LOCKED.swap(true, Ordering::Relaxed) => {
-                Reply::Refused("55P03")
-            }
-            text if is_last_token(text) => last_token(9),
-            text => granted_to(text),
-        }
-    };
-    let error = released_again(still_locked).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error:?}");
-
-    let free = |_, text: &str| {
-        static BROKEN: AtomicBool = AtomicBool::new(false);
-        match text {
-            "ROLLBACK" if !BROKEN.swap(true, Ordering::Relaxed) => Reply::Breaks,
-            text if is_last_token(text) => last_token(9),
-            text => granted_to(text),
-        }
-    };
-    assert_eq!(released_again(free).await.unwrap(), Release::NotHeld);
-
-    // When it is asked first, the other has not been entered yet: so the lock held until then.
-    let taken_after = |_, text: &str| {
-        static ENTERED: AtomicI64 = AtomicI64::new(9);
-        match text {
-            "ROLLBACK" => Reply::Breaks,
-            text if is_last_token(text) => last_token(ENTERED.fetch_add(1, Ordering::Relaxed)),
-            text => granted_to(text),
-        }
-    };
-    assert_eq!(released_again(taken_after).await.unwrap(), Release::NotHeld);
-
-    // The first time, nobody says who was entered.
-    let taken = |_, text: &str| {
-        static ASKED: AtomicBool = AtomicBool::new(false);
-        match text {
-            "ROLLBACK" => Reply::Breaks,
-            text if is_last_token(text) && !ASKED.swap(true, Ordering::Relaxed) => Reply::Never,
-            text if is_last_token(text) => last_token(10),
-            text => granted_to(text),
-        }
-    };
-    let error = released_again(taken).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Lost, "{error:?}");
-}
-
 /// What locked the row is what this very attempt has sent before, on a connection that broke, and nobody else holds it.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_a_broken_connection_may_have_locked_is_not_called_held() {
@@ -301,25 +205,6 @@ async fn tried_again(replies: fn(usize, &str) -> Reply) -> Result<Attempt> {
     assert!(matches!(backend.try_acquire(&held).await.unwrap(), Attempt::Granted(_)));
     backend.release(&held, Duration::ZERO).await.unwrap();
     backend.try_acquire(&claim_of(2)).await
-}
-
-/// "Nothing to end" would be the success of a release that nobody has answered.
-#[tokio::test(start_paused = true)]
-async fn what_is_unsettled_is_forgotten_by_no_late_renewal_and_not_when_it_is_closed() {
-    let backend = held_row(|_, text| match text {
-        "ROLLBACK" => Reply::Breaks,
-        text if is_last_token(text) => last_token(9),
-        text => granted_to(text),
-    });
-    let held = claim_of(1);
-    assert!(matches!(backend.try_acquire(&held).await.unwrap(), Attempt::Granted(_)));
-    let Some(Entry::Held(hold)) = backend.entry(held.owner()) else { panic!("it is held") };
-    backend.release(&held, Duration::ZERO).await.unwrap_err();
-    // As a renewal does that had the hold in its hands before, and finds it dead.
-    backend.forget_hold(held.owner(), &hold);
-    assert!(matches!(backend.entry(held.owner()), Some(Entry::Unsettled { .. })));
-    backend.close().await.unwrap();
-    assert!(backend.release(&held, Duration::ZERO).await.is_err());
 }
 
 /// The server was replaced by another, and keeps our connection.

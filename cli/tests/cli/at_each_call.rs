@@ -57,12 +57,11 @@ fn the_watchdog_killed_while_it_stops_the_command() {
 /// Plays every `stride`th call, until there are no more.
 fn at_each_call(stride: usize, play: impl Fn(usize) -> Option<()> + Sync) {
     let next = AtomicUsize::new(0);
-    let play_some = || {
-        while {
-            let _room = Room::take();
-            play(next.fetch_add(stride, Relaxed)).is_some()
-        } {}
+    let play_one = || {
+        let _room = Room::take();
+        play(next.fetch_add(stride, Relaxed))
     };
+    let play_some = || while play_one().is_some() {};
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(play_some);

@@ -15,13 +15,8 @@ fn whoever_kills_for_the_watchdog_spares_what_is_not_the_commands() {
     command.args(["-c", script, env!("CARGO_BIN_EXE_leasehold")]);
     let mut run = Running::start(command);
     let stranger = run.process_line("stranger ");
-    let command = run.process_line("pid ");
-    until("the watchdog is found", || command.parent().is_some());
-    command.parent().unwrap().signal(Signal::KILL);
-    gone(&[command]);
-    until("leasehold has ended", || !run.is_running());
-    assert!(stranger.lives());
-    stranger.signal(Signal::KILL);
+    kill_the_watchdog(&mut run);
+    is_spared(&mut run, &stranger);
 }
 
 /// A `leasehold` that runs this when its lock is free, and an orphan that came to it from an earlier child of its process.
@@ -47,13 +42,8 @@ fn beside_an_orphan(place: &Place, command: &str) -> (Running, Process) {
 fn whoever_kills_for_the_watchdog_spares_what_others_have_left() {
     let place = Place::new();
     let (mut run, stranger) = beside_an_orphan(&place, "sh -c 'echo pid $$; exec sleep 1000'");
-    let command = run.process_line("pid ");
-    until("the watchdog is found", || command.parent().is_some());
-    command.parent().unwrap().signal(Signal::KILL);
-    gone(&[command]);
-    until("leasehold has ended", || !run.is_running());
-    assert!(stranger.lives());
-    stranger.signal(Signal::KILL);
+    kill_the_watchdog(&mut run);
+    is_spared(&mut run, &stranger);
 }
 
 #[test]
@@ -62,6 +52,18 @@ fn a_command_that_cannot_be_started_is_nobodys_end() {
     let file = place.file("bad", "#!/there/is/no/such/interpreter\n");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
     let (mut run, stranger) = beside_an_orphan(&place, "./bad");
+    is_spared(&mut run, &stranger);
+}
+
+/// Of a command that says its number. `leasehold` kills that then.
+fn kill_the_watchdog(run: &mut Running) {
+    let command = run.process_line("pid ");
+    until("the watchdog is found", || command.parent().is_some());
+    command.parent().unwrap().signal(Signal::KILL);
+    gone(&[command]);
+}
+
+fn is_spared(run: &mut Running, stranger: &Process) {
     until("leasehold has ended", || !run.is_running());
     assert!(stranger.lives());
     stranger.signal(Signal::KILL);

@@ -48,12 +48,13 @@ impl ZooKeeperBackend {
     pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Self> {
         let target = Target::of(url)?;
         let places = Arc::new(Places::default());
+        let crowd = Crowd::new(ATTEMPTS_AT_ONCE, target.timeouts.request);
         Ok(Self {
             names: Names::new(target.base.clone(), namespace.clone()),
             parents: Parents::new(target.access),
             sessions: Sessions::new(target, Arc::clone(&places)),
             places,
-            crowd: Crowd::new(ATTEMPTS_AT_ONCE),
+            crowd,
         })
     }
 
@@ -62,9 +63,8 @@ impl ZooKeeperBackend {
         // Without a session nothing is asked; what an earlier attempt has left stays as it is.
         let known = |error| as_far_as_known(error, standing);
         let session = Arc::clone(self.sessions.turn().await.map_err(known)?.session());
-        let patience = self.sessions.target().timeouts.request;
-        let Some(asking) = self.crowd.enter(patience).await else {
-            return Err(known(too_many(patience)));
+        let Some(asking) = self.crowd.enter().await else {
+            return Err(known(too_many(self.sessions.target().timeouts.request)));
         };
         let turn = self.sessions.turn_of(&session).map_err(known)?;
         let directory = self.names.directory_of(claim.name());

@@ -53,6 +53,7 @@ mod nearest;
 mod observer;
 mod options;
 mod owner;
+mod patience;
 mod semantics;
 mod sync;
 mod token;
@@ -77,6 +78,7 @@ pub use nearest::{did_you_mean, nearest};
 pub use observer::{Event, Observer, TracingObserver};
 pub use options::{AcquireOptions, Wait};
 pub use owner::OwnerId;
+pub use patience::Patience;
 pub use semantics::{
     CrashBound, ExpiryClock, Fairness, Fault, HoldKind, LossSignal, Outcome, Promises, Reach, Semantics,
     TokenClass, WakeUp,

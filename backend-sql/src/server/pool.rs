@@ -4,7 +4,7 @@
 //! of its own, and knows no difference between who asks for a lock and who must keep one.
 
 use super::{Dialect, Link, Meaning, Target};
-use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_core::{Error, ErrorKind, Patience, Result};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,6 +34,8 @@ pub(super) struct Pool {
     idle: Mutex<Vec<Idle>>,
     all: Arc<Semaphore>,
     asking: Arc<Semaphore>,
+    /// Of those who ask. Who keeps a lock has no time for a crowd.
+    patience: Patience,
     closed: AtomicBool,
 }
 
@@ -64,6 +66,7 @@ impl Pool {
     ) -> Self {
         Self {
             dialect,
+            patience: Patience::new(target.timeout),
             target,
             most: (most, parameter),
             idle: Mutex::default(),
@@ -75,8 +78,11 @@ impl Pool {
 
     /// A connection: an idle one, the newest first, or a new one.
     pub(super) async fn take(self: &Arc<Self>, lane: Lane) -> Result<Connection> {
-        let permits =
-            timeout(self.target.timeout, self.permits(lane)).await.map_err(|_| self.all_in_use())??;
+        let permits = match lane {
+            Lane::Asking => self.patience.wait(self.permits(lane)).await,
+            Lane::Keeping => timeout(self.target.timeout, self.permits(lane)).await.ok(),
+        };
+        let permits = permits.ok_or_else(|| self.all_in_use())??;
         let runtime = Handle::current().id();
         let idle = {
             let mut idle = self.idle();
@@ -187,6 +193,7 @@ impl Connection {
     /// Nothing is under way on it, and no transaction is open.
     pub(crate) fn give_back(self) {
         let Self { link, pool, runtime, _permits, .. } = self;
+        pool.patience.was_served();
         // Before the permit, which lets the next one take it.
         if !pool.closed.load(Ordering::Acquire) {
             pool.idle().push(Idle { link, runtime, since: Instant::now() });

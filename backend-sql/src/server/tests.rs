@@ -4,7 +4,7 @@ use super::double::{MOMENT, Reply, at_once, server, server_with_sessions};
 use super::*;
 use futures_util::FutureExt;
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 const WORDS: &str = "UPDATE";
 
@@ -45,6 +45,26 @@ async fn who_gets_a_connection_at_the_last_moment_waits_for_what_he_sends() {
     let (answer, ()) = tokio::join!(ask(&server, Doing::Keeping), free);
     answer.unwrap();
     assert_eq!(said.times(WORDS), 1);
+}
+
+/// A thousand tasks that begin together, each with a lock of its own, on a database that is well.
+#[tokio::test(start_paused = true)]
+async fn a_crowd_that_asks_is_waited_for_while_it_is_served() {
+    let (server, said) = server("timeout=50ms&connections=2", at_once, answered);
+    let crowd = (0..100).map(|_| ask(&server, Doing::Looking));
+    futures_util::future::join_all(crowd).await.into_iter().for_each(|answer| drop(answer.unwrap()));
+    assert_eq!(said.times(WORDS), 100);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_asks_gives_up_where_nobody_is_served() {
+    let (server, _) = server("timeout=50ms&connections=2", at_once, |_, _| Reply::Never);
+    let start = Instant::now();
+    let crowd = (0..100).map(|_| ask(&server, Doing::Looking));
+    for answer in futures_util::future::join_all(crowd).await {
+        assert_eq!(answer.unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    assert!(start.elapsed() < Duration::from_millis(200), "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 -- Ends the hold of whoever holds the name, or only if its present grant has the token ARGV[1].
 --
--- Guarantees, with what is appended to it in `hand_over.lua` and `pass_on.lua`:
+-- Guarantees, with what stands before it in `replica.lua`, and is appended to it in `hand_over.lua` and `pass_on.lua`:
 --   * check and effect are one step;
 --   * the lock goes to the first who waits, and if nobody does, it is free at once;
 --   * the last token of the name stays, so that the next grant's is larger than the broken one's.
@@ -12,7 +12,7 @@
 local lock, holder, last, queue, entries = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local held, record = redis.call('GET', lock), redis.call('GET', holder)
 if not held and not record then
-  return false
+  return refusal_of_replica(lock)
 end
 -- A record beside a foreign program's lock tells of an earlier grant.
 local of_this_grant = record and (not held or string.match(held, '^[^+]*') == string.match(record, '^%S+'))

@@ -18,14 +18,17 @@ pub(crate) static ACQUIRE: Script = Script::new(concat!(
     include_str!("enqueue.lua"),
 ));
 pub(crate) static ACQUIRE_BATCH: Script = Script::new(include_str!("acquire_batch.lua"));
-pub(crate) static RENEW: Script = Script::new(concat!(include_str!("extend.lua"), include_str!("renew.lua")));
+pub(crate) static RENEW: Script =
+    Script::new(concat!(include_str!("replica.lua"), include_str!("extend.lua"), include_str!("renew.lua"),));
 pub(crate) static RELEASE: Script = Script::new(concat!(
+    include_str!("replica.lua"),
     include_str!("release.lua"),
     include_str!("hand_over.lua"),
     include_str!("pass_on.lua"),
 ));
 pub(crate) static RELEASE_BATCH: Script = Script::new(include_str!("release_batch.lua"));
 pub(crate) static TAKE_BACK: Script = Script::new(concat!(
+    include_str!("replica.lua"),
     include_str!("take_back.lua"),
     include_str!("release.lua"),
     include_str!("hand_over.lua"),
@@ -34,6 +37,7 @@ pub(crate) static TAKE_BACK: Script = Script::new(concat!(
 pub(crate) static INSPECT: Script = Script::new(include_str!("inspect.lua"));
 pub(crate) static WAITERS: Script = Script::new(include_str!("waiters.lua"));
 pub(crate) static FORCE_RELEASE: Script = Script::new(concat!(
+    include_str!("replica.lua"),
     include_str!("force_release.lua"),
     include_str!("hand_over.lua"),
     include_str!("pass_on.lua"),

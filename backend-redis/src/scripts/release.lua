@@ -1,11 +1,12 @@
 -- Ends the hold of ARGV[1], or its place in the queue, and nothing else. Two commands if nobody waits, and no need of the
 -- keys from the third on: who hopes for that leaves them out, and is told if they are needed.
 --
--- Guarantees, with what is appended to it in `hand_over.lua` and `pass_on.lua`:
+-- Guarantees, with what stands before it in `replica.lua`, and is appended to it in `hand_over.lua` and `pass_on.lua`:
 --   * the lock goes to the first who waits, and if nobody does, it is free at once; or it stays taken under nobody's
 --     name for ARGV[2] ms from now;
 --   * if the lock key has vanished, its holder's record ends here, so that the next owner need not wait for it;
---   * another owner's lock, and a foreign program's, is not touched.
+--   * another owner's lock, and a foreign program's, is not touched;
+--   * a replica does not say that it is not held.
 --
 -- KEYS  the lock, its holder record; the last token of the name, its queue, the entries of those in the queue
 -- ARGV  owner, ms to linger
@@ -24,6 +25,10 @@ if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) the
   return redis.error_reply(held.err .. " 'get'")
 end
 if held ~= owner and held ~= owner .. '+' then
+  local refusal = refusal_of_replica(lock)
+  if refusal then
+    return refusal
+  end
   local record = redis.call('GET', holder)
   if record and string.sub(record, 1, 32) == owner then
     redis.call('DEL', holder)

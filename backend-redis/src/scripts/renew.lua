@@ -1,10 +1,11 @@
 
 -- Extends the leases of a batch of claims, each by its own length, each on its own.
 --
--- Guarantees:
+-- Guarantees, with what stands before it in `extend.lua` and `replica.lua`:
 --   * a lease that is held lasts at least its length from now, and is never shortened, unless it had no end at all;
 --   * nothing else is changed: an ended lease is not brought back, another owner's is not touched;
---   * one name on which foreign data lies does not keep the others from being renewed.
+--   * one name on which foreign data lies does not keep the others from being renewed;
+--   * a replica says of none that it has ended.
 --
 -- KEYS  for each claim: the lock, its holder record
 -- ARGV  for each claim: its owner, its lease in ms
@@ -24,6 +25,10 @@ for i = 1, #KEYS, 2 do
     answer = '0'
   elseif type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then
     return redis.error_reply(held.err .. " 'get'")
+  end
+  local refusal = answer ~= '1' and refusal_of_replica(lock)
+  if refusal then
+    return refusal
   end
   answers[#answers + 1] = answer
 end

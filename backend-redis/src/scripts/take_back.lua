@@ -9,6 +9,6 @@
 local named = ARGV[1] .. ' ' .. ARGV[3] .. ' '
 local record_now = redis.call('GET', KEYS[2])
 if not record_now or string.sub(record_now, 1, #named) ~= named then
-  return 0
+  return refusal_of_replica(KEYS[1]) or 0
 end
 

@@ -1,9 +1,13 @@
 //! `redis://` and an address that moves: a name in the DNS, a virtual address, a proxy that asks who the primary is.
 
-use crate::kit::{PATIENCE, answered, backend, claim, get, hold, queue, release, until_replicated, waiter};
+use crate::kit::{
+    PATIENCE, answered, backend, claim, get, hold, queue, release, renew, told, until_replicated, waiter,
+};
 use leasehold_conformance::proxy::Proxy;
-use leasehold_conformance::servers::RedisServer;
-use leasehold_core::{Attempt, Claim, FencingToken, LockAdmin, LockBackend};
+use leasehold_conformance::servers::{RedisServer, free_port};
+use leasehold_core::{
+    Attempt, Claim, Error, ErrorKind, FencingToken, LockAdmin, LockBackend, Release, Renewal, Result,
+};
 use leasehold_redis::RedisBackend;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -106,4 +110,51 @@ async fn nobody_is_told_of_a_grant_for_which_it_was_passed_by() {
         assert!(start.elapsed() < PATIENCE);
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// A replica that hears nothing of its primary, and has nothing of what is granted there.
+fn cut_off_replica(arguments: &[&str]) -> RedisServer {
+    let replica = RedisServer::start_with(arguments).unwrap();
+    let nobody = free_port().unwrap().to_string();
+    assert!(replica.command(&["REPLICAOF", "127.0.0.1", &nobody]).unwrap().starts_with("+OK"));
+    replica
+}
+
+/// The answer of whoever is asked: a connection that was cut gives none.
+async fn heard<T>(ask: impl AsyncFn() -> Result<T>) -> Result<T, Error> {
+    let start = Instant::now();
+    loop {
+        match answered(ask()).await {
+            Err(error) if error.kind() == ErrorKind::Indeterminate => {
+                assert!(start.elapsed() < PATIENCE, "{error}");
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// The address leads to it for a moment, as it does while it moves: who holds a lock on the primary is told neither that it has
+/// lost it, nor that it has released it.
+#[tokio::test]
+async fn a_replica_that_has_not_heard_of_a_hold_does_not_end_it() {
+    let primary = RedisServer::start().unwrap();
+    let replica = cut_off_replica(&[]);
+    let address = Proxy::to(at(&primary)).await.unwrap();
+    let (backend, holder) = (at_address(&address), claim("job"));
+    hold(&backend, &holder).await;
+    address.lead_to(at(&replica));
+    address.cut();
+    let renewal = heard(async || renew(&backend, &holder).await).await;
+    let error = renewal.expect_err("it is no primary, whose word counts");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", told(&error));
+    let released = heard(async || backend.release(&holder, Duration::ZERO).await).await;
+    let error = released.expect_err("it is no primary, whose word counts");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", told(&error));
+    let freed = heard(async || backend.force_release(holder.name(), None).await).await;
+    let error = freed.expect_err("it is no primary, whose word counts");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", told(&error));
+
+    address.lead_to(at(&primary));
+    assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);
+    assert_eq!(release(&backend, &holder).await, Release::Released);
 }

@@ -258,7 +258,8 @@ impl Link {
 /// by now, be it a Sentinel or a name in the DNS; so the next request makes a connection. What others have asked is refused too,
 /// and that nothing was done is a better answer than none.
 fn is_demoted(reply: &Value) -> bool {
-    matches!(reply, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::ReadOnly))
+    let is_replica = |kind| matches!(kind, ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown);
+    matches!(reply, Value::ServerError(error) if error.kind().is_some_and(is_replica))
 }
 
 fn is_unknown_script(reply: &Value) -> bool {

@@ -158,3 +158,20 @@ async fn a_replica_that_has_not_heard_of_a_hold_does_not_end_it() {
     assert_eq!(renew(&backend, &holder).await.unwrap(), Renewal::Renewed);
     assert_eq!(release(&backend, &holder).await, Release::Released);
 }
+
+/// It answers nobody until it has found its primary, which may be never.
+#[tokio::test]
+async fn a_replica_that_has_lost_its_primary_is_left_for_where_the_address_leads_now() {
+    let (old, new) = (RedisServer::start().unwrap(), RedisServer::start().unwrap());
+    let address = Proxy::to(at(&old)).await.unwrap();
+    let backend = at_address(&address);
+    hold(&backend, &claim("before")).await;
+    old.command(&["CONFIG", "SET", "replica-serve-stale-data", "no"]).unwrap();
+    let nobody = free_port().unwrap().to_string();
+    assert!(old.command(&["REPLICAOF", "127.0.0.1", &nobody]).unwrap().starts_with("+OK"));
+    address.lead_to(at(&new));
+    let claim = claim("after");
+    let error = answered(backend.try_acquire(&claim)).await.unwrap_err();
+    assert!(told(&error).contains("it is a replica that has lost its primary"), "{}", told(&error));
+    hold(&backend, &claim).await;
+}

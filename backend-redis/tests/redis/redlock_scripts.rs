@@ -153,6 +153,26 @@ fn a_withdrawal_ends_what_its_owner_has_and_nothing_else() {
     assert!(node.claim(ADA, "3").starts_with("busy :"), "nobody holds it, its last owner neither");
 }
 
+/// The word of an attempt that comes late, when the lock key of a later one has vanished: its record is what keeps others out.
+#[test]
+fn a_withdrawal_of_one_attempt_leaves_the_record_of_a_later_one() {
+    let node = node();
+    node.claim(ADA, "1");
+    node.claim(ADA, "2");
+    node.write(ADA, "2", "77");
+    node.0.del(LOCK);
+    assert_eq!(node.run(WITHDRAW, &[ADA, "1", "0"]), ":0");
+    assert!(node.claim(BOB, "1").starts_with("busy :"), "it is kept for its holder");
+    // That of the attempt itself goes, and so does all that its owner has.
+    assert_eq!(node.run(WITHDRAW, &[ADA, "2", "0"]), ":0");
+    assert_eq!(node.0.keys(), [TOKEN]);
+    node.claim(ADA, "3");
+    node.write(ADA, "3", "78");
+    node.0.del(LOCK);
+    assert_eq!(node.run(WITHDRAW, &[ADA, "", "0"]), ":0");
+    assert_eq!(node.0.keys(), [TOKEN]);
+}
+
 #[test]
 fn a_withdrawal_that_lingers_needs_no_memory() {
     let node = node();

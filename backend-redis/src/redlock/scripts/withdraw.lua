@@ -4,7 +4,7 @@
 -- Guarantees, in one step:
 --   * the name is free here at once; or it stays taken under nobody's name for ARGV[3] ms from now;
 --   * if the lock key has vanished, its holder's record ends here, so that the next owner need not wait for it;
---   * another owner's lock, a foreign program's, and that of a later attempt are not touched.
+--   * another owner's lock, a foreign program's, and what a later attempt has are not touched.
 --
 -- KEYS  the lock, its holder record
 -- ARGV  owner, attempt or nothing for any, ms to linger
@@ -17,7 +17,8 @@ local held, record = redis.call('GET', lock), redis.call('GET', holder)
 local recorded = owner_of(record) == owner
 local who, which = parts(held)
 if who ~= owner or (attempt ~= '' and which ~= attempt) then
-  if recorded and not held then
+  -- That of a later attempt keeps others out until its lease would have ended.
+  if recorded and not held and (attempt == '' or string.match(record, '^%x+:(%d+):') == attempt) then
     redis.call('DEL', holder)
   end
   return 0

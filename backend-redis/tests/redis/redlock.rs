@@ -5,7 +5,7 @@ use leasehold_conformance::proxy::Traffic;
 use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, Fairness, FencingToken, Finding, LockAdmin, LockBackend,
-    Namespace, Release, Renewal, Severity, StoreUrl,
+    LossCause, Namespace, Release, Renewal, Severity, StoreUrl,
 };
 use leasehold_redis::{DEFAULT_PREFIX, RedlockBackend};
 use std::time::{Duration, Instant};
@@ -318,4 +318,26 @@ async fn a_refusal_that_leaves_something_behind_is_an_unknown_outcome_that_is_en
     assert_eq!(servers[0].command(&["ACL", "SETUSER", "locker", "+del"]).unwrap(), "+OK");
     let _ = backend.release(&claim, Duration::ZERO).await;
     until(|| servers[0].get("leasehold:job").is_none()).await;
+}
+
+/// They keep it until its lease ends, and are too few to grant it to anybody, or to keep it from anybody.
+#[tokio::test]
+async fn what_a_minority_did_not_hear_of_a_release_grants_nothing_and_keeps_nobody_out() {
+    let servers = servers(5);
+    let backend = open(&format!("{}?timeout=300ms&connect_timeout=300ms", url(&servers, "")));
+    let holder = claim_for("job", Duration::from_secs(8));
+    let token = hold(&backend, &holder).await;
+    until(|| servers.iter().all(|server| server.get("{leasehold:job}:holder").is_some())).await;
+    servers[3..].iter().for_each(|server| server.pause());
+    assert_eq!(backend.release(&holder, Duration::ZERO).await.unwrap(), Release::Released);
+    assert!(servers[..3].iter().all(|server| server.get("leasehold:job").is_none()));
+    let next = claim("job");
+    assert!(hold(&backend, &next).await > token);
+    // Two have it for the one, and three for the other.
+    servers[3..].iter().for_each(|server| server.resume());
+    let renewed = backend.renew(std::slice::from_ref(&holder)).await;
+    assert!(matches!(renewed[0], Ok(Renewal::Lost(LossCause::Taken))), "{renewed:?}");
+    let renewed = backend.renew(std::slice::from_ref(&next)).await;
+    assert!(matches!(renewed[0], Ok(Renewal::Renewed)), "{renewed:?}");
+    assert_eq!(attempt(&open(&url(&servers, "")), &claim("job")).await.unwrap(), None);
 }

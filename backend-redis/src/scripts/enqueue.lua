@@ -11,6 +11,16 @@ local function busy(key)
   -- After all others, also if the server's clock went back; and no place comes twice.
   local tail = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')
   local place = string.format('%.0f', math.max(tonumber(now), (tonumber(tail[2]) or 0) + 1))
+  -- Who stands last and is silent goes: as long as somebody waits and nobody releases, the queue would grow by each that died,
+  -- and they would be passed over when all wait for that.
+  if tail[1] and tail[1] ~= owner then
+    local entry = redis.pcall('HGET', entries, tail[1])
+    local until_then = type(entry) == 'string' and tonumber(string.match(entry, '^%d+'))
+    if until_then and until_then < tonumber(now) then
+      redis.pcall('ZREM', queue, tail[1])
+      redis.pcall('HDEL', entries, tail[1])
+    end
+  end
   local number, waiting = read_last(redis.call('GET', last))
   -- Only if the record says that it is a lock of ours: another program knows its lock by its value.
   local record = held and string.sub(held, -1) ~= '+' and redis.call('GET', holder)

@@ -55,6 +55,21 @@ async fn a_crowd_that_died_together_is_passed_over_in_bounded_steps() {
     assert!(scene.server.queue("job").is_empty());
 }
 
+/// Without it the queue would grow for as long as the lock is held and somebody waits, which may be months.
+#[tokio::test]
+async fn those_who_fell_silent_behind_one_who_waits_go_before_their_turn() {
+    let scene = scene(4).await;
+    let (waits, silent) = scene.waiters.split_first().unwrap();
+    silent.iter().for_each(|waiter| scene.silence(waiter));
+    for _ in silent {
+        queue(&scene.backend, waits).await;
+    }
+    assert_eq!(scene.server.queue("job"), scene.owners()[..1]);
+    assert!(silent.iter().all(|waiter| scene.entry(waiter).concat().is_empty()));
+    release(&scene.backend, &scene.holder).await;
+    handed_over(&scene.backend, waits).await;
+}
+
 #[tokio::test]
 async fn one_who_leaves_is_out_of_the_queue_and_takes_nothing_along() {
     let scene = scene(3).await;

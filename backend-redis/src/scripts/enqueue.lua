@@ -54,7 +54,7 @@ if not taken then
   return busy(lock)
 end
 
--- The lock key was set by this very call, and the last token is to be written anew in any case.
+-- The lock key was set by this very call, or by an earlier one for this owner; the last token is to be written anew in any case.
 local number, waiting = read_last(previous)
 local function give_back(reply)
   write_last(string.format('%.0f', number), now, waiting)
@@ -62,6 +62,11 @@ local function give_back(reply)
   return reply
 end
 if not queue then
+  if mine then
+    -- Set by an earlier call, and to be granted anew: its record was lost. To whoever waits it would be free.
+    write_last(string.format('%.0f', number), now, waiting)
+    return false
+  end
   return give_back(false)
 end
 local token = token_after(number, now)

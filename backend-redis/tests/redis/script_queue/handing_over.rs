@@ -1,7 +1,9 @@
 //! The lock goes to the first in the queue, whoever gave it up.
 
 use super::scene;
-use crate::kit::{HOLDER, Look, attempt_fails, busy, claim, handed_over, hold, keys, name, queue, release};
+use crate::kit::{
+    HOLDER, Look, attempt_fails, backend, busy, claim, handed_over, hold, keys, name, queue, release,
+};
 use leasehold_core::{ErrorKind, FencingToken, LockAdmin, LockBackend, Release};
 use std::time::Duration;
 
@@ -143,4 +145,18 @@ async fn a_hand_over_costs_the_same_however_many_wait() {
         costs.push(processed() - before);
     }
     assert!(costs.iter().all(|cost| *cost == costs[0]), "{costs:?}");
+}
+
+/// The reply was lost, and the holder's record by eviction since: whoever asks once more says that it still wants the lock.
+#[tokio::test]
+async fn who_asks_again_without_its_record_is_not_passed_by_for_the_queue() {
+    let scene = scene(1).await;
+    scene.server.del(&keys("job").holder);
+    // One that knows of no queue leaves out its keys.
+    let again = backend(&scene.server.url());
+    assert!(hold(&again, &scene.holder).await > scene.token);
+    assert_eq!(scene.owner(), Some(scene.holder.owner().to_hex()));
+    assert_eq!(scene.server.queue("job"), scene.owners());
+    release(&scene.backend, &scene.holder).await;
+    handed_over(&scene.backend, &scene.waiters[0]).await;
 }

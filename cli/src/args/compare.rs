@@ -5,13 +5,13 @@ use std::time::Duration;
 
 /// Compare stores: the conformance suite, faults, and what locks cost.
 ///
-/// With URLs, the cases of the suite that do no harm are put to your stores, and their speed is measured: all names are
-/// random, and no fault is made. With --preset local, private servers are started for every backend, and faults are made
+/// With URLs, or with the configured store if there is none, the cases of the suite that do no harm are put to your stores, and
+/// their speed is measured: all names are random, and no fault is made. With --preset local, private servers are started for every backend, and faults are made
 /// in them, too; a store whose server is not installed is in the report as not run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// The stores
-    #[arg(value_name = "URL", required_unless_present = "preset", conflicts_with = "preset")]
+    /// The stores. Without one: the configured one
+    #[arg(value_name = "URL", conflicts_with = "preset")]
     pub(crate) stores: Vec<String>,
     /// Private stores in place of yours
     #[arg(long, value_name = "NAME")]

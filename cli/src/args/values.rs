@@ -43,6 +43,14 @@ pub(super) fn wait(text: &str) -> Result<Seconds, String> {
     seconds.map(Seconds).ok_or_else(|| "it is no number of seconds; write it like 10s".to_owned())
 }
 
+/// Text to look for. Empty, as from a variable that is not set, it would be found in everything.
+pub(super) fn some_text(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err("it is empty, and would be part of everything".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// A duration with its unit.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     parse_duration("time", text).map_err(|error| in_one_line(&error))

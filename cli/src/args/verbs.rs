@@ -2,7 +2,7 @@ use super::bench::BenchArgs;
 use super::compare::{CompareArgs, ReportArgs};
 use super::conformance::ConformanceArgs;
 use super::run::{AcquireArgs, RunArgs};
-use super::values::duration;
+use super::values::{duration, some_text};
 use clap::{Args, Subcommand, ValueHint};
 use clap_complete::Shell;
 use std::ffi::OsString;
@@ -98,7 +98,7 @@ pub(crate) struct ReleaseArgs {
     #[arg(long, value_name = "TOKEN")]
     pub(crate) if_token: Option<u64>,
     /// Only if this is part of its holder's description
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = some_text)]
     pub(crate) if_holder: Option<String>,
 }
 

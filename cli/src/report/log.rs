@@ -1,5 +1,6 @@
 use super::Failure;
 use super::promptly::{PATIENCE, write_within};
+use anstream::{AutoStream, ColorChoice};
 use leasehold::backend::nearest;
 use leasehold::{Error, ErrorKind};
 use std::io::{self, Write};
@@ -24,6 +25,7 @@ pub(crate) fn log_as_asked() -> Result<(), Failure> {
         .with_env_filter(filter)
         // The acquisition is a span: what came of it is known when it closes.
         .with_span_events(FmtSpan::CLOSE)
+        .with_ansi(AutoStream::choice(&io::stderr()) != ColorChoice::Never)
         .with_writer(|| Log)
         .init();
     Ok(())
@@ -50,11 +52,14 @@ impl Write for Log {
     }
 }
 
-/// A word that is nearly a level would be taken for the name of a module, of which nothing is ever heard.
+/// A word that is nearly a level would be taken for the name of a module, of which nothing is ever heard. So would a part that
+/// names no level, or nothing.
 fn is_misspelt(filter: &str) -> bool {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-    let is_level = LEVELS.iter().any(|level| filter.eq_ignore_ascii_case(level));
-    !is_level && nearest(filter, LEVELS).is_some()
+    filter.split(',').map(str::trim).any(|part| {
+        let is_level = LEVELS.iter().any(|level| part.eq_ignore_ascii_case(level));
+        part.is_empty() || part.ends_with('=') || (!is_level && nearest(part, LEVELS).is_some())
+    })
 }
 
 #[cfg(test)]
@@ -66,7 +71,7 @@ mod tests {
         for level in ["info", "DEBUG", "leasehold", "leasehold=debug", "sqlx", "warn,leasehold=trace"] {
             assert!(!is_misspelt(level), "{level}");
         }
-        for word in ["infoo", "inf", "tarce"] {
+        for word in ["infoo", "inf", "tarce", "leasehold=info,", "bogus=,,", "leasehold=", "sqlx=debug,inf"] {
             assert!(is_misspelt(word), "{word}");
         }
     }

@@ -102,6 +102,10 @@ fn a_lock_is_taken_away_only_from_the_holder_that_was_meant() {
     other.expect(75, "", "error[E_BUSY]: \"x\" is not held with token 1\n");
     let other = place.say(["-q", "release", "--force", "--yes", "--if-holder", "bob", "x"]);
     other.expect(75, "", "error[E_BUSY]: \"x\" is not held by \"bob\"\n");
+    for nobody in ["", " "] {
+        let unset = place.say(["release", "--force", "--yes", "--if-holder", nobody, "x"]);
+        assert!(unset.code(64).err.contains("would be part of everything"), "{}", unset.err);
+    }
     let asked = place.say(["-q", "release", "--force", "x"]);
     asked.expect(64, "", "error[E_INVALID]: invalid call: there is no terminal to ask on\n");
     assert!(place.is_held("x"));
@@ -187,6 +191,7 @@ fn the_log_is_written_when_it_is_asked_for() {
     command.env("LEASEHOLD_LOG", "trace");
     let said = Said::of(&command.output().unwrap());
     assert!(said.code(0).err.contains("leasehold.acquire"), "{}", said.err);
+    assert!(!said.err.contains('\u{1b}'), "colours, and nobody looks: {}", said.err);
     let mut command = place.command(["run", "x", "--", "true"]);
     command.env("LEASEHOLD_LOG", "=,=");
     let said = Said::of(&command.output().unwrap());

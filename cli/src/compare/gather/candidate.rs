@@ -7,8 +7,8 @@ use crate::compare::model::{Declared, StoreReport};
 use crate::conformance::{Given, root, tidy};
 use crate::report::{Console, Failure, in_one_line};
 use crate::run::signals::Signals;
-use crate::store::check_rereadable;
-use leasehold::{AcquireOptions, Error, LockName, Wait};
+use crate::store::{check_rereadable, check_unnamed, load, sources};
+use leasehold::{AcquireOptions, Error, LockName, Registry, Wait};
 use leasehold_conformance::{Store, Subject};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,13 +28,25 @@ pub(super) struct Candidate {
     pub(super) root: String,
 }
 
-/// Those that the command line names.
-pub(super) fn all(args: &CompareArgs, common: &Common) -> Result<Vec<Candidate>, Failure> {
+/// Those that the command line names, or the configured one. What is wrong with one of them is said before any is tried.
+pub(super) async fn all(
+    args: &CompareArgs,
+    common: &Common,
+    console: Console,
+) -> Result<Vec<Candidate>, Failure> {
     if args.preset.is_some() {
+        check_unnamed(common, "--preset")?;
         return private(&args.store);
     }
+    if !args.stores.is_empty() {
+        check_unnamed(common, "other URLs")?;
+    }
     check_rereadable(common)?;
-    Ok(Given::each(&args.stores, common).into_iter().map(named).collect())
+    let given = Given::each(&args.stores, common);
+    for given in &given {
+        Registry::default().open(&load(&sources(&given.options()), console)?).await?;
+    }
+    Ok(given.into_iter().map(named).collect())
 }
 
 /// Memory is no store of the user's: a private one stands in its place, and there is nothing to tidy up.

@@ -39,7 +39,7 @@ pub(super) async fn gather(
     check(args)?;
     let began = Instant::now();
     let mut report = begin(args)?;
-    let mut candidates = candidate::all(args, common)?;
+    let mut candidates = candidate::all(args, common, console).await?;
     let outcome = try_all(args, report.seed, &mut candidates, signals, console).await;
     report.stores = candidates.into_iter().map(Candidate::into_report).collect();
     report.took_s = began.elapsed().as_secs_f64();

@@ -85,6 +85,17 @@ fn a_private_store_is_measured_without_a_word_of_what_is_left_in_it() {
 }
 
 #[test]
+fn without_a_url_it_is_the_configured_store() {
+    let _alone = machine();
+    let place = Place::new();
+    let out = place.path().join("out");
+    let bench = ["compare", "--only", "bench", "--quick", "--bench-time", "200ms"];
+    let words = bench.into_iter().chain(["-u", "memory:", "--out", out.to_str().unwrap()]);
+    place.say(words).code(0);
+    assert_eq!(report(&out)["stores"][0]["name"], "memory");
+}
+
+#[test]
 fn a_store_that_is_not_there_is_in_the_report_and_nothing_at_all_is_a_failure() {
     let place = Place::new();
     let out = place.path().join("out");
@@ -101,8 +112,11 @@ fn mistakes_are_told_before_anything_is_tried() {
     let place = Place::new();
     let file = place.file("file", "");
     let out = file.join("out");
-    let cases: [(&[&str], &str); 4] = [
-        (&["compare"], "required"),
+    let cases: [(&[&str], &str); 7] = [
+        (&["compare", "memory:", "redis://u:secret@127.0.0.1:1"], "it has a password"),
+        (&["compare", "memory:", "-u", "redis://127.0.0.1:1"], "would not count"),
+        (&["compare", "--preset", "local", "-u", "redis://127.0.0.1:1"], "would not count"),
+        (&["compare", "memory:", "redis://127.0.0.1:1?timout=1s"], "timout"),
         (
             &["compare", "memory:", "--only", "faults"],
             "no fault is made in a store that somebody may be using",

@@ -5,27 +5,11 @@
 //! more than `idle`.
 
 #[cfg(feature = "_server")]
-use leasehold_core::ErrorKind;
-use leasehold_core::{Error, Result};
-use std::time::Duration;
-
-/// More than a clock is set back by whoever keeps it right.
-const LEAST_IDLE: Duration = Duration::from_secs(3600);
+use leasehold_core::{Error, ErrorKind};
 
 /// How many names are looked at in one statement: few, so that nobody waits for long behind it.
 #[cfg(feature = "sqlite")]
 pub(crate) const AT_ONCE: usize = 128;
-
-pub(crate) fn check_idle(idle: Duration) -> Result<()> {
-    if idle >= LEAST_IDLE {
-        return Ok(());
-    }
-    Err(Error::invalid(
-        "idle",
-        format_args!("{idle:?}, at least {LEAST_IDLE:?}"),
-        "lengthen it: a clock that is set back by more would give a token twice",
-    ))
-}
 
 /// Purging needs a right that locking does not.
 #[cfg(feature = "_server")]

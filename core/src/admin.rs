@@ -1,6 +1,6 @@
 //! Looking at locks and freeing them by hand: the operator's side of a backend.
 
-use crate::{FencingToken, HoldKind, HolderInfo, LockName, OwnerId, Result};
+use crate::{Error, FencingToken, HoldKind, HolderInfo, LockName, OwnerId, Result};
 use async_trait::async_trait;
 use serde::{Serialize, Serializer};
 use std::fmt::Debug;
@@ -65,8 +65,8 @@ pub trait LockAdmin: Debug + Send + Sync {
     /// [`Invalid`](crate::ErrorKind::Invalid) if `idle` is shorter than an hour, and
     /// [`Denied`](crate::ErrorKind::Denied) if these credentials may not delete, where there is something to forget.
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<Option<u64>> {
-        let _ = (idle, purge);
-        Ok(None)
+        let _ = purge;
+        Purge::check_idle(idle).map(|()| None)
     }
 
     /// Looks for what would weaken the promises: settings, versions, permissions. Changes nothing.
@@ -82,6 +82,28 @@ pub enum Purge {
     /// Forget them.
     Delete,
 }
+
+impl Purge {
+    /// Refuses an `idle` that is too short: for backends, which ask for it first. Also where there is nothing to forget: what
+    /// is wrong for one store is not to be found out at the next.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) if it is shorter than an hour.
+    pub fn check_idle(idle: Duration) -> Result<()> {
+        if idle >= LEAST_IDLE {
+            return Ok(());
+        }
+        Err(Error::invalid(
+            "idle",
+            format_args!("{idle:?}, at least {LEAST_IDLE:?}"),
+            "lengthen it: a clock that is set back by more would give a token twice",
+        ))
+    }
+}
+
+/// More than a clock is set back by whoever keeps it right.
+const LEAST_IDLE: Duration = Duration::from_secs(3600);
 
 /// A held lock, as its store sees it.
 #[derive(Clone, Debug, Serialize)]

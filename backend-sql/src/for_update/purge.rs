@@ -1,13 +1,13 @@
 use super::HeldRow;
 use super::rows::Rows;
-use crate::purge::{check_idle, name_the_right};
+use crate::purge::name_the_right;
 use crate::server::{Doing, Lane, Statement, Value};
 use leasehold_core::{Purge, Result};
 use std::time::Duration;
 
 impl HeldRow {
     pub(super) async fn forget_idle(&self, idle: Duration, purge: Purge) -> Result<u64> {
-        check_idle(idle)?;
+        Purge::check_idle(idle)?;
         let statements = Statements::of(&self.rows);
         let idle = Value::int(idle.as_micros());
         let (mut from, behind) = self.rows.range("");

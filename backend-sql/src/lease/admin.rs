@@ -1,5 +1,4 @@
 use super::{ATTEMPTS, RowLease};
-use crate::purge::check_idle;
 use async_trait::async_trait;
 use leasehold_core::{
     Error, ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Purge, Result, Waiter,
@@ -39,7 +38,7 @@ impl LockAdmin for RowLease {
     }
 
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<Option<u64>> {
-        check_idle(idle)?;
+        Purge::check_idle(idle)?;
         self.table.purge(idle, purge).await.map(Some)
     }
 

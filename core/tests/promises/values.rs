@@ -214,6 +214,19 @@ async fn a_store_that_keeps_nothing_has_nothing_to_forget() {
     assert_eq!(admin.purge(SECOND * 3600, Purge::Delete).await.unwrap(), None);
 }
 
+/// What is wrong for one store is wrong for all: a script that is tried on one may be run on another.
+#[tokio::test]
+async fn an_idle_time_that_is_too_short_is_refused_also_where_there_is_nothing_to_forget() {
+    let client = LockClient::builder(Arc::new(MemoryBackend::new()) as Arc<dyn LockBackend>).build();
+    for what in [Purge::Count, Purge::Delete] {
+        for idle in [Duration::ZERO, SECOND * 3600 - Duration::from_nanos(1)] {
+            let error = client.admin().unwrap().purge(idle, what).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+            assert!(error.to_string().starts_with("invalid idle: ") && error.help().is_some(), "{error:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_is_logged_of_clients_and_guards_names_the_store_and_the_lock() {
     let client = LockClient::builder(Arc::new(MemoryBackend::new()) as Arc<dyn LockBackend>).build();

@@ -149,6 +149,11 @@ pub(crate) fn kind_of(key: &str) -> &'static str {
     }
 }
 
+/// True of a key of ours that stands beside that of its lock.
+pub(crate) fn is_companion(key: &str) -> bool {
+    [HOLDER, TOKEN, QUEUE, WAITERS].iter().any(|kind| key.ends_with(kind))
+}
+
 fn stray_brace(prefix: &str) -> Error {
     let problem = format_args!("{prefix:?} has a brace that is no part of one hash tag");
     let fix = "take the braces out, or put one pair around what decides the slot: {shop}:";

@@ -6,6 +6,7 @@
 
 mod table;
 
+use crate::keys::is_companion;
 use crate::scripts::Script;
 use leasehold_core::{Error, ErrorKind};
 use redis::ServerError;
@@ -83,18 +84,27 @@ pub(crate) fn is_wrong_type(error: &ServerError) -> bool {
     error.code() == "WRONGTYPE"
 }
 
-/// A key of a lock holds what is not ours, of this kind if that is known.
+/// A key of a lock holds what is not ours, of this kind if that is known. Other programs have locks at the lock key alone:
+/// what is in a key beside it was written there as such.
 pub(crate) fn foreign_data(key: &str, kind: Option<&str>) -> Error {
-    let message = match kind {
-        Some("hash") => format!(
-            "the key {key:?} holds a hash, not a lock: Redisson owns this name, or another program with its layout"
+    let (message, help) = match kind {
+        Some(kind) if is_companion(key) => (
+            format!("the key {key:?} holds a {kind}, and not what stands beside a lock"),
+            "look who writes it, or delete it",
         ),
-        Some(kind) => format!("the key {key:?} holds a {kind}, not a lock"),
-        None => format!("the key {key:?} or one beside it holds no lock"),
+        Some("hash") => (
+            format!(
+                "the key {key:?} holds a hash, not a lock: Redisson owns this name, or another program with its layout"
+            ),
+            ANOTHER_NAME,
+        ),
+        Some(kind) => (format!("the key {key:?} holds a {kind}, not a lock"), ANOTHER_NAME),
+        None => (format!("the key {key:?} or one beside it holds no lock"), ANOTHER_NAME),
     };
-    Error::new(ErrorKind::Misconfigured, message)
-        .with_help("use another name or prefix, or delete the key if nobody needs it")
+    Error::new(ErrorKind::Misconfigured, message).with_help(help)
 }
+
+const ANOTHER_NAME: &str = "use another name or prefix, or delete the key if nobody needs it";
 
 fn not_permitted(text: &str, script: Option<&Script>) -> Error {
     match command_in(text, script) {

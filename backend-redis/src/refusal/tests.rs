@@ -139,6 +139,22 @@ fn an_unknown_command_is_named_without_its_arguments() {
 }
 
 #[test]
+fn only_a_hash_at_the_lock_key_is_redissons() {
+    for key in ["job", "leasehold:job", "leasehold:job:holder", "{shop}:job"] {
+        let told = foreign_data(key, Some("hash")).to_string();
+        assert!(told.contains("Redisson owns this name"), "{told}");
+    }
+    for beside in ["holder", "token", "queue", "waiters"] {
+        for key in [format!("{{leasehold:job}}:{beside}"), format!("{{shop}}:{{job}}:{beside}")] {
+            let error = foreign_data(&key, Some("hash"));
+            assert!(error.to_string().starts_with(&format!("the key {key:?} holds a hash, ")), "{error}");
+            assert!(!error.to_string().contains("Redisson"), "{error}");
+            assert_eq!(error.help(), Some("look who writes it, or delete it"));
+        }
+    }
+}
+
+#[test]
 fn what_nobody_knows_is_an_unknown_outcome_and_shows_no_owner_id() {
     let owner = "0123456789abcdef0123456789abcdef";
     let (kind, message) = told(&format!("upstream failure for {owner}, id={owner}"));

@@ -3,9 +3,9 @@
 use crate::batch::among_others;
 use crate::kit::{
     HOLDER, Look, MICROS_OF_AN_HOUR, TTL, again_for, attempt_fails, backend, busy, claim, claim_for, hold,
-    keys, micros_within_an_hour, release, server,
+    keys, micros_within_an_hour, name, release, server, told,
 };
-use leasehold_core::{Attempt, ErrorKind, FencingToken};
+use leasehold_core::{Attempt, ErrorKind, FencingToken, LockAdmin, Result};
 use std::time::{Duration, SystemTime};
 
 fn micros_now() -> u64 {
@@ -233,6 +233,28 @@ async fn foreign_data_beside_the_lock_is_named_and_no_lock_is_left() {
         assert!(told.contains(&format!("the key {key:?} holds a list")), "{told}");
         assert_eq!(server.get(&keys("job").lock), None);
     }
+}
+
+/// Redisson keeps its lock in a hash at the lock key, and has nothing beside it.
+#[tokio::test]
+async fn a_hash_beside_the_lock_is_not_called_redissons() {
+    let server = server();
+    let backend = backend(&server.url());
+    let key = keys("job").holder;
+    server.command(&["HSET", &key, "owner", "x"]).unwrap();
+    let (looked, forced) =
+        (backend.inspect(&name("job")).await, backend.force_release(&name("job"), None).await);
+    for error in [attempt_fails(&backend, &claim("job")).await, failed(looked), failed(forced)] {
+        let (kind, told) = error;
+        assert_eq!(kind, ErrorKind::Misconfigured);
+        assert!(told.contains(&format!("the key {key:?} holds a hash")), "{told}");
+        assert!(told.contains("look who writes it") && !told.contains("Redisson"), "{told}");
+    }
+}
+
+fn failed<T: std::fmt::Debug>(answer: Result<T>) -> (ErrorKind, String) {
+    let error = answer.unwrap_err();
+    (error.kind(), told(&error))
 }
 
 #[tokio::test]

@@ -19,20 +19,24 @@ const SYNC: &str = "appendfsync";
 ///
 /// # Errors
 ///
-/// As of any request, if one cannot be asked at all.
+/// As of any request, if one does not answer, or none of them lets us in.
 pub(super) async fn check(
     servers: &Servers,
     mode: Mode,
     replicas: Option<Replicas>,
     keys: &LockKeys,
 ) -> Result<Vec<Finding>> {
-    let nodes = match seen(servers.each().await)? {
-        Ok(nodes) => nodes,
-        Err(why) => return Ok(vec![unusable(&why)]),
-    };
-    let mut findings = Vec::new();
-    for node in nodes {
-        let of_node = check_server(&node, mode, replicas, keys).await?;
+    let (mut findings, mut refused) = (Vec::new(), Vec::new());
+    let nodes = servers.each().await.map_err(of_look)?;
+    for node in &nodes {
+        let of_node = match seen(node.link.connect().await)? {
+            Ok(()) => look_at_server(node, mode, replicas, keys).await?,
+            Err(why) => {
+                let found = vec![unusable(&why)];
+                refused.push(why);
+                found
+            }
+        };
         match mode {
             Mode::Single => findings.extend(of_node),
             Mode::Sentinel | Mode::Cluster => findings.extend(of_node.into_iter().map(|finding| {
@@ -41,19 +45,20 @@ pub(super) async fn check(
             })),
         }
     }
-    Ok(findings)
+    let nobody_was_asked = refused.len() == nodes.len();
+    match refused.into_iter().next() {
+        Some(why) if nobody_was_asked => Err(why),
+        _ => Ok(findings),
+    }
 }
 
-async fn check_server(
+async fn look_at_server(
     node: &PrimaryNode,
     mode: Mode,
     replicas: Option<Replicas>,
     keys: &LockKeys,
 ) -> Result<Vec<Finding>> {
     let PrimaryNode { link, channel } = node;
-    if let Err(why) = seen(link.connect().await)? {
-        return Ok(vec![unusable(&why)]);
-    }
     let mut findings = look_at(link).await?;
     // The rights are looked at before the slot: those to any key can be asked of any node.
     findings.extend(rights::missing(link, mode, keys, channel).await);
@@ -83,7 +88,7 @@ pub(crate) async fn look_at(link: &Link) -> Result<Vec<Finding>> {
 
 /// Whether there are as many replicas as are waited for.
 async fn of_replicas(node: &PrimaryNode, replicas: Replicas) -> Result<Option<Finding>> {
-    let what = match node.link.count_replicas(replicas).await? {
+    let what = match node.link.count_replicas(replicas).await.map_err(of_look)? {
         Confirmed::Yes => return Ok(None),
         Confirmed::By(count) => format!(
             "{count} replicas follow the server, and wait_replicas asks for {}: no lock is granted",
@@ -95,7 +100,7 @@ async fn of_replicas(node: &PrimaryNode, replicas: Replicas) -> Result<Option<Fi
     Ok(Some(Finding::new(Severity::Error, "E_REPLICAS", what, help)))
 }
 
-/// A server that lets nobody in, or that is none for locks: too old, a Sentinel, a node of a cluster, no Redis at all.
+/// A node that lets nobody in, or that is none for locks, beside others that do; or one that does not count its replicas.
 fn unusable(why: &Error) -> Finding {
     let code = if why.kind() == ErrorKind::Denied { "E_DENIED" } else { "E_SERVER" };
     Finding::new(Severity::Error, code, why.to_string(), why.help().unwrap_or_default())
@@ -141,11 +146,18 @@ fn of_settings(settings: &HashMap<String, String>, findings: &mut Vec<Finding>) 
     }
 }
 
-/// Sorts "was not told" from "could not ask".
+/// Sorts "was not told" from "could not ask". A look that is broken off has changed nothing, and leaves no doubt.
 fn seen<T>(answer: Result<T>) -> Result<Result<T>> {
-    match answer {
+    match answer.map_err(of_look) {
         Err(error) if !matches!(error.kind(), ErrorKind::Denied | ErrorKind::Misconfigured) => Err(error),
         answer => Ok(answer),
+    }
+}
+
+fn of_look(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Indeterminate => error.with_kind(ErrorKind::Unavailable),
+        _ => error,
     }
 }
 

@@ -2,20 +2,24 @@
 
 use super::attempt::named_twice;
 use super::nodes::{Node, Nodes};
+use super::quorum::{Quorum, not_answered};
 use crate::keys::{Keys, LockKeys};
 use crate::primary;
 use crate::reply::text;
 use futures_util::future::join_all;
 use leasehold_core::{Error, Finding, LockName, Result, Severity};
 use std::collections::HashMap;
-use std::sync::Arc;
 
-/// Looks at every node, and at all of them together. A node that does not answer is a finding, and no failure.
+/// Looks at every node, and at all of them together. A node that does not answer beside a majority that does is a finding.
+///
+/// # Errors
+///
+/// As of any call that too few nodes have answered: without a majority there is no store to look at.
 pub(super) async fn check(nodes: &Nodes, keys: &Keys) -> Result<Vec<Finding>> {
     let any = keys.of(&LockName::new("leasehold/check")?);
     let looked = join_all(nodes.iter().map(|node| look_at(node, &any))).await;
-    let mut findings = Vec::new();
-    of_number(nodes, &mut findings);
+    let (quorum, mut findings) = (nodes.quorum(), Vec::new());
+    of_number(quorum, &mut findings);
     let mut down = Vec::new();
     for (node, found) in nodes.iter().zip(looked) {
         match found {
@@ -23,7 +27,11 @@ pub(super) async fn check(nodes: &Nodes, keys: &Keys) -> Result<Vec<Finding>> {
             Err(why) => down.push((node, why)),
         }
     }
-    of_outages(nodes, &down, &mut findings);
+    if quorum.blocked_by(down.len()) {
+        let why: Vec<Error> = down.into_iter().map(|(_, why)| why).collect();
+        return Err(not_answered(quorum, quorum.nodes() - why.len(), &why));
+    }
+    findings.extend(down.into_iter().map(|(node, why)| of_outage(node, &why)));
     of_identities(nodes, &mut findings).await;
     Ok(findings)
 }
@@ -41,8 +49,7 @@ fn of_node(node: &Node, mut finding: Finding) -> Finding {
     finding
 }
 
-fn of_number(nodes: &Nodes, findings: &mut Vec<Finding>) {
-    let quorum = nodes.quorum();
+fn of_number(quorum: Quorum, findings: &mut Vec<Finding>) {
     let (all, majority) = (quorum.nodes(), quorum.majority());
     let what = format!("{all} nodes, of which {majority} are a majority: {} may fail", all - majority);
     findings.push(Finding::new(Severity::Info, "I_QUORUM", what, ""));
@@ -56,21 +63,9 @@ fn of_number(nodes: &Nodes, findings: &mut Vec<Finding>) {
     }
 }
 
-fn of_outages(nodes: &Nodes, down: &[(&Arc<Node>, Error)], findings: &mut Vec<Finding>) {
-    let lost = nodes.quorum().blocked_by(down.len());
-    for (node, why) in down {
-        let help = why.help().unwrap_or_default();
-        findings.push(if lost {
-            Finding::new(Severity::Error, "E_NODE", format!("{}: {why}", node.address), help)
-        } else {
-            Finding::new(Severity::Warning, "W_NODE", format!("{}: {why}", node.address), help)
-        });
-    }
-    if lost {
-        let what =
-            format!("{} of {} nodes cannot be used: no lock can be had", down.len(), nodes.quorum().nodes());
-        findings.push(Finding::new(Severity::Error, "E_QUORUM", what, "bring nodes back"));
-    }
+fn of_outage(node: &Node, why: &Error) -> Finding {
+    let help = why.help().unwrap_or_default();
+    Finding::new(Severity::Warning, "W_NODE", format!("{}: {why}", node.address), help)
 }
 
 /// Two addresses may lead to one server: its run id tells, where we may see it. Every attempt finds out as well, from the

@@ -1,10 +1,11 @@
 //! What `check` finds about a server.
 
 use crate::fake::{Fake, WELCOME};
-use crate::kit::{backend, server};
+use crate::kit::{backend, server, told};
 use crate::sentinel::Sentinel;
 use leasehold_conformance::servers::{RedisServer, free_port};
-use leasehold_core::{ErrorKind, Finding, LockAdmin, Severity};
+use leasehold_core::{ErrorKind, Finding, LockAdmin, Namespace, Severity, StoreUrl};
+use leasehold_redis::{DEFAULT_PREFIX, RedlockBackend};
 
 async fn findings(server: &RedisServer) -> Vec<Finding> {
     backend(&server.url()).check().await.unwrap()
@@ -47,35 +48,67 @@ async fn what_a_restart_or_a_power_loss_forgets_is_said() {
 }
 
 #[tokio::test]
-async fn a_replica_and_a_node_of_a_cluster_are_errors() {
+async fn a_replica_is_an_error_and_a_node_of_a_cluster_cannot_be_looked_at() {
     let replica = server();
     replica.command(&["REPLICAOF", "127.0.0.1", "1"]).unwrap();
     assert_eq!(severity(&findings(&replica).await, "E_REPLICA"), Some(Severity::Error));
     let port = free_port().unwrap().to_string();
     let node = RedisServer::start_with(&["--cluster-enabled", "yes", "--cluster-port", &port]).unwrap();
-    assert_eq!(severity(&findings(&node).await, "E_SERVER"), Some(Severity::Error));
+    let error = backend(&node.url()).check().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(told(&error).contains("redis+cluster://"), "{}", told(&error));
 }
 
 #[tokio::test]
-async fn a_sentinel_and_a_server_that_is_too_old_are_errors() {
+async fn a_sentinel_and_a_server_that_is_too_old_are_failures() {
     let sentinel = Sentinel::start();
     let old = Fake::answering(|_| WELCOME.replace("7.0.15", "6.2.14")).await;
     for (url, expected) in [
         (format!("redis://127.0.0.1:{}", sentinel.port), "it is a Sentinel"),
         (old.url(), "it is redis 6.2.14, which lacks"),
     ] {
-        let findings = backend(&url).check().await.unwrap();
-        assert_eq!(findings.len(), 1, "{findings:?}");
-        assert_eq!((findings[0].code, findings[0].severity), ("E_SERVER", Severity::Error));
-        assert!(findings[0].message.contains(expected), "{findings:?}");
+        let error = backend(&url).check().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
     }
 }
 
 #[tokio::test]
-async fn a_server_that_lets_nobody_in_is_an_error() {
+async fn a_server_that_does_not_accept_the_password_is_a_failure() {
     let server = RedisServer::start_with(&["--requirepass", "other"]).unwrap();
-    let findings = findings(&server).await;
-    assert_eq!((findings.len(), severity(&findings, "E_DENIED")), (1, Some(Severity::Error)), "{findings:?}");
+    for url in [server.url(), server.url().replace("redis://", "redis://:wrong@")] {
+        let error = backend(&url).check().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+        assert!(error.help().is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_majority_that_does_not_accept_the_password_is_a_failure_and_one_node_a_warning() {
+    let mut servers = [server(), server(), server()];
+    let lock_out = |server: &RedisServer| {
+        assert_eq!(server.command(&["CONFIG", "SET", "requirepass", "other"]).unwrap(), "+OK");
+    };
+    let check = async |servers: &[RedisServer]| {
+        let hosts: Vec<String> =
+            servers.iter().map(|server| format!("127.0.0.1:{}", server.port())).collect();
+        let url = StoreUrl::parse(&format!("redlock://{}", hosts.join(","))).unwrap();
+        RedlockBackend::open(&url, &Namespace::new(DEFAULT_PREFIX).unwrap()).unwrap().check().await
+    };
+    lock_out(&servers[0]);
+    let found = check(&servers).await.unwrap();
+    assert_eq!(severity(&found, "W_NODE"), Some(Severity::Warning), "{found:?}");
+    assert!(found.iter().all(|found| found.severity != Severity::Error), "{found:?}");
+    servers[1].kill();
+    // The one that is down may come back, and then there is a majority.
+    assert_eq!(check(&servers).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    servers[1].restart(true).unwrap();
+    lock_out(&servers[1]);
+    let error = check(&servers).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    assert!(error.to_string().starts_with("2 of 3 nodes cannot be used, and 2 must be: "), "{error}");
+    lock_out(&servers[2]);
+    assert_eq!(check(&servers).await.unwrap_err().kind(), ErrorKind::Denied);
 }
 
 /// Over a network without TLS; not over a socket of the host.

@@ -100,9 +100,9 @@ async fn a_node_is_recognised_by_those_who_want_one_server_and_the_other_way_rou
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
         assert!(told(&error).contains("redis+cluster://"), "{}", told(&error));
     }
-    let findings = single.check().await.unwrap();
-    let found = findings.iter().find(|finding| finding.code == "E_SERVER").unwrap();
-    assert!(found.help.contains("redis+cluster://"));
+    let error = single.check().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(error.help().unwrap().contains("redis+cluster://"));
     let findings = backend(&cluster.url()).check().await.unwrap();
     assert!(findings.iter().all(|finding| finding.severity != Severity::Error), "{findings:?}");
     assert_eq!(findings.iter().filter(|finding| finding.code == "I_SERVER").count(), 3);
@@ -112,6 +112,23 @@ async fn a_node_is_recognised_by_those_who_want_one_server_and_the_other_way_rou
         attempt_fails(&backend(&format!("redis+cluster://127.0.0.1:{}", plain.port())), &claim("job")).await;
     assert_eq!(error.kind(), ErrorKind::Misconfigured);
     assert!(told(&error).contains("no node of a cluster; use the URL of one server"), "{}", told(&error));
+}
+
+#[tokio::test]
+async fn a_check_names_the_node_that_refuses_the_password_and_fails_if_all_of_them_do() {
+    let cluster = RedisCluster::start(false).unwrap();
+    let lock_out = |node: &RedisServer| {
+        assert_eq!(node.command(&["CONFIG", "SET", "requirepass", "other"]).unwrap(), "+OK");
+    };
+    lock_out(&cluster.nodes()[0]);
+    let findings = backend(&cluster.url()).check().await.unwrap();
+    let refused: Vec<_> = findings.iter().filter(|finding| finding.code == "E_DENIED").collect();
+    let place = format!("127.0.0.1:{}", cluster.nodes()[0].port());
+    assert!(refused.len() == 1 && refused[0].message.contains(&place), "{findings:?}");
+
+    cluster.nodes()[1..].iter().for_each(lock_out);
+    let error = backend(&cluster.url()).check().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
 }
 
 /// The other nodes serve on while one is gone, and while nobody takes over it is said that it is not to be had.

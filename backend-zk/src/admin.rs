@@ -1,8 +1,9 @@
 use crate::ZooKeeperBackend;
 use crate::check;
-use crate::contenders::{Contender, Queue};
+use crate::contenders::Contender;
 use crate::recipe;
 use crate::session::{Trouble, Turn};
+use crate::ties;
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use leasehold_core::{
@@ -144,10 +145,12 @@ async fn inspect(turn: &Turn, directory: &str, name: &LockName) -> Result<Option
 const LOOKS: usize = 16;
 
 async fn line(turn: &Turn, directory: &str) -> Result<Vec<Contender>> {
-    match turn.list(directory).await {
-        Err(Trouble::NoNode) => Ok(Vec::new()),
-        listed => Ok(Queue::of(listed.map_err(Trouble::of_read)?).into_contenders()),
-    }
+    let children = match turn.list(directory).await {
+        Err(Trouble::NoNode) => return Ok(Vec::new()),
+        listed => listed.map_err(Trouble::of_read)?,
+    };
+    let line = ties::line(turn, directory, children).await.map_err(Trouble::of_read)?;
+    Ok(line.into_contenders())
 }
 
 /// What a contender says of itself; `None` if it has left.

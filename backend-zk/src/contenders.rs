@@ -1,6 +1,9 @@
 //! Who stands in line for a lock: what the names of its children say. Pure, so that every order of them can be tried.
 
+use crate::node::is_spent;
 use leasehold_core::OwnerId;
+use std::cmp::Ordering;
+use std::collections::HashMap;
 
 /// What stands before the sequence number in the name of a contender: Curator's, go-zk's and ours; and kazoo's.
 ///
@@ -42,9 +45,29 @@ impl Queue {
     pub(crate) fn of(children: Vec<String>) -> Self {
         let mut contenders: Vec<Contender> = children.into_iter().filter_map(Contender::of).collect();
         if let Some(any) = contenders.first().map(|contender| contender.sequence) {
-            contenders.sort_unstable_by_key(|contender| contender.sequence.since(any));
+            contenders.sort_unstable_by(|one, other| one.order(other, any));
         }
         Self(contenders)
+    }
+
+    /// The nodes that share their number with another. The server gives each number once, so all of them but one were named by
+    /// hand; but for those that are [spent](is_spent), by which nobody holds, and of which there may be any number.
+    pub(crate) fn tied(&self) -> Vec<String> {
+        let groups = self.0.chunk_by(|one, other| one.sequence == other.sequence);
+        let tied = groups.filter(|group| group.len() > 1 && !group.iter().any(Contender::is_spent));
+        tied.flatten().map(|contender| contender.node.to_string()).collect()
+    }
+
+    /// Puts those of one number in the order of the transactions that made them: nobody can come to stand in front of a
+    /// node by a name that is smaller. Who is tied and has no transaction has left.
+    pub(crate) fn untie(&mut self, made: &HashMap<String, i64>) {
+        let tied = self.tied();
+        let has_left = |node: &str| !made.contains_key(node) && tied.iter().any(|tied| tied == node);
+        self.0.retain(|contender| !has_left(&contender.node));
+        for group in self.0.chunk_by_mut(|one, other| one.sequence == other.sequence) {
+            // What one transaction has made stays in the order of the names.
+            group.sort_by_key(|contender| made.get(&*contender.node).copied());
+        }
     }
 
     /// All of them, in their order.
@@ -89,6 +112,16 @@ impl Contender {
     /// Whose it is, if its name says so.
     pub(crate) fn owner(&self) -> Option<OwnerId> {
         owner_of(split(&self.node)?.0)
+    }
+
+    /// By name, where the numbers are equal: the order in which a server lists them is another at every server.
+    fn order(&self, other: &Self, base: Sequence) -> Ordering {
+        let numbers = self.sequence.since(base).cmp(&other.sequence.since(base));
+        numbers.then_with(|| self.node.cmp(&other.node))
+    }
+
+    fn is_spent(&self) -> bool {
+        i32::try_from(self.sequence.0).is_ok_and(is_spent)
     }
 
     /// Whatever the case of its letters: an owner may be written in either.
@@ -145,155 +178,4 @@ fn owner(id: &str) -> Option<OwnerId> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn me() -> OwnerId {
-        OwnerId::from_u128(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef)
-    }
-
-    fn node(owner: u128, sequence: i32) -> String {
-        format!("{}{sequence:010}", prefix_of(OwnerId::from_u128(owner)))
-    }
-
-    fn nodes(children: &[&str]) -> Vec<String> {
-        let queue = Queue::of(children.iter().map(ToString::to_string).collect());
-        queue.into_contenders().into_iter().map(|contender| contender.node.into()).collect()
-    }
-
-    #[test]
-    fn a_node_is_named_as_curator_names_it() {
-        assert_eq!(prefix_of(me()), "_c_01234567-89ab-cdef-0123-456789abcdef-lock-");
-    }
-
-    #[test]
-    fn an_owner_is_found_again_by_its_name() {
-        let queue = Queue::of(vec![node(7, 1), node(me().as_u128(), 2)]);
-        assert_eq!(queue.places_of(me()), [1]);
-        assert_eq!(queue.places_of(OwnerId::from_u128(8)), [0; 0]);
-        assert_eq!(queue.node(1), node(me().as_u128(), 2));
-    }
-
-    #[test]
-    fn an_owner_is_found_however_its_name_is_written_and_no_other_is() {
-        for mine in [
-            "_c_01234567-89ab-cdef-0123-456789abcdef-lock-0000000001",
-            "_c_01234567-89AB-CDEF-0123-456789ABCDEF-lock-0000000001",
-            "_c_01234567-89ab-cdef-0123-456789ABCDEF-__lock__0000000001",
-        ] {
-            assert_eq!(Queue::of(vec![mine.into()]).places_of(me()), [0], "{mine}");
-        }
-        for other in [
-            "_C_01234567-89ab-cdef-0123-456789abcdef-lock-0000000001",
-            "_c_01234567-89ab-cdef-0123-456789abcdee-lock-0000000001",
-            "_c_01234567-89ab-cdef-0123-456789abcdef-lock-0000000001-lock-0000000002",
-            "_c_01234567-89ab-cdef-0123-456789abcdeé-lock-0000000001",
-            "_c_-lock-0000000001",
-        ] {
-            let queue = Queue::of(vec![other.into()]);
-            assert_eq!((queue.0.len(), queue.places_of(me())), (1, vec![]), "{other}");
-        }
-    }
-
-    #[test]
-    fn the_number_decides_and_not_the_name() {
-        // Sorted as text, `_c_0…` would come before `_c_f…` whatever its number.
-        let first = node(u128::MAX, 3);
-        let second = node(0, 4);
-        assert_eq!(nodes(&[&second, &first]), [first.clone(), second.clone()]);
-    }
-
-    #[test]
-    fn contenders_of_other_programs_stand_in_the_same_line() {
-        let children = [
-            "0b1cc1a1f2f94ee9a3e6e8a1b1c1d1e1__lock__0000000003",
-            "lock-0000000002",
-            "_c_0123456789abcdef0123456789abcdef-lock-0000000001",
-            "_c_01234567-89ab-cdef-0123-456789abcdef-lock-0000000000",
-        ];
-        assert_eq!(nodes(&children), children.iter().rev().copied().collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn children_that_are_no_contenders_are_passed_over() {
-        for child in [
-            "",
-            "x",
-            "lock-",
-            "lock-x",
-            "lock-1",
-            "lock-00000000x1",
-            "lock-+000000001",
-            "lock--",
-            "_c_01234567-89ab-cdef-0123-456789abcdef-__WRIT__0000000001",
-            "leases",
-            "lock-0000000001-0000000002x",
-            "lock-99999999999999999999",
-        ] {
-            assert_eq!(nodes(&[child]), [""; 0], "{child:?}");
-        }
-    }
-
-    #[test]
-    fn what_only_looks_like_an_owner_is_none() {
-        let long = "0".repeat(200);
-        for id in [
-            "0123456789ab-cdef-0123-456789abcdef-x",
-            "g1234567-89ab-cdef-0123-456789abcdef",
-            "+1234567-89ab-cdef-0123-456789abcdef",
-            "a-b",
-            "",
-            &long,
-        ] {
-            assert_eq!(owner(id), None, "{id}");
-        }
-    }
-
-    #[test]
-    fn numbers_below_zero_come_after_the_largest() {
-        let line = [node(1, i32::MAX - 1), node(2, i32::MAX), node(3, i32::MIN), node(4, i32::MIN + 1)];
-        assert!(line[2].ends_with("-lock--2147483648"));
-        let line: Vec<&str> = line.iter().map(String::as_str).collect();
-        let shuffled = [line[2], line[0], line[3], line[1]];
-        assert_eq!(nodes(&shuffled), line);
-        let shuffled = [line[1], line[3], line[0], line[2]];
-        assert_eq!(nodes(&shuffled), line);
-    }
-
-    #[test]
-    fn from_below_zero_the_line_goes_on_to_zero() {
-        let line = [node(1, -2), node(2, -1), node(3, 0)];
-        let line: Vec<&str> = line.iter().map(String::as_str).collect();
-        assert_eq!(nodes(&[line[2], line[1], line[0]]), line);
-    }
-
-    proptest! {
-        #[test]
-        fn any_window_of_numbers_keeps_its_order(start: i32, seed: u64, gaps in prop::collection::vec(1u32..50_000_000, 1..40)) {
-            let mut sequence = start;
-            let mut line = vec![node(0, sequence)];
-            for (owner, gap) in gaps.iter().enumerate() {
-                sequence = sequence.wrapping_add_unsigned(*gap);
-                line.push(node(owner as u128 + 1, sequence));
-            }
-            let mut children = line.clone();
-            fastrand::Rng::with_seed(seed).shuffle(&mut children);
-            let queue = Queue::of(children);
-            let sorted: Vec<String> = queue.into_contenders().into_iter().map(|contender| contender.node.into()).collect();
-            prop_assert_eq!(sorted, line);
-        }
-
-        #[test]
-        fn any_owner_and_number_are_read_back(owner: u128, sequence: i32) {
-            let queue = Queue::of(vec![node(owner, sequence)]);
-            prop_assert_eq!(queue.first().and_then(Contender::owner), Some(OwnerId::from_u128(owner)));
-            prop_assert_eq!(queue.first().map(|first| first.sequence), Some(Sequence(sequence.into())));
-        }
-
-        #[test]
-        fn no_child_name_is_a_panic(children: Vec<String>) {
-            Queue::of(children);
-        }
-    }
-}
+mod tests;

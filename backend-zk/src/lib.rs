@@ -68,7 +68,8 @@
 //! | `/leasehold/NAME/_c_OWNER-lock-NUMBER` | ephemeral and sequential; its data describes the holder |
 //!
 //! The lowest number holds the lock. The fencing token is the id of the transaction that made the node, which goes on
-//! growing when the directory is made anew.
+//! growing when the directory is made anew. Of nodes with one number, of which all but one were named by hand, the one that was
+//! made first is in front.
 //!
 //! This is the layout of Curator's `InterProcessMutex` and of go-zk, and they and we exclude each other if the paths
 //! agree. For kazoo, give a subclass of its `Lock` the attributes `_NODE_NAME = "-lock-"` and `_EXCLUDE_NAMES = ["-lock-"]`:
@@ -84,6 +85,9 @@
 //! merely behind.
 //!
 //! If somebody deletes a holder's node, the next in the queue is granted the lock, with a larger token.
+//!
+//! A node that somebody has named by hand, and not let the server number, keeps out whoever lists the directory. A claim to
+//! which another of its process hands over does not: it may be granted the lock beside such a node.
 //!
 //! A server that is cut off from its leader, connected again and cut off once more, all within a quarter of a session's
 //! time-out, may let a holder believe for at most that quarter too long.
@@ -111,6 +115,7 @@ mod session;
 mod standing;
 mod suspects;
 mod target;
+mod ties;
 mod tls;
 mod words;
 

@@ -92,9 +92,14 @@ impl Node {
 
     /// The number, if nobody may hold by it: others have it too, or will soon.
     pub(crate) fn spent(&self) -> Option<i32> {
-        let used = i32::MIN + UNUSED..=i32::MAX - UNUSED;
-        self.number().filter(|number| !used.contains(number))
+        self.number().filter(|number| is_spent(*number))
     }
+}
+
+/// True of a number that several nodes of one directory may be given.
+pub(crate) fn is_spent(number: i32) -> bool {
+    let used = i32::MIN + UNUSED..=i32::MAX - UNUSED;
+    !used.contains(&number)
 }
 
 impl From<&str> for Node {

@@ -1,10 +1,10 @@
 //! Whoever comes first: when that is believed without a proof, and from when the hold is counted.
 
 use super::{Known, Own, Recipe, none_if_gone, token};
-use crate::contenders::Queue;
 use crate::node::Node;
 use crate::session::{Listening, Outcome, Trouble, Whose};
 use crate::standing::{Standing, Stood};
+use crate::ties::line;
 use leasehold_core::{Clock, Grant, Moment, SystemClock};
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +56,8 @@ impl Recipe<'_> {
             return Ok(None);
         }
         let node = behind.nodes.own(self.claim.owner()).to_string();
-        let queue = Queue::of(none_if_gone(self.turn.list_as_seen(self.directory).await)?);
+        let children = none_if_gone(self.turn.list_as_seen(self.directory).await)?;
+        let queue = line(self.turn, self.directory, children).await?;
         if *queue.places_of(self.claim.owner()) != [0] || queue.node(0) != node {
             return Ok(None);
         }

@@ -2,9 +2,9 @@
 
 use super::token;
 use crate::bell::{Leaving, Next};
-use crate::contenders::Queue;
 use crate::node::Node;
 use crate::session::{Listening, Outcome, Trouble, Turn, Whose};
+use crate::ties::line;
 use futures_util::future::{Either, select};
 use leasehold_core::{Clock, OwnerId, SystemClock};
 use std::pin::pin;
@@ -17,7 +17,7 @@ pub(crate) async fn leave(turn: &Turn, directory: &str, owner: OwnerId) -> Outco
         Err(Trouble::NoNode) => return Ok(false),
         listed => listed?,
     };
-    let queue = Queue::of(children);
+    let queue = line(turn, directory, children).await?;
     let mut held = false;
     // From the back, so that none of them comes to hold the lock by this.
     for place in queue.places_of(owner).into_iter().rev() {

@@ -27,12 +27,12 @@ mod watching;
 pub(crate) use leaving::{delete, hand_over, leave};
 
 use crate::acl::Access;
-use crate::contenders::Queue;
 use crate::node::Node;
 use crate::parents::Parents;
 use crate::place::{Place, Places};
 use crate::session::{Listening, Outcome, Trouble, Turn};
 use crate::standing::{Hears, Standing};
+use crate::ties::line;
 use leasehold_core::{Attempt, Busy, Claim, FencingToken, Moment};
 use std::sync::Arc;
 use watching::{Followed, InLine};
@@ -110,7 +110,7 @@ impl Recipe<'_> {
         }
         let (mut children, mut own) = self.first_look(standing).await?;
         for _ in 0..ROUNDS {
-            let queue = Queue::of(children);
+            let queue = line(self.turn, self.directory, children).await?;
             let places = queue.places_of(self.claim.owner());
             own = own.filter(|own| *places == [queue.place_of(&own.node)]);
             if let [place] = *places

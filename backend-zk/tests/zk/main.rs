@@ -20,5 +20,6 @@ mod names;
 mod numbers;
 mod one_process;
 mod session;
+mod ties;
 #[cfg(feature = "tls")]
 mod tls;

@@ -281,7 +281,8 @@ impl Rows {
     pub(super) async fn look(&self, lane: Lane, name: &LockName) -> Result<Option<Holder>> {
         let values = [self.stored(name)];
         let answer = self.server.ask(lane, Doing::Looking, &self.look, &values).await?;
-        answer.rows.first().map(|row| self.read_holder(row)).transpose()
+        let Some(row) = answer.rows.first() else { return Ok(None) };
+        Holder::read(row).map(Some).ok_or_else(|| self.server.foreign_row(name))
     }
 
     pub(super) async fn last_token(&self, name: &LockName) -> Result<Option<FencingToken>> {
@@ -297,16 +298,12 @@ impl Rows {
         let (first, behind) = self.range(prefix);
         let values = [Value::bytes(first), Value::bytes(behind)];
         let answer = self.server.ask(Lane::Asking, Doing::Looking, &self.list, &values).await?;
-        answer.rows.iter().map(|row| self.read_holder(row)).collect()
+        Ok(answer.rows.iter().filter_map(|row| Holder::read(row)).collect())
     }
 
     /// The names that begin so: from these bytes on, before those.
     pub(super) fn range(&self, prefix: &str) -> (Vec<u8>, Vec<u8>) {
         range(self.namespace.stored(prefix))
-    }
-
-    fn read_holder(&self, row: &[Value]) -> Result<Holder> {
-        Holder::read(row).ok_or_else(|| self.server.unreadable())
     }
 
     fn stored(&self, name: &LockName) -> Value {

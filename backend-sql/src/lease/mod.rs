@@ -15,7 +15,7 @@ mod tokens;
 #[cfg(feature = "_server")]
 mod watch;
 
-pub(crate) use row::{Row, Standing};
+pub(crate) use row::{Row, Standing, foreign_row};
 #[cfg(feature = "_server")]
 pub(crate) use server_table::{ServerTable, read_row};
 pub(crate) use table::{Granting, LeaseTable};

@@ -1,5 +1,6 @@
 use super::Tokens;
-use leasehold_core::{Busy, HolderInfo, LockStatus, Namespace, OwnerId};
+use leasehold_core::{Busy, Error, ErrorKind, HolderInfo, LockName, LockStatus, Namespace, OwnerId};
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
 /// A row of the table, as it was read.
@@ -26,6 +27,13 @@ pub(crate) enum Standing {
     Held { ends_in: Duration },
     /// Nobody holds it any more, and others are still kept out.
     Lingering { ends_in: Duration },
+}
+
+/// What somebody else has written into the table under the name of a lock. Nobody is granted it, and lists pass over it.
+pub(crate) fn foreign_row(name: &LockName, table: &dyn fmt::Display) -> Error {
+    let message = format!("the row of {name:?} in {table} does not read as one of ours");
+    Error::new(ErrorKind::Misconfigured, message)
+        .with_help("look at who else writes to the table; if nobody needs the row, delete it")
 }
 
 impl Row {

@@ -114,10 +114,6 @@ impl ServerTable {
             std::iter::once(micros(idle)).chain(places.map(|name| (*name).clone())).collect();
         Ok(self.server.ask(Lane::Asking, Doing::Keeping, statement, &values).await?.changed)
     }
-
-    fn row(&self, values: &[Value]) -> Result<Row> {
-        read_row(values).ok_or_else(|| self.server.unreadable())
-    }
 }
 
 #[async_trait]
@@ -196,7 +192,8 @@ impl LeaseTable for ServerTable {
     async fn look(&self, name: &LockName) -> Result<Option<Row>> {
         let values = [Value::bytes(self.stored(name))];
         let answer = self.server.ask(Lane::Asking, Doing::Looking, &self.statements.look, &values).await?;
-        answer.rows.first().map(|values| self.row(values)).transpose()
+        let Some(row) = answer.rows.first() else { return Ok(None) };
+        read_row(row).map(Some).ok_or_else(|| self.server.foreign_row(name))
     }
 
     /// On the lane of those who keep: a renewal waits for it.
@@ -217,7 +214,7 @@ impl LeaseTable for ServerTable {
         let (first, behind) = range(self.namespace.stored(prefix));
         let values = [Value::bytes(first), Value::bytes(behind)];
         let answer = self.server.ask(Lane::Asking, Doing::Looking, &self.statements.list, &values).await?;
-        answer.rows.iter().map(|values| self.row(values)).collect()
+        Ok(answer.rows.iter().filter_map(|row| read_row(row)).collect())
     }
 
     fn changed<'a>(

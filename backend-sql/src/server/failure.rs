@@ -1,7 +1,7 @@
 //! What a failed statement means for who asked for it.
 
 use super::schema::missing_table;
-use super::{Encryption, Meaning, Target};
+use super::{Encryption, Meaning, Table, Target};
 use leasehold_core::{Error, ErrorKind};
 
 /// What the statement was to do. A failure leaves open whether a write was applied, never whether a read was.
@@ -147,13 +147,10 @@ pub(super) fn read_only(target: &Target) -> Error {
 }
 
 /// The rights of those who use the table are not enough to make it.
-pub(super) fn while_making(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::Denied => error.with_help(
-            "making a table needs the right to: give somebody who has it the output of `leasehold init --print`",
-        ),
-        _ => error,
-    }
+pub(super) fn may_not_make(table: &Table, target: &Target) -> Error {
+    let message = format!("these credentials may not make the table {} on {}", table.name, target.address());
+    Error::new(ErrorKind::Denied, message)
+        .with_help("give the output of `leasehold init --print` to somebody who may make tables")
 }
 
 /// The server said nothing in time. The connection is closed; the server may still finish what it was asked.

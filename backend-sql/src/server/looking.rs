@@ -1,7 +1,7 @@
 //! Whether what is there is what we can work with: the tables, the server, and what is in between.
 
 use super::failure::{self, no_answer};
-use super::{Connection, Doing, Meaning, Server, Sessions, Statement, Table, sessions};
+use super::{Connection, Doing, Found, Meaning, Server, Sessions, Statement, Table, sessions};
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use tokio::task::JoinError;
 use tokio::time::timeout;
@@ -22,7 +22,15 @@ impl Server {
         }
         match asked {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(failure::while_making(self.failure(error, Doing::Keeping))),
+            // Who may only use the tables need not make them, if somebody has.
+            Ok(Err(error)) if self.meaning(&error) == Meaning::Denied => {
+                for table in &self.shared.tables {
+                    if self.look_at(&mut connection, table).await?.is_none() {
+                        return Err(failure::may_not_make(table, &self.shared.target).with_source(error));
+                    }
+                }
+            }
+            Ok(Err(error)) => return Err(self.failure(error, Doing::Keeping)),
             Err(_) => return Err(no_answer(Doing::Keeping, &self.shared.target)),
         }
         self.check_tables(&mut connection).await?;
@@ -109,14 +117,17 @@ impl Server {
 
     pub(super) async fn check_tables(&self, connection: &mut Connection) -> Result<()> {
         for table in &self.shared.tables {
-            let look = self.shared.dialect.look_at(connection.link(), &table.name);
-            let found = match timeout(self.shared.target.timeout, look).await {
-                Ok(found) => found.map_err(|error| self.failure(error, Doing::Looking))?,
-                Err(_) => return Err(no_answer(Doing::Looking, &self.shared.target)),
-            };
-            table.compare(found.as_ref())?;
+            table.compare(self.look_at(connection, table).await?.as_ref())?;
         }
         Ok(())
+    }
+
+    async fn look_at(&self, connection: &mut Connection, table: &Table) -> Result<Option<Found>> {
+        let look = self.shared.dialect.look_at(connection.link(), &table.name);
+        match timeout(self.shared.target.timeout, look).await {
+            Ok(found) => found.map_err(|error| self.failure(error, Doing::Looking)),
+            Err(_) => Err(no_answer(Doing::Looking, &self.shared.target)),
+        }
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) use statement::{Answer, Batch, Kind, MOST, Statement, Value};
 pub(crate) use target::{Encryption, Mode, TableName, Target};
 
 use failure::{Failure, no_answer};
-use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_core::{Error, ErrorKind, LockName, Result};
 use pool::Pool;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
@@ -152,6 +152,11 @@ impl Server {
             format!("a row of {} does not read as one of ours", target.table),
         )
         .with_help("look at who else writes to the table")
+    }
+
+    /// A row of a lock that is none of ours.
+    pub(crate) fn foreign_row(&self, name: &LockName) -> Error {
+        crate::lease::foreign_row(name, &self.shared.target.table)
     }
 
     pub(crate) async fn close(&self) {

@@ -3,7 +3,7 @@
 use super::Table;
 use super::host_clock::{HostClock, HostTime};
 use super::reader::Reading;
-use crate::lease::{Row, Standing, Tokens};
+use crate::lease::{Row, Standing, Tokens, foreign_row};
 use leasehold_core::{FencingToken, LockName, OwnerId, Result};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
@@ -19,22 +19,23 @@ pub(super) struct Seen {
 impl Table {
     pub(super) async fn see(&self, name: &LockName) -> Result<Option<Seen>> {
         let reading = Reading::Row(self.shared.stored_name(name));
-        Ok(self.read(reading).await?.pop())
+        let seen = self.read(reading).await?.pop().transpose();
+        seen.map_err(|error| foreign_row(name, &self.shared.place.file().display()).with_source(error))
     }
 
-    /// The rows whose stored names begin so.
+    /// The rows whose stored names begin so. What is none of ours says nothing, and keeps the others from nothing.
     pub(super) async fn see_all(&self, prefix: &[u8]) -> Result<Vec<Seen>> {
-        self.read(Reading::RowsThatBegin(prefix.to_vec())).await
+        let seen = self.read(Reading::RowsThatBegin(prefix.to_vec())).await?;
+        Ok(seen.into_iter().filter_map(|seen| seen.ok()).collect())
     }
 
     /// The clock is read after the rows were: see [`HostClock::is_of_another_boot`].
-    async fn read(&self, reading: Reading) -> Result<Vec<Seen>> {
+    async fn read(&self, reading: Reading) -> Result<Vec<Result<Seen, sqlx::Error>>> {
         self.check_open()?;
         let rows = self.reader.rows(reading).await?;
         let clock = &self.shared.clock;
         let now = clock.now();
-        let seen: Result<_, _> = rows.iter().map(|row| read_row(row, clock, now)).collect();
-        seen.map_err(|error| self.shared.unreadable(error))
+        Ok(rows.iter().map(|row| read_row(row, clock, now)).collect())
     }
 }
 

@@ -46,6 +46,22 @@ async fn a_table_that_is_missing_is_said_with_the_way_to_make_it() {
     }
 }
 
+/// As a deployment runs it each time, with no more rights than locking needs.
+#[tokio::test]
+async fn who_may_not_make_tables_need_not_where_they_are_and_is_told_where_they_are_not() {
+    for server in both().await {
+        for mode in MODES {
+            let backend = server.backend(&format!("mode={mode}"));
+            backend.admin().unwrap().init().await.unwrap();
+            let backend = server.backend(&format!("mode={mode}&table=nowhere"));
+            let error = backend.admin().unwrap().init().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+            assert!(error.to_string().contains("may not make the table nowhere"), "{error}");
+            assert!(error.help().is_some_and(|help| help.contains("init --print")), "{error:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_init_prints_is_what_init_runs() {
     for server in both().await {

@@ -1,13 +1,31 @@
 //! What is refused, and what `check` finds.
 
 use crate::kit::{MODES, Server, ask, both, claim, granted, open};
-use leasehold_core::{ErrorKind, LockBackend, Renewal, Severity};
+use leasehold_core::{Attempt, ErrorKind, LockBackend, Renewal, Severity};
 use std::sync::Arc;
 
 async fn refusal(backend: &Arc<dyn LockBackend>) -> String {
     let error = backend.try_acquire(&claim("a")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Misconfigured, "{error}");
     error.to_string()
+}
+
+#[tokio::test]
+async fn a_row_that_is_none_of_ours_is_named_and_hides_no_other() {
+    for server in both().await {
+        let backend = server.backend("");
+        let admin = backend.admin().unwrap();
+        granted(&backend, &claim("held")).await;
+        granted(&backend, &claim("bad")).await;
+        assert_eq!(server.run("UPDATE leasehold SET token = -5 WHERE name = 'bad'").await, 1);
+        let listed: Vec<_> = admin.list("").await.unwrap().into_iter().map(|lock| lock.name).collect();
+        assert_eq!(listed, [claim("held").name().clone()]);
+        let error = admin.inspect(claim("bad").name()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Misconfigured);
+        assert!(error.to_string().starts_with("the row of \"bad\" in "), "{error}");
+        assert!(error.help().unwrap().contains("delete it"));
+        assert!(!matches!(backend.try_acquire(&claim("bad")).await, Ok(Attempt::Granted(_))));
+    }
 }
 
 #[tokio::test]
@@ -204,7 +222,7 @@ async fn a_node_of_a_galera_cluster_is_an_error_unless_it_alone_is_written_to() 
     let refused = refusal(&server.backend("")).await;
     assert!(refused.contains("two of its nodes may grant one lock"), "{refused}");
     let one = server.backend("galera=single-writer");
-    assert!(matches!(one.try_acquire(&claim("a")).await.unwrap(), leasehold_core::Attempt::Granted(_)));
+    assert!(matches!(one.try_acquire(&claim("a")).await.unwrap(), Attempt::Granted(_)));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The operator's side.
 
 use super::store::{Store, TTL, busy_for, claim, granted, is_about};
-use leasehold_core::{FencingToken, LossCause, Purge, Renewal, Severity};
+use leasehold_core::{ErrorKind, FencingToken, LossCause, Purge, Renewal, Severity};
 use std::time::{Duration, SystemTime};
 
 #[tokio::test]
@@ -42,6 +42,23 @@ async fn names_that_nobody_used_for_long_are_forgotten_and_no_others() {
     assert_eq!(store.number("SELECT count(*) FROM leasehold").await, 2);
     assert!(granted(&backend, &claim("old")).await > token);
     busy_for(&backend, &claim("held")).await;
+}
+
+#[tokio::test]
+async fn a_row_that_is_none_of_ours_is_named_and_hides_no_other() {
+    let store = Store::new();
+    let backend = store.open();
+    let admin = backend.admin().unwrap();
+    granted(&backend, &claim("held")).await;
+    granted(&backend, &claim("bad")).await;
+    store.sql("UPDATE leasehold SET owner = x'0011' WHERE name = CAST('bad' AS BLOB)").await;
+    let listed: Vec<_> = admin.list("").await.unwrap().into_iter().map(|lock| lock.name).collect();
+    assert_eq!(listed, [claim("held").name().clone()]);
+    let error = admin.inspect(claim("bad").name()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Misconfigured);
+    assert!(error.to_string().starts_with("the row of \"bad\" in "), "{error}");
+    assert!(error.help().unwrap().contains("delete it"));
+    assert_eq!(backend.try_acquire(&claim("bad")).await.unwrap_err().kind(), ErrorKind::Misconfigured);
 }
 
 #[tokio::test]

@@ -129,11 +129,16 @@ fn a_check_connects_and_says_what_it_found() {
 }
 
 #[test]
-fn a_check_of_a_store_that_is_away_says_so() {
+fn a_check_of_a_store_that_does_not_answer_says_so() {
+    let server = RedisServer::start_with(&["--requirepass", "other"]).unwrap();
+    let refused = Place::with_store(server.url()).say(["config", "check"]);
+    assert!(!refused.code(77).out.contains("answers"), "{refused:?}");
     let mut server = RedisServer::start().unwrap();
     server.kill();
-    let place = Place::with_store(server.url());
-    place.say(["config", "check"]).code(69);
+    for url in [server.url(), format!("redlock://127.0.0.1:{},127.0.0.1:1,127.0.0.1:2", server.port())] {
+        let away = Place::with_store(url).say(["config", "check"]);
+        assert!(!away.code(69).out.contains("answers"), "{away:?}");
+    }
 }
 
 #[test]

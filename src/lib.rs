@@ -158,8 +158,8 @@ pub mod backend {
     pub use leasehold_core::memory::MemoryBackend;
     pub use leasehold_core::{
         Attempt, Authority, Busy, Claim, Endpoint, Grant, Hold, HoldStatus, Listener, LockBackend, LockMode,
-        MAX_CLAIMS_PER_RENEWAL, Namespace, OwnerId, Query, Release, Renewal, StoreUrl, did_you_mean, nearest,
-        renew_each,
+        MAX_CLAIMS_PER_RENEWAL, Namespace, OwnerId, Patience, Query, Release, Renewal, StoreUrl,
+        did_you_mean, nearest, renew_each,
     };
 }
 

@@ -29,7 +29,7 @@ pub(crate) enum Standing {
     Lingering { ends_in: Duration },
 }
 
-/// What somebody else has written into the table under the name of a lock. Nobody is granted it, and lists pass over it.
+/// What somebody else has written into the table under the name of a lock. Lists pass over it; until it ends, nobody is granted it.
 pub(crate) fn foreign_row(name: &LockName, table: &dyn fmt::Display) -> Error {
     let message = format!("the row of {name:?} in {table} does not read as one of ours");
     Error::new(ErrorKind::Misconfigured, message)

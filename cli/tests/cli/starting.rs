@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::Duration;
 
 /// A watchdog to be, with an order to say that it ran, and the other end of its link.
 fn ordered(place: &Place, on_lost: &str, lease_end: u64) -> (Command, UnixStream) {
@@ -61,10 +62,10 @@ fn leasehold_killed_a_command_that_starts_slowly_does_not_begin_after_the_lease(
 }
 
 /// A command that works, as it does from its first moment on, and its watchdog, which is about to report that it runs.
-fn unreported(place: Place) -> (Stubborn, Traced) {
+fn unreported(ttl: Duration, place: Place) -> (Stubborn, Traced) {
     let mut holder = place.hold("x");
     let mut watchdog = None;
-    let stubborn = Stubborn::watched(place, &[], |process| {
+    let stubborn = Stubborn::under_lease(ttl, place, &[], |process| {
         let watchdog = watchdog.insert(Traced::hold(process));
         holder.end_input();
         watchdog.go_to_fork();
@@ -75,7 +76,7 @@ fn unreported(place: Place) -> (Stubborn, Traced) {
 
 #[test]
 fn the_watchdog_killed_before_its_report_leaves_nothing_of_the_command() {
-    let (stubborn, mut watchdog) = unreported(Place::new());
+    let (stubborn, mut watchdog) = unreported(TTL, Place::new());
     watchdog.kill();
     let said = stubborn.run.wait();
     assert!(!stubborn.processes.iter().any(|process| process.lives()));
@@ -84,14 +85,17 @@ fn the_watchdog_killed_before_its_report_leaves_nothing_of_the_command() {
     assert!(!stubborn.place.is_held("x"));
 }
 
-/// Nobody confirms the lease meanwhile, either: the lock is free when it ends.
+/// Nobody confirms the lease meanwhile, either: the lock is free when it ends. Under a long one, for half of a reserve is what is
+/// left for the kill: a twenty-fourth of the lease, and on a machine that does much else a process may stand still for that of a
+/// short one.
 #[test]
 fn the_watchdog_stopped_before_its_report_does_not_keep_the_command_alive_beyond_the_lease() {
     let (place, redis) = Place::with_redis();
-    let (stubborn, watchdog) = unreported(place);
+    let ttl = TTL * 4;
+    let (stubborn, watchdog) = unreported(ttl, place);
     drop(redis);
     let clock = SystemClock::new();
-    let lease_end = clock.now().plus(TTL);
+    let lease_end = clock.now().plus(ttl);
     gone(&stubborn.processes);
     assert!(clock.now() < lease_end, "the lease was over before the command was");
     drop(watchdog);

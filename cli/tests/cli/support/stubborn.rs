@@ -21,8 +21,18 @@ impl Stubborn {
 
     /// Its processes are looked for after `watch`, which is given the one that becomes its watchdog.
     pub(crate) fn watched(place: Place, options: &[&str], watch: impl FnOnce(Process)) -> Self {
-        let began = SystemClock::new().now();
-        let mut words = vec!["-v", "run", "--ttl", "1500ms"];
+        Self::under_lease(TTL, place, options, watch)
+    }
+
+    /// Under a lease of another length.
+    pub(crate) fn under_lease(
+        ttl: Duration,
+        place: Place,
+        options: &[&str],
+        watch: impl FnOnce(Process),
+    ) -> Self {
+        let (began, ttl) = (SystemClock::new().now(), format!("{}ms", ttl.as_millis()));
+        let mut words = vec!["-v", "run", "--ttl", &ttl];
         words.extend(options);
         let script = "trap '' TERM; sh -c 'echo child $$; while :; do sleep 1000; done' & echo pid $$; while :; do wait; done";
         words.extend(["x", "--", "sh", "-c", script]);

@@ -290,7 +290,7 @@ impl Rows {
         let answer = self.server.ask(Lane::Keeping, Doing::Looking, &self.last_token, &values).await?;
         let Some(row) = answer.rows.first() else { return Ok(None) };
         let token = row.first().and_then(Value::as_int).and_then(|token| u64::try_from(token).ok());
-        token.map(|token| Some(FencingToken::new(token))).ok_or_else(|| self.server.unreadable())
+        token.map(|token| Some(FencingToken::new(token))).ok_or_else(|| self.server.foreign_row(name))
     }
 
     /// Those whose names begin so.

@@ -47,8 +47,8 @@ impl OptimisticTable {
         }
     }
 
-    async fn read(&self, name: &[u8]) -> Result<Option<Read>> {
-        let values = [Value::bytes(name)];
+    async fn read(&self, name: &LockName, stored: &[u8]) -> Result<Option<Read>> {
+        let values = [Value::bytes(stored)];
         let answer = self.server.ask(Lane::Asking, Doing::Looking, &self.read, &values).await?;
         let Some(row) = answer.rows.first() else {
             return Ok(None);
@@ -58,12 +58,12 @@ impl OptimisticTable {
             let version = row.get(5)?.as_int()?;
             Some(Read { row: crate::lease::read_row(row)?, version, now: u64::try_from(now.as_int()?).ok()? })
         };
-        read().map(Some).ok_or_else(|| self.server.unreadable())
+        read().map(Some).ok_or_else(|| self.server.foreign_row(name))
     }
 
     async fn read_and_take(&self, claim: &Claim) -> Result<Granting> {
         let name = self.leases.namespace().stored(claim.name().as_str()).into_bytes();
-        let Some(read) = self.read(&name).await? else {
+        let Some(read) = self.read(claim.name(), &name).await? else {
             // Made free, so that there is a version to compare with. If somebody else makes it first, so much the better.
             self.server.ask(Lane::Asking, Doing::Making, &self.make_row, &[Value::bytes(name)]).await?;
             return Ok(Granting::Refused(None));

@@ -25,6 +25,9 @@ async fn a_row_that_is_none_of_ours_is_named_and_hides_no_other() {
         assert!(error.to_string().starts_with("the row of \"bad\" in "), "{error}");
         assert!(error.help().unwrap().contains("delete it"));
         assert!(!matches!(backend.try_acquire(&claim("bad")).await, Ok(Attempt::Granted(_))));
+        // Who reads before it writes says so, too.
+        let error = server.backend("mode=optimistic").try_acquire(&claim("bad")).await.unwrap_err();
+        assert!(error.to_string().starts_with("the row of \"bad\" in "), "{error}");
     }
 }
 

@@ -144,8 +144,9 @@ impl Raw {
             include_str!("../src/scripts/enqueue.lua"),
         ));
         let release = Script::new(concat!(
-            include_str!("../src/scripts/replica.lua"),
             include_str!("../src/scripts/release.lua"),
+            include_str!("../src/scripts/replica.lua"),
+            include_str!("../src/scripts/release_rest.lua"),
             include_str!("../src/scripts/hand_over.lua"),
             include_str!("../src/scripts/pass_on.lua"),
         ));

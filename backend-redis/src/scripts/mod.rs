@@ -21,8 +21,9 @@ pub(crate) static ACQUIRE_BATCH: Script = Script::new(include_str!("acquire_batc
 pub(crate) static RENEW: Script =
     Script::new(concat!(include_str!("replica.lua"), include_str!("extend.lua"), include_str!("renew.lua"),));
 pub(crate) static RELEASE: Script = Script::new(concat!(
-    include_str!("replica.lua"),
     include_str!("release.lua"),
+    include_str!("replica.lua"),
+    include_str!("release_rest.lua"),
     include_str!("hand_over.lua"),
     include_str!("pass_on.lua"),
 ));
@@ -31,6 +32,7 @@ pub(crate) static TAKE_BACK: Script = Script::new(concat!(
     include_str!("replica.lua"),
     include_str!("take_back.lua"),
     include_str!("release.lua"),
+    include_str!("release_rest.lua"),
     include_str!("hand_over.lua"),
     include_str!("pass_on.lua"),
 ));

@@ -142,6 +142,42 @@ async fn a_taking_back_that_comes_late_ends_no_later_grant_of_the_same_owner() {
     assert_eq!(release(&unhindered, &claim).await, Release::Released);
 }
 
+/// Where the address leads for a moment to a replica that has heard nothing of the grant, its word that there is none is
+/// not that it has ended.
+#[tokio::test]
+async fn a_taking_back_that_a_replica_was_asked_for_is_none() {
+    let server = RedisServer::start_with(&["--repl-diskless-sync-delay", "0"]).unwrap();
+    let replica = RedisServer::start().unwrap();
+    let follow = |port: u16| {
+        let answer = replica.command(&["REPLICAOF", "127.0.0.1", &port.to_string()]).unwrap();
+        assert!(answer.starts_with("+OK"), "{answer}");
+    };
+    follow(server.port());
+    let parameters = "?wait_replicas=1&timeout=1s";
+    // It follows a while before it confirms anything.
+    asks_until_granted(&backend(&format!("{}{parameters}", server.url())), &claim("first")).await;
+    let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+    let asking = backend(&format!("redis://{}{parameters}", proxy.address()));
+    // The connection for grants is made, and the one for all else is not yet.
+    hold(&asking, &claim("other")).await;
+    follow(free_port().unwrap());
+    proxy.lead_to(([127, 0, 0, 1], replica.port()).into());
+    let claim = claim("job");
+    let error = attempt_fails(&asking, &claim).await;
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{}", told(&error));
+    assert!(told(&error).contains("whether the grant was taken back is not known"), "{}", told(&error));
+    let record = get(&server, "{leasehold:job}:holder").unwrap();
+    assert!(record.starts_with(&claim.owner().to_hex()), "{record}");
+
+    follow(server.port());
+    proxy.lead_to(([127, 0, 0, 1], server.port()).into());
+    proxy.cut();
+    until_replicated(&replica, "leasehold:job");
+    let token = asks_until_granted(&asking, &claim).await;
+    assert!(!record.contains(&format!(" {token} ")), "the grant that was to be taken back is not believed");
+    assert_eq!(release(&asking, &claim).await, Release::Released);
+}
+
 /// What is granted where the connection for confirmations is not needed yet, and cannot be made then.
 #[tokio::test]
 async fn a_grant_that_cannot_be_confirmed_is_taken_back() {

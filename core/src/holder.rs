@@ -10,7 +10,7 @@ use std::fmt;
 #[serde(default)]
 #[non_exhaustive]
 pub struct HolderInfo {
-    /// The user that the process runs as.
+    /// The user that the process runs as: `USER`, else `LOGNAME`, else `uid` and its number.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub user: String,
     /// The host name.
@@ -39,8 +39,7 @@ impl HolderInfo {
         let program = std::env::args_os().next().unwrap_or_default();
         let program = std::path::Path::new(&program).file_name().unwrap_or_default();
         Self {
-            user: cut(std::env::var("USER")
-                .unwrap_or_else(|_| format!("uid{}", rustix::process::getuid().as_raw()))),
+            user: cut(user()),
             host: cut(rustix::system::uname().nodename().to_string_lossy().into_owned()),
             pid: std::process::id(),
             doing: cut(program.to_string_lossy().into_owned()),
@@ -90,6 +89,15 @@ fn ascii_json(value: &(impl Serialize + ?Sized)) -> String {
         }
     }
     ascii
+}
+
+/// A login sets both of these, cron the second alone, and a container as a rule none.
+fn user() -> String {
+    ["USER", "LOGNAME"]
+        .into_iter()
+        .filter_map(|variable| std::env::var(variable).ok())
+        .find(|user| !user.is_empty())
+        .unwrap_or_else(|| format!("uid{}", rustix::process::getuid().as_raw()))
 }
 
 /// A part of what tells the process apart. What the environment says may be of any length, and would make every lock of the

@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const TO_10000: Duration = Duration::from_secs(253_402_300_800);
 const NO_DATE: &str = "outside the years 1970 to 9999";
 
-/// A duration for people: two places that matter, the largest unit first.
+/// A duration for people: two places that matter, the largest unit first. A time that is a round number of a unit, as
+/// people write them, has one place.
 pub(crate) fn brief(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -12,9 +13,16 @@ pub(crate) fn brief(time: Duration) -> String {
         0 => format!("{}ms", time.subsec_millis()),
         1..10 => format!("{seconds}.{}s", time.subsec_millis() / 100),
         10..120 => format!("{seconds}s"),
-        120..7_200 => format!("{}m {}s", seconds / 60, seconds % 60),
-        7_200..172_800 => format!("{}h {}m", seconds / 3_600, seconds / 60 % 60),
-        _ => format!("{}d {}h", seconds / 86_400, seconds / 3_600 % 24),
+        120..7_200 if !seconds.is_multiple_of(3_600) => places(seconds, 60, "m", "s"),
+        120..172_800 => places(seconds / 60, 60, "h", "m"),
+        _ => places(seconds / 3_600, 24, "d", "h"),
+    }
+}
+
+fn places(time: u64, unit: u64, larger: &str, smaller: &str) -> String {
+    match (time / unit, time % unit) {
+        (whole, 0) => format!("{whole}{larger}"),
+        (whole, rest) => format!("{whole}{larger} {rest}{smaller}"),
     }
 }
 
@@ -51,9 +59,13 @@ mod tests {
             (9_999, "9.9s"),
             (48_000, "48s"),
             (119_000, "119s"),
+            (120_000, "2m"),
             (200_000, "3m 20s"),
+            (3_600_000, "1h"),
+            (3_660_000, "61m"),
             (7_500_000, "2h 5m"),
-            (90_000_000, "25h 0m"),
+            (90_000_000, "25h"),
+            (172_800_000, "2d"),
             (180_000_000, "2d 2h"),
         ];
         for (millis, expected) in cases {

@@ -48,6 +48,20 @@ fn a_held_lock_is_shown_with_its_holder() {
     assert_eq!(state["waiters"], serde_json::json!([]));
 }
 
+/// A login sets `USER`; cron sets `LOGNAME` alone.
+#[test]
+fn a_holder_is_named_by_whatever_the_environment_has_of_its_user() {
+    let place = Place::new();
+    let told = |setting: &str| {
+        let shown = place.shell(&format!("env -u USER {setting} $0 -q run x -- $0 inspect x"));
+        shown.code(0).out.split('@').next().unwrap().to_owned()
+    };
+    assert_eq!(told("LOGNAME=backup"), "\"x\" is held by backup");
+    assert_eq!(told("USER=ada LOGNAME=backup"), "\"x\" is held by ada");
+    let nobody = format!("\"x\" is held by uid{}", rustix::process::getuid().as_raw());
+    assert_eq!([told(""), told("USER= LOGNAME=")], [&*nobody, &*nobody]);
+}
+
 #[test]
 fn the_list_is_a_table_in_columns_and_can_be_narrowed() {
     let place = Place::new();

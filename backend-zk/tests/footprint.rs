@@ -64,8 +64,7 @@ async fn of_a_hold(server: &ZooKeeperServer) -> (usize, usize) {
     }
     // Each listens to its node, which it does not at first.
     watched(server, 1 + HOLDS).await;
-    sleep(Duration::from_millis(200)).await;
-    let keeps = FOOTPRINT.in_use().saturating_sub(before) / HOLDS;
+    let keeps = at_rest(before, HOLDS, OF_A_HOLD).await;
     let fill = 2 * HOLDS;
     for number in HOLDS..fill {
         guards.push(hold(&locks, &format!("held-{number}")).await);
@@ -75,8 +74,7 @@ async fn of_a_hold(server: &ZooKeeperServer) -> (usize, usize) {
         guards.push(hold(&locks, &format!("held-{number}")).await);
     }
     // The last of them are still to be looked at, whether there is room for a watch.
-    sleep(Duration::from_millis(200)).await;
-    let unwatched = FOOTPRINT.in_use().saturating_sub(before) / (4 * HOLDS - fill);
+    let unwatched = at_rest(before, 4 * HOLDS - fill, OF_A_HOLD_UNWATCHED).await;
     drop(guards);
     locks.close().await.unwrap();
     (keeps, unwatched)
@@ -104,13 +102,27 @@ async fn of_a_waiter(server: &ZooKeeperServer) -> usize {
         // One after the other, so that each finds the one before it in the line, which tells it.
         in_line(server, number).await;
     }
-    sleep(Duration::from_millis(200)).await;
-    let keeps = FOOTPRINT.in_use().saturating_sub(before) / WAITERS - (before - without) / WAITERS;
+    let task = (before - without) / WAITERS;
+    let keeps = at_rest(before, WAITERS, task + OF_A_WAITER).await.saturating_sub(task);
     waiters.shutdown().await;
     idle.shutdown().await;
     guard.release().await.unwrap();
     locks.close().await.unwrap();
     keeps
+}
+
+/// What each of so many keeps: at once, or as soon as it is no more than this. The last of them may still be at it, with a
+/// list of all the others in their hands.
+async fn at_rest(before: usize, number: usize, most: usize) -> usize {
+    let each = || FOOTPRINT.in_use().saturating_sub(before) / number;
+    sleep(Duration::from_millis(200)).await;
+    for _ in 0..200 {
+        if each() <= most {
+            break;
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    each()
 }
 
 /// Until so many stand behind the holder.

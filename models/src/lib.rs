@@ -50,12 +50,18 @@ fn explore<M: Machine>(
     until: HasDiscoveries,
 ) -> (impl Checker<Explored<M>>, String) {
     let start = processor_seconds();
-    let checker = Explored(machine).checker().threads(2).finish_when(until).spawn_bfs().join();
+    let checker = Explored(machine).checker().threads(threads()).finish_when(until).spawn_bfs().join();
     let (states, depth, took) =
         (checker.unique_state_count(), checker.max_depth(), processor_seconds() - start);
     let took = format!("{took:.1}");
     println!("{bounds}: {states} states, up to {depth} steps, in {took} s of a processor");
     (checker, took)
+}
+
+/// As many as tests may run at once: two, unless it is said.
+fn threads() -> usize {
+    let asked = std::env::var("RUST_TEST_THREADS").ok().and_then(|number| number.parse().ok());
+    asked.unwrap_or(2).clamp(1, 2)
 }
 
 /// What this program has used: the same on a busy machine as on a quiet one. Of all tests that run beside this one.

@@ -145,7 +145,7 @@ fn a_database_is_set_up_and_used_in_every_mode() {
         assert!(ready.code(0).err.ends_with("is ready\n"), "{}", ready.err);
         is_used_as_any_other(&store);
         let counted = place.say(["purge", "--idle", "30d", "-n"]);
-        counted.expect(0, "", "leasehold: 0 names not used for 30d 0h would be forgotten\n");
+        counted.expect(0, "", "leasehold: 0 names not used for 30d would be forgotten\n");
         place.say(["-q", "purge", "--idle", "30d"]).expect(0, "", "");
         let short = place.say(["-q", "purge", "--idle", "1s"]);
         short.expect(64, "", "error[E_INVALID]: invalid idle: 1s, at least 3600s\n");

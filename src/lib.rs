@@ -19,6 +19,19 @@
 //! [`with_lock`](DistributedLockExt::with_lock). To choose the store by configuration, see [`Config`]. The command
 //! `leasehold run NAME -- COMMAND` does the same for any program.
 //!
+//! What one acquisition is to do otherwise than the others begins with what was configured for all:
+//!
+//! ```
+//! use leasehold::{DistributedLock, LockName};
+//! # use std::time::Duration;
+//!
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold::Result<()> {
+//! # let locks = leasehold::connect("memory:").await?;
+//! let options = locks.defaults().clone().with_wait(Duration::from_secs(2));
+//! let guard = locks.acquire_with(&LockName::new("invoice/42")?, &options).await?;
+//! # guard.release().await }
+//! ```
+//!
 //! Open a store once and share it: `connect` returns an `Arc`, and every store that is opened has connections of its own. In
 //! memory, it has locks of its own as well: what two calls of `connect("memory:")` return does not exclude each other. Share
 //! one, or give the store a name: `memory:NAME`.

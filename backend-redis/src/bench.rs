@@ -58,7 +58,9 @@ impl Raw {
         let load = || async {
             for script in [&RAW_ACQUIRE, &RAW_RELEASE, &RAW_RELEASE_TELLING] {
                 // Run once in full, on keys of nobody: then the server has it, without a right to `SCRIPT LOAD`.
-                let keys = self.keys.of(&LockName::new("bench/warm-up")?);
+                let digits = self.owner.get(..12).unwrap_or_default();
+                let name = LockName::new(format!("leasehold-bench-{digits}"))?;
+                let keys = self.keys.of(&name);
                 let [lock, _, token] = keys.of_grant();
                 self.link.run(script, &[lock, token], &[&self.owner, "1", ""]).await?;
                 self.link.command(redis::cmd("DEL").arg(lock).arg(token)).await?;

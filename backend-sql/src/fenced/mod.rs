@@ -83,7 +83,8 @@ impl FencedWrite {
         Ok(self)
     }
 
-    /// Writes only the row with a value in this column; all of them, if there are several.
+    /// Writes only the row with a value in this column; if there are several columns, with all of their values. Without any,
+    /// the statement writes every row of the table.
     ///
     /// # Errors
     ///
@@ -126,7 +127,9 @@ impl FencedWrite {
         all
     }
 
-    /// Whether a write with this token, which has changed so many rows, was let through.
+    /// Whether a write with this token, which has changed so many rows, was let through: at least one of those that the key
+    /// names. Where it names several, those that a later holder has written are passed over; a key for one row leaves no
+    /// such doubt.
     ///
     /// # Errors
     ///

@@ -111,6 +111,13 @@ fn parse_file(url: &StoreUrl) -> Result<PathBuf> {
             "write sqlite:/path, or sqlite:./path",
         ));
     }
+    // Taken literally, it would be another store in every working directory.
+    if let Some(sign @ ('~' | '$')) = path.chars().next() {
+        return Err(invalid(
+            format_args!("{path:?} begins with a {sign} that nothing here replaces"),
+            "write the whole path; or begin with ./ if a directory has that name",
+        ));
+    }
     if path.chars().any(char::is_control) {
         return Err(invalid("its path has a control character", "take it out"));
     }

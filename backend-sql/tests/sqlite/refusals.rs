@@ -16,6 +16,7 @@ fn refused_url(url: &str) -> (String, String) {
 fn urls_that_name_no_file_are_refused_before_any_is_touched() {
     let write_it = "write it like sqlite:/path/to/locks.db";
     let one_slash = "write sqlite:/path, or sqlite:./path";
+    let whole = "write the whole path; or begin with ./ if a directory has that name";
     let cases = [
         ("sqlite:", "invalid store URL: it names no file", write_it),
         ("sqlite://", "invalid store URL: it names no file", write_it),
@@ -30,6 +31,17 @@ fn urls_that_name_no_file_are_refused_before_any_is_touched() {
         ("sqlite://rel.db", "invalid store URL: it has two slashes where a path begins", one_slash),
         ("sqlite://srv/a:b@c.db", "invalid store URL: it has two slashes where a path begins", one_slash),
         ("sqlite://%2Fsrv/l.db", "invalid store URL: it has two slashes where a path begins", one_slash),
+        ("sqlite:~/l.db", "invalid store URL: \"~/l.db\" begins with a ~ that nothing here replaces", whole),
+        (
+            "sqlite:$X/l.db",
+            "invalid store URL: \"$X/l.db\" begins with a $ that nothing here replaces",
+            whole,
+        ),
+        (
+            "sqlite:${X}/l.db",
+            "invalid store URL: \"${X}/l.db\" begins with a $ that nothing here replaces",
+            whole,
+        ),
         (
             "sqlite://ada:S3CR3T@host/locks.db",
             "invalid store URL: it has a user or a password, and a file has none",

@@ -40,7 +40,7 @@ impl Terms {
     const RESERVE_AT_LEAST: Duration = Duration::from_millis(10);
 
     /// The terms for leases of `ttl`. Grace and reserve take a third of it at most: a lease is renewed when a third is
-    /// over, so two thirds are left to try again before the command is touched.
+    /// over, so at least a third is left to try again before the command is touched.
     pub(crate) fn new(on_lost: OnLost, grace: Duration, ttl: Duration) -> Self {
         let reserve = (ttl / 12).clamp(Self::RESERVE_AT_LEAST, Self::RESERVE);
         let grace = match on_lost {

@@ -1,7 +1,7 @@
 use super::Core;
 use super::refuge::Refuge;
 use crate::observer::Event;
-use crate::{Claim, Error, HoldKind, Moment, Release, Result};
+use crate::{Claim, Error, ErrorKind, HoldKind, Moment, Release, Renewal, Result};
 use futures_util::future::BoxFuture;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub(super) struct Withdrawal {
     /// The failure of a release that may have been applied: "nothing to end" is what a success looks like then, and that
     /// a later try was certainly not applied says nothing of the first.
     unknown: Option<Error>,
+    /// True once the store has confirmed the hold after its work was over: that it has ended since costs that work nothing.
+    covered: bool,
     /// True once the store has answered, or nobody asks any more.
     is_over: bool,
     /// True while the backend has the thread.
@@ -32,7 +34,8 @@ pub(super) struct Withdrawal {
 
 impl Withdrawal {
     pub(super) fn new(core: &Arc<Core>, claim: Claim, linger_until: Moment) -> Self {
-        Self { core: Arc::clone(core), claim, linger_until, unknown: None, is_over: false, is_calling: false }
+        let core = Arc::clone(core);
+        Self { core, claim, linger_until, unknown: None, covered: false, is_over: false, is_calling: false }
     }
 
     /// Of whatever a claim without a hold may have in the store.
@@ -98,7 +101,7 @@ impl Withdrawal {
         let answer = called(is_calling, || core.backend.release(claim, linger)).await;
         self.is_over = !answer.as_ref().is_err_and(Error::is_outage);
         match answer {
-            Ok(Release::NotHeld) if self.unknown.is_some() => Ok(Release::Released),
+            Ok(Release::NotHeld) if self.covered || self.unknown.is_some() => Ok(Release::Released),
             Err(error) if error.is_indeterminate() => {
                 self.unknown = Some(error.clone());
                 Err(error)
@@ -108,12 +111,18 @@ impl Withdrawal {
         }
     }
 
-    /// A hold that is no lease is kept up from here.
+    /// A hold that is no lease is kept up from here, for as long as there is one.
     async fn hold_on(&mut self) {
-        let Self { core, claim, linger_until, is_calling, .. } = self;
+        let Self { core, claim, linger_until, covered, is_calling, .. } = self;
         let clock = &core.clock;
         while clock.now() < *linger_until {
-            called(is_calling, || core.backend.renew(std::slice::from_ref(claim))).await;
+            let answers = called(is_calling, || core.backend.renew(std::slice::from_ref(claim))).await;
+            match answers.first() {
+                Some(Ok(Renewal::Renewed)) => *covered = true,
+                Some(Ok(Renewal::Lost(_))) => return,
+                Some(Err(error)) if error.kind() == ErrorKind::Closed => return,
+                Some(Ok(Renewal::Held) | Err(_)) | None => {}
+            }
             let next = clock.now().plus(claim.ttl() / 3).min(*linger_until);
             clock.sleep_until(next).await;
         }
@@ -143,7 +152,7 @@ impl Drop for Withdrawal {
         // A backend that panics would do it again.
         if !self.is_over && !self.is_calling {
             let mut rest = Self::new(&self.core, self.claim.clone(), self.linger_until);
-            rest.unknown = self.unknown.take();
+            (rest.unknown, rest.covered) = (self.unknown.take(), self.covered);
             Refuge::take_in(&self.core, rest);
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::scripted::{Events, Fate, Scripted, TTL, acquire, options, settle};
 use futures_util::FutureExt;
-use leasehold_core::{DistributedLockExt, HoldKind, LossCause, RuntimeClock};
+use leasehold_core::{DistributedLockExt, ErrorKind, HoldKind, LossCause, RuntimeClock};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -143,4 +143,27 @@ async fn a_hold_that_is_to_last_a_while_is_kept_up_after_its_release_by_renewals
     assert!((6..=9).contains(&renewals), "{renewals} renewals in two leases and a half");
     sleep(TTL).await;
     assert!(store.is_clean("job").await);
+}
+
+/// What the store confirmed after the work was over has covered it, whatever becomes of the session while others are kept out.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_ends_while_others_are_kept_out_takes_nothing_from_the_work_before() {
+    let store = store(|store| store.hold = HoldKind::Session);
+    let start = Instant::now();
+    let guard = acquire(&store.client(), "job", options().with_hold_at_least(TTL * 30)).await.unwrap();
+    let released = tokio::spawn(guard.release());
+    sleep(TTL * 2).await;
+    store.delete("job").await;
+    released.await.unwrap().unwrap();
+    assert!(start.elapsed() < TTL * 3, "a hold that is gone is kept up");
+}
+
+/// One that had gone before has not.
+#[tokio::test(start_paused = true)]
+async fn a_session_that_had_ended_before_the_release_is_lost() {
+    let store = store(|store| store.hold = HoldKind::Session);
+    let guard = acquire(&store.client(), "job", options().with_hold_at_least(TTL * 30)).await.unwrap();
+    store.delete("job").await;
+    let error = guard.release().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost, "{error}");
 }

@@ -31,6 +31,8 @@ struct Raw {
     told: Arc<Mailbox>,
     /// Set once the server has the scripts.
     connection: OnceCell<MultiplexedConnection>,
+    /// What is sent by hand waits for none, and so would be no measure of a lock that does.
+    waits_for_replicas: bool,
 }
 
 /// The server at this URL, if it names one. Connects to nothing yet. Errors as of [`open`](crate::open).
@@ -38,7 +40,7 @@ pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Option<Arc<dyn Yard
     if url.scheme().starts_with("redlock") {
         return Ok(None);
     }
-    let (Deployment::Single(target), _) = Deployment::of(url)? else {
+    let (Deployment::Single(target), replicas) = Deployment::of(url)? else {
         return Ok(None);
     };
     let (id, told) = (OwnerId::random()?, Arc::<Mailbox>::default());
@@ -50,6 +52,7 @@ pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Option<Arc<dyn Yard
         ear: Link::new(target, Arc::clone(&told)),
         told,
         connection: OnceCell::new(),
+        waits_for_replicas: replicas.is_some(),
     })))
 }
 
@@ -94,7 +97,7 @@ impl Yardstick for Raw {
     }
 
     fn has(&self, _measure: ByHand) -> bool {
-        true
+        !self.waits_for_replicas
     }
 
     async fn raw_pair(&self, name: &LockName) -> Result<()> {

@@ -5,6 +5,7 @@ use super::target::Target;
 use crate::exit::Code;
 use crate::report::Failure;
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -69,11 +70,14 @@ impl Worker {
         let _ = status(&mut child, input).await;
     }
 
-    /// It has said itself what was wrong.
+    /// It has said itself what was wrong, unless it was killed.
     async fn has_failed(&mut self) -> Failure {
         let Some(status) = status(&mut self.child, self.input.take()).await else {
             return Failure::internal("a worker hung", io::Error::from(io::ErrorKind::TimedOut));
         };
+        if let Some(signal) = status.signal() {
+            return Failure::internal("a worker was killed", io::Error::other(format!("signal {signal}")));
+        }
         let code = status.code().and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
         Failure::silent(code.map_or(Code::INTERNAL, Code::new))
     }

@@ -121,10 +121,12 @@ pub(super) enum Done {
     Held(Held),
 }
 
-/// Pairs that ended within the window.
+/// Pairs of one window.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Pairs {
-    /// Of the whole pair; with a pace, from when it was to begin.
+    /// How many have ended within it.
+    pub(super) ended: u64,
+    /// Of those that began within it, whenever they ended; with a pace, from when they were to begin, also if they have not.
     pub(super) latencies: Counts,
     /// Its two halves, by Leasehold only.
     pub(super) acquires: Counts,

@@ -56,6 +56,7 @@ impl Measurement<'_> {
                 .map(|row| LeftOut { row: row.to_string(), why: "this store is of one process".to_owned() }),
         );
         let mut tallies: Vec<Tally> = rows.iter().map(|row| Tally::new(*row)).collect();
+        let mut broken = Vec::new();
         for pass in 0..self.plan.passes {
             let mut at = 0;
             while at < tallies.len() {
@@ -66,12 +67,16 @@ impl Measurement<'_> {
                     Ok(()) => at += 1,
                     Err(Trouble::OfRow(why)) if tallies.len() > 1 => {
                         left_out.push(LeftOut { row: row.to_string(), why });
-                        tallies.remove(at);
+                        let gone = tallies.remove(at);
+                        if gone.is_broken() {
+                            broken.push(gone);
+                        }
                     }
                     Err(trouble) => return Err(trouble.of_all()),
                 }
             }
         }
+        tallies.extend(broken);
         Ok(Measured { server, tallies, left_out })
     }
 
@@ -82,8 +87,10 @@ impl Measurement<'_> {
         pass: usize,
         half: Option<f64>,
     ) -> Result<(), Trouble> {
+        let before = tally.clone();
         match self.pass(tally, pass, half).await {
-            Err(Trouble::OfRow(_)) => {
+            Err(Trouble::OfRow(why)) => {
+                tally.take_pass_back(before, why);
                 for worker in std::mem::take(&mut self.workers) {
                     worker.end().await;
                 }

@@ -58,6 +58,10 @@ pub(crate) async fn bench(args: &BenchArgs, common: &Common, console: Console) -
     if !args.stores.is_empty() {
         check_unnamed(common, "other URLs")?;
     }
+    if args.baseline.is_some() && matches!(args.format, Format::Json) {
+        let help = "leave --format json out: --json FILE writes the result beside the comparison";
+        return Err(Failure::new(Error::invalid("baseline", "JSON has no comparison in it", help)));
+    }
     let plan = Plan::of(args);
     let baseline = args.baseline.as_deref().map(read).transpose()?;
     let mut signals =
@@ -70,15 +74,22 @@ pub(crate) async fn bench(args: &BenchArgs, common: &Common, console: Console) -
     if stopped.is_ok() || !report.stores.is_empty() {
         publish(&report, baseline.as_ref(), args)?;
     }
-    if let Some(signal) = stopped? {
-        return Ok(if signal == Signal::INT { as_interrupted() } else { Code::of_signal(signal.as_raw()) });
-    }
     warn_of_noise(&report, console);
-    if report.rows().any(report::RowReport::is_broken) {
-        let message = "a lock was held by two at once, or lost, or a token did not grow";
-        return Err(Failure::new(Error::new(ErrorKind::Lost, message).with_help("see the rows above")));
+    let broken = report.rows().any(report::RowReport::is_broken);
+    match stopped {
+        // Whatever else has ended it: nothing is worse.
+        stopped if broken => {
+            if let Err(failure) = stopped {
+                console.fail(&failure);
+            }
+            let message = "a lock was held by two at once, or lost, or a token did not grow";
+            Err(Failure::new(Error::new(ErrorKind::Lost, message).with_help("see the rows above")))
+        }
+        Ok(Some(Signal::INT)) => Ok(as_interrupted()),
+        Ok(Some(signal)) => Ok(Code::of_signal(signal.as_raw())),
+        Ok(None) => Ok(Code::SUCCESS),
+        Err(failure) => Err(failure),
     }
-    Ok(Code::SUCCESS)
 }
 
 /// Measures one store after the other, into the report. The signal that ended it early, if one did.
@@ -190,7 +201,8 @@ fn read(file: &Path) -> Result<Report, Failure> {
 }
 
 fn publish(report: &Report, baseline: Option<&Report>, args: &BenchArgs) -> Result<(), Failure> {
-    if let Some(file) = &args.json {
+    // A run that came to nothing leaves an earlier result where it is.
+    if let Some(file) = args.json.as_ref().filter(|_| !report.stores.is_empty()) {
         let text = serde_json::to_vec_pretty(report);
         let text = text.map_err(|error| Failure::internal("cannot write the result", error))?;
         write_result(file, &text)?;

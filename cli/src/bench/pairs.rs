@@ -66,6 +66,16 @@ impl Pace {
         Moment::now() < end && (self.pace.is_none() || self.next < end)
     }
 
+    /// When those were to begin that the task has not come to.
+    fn missed(&self, end: Moment) -> impl Iterator<Item = Moment> {
+        let (mut next, pace) = (self.next, self.pace);
+        std::iter::from_fn(move || {
+            let due = next;
+            next = due.plus(pace?);
+            (due < end).then_some(due)
+        })
+    }
+
     /// Waits until it is time, and says since when the pair's time runs. If the task was still busy when it was time,
     /// since then: a store that stands still is charged with all that had to wait meanwhile, and not with one pair
     /// (coordinated omission). If it was idle, since now: that a timer is late is no fault of the store.
@@ -84,6 +94,7 @@ impl Pace {
 /// How long pairs have taken, and their halves.
 #[derive(Debug)]
 pub(super) struct Timings {
+    ended: u64,
     pairs: Histogram<u64>,
     acquires: Histogram<u64>,
     releases: Histogram<u64>,
@@ -91,13 +102,14 @@ pub(super) struct Timings {
 
 impl Default for Timings {
     fn default() -> Self {
-        Self { pairs: histogram(), acquires: histogram(), releases: histogram() }
+        Self { ended: 0, pairs: histogram(), acquires: histogram(), releases: histogram() }
     }
 }
 
 impl Timings {
     pub(super) fn to_pairs(&self, cpu: f64) -> Pairs {
         Pairs {
+            ended: self.ended,
             latencies: Counts::of(&self.pairs),
             acquires: Counts::of(&self.acquires),
             releases: Counts::of(&self.releases),
@@ -121,18 +133,50 @@ pub(super) async fn take_turns(taker: Taker, mut pace: Pace, window: Window, all
         let began = pace.begin().await;
         let acquired = taker.pair().await?;
         let ended = Moment::now();
-        if window.covers(ended) {
-            all.lock().unwrap_or_else(PoisonError::into_inner).record(began, acquired, ended);
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.ended += u64::from(window.covers(ended));
+        // By its beginning: a pair that outlasts its window is one that a user would have waited for.
+        if window.covers(began) {
+            all.record(began, acquired, ended);
         }
+    }
+    let (now, mut all) = (Moment::now(), all.lock().unwrap_or_else(PoisonError::into_inner));
+    for due in pace.missed(window.until).filter(|due| window.covers(*due)) {
+        let _ = all.pairs.record(now.nanos_since(due));
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::stats::Latency;
     use super::*;
+    use leasehold::DistributedLockExt;
     use leasehold::backend::MemoryBackend;
     use tokio::time::timeout;
+
+    /// The store lets nobody in until the window is long over.
+    #[tokio::test]
+    async fn a_stall_that_outlasts_the_window_is_among_the_latencies() {
+        let locks = LockClient::new(Arc::new(MemoryBackend::new()));
+        let stall = Duration::from_millis(60);
+        for (pairs_a_second, at_least) in [(None, 1), (Some(200.0), 4)] {
+            let (held, all) = (locks.acquire("x").await.unwrap(), Shared::default());
+            let name = LockName::new("x").unwrap();
+            let taker = Taker { locks: locks.clone(), raw: None, way: Way::Leasehold, name };
+            let from = Moment::now();
+            let window = Window { from, until: from.plus(Duration::from_millis(30)) };
+            let pace = Pace::of(pairs_a_second, 0, 1);
+            let turns = tokio::spawn(take_turns(taker, pace, window, Arc::clone(&all)));
+            tokio::time::sleep(stall).await;
+            held.release().await.unwrap();
+            turns.await.unwrap().unwrap();
+            let all = all.lock().unwrap();
+            let told = Latency::of(&all.pairs).unwrap();
+            assert_eq!(all.ended, 0, "none has ended within it");
+            assert!(told.max >= 30e3 && told.count >= at_least, "{told:?}");
+        }
+    }
 
     /// As after a window at full speed in which not one pair has ended: the pace is then that of minutes.
     #[tokio::test]

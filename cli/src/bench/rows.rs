@@ -97,17 +97,25 @@ impl Measurement<'_> {
             window,
         });
         let (done, counted) = self.ask_counting(0, processes, jobs.collect(), window).await?;
-        let (mut turns, mut cpu) = (Vec::new(), 0.0);
+        let (mut turns, mut cpu, mut failed) = (Vec::new(), 0.0, None);
         for done in done {
             match done {
                 Done::HandOver { turns: some, cpu: its } => {
                     turns.extend(some);
                     cpu += its;
                 }
-                other => return Err(instead(other)),
+                other => failed = Some(other),
             }
         }
-        tally.add_round(&Round::of(turns, contenders), cpu, counted, window);
+        let round = Round::of(turns, contenders, window);
+        match failed {
+            None => tally.add_round(&round, cpu, counted, window),
+            Some(other) => {
+                // What the others have seen counts, whatever has failed.
+                tally.add_evidence(&round);
+                return Err(instead(other));
+            }
+        }
         Ok(())
     }
 

@@ -29,6 +29,9 @@ pub(super) fn show(report: &Report, baseline: Option<&Report>) -> io::Result<()>
             writeln!(out, "  {line}")?;
         }
         if let Some(baseline) = baseline {
+            if let Some(differences) = differences(report, baseline) {
+                writeln!(out, "  {differences}")?;
+            }
             compare(&mut out, store, baseline)?;
         }
         for left_out in &store.left_out {
@@ -106,8 +109,16 @@ fn more(row: &RowReport) -> Option<String> {
             fairness.median
         ));
     }
+    if let Some(why) = row.repeated.first() {
+        parts.push(format!("passes made again: {}, because {}", row.repeated.len(), safe(why)));
+    }
     if row.noisy {
-        parts.push(format!("too noisy to tell differences below {:.0} %", spread(row) * 100.0));
+        let spread = spread(row);
+        parts.push(if spread.is_finite() {
+            format!("too noisy to tell differences below {:.0} %", spread * 100.0)
+        } else {
+            "too noisy to tell anything: in most windows nothing has ended".to_owned()
+        });
     }
     (!parts.is_empty()).then(|| format!("{}: {}", row.row, parts.join("; ")))
 }
@@ -123,22 +134,46 @@ pub(super) fn is_noisy(row: &RowReport) -> bool {
 }
 
 fn compare(out: &mut impl Write, store: &StoreReport, baseline: &Report) -> io::Result<()> {
+    let Some(earlier) = baseline.find(store) else {
+        return writeln!(out, "  baseline: has no such store");
+    };
+    if earlier.url != store.url {
+        writeln!(out, "  baseline: {}, which is another store of this kind", safe(&earlier.url))?;
+    }
     for row in &store.rows {
-        let before = baseline.find(store, &row.row).and_then(|before| before.per_second);
-        let Some((now, before)) = row.per_second.zip(before) else { continue };
-        writeln!(
-            out,
-            "  {}: {:.2} of the baseline, {}",
-            row.row,
-            now.median / before.median,
-            verdict(now, before)
-        )?;
+        let Some(now) = row.per_second else { continue };
+        let before = earlier.rows.iter().find(|before| before.row == row.row);
+        match before.and_then(|before| before.per_second).filter(|before| before.median > 0.0) {
+            Some(before) => {
+                let part = now.median / before.median;
+                writeln!(out, "  {}: {part:.2} of the baseline, {}", row.row, verdict(now, before))?;
+            }
+            None => writeln!(out, "  {}: the baseline has no such row", row.row)?,
+        }
     }
     Ok(())
 }
 
+/// What makes the two runs different, beside what they measured.
+fn differences(report: &Report, baseline: &Report) -> Option<String> {
+    let mut all = Vec::new();
+    let mut differ = |what: &str, now: String, before: String| {
+        if now != before {
+            all.push(format!("{what} {} and not {}", safe(&before), safe(&now)));
+        }
+    };
+    differ("windows of", format!("{} ms", report.window_ms), format!("{} ms", baseline.window_ms));
+    differ("passes:", report.passes.to_string(), baseline.passes.to_string());
+    differ("cores:", report.machine.cores.to_string(), baseline.machine.cores.to_string());
+    differ("on", report.machine.system.clone(), baseline.machine.system.clone());
+    differ("leasehold", report.leasehold.clone(), baseline.leasehold.clone());
+    (!all.is_empty()).then(|| format!("the baseline had {}", all.join(", ")))
+}
+
 fn verdict(now: Passes, before: Passes) -> &'static str {
-    if now.overlaps(before) {
+    if now.is_alone() || before.is_alone() {
+        "and one pass alone tells nothing of noise"
+    } else if now.overlaps(before) {
         "no difference to be told from noise"
     } else if now.median > before.median {
         "faster"
@@ -160,6 +195,8 @@ mod tests {
         );
         assert_eq!(verdict(passes([9.0, 10.0, 11.0]), passes([12.0, 12.5, 13.0])), "slower");
         assert_eq!(verdict(passes([20.0, 21.0, 22.0]), passes([12.0, 12.5, 13.0])), "faster");
+        let alone = "and one pass alone tells nothing of noise";
+        assert_eq!(verdict(Passes::of(vec![20.0]), passes([12.0, 12.5, 13.0])), alone);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Figures of several passes, and of the order in which a lock went round.
 
-use super::job::{Turn, histogram};
+use super::job::{Turn, Window, histogram};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -21,12 +21,18 @@ impl Passes {
     pub(crate) fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |index: usize| values.get(index).copied().unwrap_or_default();
-        Self { median: at(values.len() / 2), min: at(0), max: at(values.len().saturating_sub(1)) }
+        let last = values.len().saturating_sub(1);
+        Self { median: f64::midpoint(at(last / 2), at(values.len() / 2)), min: at(0), max: at(last) }
     }
 
-    /// How far the passes lie apart, as a part of the median.
+    /// How far the passes lie apart, as a part of the median: beyond all measure if that is nothing, and some pass is not.
     pub(crate) fn spread(self) -> f64 {
-        if self.median > 0.0 { (self.max - self.min) / self.median } else { 0.0 }
+        if self.max > self.min { (self.max - self.min) / self.median } else { 0.0 }
+    }
+
+    /// True of a single pass, or of several that are the same to the last figure.
+    pub(crate) fn is_alone(self) -> bool {
+        self.max <= self.min
     }
 
     /// True if some pass of one lies between passes of the other: a difference cannot be told then.
@@ -62,11 +68,12 @@ impl Latency {
 /// How a lock went round in one window.
 #[derive(Debug)]
 pub(super) struct Round {
-    /// How often somebody had it.
+    /// How often somebody had it within the window.
     pub(super) turns: u64,
-    /// From the beginning of a release until the next one's acquisition has returned.
+    /// From the beginning of a release until the next one's acquisition has returned. If nobody had it in the end for longer
+    /// than ever before, that too: else a store that stands still would not be seen.
     pub(super) hand_overs: Histogram<u64>,
-    /// Turns that began before the one before had ended. Zero, or the lock is none.
+    /// Turns that began before the one before had ended, those of the warm-up too. Zero, or the lock is none.
     pub(super) overlaps: u64,
     /// Tokens that were not larger than the one before. Zero, or a resource cannot rely on them.
     pub(super) stale_tokens: u64,
@@ -75,29 +82,35 @@ pub(super) struct Round {
 }
 
 impl Round {
-    pub(super) fn of(mut turns: Vec<Turn>, contenders: usize) -> Self {
+    pub(super) fn of(mut turns: Vec<Turn>, contenders: usize, window: Window) -> Self {
         turns.sort_by_key(|turn| turn.acquired);
+        let counted = |turn: &&Turn| window.covers(turn.acquired);
         let mut round = Self {
-            turns: turns.len() as u64,
+            turns: turns.iter().filter(counted).count() as u64,
             hand_overs: histogram(),
             overlaps: 0,
             stale_tokens: 0,
-            fairness: fairness(&turns, contenders),
+            fairness: fairness(turns.iter().filter(counted), contenders),
         };
         for pair in turns.windows(2) {
             let [one, next] = pair else { continue };
             round.overlaps += u64::from(next.acquired < one.ends);
             round.stale_tokens += u64::from(next.token <= one.token);
-            if next.who != one.who {
+            if next.who != one.who && window.covers(one.acquired) && window.covers(next.acquired) {
                 // It grows with what it is given: `saturating_record` would cut off instead.
                 let _ = round.hand_overs.record(next.acquired.nanos_since(one.ends));
             }
+        }
+        let free_since = turns.last().map_or(window.from, |turn| turn.ends.max(window.from));
+        let at_the_end = window.until.nanos_since(free_since);
+        if at_the_end > round.hand_overs.max() {
+            let _ = round.hand_overs.record(at_the_end);
         }
         round
     }
 }
 
-fn fairness(turns: &[Turn], contenders: usize) -> f64 {
+fn fairness<'a>(turns: impl IntoIterator<Item = &'a Turn>, contenders: usize) -> f64 {
     let mut each = vec![0_u32; contenders];
     for turn in turns {
         if let Some(count) = each.get_mut(turn.who) {
@@ -118,24 +131,46 @@ mod tests {
         Turn { who, acquired: Moment(acquired), ends: Moment(ends), token }
     }
 
+    /// Of two who want it from 10 to 30.
+    fn round(turns: Vec<Turn>) -> Round {
+        Round::of(turns, 2, Window { from: Moment(10), until: Moment(30) })
+    }
+
     #[test]
     fn two_holders_at_once_are_seen_whoever_reported_first() {
-        let round = Round::of(vec![turn(1, 15, 30, 2), turn(0, 10, 20, 1)], 2);
-        assert_eq!((round.overlaps, round.stale_tokens), (1, 0));
-        let round = Round::of(vec![turn(1, 21, 30, 2), turn(0, 10, 20, 1)], 2);
+        let overlapping = round(vec![turn(1, 15, 30, 2), turn(0, 10, 20, 1)]);
+        assert_eq!((overlapping.overlaps, overlapping.stale_tokens), (1, 0));
+        let round = round(vec![turn(1, 21, 30, 2), turn(0, 10, 20, 1)]);
         assert_eq!((round.overlaps, round.stale_tokens), (0, 0));
         assert_eq!((round.hand_overs.len(), round.hand_overs.max()), (1, 1));
     }
 
     #[test]
+    fn turns_of_the_warm_up_are_looked_at_and_not_counted() {
+        let round = round(vec![turn(0, 1, 5, 2), turn(1, 4, 6, 1), turn(0, 11, 30, 3)]);
+        assert_eq!((round.overlaps, round.stale_tokens), (1, 1));
+        assert_eq!((round.turns, round.hand_overs.len()), (1, 0));
+        assert!((round.fairness - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_lock_that_nobody_has_any_more_is_seen_if_it_never_was_free_for_so_long() {
+        let stalled = round(vec![turn(0, 10, 11, 1), turn(1, 13, 14, 2)]);
+        assert_eq!((stalled.hand_overs.len(), stalled.hand_overs.max()), (2, 16));
+        let at_work = round(vec![turn(0, 10, 11, 1), turn(1, 28, 29, 2)]);
+        assert_eq!((at_work.hand_overs.len(), at_work.hand_overs.max()), (1, 17));
+        assert_eq!(round(vec![]).hand_overs.max(), 20);
+    }
+
+    #[test]
     fn a_token_that_comes_again_is_seen() {
-        let round = Round::of(vec![turn(0, 10, 20, 7), turn(1, 21, 30, 7), turn(0, 31, 32, 3)], 2);
+        let round = round(vec![turn(0, 10, 20, 7), turn(1, 21, 29, 7), turn(0, 30, 31, 3)]);
         assert_eq!(round.stale_tokens, 2);
     }
 
     #[test]
     fn to_take_it_again_oneself_is_no_hand_over() {
-        let round = Round::of(vec![turn(0, 10, 20, 1), turn(0, 21, 30, 2)], 2);
+        let round = round(vec![turn(0, 10, 20, 1), turn(0, 21, 30, 2)]);
         assert_eq!(round.hand_overs.len(), 0);
     }
 
@@ -153,5 +188,9 @@ mod tests {
         assert_eq!((passes.min, passes.median, passes.max), (10.0, 20.0, 30.0));
         assert!((passes.spread() - 1.0).abs() < 1e-9);
         assert!(passes.overlaps(Passes::of(vec![30.0])) && !passes.overlaps(Passes::of(vec![31.0])));
+        let two = Passes::of(vec![10.0, 20.0]);
+        assert_eq!((two.min, two.median, two.max), (10.0, 15.0, 20.0));
+        assert!(Passes::of(vec![0.0, 0.0, 9.0]).spread().is_infinite(), "most windows had nothing in them");
+        assert!(Passes::of(vec![0.0, 0.0]).spread().abs() < 1e-9 && Passes::of(vec![]).spread().abs() < 1e-9);
     }
 }

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use leasehold::bench::Counters;
 
 /// One row, pass after pass. Latencies are in nanoseconds, of all passes together.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tally {
     pub(crate) row: Row,
     /// Pairs or turns a second, of each pass.
@@ -29,6 +29,8 @@ pub(crate) struct Tally {
     pub(crate) fairness: Vec<f64>,
     pub(crate) overlaps: u64,
     pub(crate) stale_tokens: u64,
+    /// Why passes were made again.
+    pub(crate) repeated: Vec<String>,
     pub(crate) held: Option<HeldReport>,
 }
 
@@ -59,23 +61,22 @@ impl Tally {
             fairness: Vec::new(),
             overlaps: 0,
             stale_tokens: 0,
+            repeated: Vec::new(),
             held: None,
         }
     }
 
     pub(super) fn add_pairs(&mut self, way: Way, pairs: &Pairs, counted: Option<Counters>, window: Window) {
-        let mut seen = histogram();
-        pairs.latencies.add_to(&mut seen);
-        let rate = seen.len() as f64 / window.seconds();
+        let rate = pairs.ended as f64 / window.seconds();
         match way {
             Way::Leasehold => self.rates.push(rate),
             Way::Raw => return self.raw_rates.push(rate),
             Way::Tokenless => return self.tokenless_rates.push(rate),
         }
-        self.turns += seen.len();
+        self.turns += pairs.ended;
         self.cpu += pairs.cpu;
         self.count(counted);
-        let _ = self.latencies.add(&seen);
+        pairs.latencies.add_to(&mut self.latencies);
         pairs.acquires.add_to(&mut self.acquires);
         pairs.releases.add_to(&mut self.releases);
     }
@@ -87,8 +88,24 @@ impl Tally {
         self.count(counted);
         let _ = self.latencies.add(&round.hand_overs);
         self.fairness.push(round.fairness);
+        self.add_evidence(round);
+    }
+
+    /// What a lock must never do.
+    pub(super) fn add_evidence(&mut self, round: &Round) {
         self.overlaps += round.overlaps;
         self.stale_tokens += round.stale_tokens;
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.overlaps > 0 || self.stale_tokens > 0
+    }
+
+    /// As it was before a pass that has failed half-way, but for what was seen in it, and why it has failed.
+    pub(super) fn take_pass_back(&mut self, before: Self, why: String) {
+        let failed = std::mem::replace(self, before);
+        (self.overlaps, self.stale_tokens) = (failed.overlaps, failed.stale_tokens);
+        self.repeated.push(why);
     }
 
     pub(crate) fn costs(&self) -> Costs {

@@ -225,6 +225,12 @@ fn a_run_can_be_compared_with_an_earlier_one() {
     assert!(said.code(0).out.contains("pairs@64"), "{said:?}");
     let said = place.say(words(&[&only[..], &["--baseline", "first.json"]].concat()));
     assert!(said.code(0).out.contains("pairs@1: ") && said.out.contains(" of the baseline, "), "{said:?}");
+    let other = [&only[..], &["--baseline", "first.json", "--duration", "60ms", "memory:other"]].concat();
+    let said = place.say(["bench"].iter().chain(&other));
+    assert!(said.code(0).out.contains("baseline: memory:, which is another store of this kind"), "{said:?}");
+    assert!(said.out.contains("the baseline had windows of "), "{said:?}");
+    let said = place.say(words(&["--baseline", "first.json", "--format", "json"]));
+    assert!(said.code(64).err.contains("JSON has no comparison in it"), "{}", said.err);
     place.file("odd.json", "{}");
     let said = place.say(words(&["--baseline", "odd.json"]));
     assert!(said.code(64).err.starts_with("error[E_INVALID]: invalid baseline: odd.json: "), "{}", said.err);
@@ -278,7 +284,9 @@ fn a_store_in_memory_has_no_crowd_of_several_processes() {
 #[test]
 fn ctrl_c_ends_it_and_nothing_stays_in_the_store() {
     let (place, server) = Place::with_redis();
-    let long = ["-v", "bench", "--only", "handover", "--duration", "20s", "--format", "json"];
+    let earlier = place.file("earlier.json", "{}");
+    let long = ["-v", "bench", "--only", "handover", "--duration", "20s", "--format", "json", "--json"];
+    let long = long.iter().chain(&["earlier.json"]);
     let running = place.start(long);
     running.warned("pass 1: hand-over@1x1p");
     is_at_it(&server);
@@ -289,6 +297,11 @@ fn ctrl_c_ends_it_and_nothing_stays_in_the_store() {
     assert_eq!(said.code, None, "{said:?}");
     let report: Value = serde_json::from_str(&said.out).unwrap();
     assert_eq!(report["interrupted"], true);
+    assert_eq!(
+        std::fs::read_to_string(earlier).unwrap(),
+        "{}",
+        "an earlier result, for one that came to nothing"
+    );
     assert!(!worker.lives());
     assert_eq!(keys(&server), Vec::<String>::new());
 }

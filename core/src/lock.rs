@@ -43,10 +43,11 @@ pub trait DistributedLock: Debug + Send + Sync + 'static {
     /// For people: inspect, list, force-release, initialise, purge, check. `None` if the store cannot.
     fn admin(&self) -> Option<&dyn LockAdmin>;
 
-    /// Waits, for 5 s at most, until what runs in the background is done (releases of dropped guards above all, and
-    /// acquisitions that the store has been asked for), and gives connections back, for which it waits for 5 s at most. Guards
-    /// that are still held are lost, with [`Closed`](crate::LossCause::Closed). An acquisition that nobody polls meanwhile
-    /// comes to no end: drop it before, or it is waited for in vain.
+    /// Waits, for 5 s at most, until what is under way is done (releases above all, of dropped guards too, and acquisitions
+    /// that the store has been asked for), and gives connections back, for which it waits for 5 s at most. Guards that are
+    /// still held are lost, with [`Closed`](crate::LossCause::Closed): release or drop them before, or their locks stay taken
+    /// until their leases end. A release or an acquisition that nobody polls meanwhile comes to no end: drop it before, or it
+    /// is waited for in vain.
     ///
     /// # Errors
     ///

@@ -4,15 +4,19 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::runtime::Handle;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// A future that is carried on in the background when it is dropped before it is ready: what was asked of a store must
-/// be heard to its end, but a caller may leave.
+/// be heard to its end, but a caller may leave. Who closes the client meanwhile waits for it, wherever it runs: the store
+/// hears of it before its connections end.
 ///
 /// Not a spawned task from the start: while the caller stays, no other thread is woken and nothing is scheduled.
 pub(super) struct Carried<T: Send + 'static> {
     core: Arc<Core>,
     runtime: Handle,
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
+    /// Until it is ready.
+    under_way: Option<TaskTrackerToken>,
 }
 
 impl<T: Send + 'static> Carried<T> {
@@ -21,7 +25,8 @@ impl<T: Send + 'static> Carried<T> {
         runtime: Handle,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Self {
-        Self { core, runtime, work: Some(Box::pin(work)) }
+        let under_way = Some(core.background.token());
+        Self { core, runtime, work: Some(Box::pin(work)), under_way }
     }
 }
 
@@ -36,6 +41,8 @@ impl<T: Send + 'static> Future for Carried<T> {
         let answer = work.as_mut().poll(cx);
         if answer.is_pending() {
             self.work = Some(work);
+        } else {
+            self.under_way = None;
         }
         answer
     }

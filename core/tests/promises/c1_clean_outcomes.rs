@@ -1,6 +1,7 @@
 //! C1: every outcome is one of a few, and *indeterminate* is never folded into another.
 
 use crate::scripted::{Events, Fate, Scripted, TTL, acquire, options, settle};
+use futures_util::FutureExt;
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
     AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, LockClient, LockName, RuntimeClock,
@@ -123,6 +124,33 @@ async fn close_waits_for_the_releases_of_dropped_guards() {
     drop(client.acquire("job").await.unwrap());
     client.close().await.unwrap();
     assert!(store.is_clean("job").await);
+}
+
+/// The store hears of it before its connections end: else the lock would stay taken for the rest of its lease.
+#[tokio::test(start_paused = true)]
+async fn close_waits_for_a_release_that_is_awaited() {
+    let store = Scripted::new();
+    let client = store.client();
+    store.releases.then(Fate::RequestLate(Duration::from_secs(2)));
+    let released = tokio::spawn(client.acquire("job").await.unwrap().release());
+    settle().await;
+    client.close().await.unwrap();
+    assert!(store.is_clean("job").await);
+    released.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn close_waits_in_vain_for_a_release_that_nobody_polls_and_not_for_one_that_is_dropped() {
+    let store = Scripted::new();
+    let client = store.client();
+    store.releases.ever_after(Some(Fate::RequestLate(Duration::from_secs(1))));
+    let (job, other) = (client.acquire("job").await.unwrap(), client.acquire("other").await.unwrap());
+    let (mut left, mut dropped) = (Box::pin(job.release()), Box::pin(other.release()));
+    assert!(left.as_mut().now_or_never().is_none() && dropped.as_mut().now_or_never().is_none());
+    drop(dropped);
+    let error = client.close().await.unwrap_err();
+    assert_eq!(error.to_string(), "1 requests were still under way after 5s");
+    assert!(store.is_clean("other").await);
 }
 
 #[tokio::test(start_paused = true)]

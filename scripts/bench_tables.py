@@ -2,6 +2,7 @@
 import operator, statistics
 
 SAID, MISSED = [], []
+NOISE = 0.25
 HOLDS = {"≥": operator.ge, "≤": operator.le, "<": operator.lt}
 
 
@@ -62,11 +63,11 @@ def shown(value, form=".1f"):
 
 
 def spread(values, form):
-    """The median, and the middle half behind it."""
+    """The median, and the middle half behind it; and a word if that is too wide for small differences."""
     if not values:
         return ""
     low, middle, high = quartiles(values)
-    return f"{middle:{form}} ({low:{form}}–{high:{form}})"
+    return f"{middle:{form}} ({low:{form}}–{high:{form}})" + (", noisy" if high - low > NOISE * middle else "")
 
 
 def write(file):

@@ -4,8 +4,8 @@ use super::lines::Lines;
 use crate::keeper::unanswered;
 use crate::sync::Mutex;
 use crate::{
-    Attempt, Busy, Claim, Clock, Fairness, LockAdmin, LockBackend, LockName, OwnerId, Release, Renewal,
-    Result, Semantics, WakeUp, locked,
+    Attempt, Busy, Claim, Clock, Error, Fairness, LockAdmin, LockBackend, LockName, OwnerId, Release,
+    Renewal, Result, Semantics, WakeUp, locked,
 };
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
@@ -64,15 +64,16 @@ impl TakingTurns {
     }
 
     /// Releases in the store what was granted to nobody. If that fails, it is tried again with the release of `owner`.
-    async fn give_back(&self, owner: OwnerId, asked: &Claim) {
+    async fn give_back(&self, owner: OwnerId, asked: &Claim) -> Result<Release> {
         let answer = self.backend.release(asked, Duration::ZERO).await;
         let now = self.clock.now();
         self.line(asked.name(), |line| line.released(owner, asked, &answer, now, &self.rules));
+        answer
     }
 
-    async fn give_back_all(&self, left: Vec<(OwnerId, Claim)>) {
-        for (owner, asked) in left {
-            self.give_back(owner, &asked).await;
+    async fn give_back_all(&self, orphans: Vec<(OwnerId, Claim)>) {
+        for (owner, asked) in orphans {
+            let _ = self.give_back(owner, &asked).await;
         }
     }
 
@@ -135,7 +136,7 @@ impl LockBackend for TakingTurns {
         if let Some(attempt) = heard? {
             return Ok(attempt);
         }
-        self.give_back(claim.owner(), &asked.claim).await;
+        let _ = self.give_back(claim.owner(), &asked.claim).await;
         Ok(Attempt::Busy(Busy::new().with_place_in_queue()))
     }
 
@@ -160,15 +161,27 @@ impl LockBackend for TakingTurns {
         let now = self.clock.now();
         let leave = |line: &mut Line| (line.leave(claim, linger, now, &self.rules), line.take_orphans());
         let ((way, left), orphans) = self.line(claim.name(), leave);
-        self.give_back_all(left.into_iter().map(|left| (claim.owner(), left)).chain(orphans).collect()).await;
-        let asked = match way {
-            Way::Done(release) => return Ok(release),
-            Way::Release(asked) => asked,
+        let mut unheard = None;
+        for left in left {
+            unheard = self.give_back(claim.owner(), &left).await.err().filter(Error::is_outage).or(unheard);
+        }
+        self.give_back_all(orphans).await;
+        let answer = match way {
+            Way::Done(release) => Ok(release),
+            Way::Release(asked) => {
+                let answer = self.backend.release(&asked, linger).await;
+                let now = self.clock.now();
+                self.line(claim.name(), |line| {
+                    line.released(claim.owner(), &asked, &answer, now, &self.rules);
+                });
+                answer
+            }
         };
-        let answer = self.backend.release(&asked, linger).await;
-        let now = self.clock.now();
-        self.line(claim.name(), |line| line.released(claim.owner(), &asked, &answer, now, &self.rules));
-        answer
+        // Whoever hears that it is done does not ask again, and then nobody would end what it had left beside it.
+        match (answer, unheard) {
+            (Ok(Release::Released), Some(unheard)) => Err(unheard),
+            (answer, _) => answer,
+        }
     }
 
     /// No async method: all who wait would have the room that only the first of them needs.

@@ -26,8 +26,8 @@ struct Shard {
     rounds: VecDeque<(LockName, u64)>,
     /// How many lines there have been.
     added: u64,
-    /// True if somebody was taken out of a line that is forgotten.
-    has_taken_out: bool,
+    /// True of a line that is forgotten: see [`Line`].
+    has_retired: bool,
 }
 
 struct Numbered {
@@ -85,7 +85,7 @@ impl Shard {
         let answer = ask(line);
         to_wake.append(&mut line.take_wakers());
         if line.is_empty() {
-            self.has_taken_out |= line.has_taken_out();
+            self.has_retired |= line.has_retired();
             self.lines.remove(name);
         }
         (answer, to_wake)
@@ -94,7 +94,7 @@ impl Shard {
     fn add(&mut self, name: &LockName) -> &mut Numbered {
         self.added += 1;
         self.rounds.push_back((name.clone(), self.added));
-        let (line, number) = (Line::after(self.has_taken_out), self.added);
+        let (line, number) = (Line::after(self.has_retired), self.added);
         self.lines.entry(name.clone()).or_insert(Numbered { line, number })
     }
 
@@ -107,7 +107,7 @@ impl Shard {
             sweep(&mut found.line);
             to_wake.append(&mut found.line.take_wakers());
             if found.line.is_empty() {
-                self.has_taken_out |= found.line.has_taken_out();
+                self.has_retired |= found.line.has_retired();
                 self.lines.remove(&name);
             } else {
                 self.rounds.push_back((name, number));
@@ -180,6 +180,6 @@ mod tests {
             (0..200).for_each(|_| shard.ask(&name(1000), |_| (), |line| line.sweep(now, &rules())).0);
         }
         assert!(shard.lines.is_empty() && shard.rounds.len() <= LOOKS, "{} left", shard.lines.len());
-        assert!(shard.has_taken_out, "they may come back");
+        assert!(shard.has_retired, "they may come back");
     }
 }

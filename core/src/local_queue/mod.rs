@@ -26,8 +26,8 @@
 //! 9. Where the store arranges no order, a process that has had the lock for a while in a row stands back, so that others come
 //!    before it.
 //! 10. Once the word was sent that releases a claim, nobody asks with it again: that word may be late, and would end what was
-//!     granted meanwhile. Who still waits with it asks under another owner; so does everybody who stands in line after one
-//!     was taken out, since that one may come back.
+//!     granted meanwhile. Who still waits with it asks under another owner; so does everybody who stands in line after that, or
+//!     after one was taken out, since those may come back.
 
 mod backend;
 mod line;

@@ -30,7 +30,7 @@ impl Line {
         let looked_at = self.waiting.get(self.looked_at);
         let gone = looked_at.filter(|it| it.is_away_for(rules.gone_after, now)).map(|it| it.owner);
         let Some(gone) = gone else { return };
-        self.has_taken_out = true;
+        self.has_retired = true;
         self.step_out_of_line(gone, now, rules);
         self.take_back_from(gone, now);
         self.orphan_what_is_left_of(gone);
@@ -40,7 +40,7 @@ impl Line {
     pub(super) fn orphan_what_is_left_of(&mut self, owner: OwnerId) {
         for ending in self.ending.iter_mut().filter(|it| it.owner == owner) {
             ending.is_orphan = true;
-            self.has_taken_out = true;
+            self.has_retired = true;
         }
     }
 

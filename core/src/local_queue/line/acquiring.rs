@@ -73,7 +73,7 @@ impl Line {
     /// It may have been in line before, and what it asked as then may have been released meanwhile.
     fn newcomer(&self, claim: &Claim, now: Moment) -> Waiter {
         let owner = claim.owner();
-        Waiter::new(claim, if self.has_taken_out { owner.anew(now) } else { owner }, now)
+        Waiter::new(claim, if self.has_retired { owner.anew(now) } else { owner }, now)
     }
 
     /// Its holder has not released, and its lease has ended: the name may be free, and who waits must ask.

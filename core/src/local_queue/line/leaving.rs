@@ -1,10 +1,11 @@
 use super::super::turn::Turn;
-use super::{Line, Rules, Waiter, Way};
+use super::{Ending, Line, Rules, Waiter, Way};
 use crate::{Claim, Error, Moment, OwnerId, Release, Result};
 use std::time::Duration;
 
 impl Line {
-    /// How the claim is ended; and what else is to be released in the store with it, that it had left behind.
+    /// How the claim is ended; and what else is to be released in the store with it, that it had left behind. All of it is
+    /// remembered until the store has [answered](Self::released): a release that is tried again tries all of it again.
     pub(in super::super) fn leave(
         &mut self,
         claim: &Claim,
@@ -15,9 +16,13 @@ impl Line {
         self.forgo_what_is_in_use(claim.owner());
         let way = self.way_of(claim, linger, now, rules);
         self.take_out_if_gone(now, rules);
-        let keeps = |ending: &Claim| matches!(&way, Way::Release(claim) if claim.owner() == ending.owner());
-        let left = self.ending.extract_if(.., |it| it.owner == claim.owner() && !keeps(&it.claim));
-        let left: Vec<Claim> = left.map(|ending| ending.claim).collect();
+        let is_own = |ending: &Claim| matches!(&way, Way::Release(claim) if claim.owner() == ending.owner());
+        let left = self.ending.iter_mut().filter(|it| it.owner == claim.owner() && !is_own(&it.claim));
+        let leave = |ending: &mut Ending| {
+            ending.leave(claim.ttl(), now);
+            ending.claim.clone()
+        };
+        let left: Vec<Claim> = left.map(leave).collect();
         let own = match &way {
             Way::Release(claim) => Some(claim),
             Way::Done(_) => None,

@@ -49,8 +49,9 @@ pub(super) struct Line {
     /// The last token that somebody was told here, and the owner under which the store had granted it.
     told: Option<(OwnerId, FencingToken)>,
     ending: Vec<Ending>,
-    /// True if somebody was taken out of this line, or of one of its shard: as whom that one has asked is forgotten.
-    has_taken_out: bool,
+    /// True if somebody was taken out of this line, or of one of its shard, or had to ask as another: as whom that one has asked
+    /// is forgotten when it leaves the line, and it may come back.
+    has_retired: bool,
     /// The place of whoever was last looked at, whether it is gone.
     looked_at: usize,
     to_wake: Vec<Waker>,
@@ -139,13 +140,13 @@ pub(super) enum News {
 
 impl Line {
     /// A line of a client that has perhaps taken somebody out of one.
-    pub(super) fn after(has_taken_out: bool) -> Self {
-        Self { has_taken_out, ..Self::default() }
+    pub(super) fn after(has_retired: bool) -> Self {
+        Self { has_retired, ..Self::default() }
     }
 
-    /// True if somebody was taken out, who may come back.
-    pub(super) fn has_taken_out(&self) -> bool {
-        self.has_taken_out
+    /// True if it has forgotten, or will, as whom somebody has asked who may come back.
+    pub(super) fn has_retired(&self) -> bool {
+        self.has_retired
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -236,6 +237,7 @@ impl Line {
     fn retire_owner(&mut self, owner: OwnerId) {
         for waiter in self.waiting.iter_mut().filter(|waiter| waiter.its.asks_as == owner) {
             waiter.its.asks_as = owner.next();
+            self.has_retired = true;
         }
     }
 

@@ -23,6 +23,31 @@ fn all_that_was_left_behind_is_ended_with_who_left_it() {
     assert_eq!(leaves(2), (vec![one], true));
 }
 
+/// Of several, the store may have heard of one.
+#[test]
+fn what_was_left_behind_is_remembered_until_the_store_has_heard_of_all_of_it() {
+    let mut line = Line::default();
+    for of in [1, 2] {
+        line.leave_behind(claim(1).owner(), &claim(of), at(0), at(0));
+    }
+    let unknown = Err(Error::new(ErrorKind::Indeterminate, "no reply"));
+    let mut leaves = |of_other: &crate::Result<Release>, of_own| {
+        let (Way::Release(own), left) = line.leave(&claim(1), Duration::ZERO, at(1), &rules()) else {
+            panic!()
+        };
+        for ended in &left {
+            line.released(claim(1).owner(), ended, of_other, at(2), &rules());
+        }
+        line.released(own.owner(), &own, of_own, at(2), &rules());
+        (left.iter().map(Claim::owner).collect::<Vec<_>>(), own.owner(), line.is_empty())
+    };
+    let (one, two) = (claim(1).owner(), claim(2).owner());
+    assert_eq!(leaves(&unknown, &unknown), (vec![two], one, false));
+    assert_eq!(leaves(&unknown, &Ok(Release::Released)), (vec![two], one, false));
+    let (way, left) = line.leave(&claim(1), Duration::ZERO, at(3), &rules());
+    assert!(matches!(way, Way::Release(own) if own.owner() == two) && left.is_empty());
+}
+
 /// It may have been granted something by a question whose answer nobody heard.
 #[test]
 fn who_is_not_known_here_releases_in_the_store_what_it_may_have_there() {

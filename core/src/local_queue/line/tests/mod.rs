@@ -199,6 +199,28 @@ fn a_claim_whose_release_was_sent_is_not_asked_with_again() {
     assert_eq!(line.holder_of(again.claim.owner()), Some(claim(1).owner()));
 }
 
+/// Nor by one who has left the line since, and comes back.
+#[test]
+fn a_claim_whose_release_was_sent_is_not_asked_with_by_who_stands_in_line_anew() {
+    let mut line = Line::default();
+    let question = asks(&mut line, 1, at(0));
+    line.heard(&claim(1), &question, busy(), at(1), &rules()).unwrap();
+    assert_eq!(next_token(&mut line, 2, at(1)), None);
+    // The first was absent: the second is granted its claim, and releases it.
+    let question = asks(&mut line, 2, at(1001));
+    assert_eq!(token(line.heard(&claim(2), &question, granted(7), at(1002), &rules()).unwrap()), Some(7));
+    line.leave(&claim(2), Duration::ZERO, at(1200), &rules());
+    // It is granted under its next name, and does not begin before that is over.
+    let again = asks(&mut line, 1, at(1201));
+    assert_eq!(token(line.heard(&claim(1), &again, granted(70), at(1203), &rules()).unwrap()), Some(70));
+    let late = at(1203).plus(TTL);
+    let other = claim(3).with_ttl(TTL * 2);
+    assert!(matches!(line.next(&other, late, &rules()), Next::Ask(_)));
+    assert_eq!(next_token(&mut line, 1, late), None);
+    line.leave(&other, Duration::ZERO, late, &rules());
+    assert_ne!(asks(&mut line, 1, late).claim.owner(), claim(1).owner());
+}
+
 #[test]
 fn nobody_goes_on_with_the_claim_of_one_who_was_refused_and_may_come_again_with_it() {
     let mut line = Line::default();

@@ -172,20 +172,25 @@ fn a_late_release_ends_nothing_of_one_who_asks_with_its_own_claim_again() {
     assert_eq!(line.holder_of(claim(1).owner()), Some(claim(1).owner()));
 }
 
-/// The word of a release may be late, and would end what its claim was granted meanwhile.
-#[test]
-fn a_claim_whose_release_was_sent_is_not_asked_with_again() {
+/// The first was absent: the second was granted its claim, and releases it when the turn is over. That claim, too.
+fn released_by_the_second() -> (Line, Claim) {
     let mut line = Line::default();
     let question = asks(&mut line, 1, at(0));
     line.heard(&claim(1), &question, busy(), at(1), &rules()).unwrap();
     assert_eq!(next_token(&mut line, 2, at(1)), None);
-    // The first was absent: the second is granted its claim, and releases it when the turn is over.
     let question = asks(&mut line, 2, at(1001));
     assert_eq!(token(line.heard(&claim(2), &question, granted(7), at(1002), &rules()).unwrap()), Some(7));
     let (Way::Release(asked), _) = line.leave(&claim(2), Duration::ZERO, at(1200), &rules()) else {
         panic!()
     };
     assert_eq!(asked.owner(), claim(1).owner());
+    (line, asked)
+}
+
+/// The word of a release may be late, and would end what its claim was granted meanwhile.
+#[test]
+fn a_claim_whose_release_was_sent_is_not_asked_with_again() {
+    let (mut line, asked) = released_by_the_second();
     let again = asks(&mut line, 1, at(1201));
     assert_ne!(again.claim.owner(), asked.owner());
     let late = Err(Error::new(ErrorKind::Indeterminate, "no reply"));
@@ -202,14 +207,7 @@ fn a_claim_whose_release_was_sent_is_not_asked_with_again() {
 /// Nor by one who has left the line since, and comes back.
 #[test]
 fn a_claim_whose_release_was_sent_is_not_asked_with_by_who_stands_in_line_anew() {
-    let mut line = Line::default();
-    let question = asks(&mut line, 1, at(0));
-    line.heard(&claim(1), &question, busy(), at(1), &rules()).unwrap();
-    assert_eq!(next_token(&mut line, 2, at(1)), None);
-    // The first was absent: the second is granted its claim, and releases it.
-    let question = asks(&mut line, 2, at(1001));
-    assert_eq!(token(line.heard(&claim(2), &question, granted(7), at(1002), &rules()).unwrap()), Some(7));
-    line.leave(&claim(2), Duration::ZERO, at(1200), &rules());
+    let (mut line, _) = released_by_the_second();
     // It is granted under its next name, and does not begin before that is over.
     let again = asks(&mut line, 1, at(1201));
     assert_eq!(token(line.heard(&claim(1), &again, granted(70), at(1203), &rules()).unwrap()), Some(70));

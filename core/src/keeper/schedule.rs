@@ -50,9 +50,12 @@ impl<Entry> Schedule<Entry> {
     }
 
     /// Takes the entries that are due, and those that will be so soon, by their own `slack`, that they had better go
-    /// along.
+    /// along. None where none is due: what is to be tried again after a pause would have no pause.
     pub(crate) fn take_due(&mut self, now: Moment, slack: impl Fn(&Entry, Moment) -> Duration) -> Vec<Entry> {
         let mut due = Vec::new();
+        if self.entries.first_key_value().is_none_or(|(key, _)| key.due > now) {
+            return due;
+        }
         while let Some(first) = self.entries.first_entry() {
             let at = first.key().due;
             if at > now.plus(slack(first.get(), at)) {
@@ -103,6 +106,15 @@ mod tests {
         }
         assert_eq!(names(schedule.take_due(at(10), |_, _| Duration::from_secs(2))), ["a", "b", "c"]);
         assert_eq!(schedule.plan(at(10)), at(20));
+    }
+
+    #[test]
+    fn nothing_goes_along_with_nothing() {
+        let mut schedule = Schedule::new();
+        schedule.enter(at(10), entry("nearly due"));
+        let slack = |_: &_, _| Duration::from_secs(2);
+        assert!(schedule.take_due(at(9), slack).is_empty());
+        assert_eq!(names(schedule.take_due(at(10), slack)), ["nearly due"]);
     }
 
     #[test]

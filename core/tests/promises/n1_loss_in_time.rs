@@ -71,6 +71,21 @@ async fn the_observer_hears_of_a_loss_at_the_deadline() {
     assert!(store.renewals.calls() < 20, "{} attempts in one lease", store.renewals.calls());
 }
 
+/// However long the lease, and so the time within which renewals go together.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_refuses_is_asked_again_after_a_pause() {
+    for (ttl, at_most) in [(TTL, 20), (Duration::from_secs(3600), 1000)] {
+        let store = Scripted::new();
+        store.renewals.ever_after(Some(Fate::Refused));
+        let guard = acquire(&store.client(), "job", options().with_ttl(ttl)).await.unwrap();
+
+        guard.lost().await;
+
+        let calls = store.renewals.calls();
+        assert!((5..at_most).contains(&calls), "{calls} attempts in a lease of {ttl:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_failed_renewal_puts_at_risk_and_the_next_takes_it_back() {
     let store = Scripted::new();

@@ -110,14 +110,15 @@ impl Lease {
         let mut lost = pin!(Arc::clone(&self.0).lost());
         let mut work = pin!(work);
         poll_fn(|cx| {
-            // The clock first: after a pause, `work` may be woken before the timer of `lost` is.
+            // Before the look: a release from now on wakes this task, and one before now is seen.
+            if let Poll::Ready(loss) = lost.as_mut().poll(cx) {
+                return Poll::Ready(Err(loss.into()));
+            }
+            // By the clock: after a pause, `work` may be woken before the timer of `lost` is.
             match self.0.status() {
                 HoldStatus::Held { .. } => {}
                 HoldStatus::Lost(loss) => return Poll::Ready(Err(loss.into())),
                 HoldStatus::Released => return Poll::Ready(Err(released())),
-            }
-            if let Poll::Ready(loss) = lost.as_mut().poll(cx) {
-                return Poll::Ready(Err(loss.into()));
             }
             // And once more: its last step may have taken longer than the lease.
             work.as_mut().poll(cx).map(|output| self.loss().map_or(Ok(output), |loss| Err(loss.into())))

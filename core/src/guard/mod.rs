@@ -2,6 +2,8 @@
 
 mod hold;
 mod lease;
+#[cfg(test)]
+mod tests;
 
 pub use hold::{Hold, HoldStatus};
 pub use lease::{Health, Lease};

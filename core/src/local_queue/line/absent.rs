@@ -62,7 +62,7 @@ impl Line {
     }
 
     /// It was given the hold, and does not take it.
-    fn take_back_from(&mut self, absent: OwnerId, now: Moment) {
+    pub(super) fn take_back_from(&mut self, absent: OwnerId, now: Moment) {
         if let Some(turn) = self.turn.take_if(|turn| turn.holder() == absent) {
             self.put_in_the_first(turn, now);
         }

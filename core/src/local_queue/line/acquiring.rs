@@ -106,9 +106,11 @@ impl Line {
             // An answer that takes its time is no absence.
             waiter.its.seen = now;
         }
-        let of_contender = |it: &&mut Contender| asked.of_contender == Some(it.number);
+        // The numbers begin anew with each line, and it may be the answer to one of an earlier line.
+        let of_contender =
+            |it: &&mut Contender| asked.of_contender == Some(it.number) && asked.is_about(&it.claim);
         if let Some(contender) = self.contender.as_mut().filter(of_contender) {
-            contender.unanswered -= 1;
+            contender.unanswered = contender.unanswered.saturating_sub(1);
         }
         match answer {
             Ok(Attempt::Granted(grant)) => Ok(self.heard_granted(claim, asked, &grant, now, rules)),
@@ -168,7 +170,9 @@ impl Line {
         if !self.contender.as_ref().is_some_and(|it| asked.is_about(&it.claim)) {
             return None;
         }
-        let first = self.first_present(now, rules).map(|first| first.owner);
+        // Whoever is first by now may want another hold than the one that was asked for.
+        let first = self.first_present(now, rules).filter(|first| first.shares(&asked.claim));
+        let first = first.map(|first| first.owner);
         self.tell_first();
         self.contender.take_if(|it| asked.is_about(&it.claim));
         first
@@ -223,6 +227,8 @@ impl Line {
             // It may come again with its claim: nobody else goes on with that.
             self.contender.take_if(|it| asked.is_about(&it.claim) && !it.may_have_left_something());
             self.step_out_of_line(claim.owner(), now, rules);
+            // Another's answer may have given it the hold meanwhile: it will not come for it.
+            self.take_back_from(claim.owner(), now);
             self.orphan_what_is_left_of(claim.owner());
         }
     }

@@ -108,3 +108,55 @@ fn a_hand_over_that_is_heard_late_is_as_old_as_its_question_knew() {
     line.heard(&claim(1), &again, handed_over(70), at(5001), &rules()).unwrap();
     assert_eq!(ends_at(&line), at(0).plus(TTL));
 }
+
+/// Two ask with one claim, because the store takes longer than the others have patience. What the first of them is granted is
+/// given to the second, which hears of an outage, and of which no release will come.
+#[test]
+fn a_hold_that_was_given_to_one_who_hears_of_an_outage_goes_to_the_next_or_is_released() {
+    let outage = || Err(Error::new(ErrorKind::Unavailable, "all connections are in use"));
+    for first_has_left in [false, true] {
+        let mut line = Line::default();
+        let slow = asks(&mut line, 1, at(0));
+        let quick = asks(&mut line, 2, at(1001));
+        assert_eq!(quick.claim.owner(), slow.claim.owner());
+        assert_eq!(token(line.heard(&claim(1), &slow, granted(7), at(1002), &rules()).unwrap()), None);
+        assert_eq!(line.holder_of(slow.claim.owner()), Some(claim(2).owner()));
+        if first_has_left {
+            line.leave(&claim(1), Duration::ZERO, at(1003), &rules());
+        }
+        assert!(line.heard(&claim(2), &quick, outage(), at(1004), &rules()).is_err());
+        if first_has_left {
+            assert!(line.turn.is_none());
+            let orphans = line.take_orphans();
+            assert_eq!(orphans.iter().map(|(_, it)| it.owner()).collect::<Vec<_>>(), [slow.claim.owner()]);
+        } else {
+            assert_eq!(next_token(&mut line, 1, at(1005)), Some(7));
+        }
+    }
+}
+
+/// The store shows what the turn was asked for, and keeps it for as long.
+#[test]
+fn a_hold_goes_to_nobody_who_asks_for_another_one() {
+    let mut line = Line::default();
+    let slow = asks(&mut line, 1, at(0));
+    asks(&mut line, 2, at(1001));
+    let other = claim(3).with_ttl(TTL * 2);
+    assert!(matches!(line.next(&other, at(1500), &rules()), Next::Answer(Attempt::Busy(_))));
+    line.leave(&claim(1), Duration::ZERO, at(1501), &rules());
+    // The second has been away for as long as the others have patience.
+    assert_eq!(token(line.heard(&claim(1), &slow, granted(7), at(2100), &rules()).unwrap()), None);
+    assert_eq!(line.holder_of(slow.claim.owner()), None);
+}
+
+/// Its numbers begin anew with the line.
+#[test]
+fn an_answer_to_somebody_of_an_earlier_line_is_none_to_a_question_of_this_one() {
+    let slow = asks(&mut Line::default(), 1, at(0));
+    let mut line = Line::default();
+    let own = asks(&mut line, 2, at(90_000));
+    assert_eq!(slow.of_contender, own.of_contender);
+    assert_eq!(token(line.heard(&claim(1), &slow, busy(), at(90_001), &rules()).unwrap()), None);
+    assert_eq!(line.contender.as_ref().map(|it| it.unanswered), Some(1));
+    assert_eq!(token(line.heard(&claim(2), &own, granted(7), at(90_002), &rules()).unwrap()), Some(7));
+}

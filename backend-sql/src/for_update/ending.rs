@@ -5,9 +5,10 @@
 //! a larger token. In the second case the lock covered the work to its end if nobody had been entered yet when its release had
 //! begun; if that is not known, it may have been lost before.
 
+use super::HeldRow;
 use super::admin::LOOK_EVERY;
+use super::entries::Entry;
 use super::hold::Hold;
-use super::{Entry, HeldRow};
 use crate::lease::perhaps_held;
 use leasehold_core::{Claim, Error, ErrorKind, FencingToken, Loss, LossCause, Release, Result};
 use std::time::Duration;

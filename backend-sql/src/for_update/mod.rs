@@ -4,6 +4,7 @@
 //! | looking for | it is in |
 //! |---|---|
 //! | what is said to the server | `rows.rs`, and the `.sql` files of each database |
+//! | what there is of each claim | `entries.rs` |
 //! | a lock in hand, and how it is known to be | `hold.rs` |
 //! | giving it up, and what is said of that | `ending.rs` |
 //! | waiting in the server | `wait.rs` |
@@ -21,6 +22,7 @@
 
 mod admin;
 mod ending;
+mod entries;
 mod hold;
 mod holder;
 mod purge;
@@ -34,15 +36,16 @@ use crate::lease::perhaps_held;
 use crate::server::{Dialect, Lane, Mode, Server, Table, TableName, Target};
 use async_trait::async_trait;
 use ending::REASON_WITHIN;
+use entries::Entry;
 use hold::{Beat, Hold};
 use leasehold_core::{
-    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
-    Namespace, OwnerId, Release, Renewal, Result, Semantics, renew_each,
+    Attempt, Busy, Claim, Error, ErrorKind, Grant, LockAdmin, LockBackend, LockName, LossCause, Namespace,
+    OwnerId, Release, Renewal, Result, Semantics, renew_each,
 };
 use rows::{Locked, RolledBack, Rows};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
@@ -61,21 +64,6 @@ pub(crate) struct HeldRow {
     waiting: Arc<Semaphore>,
     /// Told when a lock that this client held has ended: the next holder may be in this process.
     ended: Notify,
-}
-
-/// What there is of a claim.
-#[derive(Clone, Debug)]
-enum Entry {
-    Held(Arc<Hold>),
-    Waiting(Arc<Waiting>),
-    /// Somebody else held it when it was asked for.
-    Refused,
-    /// It held with this token, was to give that up, and has not heard what came of it.
-    Unsettled {
-        token: FencingToken,
-        /// True if nobody was entered after it when its release had begun: so it held to its end.
-        held_to_its_end: bool,
-    },
 }
 
 impl HeldRow {
@@ -110,24 +98,22 @@ impl LockBackend for HeldRow {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        match self.entry(claim.owner()) {
-            Some(Entry::Held(hold)) => {
-                if hold.beat(&self.rows).await? == Beat::Holds {
-                    return Ok(Attempt::Granted(Grant::new(hold.token())));
-                }
-                self.forget_hold(claim.owner(), &hold);
+        let seen = self.entry(claim.owner());
+        match &seen {
+            Some(Entry::Held(hold)) if hold.beat(&self.rows).await? == Beat::Holds => {
+                return Ok(Attempt::Granted(Grant::new(hold.token())));
             }
             Some(Entry::Waiting(waiting)) => match waiting.heard() {
                 Heard::Nothing => return Ok(busy()),
                 Heard::Locked(locked) => {
-                    self.forget(claim.owner());
+                    self.forget_seen(claim.owner(), seen.as_ref());
                     return self.enter(claim, locked).await;
                 }
-                Heard::InVain => self.forget(claim.owner()),
+                Heard::InVain => {}
             },
-            Some(Entry::Refused | Entry::Unsettled { .. }) => self.forget(claim.owner()),
-            None => {}
+            Some(Entry::Held(_) | Entry::Refused | Entry::Unsettled { .. }) | None => {}
         }
+        self.forget_seen(claim.owner(), seen.as_ref());
         // Nobody need be asked about a lock that was held here a moment ago.
         if self.is_held_here(claim.name()) {
             return Ok(self.refused(claim));
@@ -150,18 +136,19 @@ impl LockBackend for HeldRow {
     }
 
     async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
-        match self.entry(claim.owner()) {
-            Some(Entry::Held(hold)) => self.end(claim, &hold).await,
+        let seen = self.entry(claim.owner());
+        match &seen {
+            Some(Entry::Held(hold)) => self.end(claim, hold).await,
             Some(Entry::Unsettled { token, held_to_its_end }) => {
-                self.settle(claim, token, held_to_its_end).await
+                self.settle(claim, *token, *held_to_its_end).await
             }
             Some(Entry::Waiting(waiting)) => {
-                self.forget(claim.owner());
+                self.forget_seen(claim.owner(), seen.as_ref());
                 waiting.leave(&self.rows).await;
                 Ok(Release::NotHeld)
             }
             Some(Entry::Refused) | None => {
-                self.forget(claim.owner());
+                self.forget_seen(claim.owner(), seen.as_ref());
                 Ok(Release::NotHeld)
             }
         }
@@ -233,7 +220,7 @@ impl HeldRow {
         match hold.beat(&self.rows).await? {
             Beat::Holds => Ok(Renewal::Renewed),
             Beat::Demoted | Beat::Dead => {
-                self.forget_hold(claim.owner(), &hold);
+                self.forget_seen(claim.owner(), Some(&Entry::Held(hold)));
                 self.ended.notify_waiters();
                 Ok(Renewal::Lost(self.why_lost(claim).await))
             }
@@ -248,12 +235,6 @@ impl HeldRow {
     async fn is_anothers(&self, claim: &Claim) -> bool {
         let entry = timeout(REASON_WITHIN, self.rows.look(Lane::Keeping, claim.name())).await;
         matches!(entry, Ok(Ok(Some(holder))) if holder.owner != claim.owner())
-    }
-
-    /// Somebody else holds it. Its claim may have a place in the server's queue, and is released in the end.
-    fn refused(&self, claim: &Claim) -> Attempt {
-        self.entries().insert(claim.owner(), Entry::Refused);
-        busy()
     }
 
     /// The wait of this claim in the server; a new one, if there is a connection for it and nobody else of this process
@@ -291,35 +272,6 @@ impl HeldRow {
     /// that holds.
     fn is_believed(&self, hold: &Hold) -> bool {
         hold.is_fresh() || hold.may_live() && !self.rows.server().has_connection_to_hold()
-    }
-
-    /// Forgets a hold that is ended from outside.
-    fn forget_grant(&self, name: &LockName, token: FencingToken) {
-        let ended = |entry: &Entry| matches!(entry, Entry::Held(hold) if hold.name() == name && hold.token() == token);
-        self.entries().retain(|_, entry| !ended(entry));
-    }
-
-    fn entry(&self, owner: OwnerId) -> Option<Entry> {
-        self.entries().get(&owner).cloned()
-    }
-
-    /// Not what has become of it meanwhile: a renewal may have been on its way when it was released.
-    fn forget_hold(&self, owner: OwnerId, hold: &Arc<Hold>) {
-        let is_it = |entry: &Entry| matches!(entry, Entry::Held(held) if Arc::ptr_eq(held, hold));
-        let mut entries = self.entries();
-        if entries.get(&owner).is_some_and(is_it) {
-            entries.remove(&owner);
-        }
-    }
-
-    /// What there was is dropped when the others can be looked at again.
-    fn forget(&self, owner: OwnerId) {
-        let forgotten = self.entries().remove(&owner);
-        drop(forgotten);
-    }
-
-    fn entries(&self) -> MutexGuard<'_, HashMap<OwnerId, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::holder::Holder;
 use super::rows_table;
+use crate::lease::perhaps_held;
 use crate::names::range;
 use crate::server::{Answer, Connection, Doing, Lane, Meaning, Server, Statement, Value};
 use leasehold_core::{Claim, Error, ErrorKind, FencingToken, LockName, Namespace, OwnerId, Result};
@@ -149,7 +150,9 @@ impl Rows {
         }
         let mut may_be_in_our_way = false;
         for _ in 0..TRIES {
-            let mut connection = self.server.connection_to_hold().await?;
+            // Whatever keeps it from asking again, what a broken connection may have locked is not known.
+            let told = |error| if may_be_in_our_way { perhaps_held(error) } else { error };
+            let mut connection = self.server.connection_to_hold().await.map_err(told)?;
             let (begin, mut has_begun) = (self.server.dialect().begin(idle), false);
             let asked = timeout(patience, async {
                 connection.link().tell(&begin).await?;
@@ -178,7 +181,7 @@ impl Rows {
                     // Possible without anybody who has the row locked.
                     Meaning::Deadlock | Meaning::TooSlow => {
                         self.roll_back(connection).await;
-                        return Err(self.server.failure(error, Doing::Keeping));
+                        return Err(told(self.server.failure(error, Doing::Keeping)));
                     }
                     // A connection that the server has ended has nothing locked any more. Of one that broke, the server
                     // may not have noticed.
@@ -186,7 +189,7 @@ impl Rows {
                         may_be_in_our_way |= has_begun && broke == Meaning::Broken;
                         connection.found_dead();
                     }
-                    _ => return Err(self.server.failure(error, Doing::Keeping)),
+                    _ => return Err(told(self.server.failure(error, Doing::Keeping))),
                 },
             }
         }

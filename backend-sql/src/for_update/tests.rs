@@ -261,3 +261,48 @@ async fn a_refusal_that_needs_no_holder_is_not_called_a_held_lock() {
         );
     assert!(matches!(locked.try_acquire(&claim()).await.unwrap(), Attempt::Busy(_)));
 }
+
+/// The local queue makes such calls, where one takes longer than others have patience. The row is locked by the first, and so the
+/// second is refused it.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_refused_takes_nothing_from_another_one_for_the_same_claim() {
+    let locked_once = |_, text: &str| {
+        static LOCKED: AtomicUsize = AtomicUsize::new(0);
+        match text {
+            text if text.contains("NOWAIT") && LOCKED.fetch_add(1, Ordering::Relaxed) > 0 => {
+                Reply::Refused("55P03")
+            }
+            text => granted_to(text),
+        }
+    };
+    let slowly = |number| Duration::from_millis(200) * u32::try_from(number).unwrap();
+    let (server, said) = server("mode=for-update", slowly, locked_once);
+    let (backend, wanted) = (HeldRow::new(server, &Namespace::default()), claim());
+    let (one, other) = tokio::join!(backend.try_acquire(&wanted), backend.try_acquire(&wanted));
+    assert!(matches!(one.unwrap(), Attempt::Granted(_)));
+    assert!(matches!(other.unwrap(), Attempt::Busy(_)));
+    assert_eq!(said.times("NOWAIT"), 2);
+    let renewed = backend.renew(std::slice::from_ref(&wanted)).await.remove(0);
+    assert_eq!(renewed.unwrap(), Renewal::Renewed);
+    assert!(matches!(backend.try_acquire(&wanted).await.unwrap(), Attempt::Granted(_)));
+    assert_eq!(backend.release(&wanted, Duration::ZERO).await.unwrap(), Release::Released);
+}
+
+/// After the break no other connection can be had.
+#[tokio::test(start_paused = true)]
+async fn what_a_broken_connection_may_have_locked_is_not_known_to_be_free() {
+    let broken_when_locking = |_, text: &str| {
+        static LOCKED: AtomicUsize = AtomicUsize::new(0);
+        match text {
+            text if text.contains("NOWAIT") && LOCKED.fetch_add(1, Ordering::Relaxed) == 1 => Reply::Breaks,
+            text => granted_to(text),
+        }
+    };
+    let only_two = |number| if number < 2 { Duration::ZERO } else { LONG * 10 };
+    let (server, said) = server("mode=for-update", only_two, broken_when_locking);
+    let (backend, held) = (HeldRow::new(server, &Namespace::default()), claim_of(1));
+    assert!(matches!(backend.try_acquire(&held).await.unwrap(), Attempt::Granted(_)));
+    backend.release(&held, Duration::ZERO).await.unwrap();
+    let error = backend.try_acquire(&claim_of(2)).await.unwrap_err();
+    assert_eq!((error.kind(), said.times("NOWAIT")), (ErrorKind::Indeterminate, 2), "{error:?}");
+}

@@ -113,7 +113,7 @@ async fn what_is_unsettled_is_forgotten_by_no_late_renewal_and_not_when_it_is_cl
     let Some(Entry::Held(hold)) = backend.entry(held.owner()) else { panic!("it is held") };
     backend.release(&held, Duration::ZERO).await.unwrap_err();
     // As a renewal does that had the hold in its hands before, and finds it dead.
-    backend.forget_hold(held.owner(), &hold);
+    backend.forget_seen(held.owner(), Some(&Entry::Held(hold)));
     assert!(matches!(backend.entry(held.owner()), Some(Entry::Unsettled { .. })));
     backend.close().await.unwrap();
     assert!(backend.release(&held, Duration::ZERO).await.is_err());

@@ -1,0 +1,79 @@
+//! What this client has of each claim.
+//!
+//! Several calls for one claim may be on their way at once: the core repeats them, and the local queue asks for one with the claim of
+//! another. So whoever forgets something forgets what it has seen, and not what has become of it meanwhile.
+
+use super::hold::Hold;
+use super::wait::Waiting;
+use super::{HeldRow, busy};
+use leasehold_core::{Attempt, Claim, FencingToken, LockName, OwnerId};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry::Occupied;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+/// What there is of a claim.
+#[derive(Clone, Debug)]
+pub(super) enum Entry {
+    Held(Arc<Hold>),
+    Waiting(Arc<Waiting>),
+    /// Somebody else held it when it was asked for.
+    Refused,
+    /// It held with this token, was to give that up, and has not heard what came of it.
+    Unsettled {
+        token: FencingToken,
+        /// True if nobody was entered after it when its release had begun: so it held to its end.
+        held_to_its_end: bool,
+    },
+}
+
+impl Entry {
+    /// True if this is the very one.
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Held(one), Self::Held(other)) => Arc::ptr_eq(one, other),
+            (Self::Waiting(one), Self::Waiting(other)) => Arc::ptr_eq(one, other),
+            (Self::Refused, Self::Refused) => true,
+            (Self::Unsettled { token: one, .. }, Self::Unsettled { token: other, .. }) => one == other,
+            _ => false,
+        }
+    }
+}
+
+impl HeldRow {
+    /// Somebody else holds it, and its claim is released in the end. Or it is the claim's own: another call for it, as the local
+    /// queue makes them, may have been granted meanwhile, and that stays.
+    pub(super) fn refused(&self, claim: &Claim) -> Attempt {
+        self.entries().entry(claim.owner()).or_insert(Entry::Refused);
+        busy()
+    }
+
+    /// Forgets a hold that is ended from outside.
+    pub(super) fn forget_grant(&self, name: &LockName, token: FencingToken) {
+        let ended = |entry: &Entry| matches!(entry, Entry::Held(hold) if hold.name() == name && hold.token() == token);
+        self.entries().retain(|_, entry| !ended(entry));
+    }
+
+    pub(super) fn entry(&self, owner: OwnerId) -> Option<Entry> {
+        self.entries().get(&owner).cloned()
+    }
+
+    /// Not what has become of it meanwhile: a renewal may have been on its way when it was released, and several calls for one
+    /// claim may be on their way at once. Dropped, as there, when the others can be looked at again.
+    pub(super) fn forget_seen(&self, owner: OwnerId, seen: Option<&Entry>) {
+        let Some(seen) = seen else { return };
+        let forgotten = match self.entries().entry(owner) {
+            Occupied(entry) if entry.get().is(seen) => Some(entry.remove()),
+            _ => None,
+        };
+        drop(forgotten);
+    }
+
+    pub(super) fn forget(&self, owner: OwnerId) {
+        let forgotten = self.entries().remove(&owner);
+        drop(forgotten);
+    }
+
+    pub(super) fn entries(&self) -> MutexGuard<'_, HashMap<OwnerId, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

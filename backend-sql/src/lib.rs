@@ -91,7 +91,7 @@ mod names;
 mod optimistic;
 #[cfg(feature = "postgres")]
 mod postgres;
-#[cfg(feature = "_store")]
+#[cfg(feature = "_server")]
 mod purge;
 #[cfg(feature = "_server")]
 mod server;

@@ -4,15 +4,9 @@
 //! is made: the next one is larger than the last, although nothing is left of that, unless the clock is set back by
 //! more than `idle`.
 
-#[cfg(feature = "_server")]
 use leasehold_core::{Error, ErrorKind};
 
-/// How many names are looked at in one statement: few, so that nobody waits for long behind it.
-#[cfg(feature = "sqlite")]
-pub(crate) const AT_ONCE: usize = 128;
-
 /// Purging needs a right that locking does not.
-#[cfg(feature = "_server")]
 pub(crate) fn name_the_right(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Denied => error.with_help(

@@ -40,7 +40,7 @@ mod writer;
 mod writes;
 
 use crate::lease::{Contended, Granting, LeaseTable, Row};
-use crate::purge::AT_ONCE;
+use crate::names::range;
 use async_trait::async_trait;
 use batch::{Batch, plain};
 use failure::{Doing, failure};
@@ -91,6 +91,7 @@ struct Statements {
     list: Arc<str>,
     idle: Arc<str>,
     purge: Arc<str>,
+    some_names: Arc<str>,
 }
 
 impl Statements {
@@ -106,6 +107,7 @@ impl Statements {
             list: plain(include_str!("list.sql"), table).into(),
             idle: plain(include_str!("idle.sql"), table).into(),
             purge: plain(include_str!("purge.sql"), table).into(),
+            some_names: plain(include_str!("some_names.sql"), table).into(),
         }
     }
 }
@@ -191,21 +193,22 @@ impl LeaseTable for Table {
         Ok(seen.into_iter().map(|seen| seen.row).collect())
     }
 
-    /// A few names at a time, so that nobody waits for long.
+    /// Some names at a time, whatever becomes of them, so that nobody waits for long.
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
         self.check_open()?;
         // Nothing is made for who only looks.
         if !self.shared.place.file().exists() {
             return Ok(0);
         }
+        let (mut first, behind) = range(self.namespace().stored(""));
         let mut forgotten = 0;
-        loop {
-            let some = self.writer.purge(idle, purge).await?;
-            forgotten += some;
-            if purge != Purge::Delete || some < AT_ONCE as u64 {
-                return Ok(forgotten);
-            }
+        while let Some(last) = self.last_of_some(&first, &behind).await? {
+            // The smallest that is larger.
+            let next = [last.as_slice(), &[0]].concat();
+            forgotten += self.writer.purge((first, next.clone()), idle, purge).await?;
+            first = next;
         }
+        Ok(forgotten)
     }
 
     async fn init(&self) -> Result<()> {

@@ -25,6 +25,8 @@ pub(super) enum Reading {
     Row(Vec<u8>),
     /// The rows whose stored names begin so.
     RowsThatBegin(Vec<u8>),
+    /// The last of some names from the first of these on, and before the second.
+    LastOfSome(Vec<u8>, Vec<u8>),
     JournalMode,
 }
 
@@ -96,6 +98,9 @@ impl Reading {
                 let (first, behind) = range(prefix.clone());
                 sqlx::query(AssertSqlSafe(Arc::clone(&statements.list))).bind(first).bind(behind)
             }
+            Self::LastOfSome(first, behind) => sqlx::query(AssertSqlSafe(Arc::clone(&statements.some_names)))
+                .bind(first.clone())
+                .bind(behind.clone()),
             Self::JournalMode => sqlx::query("PRAGMA journal_mode"),
         }
     }

@@ -29,6 +29,13 @@ impl Table {
         Ok(seen.into_iter().filter_map(|seen| seen.ok()).collect())
     }
 
+    /// The last of some stored names from `first` on and before `behind`; none if there is none there.
+    pub(super) async fn last_of_some(&self, first: &[u8], behind: &[u8]) -> Result<Option<Vec<u8>>> {
+        let rows = self.reader.rows(Reading::LastOfSome(first.to_vec(), behind.to_vec())).await?;
+        let last = rows.first().map_or(Ok(None), |row| row.try_get(0));
+        last.map_err(|error| self.shared.unreadable(error))
+    }
+
     /// The clock is read after the rows were: see [`HostClock::is_of_another_boot`].
     async fn read(&self, reading: Reading) -> Result<Vec<Result<Seen, sqlx::Error>>> {
         self.check_open()?;

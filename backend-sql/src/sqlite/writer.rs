@@ -35,10 +35,13 @@ enum Job {
 #[derive(Debug)]
 enum Other {
     EndGrant(Asked<(LockName, FencingToken), bool>),
-    Purge(Asked<(Duration, Purge), u64>),
+    Purge(Asked<(StoredNames, Duration, Purge), u64>),
     Open(Asked<(), ()>),
     Close(Reply<()>),
 }
+
+/// The names from the first of these on, as they are stored, and before the second.
+pub(super) type StoredNames = (Vec<u8>, Vec<u8>);
 
 /// For each of several claims, in their order, whether its lease was extended.
 pub(super) type Renewed = Vec<Result<bool>>;
@@ -67,9 +70,9 @@ impl Writer {
         self.ask((name.clone(), token), |asked| Job::Other(Other::EndGrant(asked))).await
     }
 
-    /// Forgets, or counts, a few names that nobody has held for so long.
-    pub(super) async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
-        self.ask((idle, purge), |asked| Job::Other(Other::Purge(asked))).await
+    /// Forgets, or counts, those of these names that nobody has held for so long.
+    pub(super) async fn purge(&self, names: StoredNames, idle: Duration, purge: Purge) -> Result<u64> {
+        self.ask((names, idle, purge), |asked| Job::Other(Other::Purge(asked))).await
     }
 
     /// Makes the file and the table if they are missing.
@@ -169,8 +172,8 @@ impl Task {
                 asked.answer(ended);
             }
             Other::Purge(asked) => {
-                let (idle, purge) = asked.what;
-                let call = writes::purge(&self.shared, &mut self.link, idle, purge);
+                let (names, idle, purge) = &asked.what;
+                let call = writes::purge(&self.shared, &mut self.link, names, *idle, *purge);
                 let purged = self.limit.on(call).await;
                 asked.answer(purged);
             }

@@ -7,8 +7,8 @@ use super::connection::{Done, Query};
 use super::host_clock::HostTime;
 use super::link::Link;
 use super::reads::{read_owner, read_token};
+use super::writer::StoredNames;
 use crate::lease::{Tokens, more};
-use crate::names::range;
 use leasehold_core::{Claim, FencingToken, LockName, OwnerId, Purge, Result};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row as _};
@@ -94,9 +94,14 @@ pub(super) async fn end_grant(
     Ok(!link.rows(query).await?.is_empty())
 }
 
-/// Forgets, or counts, names that nobody has held for so long; no more than fit into one statement.
-pub(super) async fn purge(shared: &Shared, link: &mut Link, idle: Duration, purge: Purge) -> Result<u64> {
-    let (first, behind) = range(shared.namespace.stored(""));
+/// Forgets, or counts, those of these names that nobody has held for so long.
+pub(super) async fn purge(
+    shared: &Shared,
+    link: &mut Link,
+    (first, behind): &StoredNames,
+    idle: Duration,
+    purge: Purge,
+) -> Result<u64> {
     let micros = i64::try_from(idle.as_micros()).unwrap_or(i64::MAX);
     let (now, token) = (shared.clock.now().0, shared.clock.unix_micros().saturating_sub(micros));
     let text = if purge == Purge::Delete { &shared.statements.purge } else { &shared.statements.idle };

@@ -44,6 +44,34 @@ async fn names_that_nobody_used_for_long_are_forgotten_and_no_others() {
     busy_for(&backend, &claim("held")).await;
 }
 
+/// Many more than are looked at in one statement, of which every third was used lately.
+#[tokio::test]
+async fn of_many_names_all_old_ones_are_forgotten_and_no_others() {
+    let store = Store::new();
+    let backend = store.open();
+    let admin = backend.admin().unwrap();
+    for claim in ["first", "z"].map(claim) {
+        granted(&backend, &claim).await;
+        backend.release(&claim, Duration::ZERO).await.unwrap();
+    }
+    store
+        .sql(
+            "WITH RECURSIVE numbers(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM numbers WHERE i < 2999)
+            INSERT INTO leasehold
+            SELECT CAST(printf('job/%04d', i) AS BLOB), owner, token - iif(i % 3 = 0, 0, 7200000000), ends_at,
+                linger_until, written_at, boot, acquired_at, holder
+            FROM leasehold, numbers WHERE name = CAST('first' AS BLOB)",
+        )
+        .await;
+    assert_eq!(admin.purge(HOUR, Purge::Count).await.unwrap(), Some(2000));
+    assert_eq!(store.number("SELECT count(*) FROM leasehold").await, 3002);
+    assert_eq!(admin.purge(HOUR, Purge::Delete).await.unwrap(), Some(2000));
+    assert_eq!(store.number("SELECT count(*) FROM leasehold").await, 1002);
+    let old = "SELECT count(*) FROM leasehold WHERE token < (SELECT max(token) FROM leasehold) - 3600000000";
+    assert_eq!(store.number(old).await, 0);
+    assert_eq!(admin.purge(HOUR, Purge::Delete).await.unwrap(), Some(0));
+}
+
 #[tokio::test]
 async fn a_row_that_is_none_of_ours_is_named_and_hides_no_other() {
     let store = Store::new();

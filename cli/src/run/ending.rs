@@ -1,7 +1,7 @@
 //! How a run ended, and how that is said: by an exit code, by words, and to a program that asked.
 
 use super::verdict::{Verdict, still_there};
-use super::watch::End;
+use super::watch::{End, Interrupted};
 use crate::args::RunArgs;
 use crate::exit::{self, Code};
 use crate::give_back::Released;
@@ -39,7 +39,7 @@ enum Outcome {
     NotAcquired,
     /// A signal ended the wait for the lock.
     Interrupted,
-    /// The lock was lost while the command ran.
+    /// The lock was lost while the command ran, or before it could be started.
     Lost,
     /// The command ran, and the release was not confirmed.
     NotReleased,
@@ -62,6 +62,7 @@ impl Ending {
     pub(super) fn failed(failure: Failure, args: &RunArgs) -> Self {
         let mut ending = match failure.code() {
             Code::HELD => Self::new(Outcome::NotAcquired, Code::new(args.conflict_exit_code)),
+            Code::LOST => Self::new(Outcome::Lost, Code::LOST),
             code => Self::new(Outcome::Failed, code),
         };
         ending.failure = Some(failure);
@@ -95,7 +96,7 @@ impl Ending {
                 }
                 Self {
                     lost,
-                    ..Self::of_its_own(&ended, verdict.is_interrupted)
+                    ..Self::of_its_own(&ended, verdict.interrupted)
                         .unless_unreleased(released, args.strict_release)
                 }
             }
@@ -144,7 +145,7 @@ impl Ending {
         ending
     }
 
-    fn of_its_own(ended: &Ended, is_interrupted: bool) -> Self {
+    fn of_its_own(ended: &Ended, interrupted: Interrupted) -> Self {
         let mut ending = Self::new(Outcome::Ended, ended.exit.map_or(Code::INTERNAL, code_of));
         ending.command = ended.exit;
         if !ended.left.is_empty() {
@@ -152,10 +153,10 @@ impl Ending {
         }
         // One that ends in its own way has taken the signal for itself.
         if ended.exit == Some(Exit::Signal(Signal::INT.as_raw())) {
-            ending.interrupt = match (ended.had_terminal, is_interrupted) {
-                (true, _) => Interrupt::Command,
-                (false, true) => Interrupt::Us,
-                (false, false) => Interrupt::No,
+            ending.interrupt = match interrupted {
+                Interrupted::ByTerminal => Interrupt::Us,
+                Interrupted::No if ended.had_terminal => Interrupt::Command,
+                Interrupted::No | Interrupted::BySignal => Interrupt::No,
             };
         }
         ending
@@ -179,7 +180,7 @@ impl Ending {
 /// True if the lease ended after the command had, by itself: `leasehold` alone stood still, and could neither renew it nor give it
 /// back.
 fn came_later(loss: &Loss, ended: &Ended) -> bool {
-    let by_its_end = matches!(loss.cause(), LossCause::Expired | LossCause::Unreachable);
+    let by_its_end = matches!(loss.cause(), LossCause::Expired | LossCause::Unreachable | LossCause::MaxHold);
     by_its_end && ended.stopped.is_none() && !ended.late
 }
 

@@ -46,7 +46,7 @@ use std::fs::File;
 use std::os::fd::RawFd;
 use supervisor::Supervisor;
 use verdict::Verdict;
-use watch::Watch;
+use watch::{Interrupted, Watch};
 
 /// Runs a command under a lock.
 pub(crate) async fn run(args: &RunArgs, common: &Common, console: Console) -> Result<Code, Failure> {
@@ -142,7 +142,7 @@ impl<'a> Run<'a> {
             terms: command.terms,
             lease_end: command.lease_end,
             console: self.console,
-            is_interrupted: false,
+            interrupted: Interrupted::No,
             is_continued: true,
         };
         command.heard.iter().for_each(|signal| watch.hear(*signal));
@@ -151,7 +151,7 @@ impl<'a> Run<'a> {
             name: &self.name,
             pid: command.pid,
             held_for: command.at.elapsed(),
-            is_interrupted: watch.is_interrupted,
+            interrupted: watch.interrupted,
         };
         let stopped = end.was_stopped();
         let loss =

@@ -1,6 +1,7 @@
 //! What is said of a command whose run did not go well: what happened to the lock, what became of the command, and how
 //! far its work was covered.
 
+use super::watch::Interrupted;
 use crate::exit::Code;
 use crate::report::{Failure, brief};
 use crate::watchdog::protocol::{Ended, Exit};
@@ -13,8 +14,7 @@ pub(super) struct Verdict<'a> {
     pub(super) name: &'a LockName,
     pub(super) pid: i32,
     pub(super) held_for: Duration,
-    /// True if the terminal has interrupted it together with us.
-    pub(super) is_interrupted: bool,
+    pub(super) interrupted: Interrupted,
 }
 
 impl Verdict<'_> {

@@ -11,10 +11,11 @@ use leasehold::client::{Clock, Moment, SystemClock};
 use leasehold::{Lease, Loss};
 use rustix::process::{Pid, Signal};
 use std::time::Duration;
-use tokio::time::MissedTickBehavior;
 
 /// Time for what has arrived to be read.
 const ALREADY: Duration = Duration::from_millis(10);
+/// Between two looks at the lease at least.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// How the command came to its end.
 #[derive(Debug)]
@@ -40,6 +41,22 @@ impl End {
     }
 }
 
+/// Who has interrupted us, where somebody has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Interrupted {
+    No,
+    /// The terminal, because our own group has it, and with us the command.
+    ByTerminal,
+    /// Somebody by a signal to us alone: a terminal that the command has tells nobody else of its keys.
+    BySignal,
+}
+
+impl Interrupted {
+    fn now() -> Self {
+        if terminal::is_ours() { Self::ByTerminal } else { Self::BySignal }
+    }
+}
+
 /// Looks after a command that runs.
 pub(super) struct Watch<'a> {
     pub(super) supervisor: &'a mut Supervisor,
@@ -52,8 +69,7 @@ pub(super) struct Watch<'a> {
     /// The end of the lease, as far as the watchdog knows.
     pub(super) lease_end: Moment,
     pub(super) console: Console,
-    /// True once the terminal has interrupted our own group, because that has it, and with us the command.
-    pub(super) is_interrupted: bool,
+    pub(super) interrupted: Interrupted,
     /// False from when we have suspended ourselves until somebody continues us.
     pub(super) is_continued: bool,
 }
@@ -64,8 +80,8 @@ impl Watch<'_> {
         let lease = self.lease.clone();
         let mut lost = std::pin::pin!(lease.lost());
         let mut stopping = false;
-        let mut look = tokio::time::interval(self.terms.reserve);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let clock = SystemClock::new();
+        let mut look_at = clock.now();
         loop {
             let last_resort = self.last_resort();
             tokio::select! {
@@ -85,7 +101,11 @@ impl Watch<'_> {
                     }
                 }
                 () = last_resort, if self.terms.on_lost != OnLost::Warn => return self.late().await,
-                _ = look.tick(), if !stopping => self.confirm(),
+                () = clock.sleep_until(look_at), if !stopping => {
+                    self.confirm();
+                    let stop_at = self.terms.stop_at(self.lease_end);
+                    look_at = next_look(clock.now(), stop_at, self.terms.reserve);
+                }
             }
         }
     }
@@ -123,7 +143,9 @@ impl Watch<'_> {
 
     pub(super) fn hear(&mut self, signal: Signal) {
         if signal != Signal::CONT {
-            self.is_interrupted |= signal == Signal::INT && terminal::is_ours();
+            if signal == Signal::INT {
+                self.interrupted = Interrupted::now();
+            }
             return self.supervisor.order(&Order::Signal(signal.as_raw()));
         }
         self.is_continued = true;
@@ -206,9 +228,52 @@ impl Watch<'_> {
     }
 }
 
+/// When to look again how long the lease lasts: once in a reserve, and the sooner the nearer the stop is. Otherwise a renewal
+/// that succeeds shortly before it would come too late, because nobody has looked.
+fn next_look(now: Moment, stop_at: Moment, reserve: Duration) -> Moment {
+    match stop_at.since(now) {
+        Duration::ZERO => now.plus(reserve),
+        left => now.plus((left / 2).min(reserve).max(LOOK)),
+    }
+}
+
 /// When the lease ends, as far as it is confirmed. The clock is read before the lease is, so that the sum does not come
 /// out too late.
 pub(super) fn end_of(lease: &Lease) -> Moment {
     let now = SystemClock::new().now();
     now.plus(lease.remaining())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Moment {
+        Moment::since_origin(Duration::from_millis(millis))
+    }
+
+    /// A renewal may succeed at any moment before the stop, and the watchdog is to hear of it.
+    #[test]
+    fn the_last_look_comes_right_before_the_stop() {
+        for (stop_at, reserve) in [(23_700, 1_000), (5_000, 625), (7_777, 400), (60, 10)] {
+            let reserve = Duration::from_millis(reserve);
+            let (mut now, mut looks) = (at(0), 0);
+            loop {
+                let next = next_look(now, at(stop_at), reserve);
+                assert!(next.since(now) <= reserve && next.since(now) >= LOOK);
+                if next >= at(stop_at) {
+                    break;
+                }
+                (now, looks) = (next, looks + 1);
+            }
+            assert!(at(stop_at).since(now) <= LOOK, "{now:?} of {stop_at}");
+            assert!(looks <= stop_at / reserve.as_millis() as u64 + 12, "{looks} looks");
+        }
+    }
+
+    #[test]
+    fn after_it_has_begun_a_look_in_a_reserve_is_enough() {
+        assert_eq!(next_look(at(500), at(500), Duration::from_secs(1)), at(1_500));
+        assert_eq!(next_look(at(900), at(500), Duration::from_secs(1)), at(1_900));
+    }
 }

@@ -56,6 +56,11 @@ impl Terms {
         self
     }
 
+    /// When the command is asked to end, for a lease that ends then.
+    pub(crate) fn stop_at(&self, lease_end: Moment) -> Moment {
+        before(self.kill_by(lease_end), self.grace)
+    }
+
     /// When the command must be killed at the latest, for a lease that ends then.
     fn kill_by(&self, lease_end: Moment) -> Moment {
         before(lease_end, self.reserve)
@@ -141,7 +146,7 @@ impl Plan {
         if self.terms.on_lost == OnLost::Warn {
             return Step::Wait(Moment::NEVER);
         }
-        let begin = before(self.terms.kill_by(self.lease_end), self.terms.grace);
+        let begin = self.terms.stop_at(self.lease_end);
         if now >= begin {
             self.stop(now);
         }

@@ -207,6 +207,9 @@ fn a_program_that_asked_is_told_how_it_ended() {
     assert_eq!(told("--token-fd 3 x -- true").lines().count(), 2, "one descriptor for both");
     assert_eq!(told("--token-fd 77 x -- true"), "{\"outcome\":\"failed\",\"command\":null,\"code\":64}\n");
     assert_eq!(told("x -- nosuch"), "{\"outcome\":\"failed\",\"command\":null,\"code\":127}\n");
+    // There is no time to start it in.
+    let lost = "{\"outcome\":\"lost\",\"command\":null,\"code\":80,\"lost\":true}\n";
+    assert_eq!(told("--max-hold 10ms x -- true"), lost);
     let _holder = place.hold("x");
     assert_eq!(told("-n -E 0 x -- true"), "{\"outcome\":\"not_acquired\",\"command\":null,\"code\":0}\n");
 }

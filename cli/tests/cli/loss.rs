@@ -77,6 +77,27 @@ async fn an_outage_shorter_than_the_lease_is_survived() {
     run.wait().code(5);
 }
 
+/// Grace and reserve are 4 s together, so without a renewal it would be stopped after 7.88 s; and of a lease with nothing to fear
+/// somebody looks once in a second, after 7 s and after 8.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_that_succeeds_shortly_before_the_stop_is_in_time() {
+    let server = RedisServer::start().unwrap();
+    let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
+    let place = Place::with_store(format!("redis://{}?timeout=20s", proxy.address()));
+    let script = "echo ready; read go; exit 5";
+    let mut command = place.command(["run", "--ttl", "12s", "x", "--", "sh", "-c", script]);
+    command.stdin(std::process::Stdio::piped());
+    let mut run = Running::start(command);
+    run.line("ready");
+    let began = tokio::time::Instant::now();
+    proxy.set(Traffic::HoldReplies);
+    tokio::time::sleep_until(began + Duration::from_millis(7400)).await;
+    proxy.set(Traffic::Pass);
+    tokio::time::sleep_until(began + Duration::from_millis(8500)).await;
+    run.write("go\n");
+    run.wait().code(5);
+}
+
 /// A command that ignores TERM.
 fn start(place: &Place, ttl: &str) -> (Running, Process) {
     let script = "trap '' TERM; echo pid $$; while :; do sleep 1000; done";

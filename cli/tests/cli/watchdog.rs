@@ -59,20 +59,23 @@ fn the_watchdog_killed_leasehold_kills_the_group_itself() {
 /// The watchdog has seen its end, within the lease; nobody was there to give the lock back, and it ended after it.
 #[test]
 fn leasehold_stopped_a_command_that_ends_in_time_was_covered() {
-    let place = Place::new();
-    let mut command =
-        place.command(["run", "-v", "--ttl", "3s", "x", "--", "sh", "-c", "echo ready; read line; exit 3"]);
-    command.stdin(Stdio::piped());
-    let mut run = Running::start(command);
-    run.line("ready");
-    run.warned("started pid");
-    run.signal(Signal::STOP);
-    until("it stands still", || run.process().is_stopped());
-    run.write("go\n");
-    until("the lease has ended", || !place.is_held("x"));
-    run.signal(Signal::CONT);
-    let said = run.wait();
-    assert!(!said.code(3).err.contains("lost"), "{}", said.err);
+    for limit in [None, Some("2s")] {
+        let place = Place::new();
+        let mut command = place.command(["run", "-v", "--ttl", "3s"]);
+        command.args(limit.into_iter().flat_map(|limit| ["--max-hold", limit]));
+        command.args(["x", "--", "sh", "-c", "echo ready; read line; exit 3"]);
+        command.stdin(Stdio::piped());
+        let mut run = Running::start(command);
+        run.line("ready");
+        run.warned("started pid");
+        run.signal(Signal::STOP);
+        until("it stands still", || run.process().is_stopped());
+        run.write("go\n");
+        until("the lease has ended", || !place.is_held("x"));
+        run.signal(Signal::CONT);
+        let said = run.wait();
+        assert!(!said.code(3).err.contains("lost"), "{}", said.err);
+    }
 }
 
 #[test]

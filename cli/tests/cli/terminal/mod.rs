@@ -38,6 +38,24 @@ fn ctrl_c_ends_the_command_and_the_loop_around_it() {
     assert!(!place.is_held("x"));
 }
 
+/// By a signal to `leasehold` alone, that is, and not by the terminal, which would tell everybody.
+#[test]
+fn an_interrupt_that_was_sent_to_it_alone_ends_the_command_and_no_loop() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    let run = "sh -c 'echo pid $$; exec $LH -q run x -- sh -c \"echo up; exec sleep 1000\"'";
+    shell.types(&format!("for i in 1 2; do {run}; done"));
+    for _ in 0..2 {
+        shell.sees("pid ");
+        let leasehold = Process::parse(&shell.sees("\n"));
+        shell.sees("up\n");
+        leasehold.signal(Signal::INT);
+    }
+    shell.prompted();
+    assert_eq!(shell.runs("echo rc=$?"), "rc=130\n");
+    assert!(!place.is_held("x"));
+}
+
 /// Our own group has the terminal then, and hears it.
 #[test]
 fn ctrl_c_ends_the_loop_around_a_command_that_has_no_terminal_too() {

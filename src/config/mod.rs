@@ -199,6 +199,12 @@ impl Config {
         self.settings.options()
     }
 
+    /// The environment variable that `password_env` names in the profile of the store, also where the password of another
+    /// place counts. Whoever starts other programs may want to keep it from them.
+    pub fn password_variable(&self) -> Option<&str> {
+        self.store.password_variable()
+    }
+
     /// The configuration file that was read, if one was.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()

@@ -18,6 +18,8 @@ pub(super) struct Store {
     entries: Vec<ConfigEntry>,
     /// The profile that it is from.
     profile: Option<String>,
+    /// What that names as the variable with its password, whether or not this is the password that counts.
+    password_variable: Option<String>,
 }
 
 impl Store {
@@ -28,11 +30,13 @@ impl Store {
             entries: vec![ConfigEntry::new("url", url.to_string(), written.source.clone())],
             url,
             profile: None,
+            password_variable: None,
         })
     }
 
     /// Adds the password that counts, and the parameters of the profile.
     pub(super) fn completed(mut self, layers: &Layers<'_>, environment: &Environment) -> Result<Self> {
+        self.password_variable = layers.profile.get("password_env").map(|variable| variable.text.clone());
         if let Some(found) = password::find(layers, environment)? {
             let entry = ConfigEntry::new(found.key, found.place, found.source);
             self = self.with_password(found.secret, entry)?;
@@ -69,6 +73,10 @@ impl Store {
 
     pub(super) fn profile(&self) -> Option<&str> {
         self.profile.as_deref()
+    }
+
+    pub(super) fn password_variable(&self) -> Option<&str> {
+        self.password_variable.as_deref()
     }
 
     /// What the backend found wrong with the URL, said of the place where that part was written.

@@ -23,7 +23,7 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<OsString>,
 
     /// Run this by a shell, $SHELL or else /bin/sh
-    #[arg(short = 'c', long = "shell", value_name = "STRING", conflicts_with = "command")]
+    #[arg(short = 'c', long = "shell", value_name = "STRING")]
     pub(crate) shell: Option<OsString>,
 
     #[command(flatten)]
@@ -115,6 +115,9 @@ impl RunArgs {
             }
         };
         let command = match &self.shell {
+            Some(_) if words.len() > 0 => {
+                return Err(Error::invalid("command", "there is one beside -c", "leave one of them out"));
+            }
             Some(line) => in_shell(line),
             None => words.cloned().collect(),
         };

@@ -42,8 +42,7 @@ pub(super) fn secrets(config: &leasehold::Config) -> Vec<String> {
     if url.is_some_and(|url| url.to_str().is_none_or(has_secret)) {
         names.push(URL.to_owned());
     }
-    let named = config.show().into_iter().filter(|entry| entry.key == "password_env");
-    names.extend(named.map(|entry| entry.value));
+    names.extend(config.password_variable().map(str::to_owned));
     names
 }
 

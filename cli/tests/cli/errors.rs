@@ -169,6 +169,7 @@ fn a_name_may_begin_with_a_dash() {
     let place = Place::new();
     let said = place.say(["-q", "run", "--", "-n", "--", "sh", "-c", "printf '%s\n' $LEASEHOLD_NAME"]);
     said.expect(0, "-n\n", "");
+    place.say(["-q", "run", "-c", "printf '%s\n' $LEASEHOLD_NAME", "--", "-n"]).expect(0, "-n\n", "");
     let mut holder = place.start(["hold", "--", "-n"]);
     holder.line("{\"name\":\"-n\"");
     place.say(["try", "--", "-n"]).code(75);

@@ -89,9 +89,16 @@ fn the_variable_that_a_profile_names_is_a_secret_too() {
         "leasehold.toml",
         &format!("default = \"p\"\n[profile.p]\nurl = \"{}\"\npassword_env = \"REDIS_PW\"\n", server.url()),
     );
-    let mut command = place.command(["run", "x", "--", "env"]);
-    command.env("REDIS_PW", CANARY);
-    let said = Said::of(&command.output().unwrap());
+    let run = || {
+        let mut command = place.command(["run", "x", "--", "env"]);
+        command.env("REDIS_PW", CANARY);
+        command
+    };
+    let said = Said::of(&run().output().unwrap());
+    assert!(!said.code(0).out.contains("REDIS_PW"), "{}", said.out);
+    // Also if the password is taken from elsewhere.
+    place.file("password", CANARY);
+    let said = Said::of(&run().env("LEASEHOLD_PASSWORD_FILE", "password").output().unwrap());
     assert!(!said.code(0).out.contains("REDIS_PW"), "{}", said.out);
 }
 

@@ -127,6 +127,11 @@ fn unreadable(path: &Path, error: io::Error) -> Error {
             .with_help("name a file, or put the URL into LEASEHOLD_URL")
             .with_source(error);
     }
+    if path.symlink_metadata().is_err_and(|looked| looked.kind() == io::ErrorKind::PermissionDenied) {
+        let problem = "it cannot be told whether it is there: its directory may not be searched";
+        let fix = "go to another directory, or name a file with LEASEHOLD_CONFIG, /dev/null for none";
+        return wrong(path, problem, fix).with_source(error);
+    }
     let fix = match error.kind() {
         io::ErrorKind::NotFound => "create it, or name another",
         _ => "fix its permissions, or name another file with LEASEHOLD_CONFIG",

@@ -55,7 +55,16 @@ pub enum Event<'a> {
     },
 }
 
-/// The default observer: an event of `tracing`, with target `leasehold`, for each.
+/// The default observer: an event of `tracing`, with target `leasehold`, for each. Its message begins with a word that
+/// stays, and the lock is the field `lock.name`.
+///
+/// | word | level | event |
+/// |---|---|---|
+/// | `lost` | error | [`Lost`](Event::Lost); with fields `lock.fencing_token` and `cause` |
+/// | `renew_failed` | warn | [`RenewalTrouble`](Event::RenewalTrouble); with a field `remaining` |
+/// | `release_unconfirmed` | warn | [`ReleaseUnconfirmed`](Event::ReleaseUnconfirmed) |
+/// | `wait_trouble` | warn | [`WaitTrouble`](Event::WaitTrouble) |
+/// | `late_grant` | info | [`LateGrant`](Event::LateGrant) |
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct TracingObserver;

@@ -59,9 +59,11 @@ fn row(title: &str, semantics: &Semantics) -> String {
     let wake_up = match semantics.wake_up {
         WakeUp::Push { fallback } => format!("a message, or polling every {fallback:?}"),
         WakeUp::Look { at_most, fallback } => {
-            format!("one poll per process, every {at_most:?} at most, or its own every {fallback:?}")
+            format!(
+                "polling for all of a process, {at_most:?} apart at most, or by itself every {fallback:?}"
+            )
         }
-        polling => format!("polling, every {:?} at most", polling.bound()),
+        polling => format!("polling, {:?} apart at most", polling.bound()),
     };
     let fairness = match semantics.fairness {
         Fairness::Fifo => "in their order",

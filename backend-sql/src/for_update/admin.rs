@@ -89,7 +89,7 @@ impl HeldRow {
         // It may be one of this client's.
         self.forget_grant(name, holder.token);
         let ended = self.until_ended(name, holder).await;
-        self.ended.notify_waiters();
+        self.ended.of(name).notify_waiters();
         ended
     }
 

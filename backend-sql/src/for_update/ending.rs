@@ -35,7 +35,7 @@ impl HeldRow {
             },
             ended => ended,
         };
-        self.ended.notify_waiters();
+        self.ended.of(claim.name()).notify_waiters();
         if ended.is_ok() {
             self.has_left(claim).await;
         }

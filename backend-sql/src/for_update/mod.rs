@@ -21,6 +21,7 @@
 //! transaction is heard to be alive still. So the holds have the order of their tokens.
 
 mod admin;
+mod ended;
 mod ending;
 mod entries;
 mod hold;
@@ -35,6 +36,7 @@ mod wait;
 use crate::lease::perhaps_held;
 use crate::server::{Dialect, Lane, Mode, Server, Table, TableName, Target};
 use async_trait::async_trait;
+use ended::Ended;
 use ending::REASON_WITHIN;
 use entries::Entry;
 use hold::{Beat, Hold};
@@ -47,7 +49,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use wait::{Heard, Waiting};
 
@@ -63,7 +65,7 @@ pub(crate) struct HeldRow {
     /// How many may wait in the server.
     waiting: Arc<Semaphore>,
     /// Told when a lock that this client held has ended: the next holder may be in this process.
-    ended: Notify,
+    ended: Ended,
 }
 
 impl HeldRow {
@@ -75,7 +77,7 @@ impl HeldRow {
             semantics,
             entries: Mutex::default(),
             waiting: Arc::new(Semaphore::new(waiting)),
-            ended: Notify::new(),
+            ended: Ended::new(),
         }
     }
 
@@ -156,7 +158,7 @@ impl LockBackend for HeldRow {
 
     /// Waits in the server, as long as there are connections for it; and for what ends in this process.
     async fn changed(&self, claim: &Claim) {
-        let ended = self.ended.notified();
+        let ended = self.ended.of(claim.name()).notified();
         match self.wait_in_the_server(claim) {
             Some(waiting) => {
                 tokio::select! {
@@ -221,7 +223,7 @@ impl HeldRow {
             Beat::Holds => Ok(Renewal::Renewed),
             Beat::Demoted | Beat::Dead => {
                 self.forget_seen(claim.owner(), Some(&Entry::Held(hold)));
-                self.ended.notify_waiters();
+                self.ended.of(claim.name()).notify_waiters();
                 Ok(Renewal::Lost(self.why_lost(claim).await))
             }
         }

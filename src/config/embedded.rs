@@ -1,7 +1,7 @@
 //! A configuration inside an application's own, through serde.
 
 use super::environment::Environment;
-use super::layer::{Layer, Layers};
+use super::layer::{Layer, Layers, Written};
 use super::store::Store;
 use super::tree::{Node, Table, Value};
 use super::{Config, ConfigSource, schema};
@@ -14,7 +14,7 @@ use std::fmt;
 impl<'de> Deserialize<'de> for Config {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let config = match Value::deserialize(deserializer)? {
-            Value::Text(url) => Self::new(&url),
+            Value::Text(url) => of_url(&url),
             Value::Table(table) => of_table(table),
             other => Err(given(other).wrong_kind("it", "make it a store URL, or a table with one")),
         };
@@ -23,6 +23,11 @@ impl<'de> Deserialize<'de> for Config {
             None => D::Error::custom(error),
         })
     }
+}
+
+fn of_url(url: &str) -> Result<Config> {
+    let written = Written::new(url, ConfigSource::Given).expanded("url", &Environment::of_this_process())?;
+    Store::of_url(&written).map(Config::of_store)
 }
 
 fn of_table(table: Table) -> Result<Config> {

@@ -39,6 +39,10 @@ fn value_of(field: &str, reference: &str, lookup: impl Fn(&str) -> Result<Option
         Some((variable, default)) => (variable, Some(default)),
         None => (reference, None),
     };
+    if default.is_some_and(|default| default.contains("${")) {
+        let fix = "write a plain text behind the :-";
+        return Err(Error::invalid(field, "there is a ${ within the default of another", fix));
+    }
     if !is_name(variable) {
         let fix = "write ${VAR} or ${VAR:-default}, and $${ for a plain ${";
         return Err(Error::invalid(field, "there is no variable name after a ${", fix));
@@ -93,6 +97,10 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(expanded(text).unwrap(), expected, "{text}");
+        }
+        for nested in ["${NO:-${HOST}}", "${HOST:-${NO}}/"] {
+            let error = expanded(nested).unwrap_err();
+            assert!(error.to_string().contains("within the default of another"), "{nested}: {error}");
         }
     }
 

@@ -23,17 +23,17 @@ pub(super) struct Password {
 
 /// The password that counts, if one is named.
 pub(super) fn find(layers: &Layers<'_>, environment: &Environment) -> Result<Option<Password>> {
+    // Also where neither counts: the same file would be wrong as soon as they do.
+    if let (Some(file), Some(_)) = (layers.profile.get("password_file"), layers.profile.get("password_env")) {
+        let problem = "there is a password_env beside it";
+        return Err(file.source.blame(Error::invalid("password_file", problem, "leave one of them out")));
+    }
     let stronger = [layers.given, layers.environment];
     if let Some(file) = stronger.into_iter().find_map(|layer| layer.get("password_file")) {
         return from_file(file).map(Some);
     }
     match (layers.profile.get("password_file"), layers.profile.get("password_env")) {
-        (Some(file), Some(_)) => {
-            let problem = "there is a password_env beside it";
-            let error = Error::invalid("password_file", problem, "leave one of them out");
-            Err(file.source.blame(error))
-        }
-        (Some(file), None) => from_file(file).map(Some),
+        (Some(file), _) => from_file(file).map(Some),
         (None, Some(variable)) => from_environment(variable, environment).map(Some),
         (None, None) => Ok(None),
     }

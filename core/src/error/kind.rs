@@ -5,7 +5,8 @@
 pub enum ErrorKind {
     /// Somebody else holds the lock, and the caller did not want to wait. Try again later.
     Busy,
-    /// Somebody else held the lock for the whole of the wait. Wait longer, or look at who holds it.
+    /// Somebody else held the lock for the whole of the wait, as far as the store has said: it may have fallen silent before
+    /// the end. Wait longer, or look at who holds it.
     TimedOut,
     /// The lock was held and is no longer. Stop touching the resource. [`Error::loss`](crate::Error::loss) has the cause.
     Lost,
@@ -14,7 +15,8 @@ pub enum ErrorKind {
     Indeterminate,
     /// The store was certainly not changed, and cannot serve now: unreachable, read-only, out of memory. Try again later.
     Unavailable,
-    /// The store refuses these credentials, or they lack a permission. Fix the credentials.
+    /// The store refuses these credentials, or they lack a permission. Fix the credentials. If a request before in the same call
+    /// had no answer, that may have been applied; what it left ends with its lease.
     Denied,
     /// Store or configuration do not fit together: wrong scheme, missing table, foreign data under the key. Fix the set-up.
     Misconfigured,

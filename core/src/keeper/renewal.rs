@@ -24,7 +24,11 @@ pub(super) async fn renew(core: Arc<Core>, batch: Vec<Arc<Held>>) {
 
 /// Renews these holds in one call, and enters what was heard.
 async fn renew_group(core: &Core, batch: Vec<Arc<Held>>) {
-    let claims: Vec<Claim> = batch.iter().map(|held| held.begin_renewal()).collect();
+    let held = batch.into_iter().filter_map(|held| held.begin_renewal().map(|claim| (held, claim)));
+    let (batch, claims): (Vec<Arc<Held>>, Vec<Claim>) = held.unzip();
+    if claims.is_empty() {
+        return;
+    }
     let span = tracing::trace_span!(target: "leasehold", "leasehold.renew", lock.backend = core.semantics.backend, leases = claims.len());
     let sent_at = core.clock.now();
     let mut answers = core.backend.renew(&claims).instrument(span).await.into_iter();

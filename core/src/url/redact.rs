@@ -32,7 +32,9 @@ pub(super) fn is_secret(key: &str) -> bool {
 /// Refuses two slips after which a password would be taken for something that may be shown: the scheme that was
 /// forgotten in `ada:password@host`, and the `?` for an `&` in `?timeout=1s?password=…`.
 pub(super) fn check_shape(rest: &str) -> Result<()> {
-    if rest.split('/').next().is_some_and(|first| first.contains('@')) {
+    // Behind a slash too, which passwords have in them; but not in what can only be a path.
+    let (before, is_path) = (rest.split('?').next().unwrap_or_default(), rest.starts_with(['/', '.']));
+    if before.contains('@') && !is_path {
         let fix = "write it like redis://user:password@host:6379/0, or with ./ in front of a file";
         return Err(invalid("it has no scheme", fix));
     }

@@ -88,7 +88,11 @@ fn a_password_that_should_have_been_encoded_is_not_echoed() {
 
 #[test]
 fn slips_that_would_show_a_password_are_refused_without_it() {
-    for url in [format!("ada:{CANARY}@h"), format!("redis://h?timeout=1s?password={CANARY}")] {
+    for url in [
+        format!("ada:{CANARY}@h"),
+        format!("ada:x/{CANARY}@h"),
+        format!("redis://h?timeout=1s?password={CANARY}"),
+    ] {
         let problem = problem(&url);
         assert!(!problem.contains(CANARY), "{problem}");
     }

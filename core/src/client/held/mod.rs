@@ -240,11 +240,15 @@ impl Held {
         self.core.backend.renewal_group(&self.claim)
     }
 
-    /// What a renewal asks for that is sent now. Not when it falls due: until it is sent, the store owes no answer.
-    pub(crate) fn begin_renewal(&self) -> Claim {
-        let mut state = locked(&self.state);
-        state.rule.renewal_sent();
-        self.claim.clone().with_ttl(state.ttl)
+    /// What a renewal asks for that is sent now. Not when it falls due: until it is sent, the store owes no answer. And it may
+    /// have been released since: nothing is asked for a claim after its release.
+    pub(crate) fn begin_renewal(&self) -> Option<Claim> {
+        self.look(|state, now| {
+            state.rule.settle(now).is_none().then(|| {
+                state.rule.renewal_sent();
+                self.claim.clone().with_ttl(state.ttl)
+            })
+        })
     }
 
     /// The store answered a renewal, of a lease of `ttl`, that was sent at `sent_at`.

@@ -109,7 +109,7 @@ impl LockBackend for HeldRow {
                 Heard::Nothing => return Ok(busy()),
                 Heard::Locked(locked) => {
                     self.forget_seen(claim.owner(), seen.as_ref());
-                    return self.enter(claim, locked).await;
+                    return self.enter(claim, locked).await.map_err(Entering::into_error);
                 }
                 Heard::InVain => {}
             },
@@ -120,9 +120,10 @@ impl LockBackend for HeldRow {
         if self.is_held_here(claim.name()) {
             return Ok(self.refused(claim));
         }
-        match self.rows.lock_now(claim).await? {
-            Some(locked) => self.enter(claim, locked).await,
-            None => Ok(self.refused(claim)),
+        match self.lock_and_enter(claim).await {
+            // Its connection was ended in between, and the lock with it: nobody has had it, and another connection may serve.
+            Err(Entering::Ended) => self.lock_and_enter(claim).await.map_err(Entering::into_error),
+            entered => entered.map_err(Entering::into_error),
         }
     }
 
@@ -190,17 +191,24 @@ impl LockBackend for HeldRow {
 }
 
 impl HeldRow {
+    async fn lock_and_enter(&self, claim: &Claim) -> Result<Attempt, Entering> {
+        match self.rows.lock_now(claim).await.map_err(Entering::Failed)? {
+            Some(locked) => self.enter(claim, locked).await,
+            None => Ok(self.refused(claim)),
+        }
+    }
+
     /// A row that was locked becomes a hold: with a token, and with proof that the lock was still held after that was
     /// taken. If that goes wrong, the row is unlocked; unless nothing is heard of it, and then the server has it locked
     /// until it notices.
-    async fn enter(&self, claim: &Claim, locked: Locked) -> Result<Attempt> {
+    async fn enter(&self, claim: &Claim, locked: Locked) -> Result<Attempt, Entering> {
         let token = match self.rows.enter(claim, locked.number).await {
             Ok(token) => token,
             Err(error) => {
-                return Err(match self.rows.roll_back(locked.connection).await {
+                return Err(Entering::Failed(match self.rows.roll_back(locked.connection).await {
                     RolledBack::Now => nothing_is_held(error),
                     RolledBack::Before | RolledBack::Unknown(_) => perhaps_held(error),
-                });
+                }));
             }
         };
         let hold = Arc::new(Hold::new(claim, token, locked.connection));
@@ -209,9 +217,9 @@ impl HeldRow {
                 self.entries().insert(claim.owner(), Entry::Held(hold));
                 Ok(Attempt::Granted(Grant::new(token)))
             }
-            Ok(Beat::Demoted) => Err(self.rows.server().takes_no_writes()),
-            Ok(Beat::Dead) => Err(lost_at_once()),
-            Err(error) => Err(error),
+            Ok(Beat::Demoted) => Err(Entering::Failed(self.rows.server().takes_no_writes())),
+            Ok(Beat::Dead) => Err(Entering::Ended),
+            Err(error) => Err(Entering::Failed(error)),
         }
     }
 
@@ -287,6 +295,23 @@ fn nothing_is_held(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Indeterminate => error.with_kind(ErrorKind::Unavailable),
         _ => error,
+    }
+}
+
+/// Why a row that was locked is no hold.
+#[derive(Debug)]
+enum Entering {
+    /// The connection that had it locked has ended, and the lock with it.
+    Ended,
+    Failed(Error),
+}
+
+impl Entering {
+    fn into_error(self) -> Error {
+        match self {
+            Self::Ended => lost_at_once(),
+            Self::Failed(error) => error,
+        }
     }
 }
 

@@ -36,6 +36,12 @@ fn variables_are_those_of_the_process() {
 }
 
 #[test]
+fn variables_are_put_into_a_url_alone_too() {
+    let config = locks(&json!("memory:${CARGO_PKG_NAME}")).unwrap();
+    assert_eq!(config.url().to_string(), "memory:leasehold");
+}
+
+#[test]
 fn mistakes_are_told_with_the_way_out() {
     let cases = [
         (json!(7), "it is an integer; make it a store URL, or a table with one"),

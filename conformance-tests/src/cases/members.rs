@@ -20,7 +20,7 @@ const OUTLASTS_AN_ELECTION: Duration = Duration::from_secs(8);
 async fn killed_leader_costs_no_holder_its_lock(cx: &Context) -> Verdict {
     let members = cx.store().members()?;
     let leader = members.leader_of(members.count()).await?;
-    outlives(cx, || members.kill(leader)).await?;
+    outlives(cx, leader, || members.kill(leader)).await?;
     members.restart(leader).await?;
     members.leader_of(members.count()).await?;
     Ok(())
@@ -29,14 +29,14 @@ async fn killed_leader_costs_no_holder_its_lock(cx: &Context) -> Verdict {
 async fn stopped_leader_costs_no_holder_its_lock(cx: &Context) -> Verdict {
     let members = cx.store().members()?;
     let leader = members.leader_of(members.count()).await?;
-    outlives(cx, || members.pause(leader)).await?;
+    outlives(cx, leader, || members.pause(leader)).await?;
     members.resume(leader).await?;
     members.leader_of(members.count()).await?;
     Ok(())
 }
 
 /// A holder on each server, and a waiter for each of them: nobody loses, nobody enters, and the next hand-over comes.
-async fn outlives<'a, F>(cx: &Context, fault: impl FnOnce() -> F) -> Verdict
+async fn outlives<'a, F>(cx: &Context, leader: usize, fault: impl FnOnce() -> F) -> Verdict
 where
     F: Future<Output = Result<(), crate::subject::Cannot>> + 'a,
 {
@@ -49,7 +49,9 @@ where
     }
     let majority = cx.store().members()?.count() - 1;
     fault().await?;
-    cx.store().members()?.leader_of(majority).await?;
+    let members = cx.store().members()?;
+    let next = members.leader_of(majority).await?;
+    ensure!(!members.has_leader() || next != leader, "the leader was to be lost, and leads");
     let healed = Instant::now();
     while healed.elapsed() < OUTLASTS_AN_ELECTION / 4 {
         for (_, name, guard) in &held {

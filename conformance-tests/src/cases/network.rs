@@ -7,6 +7,7 @@ use crate::context::{
     Client, ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, free_within, loss_within,
     optional,
 };
+use crate::faults::until_granted_unheard;
 use crate::proxy::{Proxy, Traffic};
 use leasehold_core::{AcquireOptions, Error, ErrorKind, HoldKind, LockGuard, LockName, Wait};
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -29,13 +30,8 @@ async fn only_attempt_whose_reply_is_lost_is_indeterminate(cx: &Context) -> Verd
     let (proxy, client) = cx.client_behind_proxy(cx.ttl()).await?;
     let once = AcquireOptions::new().with_wait(Wait::No);
     let attempt = attempt_without_a_reply(cx, (&proxy, &client), &name, once).await?;
-    // Where the first question was not yet for the lock, nothing was done.
-    let granted = other.poke(&name).await?.is_none();
     // By its own patience: after a connection that broke, a client may ask again over the next one.
-    match attempt.await? {
-        Err(error) if error.kind() == ErrorKind::Unavailable && !granted => {}
-        outcome => ensure_kind(outcome, ErrorKind::Indeterminate, "the one attempt, without a reply")?,
-    }
+    ensure_kind(attempt.await?, ErrorKind::Indeterminate, "the one attempt, without a reply")?;
     proxy.cut();
     proxy.set(Traffic::Pass);
     free_within(&other, &name, withdrawn_within(cx, &other), "after an attempt without a reply").await?;
@@ -140,7 +136,7 @@ async fn any_reply_of_an_acquisition_may_be_lost(cx: &Context) -> Verdict {
     Err(Stop::Failed("an acquisition of a free lock needed more than 20 replies".to_owned()))
 }
 
-/// An attempt whose request was answered by the store. It has not heard so: replies are held back.
+/// An attempt that the store has granted. It has not heard so: replies are held back.
 pub(super) async fn attempt_without_a_reply(
     cx: &Context,
     (proxy, client): (&Proxy, &Client),
@@ -153,8 +149,7 @@ pub(super) async fn attempt_without_a_reply(
     let before = proxy.reply_bytes();
     let (wanted, client) = (name.clone(), client.clone());
     let attempt = tokio::spawn(async move { client.acquire_with(&wanted, &options).await });
-    let answered = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
-    ensure!(answered, "the store never answered");
+    until_granted_unheard(proxy, before, &*cx.client().await?, name).await?;
     Ok(attempt)
 }
 

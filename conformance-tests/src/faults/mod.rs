@@ -10,6 +10,7 @@ mod servers;
 mod store;
 mod witness;
 
+pub(crate) use network::until_granted_unheard;
 pub(crate) use witness::Witness;
 
 use crate::case::Stop;
@@ -18,7 +19,7 @@ use crate::history::Recorder;
 use crate::subject::{Cannot, Store};
 use crate::worker::Worker;
 use async_trait::async_trait;
-use leasehold_core::{ExpiryClock, Fault, HoldKind, LockName, Reach, Semantics};
+use leasehold_core::{DistributedLock, ExpiryClock, Fault, HoldKind, LockName, Reach, Semantics};
 use std::time::Duration;
 
 /// A fault that can be made and healed.
@@ -60,8 +61,10 @@ pub(crate) trait Injection: Send {
     /// Makes it.
     async fn inject(&mut self, ground: &mut Ground<'_>) -> Result<(), Stop>;
 
-    /// Waits until it has hit somebody, if it was made before there was anybody to hit.
-    async fn has_struck(&mut self) -> Result<(), Stop> {
+    /// Waits until it has hit somebody, if it was made before there was anybody to hit: who wants this lock. `other` is a
+    /// client that it does not hit.
+    async fn has_struck(&mut self, other: &dyn DistributedLock, name: &LockName) -> Result<(), Stop> {
+        let _ = (other, name);
         Ok(())
     }
 

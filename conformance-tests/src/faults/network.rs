@@ -1,15 +1,22 @@
 //! Faults between clients and their store.
 
 use super::{Ground, Injection, Lasting, Schedule, Setting, scaled};
-use crate::case::{Stop, Verdict};
+use crate::case::{Stop, Verdict, ensure};
 use crate::context::eventually;
 use crate::proxy::{Proxy, Traffic};
 use crate::subject::{Cannot, Store};
 use async_trait::async_trait;
+use leasehold_core::{AcquireOptions, DistributedLock, ErrorKind, LockName, Wait};
 use std::time::Duration;
 
 /// How long a client behind a proxy waits for a reply before it takes the request for lost.
 const PATIENCE: Duration = Duration::from_millis(400);
+/// On any machine.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+/// More than any store needs.
+const REPLIES_BEFORE_A_GRANT: usize = 20;
+/// Longer than servers of one host answer apart.
+const REST: Duration = Duration::from_millis(20);
 
 /// The holder behind a proxy, the others not.
 async fn behind_proxy(store: &dyn Store, schedule: &Schedule) -> Result<(Proxy, Setting), Cannot> {
@@ -84,12 +91,10 @@ impl Injection for ReplyLost {
         Ok(())
     }
 
-    async fn has_struck(&mut self) -> Verdict {
-        let Some(proxy) = &self.proxy else { return Ok(()) };
-        let before = self.answered;
-        match eventually(Duration::from_secs(10), || proxy.reply_bytes() > before).await {
-            true => Ok(()),
-            false => Err(Stop::Failed("the store never answered".to_owned())),
+    async fn has_struck(&mut self, other: &dyn DistributedLock, name: &LockName) -> Verdict {
+        match &self.proxy {
+            Some(proxy) => until_granted_unheard(proxy, self.answered, other, name).await,
+            None => Ok(()),
         }
     }
 
@@ -99,6 +104,55 @@ impl Injection for ReplyLost {
             proxy.set(Traffic::Pass);
         }
         Ok(())
+    }
+}
+
+/// Waits until the store has granted this lock to somebody behind a proxy, which keeps back all replies and had heard so many
+/// bytes of them before. Most stores grant with the first thing that they are asked; of the others, what they answer before is
+/// passed on, one reply after the other. `other` is not behind the proxy.
+///
+/// # Errors
+///
+/// [`Stop::Failed`] if it is never granted.
+pub(crate) async fn until_granted_unheard(
+    proxy: &Proxy,
+    before: u64,
+    other: &dyn DistributedLock,
+    name: &LockName,
+) -> Verdict {
+    let mut before = before;
+    for _ in 0..REPLIES_BEFORE_A_GRANT {
+        let answered = eventually(ANSWERS_WITHIN, || proxy.reply_bytes() > before).await;
+        ensure!(answered, "the store never answered");
+        before = at_rest(proxy).await;
+        if is_taken(other, name).await? {
+            return Ok(());
+        }
+        proxy.pass_one_reply();
+    }
+    Err(Stop::Failed("the store answered, and never granted".to_owned()))
+}
+
+/// By a look, where there is one: to ask for a lock changes what somebody else may have read of it.
+async fn is_taken(other: &dyn DistributedLock, name: &LockName) -> Result<bool, Stop> {
+    if let Some(admin) = other.admin() {
+        return Ok(admin.inspect(name).await?.is_some_and(|status| !status.is_released()));
+    }
+    match other.acquire_with(name, &AcquireOptions::new().with_wait(Wait::No)).await {
+        Ok(guard) => guard.release().await.map(|()| false).map_err(Stop::from),
+        Err(error) if error.kind() == ErrorKind::Busy => Ok(true),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The replies so far, once no more come: several servers may have been asked at once.
+async fn at_rest(proxy: &Proxy) -> u64 {
+    loop {
+        let seen = proxy.reply_bytes();
+        tokio::time::sleep(REST).await;
+        if proxy.reply_bytes() == seen {
+            return seen;
+        }
     }
 }
 

@@ -118,7 +118,8 @@ impl Scene {
             injected = self.recorder.now();
             self.inject(&mut *injection, &mut crew).await?;
             crew.holder.begin_shift(Role::Holder, &self.workload(&self.name)).await?;
-            injection.has_struck().await?;
+            let other = self.subject.connect(&self.store.address_for_holds_of(self.schedule.ttl)).await?;
+            injection.has_struck(&*other, &self.name).await?;
             self.begin_others(crew.others()).await?;
         } else {
             crew.holder.begin_shift(Role::Holder, &self.workload(&self.name)).await?;

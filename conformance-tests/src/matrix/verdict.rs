@@ -4,6 +4,7 @@ use super::cell::{Figures, State};
 use super::figures::Grant;
 use super::scene::Seen;
 use crate::faults::{Lasting, scaled};
+use crate::history::{self, Acquisition};
 use leasehold_core::{Fault, Outcome};
 use std::time::Duration;
 
@@ -63,9 +64,12 @@ impl Seen {
         self.without_effect(promised, figures)
     }
 
-    /// The holder asked, and the answer was that it cannot have it here.
+    /// The holder asked under the fault, and was not told that another has it: that it cannot have it here, or nothing at first.
     fn refused_from_the_start(&self) -> bool {
-        self.schedule.from_the_start && self.history.acquisitions.iter().any(|one| one.process == self.holder)
+        let of_holder = |one: &&Acquisition| one.process == self.holder && one.asked_at <= self.healing;
+        let asked = self.history.acquisitions.iter().find(of_holder);
+        self.schedule.from_the_start
+            && asked.is_some_and(|one| !matches!(one.outcome, history::Outcome::Contended))
     }
 
     /// A fault that changed nothing was not made, whatever its hook says.

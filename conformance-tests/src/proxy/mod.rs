@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use traffic::{Gate, Side, Way};
 
@@ -28,6 +28,8 @@ pub struct Proxy {
     addresses: Vec<SocketAddr>,
     way: watch::Sender<Way>,
     resets: Arc<AtomicU64>,
+    /// For each reply that is to pass though it is kept back.
+    singles: Arc<Semaphore>,
     /// Connections with a smaller number are stranded.
     stranded: watch::Sender<u64>,
     /// The number of the next connection.
@@ -96,6 +98,7 @@ impl Proxy {
     async fn listen(targets: Vec<SocketAddr>, naming: bool) -> io::Result<Self> {
         let (way, stranded) = (watch::Sender::new(Way::of(Traffic::Pass)), watch::Sender::new(0));
         let (next, resets) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+        let singles = Arc::new(Semaphore::new(0));
         let (mut listeners, mut names) = (Vec::new(), Names::new());
         for target in &targets {
             let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
@@ -112,6 +115,7 @@ impl Proxy {
             let gate = Gate {
                 way: way.subscribe(),
                 resets: Arc::clone(&resets),
+                singles: Arc::clone(&singles),
                 stranded: stranded.subscribe(),
                 number: 0,
             };
@@ -120,7 +124,7 @@ impl Proxy {
         }
         match addresses.is_empty() {
             true => Err(io::Error::other("a proxy in front of nothing")),
-            false => Ok(Self { addresses, way, resets, stranded, next, shared, _tasks: tasks }),
+            false => Ok(Self { addresses, way, resets, singles, stranded, next, shared, _tasks: tasks }),
         }
     }
 
@@ -137,6 +141,11 @@ impl Proxy {
     /// Changes what happens to everything that passes from now on, and to what is held back.
     pub fn set(&self, traffic: Traffic) {
         self.way.send_replace(Way::of(traffic));
+    }
+
+    /// Passes on one piece of the replies that are kept back, and keeps the others.
+    pub fn pass_one_reply(&self) {
+        self.singles.add_permits(1);
     }
 
     /// Cuts every connection there is; new ones are accepted.

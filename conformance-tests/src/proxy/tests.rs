@@ -93,6 +93,20 @@ async fn replies_are_kept_back_from_the_one_that_was_named() {
 }
 
 #[tokio::test]
+async fn one_of_the_replies_that_are_kept_back_may_pass() {
+    let Line { proxy, mut client, mut server, .. } = line().await;
+    proxy.set(Traffic::HoldReplies);
+    server.write_all(b"one").await.unwrap();
+    assert!(next(&mut client, MOMENT).await.is_none());
+    proxy.pass_one_reply();
+    arrives(&mut client, b"one").await;
+    server.write_all(b"two").await.unwrap();
+    assert!(next(&mut client, MOMENT).await.is_none());
+    proxy.set(Traffic::Pass);
+    arrives(&mut client, b"two").await;
+}
+
+#[tokio::test]
 async fn a_delay_is_kept_and_a_rate_not_exceeded() {
     let Line { proxy, mut client, mut server, .. } = line().await;
     let start = Instant::now();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::WriteHalf;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 /// What the proxy does with what passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,7 @@ impl Way {
 pub(super) struct Gate {
     pub(super) way: watch::Receiver<Way>,
     pub(super) resets: Arc<AtomicU64>,
+    pub(super) singles: Arc<Semaphore>,
     pub(super) stranded: watch::Receiver<u64>,
     pub(super) number: u64,
 }
@@ -93,7 +94,14 @@ impl Gate {
                 self.passes(|now| !matches!(now, Traffic::BlackHole | Traffic::HoldRequests)).await
                     && self.stranded.wait_for(|first| self.number >= *first).await.is_ok()
             }
-            Side::Server => self.passes(Traffic::passes_replies).await,
+            Side::Server => {
+                let singles = Arc::clone(&self.singles);
+                tokio::select! {
+                    biased;
+                    passes = self.passes(Traffic::passes_replies) => passes,
+                    single = singles.acquire() => single.map(SemaphorePermit::forget).is_ok(),
+                }
+            }
         }
     }
 

@@ -218,6 +218,10 @@ impl Members for Nodes {
         Ok(0)
     }
 
+    fn has_leader(&self) -> bool {
+        false
+    }
+
     async fn kill(&self, member: usize) -> std::result::Result<(), Cannot> {
         self.server(member).kill();
         Ok(())

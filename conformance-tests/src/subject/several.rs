@@ -13,8 +13,13 @@ pub trait Members: fmt::Debug + Send + Sync + 'static {
     /// How many there are when all is well.
     fn count(&self) -> usize;
 
-    /// Waits until so many of them serve, and answers which one leads.
+    /// Waits until so many of them serve, and answers which one leads; any, where [none leads](Self::has_leader).
     async fn leader_of(&self, serving: usize) -> Result<usize, Cannot>;
+
+    /// False if they know nothing of each other.
+    fn has_leader(&self) -> bool {
+        true
+    }
 
     /// Kills one as a crash would.
     async fn kill(&self, member: usize) -> Result<(), Cannot>;

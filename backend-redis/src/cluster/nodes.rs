@@ -33,9 +33,18 @@ pub(super) struct Nodes {
     /// True if the map may be out of date.
     in_doubt: AtomicBool,
     /// Whoever has it asks for the map; the others wait for it.
-    asking: tokio::sync::Mutex<Option<Instant>>,
+    asking: tokio::sync::Mutex<LastQuestion>,
+    /// Questions for the map that have ended.
+    asked: AtomicU64,
     /// Nodes that were linked to; their channels are told apart by it.
     linked: AtomicU64,
+}
+
+/// The last question for the map: when it ended, and why it failed, if it did.
+#[derive(Debug, Default)]
+struct LastQuestion {
+    ended: Option<Instant>,
+    failure: Option<Error>,
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +63,7 @@ impl Nodes {
             known: Mutex::default(),
             in_doubt: AtomicBool::new(true),
             asking: tokio::sync::Mutex::default(),
+            asked: AtomicU64::new(0),
             linked: AtomicU64::new(0),
         }
     }
@@ -131,20 +141,29 @@ impl Nodes {
         if !self.in_doubt.load(Ordering::SeqCst) && !self.known().map.nodes().is_empty() {
             return Ok(());
         }
-        let refreshed = tokio::spawn(Arc::clone(self).refresh()).await;
+        let before = self.asked.load(Ordering::SeqCst);
+        let refreshed = tokio::spawn(Arc::clone(self).refresh(before)).await;
         refreshed.unwrap_or_else(|error| Err(not_asked().with_source(error)))
     }
 
-    async fn refresh(self: Arc<Self>) -> Result<()> {
+    /// `before`: how many questions had ended when this one was wanted.
+    async fn refresh(self: Arc<Self>, before: u64) -> Result<()> {
         let mut last = self.asking.lock().await;
-        let too_soon = last.is_some_and(|last| last.elapsed() < PAUSE);
+        if let Some(failure) = &last.failure
+            && self.asked.load(Ordering::SeqCst) > before
+        {
+            // It failed while this call waited for it. One after the other, each would wait for all before it.
+            return Err(failure.clone());
+        }
+        let too_soon = last.ended.is_some_and(|ended| ended.elapsed() < PAUSE);
         if !self.in_doubt.load(Ordering::SeqCst) || (too_soon && !self.known().map.nodes().is_empty()) {
             return Ok(());
         }
         // Before the question: what raises doubt from here on may be newer than the answer.
         self.in_doubt.store(false, Ordering::SeqCst);
         let asked = self.ask_some().await;
-        *last = Some(Instant::now());
+        *last = LastQuestion { ended: Some(Instant::now()), failure: asked.as_ref().err().cloned() };
+        self.asked.fetch_add(1, Ordering::SeqCst);
         match asked {
             Ok(map) => {
                 self.install(map);

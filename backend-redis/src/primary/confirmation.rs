@@ -11,7 +11,7 @@ use crate::link::{Confirmed, Matter};
 use crate::reply::{self, Asked};
 use crate::scripts;
 use crate::target::Replicas;
-use leasehold_core::{Claim, Error, ErrorKind, FencingToken, Result};
+use leasehold_core::{Busy, Claim, Error, ErrorKind, FencingToken, Result};
 use std::time::Duration;
 
 impl Replicas {
@@ -36,11 +36,16 @@ impl RedisBackend {
         let (again, confirmed) = match Box::pin(self.ask_with_replicas(claim, replicas)).await {
             Ok(answer) => answer,
             // That nothing was done is true of this question, and not of the grant that it was about.
-            Err(why) => return Err(self.take_back(claim, grant.token, why).await),
+            Err(why) if self.taken_back.take_back(claim.owner(), grant.token) => {
+                return Err(self.take_back(claim, grant.token, why).await);
+            }
+            Err(_) => return Ok(asked),
         };
         match self.if_confirmed(claim, again, confirmed, replicas).await? {
             // Asked for again, it tells nothing of the other tokens that were reserved with it.
             Asked::Granted(again) if again.token == grant.token => Ok(asked),
+            // It has ended meanwhile, and others wait.
+            Asked::AskWithQueue => Ok(Asked::Busy(Busy::new())),
             other => Ok(other),
         }
     }
@@ -65,11 +70,15 @@ impl RedisBackend {
             return Ok(asked);
         };
         let why_not = match confirmed {
-            _ if self.taken_back.includes(claim.owner(), grant.token) => to_be_taken_back(),
-            Confirmed::Yes => return Ok(asked),
+            Confirmed::Yes if self.taken_back.believe(claim.owner(), grant.token) => return Ok(asked),
+            Confirmed::Yes => to_be_taken_back(),
             Confirmed::By(count) => too_few(count, replicas),
             Confirmed::Unasked(why) => why,
         };
+        // Another call for this claim has heard that the replicas have it, and was told so.
+        if !self.taken_back.take_back(claim.owner(), grant.token) {
+            return Ok(asked);
+        }
         Err(self.take_back(claim, grant.token, why_not).await)
     }
 
@@ -86,7 +95,7 @@ impl RedisBackend {
                 why
             }
             Err(error) => {
-                self.taken_back.add(owner, token);
+                self.taken_back.is_unknown(owner);
                 let message = format!("{why}; whether the grant was taken back is not known");
                 Error::new(ErrorKind::Indeterminate, message).with_source(error)
             }

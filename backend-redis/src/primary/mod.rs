@@ -43,7 +43,7 @@ pub struct RedisBackend {
     mailbox: Arc<Mailbox>,
     /// How many replicas must have a grant before it is believed.
     replicas: Option<Replicas>,
-    taken_back: TakenBack,
+    taken_back: Arc<TakenBack>,
     /// Where requests can go together.
     batches: Option<Batches>,
 }
@@ -78,7 +78,7 @@ impl RedisBackend {
             contention: Contention::new(),
             mailbox,
             replicas,
-            taken_back: TakenBack::default(),
+            taken_back: Arc::default(),
         })
     }
 
@@ -111,6 +111,8 @@ impl LockBackend for RedisBackend {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        // Only then are grants taken back.
+        let _underway = self.replicas.map(|_| self.taken_back.begin(claim.owner()));
         if claim.waits() { self.attempt_or_queue(claim).await } else { self.attempt_once(claim).await }
     }
 

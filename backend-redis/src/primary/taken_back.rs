@@ -1,42 +1,103 @@
-//! Grants that were to be taken back, with nobody knowing whether they were.
+//! Grants that are not to be believed any more, and those that somebody believes in.
 //!
-//! The request may still be on its way: in a buffer of the server, or of a proxy, whose client has long gone. So a later
-//! attempt of the same owner, which finds the grant still standing, must not believe in it. It takes it back once more, and
-//! the next one gets a grant with a larger token, of which the late request knows nothing.
+//! Several calls for one claim may be under way at once, and are granted the same token. What one of them is about to take back,
+//! another must not believe in; and what another was told of is not taken back. So each says which it is going to do before it
+//! does it, as long as it is under way.
+//!
+//! If nobody knows whether a grant was taken back, it stands here until its owner is released: the request may still be on its
+//! way, in a buffer of the server, or of a proxy, whose client has long gone. A later attempt of the same owner, which finds the
+//! grant still standing, takes it back once more, and the next one gets a grant with a larger token, of which the late request
+//! knows nothing.
 
 use leasehold_core::{FencingToken, OwnerId};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::hash_map::Entry::Occupied;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// For each owner that has such grants, the last one's token. Those before it are as little to be believed: a fail-over may
-/// bring one back.
 #[derive(Debug, Default)]
 pub(super) struct TakenBack {
-    tokens: Mutex<HashMap<OwnerId, FencingToken>>,
+    owners: Mutex<HashMap<OwnerId, OfOwner>>,
+}
+
+/// What is known of the grants of an owner, by the last one's token. Those before it are as little to be believed: a fail-over
+/// may bring one back.
+#[derive(Debug, Default)]
+struct OfOwner {
+    calls: usize,
+    believed: Option<FencingToken>,
+    taken_back: Option<FencingToken>,
+    /// True if it is not known whether that has come through.
+    is_unknown: bool,
+}
+
+/// A call for an owner; over when it is dropped.
+#[derive(Debug)]
+pub(super) struct Underway {
+    all: Arc<TakenBack>,
+    owner: OwnerId,
 }
 
 impl TakenBack {
-    pub(super) fn add(&self, owner: OwnerId, token: FencingToken) {
-        let mut tokens = self.tokens();
-        let last = tokens.entry(owner).or_insert(token);
-        *last = token.max(*last);
+    pub(super) fn begin(self: &Arc<Self>, owner: OwnerId) -> Underway {
+        self.owners().entry(owner).or_default().calls += 1;
+        Underway { all: Arc::clone(self), owner }
     }
 
-    pub(super) fn includes(&self, owner: OwnerId, token: FencingToken) -> bool {
-        self.tokens().get(&owner).is_some_and(|last| token <= *last)
+    /// Says that this grant is going to be believed; false if it is taken back.
+    pub(super) fn believe(&self, owner: OwnerId, token: FencingToken) -> bool {
+        let mut owners = self.owners();
+        let its = owners.entry(owner).or_default();
+        let believes = its.taken_back.is_none_or(|last| token > last);
+        if believes {
+            its.believed = its.believed.max(Some(token));
+        }
+        believes
+    }
+
+    /// Says that this grant is going to be taken back; false if somebody believes in it.
+    pub(super) fn take_back(&self, owner: OwnerId, token: FencingToken) -> bool {
+        let mut owners = self.owners();
+        let its = owners.entry(owner).or_default();
+        let takes_back = its.believed.is_none_or(|last| token > last);
+        if takes_back {
+            its.taken_back = its.taken_back.max(Some(token));
+        }
+        takes_back
+    }
+
+    /// Nobody knows whether what was to be taken back of this owner has been.
+    pub(super) fn is_unknown(&self, owner: OwnerId) {
+        self.owners().entry(owner).or_default().is_unknown = true;
     }
 
     /// The owner is being released, and will not ask again.
     pub(super) fn forget(&self, owner: OwnerId) {
-        let mut tokens = self.tokens();
+        let mut owners = self.owners();
         // None, as a rule. A map digests what it is to remove, even if it has nothing.
-        if !tokens.is_empty() {
-            tokens.remove(&owner);
+        if !owners.is_empty()
+            && let Occupied(mut entry) = owners.entry(owner)
+        {
+            entry.get_mut().is_unknown = false;
+            if entry.get().calls == 0 {
+                entry.remove();
+            }
         }
     }
 
-    fn tokens(&self) -> MutexGuard<'_, HashMap<OwnerId, FencingToken>> {
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    fn owners(&self) -> MutexGuard<'_, HashMap<OwnerId, OfOwner>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        if let Occupied(mut entry) = self.all.owners().entry(self.owner) {
+            let its = entry.get_mut();
+            its.calls = its.calls.saturating_sub(1);
+            if its.calls == 0 && !its.is_unknown {
+                entry.remove();
+            }
+        }
     }
 }
 
@@ -44,15 +105,50 @@ impl TakenBack {
 mod tests {
     use super::*;
 
+    const OWNER: OwnerId = OwnerId::from_u128(1);
+
+    fn token(token: u64) -> FencingToken {
+        FencingToken::new(token)
+    }
+
     #[test]
     fn no_grant_up_to_the_last_one_is_believed_until_its_owner_is_released() {
-        let (all, owner, other) = (TakenBack::default(), OwnerId::from_u128(1), OwnerId::from_u128(2));
-        let includes = |owner, token| all.includes(owner, FencingToken::new(token));
-        all.add(owner, FencingToken::new(7));
-        all.add(owner, FencingToken::new(5));
-        assert!(includes(owner, 5) && includes(owner, 7));
-        assert!(!includes(owner, 8) && !includes(other, 7));
-        all.forget(owner);
-        assert!(!includes(owner, 7) && all.tokens().is_empty());
+        let all = Arc::<TakenBack>::default();
+        let call = all.begin(OWNER);
+        assert!(all.take_back(OWNER, token(7)) && all.take_back(OWNER, token(5)));
+        all.is_unknown(OWNER);
+        drop(call);
+        let later = all.begin(OWNER);
+        assert!(!all.believe(OWNER, token(5)) && !all.believe(OWNER, token(7)));
+        assert!(all.believe(OWNER, token(8)) && all.believe(OwnerId::from_u128(2), token(7)));
+        drop(later);
+        all.forget(OWNER);
+        assert!(all.believe(OWNER, token(7)));
+    }
+
+    #[test]
+    fn of_two_calls_with_one_grant_the_first_one_decides() {
+        let all = Arc::<TakenBack>::default();
+        let calls = (all.begin(OWNER), all.begin(OWNER));
+        assert!(all.believe(OWNER, token(7)));
+        assert!(!all.take_back(OWNER, token(7)), "the other was told of it");
+        assert!(all.take_back(OWNER, token(8)));
+        assert!(!all.believe(OWNER, token(8)), "it is on its way back");
+        drop(calls.0);
+        assert!(!all.take_back(OWNER, token(7)));
+        drop(calls.1);
+        assert!(all.owners().is_empty(), "what is over leaves nothing");
+    }
+
+    #[test]
+    fn a_release_forgets_no_more_than_who_is_still_asking_needs() {
+        let all = Arc::<TakenBack>::default();
+        let call = all.begin(OWNER);
+        assert!(all.take_back(OWNER, token(7)));
+        all.is_unknown(OWNER);
+        all.forget(OWNER);
+        assert!(!all.believe(OWNER, token(7)));
+        drop(call);
+        assert!(all.owners().is_empty());
     }
 }

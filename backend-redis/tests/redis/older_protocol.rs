@@ -162,3 +162,31 @@ async fn one_who_may_not_listen_waits_by_heartbeats_and_bothers_nobody() {
     release(&backend, &holder).await;
     hold(&backend, &next).await;
 }
+
+/// The connection for messages is begun and never made. Heartbeats go on, so that a place in the queue is kept, and a grant that
+/// nobody tells is found.
+#[tokio::test]
+async fn a_second_connection_that_hangs_keeps_nobody_from_asking() {
+    let server = server();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (port, target) = (listener.local_addr().unwrap().port(), server.port());
+    tokio::spawn(async move {
+        let mut hanging = Vec::new();
+        let (mut first, _) = listener.accept().await.unwrap();
+        let mut there = tokio::net::TcpStream::connect(("127.0.0.1", target)).await.unwrap();
+        tokio::spawn(async move { tokio::io::copy_bidirectional(&mut first, &mut there).await });
+        while let Ok(next) = listener.accept().await {
+            hanging.push(next);
+        }
+    });
+    let backend = backend(&format!("redis://127.0.0.1:{port}?protocol=resp2&connect_timeout=30s"));
+    let (holder, next) = (claim("job"), waiter("job"));
+    hold(&backend, &holder).await;
+    for _ in 0..2 {
+        let start = Instant::now();
+        queue(&backend, &next).await;
+        assert!(start.elapsed() < Duration::from_secs(1), "it could not ask again: {:?}", start.elapsed());
+    }
+    release(&backend, &holder).await;
+    hold(&backend, &next).await;
+}

@@ -10,7 +10,8 @@ use leasehold_core::{
     Release, Renewal, Severity,
 };
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 #[tokio::test]
 async fn names_are_held_renewed_and_listed_wherever_they_lie() {
@@ -271,4 +272,23 @@ async fn the_documented_rights_suffice_and_those_that_are_missing_are_named() {
         assert!(told(&error).ends_with(&format!("grant it with ACL SETUSER: {help}")), "{}", told(&error));
         tell(&format!("ACL SETUSER locker +{right}"));
     }
+}
+
+/// They are told so together, and not one after the other.
+#[tokio::test]
+async fn many_who_ask_a_cluster_of_which_nobody_answers_are_told_in_the_time_of_one() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = silent.local_addr().unwrap().port();
+    let backend = backend(&format!("redis+cluster://127.0.0.1:{port}?connect_timeout=300ms"));
+    let start = Instant::now();
+    let mut asking = tokio::task::JoinSet::new();
+    for _ in 0..30 {
+        let backend = Arc::clone(&backend);
+        asking.spawn(async move { attempt_fails(&backend, &claim("job")).await.kind() });
+    }
+    while let Some(kind) = asking.join_next().await {
+        assert_eq!(kind.unwrap(), ErrorKind::Unavailable);
+    }
+    // One after the other, it would be 9 s.
+    assert!(start.elapsed() < Duration::from_secs(3), "the last one was told after {:?}", start.elapsed());
 }

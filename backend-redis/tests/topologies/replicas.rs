@@ -5,6 +5,7 @@ use crate::kit::{
     attempt_fails, backend, claim, client, get, hold, name, patient, queue, release, renew, told,
     until_replicated, waiter,
 };
+use futures_util::FutureExt;
 use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_conformance::servers::{RedisSentinelGroup, RedisServer, free_port};
 use leasehold_core::{
@@ -100,6 +101,41 @@ async fn what_is_asked_for_again_is_written_again() {
     assert!(offset() >= before + 100, "{before} {}", offset());
     let left = group.server(0).command(&["PTTL", "leasehold:job"]).unwrap();
     assert!(left.trim_start_matches(':').parse::<u64>().unwrap() > 500_000, "never shortened: {left}");
+}
+
+/// Both were granted the same. What one of them has heard in the meantime, and not looked at, is no longer true.
+#[tokio::test]
+async fn of_two_calls_for_one_claim_none_takes_back_what_the_other_was_told() {
+    let server = RedisServer::start_with(&["--repl-diskless-sync-delay", "0"]).unwrap();
+    let replica = RedisServer::start().unwrap();
+    replica.command(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]).unwrap();
+    hold(&backend(&server.url()), &claim("other")).await;
+    until_replicated(&replica, "leasehold:other");
+    let asking = backend(&format!("{}?wait_replicas=1&timeout=1s", server.url()));
+    let claim = waiter("job");
+    // The connection for all that replicas need not confirm.
+    release(&asking, &claim).await;
+    replica.pause();
+    let mut slow = asking.try_acquire(&claim);
+    let start = Instant::now();
+    let waits_for_the_replica =
+        || server.command(&["INFO", "clients"]).unwrap().contains("blocked_clients:1");
+    for waits in [true, false] {
+        while waits_for_the_replica() != waits {
+            assert!(slow.as_mut().now_or_never().is_none() || !waits, "answered at once");
+            assert!(start.elapsed() < PATIENCE, "no WAIT came to its end");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    replica.resume();
+    until_replicated(&replica, "leasehold:job");
+    let token = asks_until_granted(&asking, &claim).await;
+    match slow.await {
+        Ok(Attempt::Granted(grant)) => assert_eq!(grant.token, token),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(renew(&asking, &claim).await.unwrap(), Renewal::Renewed);
+    release(&asking, &claim).await;
 }
 
 /// A taking back whose answer does not come may still be on its way when its owner asks again. It ends the grant that it

@@ -95,6 +95,15 @@ impl ZooKeeperBackend {
         Err(as_far_as_known(trouble, standing))
     }
 
+    /// True if no claim that stands so has a node, though there is no session to look with: that of its node ends with the node,
+    /// if it has not, and without a session there has been none. Nobody need come back for it.
+    fn has_no_node(&self, standing: &Standing) -> bool {
+        match standing.session() {
+            Some(session) => session.is_long_over(),
+            None => self.sessions.are_all_long_over(),
+        }
+    }
+
     /// Deletes the claim's node or nodes. True if one of them held the lock.
     async fn withdraw(&self, claim: &Claim, leaving: &Leaving<'_>, standing: &Standing) -> Result<bool> {
         let directory = self.names.directory_of(claim.name());
@@ -128,14 +137,20 @@ impl LockBackend for ZooKeeperBackend {
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         check_size(claim)?;
-        let place = self.places.enter(claim.owner());
-        let mut standing = place.standing.lock().await;
-        let attempt = self.attempt(claim, &place, &mut standing).await;
-        place.bell.stands(&standing);
-        if matches!(*standing, Standing::Nowhere) {
-            self.places.leave(claim);
+        loop {
+            let place = self.places.enter(claim.owner());
+            let mut standing = place.standing.lock().await;
+            if !self.places.has(&place) {
+                // Another call for this claim has found meanwhile that it has no node, and forgotten the place.
+                continue;
+            }
+            let attempt = self.attempt(claim, &place, &mut standing).await;
+            place.bell.stands(&standing);
+            if matches!(*standing, Standing::Nowhere) {
+                self.places.leave(claim);
+            }
+            return attempt;
         }
-        attempt
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
@@ -143,20 +158,23 @@ impl LockBackend for ZooKeeperBackend {
     }
 
     async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
-        let place = self.places.enter(claim.owner());
-        let mut standing = place.standing.lock().await;
-        let leaving = place.bell.gives_back();
-        let held = match self.withdraw(claim, &leaving, &standing).await {
-            Ok(held) => held,
-            // There is no other session to look with, and that of the node ends with the node, if it has not: nobody
-            // need come back for it.
-            Err(error) if error.is_outage() && standing.session().is_some_and(|s| s.is_long_over()) => false,
-            Err(error) => return Err(as_far_as_known(error, &standing)),
-        };
-        drop(leaving);
-        *standing = Standing::Nowhere;
-        self.places.leave(claim);
-        Ok(if held { Release::Released } else { Release::NotHeld })
+        loop {
+            let place = self.places.enter(claim.owner());
+            let mut standing = place.standing.lock().await;
+            if !self.places.has(&place) {
+                continue;
+            }
+            let leaving = place.bell.gives_back();
+            let held = match self.withdraw(claim, &leaving, &standing).await {
+                Ok(held) => held,
+                Err(error) if error.is_outage() && self.has_no_node(&standing) => false,
+                Err(error) => return Err(as_far_as_known(error, &standing)),
+            };
+            drop(leaving);
+            *standing = Standing::Nowhere;
+            self.places.leave(claim);
+            return Ok(if held { Release::Released } else { Release::NotHeld });
+        }
     }
 
     /// Until the node in front goes, or the session, or there is a connection again to ask by; a while, where nobody tells.

@@ -67,6 +67,11 @@ impl Places {
         self.places().get(&owner).map(|OfOwner(place)| Arc::clone(place))
     }
 
+    /// True if it is a place still: it may have been left while somebody waited for what is known of it.
+    pub(crate) fn has(&self, place: &Arc<Place>) -> bool {
+        self.of(*place.bell.owner()).is_some_and(|it| Arc::ptr_eq(&it, place))
+    }
+
     /// Forgets the place of a claim, which has no node any more.
     pub(crate) fn leave(&self, claim: &Claim) {
         self.places().remove(&claim.owner());

@@ -30,6 +30,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zookeeper_client::{Client, SessionState, StateWatcher};
 
+/// The pause after a session could not be made.
+const PAUSE: Duration = Duration::from_millis(100);
 /// How long [`Sessions::close`] waits for the server to hear of it.
 const CLOSE_AT_MOST: Duration = Duration::from_secs(2);
 
@@ -47,8 +49,8 @@ pub(crate) struct Sessions {
 
 #[derive(Debug)]
 struct Dialling {
-    /// What came of the last one, if no session.
-    failed: Option<Error>,
+    /// What came of the last one, if no session, and when.
+    failed: Option<(Error, Instant)>,
     /// What time the servers give to a session, as far as is known.
     given: Duration,
 }
@@ -124,11 +126,14 @@ impl Sessions {
             return Ok(session);
         }
         // A hundred waiters of a store that is down are told so together, not one after the other.
-        if let Some(error) = last.failed.as_ref().filter(|_| self.dialled.load(Ordering::Acquire) > dialled) {
+        // And those who come right after them, too: servers that refuse at once are not to be asked at once again.
+        if let Some((error, at)) = &last.failed
+            && (self.dialled.load(Ordering::Acquire) > dialled || at.elapsed() < PAUSE)
+        {
             return Err(error.clone());
         }
         let made = dial::dial(&self.target, &mut last.given).await.and_then(|client| self.enter(client));
-        last.failed = made.as_ref().err().cloned();
+        last.failed = made.as_ref().err().map(|error| (error.clone(), Instant::now()));
         self.dialled.fetch_add(1, Ordering::Release);
         made
     }
@@ -139,6 +144,15 @@ impl Sessions {
             Current::Closed => Err(closed()),
             Current::Some(session) if !session.is_over() => Ok(Some(Arc::clone(session))),
             Current::Some(_) | Current::None => Ok(None),
+        }
+    }
+
+    /// True if there is no session of this process that the servers may know: there was none, or the last one is long over.
+    pub(crate) fn are_all_long_over(&self) -> bool {
+        match &*self.current() {
+            Current::None => true,
+            Current::Some(session) => session.is_long_over(),
+            Current::Closed => false,
         }
     }
 

@@ -208,3 +208,19 @@ async fn a_runtime_that_ends_before_the_ear_begins_ends_the_session() {
     drop(ear::listen(told, session.states.clone(), Arc::default()));
     assert!(session.is_over());
 }
+
+/// It refuses in no time, and a thousand may ask.
+#[tokio::test]
+async fn a_server_that_refuses_is_not_asked_again_at_once() {
+    let port = leasehold_conformance::servers::free_port().unwrap();
+    let target = Target::of(&StoreUrl::parse(&format!("zk://127.0.0.1:{port}")).unwrap()).unwrap();
+    let sessions = Sessions::new(target, Arc::default());
+    let (start, mut asked) = (Instant::now(), 0);
+    while start.elapsed() < PAUSE * 10 {
+        assert!(sessions.turn().await.is_err());
+        asked += 1;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let dialled = sessions.dialled.load(Ordering::Acquire);
+    assert!(dialled <= 11 && asked > dialled * 2, "{dialled} attempts to connect for {asked} calls");
+}

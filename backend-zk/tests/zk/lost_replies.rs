@@ -4,7 +4,8 @@ use crate::kit::*;
 use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_conformance::servers::{ZooKeeperServer, free_port};
 use leasehold_core::{
-    Attempt, Claim, DistributedLockExt, ErrorKind, LockAdmin, LockBackend, LockClient, Release, Renewal,
+    AcquireOptions, Attempt, Claim, DistributedLock, DistributedLockExt, ErrorKind, LockAdmin, LockBackend,
+    LockClient, Release, Renewal,
 };
 use leasehold_zk::ZooKeeperBackend;
 use std::sync::Arc;
@@ -174,8 +175,45 @@ async fn a_store_that_was_never_reached_is_unavailable_and_not_unknown() {
     let error = answered(backend.try_acquire(&claim("job"))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains("Connection refused"), "{error}");
-    let error = answered(backend.release(&claim("job"), Duration::ZERO)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    // Without a session it has asked for nothing: whoever has to release that is done.
+    assert_eq!(answered(backend.release(&claim("job"), Duration::ZERO)).await.unwrap(), Release::NotHeld);
+}
+
+/// Else each of them would leave a task that asks until there is a server again, and all of these would ask then.
+#[tokio::test]
+async fn who_gives_up_on_a_store_that_was_never_reached_leaves_nothing_to_do() {
+    let server = server();
+    let proxy = proxy_to(&server).await;
+    proxy.set(Traffic::BlackHole);
+    let locks = client(&format!("zk://{}?connect_timeout=500ms", proxy.address()));
+    let options = AcquireOptions::new().with_wait(Duration::from_millis(200));
+    for number in 0..10 {
+        let error = locks.acquire_with(&name(&format!("job/{number}")), &options).await.unwrap_err();
+        assert!(error.is_outage(), "{error}");
+    }
+    let start = std::time::Instant::now();
+    locks.close().await.unwrap();
+    assert!(start.elapsed() < Duration::from_secs(4), "something was under way for {:?}", start.elapsed());
+}
+
+/// The first call finds that there is no server, and that the claim has no place; the second one has waited for it.
+#[tokio::test]
+async fn a_call_that_waited_for_another_one_of_its_claim_keeps_what_it_is_granted() {
+    let server = server();
+    warm_up(&server).await;
+    let proxy = proxy_to(&server).await;
+    proxy.set(Traffic::BlackHole);
+    let backend = backend(&format!("zk://{}?connect_timeout=1s", proxy.address()));
+    let claim = claim("job");
+    let (mut first, mut second) = (backend.try_acquire(&claim), backend.try_acquire(&claim));
+    assert!(futures_util::poll!(&mut first).is_pending() && futures_util::poll!(&mut second).is_pending());
+    answered(first).await.unwrap_err();
+    proxy.set(Traffic::Pass);
+    // The pause after a session that could not be made.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(matches!(answered(second).await.unwrap(), Attempt::Granted(_)));
+    let renewed = answered(backend.renew(std::slice::from_ref(&claim))).await.remove(0);
+    assert_eq!(renewed.unwrap(), Renewal::Renewed);
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@ use super::lines::Lines;
 use crate::keeper::unanswered;
 use crate::sync::Mutex;
 use crate::{
-    Attempt, Busy, Claim, Clock, Error, Fairness, LockAdmin, LockBackend, LockName, OwnerId, Release,
-    Renewal, Result, Semantics, WakeUp, locked,
+    Attempt, Busy, Claim, Clock, Error, Fairness, HoldKind, LockAdmin, LockBackend, LockName, OwnerId,
+    Release, Renewal, Result, Semantics, WakeUp, locked,
 };
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
@@ -73,7 +73,11 @@ impl TakingTurns {
 
     async fn give_back_all(&self, orphans: Vec<(OwnerId, Claim)>) {
         for (owner, asked) in orphans {
-            let _ = self.give_back(owner, &asked).await;
+            let answer = self.give_back(owner, &asked).await;
+            if answer.is_err_and(|error| error.is_outage()) && self.rules.hold != HoldKind::Lease {
+                // It does not end by itself, and its owner may never come.
+                self.line(asked.name(), |line| line.is_orphan_still(owner, &asked));
+            }
         }
     }
 
@@ -179,7 +183,7 @@ impl LockBackend for TakingTurns {
         };
         // Whoever hears that it is done does not ask again, and then nobody would end what it had left beside it.
         match (answer, unheard) {
-            (Ok(Release::Released), Some(unheard)) => Err(unheard),
+            (Ok(_), Some(unheard)) => Err(unheard),
             (answer, _) => answer,
         }
     }

@@ -61,6 +61,13 @@ impl Line {
         orphans
     }
 
+    /// Nobody has heard whether the store has released it: whoever comes by next tries it again.
+    pub(in super::super) fn is_orphan_still(&mut self, owner: OwnerId, claim: &Claim) {
+        for ending in self.ending.iter_mut().filter(|it| it.is(owner, claim)) {
+            ending.is_orphan = true;
+        }
+    }
+
     /// It was given the hold, and does not take it.
     pub(super) fn take_back_from(&mut self, absent: OwnerId, now: Moment) {
         if let Some(turn) = self.turn.take_if(|turn| turn.holder() == absent) {

@@ -89,6 +89,24 @@ fn what_one_left_that_was_taken_out_is_released_by_whoever_comes_by_once() {
     assert!(matches!(way, Way::Release(asked) if asked.owner() == claim(1).owner()));
 }
 
+/// A session does not end for it, and its owner may never come back.
+#[test]
+fn what_nobody_could_release_is_released_by_the_next_who_comes_by() {
+    let mut line = Line::default();
+    let question = asks(&mut line, 1, at(0));
+    line.heard(&claim(1), &question, busy(), at(1), &rules()).unwrap();
+    let other = claim(2).with_ttl(TTL * 2);
+    for _ in 0..3 {
+        line.next(&other, at(LONG + 1), &rules());
+    }
+    for _ in 0..3 {
+        let orphans = line.take_orphans();
+        assert_eq!(orphans.iter().map(|(_, claim)| claim.owner()).collect::<Vec<_>>(), [claim(1).owner()]);
+        assert!(line.take_orphans().is_empty(), "one at a time tries it");
+        line.is_orphan_still(orphans[0].0, &orphans[0].1);
+    }
+}
+
 /// The hold was passed on to it while it was there.
 #[test]
 fn a_hold_that_was_not_taken_goes_to_the_next_when_its_holder_is_taken_out() {

@@ -183,7 +183,7 @@ async fn a_replica_that_takes_over_serves_holders_and_waiters() {
     until_replicated(&cluster.nodes()[primary + 3], "leasehold:job");
     cluster.fail_over("leasehold:job").unwrap();
     assert_eq!(cluster.owner_of("leasehold:job").unwrap(), primary + 3);
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     while guard.extend(TTL).await.is_err() {
         assert!(guard.is_held() && start.elapsed() < TTL / 2);
     }

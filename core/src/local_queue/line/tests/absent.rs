@@ -13,6 +13,17 @@ fn one_away() -> Line {
     line
 }
 
+/// The first has been told to wait and was away for too long; the second, who cannot go on with its claim, has come by since.
+fn one_taken_out() -> Line {
+    let mut line = Line::default();
+    let question = asks(&mut line, 1, at(0));
+    line.heard(&claim(1), &question, busy(), at(1), &rules()).unwrap();
+    for _ in 0..3 {
+        line.next(&claim(2).with_ttl(TTL * 2), at(LONG + 1), &rules());
+    }
+    line
+}
+
 #[test]
 fn a_release_passes_the_hold_on_to_one_who_was_seen_within_the_patience_and_to_no_other() {
     for (released_at, passes_on) in [(999, true), (1000, false)] {
@@ -70,13 +81,7 @@ fn who_is_away_for_long_is_taken_out_and_comes_back_as_another() {
 /// The store may have a place of it, or the lock.
 #[test]
 fn what_one_left_that_was_taken_out_is_released_by_whoever_comes_by_once() {
-    let mut line = Line::default();
-    let question = asks(&mut line, 1, at(0));
-    line.heard(&claim(1), &question, busy(), at(1), &rules()).unwrap();
-    let other = claim(2).with_ttl(TTL * 2);
-    for _ in 0..3 {
-        line.next(&other, at(LONG + 1), &rules());
-    }
+    let mut line = one_taken_out();
     assert_eq!(line.waiting.len(), 1);
     let orphans = line.take_orphans();
     assert_eq!(orphans.len(), 1);
@@ -92,13 +97,7 @@ fn what_one_left_that_was_taken_out_is_released_by_whoever_comes_by_once() {
 /// A session does not end for it, and its owner may never come back.
 #[test]
 fn what_nobody_could_release_is_released_by_the_next_who_comes_by() {
-    let mut line = Line::default();
-    let question = asks(&mut line, 1, at(0));
-    line.heard(&claim(1), &question, busy(), at(1), &rules()).unwrap();
-    let other = claim(2).with_ttl(TTL * 2);
-    for _ in 0..3 {
-        line.next(&other, at(LONG + 1), &rules());
-    }
+    let mut line = one_taken_out();
     for _ in 0..3 {
         let orphans = line.take_orphans();
         assert_eq!(orphans.iter().map(|(_, claim)| claim.owner()).collect::<Vec<_>>(), [claim(1).owner()]);

@@ -9,6 +9,11 @@ use crate::target::{Deployment, Replicas};
 use leasehold_core::{Error, Result};
 use redis::{ServerErrorKind, Value};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long a waiter stays to be told that it will hear of its turn: half of the time between two heartbeats.
+const LISTENS_WITHIN: Duration = Duration::from_millis(250);
 
 /// The servers of one store.
 #[derive(Debug)]
@@ -129,14 +134,15 @@ impl Servers {
         Ok((answer.reply, answer.confirmed.unwrap_or(Confirmed::By(0))))
     }
 
-    /// Sees to it that messages on this key's name are heard. True if they are.
+    /// Sees to it that messages on this key's name are heard. True if they are, by now: who stays for it sends no heartbeat.
     pub(crate) async fn listen(&self, key: &str) -> bool {
         let node = match self {
             Self::One(node) => Ok(Arc::clone(node)),
             Self::Cluster(cluster) => cluster.node_of(key).await,
         };
         match node {
-            Ok(node) => node.link.listen(&node.channel).await,
+            // What is begun goes on, in a task of its own.
+            Ok(node) => timeout(LISTENS_WITHIN, node.link.listen(&node.channel)).await.unwrap_or(false),
             Err(_) => false,
         }
     }

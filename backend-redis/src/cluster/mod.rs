@@ -58,6 +58,10 @@ impl Cluster {
                     (address, call.asking) = (to, false);
                 }
                 Some(Redirect::Ask(to)) => (address, call.asking) = (to, true),
+                Some(Redirect::Nowhere) => {
+                    self.nodes.doubt();
+                    return Err(node.link.here(sent_nowhere(slot)));
+                }
                 None => {
                     if is_in_doubt(&answer.reply) {
                         self.nodes.doubt();
@@ -105,6 +109,13 @@ impl Cluster {
         let other = self.nodes.owner(slot).await.ok()?;
         (other.0 != *failed).then_some(other)
     }
+}
+
+fn sent_nowhere(slot: Slot) -> Error {
+    let message = format!("slot {slot} is at a node of which this one does not know where it is");
+    Error::new(ErrorKind::Unavailable, message).with_help(
+        "look at what the nodes announce: cluster-announce-hostname, cluster-preferred-endpoint-type",
+    )
 }
 
 fn sent_around(slot: Slot) -> Error {

@@ -10,6 +10,8 @@ pub(super) enum Redirect {
     Moved(Address),
     /// There, this once: the slot is on its way.
     Ask(Address),
+    /// To a node of which it does not know by what name it is reached.
+    Nowhere,
 }
 
 impl Redirect {
@@ -18,8 +20,8 @@ impl Redirect {
         let Value::ServerError(error) = reply else { return None };
         let to = || address(error.details()?.split(' ').nth(1)?, asked);
         match error.kind()? {
-            ServerErrorKind::Moved => to().map(Self::Moved),
-            ServerErrorKind::Ask => to().map(Self::Ask),
+            ServerErrorKind::Moved => Some(to().map_or(Self::Nowhere, Self::Moved)),
+            ServerErrorKind::Ask => Some(to().map_or(Self::Nowhere, Self::Ask)),
             _ => None,
         }
     }
@@ -67,6 +69,16 @@ mod tests {
         assert_eq!(to("?:6381"), None);
         assert_eq!(to("b:0"), None);
         assert_eq!(to("b"), None);
+    }
+
+    #[test]
+    fn a_node_whose_name_is_not_known_yet_is_nowhere() {
+        for reply in [&b"-MOVED 1 ?:7000\r\n"[..], b"-ASK 1 b:0\r\n"] {
+            let reply = redis::parse_redis_value(reply).unwrap();
+            assert_eq!(Redirect::of(&reply, &asked()), Some(Redirect::Nowhere));
+        }
+        let reply = redis::parse_redis_value(b"-MOVED 1 b:7000\r\n").unwrap();
+        assert!(matches!(Redirect::of(&reply, &asked()), Some(Redirect::Moved(_))));
     }
 
     #[test]

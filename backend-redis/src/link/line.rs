@@ -10,14 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinError;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 /// The pause between a failed attempt to connect and the next one: a server that is down, or comes up, is not hammered
 /// by all who wait for it.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// How long a waiter stays to be told that it will hear of its turn. Half of the time between two heartbeats.
-const LISTENS_WITHIN: Duration = Duration::from_millis(250);
 
 /// How long a request may take at most that finds no connection: the pause, connecting, and one to one and a quarter time-outs.
 pub(crate) fn longest_request(timeouts: Timeouts) -> Duration {
@@ -69,15 +66,14 @@ impl Line {
         }
     }
 
-    /// Makes sure that messages on the channel of the waiters arrive; false if they cannot, or not yet: who waits for that sends
-    /// no heartbeat. By a task of its own, as above, which goes on.
+    /// Makes sure that messages on the channel of the waiters arrive; false if they cannot. By a task of its own, as above.
     pub(super) async fn listen(self: &Arc<Self>, channel: &str) -> bool {
         let Ok(connection) = self.connection().await else {
             return false;
         };
         let (line, channel) = (Arc::clone(self), channel.to_owned());
         let listening = tokio::spawn(async move { connection.listen(&line.mailbox, &channel).await });
-        timeout(LISTENS_WITHIN, listening).await.is_ok_and(|listening| listening.unwrap_or(false))
+        listening.await.unwrap_or(false)
     }
 
     /// Ends the connection, and makes no other.

@@ -146,6 +146,10 @@ impl<'a> Run<'a> {
             is_continued: true,
         };
         command.heard.iter().for_each(|signal| watch.hear(*signal));
+        if watch.interrupted == Interrupted::BySignal {
+            // Heard before the command had the terminal: it may have been the terminal's.
+            watch.interrupted = Interrupted::No;
+        }
         let end = watch.until_the_end().await;
         let verdict = Verdict {
             name: &self.name,

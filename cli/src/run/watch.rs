@@ -143,7 +143,7 @@ impl Watch<'_> {
 
     pub(super) fn hear(&mut self, signal: Signal) {
         if signal != Signal::CONT {
-            if signal == Signal::INT {
+            if signal == Signal::INT && self.interrupted != Interrupted::ByTerminal {
                 self.interrupted = Interrupted::now();
             }
             return self.supervisor.order(&Order::Signal(signal.as_raw()));

@@ -87,7 +87,7 @@ impl DistributedLock for ByHand {
     async fn acquire_with(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
         let claim = Claim::new(name.clone(), OwnerId::random()?, options.ttl(), "".into());
         let (token, since) = self.granted(&claim, options.wait()).await?;
-        let valid_until = Arc::new(Mutex::new(since + claim.ttl()));
+        let valid_until = Arc::new(Mutex::new(end_of(&claim, since)));
         let watchdog = watchdog(Arc::clone(&self.backend), claim.clone(), Arc::clone(&valid_until));
         let watchdog = if self.mistake == Mistake::WatchdogBeforeGuard {
             let handle = tokio::spawn(watchdog).abort_handle();
@@ -115,9 +115,14 @@ async fn watchdog(backend: Arc<Plain>, claim: Claim, valid_until: Arc<Mutex<Inst
         tokio::time::sleep(claim.ttl() / 3).await;
         let sent = Instant::now();
         if let Ok(Renewal::Renewed) = backend.renew(&claim).await {
-            *valid_until.lock().unwrap_or_else(PoisonError::into_inner) = sent + claim.ttl();
+            *valid_until.lock().unwrap_or_else(PoisonError::into_inner) = end_of(&claim, sent);
         }
     }
+}
+
+/// With a margin for clocks of different rates.
+fn end_of(claim: &Claim, since: Instant) -> Instant {
+    since + claim.ttl() * 98 / 100
 }
 
 struct HeldByHand {

@@ -95,7 +95,7 @@ impl RedisBackend {
                 why
             }
             Err(error) => {
-                self.taken_back.is_unknown(owner);
+                self.taken_back.leave_unknown(owner);
                 let message = format!("{why}; whether the grant was taken back is not known");
                 Error::new(ErrorKind::Indeterminate, message).with_source(error)
             }

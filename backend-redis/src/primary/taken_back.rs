@@ -66,7 +66,7 @@ impl TakenBack {
     }
 
     /// Nobody knows whether what was to be taken back of this owner has been.
-    pub(super) fn is_unknown(&self, owner: OwnerId) {
+    pub(super) fn leave_unknown(&self, owner: OwnerId) {
         self.owners().entry(owner).or_default().is_unknown = true;
     }
 
@@ -77,8 +77,11 @@ impl TakenBack {
         if !owners.is_empty()
             && let Occupied(mut entry) = owners.entry(owner)
         {
-            entry.get_mut().is_unknown = false;
-            if entry.get().calls == 0 {
+            let its = entry.get_mut();
+            its.is_unknown = false;
+            // Whoever is still asking with it comes too late.
+            its.taken_back = its.taken_back.max(its.believed.take());
+            if its.calls == 0 {
                 entry.remove();
             }
         }
@@ -116,7 +119,7 @@ mod tests {
         let all = Arc::<TakenBack>::default();
         let call = all.begin(OWNER);
         assert!(all.take_back(OWNER, token(7)) && all.take_back(OWNER, token(5)));
-        all.is_unknown(OWNER);
+        all.leave_unknown(OWNER);
         drop(call);
         let later = all.begin(OWNER);
         assert!(!all.believe(OWNER, token(5)) && !all.believe(OWNER, token(7)));
@@ -141,11 +144,20 @@ mod tests {
     }
 
     #[test]
+    fn what_was_released_is_believed_by_nobody_who_was_still_asking() {
+        let all = Arc::<TakenBack>::default();
+        let _slow = all.begin(OWNER);
+        assert!(all.believe(OWNER, token(7)));
+        all.forget(OWNER);
+        assert!(!all.believe(OWNER, token(7)) && all.take_back(OWNER, token(7)));
+    }
+
+    #[test]
     fn a_release_forgets_no_more_than_who_is_still_asking_needs() {
         let all = Arc::<TakenBack>::default();
         let call = all.begin(OWNER);
         assert!(all.take_back(OWNER, token(7)));
-        all.is_unknown(OWNER);
+        all.leave_unknown(OWNER);
         all.forget(OWNER);
         assert!(!all.believe(OWNER, token(7)));
         drop(call);

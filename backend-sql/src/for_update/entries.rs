@@ -58,9 +58,10 @@ impl HeldRow {
     }
 
     /// Not what has become of it meanwhile: a renewal may have been on its way when it was released, and several calls for one
-    /// claim may be on their way at once. Dropped, as there, when the others can be looked at again.
+    /// claim may be on their way at once.
     pub(super) fn forget_seen(&self, owner: OwnerId, seen: Option<&Entry>) {
         let Some(seen) = seen else { return };
+        // Dropped when the others can be looked at again: that closes a connection.
         let forgotten = match self.entries().entry(owner) {
             Occupied(entry) if entry.get().is(seen) => Some(entry.remove()),
             _ => None,
@@ -68,6 +69,7 @@ impl HeldRow {
         drop(forgotten);
     }
 
+    /// Whatever there is of it.
     pub(super) fn forget(&self, owner: OwnerId) {
         let forgotten = self.entries().remove(&owner);
         drop(forgotten);

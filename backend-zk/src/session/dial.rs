@@ -22,8 +22,8 @@ const CONNECTIONS: u32 = 10;
 const PAUSE_OF_A_SERVER: Duration = Duration::from_secs(1);
 /// In a short session. Then a holder that meets one dead server after the other has three quarters of it.
 const FEW_CONNECTIONS: u32 = 5;
-/// The pause between two rounds through the servers.
-const PAUSE: Duration = Duration::from_millis(100);
+/// The pause between two rounds through the servers, and after the last one, which found none.
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 /// How long a server may take to accept a connection when it is asked why there is no session.
 const PROBE: Duration = Duration::from_millis(500);
 /// How long it may take then to say that it will not agree on TLS.

@@ -30,8 +30,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 use zookeeper_client::{Client, SessionState, StateWatcher};
 
-/// The pause after a session could not be made.
-const PAUSE: Duration = Duration::from_millis(100);
 /// How long [`Sessions::close`] waits for the server to hear of it.
 const CLOSE_AT_MOST: Duration = Duration::from_secs(2);
 
@@ -128,7 +126,7 @@ impl Sessions {
         // A hundred waiters of a store that is down are told so together, not one after the other.
         // And those who come right after them, too: servers that refuse at once are not to be asked at once again.
         if let Some((error, at)) = &last.failed
-            && (self.dialled.load(Ordering::Acquire) > dialled || at.elapsed() < PAUSE)
+            && (self.dialled.load(Ordering::Acquire) > dialled || at.elapsed() < dial::PAUSE)
         {
             return Err(error.clone());
         }

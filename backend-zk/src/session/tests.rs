@@ -216,7 +216,7 @@ async fn a_server_that_refuses_is_not_asked_again_at_once() {
     let target = Target::of(&StoreUrl::parse(&format!("zk://127.0.0.1:{port}")).unwrap()).unwrap();
     let sessions = Sessions::new(target, Arc::default());
     let (start, mut asked) = (Instant::now(), 0);
-    while start.elapsed() < PAUSE * 10 {
+    while start.elapsed() < dial::PAUSE * 10 {
         assert!(sessions.turn().await.is_err());
         asked += 1;
         tokio::time::sleep(Duration::from_millis(1)).await;

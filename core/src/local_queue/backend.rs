@@ -4,8 +4,8 @@ use super::lines::Lines;
 use crate::keeper::unanswered;
 use crate::sync::Mutex;
 use crate::{
-    Attempt, Busy, Claim, Clock, Error, Fairness, HoldKind, LockAdmin, LockBackend, LockName, OwnerId,
-    Release, Renewal, Result, Semantics, WakeUp, locked,
+    Attempt, Busy, Claim, Clock, Error, ErrorKind, Fairness, HoldKind, LockAdmin, LockBackend, LockName,
+    OwnerId, Release, Renewal, Result, Semantics, WakeUp, locked,
 };
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
@@ -76,7 +76,7 @@ impl TakingTurns {
             let answer = self.give_back(owner, &asked).await;
             if answer.is_err_and(|error| error.is_outage()) && self.rules.hold != HoldKind::Lease {
                 // It does not end by itself, and its owner may never come.
-                self.line(asked.name(), |line| line.is_orphan_still(owner, &asked));
+                self.line(asked.name(), |line| line.orphan_again(owner, &asked));
             }
         }
     }
@@ -181,11 +181,7 @@ impl LockBackend for TakingTurns {
                 answer
             }
         };
-        // Whoever hears that it is done does not ask again, and then nobody would end what it had left beside it.
-        match (answer, unheard) {
-            (Ok(_), Some(unheard)) => Err(unheard),
-            (answer, _) => answer,
-        }
+        told_of_both(answer, unheard)
     }
 
     /// No async method: all who wait would have the room that only the first of them needs.
@@ -233,6 +229,17 @@ impl LockBackend for TakingTurns {
     }
 }
 
+/// What is said of a release, if nothing was heard of what its claim had left beside. Whoever hears that it is done does not ask
+/// again, and then nobody would end that. When it does ask again, the claim itself has nothing any more: after an unknown outcome
+/// that is a success, and after one that is known it is none.
+fn told_of_both(answer: Result<Release>, unheard: Option<Error>) -> Result<Release> {
+    match (answer, unheard) {
+        (Ok(Release::Released), Some(unheard)) => Err(unheard.with_kind(ErrorKind::Indeterminate)),
+        (Ok(Release::NotHeld), Some(unheard)) => Err(unheard.with_kind(ErrorKind::Unavailable)),
+        (answer, _) => answer,
+    }
+}
+
 /// Nothing where the store serves its waiters in order. Where each of them looks by itself, half of the longest pause between
 /// two looks: of several, one comes in time nearly always. Else longer than it takes to wake one.
 fn stand_back(semantics: &Semantics) -> Option<Duration> {
@@ -267,6 +274,17 @@ mod tests {
             let are_free = self.0.lines.are_free();
             self.1.store(are_free, Ordering::Relaxed);
         }
+    }
+
+    #[test]
+    fn what_is_unheard_beside_a_release_makes_no_loss_of_it_and_no_success() {
+        for kind in [ErrorKind::Unavailable, ErrorKind::Indeterminate] {
+            let told =
+                |answer| told_of_both(Ok(answer), Some(Error::new(kind, "no reply"))).unwrap_err().kind();
+            assert_eq!(told(Release::Released), ErrorKind::Indeterminate);
+            assert_eq!(told(Release::NotHeld), ErrorKind::Unavailable);
+        }
+        assert_eq!(told_of_both(Ok(Release::NotHeld), None).unwrap(), Release::NotHeld);
     }
 
     /// Such as one with which a task ends that waits for a lock too.

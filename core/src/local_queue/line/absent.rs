@@ -62,7 +62,7 @@ impl Line {
     }
 
     /// Nobody has heard whether the store has released it: whoever comes by next tries it again.
-    pub(in super::super) fn is_orphan_still(&mut self, owner: OwnerId, claim: &Claim) {
+    pub(in super::super) fn orphan_again(&mut self, owner: OwnerId, claim: &Claim) {
         for ending in self.ending.iter_mut().filter(|it| it.is(owner, claim)) {
             ending.is_orphan = true;
         }

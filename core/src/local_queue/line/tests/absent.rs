@@ -102,7 +102,7 @@ fn what_nobody_could_release_is_released_by_the_next_who_comes_by() {
         let orphans = line.take_orphans();
         assert_eq!(orphans.iter().map(|(_, claim)| claim.owner()).collect::<Vec<_>>(), [claim(1).owner()]);
         assert!(line.take_orphans().is_empty(), "one at a time tries it");
-        line.is_orphan_still(orphans[0].0, &orphans[0].1);
+        line.orphan_again(orphans[0].0, &orphans[0].1);
     }
 }
 

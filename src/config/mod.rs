@@ -199,8 +199,8 @@ impl Config {
         self.settings.options()
     }
 
-    /// The environment variable that `password_env` names in the profile of the store, also where the password of another
-    /// place counts. Whoever starts other programs may want to keep it from them.
+    /// The environment variable that `password_env` names in the profile of the store, if it is set, also where the password
+    /// of another place counts. Whoever starts other programs may want to keep it from them.
     pub fn password_variable(&self) -> Option<&str> {
         self.store.password_variable()
     }

@@ -18,7 +18,7 @@ pub(super) struct Store {
     entries: Vec<ConfigEntry>,
     /// The profile that it is from.
     profile: Option<String>,
-    /// What that names as the variable with its password, whether or not this is the password that counts.
+    /// The variable that it names for its password, if there is one, whether or not that is the password that counts.
     password_variable: Option<String>,
 }
 
@@ -36,7 +36,10 @@ impl Store {
 
     /// Adds the password that counts, and the parameters of the profile.
     pub(super) fn completed(mut self, layers: &Layers<'_>, environment: &Environment) -> Result<Self> {
-        self.password_variable = layers.profile.get("password_env").map(|variable| variable.text.clone());
+        // Only a variable that there is: what is none may be the password itself, written in the wrong place.
+        let is_set = |variable: &String| !matches!(environment.get(variable), Ok(None));
+        let named = layers.profile.get("password_env").map(|variable| variable.text.clone());
+        self.password_variable = named.filter(is_set);
         if let Some(found) = password::find(layers, environment)? {
             let entry = ConfigEntry::new(found.key, found.place, found.source);
             self = self.with_password(found.secret, entry)?;

@@ -40,11 +40,17 @@ fn slots() -> Vec<Slot> {
     environment.variables.push(("LEASEHOLD_URL", with_password.clone()));
     let mut file_by_variable = slot("a file that the environment names", format!("url = '{plain}'\n"));
     file_by_variable.variables.push(("LEASEHOLD_PASSWORD_FILE", "~/pw".to_owned()));
+    let mut in_place_of_a_name = slot(
+        "the password where its variable is to be named, and a file that counts",
+        format!("url = '{plain}'\npassword_env = '{CANARY}'\n"),
+    );
+    in_place_of_a_name.variables.push(("LEASEHOLD_PASSWORD_FILE", "~/pw".to_owned()));
     let parameter = |name, profile| Slot { is_login: false, ..slot(name, profile) };
     vec![
         given,
         environment,
         file_by_variable,
+        in_place_of_a_name,
         slot("a URL in a file", format!("url = '{with_password}'\n")),
         slot("a URL with a variable", "url = 'redis://ada:${PW}@127.0.0.1:1'\n".to_owned()),
         slot("a URL with a default", format!("url = 'redis://ada:${{NO:-{CANARY}}}@127.0.0.1:1'\n")),
@@ -137,7 +143,7 @@ impl Seen {
         let (url, rows) = (config.url(), config.show());
         self.text += &format!("{config:?} {config:#?} {url} {url:?} {:?}", url.authority());
         self.text += &format!("{rows:?} {} {:?}", serde_json::to_string(&rows).unwrap(), config.warnings());
-        self.text += &format!("{:?} {:?}", url.query(), config.options());
+        self.text += &format!("{:?} {:?} {:?}", url.query(), config.options(), config.password_variable());
     }
 
     async fn locks(&mut self, registry: &Registry, config: &Config) {

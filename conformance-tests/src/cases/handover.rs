@@ -107,7 +107,7 @@ async fn lost_wake_up_costs_no_more_than_the_fallback(cx: &Context) -> Verdict {
     freed_without_a_word(cx).await
 }
 
-/// The record is deleted, as by an administrator: whoever waits hears of nothing, or has no reason to look at its connection.
+/// Its record is deleted, as by an administrator, and all connections live: nobody tells whoever waits.
 async fn freed_without_a_word(cx: &Context) -> Verdict {
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.named("deleted"));
     let guard = client.take(&name, &AcquireOptions::new()).await?;

@@ -84,6 +84,6 @@ pub use semantics::{
     TokenClass, WakeUp,
 };
 pub use token::FencingToken;
-pub use url::{Authority, Endpoint, Query, StoreUrl};
+pub use url::{Authority, Endpoint, Query, Secret, StoreUrl};
 
 use sync::locked;

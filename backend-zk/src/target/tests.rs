@@ -29,7 +29,7 @@ fn a_full_url_is_read() {
     assert_eq!(target.servers.to_string(), "z1:2182,z2:2181,[::1]:2183");
     assert_eq!(target.base, "/apps/shop");
     assert_eq!(target.access, Access::Creator);
-    assert_eq!(target.login.unwrap().to_bytes(), b"app:s:c");
+    assert_eq!(target.login.unwrap().to_bytes().unwrap(), b"app:s:c");
     let times = (target.timeouts.session, target.timeouts.request, target.timeouts.connect);
     assert_eq!(times, (Duration::from_secs(4), Duration::from_millis(1500), Duration::from_secs(3)));
 }

@@ -34,20 +34,21 @@ pub(super) const SCHEMES: [(&str, &str); 22] = [
 
 type Open = fn(&StoreUrl, &Namespace) -> Result<Arc<dyn LockBackend>>;
 
+/// The features, and whether each is on.
+const FEATURES: [(&str, bool); 7] = [
+    ("mysql", cfg!(feature = "mysql")),
+    ("postgres", cfg!(feature = "postgres")),
+    ("redis", cfg!(feature = "redis")),
+    ("sqlite", cfg!(feature = "sqlite")),
+    ("tls", cfg!(feature = "tls")),
+    ("zookeeper", cfg!(feature = "zookeeper")),
+    ("zookeeper-tls", cfg!(feature = "zookeeper-tls")),
+];
+
 /// The features that a scheme needs, if one of them is not on.
 pub(super) fn missing_features(scheme: &str) -> Option<&'static str> {
-    let is_on = |feature| match feature {
-        "mysql" => cfg!(feature = "mysql"),
-        "postgres" => cfg!(feature = "postgres"),
-        "redis" => cfg!(feature = "redis"),
-        "sqlite" => cfg!(feature = "sqlite"),
-        "tls" => cfg!(feature = "tls"),
-        "zookeeper" => cfg!(feature = "zookeeper"),
-        "zookeeper-tls" => cfg!(feature = "zookeeper-tls"),
-        _ => false,
-    };
     let (_, features) = SCHEMES.iter().find(|(known, _)| *known == scheme)?;
-    (!features.split(',').all(is_on)).then_some(features)
+    (!features.split(',').all(|feature| FEATURES.contains(&(feature, true)))).then_some(features)
 }
 
 pub(super) fn compiled_in() -> Registry {

@@ -35,6 +35,20 @@ fn a_full_url_is_read() {
 }
 
 #[test]
+fn password_file_is_read_for_every_session() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("password");
+    std::fs::write(&file, "one\n").unwrap();
+    let url = StoreUrl::parse("zk://app@h").unwrap().with_password(Secret::file(&file).unwrap()).unwrap();
+    let login = Target::of(&url).unwrap().login.unwrap();
+    assert_eq!(login.to_bytes().unwrap(), b"app:one");
+    std::fs::write(&file, "two\n").unwrap();
+    assert_eq!(login.to_bytes().unwrap(), b"app:two");
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(login.to_bytes().unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+#[test]
 fn nodes_may_be_left_to_anyone_on_request() {
     assert_eq!(target("zk://a:b@h?acl=anyone").access, Access::Anyone);
 }

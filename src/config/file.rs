@@ -71,11 +71,6 @@ impl ConfigFile {
         }
     }
 
-    /// The names of its profiles.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.contents.profiles.keys().map(String::as_str)
-    }
-
     /// True if there is a file at this path, even one that cannot be read: to pass over a file because of its rights
     /// would silently mean another store.
     pub(super) fn exists(path: &Path) -> bool {

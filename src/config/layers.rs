@@ -114,13 +114,17 @@ fn read_wait(text: &str) -> Result<Wait> {
     }
 }
 
-/// `true` and `false`, in the words of a shell and of a URL too.
-pub(super) fn read_flag(key: &str, text: &str) -> Result<bool> {
-    match text {
-        "1" | "true" | "yes" => Ok(true),
-        "0" | "false" | "no" => Ok(false),
-        other => Err(Error::invalid(key, format_args!("{other:?}"), "write 1 or 0")),
-    }
+/// The entry of a flag, which may also have the words of a shell and of a URL.
+pub(super) fn read_flag(key: &str, value: &Value) -> Result<ConfigEntry> {
+    let flag = match value.text.as_str() {
+        "1" | "true" | "yes" => "true",
+        "0" | "false" | "no" => "false",
+        other => {
+            let error = Error::invalid(key, format_args!("{other:?}"), "write true or false");
+            return Err(value.source.blame(error));
+        }
+    };
+    Ok(ConfigEntry::new(key, flag, value.source.clone()))
 }
 
 /// Refuses white space around a name or a path, which would silently mean another store. A URL is not shown: it may have

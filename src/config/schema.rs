@@ -40,7 +40,6 @@ pub(super) enum Content {
 
 /// The kind of a value, with its article: `an integer`.
 type Kind = &'static str;
-const BOOLEAN: Kind = "a boolean";
 
 impl Contents {
     pub(super) fn read(path: &Arc<Path>, text: &str) -> Result<Self> {
@@ -54,10 +53,10 @@ impl Contents {
                 }
                 "default" => contents.default = Some(node.text(&key, "prod")?),
                 "require_store" => match node.content {
-                    Content::Scalar(flag, BOOLEAN) => {
+                    Content::Text(flag) | Content::Scalar(flag, _) => {
                         contents.require_store = Some(Value::new(flag, node.source));
                     }
-                    _ => return Err(node.wrong_kind(&key, "write require_store = true, or leave it out")),
+                    _ => return Err(node.wrong_kind(&key, "write true or false")),
                 },
                 "defaults" => contents.defaults = defaults(node.table(&key)?)?,
                 "profile" => contents.profiles = profiles(node.table(&key)?)?,
@@ -148,7 +147,7 @@ fn unknown_at_top(key: &str, node: &Node) -> Error {
 impl Content {
     /// A boolean, in the words that the parameters of a URL take.
     pub(super) fn boolean(value: bool) -> Self {
-        Self::Scalar(if value { "yes" } else { "no" }.to_owned(), BOOLEAN)
+        Self::Scalar(if value { "yes" } else { "no" }.to_owned(), "a boolean")
     }
 }
 

@@ -108,6 +108,11 @@ impl ConfigSources {
         self.given("profile", name.into())
     }
 
+    /// The length of the lease, as it is written in a file: `30s`.
+    pub fn with_ttl(self, ttl: impl Into<String>) -> Self {
+        self.given("ttl", ttl.into())
+    }
+
     fn given(mut self, key: &str, text: String) -> Self {
         self.given.insert(key.to_owned(), Value::new(text, ConfigSource::Given));
         self
@@ -151,21 +156,18 @@ impl ConfigSources {
     /// [`Invalid`](ErrorKind::Invalid) for a given value, [`Misconfigured`](ErrorKind::Misconfigured) for one in a file or
     /// in the environment, with its place. No error shows a password.
     pub fn load(&self) -> Result<Config> {
-        let environment = self.environment.layer()?;
+        let mut environment = self.environment.layer()?;
         let file = self.read_file(&environment)?;
         let required = environment.get("require_store");
         let required = required.or_else(|| file.as_ref()?.contents.require_store.as_ref());
-        let is_required = required.map_or(Ok(false), |Value { text, source }| {
-            read_flag("require_store", text).map_err(|error| source.blame(error))
-        })?;
-        let (profile, store) = self.store(&environment, file.as_ref(), required.filter(|_| is_required))?;
+        let required = required.map(|value| read_flag("require_store", value)).transpose()?;
+        let (profile, store) = self.store(&environment, file.as_ref(), required.as_ref())?;
         let defaults = file.as_ref().map(|file| expand_all(&file.contents.defaults, &self.environment));
+        environment.extend(self.given.clone());
         let layers = [&environment, &store, &defaults.transpose()?.unwrap_or_default()];
 
         let mut config = Config::assemble(profile.as_ref(), layers, &self.environment)?;
-        if let Some(Value { source, .. }) = required {
-            config.store.push(ConfigEntry::new("require_store", is_required.to_string(), source.clone()));
-        }
+        config.store.extend(required);
         config.warnings = self.environment.misspelt();
         if let Some(file) = file {
             config.file = Some(file.path);
@@ -195,7 +197,7 @@ impl ConfigSources {
         &self,
         environment: &Layer,
         file: Option<&ConfigFile>,
-        required: Option<&Value>,
+        required: Option<&ConfigEntry>,
     ) -> Result<(Option<Value>, Layer)> {
         let of_url = |url: Value| Ok((None, Layer::from([("url".to_owned(), url)])));
         for layer in [&self.given, environment] {
@@ -222,11 +224,11 @@ impl ConfigSources {
         }
         if let Some(file) = file.filter(|file| !file.contents.profiles.is_empty()) {
             let message = format!("{}: no profile is chosen", file.path.display());
-            let names = file.names().collect::<Vec<_>>().join(", ");
+            let names = file.contents.profiles.keys().cloned().collect::<Vec<_>>().join(", ");
             let help = format!("write default = \"NAME\" into it, or set LEASEHOLD_PROFILE; known: {names}");
             return Err(Error::new(ErrorKind::Misconfigured, message).with_help(help));
         }
-        if let Some(required) = required {
+        if let Some(required) = required.filter(|required| required.value == "true") {
             return Err(self.no_default_store(required, file));
         }
         file.map_or(Ok(()), ConfigFile::check_not_blank)?;
@@ -246,13 +248,14 @@ impl ConfigSources {
                 true => "a profile is a name, not a URL".to_owned(),
                 false => format!("there is no {:?} in {}", name.text, file.path.display()),
             };
-            return Err(blame(Error::invalid("profile", problem, did_you_mean(&name.text, file.names()))));
+            let known = file.contents.profiles.keys().map(String::as_str);
+            return Err(blame(Error::invalid("profile", problem, did_you_mean(&name.text, known))));
         };
         Ok((Some(name), expand_all(profile, &self.environment)?))
     }
 
     /// Says where a store can be named.
-    fn no_default_store(&self, required: &Value, file: Option<&ConfigFile>) -> Error {
+    fn no_default_store(&self, required: &ConfigEntry, file: Option<&ConfigFile>) -> Error {
         let places = file.map_or_else(|| self.search_path(), |file| vec![file.path.to_path_buf()]);
         let places: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
         let fix = format!(

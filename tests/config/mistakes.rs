@@ -62,11 +62,8 @@ fn value_of_the_wrong_kind_is_refused() {
             ("profile = 'p'", "1: profile is a string; make it a table"),
             ("[[profile]]\nurl = 'memory:'", "1: profile is an array; make it a table"),
             ("[profile]\np = 'memory:'", "2: profile.p is a string; make it a table"),
-            (
-                "require_store = 1",
-                "1: require_store is an integer; write require_store = true, or leave it out",
-            ),
-            ("[require_store]", "1: require_store is a table; write require_store = true, or leave it out"),
+            ("require_store = 2", "1: invalid require_store: \"2\"; write true or false"),
+            ("[require_store]", "1: require_store is a table; write true or false"),
             (
                 "[profile.p]\nurl = ['memory:']",
                 "2: url is an array; write it in quotes: url = \"redis://host:6379/0\"",

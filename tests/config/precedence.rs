@@ -64,6 +64,9 @@ fn value_in_code_overrides_every_source() {
     for (key, value) in [("ttl", "7s"), ("wait", "7s"), ("prefix", "b/")] {
         assert_eq!(shown(&config, key), (value.to_owned(), "given".to_owned()));
     }
+    let config = values.load().0.sources().with_ttl("8s").load().unwrap();
+    assert_eq!(shown(&config, "ttl"), ("8s".to_owned(), "given".to_owned()));
+    assert_eq!(shown(&config, "wait").1, "env LEASEHOLD_WAIT");
 }
 
 #[test]

@@ -106,6 +106,8 @@ fn bad_given_value_is_an_invalid_argument() {
         host.said(&error),
         "Invalid: invalid store URL: it has no scheme; write it like redis://host:6379/0 or sqlite:/path/to/file"
     );
+    let error = host.sources().with_url("memory:").with_ttl("30").load().unwrap_err();
+    assert_eq!(host.said(&error), "Invalid: invalid ttl: \"30\" has no unit; write 30s or 30ms");
 }
 
 #[test]
@@ -204,17 +206,17 @@ fn variable_overrides_require_store_of_a_file() {
 
 #[test]
 fn bad_require_store_is_refused_even_if_a_store_is_named() {
-    let mut host = TestHost::with_system_file("require_store = 'true'\n");
+    let mut host = TestHost::with_system_file("require_store = 'maybe'\n");
     host.set("LEASEHOLD_URL", "memory:");
     assert_eq!(
         host.problem(),
-        "Misconfigured: ~/etc.toml:1: require_store is a string; write require_store = true, or leave it out"
+        "Misconfigured: ~/etc.toml:1: invalid require_store: \"maybe\"; write true or false"
     );
     host.write("etc.toml", "");
     host.set("LEASEHOLD_REQUIRE_STORE", "maybe");
     assert_eq!(
         host.problem(),
-        "Misconfigured: env LEASEHOLD_REQUIRE_STORE: invalid require_store: \"maybe\"; write 1 or 0"
+        "Misconfigured: env LEASEHOLD_REQUIRE_STORE: invalid require_store: \"maybe\"; write true or false"
     );
 }
 

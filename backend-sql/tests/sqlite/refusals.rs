@@ -87,8 +87,7 @@ fn parameters_out_of_range_are_refused_with_the_range() {
         with("busytimeout=2s"),
         (
             "invalid store URL: unknown parameter \"busytimeout\"".to_owned(),
-            "did you mean \"busy_timeout\"? known: allow_network_fs, busy_timeout, local_queue, table"
-                .to_owned()
+            "did you mean \"busy_timeout\"? known: allow_network_fs, busy_timeout, table".to_owned()
         )
     );
 }

@@ -1,7 +1,7 @@
 use std::task::{Context, Poll, Waker};
 
-/// One who waits for news: whether there is any that it has not heard, and who is to be woken. Kept small, a few words
-/// where a channel takes many more: there may be thousands.
+/// One waiter of a notification: a flag for one that it has not seen, and its waker. A few words, where a channel takes many
+/// more: there may be thousands.
 ///
 /// For backends, which keep it under a lock of their own.
 ///
@@ -18,22 +18,22 @@ use std::task::{Context, Poll, Waker};
 #[derive(Debug, Default)]
 pub struct Listener {
     wake: Option<Waker>,
-    has_news: bool,
+    is_notified: bool,
 }
 
 impl Listener {
-    /// There is news: it is kept until it is heard, also if nobody listens now. Returns the waker; wake it after releasing your
-    /// own lock.
-    #[must_use = "who listens is not woken here"]
+    /// Notifies the waiter. The notification is kept until it is seen, also if there is no waiter now. Returns the waker; wake
+    /// it after releasing your own lock.
+    #[must_use = "the waiter is woken by the returned waker"]
     pub fn tell(&mut self) -> Option<Waker> {
-        self.has_news = true;
+        self.is_notified = true;
         self.wake.take()
     }
 
-    /// Ready once after there was news, however often. Whoever has asked last is woken. A future that is dropped in between
-    /// leaves the news to the next.
+    /// Ready once after one notification or several. The last caller is woken. A future that is dropped in between leaves the
+    /// notification to the next.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if std::mem::take(&mut self.has_news) {
+        if std::mem::take(&mut self.is_notified) {
             return Poll::Ready(());
         }
         match &mut self.wake {
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn news_is_heard_once_also_if_it_came_before_anybody_listened() {
+    fn notification_is_seen_once_also_if_it_came_before_the_first_poll() {
         let (mut listener, mut cx) = (Listener::default(), Context::from_waker(Waker::noop()));
         for _ in 0..2 {
             for _ in 0..2 {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn who_listens_last_is_woken() {
+    fn last_poller_is_woken() {
         let (mut listener, woken) = (Listener::default(), [Arc::<Woken>::default(), Arc::default()]);
         for listening in &woken {
             let waker = Waker::from(Arc::clone(listening));
@@ -82,9 +82,9 @@ mod tests {
         listener.tell().into_iter().for_each(Waker::wake);
         assert!(
             listener.poll(&mut Context::from_waker(Waker::noop())).is_ready(),
-            "who was woken hears of it"
+            "the poll after the wake-up is ready"
         );
-        assert!(listener.tell().is_none(), "nobody listens now");
+        assert!(listener.tell().is_none(), "no waiter is left");
         assert_eq!(woken.map(|it| it.0.load(Ordering::Relaxed)), [0, 1]);
     }
 }

@@ -1,7 +1,7 @@
 use super::{decode, invalid};
 use crate::duration::parse_duration;
 use crate::nearest::did_you_mean;
-use crate::{Error, LocalQueue, Result};
+use crate::{Error, Result};
 use std::fmt;
 use std::time::Duration;
 
@@ -60,10 +60,7 @@ impl Query {
         let Some((unknown, _)) = self.left.first() else {
             return Ok(());
         };
-        // Whoever opens a store by its URL takes this one out before the backend sees it.
-        let ours = Some(LocalQueue::PARAMETER).filter(|ours| ours != unknown);
-        let known = self.known.into_iter().chain(ours);
-        Err(invalid(format_args!("unknown parameter {unknown:?}"), did_you_mean(unknown, known)))
+        Err(invalid(format_args!("unknown parameter {unknown:?}"), did_you_mean(unknown, self.known)))
     }
 }
 

@@ -161,7 +161,7 @@ fn parameters_are_taken_or_refused_with_the_nearest() {
     query.take("layout");
     let error = query.finish().unwrap_err();
     assert_eq!(error.to_string(), "invalid store URL: unknown parameter \"timout\"");
-    assert_eq!(error.help(), Some("did you mean \"timeout\"? known: layout, local_queue, timeout"));
+    assert_eq!(error.help(), Some("did you mean \"timeout\"? known: layout, timeout"));
 
     let url = url.with_parameter("layout", "round").unwrap();
     let error = url.query().take_choice("layout", &[("string", 1), ("hash", 2)]).unwrap_err();

@@ -59,7 +59,7 @@ async fn an_endless_wait_outlasts_an_outage() {
     store.acquires.ever_after(None);
 
     waiter.await.unwrap().unwrap();
-    assert!(events.count("wait trouble") > 1);
+    assert!(events.count("wait failed") > 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,7 +94,7 @@ fn without_a_runtime_there_is_an_error_and_no_panic() {
     let client = LockClient::new(Arc::new(MemoryBackend::new()));
     let name = LockName::new("job").unwrap();
     let options = AcquireOptions::new();
-    let mut acquire = client.acquire_with(&name, &options);
+    let mut acquire = client.acquire_named(&name, &options);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let std::task::Poll::Ready(outcome) = acquire.as_mut().poll(&mut context) else {
         panic!("it waits for nothing")

@@ -46,10 +46,6 @@ impl Queue {
         self.state.lock().unwrap().asks
     }
 
-    pub(crate) fn lose_the_next_answer(&self) {
-        self.state.lock().unwrap().lost += 1;
-    }
-
     pub(crate) fn hand_over(&self) {
         self.state.lock().unwrap().handed_over = true;
         self.news.notify_one();

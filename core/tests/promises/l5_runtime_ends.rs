@@ -3,8 +3,8 @@
 use crate::scripted::{Fate, Scripted, lock_name};
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
-    AcquireOptions, DistributedLock, DistributedLockExt, HoldKind, LocalQueue, LockBackend, LockClient,
-    LockGuard, RuntimeClock, Wait,
+    AcquireOptions, DistributedLock, DistributedLockExt, HoldKind, LockBackend, LockClient, LockGuard,
+    RuntimeClock, Wait,
 };
 use std::pin::pin;
 use std::sync::Arc;
@@ -102,41 +102,34 @@ fn closing_waits_for_what_is_carried_on_elsewhere() {
 /// Granted at once, and the answer comes when nobody hears it any more.
 #[test]
 fn what_was_asked_and_not_heard_before_the_runtime_ended_is_released() {
-    for local_queue in [None, Some(LocalQueue::new(16).unwrap())] {
-        let mut store = Scripted::on(Arc::new(RuntimeClock::new()));
-        store.hold = HoldKind::Session;
-        store.acquires.then(Fate::Silent);
-        let store = Arc::new(store);
-        let client = LockClient::builder(Arc::clone(&store) as Arc<dyn LockBackend>);
-        let client = match local_queue {
-            Some(queue) => client.with_local_queue(queue).build(),
-            None => client.build(),
-        };
-        let short = runtime();
-        short.block_on(async {
-            {
-                let mut asking = pin!(client.acquire("job"));
-                for _ in 0..4 {
-                    assert!(futures_util::poll!(asking.as_mut()).is_pending());
-                }
+    let mut store = Scripted::on(Arc::new(RuntimeClock::new()));
+    store.hold = HoldKind::Session;
+    store.acquires.then(Fate::Silent);
+    let store = Arc::new(store);
+    let client = LockClient::new(Arc::clone(&store) as Arc<dyn LockBackend>);
+    let short = runtime();
+    short.block_on(async {
+        {
+            let mut asking = pin!(client.acquire("job"));
+            for _ in 0..4 {
+                assert!(futures_util::poll!(asking.as_mut()).is_pending());
             }
-            assert!(store.holder("job").await.is_some());
-        });
-        drop(short);
-        let within = Instant::now() + SOON;
-        while !runtime().block_on(store.is_clean("job")) {
-            assert!(Instant::now() < within, "with {local_queue:?}");
-            thread::sleep(Duration::from_millis(5));
         }
+        assert!(store.holder("job").await.is_some());
+    });
+    drop(short);
+    let within = Instant::now() + SOON;
+    while !runtime().block_on(store.is_clean("job")) {
+        assert!(Instant::now() < within, "still held");
+        thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// In the local queue it would be handed the lock for ever.
+/// It would be woken instead of a waiter that can take the lock.
 #[test]
 fn a_waiter_that_goes_with_its_runtime_is_in_no_line() {
     let store = MemoryBackend::new();
-    let client =
-        LockClient::builder(Arc::new(store.clone())).with_local_queue(LocalQueue::new(16).unwrap()).build();
+    let client = LockClient::new(Arc::new(store.clone()));
     let (long, short) = (runtime(), runtime());
     let guard = long.block_on(client.acquire("job")).unwrap();
     short.block_on(async move {

@@ -52,7 +52,7 @@ struct Remaining(Mutex<Vec<Duration>>);
 
 impl Observer for Remaining {
     fn event(&self, event: &Event<'_>) {
-        if let Event::RenewalTrouble { remaining, .. } = event {
+        if let Event::RenewalFailed { remaining, .. } = event {
             self.0.lock().unwrap().push(*remaining);
         }
     }

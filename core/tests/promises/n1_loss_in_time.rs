@@ -50,7 +50,7 @@ async fn errors_until_the_deadline_are_a_loss_with_the_error_as_cause() {
 
     assert!(start.elapsed() <= VALID);
     assert_eq!(loss.error().unwrap().kind(), ErrorKind::Unavailable);
-    assert!(events.count("renewal trouble") >= 3, "several attempts fit into what is left of a lease");
+    assert!(events.count("renewal failed") >= 3, "several attempts fit into what is left of a lease");
     assert_eq!(events.count("lost Unreachable"), 1);
 }
 

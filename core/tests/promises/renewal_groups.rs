@@ -1,7 +1,6 @@
-//! Holds that live in several places: one place that does not answer costs the others nothing.
+//! Renewal groups: a node that does not answer costs the holds on other nodes nothing.
 
-use crate::local_queue::client_of;
-use crate::scripted::{TTL, options, settle};
+use crate::scripted::{TTL, options};
 use async_trait::async_trait;
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
@@ -16,8 +15,8 @@ use tokio::time::sleep;
 
 const HUNG: &str = "hung";
 
-/// Nodes, each with the names that begin with its own, and the claims that they have granted. The one that is hung answers
-/// no renewal, and no call that it is part of is answered before it.
+/// Nodes, each with the names that begin with its own, and the claims that they have granted. The node `hung` answers no renewal,
+/// and no call that it is part of is answered.
 #[derive(Debug)]
 struct Nodes {
     store: MemoryBackend,
@@ -32,18 +31,16 @@ impl Nodes {
         Arc::new(Self { store, granted: Mutex::default(), calls: Mutex::default() })
     }
 
-    /// Only of what it has granted.
+    /// Panics for a claim that no node has granted.
     fn node_of(&self, claim: &Claim) -> String {
         self.granted.lock().unwrap()[&claim.owner()].clone()
     }
 
-    fn clients(self: &Arc<Self>) -> [LockClient; 2] {
-        let backend = || Arc::clone(self) as Arc<dyn LockBackend>;
-        let plain = LockClient::builder(backend())
+    fn client(self: &Arc<Self>) -> LockClient {
+        LockClient::builder(Arc::clone(self) as Arc<dyn LockBackend>)
             .with_clock(Arc::new(RuntimeClock::new()))
             .with_defaults(options())
-            .build();
-        [plain, client_of(backend(), 8, Arc::default())]
+            .build()
     }
 }
 
@@ -94,44 +91,22 @@ impl LockBackend for Nodes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_that_does_not_answer_costs_the_holds_of_another_nothing() {
-    let nodes = Nodes::new();
-    for client in nodes.clients() {
-        let hung = client.acquire("hung/job").await.unwrap();
-        let well = [client.acquire("a/job").await.unwrap(), client.acquire("b/job").await.unwrap()];
-        sleep(TTL * 3).await;
-        for well in well {
-            assert!(well.is_held(), "{:?}", well.loss());
-            well.release().await.unwrap();
-        }
-        assert_eq!(hung.loss().unwrap().cause(), LossCause::Unreachable);
-    }
-}
-
-/// It is the claim that the store knows by which it says where a hold lives, and not that of the holder.
-#[tokio::test(start_paused = true)]
-async fn a_hold_that_was_passed_on_is_renewed_where_it_lives() {
-    let nodes = Nodes::new();
-    let [_, client] = nodes.clients();
-    let first = client.acquire("a/job").await.unwrap();
-    let waiting = [(); 2].map(|()| {
-        let client = client.clone();
-        tokio::spawn(async move { client.acquire("a/job").await.unwrap() })
-    });
-    settle().await;
-    first.release().await.unwrap();
-    let [second, third] = waiting;
-    second.await.unwrap().release().await.unwrap();
-    let third = third.await.unwrap();
-    let _hung = client.acquire("hung/job").await.unwrap();
+async fn group_without_answer_does_not_delay_the_renewals_of_another() {
+    let client = Nodes::new().client();
+    let hung = client.acquire("hung/job").await.unwrap();
+    let healthy = [client.acquire("a/job").await.unwrap(), client.acquire("b/job").await.unwrap()];
     sleep(TTL * 3).await;
-    assert!(third.is_held(), "{:?}", third.loss());
+    for guard in healthy {
+        assert!(guard.is_held(), "{:?}", guard.loss());
+        guard.release().await.unwrap();
+    }
+    assert_eq!(hung.loss().unwrap().cause(), LossCause::Unreachable);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_lives_in_one_place_travels_together_and_a_place_costs_no_task() {
+async fn leases_of_one_group_are_renewed_in_one_call_and_a_group_costs_no_task() {
     let nodes = Nodes::new();
-    let [client, _] = nodes.clients();
+    let client = nodes.client();
     let mut guards = Vec::new();
     for number in 0..40 {
         for node in [HUNG, "a", "b"] {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
-    AcquireOptions, Attempt, Claim, Clock, DistributedLock, Error, ErrorKind, Event, HoldKind, LockAdmin,
+    AcquireOptions, Attempt, Claim, Clock, DistributedLockExt, Error, ErrorKind, Event, HoldKind, LockAdmin,
     LockBackend, LockClient, LockGuard, LockName, Observer, OwnerId, Release, Renewal, Result, RuntimeClock,
     Semantics, WakeUp,
 };
@@ -14,6 +14,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
+/// How often a waiter asks that is not told.
+pub(crate) const FALLBACK: Duration = Duration::from_millis(250);
 
 /// What happens to one call on its way.
 #[derive(Clone, Debug)]
@@ -47,13 +49,14 @@ pub(crate) struct Scripted {
     pub(crate) queues: bool,
     /// Hints all the time that asking again may help, as a store with many names on one channel does.
     pub(crate) chatters: bool,
-    /// Tells nobody that a lock is free: waiters look by themselves, this often at least.
-    pub(crate) looked_at: Option<Duration>,
+    /// Wakes no waiter: they poll, at this interval at most.
+    pub(crate) polled: Option<Duration>,
     /// True if it panics when it is asked for suspects.
     pub(crate) panics: bool,
     /// How long it takes to give its connections back.
     pub(crate) closes_in: Duration,
     queue: Mutex<HashSet<u128>>,
+    freed: Notify,
     /// What a hold is here. A session ends no hold by itself.
     pub(crate) hold: HoldKind,
     /// How long the store keeps a grant, if it says so.
@@ -140,10 +143,11 @@ impl Scripted {
             releases: Script::default(),
             queues: false,
             chatters: false,
-            looked_at: None,
+            polled: None,
             panics: false,
             closes_in: Duration::ZERO,
             queue: Mutex::default(),
+            freed: Notify::new(),
             hold: HoldKind::Lease,
             lease: None,
             suspects: Mutex::default(),
@@ -179,11 +183,6 @@ impl Scripted {
         self.holder(name).await.is_none() && self.queue.lock().unwrap().is_empty()
     }
 
-    /// How many stand in its queue.
-    pub(crate) fn queued(&self) -> usize {
-        self.queue.lock().unwrap().len()
-    }
-
     pub(crate) async fn holder(&self, name: &str) -> Option<String> {
         let status = self.store.inspect(&lock_name(name)).await.unwrap();
         status.and_then(|status| status.owner).map(|owner| owner.to_hex())
@@ -192,6 +191,7 @@ impl Scripted {
     /// Deletes the lock behind its holder's back.
     pub(crate) async fn delete(&self, name: &str) {
         self.store.force_release(&lock_name(name), None).await.unwrap();
+        self.freed.notify_waiters();
     }
 
     /// Tells the client that the hold of this owner may be over.
@@ -210,9 +210,10 @@ impl LockBackend for Scripted {
     fn semantics(&self) -> Semantics {
         let mut semantics = self.store.semantics();
         semantics.hold = self.hold;
-        if let Some(at_most) = self.looked_at {
-            semantics.wake_up = WakeUp::Poll { at_most };
-        }
+        semantics.wake_up = match self.polled {
+            Some(at_most) => WakeUp::Poll { at_most },
+            None => WakeUp::Push { fallback: FALLBACK },
+        };
         semantics
     }
 
@@ -243,17 +244,21 @@ impl LockBackend for Scripted {
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         let apply = async || {
             self.queue.lock().unwrap().remove(&claim.owner().as_u128());
-            self.store.release(claim, linger).await
+            let answer = self.store.release(claim, linger).await;
+            self.freed.notify_waiters();
+            answer
         };
         self.releases.run(1, apply).await
     }
 
     async fn changed(&self, claim: &Claim) {
-        if self.looked_at.is_some() {
+        if self.polled.is_some() {
             std::future::pending::<()>().await;
         }
-        if !self.chatters {
-            self.store.changed(claim).await;
+        // Made before the look: it is told of every release from here on.
+        let freed = self.freed.notified();
+        if !self.chatters && self.holder(claim.name().as_str()).await.is_some() {
+            freed.await;
         }
     }
 
@@ -297,11 +302,12 @@ impl Observer for Events {
     fn event(&self, event: &Event<'_>) {
         let word = match event {
             Event::Lost { loss, .. } => format!("lost {:?}", loss.cause()),
-            Event::RenewalTrouble { .. } => "renewal trouble".to_owned(),
+            Event::RenewalFailed { .. } => "renewal failed".to_owned(),
             Event::LateGrant { .. } => "late grant".to_owned(),
             Event::ReleaseUnconfirmed { .. } => "release unconfirmed".to_owned(),
-            Event::WaitTrouble { .. } => "wait trouble".to_owned(),
-            _ => "something new".to_owned(),
+            Event::WaitFailed { .. } => "wait failed".to_owned(),
+            // Events of calls that have a caller: see `observer.rs`.
+            _ => return,
         };
         self.0.lock().unwrap().push(word);
     }
@@ -313,7 +319,7 @@ pub(crate) fn lock_name(name: &str) -> LockName {
 
 /// Acquires with these options, by the long form.
 pub(crate) async fn acquire(client: &LockClient, name: &str, options: AcquireOptions) -> Result<LockGuard> {
-    client.acquire_with(&lock_name(name), &options).await
+    client.acquire_with(name, &options).await
 }
 
 /// The options of most cases: the scripted ttl.

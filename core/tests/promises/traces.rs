@@ -53,13 +53,13 @@ fn every_event_is_logged_with_the_lock_that_it_is_about() {
     let events = [
         (Event::Lost { name: &name, token, loss: &loss }, "ERROR", "lost: the store no longer has it"),
         (
-            Event::RenewalTrouble { name: &name, error: &error, remaining: Duration::from_secs(1) },
+            Event::RenewalFailed { name: &name, error: &error, remaining: Duration::from_secs(1) },
             "WARN",
             "renew_failed: no answer",
         ),
         (Event::LateGrant { name: &name }, "INFO", "late_grant"),
         (Event::ReleaseUnconfirmed { name: &name, error: &error }, "WARN", "release_unconfirmed: no answer"),
-        (Event::WaitTrouble { name: &name, error: &error }, "WARN", "wait_trouble: no answer"),
+        (Event::WaitFailed { name: &name, error: &error }, "WARN", "wait_failed: no answer"),
     ];
     let lines = Lines::default();
     tracing::subscriber::with_default(lines.clone(), || {

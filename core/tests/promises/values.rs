@@ -67,9 +67,8 @@ fn what_is_logged_of_an_error_is_its_kind_its_words_and_the_next_step() {
 #[test]
 fn a_claim_says_what_it_asks_for_and_its_log_line_not_what_its_holder_says() {
     let claim = Claim::new(name(), OwnerId::from_u128(7), SECOND, Arc::from("of the holder"));
-    assert_eq!((claim.ttl_millis(), claim.tokens(), claim.waits()), (1_000, 1, false));
+    assert_eq!((claim.ttl_millis(), claim.waits()), (1_000, false));
     assert!(claim.clone().with_waiting(true).waits());
-    assert_eq!(claim.clone().with_tokens(0).tokens(), 1);
     let logged = format!("{claim:?}");
     assert!(logged.contains("job") && logged.contains("1s"), "{logged}");
     assert!(!logged.contains("of the holder"), "{logged}");

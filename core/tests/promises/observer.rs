@@ -1,0 +1,146 @@
+//! Events: an observer alone can count what a client does.
+
+use crate::scripted::{Fate, Scripted, TTL, acquire, options, settle};
+use leasehold_core::{
+    DistributedLock, DistributedLockExt, ErrorKind, Event, LockBackend, LockClient, Observer, RuntimeClock,
+};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::time::sleep;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Writes each event as a line.
+#[derive(Debug, Default)]
+struct Recorder(Mutex<Vec<String>>);
+
+impl Recorder {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl Observer for Recorder {
+    fn event(&self, event: &Event<'_>) {
+        let line = match event {
+            Event::Waiting { name } => format!("{name} waiting"),
+            Event::Granted { name, waited, .. } => format!("{name} granted after {waited:?}"),
+            Event::NotGranted { name, error, waited } => {
+                format!("{name} not granted after {waited:?}: {}", error.kind())
+            }
+            Event::Cancelled { name, waited } => format!("{name} cancelled after {waited:?}"),
+            Event::Renewed { name, margin, .. } => format!("{name} renewed, margin {}s", margin.as_secs()),
+            Event::Released { name, held, .. } => format!("{name} released after {held:?}"),
+            Event::Lost { name, loss, .. } => format!("{name} lost: {:?}", loss.cause()),
+            other => format!("{other:?}"),
+        };
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+fn observed(store: &Arc<Scripted>) -> (LockClient, Arc<Recorder>) {
+    let recorder = Arc::<Recorder>::default();
+    let client = LockClient::builder(Arc::clone(store) as Arc<dyn LockBackend>)
+        .with_clock(Arc::new(RuntimeClock::new()))
+        .with_observer(Arc::clone(&recorder) as Arc<dyn Observer>)
+        .with_defaults(options())
+        .build();
+    (client, recorder)
+}
+
+#[tokio::test(start_paused = true)]
+async fn grant_renewals_and_release_are_told_with_their_times() {
+    let (client, recorder) = observed(&Scripted::new());
+    let guard = client.acquire("job").await.unwrap();
+    sleep(TTL / 2).await;
+    guard.release().await.unwrap();
+    assert_eq!(recorder.take(), ["job granted after 0ns", "job renewed, margin 6s", "job released after 5s"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiter_is_told_once_and_then_its_grant() {
+    let (client, recorder) = observed(&Scripted::new());
+    let held = client.acquire("job").await.unwrap();
+    let waiter = tokio::spawn(async move { client.acquire("job").await });
+    sleep(SECOND * 2).await;
+    drop(held);
+    let guard = waiter.await.unwrap().unwrap();
+    assert_eq!(
+        recorder.take(),
+        ["job granted after 0ns", "job waiting", "job released after 2s", "job granted after 2s"]
+    );
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_acquisition_is_told_with_its_reason() {
+    let store = Scripted::new();
+    let (client, recorder) = observed(&store);
+    let held = client.acquire("job").await.unwrap();
+    assert!(client.try_acquire("job").await.unwrap().is_none());
+    let error = client.acquire_timeout("job", SECOND).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    store.acquires.then(Fate::Rejected(ErrorKind::Denied));
+    assert!(client.acquire("other").await.is_err());
+    let told = recorder.take();
+    assert_eq!(
+        told[1..],
+        [
+            "job not granted after 0ns: busy",
+            "job waiting",
+            "job not granted after 1s: timed out",
+            "other not granted after 0ns: denied"
+        ]
+    );
+    drop(held);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_acquisition_is_told_as_cancelled() {
+    let (client, recorder) = observed(&Scripted::new());
+    let held = client.acquire("job").await.unwrap();
+    {
+        let mut waiter = pin!(client.acquire("job"));
+        tokio::select! {
+            _ = &mut waiter => unreachable!("it is held"),
+            () = sleep(SECOND) => {}
+        }
+    }
+    assert_eq!(recorder.take()[1..], ["job waiting", "job cancelled after 1s"]);
+    drop(held);
+}
+
+/// Each grant ends in exactly one of the two.
+#[tokio::test(start_paused = true)]
+async fn lost_lock_is_told_as_lost_and_not_as_released() {
+    let store = Scripted::new();
+    let (client, recorder) = observed(&store);
+    let guard = client.acquire("job").await.unwrap();
+    store.delete("job").await;
+    sleep(TTL).await;
+    assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
+    settle().await;
+    assert_eq!(recorder.take(), ["job granted after 0ns", "job lost: Gone"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closed_client_tells_the_loss_of_each_guard_once() {
+    let (client, recorder) = observed(&Scripted::new());
+    let guard = client.acquire("job").await.unwrap();
+    client.close().await.unwrap();
+    drop(guard);
+    assert_eq!(recorder.take(), ["job granted after 0ns", "job lost: Closed"]);
+    assert_eq!(client.acquire("job").await.unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn extension_is_told_as_a_renewal() {
+    let (client, recorder) = observed(&Scripted::new());
+    let guard = client.acquire("job").await.unwrap();
+    sleep(SECOND).await;
+    guard.extend(TTL * 2).await.unwrap();
+    assert_eq!(recorder.take()[1..], ["job renewed, margin 8s"]);
+    assert!(acquire(&client, "job", options().with_wait(Duration::ZERO)).await.is_err());
+    drop(guard);
+}

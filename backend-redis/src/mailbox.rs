@@ -38,7 +38,8 @@ type Waiters = BTreeMap<u128, Waiter>;
 struct Waiter {
     /// As the last answer of the server named it.
     place: Option<Place>,
-    told: Option<(Place, FencingToken)>,
+    /// Boxed, because most of the thousands have no message yet.
+    told: Option<Box<(Place, FencingToken)>>,
     listener: Listener,
 }
 
@@ -46,7 +47,7 @@ impl Mailbox {
     /// The grant from the owner's message, if there is one for its place. Ends the listening then.
     pub(crate) fn take(&self, owner: OwnerId) -> Option<Grant> {
         let is_told = |waiter: &Waiter| Some(waiter.told.as_ref()?.0 == waiter.place?);
-        let (_, token) = self.remove_if(owner, |waiter| is_told(waiter) == Some(true))?.told?;
+        let (_, token) = *self.remove_if(owner, |waiter| is_told(waiter) == Some(true))?.told?;
         Some(Grant::new(token).from_hand_over())
     }
 
@@ -100,7 +101,7 @@ impl Mailbox {
             return;
         };
         let tell = |waiter: &mut Waiter| {
-            waiter.told = Some((place, token));
+            waiter.told = Some(Box::new((place, token)));
             waiter.listener.tell()
         };
         let waker = self.waiters().get_mut(&owner.as_u128()).and_then(tell);

@@ -12,7 +12,8 @@
 
 use leasehold_conformance::servers::RedisSentinelGroup;
 use leasehold_core::{
-    AcquireOptions, DistributedLock, FencingToken, LockClient, LockName, Namespace, StoreUrl,
+    AcquireOptions, DistributedLock, DistributedLockExt, FencingToken, LockClient, LockName, Namespace,
+    StoreUrl,
 };
 use leasehold_redis::{DEFAULT_PREFIX, RedisBackend};
 use std::sync::Arc;

@@ -5,8 +5,9 @@
 //! is counted from then. A message for another place is old, or belongs to an answer that was lost; the next heartbeat of the
 //! owner finds out.
 
+use crate::listener::Listener;
 use crate::reply;
-use leasehold_core::{FencingToken, Grant, Listener, OwnerId};
+use leasehold_core::{FencingToken, Grant, OwnerId};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::num::NonZeroU64;

@@ -5,7 +5,9 @@
 
 use leasehold_conformance::servers::ZooKeeperServer;
 use leasehold_conformance::{Footprint, SystemClockWithoutAlarm};
-use leasehold_core::{AcquireOptions, DistributedLock, LockClient, LockGuard, LockName, Namespace, StoreUrl};
+use leasehold_core::{
+    AcquireOptions, DistributedLock, DistributedLockExt, LockClient, LockGuard, LockName, Namespace, StoreUrl,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;

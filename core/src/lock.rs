@@ -55,7 +55,12 @@ pub trait DistributedLock: Debug + Send + Sync + 'static {
     /// # Cancel safety
     ///
     /// Safe to drop at any time.
-    async fn ping(&self) -> Result<()>;
+    async fn ping(&self) -> Result<()> {
+        let Some(admin) = self.admin() else {
+            return Err(Error::new(ErrorKind::Unsupported, "this store has nothing to read its locks with"));
+        };
+        admin.inspect(&LockName::new("ping")?).await.map(drop)
+    }
 
     /// Waits, for 5 s at most, until what is under way is done (releases above all, of dropped guards too, and acquisitions
     /// that the store has been asked for), and gives connections back, for which it waits for 5 s at most. Guards that are

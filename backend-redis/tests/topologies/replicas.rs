@@ -9,7 +9,8 @@ use futures_util::FutureExt;
 use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_conformance::servers::{RedisSentinelGroup, RedisServer, free_port};
 use leasehold_core::{
-    Attempt, Claim, DistributedLock, ErrorKind, FencingToken, LockBackend, OwnerId, Release, Renewal,
+    Attempt, Claim, DistributedLock, DistributedLockExt, ErrorKind, FencingToken, LockBackend, OwnerId,
+    Release, Renewal,
 };
 use leasehold_redis::RedisBackend;
 use std::time::{Duration, Instant};

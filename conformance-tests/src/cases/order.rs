@@ -3,7 +3,7 @@
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{Client, ClientExt, Context, ensure_kind, until_queued};
 use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, ErrorKind, Fairness, FencingToken, LockName};
+use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, Fairness, FencingToken, LockName};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 

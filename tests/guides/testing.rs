@@ -1,7 +1,3 @@
-//! `docs/testing.md` as a program: the pieces of Rust of that page, put together, and their comparison with this file.
-
-#![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
-
 use async_trait::async_trait;
 use leasehold::admin::LockAdmin;
 use leasehold::backend::{Attempt, Claim, LockBackend, MemoryBackend, OwnerId, Release, Renewal};
@@ -131,12 +127,4 @@ async fn nightly_survives_a_short_outage_and_stops_in_a_long_one() {
 
     store.is_down.store(true, Ordering::Relaxed);
     assert_eq!(nightly(&locks).await.unwrap_err().kind(), ErrorKind::Unavailable);
-}
-
-#[test]
-fn guide_shows_this_file() {
-    let guide = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/testing.md")).unwrap();
-    let pieces = guide.split("```rust\n").skip(1).map(|rest| rest.split_once("```\n").unwrap().0);
-    let shown = pieces.collect::<Vec<_>>().join("\n");
-    assert!(include_str!("testing_guide.rs").contains(&shown), "docs/testing.md shows another program");
 }

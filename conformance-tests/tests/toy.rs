@@ -14,9 +14,9 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Locks in a log, between the processes of one host. Whoever wants something adds a line, and the order of the lines
-/// decides: all who read them come to the same answer. Nobody waits for another's step, so a process that is
-/// stopped within one keeps nobody out.
+/// Locks in a log, between the processes of one host. Each request adds a line, and the order of the lines decides: every
+/// reader comes to the same answer. No process waits for another's step, so a process that is stopped within a step keeps
+/// no other out.
 #[derive(Debug)]
 struct Toy(Mutex<(File, Table)>);
 

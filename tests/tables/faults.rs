@@ -8,7 +8,7 @@ const BEGIN: &str = "<!-- faults: begin. Rendered from the code by tests/tables 
 const END: &str = "<!-- faults: end -->";
 
 #[tokio::test]
-async fn table_of_faults_is_what_the_code_declares() {
+async fn table_of_faults_agrees_with_semantics() {
     let kinds = kinds().await;
     let faults = Fault::ALL.into_iter().filter(|fault| *fault != Fault::None);
     let (harmless, harmful): (Vec<_>, Vec<_>) = faults.partition(|fault| is_harmless(*fault, &kinds));

@@ -8,7 +8,7 @@ const BEGIN: &str = "<!-- stores: begin. Rendered from the code by tests/tables 
 const END: &str = "<!-- stores: end -->";
 
 #[tokio::test]
-async fn table_of_stores_is_what_the_code_declares() {
+async fn table_of_stores_agrees_with_semantics() {
     let mut table = "| | excludes | a waiter learns of a free lock | waiters are served | a crashed holder's lock is free | \
                      tokens keep growing |\n|---|---|---|---|---|---|\n"
         .to_owned();

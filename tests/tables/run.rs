@@ -20,7 +20,7 @@ pub(crate) fn cell<'a>(cells: &'a [Cell], subject: &str, fault: Fault) -> &'a Ce
 }
 
 #[tokio::test]
-async fn run_has_every_cell_once_and_promises_what_the_code_declares() {
+async fn run_has_every_cell_once_and_agrees_with_semantics() {
     if let Some(new) = std::env::var_os(NEW_RUN) {
         write(&std::fs::read_to_string(new).unwrap());
     }

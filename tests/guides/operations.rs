@@ -20,5 +20,5 @@ async fn work_under_lock(locks: &dyn DistributedLock, stop: impl Future<Output =
 }
 
 async fn work() {
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }

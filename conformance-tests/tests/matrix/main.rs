@@ -71,7 +71,7 @@ fn trial(
 }
 
 static COMMITTED: LazyLock<Vec<Cell>> =
-    LazyLock::new(|| serde_json::from_str(include_str!("../../../docs/matrix.json")).unwrap());
+    LazyLock::new(|| serde_json::from_str(include_str!("../../fixtures/matrix.json")).unwrap());
 
 /// The same cell in the run that is written down.
 fn committed(cell: &Cell) -> Option<&'static Cell> {
@@ -131,13 +131,13 @@ fn skips_missing() -> bool {
 fn completion(cell: &Cell) -> Result<Completion, Failed> {
     match &cell.state {
         State::Better if is_weaker_than_it_was(cell) => Err(Failed::from(format!(
-            "more than docs/matrix.json has: is the fault still made?\n{}",
+            "more than fixtures/matrix.json has: is the fault still made?\n{}",
             serde_json::to_string_pretty(cell).unwrap()
         ))),
         State::Kept | State::Better => Ok(Completion::Completed),
         State::NotApplicable { why } => Ok(Completion::ignored_with(format!("not applicable: {why}"))),
         State::NotRun { why } if was_played(cell) && !skips_missing() && !cannot_be_mounted(cell) => {
-            Err(Failed::from(format!("docs/matrix.json has it, and it was not played now: {why}")))
+            Err(Failed::from(format!("fixtures/matrix.json has it, and it was not played now: {why}")))
         }
         State::NotRun { why } => Ok(Completion::ignored_with(format!("not run: {why}"))),
         State::Broken { why } | State::Void { why } => {

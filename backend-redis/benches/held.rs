@@ -11,8 +11,8 @@
 
 use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
-    AcquireOptions, DistributedLock, DistributedLockExt, Event, Health, LockClient, LockGuard, LockName,
-    Namespace, Observer, StoreUrl,
+    AcquireOptions, DistributedLockExt, Event, Health, LockClient, LockGuard, LockName, Namespace, Observer,
+    StoreUrl,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

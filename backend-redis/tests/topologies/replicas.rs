@@ -9,8 +9,7 @@ use futures_util::FutureExt;
 use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_conformance::servers::{RedisSentinelGroup, RedisServer, free_port};
 use leasehold_core::{
-    Attempt, Claim, DistributedLock, DistributedLockExt, ErrorKind, FencingToken, LockBackend, OwnerId,
-    Release, Renewal,
+    Attempt, Claim, DistributedLockExt, ErrorKind, FencingToken, LockBackend, OwnerId, Release, Renewal,
 };
 use leasehold_redis::RedisBackend;
 use std::time::{Duration, Instant};

@@ -73,7 +73,7 @@ pub use error::{Error, ErrorKind, Loss, LossCause, Result};
 pub use guard::{Health, Hold, HoldStatus, Lease, LockGuard};
 pub use holder::HolderInfo;
 pub use lock::{DistributedLock, DistributedLockExt};
-pub use name::LockName;
+pub use name::{IntoLockName, LockName};
 pub use namespace::Namespace;
 pub use nearest::{did_you_mean, nearest};
 pub use observer::{Event, Observer, TracingObserver};

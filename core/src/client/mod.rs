@@ -4,6 +4,7 @@ mod acquire;
 mod cleanup;
 mod detach_on_drop;
 mod hold;
+mod observed;
 mod pending_claim;
 mod retry;
 

@@ -256,7 +256,7 @@ impl<'a> Acquisition<'a> {
             Wait::No | Wait::Forever => Duration::ZERO,
         };
         match self.failure.take() {
-            // That the requests before were not applied says nothing about the last one.
+            // The earlier requests were not applied. The last one may be.
             Some(error) if self.claim.is_asking() && !error.is_indeterminate() => {
                 no_answer(waited).with_source(error)
             }

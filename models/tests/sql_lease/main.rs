@@ -14,8 +14,7 @@ mod statements;
 use leasehold_models::{fails, holds};
 use protocol::{BELIEF, EXCLUSIVE, GROWING, IDLE, Protocol, RENEWED, Statements};
 
-const OURS: Protocol =
-    Protocol { statements: Statements::Ours, owners: 2, ticks: 3, back: 0, forward: 0 };
+const OURS: Protocol = Protocol { statements: Statements::Ours, owners: 2, ticks: 3, back: 0, forward: 0 };
 
 #[test]
 fn a_read_and_then_a_write_grant_to_two_owners() {

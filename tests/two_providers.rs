@@ -74,7 +74,7 @@ async fn lock_on(url: &str) -> Arc<dyn DistributedLock> {
 }
 
 #[tokio::test]
-async fn stores_by_tls_share_a_process_in_any_order() {
+async fn tls_stores_with_two_providers_share_a_process_in_any_order() {
     let directory = tempfile::tempdir().unwrap();
     certificates(directory.path());
     let file = |name: &str| -> String {

@@ -27,13 +27,10 @@ impl Store {
     /// The same with a configuration that was read already.
     pub(crate) async fn configured(config: Config, console: Console) -> Result<Self, Failure> {
         let backend = Registry::default().open(&config).await?;
-        let client = LockClient::builder(backend)
+        let locks = LockClient::builder(backend)
             .with_defaults(config.options())
-            .with_observer(Arc::new(CliObserver::new(console)));
-        let locks = match config.local_queue()? {
-            Some(local_queue) => client.with_local_queue(local_queue).build(),
-            None => client.build(),
-        };
+            .with_observer(Arc::new(CliObserver::new(console)))
+            .build();
         let path = config.url().path().ok().filter(|_| config.is_default_store());
         Ok(Self { new_file: path.filter(|path| !Path::new(path).exists()), config, locks })
     }

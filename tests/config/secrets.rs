@@ -1,7 +1,6 @@
-//! No output shows a password: every place that one can stand in, times every mistake around it, times everything that
-//! can be printed.
+//! No output shows a password: every place of a password, times every mistake around it, times every output.
 
-use crate::scene::Scene;
+use crate::host::TestHost;
 use leasehold::backend::{LockBackend, MemoryBackend};
 use leasehold::{AcquireOptions, Config, ConfigSources, DistributedLock, Error, Registry, Wait};
 use secrecy::ExposeSecret;
@@ -10,7 +9,7 @@ use tracing::Level;
 
 const CANARY: &str = "S3CR3T-CANARY";
 
-/// A place that a password can stand in. Nobody listens at the host.
+/// A place of a password. No server listens at the host.
 #[derive(Clone)]
 struct Slot {
     name: &'static str,
@@ -19,7 +18,7 @@ struct Slot {
     variables: Vec<(&'static str, String)>,
     password_file: String,
     given_url: Option<String>,
-    /// True if the store is to get it as its password.
+    /// True if the store gets it as its password.
     is_login: bool,
 }
 
@@ -34,9 +33,9 @@ fn slots() -> Vec<Slot> {
         given_url: None,
         is_login: true,
     };
-    let mut given = slot("a URL in code", String::new());
+    let mut given = slot("a URL in code", "url = 'memory:'\n".to_owned());
     given.given_url = Some(with_password.clone());
-    let mut environment = slot("a URL in the environment", String::new());
+    let mut environment = slot("a URL in the environment", "url = 'memory:'\n".to_owned());
     environment.variables.push(("LEASEHOLD_URL", with_password.clone()));
     let mut file_by_variable = slot("a file that the environment names", format!("url = '{plain}'\n"));
     file_by_variable.variables.push(("LEASEHOLD_PASSWORD_FILE", "~/pw".to_owned()));
@@ -65,8 +64,8 @@ fn slots() -> Vec<Slot> {
     ]
 }
 
-/// A mistake: what is replaced by what, in everything that is written.
-const MISTAKES: [(&str, &str); 24] = [
+/// Mistakes: a text, and its replacement in every input.
+const MISTAKES: [(&str, &str); 27] = [
     ("redis:", "reddis:"),
     ("redis://", "redis:"),
     ("redis://", ""),
@@ -90,6 +89,9 @@ const MISTAKES: [(&str, &str); 24] = [
     ("'\n", "'\npassword_file = '~/pw'\npassword_env = 'PW'\n"),
     ("'\n", "'\nttl = '30'\n"),
     ("~/pw", "S3CR3T-CANARY"),
+    ("~/pw", "~/pw "),
+    ("'\n", " '\n"),
+    ("redis://", " redis://"),
     ("CANARY\n", "CANARY\nCANARY\n"),
 ];
 
@@ -105,15 +107,15 @@ impl Slot {
         }
     }
 
-    fn sources(&self, scene: &mut Scene) -> ConfigSources {
-        let password_file = scene.write("pw", &self.password_file);
+    fn sources(&self, host: &mut TestHost) -> ConfigSources {
+        let password_file = host.write("pw", &self.password_file);
         let placed = |text: &str| text.replace("~/pw", &password_file);
         let file = format!("default = 'p'\n[profile.p]\n{}", placed(&self.profile));
-        scene.write("etc.toml", file);
+        host.write("etc.toml", file);
         for (variable, value) in &self.variables {
-            scene.set(variable, placed(value));
+            host.set(variable, placed(value));
         }
-        let sources = scene.sources();
+        let sources = host.sources();
         match &self.given_url {
             Some(url) => sources.with_url(url),
             None => sources,
@@ -121,7 +123,7 @@ impl Slot {
     }
 }
 
-/// Everything that was printed, and how many errors were among it.
+/// All outputs, and the number of errors among them.
 #[derive(Default)]
 struct Seen {
     text: String,
@@ -141,7 +143,7 @@ impl Seen {
 
     fn config(&mut self, config: &Config) {
         let (url, rows) = (config.url(), config.show());
-        self.text += &format!("{config:?} {config:#?} {url} {url:?} {:?}", url.authority());
+        self.text += &format!("{config} {config:?} {config:#?} {url} {url:?} {:?}", url.authority());
         self.text += &format!("{rows:?} {} {:?}", serde_json::to_string(&rows).unwrap(), config.warnings());
         self.text += &format!("{:?} {:?} {:?}", url.query(), config.options(), config.password_variable());
     }
@@ -165,7 +167,7 @@ impl Seen {
     }
 }
 
-/// Knows the URLs that are written here, whatever is compiled in.
+/// A registry for the URLs of these tests, independent of the features.
 fn own_registry() -> Registry {
     let mut registry = Registry::empty();
     let add = registry.register("redis", |url, _| async move {
@@ -182,8 +184,8 @@ fn own_registry() -> Registry {
 
 async fn everything(slot: &Slot) -> Seen {
     let mut seen = Seen::default();
-    let mut scene = Scene::new();
-    let sources = slot.sources(&mut scene);
+    let mut host = TestHost::new();
+    let sources = slot.sources(&mut host);
     seen.text += &format!("{sources:?} {sources:#?}");
     match sources.load() {
         Ok(config) => {
@@ -203,7 +205,7 @@ async fn everything(slot: &Slot) -> Seen {
 }
 
 #[tokio::test]
-async fn no_output_shows_a_password() {
+async fn password_is_in_no_output() {
     let log = tempfile::NamedTempFile::new().unwrap();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(Level::TRACE)
@@ -233,46 +235,48 @@ fn check(slot: &Slot, seen: &Seen, mistake: &str) {
     assert!(!seen.text.contains(CANARY), "{} with {mistake:?}: {}", slot.name, seen.text);
 }
 
-/// And as it is after a mistake in it.
 #[test]
-fn a_url_where_a_name_is_wanted_is_not_shown() {
+fn url_in_place_of_a_name_is_not_shown() {
     for url in [format!("redis://ada:{CANARY}@127.0.0.1:1"), format!("redis:ada:{CANARY}@127.0.0.1")] {
         let default = format!("default = '{url}'\n[profile.p]\nurl = 'memory:'\n");
         let file = "default = 'p'\n[profile.p]\nurl = 'memory:'\n";
-        let nothing = |_: &mut Scene| {};
-        let profile = |scene: &mut Scene| scene.set("LEASEHOLD_PROFILE", url.as_str());
-        let config = |scene: &mut Scene| scene.set("LEASEHOLD_CONFIG", url.as_str());
+        let nothing = |_: &mut TestHost| {};
+        let profile = |host: &mut TestHost| host.set("LEASEHOLD_PROFILE", url.as_str());
+        let config = |host: &mut TestHost| host.set("LEASEHOLD_CONFIG", url.as_str());
         let as_it_is = |sources: ConfigSources| sources;
-        check_name(&url, "a default", Scene::with_system_file(&default), nothing, as_it_is);
-        check_name(&url, "LEASEHOLD_PROFILE", Scene::with_system_file(file), profile, as_it_is);
-        check_name(&url, "a profile", Scene::with_system_file(file), nothing, |it| it.with_profile(&url));
-        check_name(&url, "LEASEHOLD_PROFILE, and no file", Scene::new(), profile, as_it_is);
-        check_name(&url, "LEASEHOLD_CONFIG", Scene::new(), config, as_it_is);
-        check_name(&url, "a file", Scene::new(), nothing, |it| it.with_file(&url));
+        check_name(&url, "a default", TestHost::with_system_file(&default), nothing, as_it_is);
+        check_name(&url, "LEASEHOLD_PROFILE", TestHost::with_system_file(file), profile, as_it_is);
+        check_name(&url, "a profile", TestHost::with_system_file(file), nothing, |it| it.with_profile(&url));
+        check_name(&url, "LEASEHOLD_PROFILE, and no file", TestHost::new(), profile, as_it_is);
+        check_name(&url, "LEASEHOLD_CONFIG", TestHost::new(), config, as_it_is);
+        check_name(&url, "a file", TestHost::new(), nothing, |it| it.with_file(&url));
     }
 }
 
 fn check_name(
     url: &str,
     place: &str,
-    mut scene: Scene,
-    change: impl FnOnce(&mut Scene),
+    mut host: TestHost,
+    change: impl FnOnce(&mut TestHost),
     give: impl FnOnce(ConfigSources) -> ConfigSources,
 ) {
-    change(&mut scene);
+    change(&mut host);
     let mut seen = Seen::default();
-    seen.error(&give(scene.sources()).load().unwrap_err());
+    seen.error(&give(host.sources()).load().unwrap_err());
     assert!(!seen.text.contains(CANARY), "{url} as {place}: {}", seen.text);
     assert!(seen.text.contains("URL") || place.ends_with("no file"), "{place}: {}", seen.text);
 }
 
 #[test]
-fn the_password_arrives_where_it_is_meant_to() {
+fn password_reaches_the_store_from_every_place() {
     for slot in slots() {
-        let mut scene = Scene::new();
-        let url = slot.sources(&mut scene).load().unwrap().url().clone();
+        let mut host = TestHost::new();
+        let url = slot.sources(&mut host).load().unwrap().url().clone();
         let found = if slot.is_login {
-            url.authority().unwrap().password.map(|password| password.expose_secret().to_owned())
+            url.authority()
+                .unwrap()
+                .password
+                .map(|password| password.read().unwrap().expose_secret().to_owned())
         } else {
             url.query().take("sentinel_password")
         };

@@ -4,13 +4,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A host of its own: a working directory, a user's and the system's configuration, and an environment.
-pub(crate) struct Scene {
+/// A host for one test: a working directory, the configurations of a user and of the system, and an environment.
+pub(crate) struct TestHost {
     root: TempDir,
     variables: Vec<(String, String)>,
 }
 
-impl Scene {
+impl TestHost {
     pub(crate) fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         let home = root.path().join("home");
@@ -19,9 +19,9 @@ impl Scene {
 
     /// A host whose `/etc/leasehold/config.toml` says this.
     pub(crate) fn with_system_file(text: &str) -> Self {
-        let scene = Self::new();
-        scene.write("etc.toml", text);
-        scene
+        let host = Self::new();
+        host.write("etc.toml", text);
+        host
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -33,7 +33,7 @@ impl Scene {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
-        // Whatever the umask is: permissions have a meaning here.
+        // Independent of the umask, because permissions have a meaning here.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         path.to_str().unwrap().to_owned()
     }
@@ -53,15 +53,14 @@ impl Scene {
     pub(crate) fn sources(&self) -> ConfigSources {
         ConfigSources::new()
             .with_environment(self.variables.iter().cloned())
-            .with_directory(self.path("work"))
-            .with_system_file(self.path("etc.toml"))
+            .with_places(self.path("work"), self.path("etc.toml"))
     }
 
     pub(crate) fn load(&self) -> Config {
         self.sources().load().unwrap()
     }
 
-    /// What is wrong, with this host's root as `~`.
+    /// The error of loading, with this host's root as `~`.
     pub(crate) fn problem(&self) -> String {
         self.said(&self.sources().load().unwrap_err())
     }

@@ -30,12 +30,8 @@ impl Store {
         let client = LockClient::builder(backend)
             .with_defaults(config.options())
             .with_observer(Arc::new(CliObserver::new(console)));
-        let locks = match config.local_queue()? {
-            Some(local_queue) => client.with_local_queue(local_queue).build(),
-            None => client.build(),
-        };
         let path = config.url().path().ok().filter(|_| config.is_default_store());
-        Ok(Self { new_file: path.filter(|path| !Path::new(path).exists()), config, locks })
+        Ok(Self { new_file: path.filter(|path| !Path::new(path).exists()), config, locks: client.build() })
     }
 
     /// The operator's side of the store.

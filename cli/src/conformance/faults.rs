@@ -13,10 +13,9 @@ use std::future::pending;
 use std::sync::Arc;
 use tokio::time::{Instant, sleep_until};
 
-/// The cells whose lines the call wants. A store with a local queue has the promises of the one below it.
+/// The cells whose lines match the filters of the call.
 pub(super) fn wanted(args: &ConformanceArgs, subjects: &[Arc<dyn Subject>]) -> Vec<Pair> {
-    let subjects = subjects.iter().filter(|subject| !subject.name().contains("local-queue"));
-    let all = subjects.flat_map(|subject| Fault::ALL.map(|fault| (Arc::clone(subject), fault)));
+    let all = subjects.iter().flat_map(|subject| Fault::ALL.map(|fault| (Arc::clone(subject), fault)));
     let is_wanted = |(subject, fault): &Pair| {
         let line = cell_name(subject.name(), *fault);
         args.filter.is_empty() || args.filter.iter().any(|filter| line.contains(filter.as_str()))

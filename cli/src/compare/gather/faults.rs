@@ -9,7 +9,7 @@ use leasehold_conformance::Subject;
 use leasehold_conformance::matrix::{Matrix, State};
 use std::sync::Arc;
 
-/// Plays all cells of the private stores. A store with a local queue has the promises of the one below it.
+/// Plays all cells of the private stores.
 pub(super) async fn run(
     candidates: &mut [Candidate],
     seed: u64,
@@ -19,7 +19,6 @@ pub(super) async fn run(
     let subjects: Vec<Arc<dyn Subject>> = candidates
         .iter()
         .filter(|candidate| candidate.given.is_none() && candidate.is_there())
-        .filter(|candidate| candidate.report.declared.as_ref().is_some_and(|declared| !declared.local_queue))
         .map(|candidate| Arc::clone(&candidate.subject))
         .collect();
     let matrix = Matrix::new(&subjects, seed);

@@ -16,7 +16,7 @@ pub(crate) use suite::{CaseOutcome, CaseResult, Counts};
 use serde::{Deserialize, Serialize};
 
 /// Goes up when a reader of the JSON has to change.
-pub(crate) const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 2;
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -42,8 +42,6 @@ pub(crate) struct Declared {
     pub(crate) loss_signal: LossSignal,
     pub(crate) crash_bound: CrashBound,
     pub(crate) token: TokenClass,
-    /// True if tasks of one process are one waiter in the store.
-    pub(crate) local_queue: bool,
     pub(crate) promises: Vec<Promise>,
 }
 
@@ -108,7 +106,6 @@ impl Declared {
             loss_signal: semantics.loss_signal,
             crash_bound: semantics.crash_bound,
             token: semantics.token,
-            local_queue: semantics.local_queue.is_some(),
             promises: promises.collect(),
         }
     }

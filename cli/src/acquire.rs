@@ -3,6 +3,7 @@
 use crate::args::AcquireArgs;
 use crate::give_back::PARTING;
 use crate::report::{Console, Failure, brief, sentence};
+use crate::run::Stack;
 use crate::run::signals::{Signals, ends, suspend};
 use crate::store::Store;
 use leasehold::admin::LockStatus;
@@ -71,7 +72,7 @@ pub(crate) async fn acquire(
     let waited = since.elapsed();
     match outcome {
         Ok(Ok(guard)) => {
-            store.introduce(console);
+            store.introduce(Stack::of_this_process().is_in_another_store(store), console);
             Ok(Acquired::Lock(guard))
         }
         Ok(Err(error)) if error.is_contended() => {

@@ -1,4 +1,4 @@
-use super::Console;
+use crate::report::Console;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt::Display;
 use std::time::Duration;

@@ -66,7 +66,7 @@ const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(60);
 
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let time = super::values::duration(text)?;
+    let time = crate::args::duration(text)?;
     if (SHORTEST..=LONGEST).contains(&time) { Ok(time) } else { Err("a window has 10ms to 60s".to_owned()) }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct ConformanceArgs {
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// For so long, random schedules of these faults under random clients, round after round; --seed repeats one
-    #[arg(long, value_name = "TIME", requires = "faults", conflicts_with_all = ["filter", "list", "junit"], value_parser = super::values::duration)]
+    #[arg(long, value_name = "TIME", requires = "faults", conflicts_with_all = ["filter", "list", "junit"], value_parser = crate::args::duration)]
     pub(crate) soak: Option<Duration>,
     /// How many cases run at once. Default: 12 with --faults, where each has a store of its own, and 10 faults; 4 in a
     /// store of yours, and 1 in a SQLite file, which serves one at a time

@@ -38,11 +38,14 @@ pub(crate) use target::Target;
 pub(crate) use usage::{cores, load_average};
 pub(crate) use worker::work;
 
-use crate::args::{BenchArgs, Common, Format};
+use crate::args::Common;
 use crate::exit::{Code, as_interrupted};
-use crate::report::{Console, Failure, Progress, can_be_written, print_json, timestamp, write_result};
+use crate::lab::args::{BenchArgs, Format};
+use crate::lab::given_stores::{check_rereadable, check_unnamed};
+use crate::lab::progress::Progress;
+use crate::lab::result_file::{can_be_written, write_result};
+use crate::report::{Console, Failure, print_json, timestamp};
 use crate::run::signals::Signals;
-use crate::store::{check_rereadable, check_unnamed};
 use leasehold::bench::yardstick;
 use leasehold::{Error, ErrorKind};
 use measure::Measurement;

@@ -1,6 +1,6 @@
 //! What is measured, for how long.
 
-use crate::args::{BenchArgs, Part};
+use crate::lab::args::{BenchArgs, Part};
 use std::fmt;
 use std::time::Duration;
 

@@ -20,8 +20,9 @@ mod view;
 
 pub(crate) use view::outcome;
 
-use crate::args::{Common, CompareArgs, ReportArgs};
+use crate::args::Common;
 use crate::exit::{Code, as_interrupted};
+use crate::lab::args::{CompareArgs, ReportArgs};
 use crate::report::{Console, Failure};
 use crate::run::signals::Signals;
 use leasehold::{Error, ErrorKind};

@@ -3,7 +3,7 @@
 use super::model::{Report, SCHEMA};
 use super::render::{html, markdown, terminal};
 use super::view::View;
-use crate::args::ReportFormat;
+use crate::lab::args::ReportFormat;
 use crate::report::Failure;
 use leasehold::Error;
 use std::io::{self, Write};

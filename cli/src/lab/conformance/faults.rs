@@ -3,8 +3,8 @@
 use super::asked::{Asked, Heard};
 use super::heartbeat::Heartbeat;
 use super::reporter::Reporter;
-use crate::args::ConformanceArgs;
-use crate::cells::{AT_ONCE, PARTING, Pair, Playing};
+use crate::lab::args::ConformanceArgs;
+use crate::lab::cells::{AT_ONCE, PARTING, Pair, Playing};
 use crate::run::signals::Signals;
 use leasehold::semantics::Fault;
 use leasehold_conformance::Subject;

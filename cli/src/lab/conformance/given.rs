@@ -91,7 +91,7 @@ impl Given {
     /// many cases the store can serve at once without making them wait for each other.
     pub(super) async fn probe(&self, root: &str, console: Console) -> Result<usize, Failure> {
         let store = self.open(console).await?;
-        store.introduce(console);
+        store.introduce(false, console);
         let name = probed(root)?;
         let options = store.config.options().with_wait(leasehold::Wait::No);
         store.locks.acquire_with(&name, &options).await?.release().await?;

@@ -1,7 +1,8 @@
 //! `JUnit`'s XML, as CI servers read it: a suite for each subject, a case for each case.
 
 use super::Ended;
-use crate::report::{Failure, write_result};
+use crate::lab::result_file::write_result;
+use crate::report::Failure;
 use leasehold_conformance::{CaseOutcome, CaseResult, Tally};
 use std::fmt::{self, Display, Write};
 use std::path::Path;

@@ -24,12 +24,14 @@ mod tidy;
 pub(crate) use given::{Given, root};
 pub(crate) use tidy::tidy;
 
-use crate::args::{Common, ConformanceArgs};
-use crate::cells::Pair;
+use crate::args::Common;
 use crate::exit::{Code, as_interrupted};
-use crate::report::{Console, Failure, can_be_written};
+use crate::lab::args::ConformanceArgs;
+use crate::lab::cells::Pair;
+use crate::lab::given_stores::{check_rereadable, check_unnamed};
+use crate::lab::result_file::can_be_written;
+use crate::report::{Console, Failure};
 use crate::run::signals::Signals;
-use crate::store::{check_rereadable, check_unnamed};
 use asked::Asked;
 use attend::{Ended, attend};
 use leasehold::{Error, ErrorKind};

@@ -1,8 +1,8 @@
 use super::asked::{Asked, Heard};
 use super::{ended_by, private, reporter};
-use crate::args::{ConformanceArgs, Lines};
 use crate::commands::unprinted;
 use crate::exit::Code;
+use crate::lab::args::{ConformanceArgs, Lines};
 use crate::report::Failure;
 use crate::run::signals::Signals;
 use leasehold_conformance::{CaseOutcome, Round, Soak};

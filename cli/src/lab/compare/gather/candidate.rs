@@ -1,14 +1,16 @@
 //! The stores that are compared.
 
 use super::Stopped;
-use crate::args::{Common, CompareArgs};
-use crate::bench::Target;
-use crate::compare::model::{Declared, StoreReport};
-use crate::conformance::{Given, root, tidy};
+use crate::args::Common;
+use crate::lab::args::CompareArgs;
+use crate::lab::bench::Target;
+use crate::lab::compare::model::{Declared, StoreReport};
+use crate::lab::conformance::{Given, root, tidy};
+use crate::lab::given_stores::{check_rereadable, check_unnamed};
 use crate::report::{Console, Failure, in_one_line};
 use crate::run::signals::Signals;
-use crate::store::{check_rereadable, check_unnamed, load, sources};
-use leasehold::{AcquireOptions, Error, LockName, Registry, Wait};
+use crate::store::{load, open_backend, sources};
+use leasehold::{AcquireOptions, Error, LockName, Wait};
 use leasehold_conformance::{Store, Subject};
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +46,7 @@ pub(super) async fn all(
     check_rereadable(common)?;
     let given = Given::each(&args.stores, common);
     for given in &given {
-        Registry::default().open(&load(&sources(&given.options()), console)?).await?;
+        open_backend(&load(&sources(&given.options()), console)?).await?;
     }
     Ok(given.into_iter().map(named).collect())
 }

@@ -2,8 +2,9 @@
 
 use super::candidate::Candidate;
 use super::{Stopped, in_a_line};
-use crate::cells::{AT_ONCE, PARTING, Playing};
-use crate::report::{Console, Progress};
+use crate::lab::cells::{AT_ONCE, PARTING, Playing};
+use crate::lab::progress::Progress;
+use crate::report::Console;
 use crate::run::signals::Signals;
 use leasehold_conformance::Subject;
 use leasehold_conformance::matrix::{Matrix, State};
@@ -43,7 +44,7 @@ async fn collect(candidates: &mut [Candidate], playing: &mut Playing, progress: 
     while let Some(cell) = playing.next().await {
         let of = candidates.iter_mut().find(|candidate| candidate.subject.name() == cell.subject);
         let Some(candidate) = of else { continue };
-        let fault = crate::compare::view::fault(cell.fault);
+        let fault = crate::lab::compare::view::fault(cell.fault);
         progress.step(format_args!("{}: {fault}", cell.subject));
         if let State::Broken { why } | State::Void { why } = &cell.state {
             let word = if matches!(cell.state, State::Void { .. }) { "VOID" } else { "BROKEN" };

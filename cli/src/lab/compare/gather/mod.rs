@@ -7,8 +7,9 @@ mod speed;
 mod suite;
 
 use super::model::{Report, SCHEMA, Setup};
-use crate::args::{Common, CompareArgs, ComparePart, Preset};
-use crate::bench::{Plan, load_average};
+use crate::args::Common;
+use crate::lab::args::{CompareArgs, ComparePart, Preset};
+use crate::lab::bench::{Plan, load_average};
 use crate::report::{Console, Failure, timestamp};
 use crate::run::signals::Signals;
 use candidate::Candidate;

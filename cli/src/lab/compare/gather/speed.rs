@@ -2,9 +2,9 @@
 
 use super::Stopped;
 use super::candidate::Candidate;
-use crate::args::CompareArgs;
-use crate::bench::{Outcome, Plan, measure as bench};
-use crate::compare::model::{Declared, Speed};
+use crate::lab::args::CompareArgs;
+use crate::lab::bench::{Outcome, Plan, measure as bench};
+use crate::lab::compare::model::{Declared, Speed};
 use crate::report::{Console, Failure};
 use crate::run::signals::Signals;
 use leasehold::backend::OwnerId;
@@ -57,6 +57,6 @@ fn plan(args: &CompareArgs, declared: &Declared) -> Plan {
 
 fn not_measured(plan: &Plan, why: &str) -> Speed {
     let left_out =
-        plan.rows.iter().map(|row| crate::bench::LeftOut { row: row.to_string(), why: why.to_owned() });
+        plan.rows.iter().map(|row| crate::lab::bench::LeftOut { row: row.to_string(), why: why.to_owned() });
     Speed { left_out: left_out.collect(), ..Speed::default() }
 }

@@ -2,9 +2,9 @@
 
 use super::candidate::Candidate;
 use super::{Stopped, in_a_line};
-use crate::compare::model::{CaseOutcome, CaseResult};
+use crate::lab::compare::model::{CaseOutcome, CaseResult};
+use crate::lab::progress::Progress;
 use crate::report::Console;
-use crate::report::Progress;
 use crate::run::signals::Signals;
 use leasehold_conformance::{CaseEvent, CaseOutcome as Outcome, CaseResult as Finished, Run, Share, Subject};
 use std::sync::Arc;

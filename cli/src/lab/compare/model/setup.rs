@@ -1,4 +1,4 @@
-use crate::bench::{cores, load_average};
+use crate::lab::bench::{cores, load_average};
 use serde::{Deserialize, Serialize};
 
 /// On what, and how, it was measured.

@@ -1,4 +1,4 @@
-use crate::bench::{HeldReport, LeftOut, Passes, Row, Tally};
+use crate::lab::bench::{HeldReport, LeftOut, Passes, Row, Tally};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 

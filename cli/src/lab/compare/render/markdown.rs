@@ -1,6 +1,6 @@
 //! Markdown, for a pull request or a wiki: no chart, and of the evidence what did not go as declared.
 
-use crate::compare::view::{Datum, Evidence, Section, Table, Tone, View};
+use crate::lab::compare::view::{Datum, Evidence, Section, Table, Tone, View};
 use std::fmt::Write;
 
 pub(crate) fn render(view: &View) -> String {

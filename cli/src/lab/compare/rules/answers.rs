@@ -1,8 +1,8 @@
 //! Which store for whom: every answer is a rule over the data, and who is not to be told from the best stands beside it.
 
 use super::card::known;
-use crate::compare::model::{Declared, Rate, Report, StoreReport};
-use crate::compare::view::{count, fault, reach, time};
+use crate::lab::compare::model::{Declared, Rate, Report, StoreReport};
+use crate::lab::compare::view::{count, fault, reach, time};
 use leasehold::semantics::{Fairness, Fault, Outcome, Reach};
 use serde::Serialize;
 

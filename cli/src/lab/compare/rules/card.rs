@@ -1,7 +1,7 @@
 //! The verdict on one store, in words.
 
-use crate::compare::model::{Declared, StoreReport};
-use crate::compare::view::{Tone, anchor, fault, hold, list, reach, time, token};
+use crate::lab::compare::model::{Declared, StoreReport};
+use crate::lab::compare::view::{Tone, anchor, fault, hold, list, reach, time, token};
 use leasehold::semantics::{Fairness, Fault, Outcome, Reach};
 use leasehold_conformance::matrix::{Cell, State};
 use serde::Serialize;

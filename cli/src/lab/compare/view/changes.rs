@@ -1,5 +1,5 @@
 use super::{Column, Datum, Section, Table, Tone, count};
-use crate::compare::model::{Change, Report, Verdict};
+use crate::lab::compare::model::{Change, Report, Verdict};
 
 /// First of all sections, if an earlier run was named: that is what was asked.
 pub(super) fn section(report: &Report) -> Option<Section> {
@@ -40,7 +40,7 @@ pub(super) fn section(report: &Report) -> Option<Section> {
 }
 
 fn row(change: &Change) -> Vec<Datum> {
-    let rate = |rate: crate::compare::model::Rate| Datum {
+    let rate = |rate: crate::lab::compare::model::Rate| Datum {
         note: Some(format!("{}–{}", count(rate.min), count(rate.max))),
         ..Datum::figure(rate.median, count(rate.median))
     };

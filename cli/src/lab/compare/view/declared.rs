@@ -1,7 +1,7 @@
 //! What each backend declares of itself.
 
 use super::{Column, Datum, Section, Table};
-use crate::compare::model::{Declared, Report};
+use crate::lab::compare::model::{Declared, Report};
 use leasehold::semantics::{CrashBound, ExpiryClock, Fairness, HoldKind, LossSignal, Reach, TokenClass};
 
 pub(super) fn section(report: &Report) -> Option<Section> {

@@ -1,7 +1,7 @@
 //! What stands behind every field of the matrix, and every case that failed or was skipped.
 
 use super::{Column, Datum, Table, Tone, fault, outcome, slug};
-use crate::compare::model::{CaseOutcome, StoreReport};
+use crate::lab::compare::model::{CaseOutcome, StoreReport};
 use leasehold::semantics::Fault;
 use leasehold_conformance::matrix::{Cell, State};
 use serde::Serialize;

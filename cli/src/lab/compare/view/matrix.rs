@@ -1,7 +1,7 @@
 //! Fault × store: what was seen, or what is promised where nothing was.
 
 use super::{Column, Datum, Section, Table, Tone, cell_id, fault, outcome};
-use crate::compare::model::{Report, StoreReport};
+use crate::lab::compare::model::{Report, StoreReport};
 use leasehold::semantics::{Fault, Outcome};
 use leasehold_conformance::matrix::{Cell, State};
 

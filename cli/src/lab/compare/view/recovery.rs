@@ -1,7 +1,7 @@
 //! How long a fault keeps others out.
 
 use super::{Chart, Column, Datum, Section, Span, Table, fault, time};
-use crate::compare::model::{Report, StoreReport};
+use crate::lab::compare::model::{Report, StoreReport};
 use leasehold::semantics::Fault;
 use leasehold_conformance::matrix::Cell;
 

@@ -1,7 +1,7 @@
 //! Latency, hand-over, throughput and costs.
 
 use super::{Axis, Chart, Column, Curve, Datum, Panel, Section, Span, Table, bytes, count, time};
-use crate::compare::model::{Costs, Distribution, HandOver, Pairs, Rate, Report, StoreReport};
+use crate::lab::compare::model::{Costs, Distribution, HandOver, Pairs, Rate, Report, StoreReport};
 
 pub(super) fn hand_over(report: &Report) -> Option<Section> {
     let waiters = waiters(report);

@@ -1,6 +1,6 @@
 use super::evidence::anchor;
 use super::{Column, Datum, Section, Table, Tone};
-use crate::compare::model::{Report, StoreReport};
+use crate::lab::compare::model::{Report, StoreReport};
 
 pub(super) fn section(report: &Report) -> Option<Section> {
     let ran: Vec<&StoreReport> = report.stores.iter().filter(|store| !store.cases.is_empty()).collect();

@@ -1,5 +1,5 @@
 use crate::args::shell_word;
-use crate::compare::outcome;
+use crate::lab::compare::outcome;
 use crate::report::{print_json, safe};
 use leasehold::semantics::Fault;
 use leasehold_conformance::matrix::{Cell, State, cell_name};

@@ -4,8 +4,9 @@ mod bars;
 mod lines;
 
 use super::Ended;
-use crate::args::{ConformanceArgs, Lines, shell_word};
-use crate::cells::Pair;
+use crate::args::shell_word;
+use crate::lab::args::{ConformanceArgs, Lines};
+use crate::lab::cells::Pair;
 use crate::report::Console;
 use bars::Bars;
 use leasehold_conformance::matrix::{Cell, cell_name};

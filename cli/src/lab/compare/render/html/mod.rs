@@ -6,8 +6,8 @@
 mod scale;
 mod svg;
 
-use crate::compare::rules::Card;
-use crate::compare::view::{Section, Tone, View};
+use crate::lab::compare::rules::Card;
+use crate::lab::compare::view::{Section, Tone, View};
 use crate::report::Failure;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;

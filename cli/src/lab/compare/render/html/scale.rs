@@ -1,6 +1,6 @@
 //! From figures to places in a chart.
 
-use crate::compare::view::{Axis, count, time};
+use crate::lab::compare::view::{Axis, count, time};
 
 /// One axis: its ends, and whether each place is so many times the one before.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,8 +1,8 @@
 //! Fault × store: in words where they fit, and in letters otherwise.
 
 use super::{of, paragraph, style};
-use crate::compare::model::Report;
-use crate::compare::view::{Section, fault, glyph};
+use crate::lab::compare::model::Report;
+use crate::lab::compare::view::{Section, fault, glyph};
 use leasehold::semantics::Fault;
 use std::io::{self, Write};
 

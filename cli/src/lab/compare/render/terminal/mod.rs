@@ -3,8 +3,8 @@
 mod matrix;
 mod wrap;
 
-use crate::compare::model::Report;
-use crate::compare::view::{Column, Datum, Section, Table, Tone, View};
+use crate::lab::compare::model::Report;
+use crate::lab::compare::view::{Column, Datum, Section, Table, Tone, View};
 use crate::report::safe;
 use anstyle::{AnsiColor, Effects, Style};
 use comfy_table::{CellAlignment, ContentArrangement};
@@ -61,7 +61,7 @@ fn answers(out: &mut impl Write, view: &View, width: usize) -> io::Result<()> {
         return Ok(());
     }
     heading(out, "Which store")?;
-    let row = |answer: &crate::compare::rules::Answer| {
+    let row = |answer: &crate::lab::compare::rules::Answer| {
         let stores = Datum::words(answer.stores.join(", "));
         vec![Datum::words(answer.want), stores, Datum::words(&answer.why)]
     };

@@ -1,6 +1,6 @@
-//! Events: an observer alone can count what a client does.
+//! The events of a client: from them alone an observer can count all acquisitions, renewals and ends of holds.
 
-use crate::scripted::{Fate, Scripted, TTL, acquire, options, settle};
+use crate::faulty_store::{CallFault, FaultyStore, TTL, options, run_ready_tasks};
 use leasehold_core::{
     DistributedLock, DistributedLockExt, ErrorKind, Event, LockBackend, LockClient, Observer, RuntimeClock,
 };
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Writes each event as a line.
+/// Records each event as a line.
 #[derive(Debug, Default)]
 struct Recorder(Mutex<Vec<String>>);
 
@@ -39,7 +39,7 @@ impl Observer for Recorder {
     }
 }
 
-fn observed(store: &Arc<Scripted>) -> (LockClient, Arc<Recorder>) {
+fn observed(store: &Arc<FaultyStore>) -> (LockClient, Arc<Recorder>) {
     let recorder = Arc::<Recorder>::default();
     let client = LockClient::builder(Arc::clone(store) as Arc<dyn LockBackend>)
         .with_clock(Arc::new(RuntimeClock::new()))
@@ -50,8 +50,8 @@ fn observed(store: &Arc<Scripted>) -> (LockClient, Arc<Recorder>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn grant_renewals_and_release_are_told_with_their_times() {
-    let (client, recorder) = observed(&Scripted::new());
+async fn grant_renewal_and_release_are_reported_with_their_times() {
+    let (client, recorder) = observed(&FaultyStore::new());
     let guard = client.acquire("job").await.unwrap();
     sleep(TTL / 2).await;
     guard.release().await.unwrap();
@@ -59,8 +59,8 @@ async fn grant_renewals_and_release_are_told_with_their_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiter_is_told_once_and_then_its_grant() {
-    let (client, recorder) = observed(&Scripted::new());
+async fn waiter_is_reported_once_before_its_grant() {
+    let (client, recorder) = observed(&FaultyStore::new());
     let held = client.acquire("job").await.unwrap();
     let waiter = tokio::spawn(async move { client.acquire("job").await });
     sleep(SECOND * 2).await;
@@ -74,18 +74,18 @@ async fn waiter_is_told_once_and_then_its_grant() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_acquisition_is_told_with_its_reason() {
-    let store = Scripted::new();
+async fn failed_acquisition_is_reported_with_its_reason() {
+    let store = FaultyStore::new();
     let (client, recorder) = observed(&store);
     let held = client.acquire("job").await.unwrap();
     assert!(client.try_acquire("job").await.unwrap().is_none());
     let error = client.acquire_timeout("job", SECOND).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    store.acquires.then(Fate::Rejected(ErrorKind::Denied));
+    store.acquires.push(CallFault::Error(ErrorKind::Denied));
     assert!(client.acquire("other").await.is_err());
-    let told = recorder.take();
+    let events = recorder.take();
     assert_eq!(
-        told[1..],
+        events[1..],
         [
             "job not granted after 0ns: busy",
             "job waiting",
@@ -97,13 +97,13 @@ async fn failed_acquisition_is_told_with_its_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_acquisition_is_told_as_cancelled() {
-    let (client, recorder) = observed(&Scripted::new());
+async fn dropped_acquisition_is_reported_as_cancelled() {
+    let (client, recorder) = observed(&FaultyStore::new());
     let held = client.acquire("job").await.unwrap();
     {
         let mut waiter = pin!(client.acquire("job"));
         tokio::select! {
-            _ = &mut waiter => unreachable!("it is held"),
+            _ = &mut waiter => unreachable!("the lock is held"),
             () = sleep(SECOND) => {}
         }
     }
@@ -111,22 +111,21 @@ async fn dropped_acquisition_is_told_as_cancelled() {
     drop(held);
 }
 
-/// Each grant ends in exactly one of the two.
 #[tokio::test(start_paused = true)]
-async fn lost_lock_is_told_as_lost_and_not_as_released() {
-    let store = Scripted::new();
+async fn lost_lock_is_reported_as_lost_and_not_as_released() {
+    let store = FaultyStore::new();
     let (client, recorder) = observed(&store);
     let guard = client.acquire("job").await.unwrap();
     store.delete("job").await;
     sleep(TTL).await;
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
-    settle().await;
+    run_ready_tasks().await;
     assert_eq!(recorder.take(), ["job granted after 0ns", "job lost: Gone"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn closed_client_tells_the_loss_of_each_guard_once() {
-    let (client, recorder) = observed(&Scripted::new());
+async fn closed_client_reports_the_loss_of_a_guard_once() {
+    let (client, recorder) = observed(&FaultyStore::new());
     let guard = client.acquire("job").await.unwrap();
     client.close().await.unwrap();
     drop(guard);
@@ -135,12 +134,11 @@ async fn closed_client_tells_the_loss_of_each_guard_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn extension_is_told_as_a_renewal() {
-    let (client, recorder) = observed(&Scripted::new());
+async fn extension_is_reported_as_a_renewal() {
+    let (client, recorder) = observed(&FaultyStore::new());
     let guard = client.acquire("job").await.unwrap();
     sleep(SECOND).await;
     guard.extend(TTL * 2).await.unwrap();
     assert_eq!(recorder.take()[1..], ["job renewed, margin 8s"]);
-    assert!(acquire(&client, "job", options().with_wait(Duration::ZERO)).await.is_err());
     drop(guard);
 }

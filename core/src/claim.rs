@@ -51,7 +51,7 @@ impl Claim {
         self.owner
     }
 
-    /// The lease that each grant and renewal asks for. Whole milliseconds.
+    /// The length of the lease of each grant and renewal. Whole milliseconds.
     pub fn ttl(&self) -> Duration {
         self.ttl
     }

@@ -1,7 +1,8 @@
 //! The contract for people who use locks.
 
 use crate::{
-    AcquireOptions, Error, ErrorKind, Lease, LockAdmin, LockGuard, LockName, Result, Semantics, Wait,
+    AcquireOptions, Error, ErrorKind, IntoLockName, Lease, LockAdmin, LockGuard, LockName, Result, Semantics,
+    Wait,
 };
 use async_trait::async_trait;
 use std::fmt::Debug;
@@ -55,7 +56,12 @@ pub trait DistributedLock: Debug + Send + Sync + 'static {
     /// # Cancel safety
     ///
     /// Safe to drop at any time.
-    async fn ping(&self) -> Result<()>;
+    async fn ping(&self) -> Result<()> {
+        let Some(admin) = self.admin() else {
+            return Err(Error::new(ErrorKind::Unsupported, "this store has nothing to read its locks with"));
+        };
+        admin.inspect(&LockName::new("ping")?).await.map(drop)
+    }
 
     /// Waits, for 5 s at most, until what is under way is done (releases above all, of dropped guards too, and acquisitions
     /// that the store has been asked for), and gives connections back, for which it waits for 5 s at most. Guards that are
@@ -75,9 +81,6 @@ pub trait DistributedLock: Debug + Send + Sync + 'static {
 }
 
 /// What programs call on every [`DistributedLock`]. You do not implement this trait.
-///
-/// A name is anything that can be made a [`LockName`]: `&str`, `String`, `&LockName`, `LockName`. One that is no lock name is
-/// [`Invalid`](ErrorKind::Invalid).
 pub trait DistributedLockExt: DistributedLock {
     /// Acquires with the [defaults](DistributedLock::defaults).
     ///
@@ -88,11 +91,8 @@ pub trait DistributedLockExt: DistributedLock {
     /// # Cancel safety
     ///
     /// As [`acquire_named`](DistributedLock::acquire_named).
-    fn acquire<N>(&self, name: N) -> impl Future<Output = Result<LockGuard>> + Send
-    where
-        N: TryInto<LockName, Error: Into<Error>> + Send,
-    {
-        async move { self.acquire_named(&lock_name(name)?, self.defaults()).await }
+    fn acquire(&self, name: impl IntoLockName) -> impl Future<Output = Result<LockGuard>> + Send {
+        async move { self.acquire_named(&name.into_lock_name()?, self.defaults()).await }
     }
 
     /// Acquires with these options instead of the [defaults](DistributedLock::defaults).
@@ -104,15 +104,12 @@ pub trait DistributedLockExt: DistributedLock {
     /// # Cancel safety
     ///
     /// As [`acquire_named`](DistributedLock::acquire_named).
-    fn acquire_with<N>(
+    fn acquire_with(
         &self,
-        name: N,
+        name: impl IntoLockName,
         options: &AcquireOptions,
-    ) -> impl Future<Output = Result<LockGuard>> + Send
-    where
-        N: TryInto<LockName, Error: Into<Error>> + Send,
-    {
-        async move { self.acquire_named(&lock_name(name)?, options).await }
+    ) -> impl Future<Output = Result<LockGuard>> + Send {
+        async move { self.acquire_named(&name.into_lock_name()?, options).await }
     }
 
     /// Acquires with the [defaults](DistributedLock::defaults), but waits for at most this time. Zero is one attempt.
@@ -125,13 +122,14 @@ pub trait DistributedLockExt: DistributedLock {
     /// # Cancel safety
     ///
     /// As [`acquire_named`](DistributedLock::acquire_named).
-    fn acquire_timeout<N>(&self, name: N, wait: Duration) -> impl Future<Output = Result<LockGuard>> + Send
-    where
-        N: TryInto<LockName, Error: Into<Error>> + Send,
-    {
+    fn acquire_timeout(
+        &self,
+        name: impl IntoLockName,
+        wait: Duration,
+    ) -> impl Future<Output = Result<LockGuard>> + Send {
         async move {
             let options = self.defaults().clone().with_wait(wait);
-            self.acquire_named(&lock_name(name)?, &options).await
+            self.acquire_named(&name.into_lock_name()?, &options).await
         }
     }
 
@@ -147,13 +145,10 @@ pub trait DistributedLockExt: DistributedLock {
     /// # Cancel safety
     ///
     /// As [`acquire_named`](DistributedLock::acquire_named).
-    fn try_acquire<N>(&self, name: N) -> impl Future<Output = Result<Option<LockGuard>>> + Send
-    where
-        N: TryInto<LockName, Error: Into<Error>> + Send,
-    {
+    fn try_acquire(&self, name: impl IntoLockName) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
         async move {
             let options = self.defaults().clone().with_wait(Wait::No);
-            match self.acquire_named(&lock_name(name)?, &options).await {
+            match self.acquire_named(&name.into_lock_name()?, &options).await {
                 Ok(guard) => Ok(Some(guard)),
                 Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
                 Err(error) => Err(error),
@@ -173,9 +168,12 @@ pub trait DistributedLockExt: DistributedLock {
     /// # Cancel safety
     ///
     /// Safe to drop as far as `work` is: the lock is released in the background.
-    fn with_lock<N, F, W>(&self, name: N, work: F) -> impl Future<Output = Result<W::Output>> + Send
+    fn with_lock<F, W>(
+        &self,
+        name: impl IntoLockName,
+        work: F,
+    ) -> impl Future<Output = Result<W::Output>> + Send
     where
-        N: TryInto<LockName, Error: Into<Error>> + Send,
         F: FnOnce(Lease) -> W + Send,
         W: Future<Output: Send> + Send,
     {
@@ -192,13 +190,12 @@ pub trait DistributedLockExt: DistributedLock {
     /// # Cancel safety
     ///
     /// As [`with_lock`](Self::with_lock).
-    fn try_with_lock<N, F, W>(
+    fn try_with_lock<F, W>(
         &self,
-        name: N,
+        name: impl IntoLockName,
         work: F,
     ) -> impl Future<Output = Result<Option<W::Output>>> + Send
     where
-        N: TryInto<LockName, Error: Into<Error>> + Send,
         F: FnOnce(Lease) -> W + Send,
         W: Future<Output: Send> + Send,
     {
@@ -212,10 +209,6 @@ pub trait DistributedLockExt: DistributedLock {
 }
 
 impl<L: DistributedLock + ?Sized> DistributedLockExt for L {}
-
-fn lock_name<N: TryInto<LockName, Error: Into<Error>>>(name: N) -> Result<LockName> {
-    name.try_into().map_err(Into::into)
-}
 
 async fn run_under<F, W>(guard: LockGuard, work: F) -> Result<W::Output>
 where

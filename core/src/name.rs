@@ -49,6 +49,23 @@ impl LockName {
     }
 }
 
+/// The name of a lock in any form: [`LockName`], `&LockName`, `&str`, `String`, `Cow<str>`. A text that is not a lock name is
+/// [`Invalid`](crate::ErrorKind::Invalid). Implemented for every conversion to [`LockName`].
+pub trait IntoLockName: Send {
+    /// The name, checked.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockName::new`].
+    fn into_lock_name(self) -> Result<LockName>;
+}
+
+impl<N: TryInto<LockName, Error: Into<Error>> + Send> IntoLockName for N {
+    fn into_lock_name(self) -> Result<LockName> {
+        self.try_into().map_err(Into::into)
+    }
+}
+
 impl TryFrom<&str> for LockName {
     type Error = Error;
 

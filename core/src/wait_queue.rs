@@ -28,8 +28,8 @@ pub(crate) struct WaitQueues {
     /// The longest time between two questions of the first in line, and so of the waiters of other processes.
     polling_interval: Duration,
     queues: Mutex<HashMap<LockName, WaitQueue>>,
-    /// How many releases of any name there were. One that falls between an attempt and [`join`](Self::join) wakes the
-    /// waiter that joins.
+    /// The number of releases, of any name. A release between an attempt and [`join`](Self::join) wakes the waiter that
+    /// joins.
     releases: AtomicU64,
 }
 

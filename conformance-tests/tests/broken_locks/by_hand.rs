@@ -5,8 +5,9 @@ use crate::plain::{Plain, SOUND};
 use crate::subject::Address;
 use async_trait::async_trait;
 use leasehold_core::{
-    AcquireOptions, Attempt, Claim, DistributedLock, Error, ErrorKind, FencingToken, Hold, HoldStatus,
-    LockAdmin, LockGuard, LockName, Loss, LossCause, OwnerId, Renewal, Result, Semantics, Wait,
+    AcquireOptions, Attempt, Claim, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken,
+    Hold, HoldStatus, LockAdmin, LockGuard, LockName, Loss, LossCause, OwnerId, Renewal, Result, Semantics,
+    Wait,
 };
 use std::fmt;
 use std::future::Future;
@@ -84,7 +85,7 @@ impl DistributedLock for ByHand {
         &self.defaults
     }
 
-    async fn acquire_with(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
+    async fn acquire_named(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
         let claim = Claim::new(name.clone(), OwnerId::random()?, options.ttl(), "".into());
         let (token, since) = self.granted(&claim, options.wait()).await?;
         let valid_until = Arc::new(Mutex::new(end_of(&claim, since)));
@@ -150,12 +151,12 @@ impl Hold for HeldByHand {
         }
     }
 
-    fn lost(self: Arc<Self>) -> Later<Loss> {
+    fn ended(self: Arc<Self>) -> Later<Option<Loss>> {
         Box::pin(async move {
             loop {
                 match self.status() {
                     HoldStatus::Held { remaining, .. } => tokio::time::sleep(remaining).await,
-                    _ => return Loss::new(LossCause::Expired),
+                    _ => return Some(Loss::new(LossCause::Expired)),
                 }
             }
         })

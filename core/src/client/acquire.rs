@@ -1,6 +1,7 @@
 //! An acquisition: ask, wait, ask again, until the lock is granted or the time is over.
 
 use super::hold::ClientHold;
+use super::observed::Observed;
 use super::pending_claim::{AttemptOutcome, PendingClaim};
 use super::retry::RetrySchedule;
 use crate::context::Context;
@@ -255,7 +256,7 @@ impl<'a> Acquisition<'a> {
             Wait::No | Wait::Forever => Duration::ZERO,
         };
         match self.failure.take() {
-            // That the requests before were not applied says nothing about the last one.
+            // The earlier requests were not applied. The last one may be.
             Some(error) if self.claim.is_asking() && !error.is_indeterminate() => {
                 no_answer(waited).with_source(error)
             }
@@ -301,49 +302,6 @@ impl<'a> Acquisition<'a> {
             place.granted(self.context.clock.now());
         }
         self.claim.into_hold()
-    }
-}
-
-/// The events of one acquisition, for an observer.
-struct Observed<'a> {
-    context: &'a Context,
-    name: LockName,
-    since: Moment,
-    has_waited: bool,
-    has_ended: bool,
-}
-
-impl<'a> Observed<'a> {
-    fn new(context: &'a Context, name: LockName) -> Self {
-        Self { since: context.clock.now(), context, name, has_waited: false, has_ended: false }
-    }
-
-    fn waits(&mut self) {
-        if !std::mem::replace(&mut self.has_waited, true) {
-            self.context.events.tell(&Event::Waiting { name: &self.name });
-        }
-    }
-
-    fn ended(mut self, outcome: &Result<GrantedLease>) {
-        self.has_ended = true;
-        let (name, waited) = (&self.name, self.waited());
-        self.context.events.tell(&match outcome {
-            Ok(grant) => Event::Granted { name, token: grant.token, waited },
-            Err(error) => Event::NotGranted { name, error, waited },
-        });
-    }
-
-    fn waited(&self) -> Duration {
-        self.context.clock.now().since(self.since)
-    }
-}
-
-/// The caller dropped the acquisition.
-impl Drop for Observed<'_> {
-    fn drop(&mut self) {
-        if !self.has_ended {
-            self.context.events.tell(&Event::Cancelled { name: &self.name, waited: self.waited() });
-        }
     }
 }
 

@@ -4,6 +4,7 @@ mod acquire;
 mod cleanup;
 mod detach_on_drop;
 mod hold;
+mod observed;
 mod pending_claim;
 mod retry;
 
@@ -150,7 +151,7 @@ impl DistributedLock for LockClient {
         if let Some(admin) = self.admin() {
             return admin.inspect(&name).await.map(drop);
         }
-        // A backend without an admin is asked to renew a lock that this owner does not hold.
+        // Renewing a lock that this owner does not hold changes nothing.
         let claim = Claim::new(name, OwnerId::random()?, AcquireOptions::DEFAULT_TTL, "".into());
         self.context.backend.renew(&[claim]).await.pop().map_or(Ok(()), |answer| answer.map(drop))
     }

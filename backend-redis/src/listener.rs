@@ -2,21 +2,8 @@ use std::task::{Context, Poll, Waker};
 
 /// One waiter of a notification: a flag for one that it has not seen, and its waker. A few words, where a channel takes many
 /// more: there may be thousands.
-///
-/// For backends, which keep it under a lock of their own.
-///
-/// ```
-/// # use leasehold_core::Listener;
-/// # use std::task::{Context, Waker};
-/// let (mut listener, mut cx) = (Listener::default(), Context::from_waker(Waker::noop()));
-/// assert!(listener.poll(&mut cx).is_pending());
-/// let waker = listener.tell();
-/// // The lock is given back here.
-/// waker.into_iter().for_each(Waker::wake);
-/// assert!(listener.poll(&mut cx).is_ready());
-/// ```
 #[derive(Debug, Default)]
-pub struct Listener {
+pub(crate) struct Listener {
     wake: Option<Waker>,
     is_notified: bool,
 }
@@ -25,14 +12,14 @@ impl Listener {
     /// Notifies the waiter. The notification is kept until it is seen, also if there is no waiter now. Returns the waker; wake
     /// it after releasing your own lock.
     #[must_use = "the waiter is woken by the returned waker"]
-    pub fn tell(&mut self) -> Option<Waker> {
+    pub(crate) fn tell(&mut self) -> Option<Waker> {
         self.is_notified = true;
         self.wake.take()
     }
 
     /// Ready once after one notification or several. The last caller is woken. A future that is dropped in between leaves the
     /// notification to the next.
-    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if std::mem::take(&mut self.is_notified) {
             return Poll::Ready(());
         }

@@ -1,4 +1,4 @@
-//! The table of docs/semantics.md: every cell of the matrix.
+//! The tables of docs/generated/matrix.md: every cell of the matrix, and what two holders cost.
 
 use crate::run::{cell, cells};
 use crate::stores::SUBJECTS;
@@ -6,14 +6,15 @@ use crate::{agrees, words};
 use leasehold::semantics::{Fault, Outcome};
 use leasehold_conformance::matrix::{Cell, State};
 
-const BEGIN: &str = "<!-- matrix: begin. Rendered from docs/matrix.json by tests/tables -->\n";
+const BEGIN: &str =
+    "<!-- matrix: begin. Rendered from conformance-tests/fixtures/matrix.json by tests/tables -->\n";
 const END: &str = "<!-- matrix: end -->";
 
 #[test]
-fn the_matrix_in_the_guide_is_the_run() {
+fn tables_of_the_matrix_are_the_committed_run() {
     let cells = cells();
     let [promised_and_seen, two_holders] = [all(&cells), overlaps(&cells)];
-    agrees("docs/semantics.md", BEGIN, END, &format!("{promised_and_seen}\n{two_holders}"));
+    agrees("docs/generated/matrix.md", BEGIN, END, &format!("{promised_and_seen}\n{two_holders}"));
 }
 
 /// Two letters: what is promised, what was seen.

@@ -131,7 +131,7 @@ async fn lease_of_a_hand_over_counts_from_the_last_busy_attempt() {
     let (store, guard) = acquire_handed_over(2 * SECOND, options()).await;
     let remaining = guard.remaining();
     assert!(remaining <= remaining_at(2 * SECOND) && remaining > remaining_at(3 * SECOND), "{remaining:?}");
-    assert_eq!(store.attempts(), 2, "a young lease is not asked for again");
+    assert_eq!(store.attempts(), 2, "a young lease was asked for again");
 }
 
 #[tokio::test(start_paused = true)]

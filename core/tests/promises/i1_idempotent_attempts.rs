@@ -152,7 +152,7 @@ async fn release_after_an_unconfirmed_extension_is_tried_for_its_whole_length() 
     assert_released_long_after_its_first_lease(&store, guard).await;
 }
 
-/// The store refuses every release for five leases, and then grants it.
+/// The store refuses every release for five leases, and then accepts one.
 async fn assert_released_long_after_its_first_lease(store: &FaultyStore, guard: LockGuard) {
     store.releases.set_default(Some(CallFault::Unavailable));
     drop(guard);

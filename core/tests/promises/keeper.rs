@@ -99,7 +99,7 @@ async fn renewal_without_reply_does_not_delay_another() {
     store.renewals.push(CallFault::NoReply);
     sleep(TTL * 3).await;
     assert!(healthy.is_held());
-    assert!(hung.is_held(), "renewed again while the first request hung");
+    assert!(hung.is_held(), "not renewed again while the first request hung");
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,7 +133,7 @@ async fn extend_lengthens_the_lease_and_every_renewal_after_it() {
     assert!(guard.remaining() > TTL * 5);
     sleep(TTL * 60).await;
     assert!(guard.remaining() > TTL * 3, "shortened by a renewal");
-    assert!(store.renewals.calls() < 60, "renewed at a third of the shorter lease");
+    assert!(store.renewals.calls() < 60, "renewed at a third of the first lease");
 }
 
 #[tokio::test(start_paused = true)]
@@ -261,7 +261,7 @@ async fn close_within_an_event_ends_leases_that_are_due_too() {
     observer.client.set(client).unwrap();
     sleep(TTL * 99 / 100).await;
     run_ready_tasks().await;
-    assert_eq!(observer.closed.load(SeqCst), 2, "once at each of two losses");
+    assert_eq!(observer.closed.load(SeqCst), 2, "the close at each of two losses");
     assert_eq!(second.loss().unwrap().cause(), LossCause::Closed);
 }
 

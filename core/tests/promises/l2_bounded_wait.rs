@@ -91,7 +91,7 @@ async fn wait_ends_with_the_release() {
 
     let (outcome, took) = waiter.await.unwrap();
     outcome.unwrap();
-    assert_eq!(took, WAIT / 2, "the store wakes its waiters at once");
+    assert_eq!(took, WAIT / 2, "the release did not wake the waiter at once");
 }
 
 /// L3: without a hint, the waiter asks at its fallback interval.

@@ -152,7 +152,11 @@ async fn backend_that_panics_in_a_release_is_not_asked_again() {
                 false => drop(guard),
             }
         };
-        assert_eq!(tokio::spawn(end).await.is_err(), is_awaited, "the panic reaches a caller that waits");
+        assert_eq!(
+            tokio::spawn(end).await.is_err(),
+            is_awaited,
+            "the panic reaches only a caller that waits"
+        );
         run_ready_tasks().await;
         sleep(TTL).await;
         assert_eq!(store.releases.calls(), 1);

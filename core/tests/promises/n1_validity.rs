@@ -40,7 +40,7 @@ async fn validity_of_a_renewal_counts_from_before_its_send() {
     sleep(TTL / 3 + slow + Duration::from_millis(10)).await;
 
     assert_eq!(store.renewals.calls(), 1);
-    assert!(guard.remaining() > VALID - TTL / 3, "the renewal was confirmed");
+    assert!(guard.remaining() > VALID - TTL / 3, "the renewal was not confirmed");
     assert!(guard.remaining() <= VALID - slow, "{:?}", guard.remaining());
 }
 
@@ -63,14 +63,14 @@ async fn grant_after_its_lease_is_released_and_acquired_again() {
     let events = Arc::new(EventLog::default());
     let client = store.client_with(Arc::clone(&events));
 
-    let once = acquire(&client, "job", options().with_wait(Duration::ZERO)).await.unwrap_err();
-    assert_eq!(once.kind(), ErrorKind::Indeterminate);
+    let error = acquire(&client, "job", options().with_wait(Duration::ZERO)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate);
     run_ready_tasks().await;
-    assert!(store.is_clean("job").await, "the late grant was released");
+    assert!(store.is_clean("job").await, "the late grant was not released");
 
     store.acquires.push(CallFault::ReplyDelayed(TTL));
     let guard = acquire(&client, "job", options()).await.unwrap();
-    assert!(guard.remaining() > TTL / 2, "the second attempt counts from its own send");
+    assert!(guard.remaining() > TTL / 2, "the lease counts from the first attempt");
 }
 
 #[tokio::test(start_paused = true)]

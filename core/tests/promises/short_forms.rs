@@ -38,7 +38,7 @@ async fn try_with_lock_runs_the_work_only_if_the_lock_is_free() {
     let client = LockClient::in_memory();
     let token = client.try_with_lock("job", async |lease| lease.token().unwrap()).await.unwrap();
     let held = client.acquire("job").await.unwrap();
-    assert!(token < Some(held.token().unwrap()), "acquired again after the first work");
+    assert!(token < Some(held.token().unwrap()), "the first work left the lock held");
     let skipped = client.try_with_lock("job", async |_| unreachable!("the lock is held")).await.unwrap();
     assert!(skipped.is_none());
 }

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_go_in_and_come_out() {
+    fn stored_name_is_prefixed_and_mapped_back() {
         let shop = Namespace::new("shop/").unwrap();
         assert_eq!(shop.stored("a"), "shop/a");
         assert_eq!(shop.name("shop/a").unwrap().as_str(), "a");
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_prefixes_are_refused() {
+    fn invalid_prefix_is_refused() {
         assert!(Namespace::new("a\n").is_err());
         let error = Namespace::new(&"x".repeat(129)).unwrap_err();
         assert_eq!(error.to_string(), "invalid prefix: 129 bytes, limit 128");

@@ -99,7 +99,7 @@ fn slips_that_would_show_a_password_are_refused_without_it() {
 }
 
 #[test]
-fn what_is_hidden_is_known_to_be() {
+fn has_secret_is_true_for_each_form_of_password() {
     let has = |url: &str| StoreUrl::parse(url).unwrap().has_secret();
     assert!(has("redis://:pw@h"));
     assert!(has("redis://h?sentinel_password=pw"));
@@ -173,7 +173,7 @@ fn parameters_are_taken_or_refused_with_the_nearest() {
 }
 
 proptest! {
-    /// Whatever is written, parsing ends without a panic, and what is shown has no password in it.
+    /// Parsing and printing of any text end without a panic.
     #[test]
     fn anything_may_be_written(text in "[ -~é]{0,40}", scheme in "(redis|sqlite|[a-z+]{0,6})") {
         for url in [text.clone(), format!("{scheme}:{text}"), format!("{scheme}://{text}")] {

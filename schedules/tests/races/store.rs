@@ -4,7 +4,8 @@ use crate::manual_clock::ManualClock;
 use async_trait::async_trait;
 use leasehold_schedules::memory::MemoryBackend;
 use leasehold_schedules::{
-    Attempt, Claim, FencingToken, Grant, LockAdmin, LockBackend, OwnerId, Release, Renewal, Result, Semantics,
+    Attempt, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, OwnerId, Release, Renewal,
+    Result, Semantics,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -77,16 +78,26 @@ impl LockBackend for AlwaysGranting {
 
 /// The memory backend behind a delay: other tasks run between a request, its effect and its reply.
 #[derive(Debug)]
-pub(crate) struct DelayedMemory(MemoryBackend);
+pub(crate) struct DelayedMemory {
+    memory: MemoryBackend,
+    attempts: AtomicUsize,
+    /// The number of the attempt that is denied.
+    denied_attempt: Option<usize>,
+}
 
 impl DelayedMemory {
     pub(crate) fn new() -> (Arc<Self>, ManualClock) {
+        Self::with_denied_attempt(None)
+    }
+
+    pub(crate) fn with_denied_attempt(denied_attempt: Option<usize>) -> (Arc<Self>, ManualClock) {
         let clock = ManualClock::default();
-        (Arc::new(Self(MemoryBackend::with_clock(Arc::new(clock.clone())))), clock)
+        let memory = MemoryBackend::with_clock(Arc::new(clock.clone()));
+        (Arc::new(Self { memory, attempts: AtomicUsize::new(0), denied_attempt }), clock)
     }
 
     pub(crate) async fn assert_no_lock_is_held(&self) {
-        let held = self.0.list("").await.unwrap();
+        let held = self.memory.list("").await.unwrap();
         assert!(held.is_empty(), "left behind: {held:?}");
     }
 }
@@ -94,40 +105,44 @@ impl DelayedMemory {
 #[async_trait]
 impl LockBackend for DelayedMemory {
     fn semantics(&self) -> Semantics {
-        self.0.semantics()
+        self.memory.semantics()
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         yield_now().await;
-        let answer = self.0.try_acquire(claim).await;
+        let attempt = self.attempts.fetch_add(1, SeqCst) + 1;
+        let answer = match self.denied_attempt == Some(attempt) {
+            true => Err(Error::new(ErrorKind::Denied, "injected fault")),
+            false => self.memory.try_acquire(claim).await,
+        };
         yield_now().await;
         answer
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        self.0.renew(claims).await
+        self.memory.renew(claims).await
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         yield_now().await;
-        let answer = self.0.release(claim, linger).await;
+        let answer = self.memory.release(claim, linger).await;
         yield_now().await;
         answer
     }
 
     async fn changed(&self, claim: &Claim) {
-        self.0.changed(claim).await;
+        self.memory.changed(claim).await;
     }
 
     async fn suspects(&self) -> Vec<OwnerId> {
-        self.0.suspects().await
+        self.memory.suspects().await
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
-        self.0.admin()
+        self.memory.admin()
     }
 
     async fn close(&self) -> Result<()> {
-        self.0.close().await
+        self.memory.close().await
     }
 }

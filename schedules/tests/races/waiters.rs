@@ -6,7 +6,7 @@ use crate::checks::{ExclusionCheck, builder};
 use crate::explorer::race;
 use crate::holds::{Contention, contend};
 use crate::store::DelayedMemory;
-use leasehold_schedules::{DistributedLockExt, LockClient};
+use leasehold_schedules::{DistributedLockExt, ErrorKind, LockClient};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -46,6 +46,67 @@ fn waiter_that_is_dropped_hands_its_wake_up_on() {
         held.release().await.unwrap();
         staying.await.unwrap();
         drop(client);
+        assert_eq!(observed.total_losses().await, 0);
+        store.assert_no_lock_is_held().await;
+    });
+}
+
+/// The denied attempt may be the one that a release has woken.
+#[test]
+fn waiter_that_fails_hands_its_wake_up_on() {
+    race("wake-up, error", || wait_with_denied_attempt(3));
+}
+
+async fn wait_with_denied_attempt(number: usize) {
+    let (store, clock) = DelayedMemory::with_denied_attempt(Some(number));
+    let (builder, observed) = builder(&store, &clock);
+    let client = builder.build();
+    let waiters: Vec<_> = (0..3)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { client.acquire("job").await.map(drop) })
+        })
+        .collect();
+    drop(client);
+    let mut errors = Vec::new();
+    for waiter in waiters {
+        errors.extend(waiter.await.unwrap().err().map(|error| error.kind()));
+    }
+    assert_eq!(errors, [ErrorKind::Denied]);
+    assert_eq!(observed.total_losses().await, 0);
+    store.assert_no_lock_is_held().await;
+}
+
+/// Single attempts take the lock between a wake-up and the attempt of the woken waiter.
+#[test]
+fn waiters_beside_single_attempts_all_get_the_lock() {
+    race("wait, try, drop", || async {
+        let (store, clock) = DelayedMemory::new();
+        let (builder, observed) = builder(&store, &clock);
+        let client = builder.build();
+        let (exclusion, stop) = (Arc::new(ExclusionCheck::default()), Arc::new(Notify::new()));
+        let waiters = [(); 3].map(|()| tokio::spawn(acquire_and_drop(&client, &exclusion)));
+        tokio::spawn({
+            let (acquiring, stop) = (acquire_and_drop(&client, &exclusion), Arc::clone(&stop));
+            async move {
+                tokio::select! {
+                    biased;
+                    () = stop.notified() => {}
+                    () = acquiring => {}
+                }
+            }
+        });
+        for _ in 0..2 {
+            if let Some(guard) = client.try_acquire("job").await.unwrap() {
+                exclusion.enter(&guard);
+                exclusion.leave();
+            }
+        }
+        stop.notify_one();
+        drop(client);
+        for waiter in waiters {
+            waiter.await.unwrap();
+        }
         assert_eq!(observed.total_losses().await, 0);
         store.assert_no_lock_is_held().await;
     });

@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    /// A figure of zero would be the best of all.
+    /// Not zero, which would be the best result.
     #[tokio::test]
     async fn missing_measure_is_unsupported() {
         let name = LockName::new("job").unwrap();

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn longest_names_of_the_system_leave_room_for_the_work() {
+    fn longest_user_and_host_leave_room_for_the_description() {
         for letter in ["x", "é", "日", "🔒", "\u{7f}"] {
             let part = cut(letter.repeat(1_000));
             let stored = HolderInfo::default().with_doing(part.clone()).to_json();

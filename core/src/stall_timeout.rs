@@ -65,7 +65,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(2);
 
-    /// Sends ten requests at once, each of which takes nearly the limit. Answers how many got a permit, and how long it took.
+    /// Sends ten requests at once, each of which takes nearly the limit. Returns the number of permits, and the time taken.
     async fn send_ten(are_answered: bool) -> (usize, Duration) {
         let start = Instant::now();
         let shared = Arc::new((Semaphore::new(1), StallTimeout::new(LIMIT)));
@@ -91,7 +91,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn queue_times_out_if_no_request_is_answered() {
         let (sent, took) = send_ten(false).await;
-        assert_eq!(sent, 2, "those whose permit came within the limit");
+        assert_eq!(sent, 2, "the requests whose permit came within the limit");
         assert!(took < LIMIT * 4);
     }
 }

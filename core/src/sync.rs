@@ -2,9 +2,15 @@
 //! explorer.
 
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::{Mutex, MutexGuard, atomic::AtomicBool};
+pub(crate) use shuttle::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64},
+};
 #[cfg(not(shuttle))]
-pub(crate) use std::sync::{Mutex, MutexGuard, atomic::AtomicBool};
+pub(crate) use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64},
+};
 
 use std::sync::PoisonError;
 

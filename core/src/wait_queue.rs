@@ -8,11 +8,11 @@
 //! * After [`STREAK`] in a row, the line pauses for one polling interval: waiters of other processes get their turn.
 //! * A waiter that leaves without a grant wakes the next one.
 
-use crate::sync::{AtomicBool, Mutex};
+use crate::sync::{AtomicBool, AtomicU64, Mutex};
 use crate::{Fairness, LockName, Moment, Semantics, WakeUp, locked};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -264,6 +264,17 @@ mod tests {
             "it is the first, and waits for the release"
         );
         queues.released(&name(), at(2));
+        assert!(is_woken(&third));
+    }
+
+    /// The first was woken too, but may never be polled.
+    #[test]
+    fn woken_waiter_that_leaves_from_behind_others_wakes_the_next() {
+        let queues = queues();
+        let (_first, second, third) = (join(&queues), join(&queues), join(&queues));
+        queues.released(&name(), at(0));
+        queues.released(&name(), at(1));
+        drop(second);
         assert!(is_woken(&third));
     }
 

@@ -119,9 +119,9 @@ mod tests {
         }
     }
 
-    /// Each answer takes its time, and that does not change how often the waiter asks.
+    /// The time that an answer takes does not lengthen the interval.
     #[test]
-    fn told_waiter_asks_once_in_each_interval() {
+    fn waiter_of_a_store_that_wakes_it_asks_once_in_each_interval() {
         for answer in [Duration::ZERO, Duration::from_millis(3), INTERVAL - Duration::from_nanos(1)] {
             let mut schedule = RetrySchedule::new(PUSH);
             let start = Moment::ORIGIN.plus(schedule.pause(Moment::ORIGIN, None));
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    /// All ask for the first time at once, and a stalled store answers all at once. Both times they spread out again.
+    /// All waiters ask for the first time at one moment, and a stalled store answers all of them at another.
     #[test]
     fn waiters_that_a_stall_brought_together_spread_over_the_interval() {
         let mut schedules: Vec<_> = (0..400).map(|_| RetrySchedule::new(PUSH)).collect();

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// A hold that another thread releases right after the first look at its status. It wakes the task that has asked for its
-/// end by then, as the holds of the client do.
+/// A hold that another thread releases right after the first read of its status. The release wakes the task that waits for
+/// the end by then, as in the holds of the client.
 #[derive(Debug)]
-struct ReleasedAfterTheFirstLook {
+struct ReleasedAfterFirstStatus {
     name: LockName,
     state: Mutex<State>,
 }
@@ -23,7 +23,7 @@ struct State {
     woken: usize,
 }
 
-impl Hold for ReleasedAfterTheFirstLook {
+impl Hold for ReleasedAfterFirstStatus {
     fn name(&self) -> &LockName {
         &self.name
     }
@@ -66,13 +66,13 @@ impl Hold for ReleasedAfterTheFirstLook {
 }
 
 #[test]
-fn release_after_the_first_look_wakes_protected_work() {
+fn release_after_the_first_status_wakes_protected_work() {
     let state = Mutex::new(State::default());
-    let hold = Arc::new(ReleasedAfterTheFirstLook { name: LockName::new("x").unwrap(), state });
+    let hold = Arc::new(ReleasedAfterFirstStatus { name: LockName::new("x").unwrap(), state });
     let lease = Lease::new(Arc::clone(&hold) as Arc<dyn Hold>);
     let mut work = pin!(lease.protect(std::future::pending::<()>()));
     assert!(work.as_mut().now_or_never().is_none());
-    assert_eq!(locked(&hold.state).woken, 1, "no other event would wake the work");
+    assert_eq!(locked(&hold.state).woken, 1, "the work waits for an end that has come");
     let error = work.now_or_never().unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost);
 }

@@ -127,12 +127,12 @@ mod tests {
     #[test]
     fn removed_entry_is_not_taken() {
         let mut schedule = Schedule::new();
-        let mut place = None;
+        let mut entered = None;
         schedule.enter(at(10), |key| {
-            place = Some(key);
+            entered = Some(key);
             ("gone", key)
         });
-        schedule.remove(place.unwrap());
+        schedule.remove(entered.unwrap());
         assert!(schedule.take_due(at(99), |_, _| Duration::ZERO).is_empty());
         assert_eq!(schedule.plan(at(99)), Moment::NEVER);
     }
@@ -142,9 +142,9 @@ mod tests {
         let mut schedule = Schedule::new();
         let mut wakes = 0;
         for second in 0..100 {
-            let mut place = None;
-            let wake = schedule.enter(at(second + 10), |key| place = Some(key));
-            schedule.remove(place.unwrap());
+            let mut entered = None;
+            let wake = schedule.enter(at(second + 10), |key| entered = Some(key));
+            schedule.remove(entered.unwrap());
             if wake || schedule.planned == at(second) {
                 wakes += 1;
                 schedule.plan(at(second));
@@ -155,7 +155,6 @@ mod tests {
 
     #[test]
     fn entry_at_the_planned_moment_wakes_nothing() {
-        let at = |seconds| Moment::since_origin(Duration::from_secs(seconds));
         let mut schedule = Schedule::new();
         let wakes: Vec<bool> = [9, 9, 10, 8].map(|due| schedule.enter(at(due), |_| ())).into();
         assert_eq!(wakes, [true, false, false, true]);

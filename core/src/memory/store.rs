@@ -106,7 +106,7 @@ mod tests {
         Claim::new(LockName::new(name).unwrap(), OwnerId::from_u128(1), TTL, "".into())
     }
 
-    /// A service that locks each of its invoices once must not keep them all.
+    /// A service that locks each invoice once must not fill the memory.
     #[test]
     fn free_name_is_forgotten_once_the_clock_has_passed_its_token() {
         let mut store = Store::default();
@@ -115,7 +115,7 @@ mod tests {
             let claim = claim_of(&format!("invoice/{number}"));
             store.grant(&claim, at(number)).unwrap();
             store.end(claim.name(), at(number), at(number + 1));
-            // Not released: it ends by itself.
+            // Not released: this hold ends with its lease.
             store.grant(&claim_of(&format!("left/{number}")), at(number)).unwrap();
             let often = store.grant(&claim_of("job"), at(number)).unwrap();
             assert!(last.replace(often.token) < Some(often.token));

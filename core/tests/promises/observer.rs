@@ -1,17 +1,18 @@
-//! Events: an observer alone can count what a client does.
+//! The events of a client: from them alone an observer can count all acquisitions, renewals and ends of holds.
 
-use crate::scripted::{Fate, Scripted, TTL, acquire, options, settle};
+use crate::faulty_store::{CallFault, FaultyStore, TTL, options, run_ready_tasks};
 use leasehold_core::{
-    DistributedLock, DistributedLockExt, ErrorKind, Event, LockBackend, LockClient, Observer, RuntimeClock,
+    DistributedLock, DistributedLockExt, ErrorKind, Event, LockBackend, LockClient, LossCause, Observer,
+    RuntimeClock,
 };
-use std::pin::pin;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Writes each event as a line.
+/// Records each event as a line.
 #[derive(Debug, Default)]
 struct Recorder(Mutex<Vec<String>>);
 
@@ -39,19 +40,20 @@ impl Observer for Recorder {
     }
 }
 
-fn observed(store: &Arc<Scripted>) -> (LockClient, Arc<Recorder>) {
-    let recorder = Arc::<Recorder>::default();
+/// A client of this store with a new observer.
+fn observed<O: Observer + Default>(store: &Arc<FaultyStore>) -> (LockClient, Arc<O>) {
+    let observer = Arc::<O>::default();
     let client = LockClient::builder(Arc::clone(store) as Arc<dyn LockBackend>)
         .with_clock(Arc::new(RuntimeClock::new()))
-        .with_observer(Arc::clone(&recorder) as Arc<dyn Observer>)
+        .with_observer(Arc::clone(&observer) as Arc<dyn Observer>)
         .with_defaults(options())
         .build();
-    (client, recorder)
+    (client, observer)
 }
 
 #[tokio::test(start_paused = true)]
-async fn grant_renewals_and_release_are_told_with_their_times() {
-    let (client, recorder) = observed(&Scripted::new());
+async fn grant_renewal_and_release_are_reported_with_their_times() {
+    let (client, recorder) = observed::<Recorder>(&FaultyStore::new());
     let guard = client.acquire("job").await.unwrap();
     sleep(TTL / 2).await;
     guard.release().await.unwrap();
@@ -59,8 +61,8 @@ async fn grant_renewals_and_release_are_told_with_their_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiter_is_told_once_and_then_its_grant() {
-    let (client, recorder) = observed(&Scripted::new());
+async fn waiter_is_reported_once_before_its_grant() {
+    let (client, recorder) = observed::<Recorder>(&FaultyStore::new());
     let held = client.acquire("job").await.unwrap();
     let waiter = tokio::spawn(async move { client.acquire("job").await });
     sleep(SECOND * 2).await;
@@ -74,18 +76,18 @@ async fn waiter_is_told_once_and_then_its_grant() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_acquisition_is_told_with_its_reason() {
-    let store = Scripted::new();
-    let (client, recorder) = observed(&store);
+async fn failed_acquisition_is_reported_with_its_reason() {
+    let store = FaultyStore::new();
+    let (client, recorder) = observed::<Recorder>(&store);
     let held = client.acquire("job").await.unwrap();
     assert!(client.try_acquire("job").await.unwrap().is_none());
     let error = client.acquire_timeout("job", SECOND).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    store.acquires.then(Fate::Rejected(ErrorKind::Denied));
+    store.acquires.push(CallFault::Error(ErrorKind::Denied));
     assert!(client.acquire("other").await.is_err());
-    let told = recorder.take();
+    let events = recorder.take();
     assert_eq!(
-        told[1..],
+        events[1..],
         [
             "job not granted after 0ns: busy",
             "job waiting",
@@ -97,36 +99,29 @@ async fn failed_acquisition_is_told_with_its_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropped_acquisition_is_told_as_cancelled() {
-    let (client, recorder) = observed(&Scripted::new());
+async fn dropped_acquisition_is_reported_as_cancelled() {
+    let (client, recorder) = observed::<Recorder>(&FaultyStore::new());
     let held = client.acquire("job").await.unwrap();
-    {
-        let mut waiter = pin!(client.acquire("job"));
-        tokio::select! {
-            _ = &mut waiter => unreachable!("it is held"),
-            () = sleep(SECOND) => {}
-        }
-    }
+    assert!(timeout(SECOND, client.acquire("job")).await.is_err());
     assert_eq!(recorder.take()[1..], ["job waiting", "job cancelled after 1s"]);
     drop(held);
 }
 
-/// Each grant ends in exactly one of the two.
 #[tokio::test(start_paused = true)]
-async fn lost_lock_is_told_as_lost_and_not_as_released() {
-    let store = Scripted::new();
-    let (client, recorder) = observed(&store);
+async fn lost_lock_is_reported_as_lost_and_not_as_released() {
+    let store = FaultyStore::new();
+    let (client, recorder) = observed::<Recorder>(&store);
     let guard = client.acquire("job").await.unwrap();
     store.delete("job").await;
     sleep(TTL).await;
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
-    settle().await;
+    run_ready_tasks().await;
     assert_eq!(recorder.take(), ["job granted after 0ns", "job lost: Gone"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn closed_client_tells_the_loss_of_each_guard_once() {
-    let (client, recorder) = observed(&Scripted::new());
+async fn closed_client_reports_the_loss_of_a_guard_once() {
+    let (client, recorder) = observed::<Recorder>(&FaultyStore::new());
     let guard = client.acquire("job").await.unwrap();
     client.close().await.unwrap();
     drop(guard);
@@ -135,12 +130,44 @@ async fn closed_client_tells_the_loss_of_each_guard_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn extension_is_told_as_a_renewal() {
-    let (client, recorder) = observed(&Scripted::new());
+async fn extension_is_reported_as_a_renewal() {
+    let (client, recorder) = observed::<Recorder>(&FaultyStore::new());
     let guard = client.acquire("job").await.unwrap();
     sleep(SECOND).await;
     guard.extend(TTL * 2).await.unwrap();
     assert_eq!(recorder.take()[1..], ["job renewed, margin 8s"]);
-    assert!(acquire(&client, "job", options().with_wait(Duration::ZERO)).await.is_err());
     drop(guard);
+}
+
+/// Records the variant of each event, and then panics.
+#[derive(Debug, Default)]
+struct PanickingObserver(Mutex<BTreeSet<String>>);
+
+impl Observer for PanickingObserver {
+    fn event(&self, event: &Event<'_>) {
+        let text = format!("{event:?}");
+        self.0.lock().unwrap().extend(text.split(' ').next().map(str::to_owned));
+        panic!("injected panic");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn observer_that_panics_at_every_event_changes_no_outcome() {
+    let store = FaultyStore::new();
+    let (client, observer) = observed::<PanickingObserver>(&store);
+    let guard = client.acquire("job").await.unwrap();
+    assert_eq!(client.acquire_timeout("job", SECOND).await.unwrap_err().kind(), ErrorKind::TimedOut);
+    assert!(timeout(SECOND, client.acquire("job")).await.is_err());
+    sleep(TTL).await;
+    assert!(guard.is_held());
+    guard.release().await.unwrap();
+    assert!(store.is_clean("job").await);
+
+    let second = client.acquire("job").await.unwrap();
+    store.delete("job").await;
+    assert_eq!(second.lost().await.cause(), LossCause::Gone);
+    assert_eq!(second.release().await.unwrap_err().kind(), ErrorKind::Lost);
+
+    let expected = ["Cancelled", "Granted", "Lost", "NotGranted", "Released", "Renewed", "Waiting"];
+    assert!(observer.0.lock().unwrap().iter().eq(expected), "{observer:?}");
 }

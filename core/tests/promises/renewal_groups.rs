@@ -1,6 +1,6 @@
-//! Renewal groups: a node that does not answer costs the holds on other nodes nothing.
+//! Renewal groups: a node that does not answer does not delay the renewals on other nodes.
 
-use crate::scripted::{TTL, options};
+use crate::faulty_store::{TTL, options};
 use async_trait::async_trait;
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
@@ -13,15 +13,17 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
+/// The node that answers no renewal.
 const HUNG: &str = "hung";
 
-/// Nodes, each with the names that begin with its own, and the claims that they have granted. The node `hung` answers no renewal,
-/// and no call that it is part of is answered.
+/// A store of several nodes. The first part of a lock name is its node. A call with a claim of the node [`HUNG`] is never
+/// answered.
 #[derive(Debug)]
 struct Nodes {
     store: MemoryBackend,
+    /// The node of each granted claim.
     granted: Mutex<HashMap<OwnerId, String>>,
-    /// The nodes that each renewal was for.
+    /// The nodes of the claims of each call of `renew`.
     calls: Mutex<Vec<Vec<String>>>,
 }
 
@@ -31,7 +33,7 @@ impl Nodes {
         Arc::new(Self { store, granted: Mutex::default(), calls: Mutex::default() })
     }
 
-    /// Panics for a claim that no node has granted.
+    /// The node of a granted claim.
     fn node_of(&self, claim: &Claim) -> String {
         self.granted.lock().unwrap()[&claim.owner()].clone()
     }
@@ -118,5 +120,9 @@ async fn leases_of_one_group_are_renewed_in_one_call_and_a_group_costs_no_task()
         assert!(calls.len() == 40 && calls.iter().all(|node| *node == calls[0]), "{calls:?}");
     }
     assert_eq!(nodes.calls.lock().unwrap().len(), 3);
-    assert_eq!(Handle::current().metrics().num_alive_tasks(), 2, "the keeper, and one for what was due");
+    assert_eq!(
+        Handle::current().metrics().num_alive_tasks(),
+        2,
+        "the keeper, and one for the batch that was due"
+    );
 }

@@ -1,6 +1,6 @@
-//! The methods that programs call, and the handles of a lease.
+//! The methods of `DistributedLockExt`, `ping`, and the cancellation token of a lease.
 
-use crate::scripted::{Fate, Scripted, TTL, options};
+use crate::faulty_store::{CallFault, FaultyStore, TTL, options};
 use leasehold_core::{DistributedLock, DistributedLockExt, ErrorKind, LockClient, LockName};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -38,14 +38,14 @@ async fn try_with_lock_runs_the_work_only_if_the_lock_is_free() {
     let client = LockClient::in_memory();
     let token = client.try_with_lock("job", async |lease| lease.token().unwrap()).await.unwrap();
     let held = client.acquire("job").await.unwrap();
-    assert!(token < Some(held.token().unwrap()), "the first was released");
-    let skipped = client.try_with_lock("job", async |_| unreachable!("it is held")).await.unwrap();
+    assert!(token < Some(held.token().unwrap()), "the first work left the lock held");
+    let skipped = client.try_with_lock("job", async |_| unreachable!("the lock is held")).await.unwrap();
     assert!(skipped.is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn try_with_lock_reports_the_loss_of_the_lock() {
-    let store = Scripted::new();
+    let store = FaultyStore::new();
     let work = async |_| {
         store.delete("job").await;
         sleep(TTL).await;
@@ -55,8 +55,8 @@ async fn try_with_lock_reports_the_loss_of_the_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ping_reaches_the_store_and_takes_nothing() {
-    let store = Scripted::new();
+async fn ping_succeeds_without_an_attempt_and_fails_on_a_closed_client() {
+    let store = FaultyStore::new();
     let client = store.client();
     client.ping().await.unwrap();
     assert_eq!((store.acquires.calls(), store.releases.calls()), (0, 0));
@@ -66,8 +66,8 @@ async fn ping_reaches_the_store_and_takes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn cancellation_token_is_cancelled_by_a_loss() {
-    let store = Scripted::new();
-    store.renewals.ever_after(Some(Fate::Silent));
+    let store = FaultyStore::new();
+    store.renewals.set_default(Some(CallFault::NoReply));
     let guard = store.client().acquire("job").await.unwrap();
     let token = guard.cancellation_token();
     let start = Instant::now();
@@ -80,10 +80,10 @@ async fn cancellation_token_is_cancelled_by_a_loss() {
 async fn cancellation_token_is_cancelled_by_a_release_and_not_before() {
     let client = LockClient::in_memory();
     let guard = client.acquire("job").await.unwrap();
-    let (token, late) = (guard.cancellation_token(), guard.lease());
+    let (token, lease) = (guard.cancellation_token(), guard.lease());
     sleep(SECOND * 3600).await;
     assert!(!token.is_cancelled());
     guard.release().await.unwrap();
     token.cancelled().await;
-    late.cancellation_token().cancelled().await;
+    lease.cancellation_token().cancelled().await;
 }

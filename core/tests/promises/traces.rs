@@ -1,4 +1,4 @@
-//! The default observer: one event of `tracing` for each thing that happens in the background.
+//! The default observer: one event of `tracing` for each event that has no caller.
 
 use leasehold_core::{
     Error, ErrorKind, Event, FencingToken, LockName, Loss, LossCause, Observer, TracingObserver,
@@ -10,7 +10,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
 
-/// Writes each event in a line: level, target, fields.
+/// Records each event as a line: level, target, fields.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<String>>>);
 
@@ -47,7 +47,7 @@ impl Subscriber for Lines {
 }
 
 #[test]
-fn every_event_is_logged_with_the_lock_that_it_is_about() {
+fn event_is_logged_with_its_level_and_lock() {
     let (name, error) = (LockName::new("job").unwrap(), Error::new(ErrorKind::Unavailable, "no answer"));
     let (loss, token) = (Loss::new(LossCause::Gone), FencingToken::new(7));
     let events = [
@@ -69,9 +69,9 @@ fn every_event_is_logged_with_the_lock_that_it_is_about() {
     });
     let lines = lines.0.lock().unwrap().clone();
     assert_eq!(lines.len(), events.len());
-    for (line, (_, level, words)) in lines.iter().zip(&events) {
+    for (line, (_, level, message)) in lines.iter().zip(&events) {
         assert!(line.starts_with(&format!("{level} leasehold ")), "{line}");
-        assert!(line.contains(words) && line.contains("lock.name=job"), "{line}");
+        assert!(line.contains(message) && line.contains("lock.name=job"), "{line}");
     }
     assert!(lines[0].contains("lock.fencing_token=7"), "{}", lines[0]);
 }

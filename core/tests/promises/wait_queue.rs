@@ -1,7 +1,6 @@
-//! The wait queue: tasks of one client stand in line on a store that keeps no queue itself. Each of them keeps all promises
-//! of a waiter.
+//! The wait queue: the tasks of one client stand in line on a store that keeps no queue of waiters itself.
 
-use crate::scripted::{Events, Fate, Scripted, acquire, options, settle};
+use crate::faulty_store::{CallFault, FaultyStore, acquire, options, run_ready_tasks};
 use leasehold_core::{DistributedLockExt, ErrorKind, LockClient, LockGuard, Result, RuntimeClock};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -15,22 +14,22 @@ const INTERVAL: Duration = Duration::from_millis(50);
 const FALLBACK: Duration = Duration::from_millis(500);
 const HOLD: Duration = Duration::from_millis(10);
 
-fn store() -> Arc<Scripted> {
-    let mut store = Scripted::on(Arc::new(RuntimeClock::new()));
-    store.polled = Some(INTERVAL);
+fn store() -> Arc<FaultyStore> {
+    let mut store = FaultyStore::on(Arc::new(RuntimeClock::new()));
+    store.polling_interval = Some(INTERVAL);
     Arc::new(store)
 }
 
-/// A task that waits for the lock and has its place in line.
-async fn waiting(client: &LockClient) -> JoinHandle<Result<LockGuard>> {
+/// Starts a task that waits for the lock, and runs it until it stands in line.
+async fn spawn_waiter(client: &LockClient) -> JoinHandle<Result<LockGuard>> {
     let client = client.clone();
     let task = tokio::spawn(async move { client.acquire("job").await });
-    settle().await;
+    run_ready_tasks().await;
     task
 }
 
-async fn guard(waiting: JoinHandle<Result<LockGuard>>) -> LockGuard {
-    waiting.await.unwrap().unwrap()
+async fn guard_of(waiter: JoinHandle<Result<LockGuard>>) -> LockGuard {
+    waiter.await.unwrap().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,7 +45,7 @@ async fn waiters_of_one_client_are_served_in_their_order_without_delay() {
             order.lock().unwrap().push(number);
             guard.release().await.unwrap();
         }));
-        settle().await;
+        run_ready_tasks().await;
     }
     let released_at = Instant::now();
     held.release().await.unwrap();
@@ -54,38 +53,38 @@ async fn waiters_of_one_client_are_served_in_their_order_without_delay() {
         task.await.unwrap();
     }
     assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4]);
-    assert_eq!(released_at.elapsed(), Duration::ZERO, "a release wakes the next at once");
+    assert_eq!(released_at.elapsed(), Duration::ZERO, "a hand-over took time");
 }
 
 #[tokio::test(start_paused = true)]
-async fn hand_over_costs_one_attempt_and_newcomers_behind_others_make_none() {
+async fn hand_over_costs_one_attempt_and_a_newcomer_behind_others_makes_none() {
     let store = store();
     let client = store.client();
     let held = client.acquire("job").await.unwrap();
-    let first = waiting(&client).await;
+    let first = spawn_waiter(&client).await;
     assert_eq!(store.acquires.calls(), 2, "the holder, and the first in line");
     let mut others = Vec::new();
     for _ in 0..8 {
-        others.push(waiting(&client).await);
+        others.push(spawn_waiter(&client).await);
     }
     assert_eq!(store.acquires.calls(), 2, "the others wait for the first");
     held.release().await.unwrap();
-    guard(first).await.release().await.unwrap();
+    guard_of(first).await.release().await.unwrap();
     for other in others {
-        guard(other).await.release().await.unwrap();
+        guard_of(other).await.release().await.unwrap();
     }
     assert_eq!(store.acquires.calls(), 2 + 9);
 }
 
-/// A future that is kept and not polled, as in a `select!` whose other branch takes long.
+/// The future of the first in line is kept and not polled, as in a `select!` whose other branch takes long.
 #[tokio::test(start_paused = true)]
 async fn waiter_that_is_not_polled_delays_the_others_by_the_fallback_interval_at_most() {
     let store = store();
     let client = store.client();
     let held = client.acquire("job").await.unwrap();
-    let mut stuck = pin!(client.acquire("job"));
+    let mut unpolled = pin!(client.acquire("job"));
     for _ in 0..10 {
-        assert!(futures_util::poll!(stuck.as_mut()).is_pending());
+        assert!(futures_util::poll!(unpolled.as_mut()).is_pending());
         tokio::task::yield_now().await;
     }
     let grants = Arc::new(Mutex::new(Vec::new()));
@@ -99,7 +98,7 @@ async fn waiter_that_is_not_polled_delays_the_others_by_the_fallback_interval_at
             })
         })
         .collect();
-    settle().await;
+    run_ready_tasks().await;
 
     let released_at = Instant::now();
     held.release().await.unwrap();
@@ -108,8 +107,8 @@ async fn waiter_that_is_not_polled_delays_the_others_by_the_fallback_interval_at
     }
     let grants = grants.lock().unwrap().clone();
     assert!(grants[0] - released_at <= FALLBACK, "{:?}", grants[0] - released_at);
-    assert_eq!(grants[1], grants[0], "the second hand-over passes over the stuck waiter");
-    stuck.await.unwrap().release().await.unwrap();
+    assert_eq!(grants[1], grants[0], "the second hand-over waited for the unpolled waiter");
+    unpolled.await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -117,15 +116,15 @@ async fn waiter_that_is_dropped_after_its_wake_up_hands_it_on() {
     let store = store();
     let client = store.client();
     let held = client.acquire("job").await.unwrap();
-    let (first, second) = (waiting(&client).await, waiting(&client).await);
+    let (first, second) = (spawn_waiter(&client).await, spawn_waiter(&client).await);
     let released_at = Instant::now();
     held.release().await.unwrap();
-    // Not polled since the release, so it was woken and has not asked.
+    // The first was woken by the release, and has not been polled since.
     first.abort();
-    let second = guard(second).await;
+    let second = guard_of(second).await;
     assert_eq!(released_at.elapsed(), Duration::ZERO);
     second.release().await.unwrap();
-    settle().await;
+    run_ready_tasks().await;
     assert!(store.is_clean("job").await);
 }
 
@@ -134,10 +133,10 @@ async fn dropped_guard_wakes_the_next_as_a_release_does() {
     let store = store();
     let client = store.client();
     let held = client.acquire("job").await.unwrap();
-    let next = waiting(&client).await;
+    let next = spawn_waiter(&client).await;
     let dropped_at = Instant::now();
     drop(held);
-    drop(guard(next).await);
+    drop(guard_of(next).await);
     assert_eq!(dropped_at.elapsed(), Duration::ZERO);
 }
 
@@ -146,7 +145,7 @@ async fn other_client_gets_its_turn_after_a_streak() {
     let store = store();
     let (busy, other) = (store.client(), store.client());
     let start = Instant::now();
-    let crowd: Vec<_> = (0..8)
+    let tasks: Vec<_> = (0..8)
         .map(|_| {
             let client = busy.clone();
             tokio::spawn(async move {
@@ -164,10 +163,10 @@ async fn other_client_gets_its_turn_after_a_streak() {
     guard.release().await.unwrap();
     let streak = Duration::from_millis(100);
     assert!(waited <= streak + HOLD * 3 + INTERVAL, "{waited:?}");
-    for task in crowd {
+    for task in tasks {
         task.await.unwrap();
     }
-    // 400 holds of 10 ms, and a pause of one interval in each streak.
+    // 400 holds, and a pause of one interval after each streak.
     assert!(start.elapsed() < HOLD * 400 * 2, "{:?}", start.elapsed());
 }
 
@@ -176,7 +175,7 @@ async fn deadline_of_a_waiter_in_line_is_kept() {
     let store = store();
     let client = store.client();
     let held = client.acquire("job").await.unwrap();
-    let first = waiting(&client).await;
+    let first = spawn_waiter(&client).await;
     let start = Instant::now();
     for wait in [INTERVAL / 10, INTERVAL * 3] {
         let error = acquire(&client, "job", options().with_wait(wait)).await.unwrap_err();
@@ -184,7 +183,7 @@ async fn deadline_of_a_waiter_in_line_is_kept() {
     }
     assert_eq!(start.elapsed(), INTERVAL / 10 + INTERVAL * 3);
     held.release().await.unwrap();
-    guard(first).await.release().await.unwrap();
+    guard_of(first).await.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -192,22 +191,22 @@ async fn single_attempt_does_not_stand_in_line() {
     let store = store();
     let client = store.client();
     let held = client.acquire("job").await.unwrap();
-    let waiter = waiting(&client).await;
+    let waiter = spawn_waiter(&client).await;
     assert!(client.try_acquire("job").await.unwrap().is_none());
     held.release().await.unwrap();
-    guard(waiter).await.release().await.unwrap();
+    guard_of(waiter).await.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn outage_of_one_waiter_leaves_the_line_to_the_others() {
+async fn waiter_that_fails_hands_its_wake_up_on() {
     let store = store();
-    let client = store.client_with(Arc::new(Events::default()));
+    let client = store.client();
     let held = client.acquire("job").await.unwrap();
-    let (first, second) = (waiting(&client).await, waiting(&client).await);
-    store.acquires.then(Fate::Rejected(ErrorKind::Denied));
+    let (first, second) = (spawn_waiter(&client).await, spawn_waiter(&client).await);
+    store.acquires.push(CallFault::Error(ErrorKind::Denied));
     let released_at = Instant::now();
     held.release().await.unwrap();
     assert_eq!(first.await.unwrap().unwrap_err().kind(), ErrorKind::Denied);
-    guard(second).await.release().await.unwrap();
+    guard_of(second).await.release().await.unwrap();
     assert_eq!(released_at.elapsed(), Duration::ZERO);
 }

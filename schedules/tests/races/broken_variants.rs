@@ -1,9 +1,9 @@
-//! Twins that are known to be wrong, in the same races: each scheduler must find each of them.
+//! Broken variants of stores and holds, in the same races: each strategy of the explorer must find each defect.
 
-use crate::explorer::finds;
-use crate::holds::contend;
-use crate::losses::everybody_hears;
-use crate::time::Time;
+use crate::explorer::race_fails;
+use crate::holds::{Contention, contend};
+use crate::losses::lose_and_join_subscribers;
+use crate::manual_clock::ManualClock;
 use async_trait::async_trait;
 use leasehold_schedules::memory::MemoryBackend;
 use leasehold_schedules::{
@@ -18,30 +18,31 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 #[test]
-fn a_store_that_looks_and_then_takes_grants_twice() {
-    finds(&["two hold", "token "], || async {
-        contend(Arc::new(LooksThenTakes::default()), Time::default(), None).await;
+fn store_that_checks_and_then_grants_is_found_to_grant_twice() {
+    race_fails(&["two hold", "token "], || async {
+        contend(Arc::new(CheckThenGrant::default()), ManualClock::default(), Contention::Try).await;
     });
 }
 
 #[test]
-fn a_hold_that_looks_and_then_subscribes_misses_its_loss() {
-    finds(&["deadlock!"], || async {
-        let hold = Arc::new(LooksThenSubscribes::new());
-        let loser = Arc::clone(&hold);
-        everybody_hears(LockGuard::new(hold), || drop(tokio::spawn(async move { loser.lose() }))).await;
+fn hold_that_checks_and_then_subscribes_is_found_to_miss_its_loss() {
+    race_fails(&["deadlock!"], || async {
+        let hold = Arc::new(CheckThenSubscribe::new());
+        let losing = Arc::clone(&hold);
+        lose_and_join_subscribers(LockGuard::new(hold), || drop(tokio::spawn(async move { losing.lose() })))
+            .await;
     });
 }
 
-/// Looks whether the lock is free under one lock of a mutex, and takes it under another.
+/// Defect: check and grant are two critical sections.
 #[derive(Debug, Default)]
-struct LooksThenTakes {
+struct CheckThenGrant {
     holder: Mutex<Option<OwnerId>>,
     tokens: AtomicU64,
 }
 
 #[async_trait]
-impl LockBackend for LooksThenTakes {
+impl LockBackend for CheckThenGrant {
     fn semantics(&self) -> Semantics {
         MemoryBackend::new().semantics()
     }
@@ -82,15 +83,15 @@ impl LockBackend for LooksThenTakes {
     }
 }
 
-/// Looks whether it is lost, and subscribes to the word of it after that.
+/// Defect: a loss between the check of the status and the subscription wakes no subscriber.
 #[derive(Debug)]
-struct LooksThenSubscribes {
+struct CheckThenSubscribe {
     name: LockName,
     loss: Mutex<Option<Loss>>,
     ended: Notify,
 }
 
-impl LooksThenSubscribes {
+impl CheckThenSubscribe {
     fn new() -> Self {
         Self { name: LockName::new("job").unwrap(), loss: Mutex::default(), ended: Notify::new() }
     }
@@ -101,7 +102,7 @@ impl LooksThenSubscribes {
     }
 }
 
-impl Hold for LooksThenSubscribes {
+impl Hold for CheckThenSubscribe {
     fn name(&self) -> &LockName {
         &self.name
     }
@@ -117,11 +118,11 @@ impl Hold for LooksThenSubscribes {
         }
     }
 
-    fn lost(self: Arc<Self>) -> Pin<Box<dyn Future<Output = Loss> + Send>> {
+    fn ended(self: Arc<Self>) -> Pin<Box<dyn Future<Output = Option<Loss>> + Send>> {
         Box::pin(async move {
             loop {
                 if let HoldStatus::Lost(loss) = self.status() {
-                    return loss;
+                    return Some(loss);
                 }
                 self.ended.notified().await;
             }

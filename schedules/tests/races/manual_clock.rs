@@ -1,4 +1,4 @@
-//! A clock that is moved by hand.
+//! A clock that only the test advances.
 
 use leasehold_schedules::{Clock, Moment, Sleep};
 use shuttle::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -7,41 +7,41 @@ use std::sync::{Arc, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// Stands still until it is moved: whoever waits for a time that nobody brings about waits for ever, which the explorer
-/// sees. The clones are one clock.
+/// Time stands still until [`advance`](Self::advance). A task that sleeps past it blocks for ever, and the explorer reports a
+/// deadlock. The clones are one clock.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Time(Arc<Hands>);
+pub(crate) struct ManualClock(Arc<State>);
 
 #[derive(Debug, Default)]
-struct Hands {
+struct State {
     nanos: AtomicU64,
     sleepers: Mutex<Vec<Waker>>,
 }
 
-impl Time {
+impl ManualClock {
     pub(crate) fn advance(&self, by: Duration) {
         self.0.nanos.fetch_add(u64::try_from(by.as_nanos()).unwrap(), SeqCst);
         let sleepers = std::mem::take(&mut *self.sleepers());
         sleepers.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether or not a race has failed under this lock: what is dropped after that sleeps, too.
+    /// Also after a panic under this lock: a failed race drops futures that sleep.
     fn sleepers(&self) -> MutexGuard<'_, Vec<Waker>> {
         self.0.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Clock for Time {
+impl Clock for ManualClock {
     fn now(&self) -> Moment {
         Moment::since_origin(Duration::from_nanos(self.0.nanos.load(SeqCst)))
     }
 
     fn sleep_until(&self, moment: Moment) -> Sleep {
-        let time = self.clone();
+        let clock = self.clone();
         Box::pin(std::future::poll_fn(move |cx| {
-            // Looked at under the lock: who moves the hands between the look and the push finds nobody to wake.
-            let mut sleepers = time.sleepers();
-            if time.now() >= moment {
+            // Compared under the lock: an advance between the comparison and the push would miss this waker.
+            let mut sleepers = clock.sleepers();
+            if clock.now() >= moment {
                 return Poll::Ready(());
             }
             sleepers.push(cx.waker().clone());

@@ -1,4 +1,4 @@
-//! A store that does as it is told: the memory backend behind a network that loses and delays on command.
+//! The memory backend behind a network whose faults the test chooses.
 
 use async_trait::async_trait;
 use leasehold_core::memory::MemoryBackend;
@@ -14,113 +14,115 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
-/// How often a waiter asks that is not told.
+/// The fallback interval of a waiter.
 pub(crate) const FALLBACK: Duration = Duration::from_millis(250);
 
-/// What happens to one call on its way.
+/// The fault of one call.
 #[derive(Clone, Debug)]
-pub(crate) enum Fate {
-    /// Request lost: nothing is done, and the caller does not know.
+pub(crate) enum CallFault {
+    /// The request is lost and not applied. The caller gets `Indeterminate`.
     RequestLost,
-    /// Applied, and the reply lost.
+    /// The request is applied and the reply is lost. The caller gets `Indeterminate`.
     ReplyLost,
-    /// Applied at once, the reply so much later.
-    ReplyLate(Duration),
-    /// Applied so much later, and answered then.
-    RequestLate(Duration),
-    /// Certainly not done.
-    Refused,
-    /// Done, and never answered.
-    Silent,
-    /// Done, and then the backend panics.
-    Panicked,
-    /// Answered with an error of this kind that is no outage.
-    Rejected(ErrorKind),
+    /// The request is applied at once, and the reply comes after this time.
+    ReplyDelayed(Duration),
+    /// The request is applied after this time, and answered then.
+    RequestDelayed(Duration),
+    /// The request is not applied. The caller gets `Unavailable`.
+    Unavailable,
+    /// The request is applied, and no reply ever comes.
+    NoReply,
+    /// The request is applied, and then the backend panics.
+    Panic,
+    /// The request is not applied. The caller gets an error of this kind, which is no outage.
+    Error(ErrorKind),
 }
 
-/// The store, what is to happen to the next calls, and what did happen.
+/// The store, the faults of its next calls, and a count of the calls.
 #[derive(Debug)]
-pub(crate) struct Scripted {
+pub(crate) struct FaultyStore {
     store: MemoryBackend,
-    pub(crate) acquires: Script,
-    pub(crate) renewals: Script,
-    pub(crate) releases: Script,
-    /// Leaves a place in a queue with every busy answer, as a queueing store does.
-    pub(crate) queues: bool,
-    /// Hints all the time that asking again may help, as a store with many names on one channel does.
-    pub(crate) chatters: bool,
-    /// Wakes no waiter: they poll, at this interval at most.
-    pub(crate) polled: Option<Duration>,
-    /// True if it panics when it is asked for suspects.
-    pub(crate) panics: bool,
-    /// How long it takes to give its connections back.
-    pub(crate) closes_in: Duration,
+    pub(crate) acquires: FaultScript,
+    pub(crate) renewals: FaultScript,
+    pub(crate) releases: FaultScript,
+    /// Every busy answer leaves an entry in a queue, as on a store with a queue of waiters.
+    pub(crate) has_queue: bool,
+    /// `changed` is ready all the time, as on a store with many names on one channel.
+    pub(crate) hints_always: bool,
+    /// The store wakes no waiter. Waiters poll, at this interval at most.
+    pub(crate) polling_interval: Option<Duration>,
+    /// `suspects` panics.
+    pub(crate) suspects_panics: bool,
+    /// The time that `close` takes.
+    pub(crate) close_delay: Duration,
     queue: Mutex<HashSet<u128>>,
     freed: Notify,
-    /// What a hold is here. A session ends no hold by itself.
+    /// The kind of hold. A hold of a session does not end with a time.
     pub(crate) hold: HoldKind,
-    /// How long the store keeps a grant, if it says so.
+    /// The lease of each grant, if it is not the ttl of the claim.
     pub(crate) lease: Option<Duration>,
     suspects: Mutex<Vec<OwnerId>>,
     suspected: Notify,
     pub(crate) closed: AtomicBool,
 }
 
-/// The fates of the calls to come; after the last, all goes well, or goes on as `ever_after` says.
+/// The faults of the next calls, one after the other. Later calls have the default fault, or none.
 #[derive(Debug, Default)]
-pub(crate) struct Script {
-    next: Mutex<VecDeque<Fate>>,
-    ever_after: Mutex<Option<Fate>>,
+pub(crate) struct FaultScript {
+    next: Mutex<VecDeque<CallFault>>,
+    default: Mutex<Option<CallFault>>,
     calls: Mutex<Vec<usize>>,
 }
 
-impl Script {
-    pub(crate) fn then(&self, fate: Fate) {
-        self.next.lock().unwrap().push_back(fate);
+impl FaultScript {
+    pub(crate) fn push(&self, fault: CallFault) {
+        self.next.lock().unwrap().push_back(fault);
     }
 
-    pub(crate) fn ever_after(&self, fate: Option<Fate>) {
-        *self.ever_after.lock().unwrap() = fate;
+    pub(crate) fn set_default(&self, fault: Option<CallFault>) {
+        *self.default.lock().unwrap() = fault;
     }
 
-    /// How many calls there were.
+    /// The number of calls.
     pub(crate) fn calls(&self) -> usize {
         self.calls.lock().unwrap().len()
     }
 
-    /// How many claims each call had.
+    /// The number of claims in each call.
     pub(crate) fn sizes(&self) -> Vec<usize> {
         self.calls.lock().unwrap().clone()
     }
 
-    fn next(&self, size: usize) -> Option<Fate> {
+    fn next(&self, size: usize) -> Option<CallFault> {
         self.calls.lock().unwrap().push(size);
-        self.next.lock().unwrap().pop_front().or_else(|| self.ever_after.lock().unwrap().clone())
+        self.next.lock().unwrap().pop_front().or_else(|| self.default.lock().unwrap().clone())
     }
 
     async fn run<T>(&self, size: usize, apply: impl AsyncFnOnce() -> Result<T>) -> Result<T> {
-        // Two await points of its own, before and after, so that a drop can fall on either side of the effect.
+        // An await point before the effect and one after it, so that a drop can fall on either side.
         tokio::task::yield_now().await;
         let answer = match self.next(size) {
             None => apply().await,
-            Some(Fate::RequestLost) => Err(lost()),
-            Some(Fate::ReplyLost) => apply().await.and(Err(lost())),
-            Some(Fate::ReplyLate(late)) => {
+            Some(CallFault::RequestLost) => Err(no_reply()),
+            Some(CallFault::ReplyLost) => apply().await.and(Err(no_reply())),
+            Some(CallFault::ReplyDelayed(delay)) => {
                 let answer = apply().await;
-                tokio::time::sleep(late).await;
+                tokio::time::sleep(delay).await;
                 answer
             }
-            Some(Fate::RequestLate(late)) => {
-                tokio::time::sleep(late).await;
+            Some(CallFault::RequestDelayed(delay)) => {
+                tokio::time::sleep(delay).await;
                 apply().await
             }
-            Some(Fate::Refused) => Err(Error::new(ErrorKind::Unavailable, "scripted: refused")),
-            Some(Fate::Rejected(kind)) => Err(Error::new(kind, "scripted: rejected")),
-            Some(Fate::Panicked) => {
-                drop(apply().await);
-                panic!("as this test wants it")
+            Some(CallFault::Unavailable) => {
+                Err(Error::new(ErrorKind::Unavailable, "injected fault: unavailable"))
             }
-            Some(Fate::Silent) => {
+            Some(CallFault::Error(kind)) => Err(Error::new(kind, "injected fault")),
+            Some(CallFault::Panic) => {
+                drop(apply().await);
+                panic!("injected panic")
+            }
+            Some(CallFault::NoReply) => {
                 drop(apply().await);
                 std::future::pending().await
             }
@@ -130,22 +132,22 @@ impl Script {
     }
 }
 
-fn lost() -> Error {
-    Error::new(ErrorKind::Indeterminate, "scripted: no reply")
+fn no_reply() -> Error {
+    Error::new(ErrorKind::Indeterminate, "injected fault: no reply")
 }
 
-impl Scripted {
+impl FaultyStore {
     pub(crate) fn on(clock: Arc<dyn Clock>) -> Self {
         Self {
             store: MemoryBackend::with_clock(clock),
-            acquires: Script::default(),
-            renewals: Script::default(),
-            releases: Script::default(),
-            queues: false,
-            chatters: false,
-            polled: None,
-            panics: false,
-            closes_in: Duration::ZERO,
+            acquires: FaultScript::default(),
+            renewals: FaultScript::default(),
+            releases: FaultScript::default(),
+            has_queue: false,
+            hints_always: false,
+            polling_interval: None,
+            suspects_panics: false,
+            close_delay: Duration::ZERO,
             queue: Mutex::default(),
             freed: Notify::new(),
             hold: HoldKind::Lease,
@@ -160,16 +162,16 @@ impl Scripted {
         Arc::new(Self::on(Arc::new(RuntimeClock::new())))
     }
 
-    /// A client of its own on this store.
+    /// A new client on this store.
     pub(crate) fn client(self: &Arc<Self>) -> LockClient {
-        self.client_with(Arc::new(Events::default()))
+        self.client_with(Arc::new(EventLog::default()))
     }
 
-    pub(crate) fn client_with(self: &Arc<Self>, events: Arc<Events>) -> LockClient {
+    pub(crate) fn client_with(self: &Arc<Self>, events: Arc<EventLog>) -> LockClient {
         self.client_on(Arc::new(RuntimeClock::new()), events)
     }
 
-    pub(crate) fn client_on(self: &Arc<Self>, clock: Arc<dyn Clock>, events: Arc<Events>) -> LockClient {
+    pub(crate) fn client_on(self: &Arc<Self>, clock: Arc<dyn Clock>, events: Arc<EventLog>) -> LockClient {
         let backend = Arc::clone(self) as Arc<dyn LockBackend>;
         LockClient::builder(backend)
             .with_clock(clock)
@@ -178,7 +180,7 @@ impl Scripted {
             .build()
     }
 
-    /// True if nobody holds the name and nobody stands in its queue.
+    /// True if the name has no holder and the queue has no entry.
     pub(crate) async fn is_clean(&self, name: &str) -> bool {
         self.holder(name).await.is_none() && self.queue.lock().unwrap().is_empty()
     }
@@ -188,13 +190,13 @@ impl Scripted {
         status.and_then(|status| status.owner).map(|owner| owner.to_hex())
     }
 
-    /// Deletes the lock behind its holder's back.
+    /// Deletes the lock of the holder in the store.
     pub(crate) async fn delete(&self, name: &str) {
         self.store.force_release(&lock_name(name), None).await.unwrap();
         self.freed.notify_waiters();
     }
 
-    /// Tells the client that the hold of this owner may be over.
+    /// Reports to the client that the hold of this owner may be over.
     pub(crate) fn suspect(&self, owner: OwnerId) {
         self.suspects.lock().unwrap().push(owner);
         self.suspected.notify_one();
@@ -206,11 +208,11 @@ impl Scripted {
 }
 
 #[async_trait]
-impl LockBackend for Scripted {
+impl LockBackend for FaultyStore {
     fn semantics(&self) -> Semantics {
         let mut semantics = self.store.semantics();
         semantics.hold = self.hold;
-        semantics.wake_up = match self.polled {
+        semantics.wake_up = match self.polling_interval {
             Some(at_most) => WakeUp::Poll { at_most },
             None => WakeUp::Push { fallback: FALLBACK },
         };
@@ -224,7 +226,7 @@ impl LockBackend for Scripted {
                 *grant = grant.clone().with_lease(lease);
             }
             if let Attempt::Busy(busy) = &mut attempt
-                && self.queues
+                && self.has_queue
             {
                 busy.queued = true;
                 self.queue.lock().unwrap().insert(claim.owner().as_u128());
@@ -252,18 +254,18 @@ impl LockBackend for Scripted {
     }
 
     async fn changed(&self, claim: &Claim) {
-        if self.polled.is_some() {
+        if self.polling_interval.is_some() {
             std::future::pending::<()>().await;
         }
-        // Made before the look: it is told of every release from here on.
+        // Made before the check: a release between the two notifies it.
         let freed = self.freed.notified();
-        if !self.chatters && self.holder(claim.name().as_str()).await.is_some() {
+        if !self.hints_always && self.holder(claim.name().as_str()).await.is_some() {
             freed.await;
         }
     }
 
     async fn suspects(&self) -> Vec<OwnerId> {
-        assert!(!self.panics, "as this test wants it");
+        assert!(!self.suspects_panics, "injected panic");
         loop {
             let suspects = std::mem::take(&mut *self.suspects.lock().unwrap());
             if !suspects.is_empty() {
@@ -279,37 +281,37 @@ impl LockBackend for Scripted {
 
     async fn close(&self) -> Result<()> {
         self.closed.store(true, Ordering::SeqCst);
-        tokio::time::sleep(self.closes_in).await;
+        tokio::time::sleep(self.close_delay).await;
         Ok(())
     }
 }
 
-/// Remembers what happened in the background, a word an event.
+/// Records the events that have no caller, each as a short text.
 #[derive(Debug, Default)]
-pub(crate) struct Events(Mutex<Vec<String>>);
+pub(crate) struct EventLog(Mutex<Vec<String>>);
 
-impl Events {
-    pub(crate) fn seen(&self) -> Vec<String> {
+impl EventLog {
+    pub(crate) fn entries(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
 
-    pub(crate) fn count(&self, word: &str) -> usize {
-        self.seen().iter().filter(|seen| *seen == word).count()
+    pub(crate) fn count(&self, text: &str) -> usize {
+        self.entries().iter().filter(|entry| *entry == text).count()
     }
 }
 
-impl Observer for Events {
+impl Observer for EventLog {
     fn event(&self, event: &Event<'_>) {
-        let word = match event {
+        let text = match event {
             Event::Lost { loss, .. } => format!("lost {:?}", loss.cause()),
             Event::RenewalFailed { .. } => "renewal failed".to_owned(),
             Event::LateGrant { .. } => "late grant".to_owned(),
             Event::ReleaseUnconfirmed { .. } => "release unconfirmed".to_owned(),
             Event::WaitFailed { .. } => "wait failed".to_owned(),
-            // Events of calls that have a caller: see `observer.rs`.
+            // `observer.rs` tests the events of calls that have a caller.
             _ => return,
         };
-        self.0.lock().unwrap().push(word);
+        self.0.lock().unwrap().push(text);
     }
 }
 
@@ -317,18 +319,18 @@ pub(crate) fn lock_name(name: &str) -> LockName {
     LockName::new(name).unwrap()
 }
 
-/// Acquires with these options, by the long form.
+/// Acquires with these options.
 pub(crate) async fn acquire(client: &LockClient, name: &str, options: AcquireOptions) -> Result<LockGuard> {
     client.acquire_with(name, &options).await
 }
 
-/// The options of most cases: the scripted ttl.
+/// The options of most tests, with [`TTL`].
 pub(crate) fn options() -> AcquireOptions {
     AcquireOptions::new().with_ttl(TTL)
 }
 
-/// Lets everything run that can run without time passing.
-pub(crate) async fn settle() {
+/// Runs all tasks that can run while time stands still.
+pub(crate) async fn run_ready_tasks() {
     for _ in 0..200 {
         tokio::task::yield_now().await;
     }

@@ -5,9 +5,8 @@ use crate::plain::{Plain, SOUND};
 use crate::subject::Address;
 use async_trait::async_trait;
 use leasehold_core::{
-    AcquireOptions, Attempt, Claim, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken,
-    Hold, HoldStatus, LockAdmin, LockGuard, LockName, Loss, LossCause, OwnerId, Renewal, Result, Semantics,
-    Wait,
+    AcquireOptions, Attempt, Claim, DistributedLock, Error, ErrorKind, FencingToken, Hold, HoldStatus,
+    LockAdmin, LockGuard, LockName, Loss, LossCause, OwnerId, Renewal, Result, Semantics, Wait,
 };
 use std::fmt;
 use std::future::Future;

@@ -5,8 +5,8 @@ use super::{in_time, unknown};
 use crate::subject::Address;
 use async_trait::async_trait;
 use leasehold_core::{
-    AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken, Hold, HoldStatus,
-    LockAdmin, LockGuard, LockName, Loss, Outcome, Promises, Result, Semantics, Wait,
+    AcquireOptions, DistributedLock, Error, ErrorKind, FencingToken, Hold, HoldStatus, LockAdmin, LockGuard,
+    LockName, Loss, Outcome, Promises, Result, Semantics, Wait,
 };
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use sqlx::{Connection, query_scalar};

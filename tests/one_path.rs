@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const CORE: &str = include_str!("../core/src/lib.rs");
 const FACADE: &str = include_str!("../src/lib.rs");
 
-/// The names in the statements that begin so, and how often each is there.
+/// The names in the `pub use` statements whose path begins so, and the number of times that each is there.
 fn exported(source: &str, from: &str) -> BTreeMap<String, usize> {
     let mut names = BTreeMap::new();
     for statement in source.split("pub use ").skip(1) {
@@ -24,7 +24,7 @@ fn exported(source: &str, from: &str) -> BTreeMap<String, usize> {
 }
 
 #[test]
-fn every_public_name_of_the_core_has_one_path_here() {
+fn public_name_of_the_core_has_one_path_here() {
     let core = exported(CORE, "");
     assert!(core.len() > 50, "the core's names were found: {}", core.len());
     let mut here = exported(FACADE, "leasehold_core");

@@ -1,10 +1,12 @@
-//! Schemes and backends: what is compiled in, what is not, and one's own.
+//! Schemes and backends: those that are compiled in, those that are not, and a backend of one's own.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
 
 use leasehold::backend::{LockBackend, MemoryBackend};
+use leasehold::client::{Event, Observer};
 use leasehold::{Config, DistributedLock, DistributedLockExt, Error, Registry};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// An error as people see it: kind, message, help.
 fn said(error: &Error) -> String {
@@ -15,14 +17,14 @@ async fn refused(url: &str) -> String {
     said(&leasehold::connect(url).await.unwrap_err())
 }
 
-/// True if what one holds, the other cannot have.
+/// True if the two exclude each other.
 async fn exclude_each_other(one: &dyn DistributedLock, other: &dyn DistributedLock) -> bool {
     let _held = one.acquire("a").await.unwrap();
     other.try_acquire("a").await.unwrap().is_none()
 }
 
 #[tokio::test]
-async fn a_scheme_of_ones_own_is_one_call() {
+async fn own_backend_serves_its_scheme() {
     let store = MemoryBackend::new();
     let mut registry = Registry::default();
     let add = registry.register("etcd", move |url, namespace| {
@@ -43,7 +45,7 @@ async fn a_scheme_of_ones_own_is_one_call() {
 }
 
 #[tokio::test]
-async fn a_scheme_can_be_replaced() {
+async fn registered_scheme_replaces_the_old_one() {
     let mut registry = Registry::default();
     let refuse = |_, _| async { Err(Error::invalid("test", "mine", "")) };
     registry.register("memory", refuse).unwrap();
@@ -52,7 +54,7 @@ async fn a_scheme_can_be_replaced() {
 }
 
 #[test]
-fn a_scheme_that_no_url_could_have_is_refused() {
+fn scheme_that_is_none_of_a_url_is_refused() {
     for scheme in ["", "Etcd", "1x", "a b", "a:", "étcd", "+x"] {
         let refuse = |_, _| async { Err(Error::invalid("test", "never", "")) };
         let error = Registry::empty().register(scheme, refuse).unwrap_err();
@@ -69,7 +71,7 @@ fn a_scheme_that_no_url_could_have_is_refused() {
 }
 
 #[tokio::test]
-async fn an_unknown_scheme_is_told_with_the_nearest() {
+async fn unknown_scheme_is_refused_with_the_nearest() {
     let registry = Registry::default();
     let compiled_in = registry.schemes().collect::<Vec<_>>().join(", ");
     for (url, problem) in [
@@ -85,7 +87,7 @@ async fn an_unknown_scheme_is_told_with_the_nearest() {
 
 #[cfg(not(feature = "redis"))]
 #[tokio::test]
-async fn a_backend_that_is_not_compiled_in_says_its_feature() {
+async fn missing_backend_is_refused_with_its_feature() {
     for (scheme, features) in [
         ("redis", "redis"),
         ("rediss", "redis,tls"),
@@ -107,7 +109,7 @@ async fn a_backend_that_is_not_compiled_in_says_its_feature() {
 
 #[cfg(all(feature = "redis", not(feature = "tls")))]
 #[tokio::test]
-async fn a_backend_without_tls_says_its_feature() {
+async fn missing_tls_is_refused_with_its_feature() {
     assert_eq!(
         refused("rediss://h").await,
         "Misconfigured: the backend of \"rediss://\" is not compiled in; cargo add leasehold --features redis,tls"
@@ -116,17 +118,16 @@ async fn a_backend_without_tls_says_its_feature() {
 
 #[cfg(not(feature = "sqlite"))]
 #[tokio::test]
-async fn sqlite_that_is_not_compiled_in_says_its_feature() {
+async fn missing_sqlite_is_refused_with_its_feature() {
     assert_eq!(
         refused("sqlite:/l.db").await,
         "Misconfigured: the backend of \"sqlite://\" is not compiled in; cargo add leasehold --features sqlite"
     );
 }
 
-/// Where nobody listens: connecting opens nothing.
 #[cfg(feature = "redis")]
 #[tokio::test]
-async fn connecting_opens_no_connection() {
+async fn connect_opens_no_connection() {
     let locks = leasehold::connect("redis://127.0.0.1:1").await.unwrap();
     assert_eq!(locks.semantics().backend, "redis");
     let error = locks.try_acquire("a").await.unwrap_err();
@@ -135,7 +136,7 @@ async fn connecting_opens_no_connection() {
 
 #[cfg(feature = "sqlite")]
 #[tokio::test]
-async fn connecting_creates_no_file() {
+async fn connect_creates_no_file() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("locks.db");
     let url = format!("sqlite:{}", file.display());
@@ -146,10 +147,10 @@ async fn connecting_creates_no_file() {
     assert!(file.exists());
 }
 
-/// The directories on the way to the store that nobody configured are not there on a fresh host.
+/// The directories of the default store do not exist on a fresh host.
 #[cfg(feature = "sqlite")]
 #[tokio::test]
-async fn the_built_in_store_works_on_a_fresh_host() {
+async fn default_store_works_on_a_fresh_host() {
     let home = tempfile::tempdir().unwrap();
     let sources = leasehold::ConfigSources::new().with_environment([("HOME", home.path())]);
     let locks = leasehold::connect_with(&sources.load().unwrap()).await.unwrap();
@@ -158,7 +159,7 @@ async fn the_built_in_store_works_on_a_fresh_host() {
 }
 
 #[tokio::test]
-async fn memory_without_a_name_is_a_store_of_its_own() {
+async fn memory_without_a_name_is_a_new_store() {
     let one = leasehold::connect("memory:").await.unwrap();
     let other = leasehold::connect("memory:").await.unwrap();
     assert!(!exclude_each_other(&*one, &*other).await);
@@ -179,7 +180,7 @@ async fn memory_with_a_name_is_shared_in_the_process() {
 }
 
 #[tokio::test]
-async fn memory_with_a_name_lasts_as_long_as_somebody_uses_it() {
+async fn memory_with_a_name_lasts_until_its_last_user() {
     let one = leasehold::connect("memory:fleeting").await.unwrap();
     let held = one.acquire("a").await.unwrap();
     drop(one);
@@ -187,16 +188,16 @@ async fn memory_with_a_name_lasts_as_long_as_somebody_uses_it() {
     assert!(other.try_acquire("a").await.unwrap().is_none(), "the guard keeps it");
     held.release().await.unwrap();
     let lingering = leasehold::AcquireOptions::new().with_hold_at_least(std::time::Duration::from_secs(3600));
-    let held = other.acquire_with(&"a".try_into().unwrap(), &lingering).await.unwrap();
+    let held = other.acquire_with("a", &lingering).await.unwrap();
     held.release().await.unwrap();
     assert!(other.try_acquire("a").await.unwrap().is_none());
     drop(other);
     let fresh = leasehold::connect("memory:fleeting").await.unwrap();
-    assert!(fresh.try_acquire("a").await.unwrap().is_some(), "nobody had it any more");
+    assert!(fresh.try_acquire("a").await.unwrap().is_some(), "it had no user any more");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn memory_with_a_name_is_one_store_however_many_connect_at_once() {
+async fn memory_with_a_name_is_one_store_for_concurrent_connects() {
     let connects = (0..64).map(|_| tokio::spawn(async { leasehold::connect("memory:crowd").await.unwrap() }));
     let connects: Vec<_> = connects.collect();
     let mut granted = Vec::new();
@@ -210,12 +211,12 @@ async fn memory_with_a_name_is_one_store_however_many_connect_at_once() {
 async fn memory_takes_no_parameters() {
     assert_eq!(
         refused("memory:?timeout=1s").await,
-        "Invalid: invalid store URL: unknown parameter \"timeout\"; known: local_queue"
+        "Invalid: invalid store URL: unknown parameter \"timeout\"; known: none"
     );
 }
 
 #[tokio::test]
-async fn the_defaults_are_those_of_the_configuration() {
+async fn client_has_the_options_of_the_configuration() {
     let config = Config::new("memory:").unwrap();
     let config = config.with_ttl(std::time::Duration::from_secs(7)).with_wait(std::time::Duration::ZERO);
     let locks = leasehold::connect_with(&config).await.unwrap();
@@ -224,4 +225,37 @@ async fn the_defaults_are_those_of_the_configuration() {
     let _held = locks.acquire("a").await.unwrap();
     let error = locks.acquire("a").await.unwrap_err();
     assert_eq!(error.kind(), leasehold::ErrorKind::Busy);
+}
+
+/// Counts the losses.
+#[derive(Debug, Default)]
+struct Losses(AtomicUsize);
+
+impl Observer for Losses {
+    fn event(&self, event: &Event<'_>) {
+        if matches!(event, Event::Lost { .. }) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+#[tokio::test]
+async fn connect_with_keeps_the_configuration_and_adds_to_the_client() {
+    let losses = Arc::new(Losses::default());
+    let config = Config::new("memory:").unwrap().with_wait(std::time::Duration::ZERO);
+    let observer = Arc::clone(&losses);
+    let locks =
+        Registry::default().connect_with(&config, |client| client.with_observer(observer)).await.unwrap();
+    assert_eq!(locks.defaults().wait(), leasehold::Wait::No);
+    let _open = locks.acquire("a").await.unwrap();
+    locks.close().await.unwrap();
+    assert_eq!(losses.0.load(Ordering::SeqCst), 1, "the guard that was open");
+}
+
+#[tokio::test]
+async fn connect_with_names_the_place_of_a_mistake() {
+    let sources = leasehold::ConfigSources::new().with_environment([("LEASEHOLD_URL", "mem:")]);
+    let connected = Registry::default().connect_with(&sources.load().unwrap(), |client| client).await;
+    let error = connected.unwrap_err().to_string();
+    assert!(error.starts_with("env LEASEHOLD_URL: no backend"), "{error}");
 }

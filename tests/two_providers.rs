@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 
-use leasehold::{AcquireOptions, DistributedLock, LockName};
+use leasehold::{AcquireOptions, DistributedLock, DistributedLockExt, LockName};
 use leasehold_conformance::servers::{MariaDbServer, RedisServer, ZooKeeperServer, free_port};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ async fn lock_on(url: &str) -> Arc<dyn DistributedLock> {
 }
 
 #[tokio::test]
-async fn stores_by_tls_share_a_process_in_any_order() {
+async fn tls_stores_with_two_providers_share_a_process_in_any_order() {
     let directory = tempfile::tempdir().unwrap();
     certificates(directory.path());
     let file = |name: &str| -> String {

@@ -85,6 +85,6 @@ pub use semantics::{
 };
 pub use stall_timeout::StallTimeout;
 pub use token::FencingToken;
-pub use url::{Authority, Endpoint, Query, StoreUrl};
+pub use url::{Authority, Endpoint, Query, Secret, StoreUrl};
 
 use sync::locked;

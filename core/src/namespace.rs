@@ -1,7 +1,7 @@
 use crate::{Error, LockName, Result};
 use std::sync::Arc;
 
-/// What stands in front of every lock name in the store, so that two applications can share one.
+/// A prefix of every lock name in the store, so that two applications can share one store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespace(Arc<str>);
 
@@ -13,11 +13,15 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if it is too long or has a control character.
+    /// [`Invalid`](crate::ErrorKind::Invalid) if it is too long, has a control character, or has white space around it.
     pub fn new(prefix: &str) -> Result<Self> {
         if prefix.len() > Self::MAX_BYTES {
             let problem = format_args!("{} bytes, limit {}", prefix.len(), Self::MAX_BYTES);
             return Err(Error::invalid("prefix", problem, "shorten it"));
+        }
+        if prefix.trim() != prefix {
+            let problem = format_args!("there is white space around it: {prefix:?}");
+            return Err(Error::invalid("prefix", problem, "remove it"));
         }
         if prefix.chars().any(char::is_control) {
             return Err(Error::invalid("prefix", "it has a control character", "take it out"));
@@ -46,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_name_is_prefixed_and_mapped_back() {
+    fn stored_name_has_the_prefix_and_loses_it_again() {
         let shop = Namespace::new("shop/").unwrap();
         assert_eq!(shop.stored("a"), "shop/a");
         assert_eq!(shop.name("shop/a").unwrap().as_str(), "a");
@@ -56,8 +60,13 @@ mod tests {
     }
 
     #[test]
-    fn invalid_prefix_is_refused() {
-        assert!(Namespace::new("a\n").is_err());
+    fn prefix_that_is_too_long_or_has_odd_characters_is_refused() {
+        assert!(Namespace::new("a\nb").is_err());
+        for prefix in ["shop: ", " shop:", "shop:\n", " ", "shop:\u{a0}"] {
+            let error = Namespace::new(prefix).unwrap_err();
+            let expected = format!("invalid prefix: there is white space around it: {prefix:?}");
+            assert_eq!(error.to_string(), expected);
+        }
         let error = Namespace::new(&"x".repeat(129)).unwrap_err();
         assert_eq!(error.to_string(), "invalid prefix: 129 bytes, limit 128");
     }

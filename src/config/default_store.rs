@@ -1,57 +1,53 @@
-//! The store of those who configured none: a SQLite file of this user on this host.
+//! The default store: a SQLite file of this user on this host.
 
 use super::ConfigSource;
 use super::environment::Environment;
-use super::layer::Written;
+use super::layers::Value;
 use leasehold_core::{Error, ErrorKind, Result};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use std::borrow::Cow;
 use std::path::Path;
 
-/// What means something else in a store URL.
-const RESERVED: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#');
+/// The characters that mean something else in a store URL, or are refused at an end of it.
+const RESERVED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'?').add(b'#');
 
-/// Set by `leasehold run` for a command whose `LEASEHOLD_URL` it keeps back, because that has a password.
+/// `leasehold run` sets this variable for its command if it removed a `LEASEHOLD_URL` with a password.
 const URL_REMOVED: &str = "LEASEHOLD_URL_REMOVED";
 
-/// Refuses to take a store that nobody asked for by name, where one was asked for whose URL was kept back: whoever locks in
-/// another store locks alone.
+/// Refuses the default of a file and the default store if `LEASEHOLD_URL` named a store and was removed: a lock in another
+/// store excludes nobody.
 pub(super) fn check_url_not_removed(environment: &Environment) -> Result<()> {
-    if environment.get(URL_REMOVED)?.is_none() {
-        return Ok(());
+    match environment.get(URL_REMOVED)? {
+        None => Ok(()),
+        Some(_) => Err(no_store(
+            ": LEASEHOLD_URL was removed by leasehold run, for its password",
+            "call that with --pass-env, move the password into a file that LEASEHOLD_PASSWORD_FILE names, or name a store \
+             with leasehold -u",
+        )),
     }
-    let problem = "no store is configured: LEASEHOLD_URL was removed by leasehold run, for its password";
-    Err(no_store(problem).with_help(
-        "call that with --pass-env, move the password into a file that LEASEHOLD_PASSWORD_FILE names, or name a store \
-         with leasehold -u",
-    ))
 }
 
 /// `sqlite:$XDG_STATE_HOME/leasehold/locks.db`, or under `~/.local/state`. Creates nothing.
-pub(super) fn default_store(environment: &Environment) -> Result<Written> {
+pub(super) fn default_store(environment: &Environment) -> Result<Value> {
     if !cfg!(feature = "sqlite") {
-        return Err(no_store("no store is configured").with_help(
-            "set LEASEHOLD_URL, or add the local default: cargo add leasehold --features sqlite",
-        ));
+        let fix = "set LEASEHOLD_URL, or add the local default: cargo add leasehold --features sqlite";
+        return Err(no_store("", fix));
     }
     let state = environment.xdg("XDG_STATE_HOME", ".local/state").ok_or_else(|| {
-        no_store("no store is configured, and the default one has no place: HOME is not set")
-            .with_help("set LEASEHOLD_URL, or HOME")
+        no_store(", and the default one has no place: HOME is not set", "set LEASEHOLD_URL, or HOME")
     })?;
-    Ok(Written::new(url_of(&state.join("leasehold/locks.db"))?, ConfigSource::Default))
+    Ok(Value::new(url_of(&state.join("leasehold/locks.db"))?, ConfigSource::Default))
 }
 
 fn url_of(path: &Path) -> Result<String> {
-    let path = path.to_str().ok_or_else(|| {
-        no_store("no store is configured, and the path of the default one is not UTF-8")
-            .with_help("set LEASEHOLD_URL")
-    })?;
+    let not_text = || no_store(", and the path of the default one is not UTF-8", "set LEASEHOLD_URL");
     // Two slashes would begin a host.
-    let path = path.trim_start_matches('/');
+    let path = path.to_str().ok_or_else(not_text)?.trim_start_matches('/');
     Ok(format!("sqlite:/{}", utf8_percent_encode(path, RESERVED)))
 }
 
-fn no_store(problem: &'static str) -> Error {
-    Error::new(ErrorKind::Misconfigured, problem)
+pub(super) fn no_store(problem: &str, fix: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::Misconfigured, format!("no store is configured{problem}")).with_help(fix)
 }
 
 #[cfg(test)]
@@ -60,7 +56,7 @@ mod tests {
     use leasehold_core::StoreUrl;
 
     #[test]
-    fn an_odd_home_directory_comes_back_as_it_was() {
+    fn path_with_odd_characters_survives_the_url() {
         for path in ["/home/ada/l.db", "/a b/100%/?#/é@x:y/l.db", "/tab\there/l.db"] {
             let url = url_of(Path::new(path)).unwrap();
             assert_eq!(StoreUrl::parse(&url).unwrap().path().unwrap(), path);

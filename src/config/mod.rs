@@ -1,112 +1,115 @@
-//! Which store, and how its locks are held: from code, from the environment, from a file.
+//! The store and the options of its locks: from code, from the environment, from a file.
 
-mod choice;
 mod default_store;
 mod embedded;
-mod entry;
 mod environment;
-mod expand;
 mod file;
-mod layer;
-mod load;
-mod password;
+mod layers;
 mod schema;
-mod settings;
-mod source;
 mod sources;
-mod store;
-mod tree;
 
-pub use entry::ConfigEntry;
-pub use source::ConfigSource;
-pub use sources::ConfigSources;
+pub use sources::{ConfigSource, ConfigSources};
 
-use crate::Registry;
-use layer::Written;
-use leasehold_core::{AcquireOptions, Error, Finding, LocalQueue, Namespace, Result, StoreUrl, Wait};
-use secrecy::SecretString;
-use settings::{SETTINGS, Settings};
+use environment::Environment;
+use layers::{Layer, SETTINGS, Value, is_own, own_keys};
+use leasehold_core::{
+    AcquireOptions, Error, ErrorKind, Finding, Namespace, Result, Secret, StoreUrl, Wait, did_you_mean,
+    nearest,
+};
+use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use store::Store;
 
-/// Which store, and how its locks are held.
+/// The store, and the options of its locks: from a URL ([`Config::new`]); from the environment and a file, as the command
+/// `leasehold` reads them ([`Config::load`], [`ConfigSources`]); or by serde, as a part of an application's own
+/// configuration: a URL, or a table with the keys of a profile.
 ///
-/// * [`Config::new`]: a URL, in code.
-/// * [`Config::load`]: the environment and a file, as the command `leasehold` reads them.
-/// * [`ConfigSources`]: the same, with some of it given: a URL from a command line, a file by name.
-/// * Deserialized by serde, as a part of an application's own configuration: a URL, or a table with the keys of a
-///   profile, whose passwords and variables are looked up at once.
-///
-/// # The file
+/// `Display` is the store's URL without its passwords. Configurations are equal if their stores and options are, whatever
+/// their sources.
 ///
 /// ```toml
 /// default = "prod"                      # the profile that counts if none is named
+/// require_store = true                  # never use the built-in default store
 ///
 /// [defaults]
 /// ttl = "30s"                           # how long a crashed holder keeps others out
 /// wait = "forever"                      # or "0", or "10s"
 /// prefix = "shop/"                      # goes in front of every lock name
 /// max_hold = "none"                     # or "2h": the longest hold, see AcquireOptions::with_max_hold
-/// hold_at_least = "0s"                  # nobody else gets it earlier
+/// hold_at_least = "0s"                  # the shortest time for which others are kept out
 ///
 /// [profile.prod]
 /// url = "rediss://locker@redis.int:6380/0"
 /// password_file = "/run/secrets/redis"  # or password_env = "REDIS_PW"
-/// ttl = "10s"                           # whatever [defaults] may have
-/// local_queue = 64                      # tasks of one process take turns, as a parameter of the URL too
-/// timeout = "1s"                        # anything else is a parameter of the URL
+/// ttl = "10s"                           # any key of [defaults]
+/// timeout = "1s"                        # every other key is a parameter of the URL
 /// tls = { ca = "/etc/ssl/int-ca.pem" }  # tls_ca
 ///
 /// [profile.laptop]
 /// url = "sqlite:${HOME}/locks.db"       # ${VAR} or ${VAR:-default}; $${ is a plain ${
 /// ```
 ///
-/// Unknown keys are errors. Relative paths are relative to the working directory. What is put in for `${VAR}` is not
-/// encoded: write a password into the environment for `password_env`, not for a URL.
+/// An unknown key is an error, and so is white space around a URL, a prefix, a path or a name. Relative paths are relative
+/// to the working directory. The value of a `${VAR}` is not percent-encoded: name a variable with a password in
+/// `password_env`, not in a URL. The password file, or that variable, is read again for every connection ([`Secret`]), so a
+/// rotated password needs no restart.
 ///
-/// # Which word counts
+/// From the strongest source: code and command line; the environment (`LEASEHOLD_URL`, `_PROFILE`, `_CONFIG`, `_TTL`,
+/// `_WAIT`, `_PREFIX`, `_PASSWORD_FILE`, `_REQUIRE_STORE`; an empty value is an error, but for the prefix); the profile;
+/// `[defaults]`; the built-in values: 30 s, for ever, and a SQLite file of this user if that feature is on.
 ///
-/// From the strongest: what is given in code or on a command line; the environment (`LEASEHOLD_URL`, `_PROFILE`,
-/// `_CONFIG`, `_TTL`, `_WAIT`, `_PREFIX`, `_PASSWORD_FILE`; set and empty is an error, but for the prefix); the profile;
-/// `[defaults]`; what is built in: 30 s, for ever, and a SQLite file of this user where that feature is compiled in.
-///
-/// Where `leasehold run` has removed a `LEASEHOLD_URL` (`LEASEHOLD_URL_REMOVED` is set), a store must be given or named in
-/// the environment: neither the default of a file nor what is built in is taken for the one that was meant.
-///
-/// *One file* counts: the one that is named; or else the first that exists of `./leasehold.toml`,
-/// `$XDG_CONFIG_HOME/leasehold/config.toml` and `/etc/leasehold/config.toml`. Files are not merged, and one that cannot
-/// be read is an error: to pass it over would be to lock in another store than everybody else. A `./leasehold.toml` that
-/// belongs to another user than root, or that everybody may write to, must be named; one that its group may write to is
-/// believed.
-///
-/// *One place* says which store: a URL or a profile, whichever is named by the stronger word. A URL takes nothing from a
-/// profile, above all no password; the `[defaults]` of the file hold for it too.
+/// *One source* names the store, the strongest that has a URL or a profile. A URL takes nothing from a profile, above all no
+/// password. *One file* counts: the named one, or else the first that exists of `./leasehold.toml`,
+/// `$XDG_CONFIG_HOME/leasehold/config.toml` and `/etc/leasehold/config.toml`. A file that cannot be read is an error: to
+/// pass over it would silently mean another store. A `./leasehold.toml` that another user than root owns, or that everybody
+/// may write to, must be named.
 #[derive(Clone, Debug)]
 pub struct Config {
-    store: Store,
-    settings: Settings,
-    /// Who said which of the settings.
+    url: StoreUrl,
+    prefix: Option<Namespace>,
+    options: AcquireOptions,
+    password_variable: Option<String>,
+    /// The entries that name the store: profile, URL, password, parameters.
+    store: Vec<ConfigEntry>,
+    /// The sources of the settings that are not built in.
     sources: BTreeMap<&'static str, ConfigSource>,
     file: Option<Arc<Path>>,
     warnings: Vec<Finding>,
 }
 
+/// One value of a [`Config`] and its source, for people. Passwords are shown as `***`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ConfigEntry {
+    /// The key, as it may be written in the file: `url`, `ttl`, `tls_ca`.
+    pub key: String,
+    /// The value.
+    pub value: String,
+    /// Its source.
+    pub source: ConfigSource,
+}
+
+impl ConfigEntry {
+    fn new(key: impl Into<String>, value: impl Into<String>, source: ConfigSource) -> Self {
+        Self { key: key.into(), value: value.into(), source }
+    }
+}
+
 impl Config {
-    /// The store at this URL. No file and no environment is looked at.
+    /// The store at this URL. Reads no file and no environment.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid), without any secret in it. What only the backend can tell is found when
-    /// the configuration is [connected](crate::connect_with).
+    /// [`Invalid`](ErrorKind::Invalid), without any secret in it. Mistakes that only the backend can find are reported by
+    /// [`connect_with`](crate::connect_with).
     pub fn new(url: &str) -> Result<Self> {
-        Store::of_url(&Written::new(url, ConfigSource::Given)).map(Self::of_store)
+        Self::of_url(&Value::new(url, ConfigSource::Given))
     }
 
-    /// What the environment and the configuration file of this process say. Reads files, and blocks as long as that
-    /// takes.
+    /// The configuration in the environment and the file of this process. Blocks as long as it takes to read them.
     ///
     /// # Errors
     ///
@@ -118,91 +121,58 @@ impl Config {
     /// The length of the lease, from 50 ms to 24 h. Default: 30 s.
     #[must_use]
     pub fn with_ttl(mut self, ttl: Duration) -> Self {
-        self.settings.ttl = ttl;
+        self.options = self.options.with_ttl(ttl);
         self.given("ttl")
     }
 
     /// How long to wait for a lock that is held. Default: for ever.
     #[must_use]
     pub fn with_wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.settings.wait = wait.into();
+        self.options = self.options.with_wait(wait);
         self.given("wait")
     }
 
-    /// The longest hold, however healthy its renewals are. Default: no limit.
-    #[must_use]
-    pub fn with_max_hold(mut self, max_hold: Duration) -> Self {
-        self.settings.max_hold = max_hold;
-        self.given("max_hold")
-    }
-
-    /// The shortest time for which others are kept out, at most 24 h. Default: zero.
-    #[must_use]
-    pub fn with_hold_at_least(mut self, hold_at_least: Duration) -> Self {
-        self.settings.hold_at_least = hold_at_least;
-        self.given("hold_at_least")
-    }
-
-    /// What stands in front of every lock name in the store. Default: what the store's scheme has, `leasehold:` on
-    /// Redis and nothing elsewhere.
+    /// The prefix of every lock name in the store. Default: that of the store's scheme, `leasehold:` on Redis and none
+    /// elsewhere.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if it is longer than 128 bytes or has a control character.
+    /// As [`Namespace::new`].
     pub fn with_prefix(mut self, prefix: &str) -> Result<Self> {
-        self.settings.prefix = Some(Namespace::new(prefix)?);
+        self.prefix = Some(Namespace::new(prefix)?);
         Ok(self.given("prefix"))
     }
 
-    /// The password, in place of one that a file or a variable named. Default: what the URL has.
+    /// The password, or the file or the variable that has it, in place of one that another source names. Default: the one
+    /// in the URL.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if the URL has one too.
-    pub fn with_password(mut self, password: impl Into<String>) -> Result<Self> {
-        let entry = ConfigEntry::new("password", "***", ConfigSource::Given);
-        self.store = self.store.with_password(SecretString::from(password.into()), entry)?;
+    /// [`Invalid`](ErrorKind::Invalid) if the URL has one too.
+    pub fn with_password(mut self, password: impl Into<Secret>) -> Result<Self> {
+        self.set_password(password.into(), ConfigEntry::new("password", "***", ConfigSource::Given))?;
         Ok(self)
     }
 
-    /// The store's URL with everything in it. Its `Debug` and `Display` show no password.
+    /// The store's URL, complete. Its `Debug` and `Display` show no password.
     pub fn url(&self) -> &StoreUrl {
-        &self.store.url
+        &self.url
     }
 
-    /// The profile that the store is from, if it is from one.
-    pub fn profile(&self) -> Option<&str> {
-        self.store.profile()
-    }
-
-    /// What stands in front of every lock name, if anything was said about it.
+    /// The prefix of every lock name, if it is configured.
     pub fn prefix(&self) -> Option<&Namespace> {
-        self.settings.prefix.as_ref()
-    }
-
-    /// How the tasks of this process take turns with other processes: the parameter `local_queue` of the URL, or of the
-    /// profile. Default: not at all.
-    ///
-    /// For any store; [`LockClientBuilder::with_local_queue`](crate::client::LockClientBuilder::with_local_queue) says what
-    /// it does.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) for what is no number from 1 to [`LocalQueue::MAX_GRANTS`].
-    pub fn local_queue(&self) -> Result<Option<LocalQueue>> {
-        let (_, grants) = self.url().clone().split_parameter(LocalQueue::PARAMETER);
-        grants.map(|grants| grants.parse()).transpose().map_err(|error| self.blame(error))
+        self.prefix.as_ref()
     }
 
     /// The options of [`acquire`](crate::DistributedLockExt::acquire).
     pub fn options(&self) -> AcquireOptions {
-        self.settings.options()
+        self.options.clone()
     }
 
-    /// The environment variable that `password_env` names in the profile of the store, if it is set, also where the password
-    /// of another place counts. Whoever starts other programs may want to keep it from them.
+    /// The environment variable that `password_env` names in the profile of the store, if it is set, even if the password
+    /// of another source counts. A program that starts other programs may want to keep it from them.
     pub fn password_variable(&self) -> Option<&str> {
-        self.store.password_variable()
+        self.password_variable.as_deref()
     }
 
     /// The configuration file that was read, if one was.
@@ -210,49 +180,135 @@ impl Config {
         self.file.as_deref()
     }
 
-    /// True if nobody named a store, so that it is the SQLite file of this user on this host. Tell people: it excludes
-    /// nobody on any other host.
+    /// True if no source named a store, so that it is the SQLite file of this user on this host. Tell people: its locks
+    /// exclude nobody on another host.
     pub fn is_default_store(&self) -> bool {
-        self.store.entries().iter().any(|entry| entry.source == ConfigSource::Default)
+        self.entry("url").is_some_and(|url| url.source == ConfigSource::Default)
     }
 
-    /// What is no error and should not stay as it is, such as a password that everybody may read. For the caller to
-    /// print: a library does not.
+    /// Findings that are no errors, such as a password that everybody may read. For the caller to print.
     pub fn warnings(&self) -> &[Finding] {
         &self.warnings
     }
 
-    /// Every value that counts, and where it comes from. Shows no password.
+    /// Every value that counts, and its source. Shows no password.
     pub fn show(&self) -> Vec<ConfigEntry> {
-        let settings = SETTINGS.iter().map(|setting| {
-            let source = self.sources.get(setting.key).cloned().unwrap_or(ConfigSource::Default);
-            let value = (setting.show)(&self.settings);
-            ConfigEntry::new(setting.key, value.unwrap_or_else(|| self.default_prefix()), source)
+        let settings = SETTINGS.iter().map(|(key, _)| {
+            let source = self.sources.get(key).cloned().unwrap_or(ConfigSource::Default);
+            ConfigEntry::new(*key, self.show_setting(key), source)
         });
-        self.store.entries().iter().cloned().chain(settings).collect()
+        self.store.iter().cloned().chain(settings).collect()
     }
 
-    /// Says of an error of the backend where the mistake was written.
+    /// Names the place of the parameter or the URL that the backend has refused.
     pub(crate) fn blame(&self, error: Error) -> Error {
-        self.store.blame(error)
+        let said = error.to_string();
+        let is_unknown = |key: &str| said == format!("invalid store URL: unknown parameter {key:?}");
+        let is_about = |key: &str| is_unknown(key) || said.starts_with(&format!("invalid {key}:"));
+        let entry = self.store.iter().find(|entry| is_about(&entry.key));
+        let Some(entry) = entry.or_else(|| self.entry("url")) else { return error };
+        entry.source.blame(match self.entry("profile") {
+            Some(profile) if is_unknown(&entry.key) => unknown_key(&entry.key, &profile.value, &error),
+            _ => error,
+        })
     }
 
-    fn of_store(store: Store) -> Self {
-        Self {
-            store,
-            settings: Settings::default(),
+    fn entry(&self, key: &str) -> Option<&ConfigEntry> {
+        self.store.iter().find(|entry| entry.key == key)
+    }
+
+    fn of_url(value: &Value) -> Result<Self> {
+        let url = StoreUrl::parse(&value.text).map_err(|error| value.source.blame(error))?;
+        Ok(Self {
+            prefix: None,
+            options: AcquireOptions::new(),
+            password_variable: None,
+            store: vec![ConfigEntry::new("url", url.to_string(), value.source.clone())],
+            url,
             sources: BTreeMap::new(),
             file: None,
             warnings: Vec::new(),
+        })
+    }
+
+    /// The values of these layers, the strongest first: the environment, the profile or the URL alone, and `[defaults]`.
+    fn assemble(profile: Option<&Value>, layers: [&Layer; 3], environment: &Environment) -> Result<Self> {
+        let [variables, of_profile, _] = layers;
+        let missing = || Error::invalid("url", "it is missing", "add one: redis://host:6379/0");
+        let mut config = Self::of_url(of_profile.get("url").ok_or_else(missing)?)?;
+        if let Some(name) = profile {
+            config.store.insert(0, name.entry("profile"));
         }
+        config.find_password(variables, of_profile, environment)?;
+        for (key, value) in of_profile.iter().filter(|(key, _)| !is_own(key)) {
+            let added = config.url.with_parameter(key, &value.text);
+            config.url = added.map_err(|error| value.source.blame(error))?;
+            let shown = StoreUrl::shown_parameter(key, &value.text);
+            config.store.push(ConfigEntry::new(key, shown, value.source.clone()));
+        }
+        for (key, _) in SETTINGS {
+            let Some(value) = layers.iter().find_map(|layer| layer.get(key)) else { continue };
+            config.read_setting(key, &value.text).map_err(|error| value.source.blame(error))?;
+            config.sources.insert(key, value.source.clone());
+        }
+        Ok(config)
+    }
+
+    /// Sets the password that counts: that of `LEASEHOLD_PASSWORD_FILE`, or that of the profile.
+    fn find_password(&mut self, variables: &Layer, profile: &Layer, environment: &Environment) -> Result<()> {
+        let (file, variable) = (profile.get("password_file"), profile.get("password_env"));
+        if let (Some(file), Some(_)) = (file, variable) {
+            let problem = "there is a password_env beside it";
+            return Err(file.source.blame(Error::invalid("password_file", problem, "leave one of them out")));
+        }
+        let is_set = |variable: &&Value| !matches!(environment.get(&variable.text), Ok(None));
+        self.password_variable = variable.filter(is_set).map(|variable| variable.text.clone());
+        let (secret, place, key) = match (variables.get("password_file").or(file), variable) {
+            (Some(file), _) => (Secret::file(&file.text), file, "password_file"),
+            (None, Some(variable)) => (environment.password(&variable.text), variable, "password_env"),
+            (None, None) => return Ok(()),
+        };
+        self.set_password(secret.map_err(|error| place.source.blame(error))?, place.entry(key))
+    }
+
+    fn set_password(&mut self, password: Secret, entry: ConfigEntry) -> Result<()> {
+        let with_password = self.url.clone().with_password(password);
+        self.url = with_password.map_err(|error| entry.source.blame(error))?;
+        self.store.retain(|known| !["password", "password_file", "password_env"].contains(&&*known.key));
+        let url = self.store.iter().position(|known| known.key == "url");
+        self.store.insert(url.map_or(0, |url| url + 1), entry);
+        Ok(())
     }
 
     fn given(mut self, key: &'static str) -> Self {
         self.sources.insert(key, ConfigSource::Given);
         self
     }
+}
 
-    fn default_prefix(&self) -> String {
-        Registry::default().default_prefix(self.url().scheme()).to_owned()
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.url.fmt(f)
     }
+}
+
+impl PartialEq for Config {
+    fn eq(&self, other: &Self) -> bool {
+        let options = |config: &Self| {
+            let options = &config.options;
+            (options.ttl(), options.wait(), options.max_hold(), options.hold_at_least())
+        };
+        self.url == other.url && self.prefix == other.prefix && options(self) == options(other)
+    }
+}
+
+/// The error of a parameter that no backend knows, or of a mistyped key of ours.
+fn unknown_key(key: &str, profile: &str, error: &Error) -> Error {
+    let own = || own_keys().map(|(own, _)| own);
+    let help = match nearest(key, own()) {
+        Some(_) => did_you_mean(key, own()),
+        None => error.help().unwrap_or_default().to_owned(),
+    };
+    let message = format!("unknown key {key:?} in [profile.{profile}]");
+    Error::new(ErrorKind::Misconfigured, message).with_help(help)
 }

@@ -1,30 +1,78 @@
-use super::ConfigSource;
-use super::environment::Environment;
-use super::file::Found;
-use super::layer::{Layer, Written};
-use std::ffi::OsString;
-use std::path::PathBuf;
+//! The sources of a configuration, and which of them counts for the store.
 
-/// Where a [`Config`](crate::Config) is to be loaded from: what was given, the environment, and one file. It says there
-/// which word counts.
-///
-/// ```
-/// # use leasehold::ConfigSources;
-/// let config = ConfigSources::new()
-///     .with_environment([("LEASEHOLD_URL", "memory:jobs"), ("LEASEHOLD_TTL", "10s")])
-///     .with_wait("0")
-///     .load()?;
-/// assert_eq!(config.url().to_string(), "memory:jobs");
-/// # Ok::<(), leasehold::Error>(())
-/// ```
+use super::default_store::{check_url_not_removed, default_store, no_store};
+use super::environment::Environment;
+use super::file::{ConfigFile, Found};
+use super::layers::{Layer, Value, check_blanks, expand_all, may_be_a_url, read_flag};
+use super::{Config, ConfigEntry};
+use leasehold_core::{Error, ErrorKind, Result, StoreUrl, did_you_mean};
+use serde::{Serialize, Serializer};
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The source of a value of a [`Config`]. `Display` is what `leasehold config show` prints: `env LEASEHOLD_URL`,
+/// `/etc/leasehold/config.toml:3`, `default`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigSource {
+    /// Given in code, or on a command line.
+    Given,
+    /// This environment variable.
+    Env(&'static str),
+    /// A file.
+    File {
+        /// Its path, as it was looked for.
+        path: Arc<Path>,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// No source has the value: it is built in.
+    Default,
+}
+
+impl ConfigSource {
+    /// Names the place of a bad value in its error. A bad value in a file or in the environment is not an invalid argument
+    /// but a wrong configuration.
+    pub(super) fn blame(&self, error: Error) -> Error {
+        match self {
+            Self::Given | Self::Default => error,
+            _ if error.kind() == ErrorKind::Invalid => {
+                error.with_kind(ErrorKind::Misconfigured).context(self)
+            }
+            _ => error.context(self),
+        }
+    }
+}
+
+impl fmt::Display for ConfigSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Given => f.write_str("given"),
+            Self::Env(variable) => write!(f, "env {variable}"),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+impl Serialize for ConfigSource {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The sources from which a [`Config`] is loaded: values that are given, the environment, and one file. [`Config`] says
+/// which source counts.
 #[derive(Clone, Debug, Default)]
 #[must_use = "it reads nothing until it is loaded"]
 pub struct ConfigSources {
-    pub(super) given: Layer,
-    pub(super) url_is_public: bool,
-    pub(super) file: Option<PathBuf>,
-    pub(super) environment: Environment,
-    directory: Option<PathBuf>,
+    given: Layer,
+    url_is_public: bool,
+    file: Option<PathBuf>,
+    environment: Environment,
+    local_file: Option<PathBuf>,
     system_file: Option<PathBuf>,
 }
 
@@ -38,7 +86,7 @@ impl ConfigSources {
     pub fn of_this_process() -> Self {
         Self {
             environment: Environment::of_this_process(),
-            directory: Some(PathBuf::from(".")),
+            local_file: Some(PathBuf::from("./leasehold.toml")),
             system_file: Some(PathBuf::from("/etc/leasehold/config.toml")),
             ..Self::default()
         }
@@ -46,10 +94,10 @@ impl ConfigSources {
 
     /// The store's URL.
     pub fn with_url(self, url: impl Into<String>) -> Self {
-        self.given("url", url)
+        self.given("url", url.into())
     }
 
-    /// The store's URL, from a place that others can read, such as a command line: one with a secret in it is refused.
+    /// The store's URL, from a place that others can read, such as a command line: a URL with a secret is refused.
     pub fn with_public_url(mut self, url: impl Into<String>) -> Self {
         self.url_is_public = true;
         self.with_url(url)
@@ -57,27 +105,12 @@ impl ConfigSources {
 
     /// The profile that counts, by its name in the file.
     pub fn with_profile(self, name: impl Into<String>) -> Self {
-        self.given("profile", name)
+        self.given("profile", name.into())
     }
 
-    /// The length of the lease, as it is written in a file: `30s`.
-    pub fn with_ttl(self, ttl: impl Into<String>) -> Self {
-        self.given("ttl", ttl)
-    }
-
-    /// How long to wait, as it is written in a file: `forever`, `0`, `10s`.
-    pub fn with_wait(self, wait: impl Into<String>) -> Self {
-        self.given("wait", wait)
-    }
-
-    /// What stands in front of every lock name.
-    pub fn with_prefix(self, prefix: impl Into<String>) -> Self {
-        self.given("prefix", prefix)
-    }
-
-    /// The file that has the password.
-    pub fn with_password_file(self, path: impl Into<String>) -> Self {
-        self.given("password_file", path)
+    fn given(mut self, key: &str, text: String) -> Self {
+        self.given.insert(key.to_owned(), Value::new(text, ConfigSource::Given));
+        self
     }
 
     /// The configuration file. It must exist, and no other is looked for.
@@ -96,34 +129,143 @@ impl ConfigSources {
         self
     }
 
-    /// The directory in which a `leasehold.toml` is looked for, in place of the working directory.
-    pub fn with_directory(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.directory = Some(directory.into());
+    /// The directory in which a `leasehold.toml` is looked for, in place of the working directory, and the file of the whole
+    /// system, in place of `/etc/leasehold/config.toml`.
+    pub fn with_places(mut self, directory: impl Into<PathBuf>, system_file: impl Into<PathBuf>) -> Self {
+        self.local_file = Some(directory.into().join("leasehold.toml"));
+        self.system_file = Some(system_file.into());
         self
     }
 
-    /// The file of the whole system, in place of `/etc/leasehold/config.toml`.
-    pub fn with_system_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.system_file = Some(path.into());
-        self
-    }
-
-    /// Where a file is looked for if none is named, in this order.
+    /// The places of a file that is not named, in the order in which they are looked at.
     pub fn search_path(&self) -> Vec<PathBuf> {
-        self.search().map(|(path, _)| path).collect()
-    }
-
-    fn given(mut self, key: &str, text: impl Into<String>) -> Self {
-        self.given.set(key, Written::new(text, ConfigSource::Given));
-        self
-    }
-
-    pub(super) fn search(&self) -> impl Iterator<Item = (PathBuf, Found)> {
-        let here = self.directory.as_ref().map(|directory| directory.join("leasehold.toml"));
         let home = self.environment.xdg("XDG_CONFIG_HOME", ".config");
         let users = home.map(|home| home.join("leasehold/config.toml"));
-        let system = self.system_file.clone();
-        let here = here.map(|path| (path, Found::InWorkingDirectory));
-        here.into_iter().chain(users.into_iter().chain(system).map(|path| (path, Found::InPlace)))
+        [self.local_file.clone(), users, self.system_file.clone()].into_iter().flatten().collect()
     }
+
+    /// Reads the sources: the environment, one configuration file, one password file. Blocks as long as that takes.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for a given value, [`Misconfigured`](ErrorKind::Misconfigured) for one in a file or
+    /// in the environment, with its place. No error shows a password.
+    pub fn load(&self) -> Result<Config> {
+        let environment = self.environment.layer()?;
+        let file = self.read_file(&environment)?;
+        let required = environment.get("require_store");
+        let required = required.or_else(|| file.as_ref()?.contents.require_store.as_ref());
+        let is_required = required.map_or(Ok(false), |Value { text, source }| {
+            read_flag("require_store", text).map_err(|error| source.blame(error))
+        })?;
+        let (profile, store) = self.store(&environment, file.as_ref(), required.filter(|_| is_required))?;
+        let defaults = file.as_ref().map(|file| expand_all(&file.contents.defaults, &self.environment));
+        let layers = [&environment, &store, &defaults.transpose()?.unwrap_or_default()];
+
+        let mut config = Config::assemble(profile.as_ref(), layers, &self.environment)?;
+        if let Some(Value { source, .. }) = required {
+            config.store.push(ConfigEntry::new("require_store", is_required.to_string(), source.clone()));
+        }
+        config.warnings = self.environment.misspelt();
+        if let Some(file) = file {
+            config.file = Some(file.path);
+            config.warnings.extend(file.warnings);
+        }
+        Ok(config)
+    }
+
+    fn read_file(&self, environment: &Layer) -> Result<Option<ConfigFile>> {
+        if let Some(path) = &self.file {
+            return ConfigFile::read(path, Found::Named).map(Some);
+        }
+        if let Some(named) = environment.get("config") {
+            let read = ConfigFile::read(Path::new(&named.text), Found::Named);
+            return read.map(Some).map_err(|error| named.source.blame(error));
+        }
+        let Some(path) = self.search_path().into_iter().find(|path| ConfigFile::exists(path)) else {
+            return Ok(None);
+        };
+        let is_local = self.local_file.as_ref() == Some(&path);
+        let found = if is_local { Found::InWorkingDirectory } else { Found::InPlace };
+        ConfigFile::read(&path, found).map(Some)
+    }
+
+    /// The store that the strongest source names: its profile, and the values of the profile, or the URL alone.
+    fn store(
+        &self,
+        environment: &Layer,
+        file: Option<&ConfigFile>,
+        required: Option<&Value>,
+    ) -> Result<(Option<Value>, Layer)> {
+        let of_url = |url: Value| Ok((None, Layer::from([("url".to_owned(), url)])));
+        for layer in [&self.given, environment] {
+            match (layer.get("url"), layer.get("profile")) {
+                (Some(url), Some(_)) => {
+                    let both = Error::new(ErrorKind::Invalid, "a URL and a profile are both given");
+                    let fix = "leave one of them out: a profile has a URL of its own";
+                    return Err(url.source.blame(both.with_help(fix)));
+                }
+                (Some(url), None) => {
+                    let is_public = self.url_is_public && url.source == ConfigSource::Given;
+                    if is_public && StoreUrl::parse(&url.text)?.has_secret() {
+                        return Err(public_secret());
+                    }
+                    return of_url(url.clone());
+                }
+                (None, Some(name)) => return self.profile(name.clone(), file),
+                (None, None) => {}
+            }
+        }
+        check_url_not_removed(&self.environment)?;
+        if let Some(name) = file.and_then(|file| file.contents.default.as_ref()) {
+            return self.profile(name.expanded("default", &self.environment)?, file);
+        }
+        if let Some(file) = file.filter(|file| !file.contents.profiles.is_empty()) {
+            let message = format!("{}: no profile is chosen", file.path.display());
+            let names = file.names().collect::<Vec<_>>().join(", ");
+            let help = format!("write default = \"NAME\" into it, or set LEASEHOLD_PROFILE; known: {names}");
+            return Err(Error::new(ErrorKind::Misconfigured, message).with_help(help));
+        }
+        if let Some(required) = required {
+            return Err(self.no_default_store(required, file));
+        }
+        file.map_or(Ok(()), ConfigFile::check_not_blank)?;
+        of_url(default_store(&self.environment)?)
+    }
+
+    fn profile(&self, name: Value, file: Option<&ConfigFile>) -> Result<(Option<Value>, Layer)> {
+        let blame = |error| name.source.blame(error);
+        check_blanks("profile", &name.text).map_err(blame)?;
+        let Some(file) = file else {
+            let fix = "write a leasehold.toml, or name a file with LEASEHOLD_CONFIG";
+            return Err(blame(Error::invalid("profile", "there is no configuration file", fix)));
+        };
+        let Some(profile) = file.contents.profiles.get(&name.text) else {
+            let problem = match may_be_a_url(&name.text) {
+                // Not shown: it may have a password.
+                true => "a profile is a name, not a URL".to_owned(),
+                false => format!("there is no {:?} in {}", name.text, file.path.display()),
+            };
+            return Err(blame(Error::invalid("profile", problem, did_you_mean(&name.text, file.names()))));
+        };
+        Ok((Some(name), expand_all(profile, &self.environment)?))
+    }
+
+    /// Says where a store can be named.
+    fn no_default_store(&self, required: &Value, file: Option<&ConfigFile>) -> Error {
+        let places = file.map_or_else(|| self.search_path(), |file| vec![file.path.to_path_buf()]);
+        let places: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
+        let fix = format!(
+            "name a store with LEASEHOLD_URL, LEASEHOLD_PROFILE or leasehold -u, or by default = \"NAME\" in {}",
+            places.join(" or ")
+        );
+        required.source.blame(no_store(", and require_store forbids the default one", fix))
+    }
+}
+
+fn public_secret() -> Error {
+    let problem = "it has a password, and others can read it where it stands";
+    let fix =
+        "put the URL into LEASEHOLD_URL, or the password into a file that LEASEHOLD_PASSWORD_FILE names";
+    Error::invalid("store URL", problem, fix)
 }

@@ -1,72 +1,59 @@
-//! The backends of this workspace: which scheme needs which features, and how each is opened.
+//! The backends of this workspace: the features that each scheme needs, and how it is opened.
 
-use super::{Registered, Registry, memory};
+use super::{Registered, Registry};
+use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{LockBackend, Namespace, Result, StoreUrl};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// A scheme, and the features that bring it.
-struct Scheme {
-    name: &'static str,
-    features: &'static str,
-    is_on: bool,
-}
-
-/// Known also where they are not compiled in: then the error can say which feature to add.
-static SCHEMES: [Scheme; 22] = {
-    const REDIS: bool = cfg!(feature = "redis");
-    const TLS: bool = cfg!(feature = "tls");
-    const MYSQL: bool = cfg!(feature = "mysql");
-    const POSTGRES: bool = cfg!(feature = "postgres");
-    const SQLITE: bool = cfg!(feature = "sqlite");
-    const ZOOKEEPER: bool = cfg!(feature = "zookeeper");
-    [
-        Scheme::new("redis", "redis", REDIS),
-        Scheme::new("rediss", "redis,tls", REDIS && TLS),
-        Scheme::new("valkey", "redis", REDIS),
-        Scheme::new("valkeys", "redis,tls", REDIS && TLS),
-        Scheme::new("redis+unix", "redis", REDIS),
-        Scheme::new("redis+sentinel", "redis", REDIS),
-        Scheme::new("rediss+sentinel", "redis,tls", REDIS && TLS),
-        Scheme::new("valkey+sentinel", "redis", REDIS),
-        Scheme::new("valkeys+sentinel", "redis,tls", REDIS && TLS),
-        Scheme::new("redis+cluster", "redis", REDIS),
-        Scheme::new("rediss+cluster", "redis,tls", REDIS && TLS),
-        Scheme::new("valkey+cluster", "redis", REDIS),
-        Scheme::new("valkeys+cluster", "redis,tls", REDIS && TLS),
-        Scheme::new("redlock", "redis", REDIS),
-        Scheme::new("redlock+tls", "redis,tls", REDIS && TLS),
-        Scheme::new("mariadb", "mysql", MYSQL),
-        Scheme::new("mysql", "mysql", MYSQL),
-        Scheme::new("postgres", "postgres", POSTGRES),
-        Scheme::new("postgresql", "postgres", POSTGRES),
-        Scheme::new("sqlite", "sqlite", SQLITE),
-        Scheme::new("zk", "zookeeper", ZOOKEEPER),
-        Scheme::new("zk+tls", "zookeeper-tls", cfg!(feature = "zookeeper-tls")),
-    ]
-};
+/// All schemes, and the features that each needs. For one that is not compiled in, the error names them.
+pub(super) const SCHEMES: [(&str, &str); 22] = [
+    ("redis", "redis"),
+    ("rediss", "redis,tls"),
+    ("valkey", "redis"),
+    ("valkeys", "redis,tls"),
+    ("redis+unix", "redis"),
+    ("redis+sentinel", "redis"),
+    ("rediss+sentinel", "redis,tls"),
+    ("valkey+sentinel", "redis"),
+    ("valkeys+sentinel", "redis,tls"),
+    ("redis+cluster", "redis"),
+    ("rediss+cluster", "redis,tls"),
+    ("valkey+cluster", "redis"),
+    ("valkeys+cluster", "redis,tls"),
+    ("redlock", "redis"),
+    ("redlock+tls", "redis,tls"),
+    ("mariadb", "mysql"),
+    ("mysql", "mysql"),
+    ("postgres", "postgres"),
+    ("postgresql", "postgres"),
+    ("sqlite", "sqlite"),
+    ("zk", "zookeeper"),
+    ("zk+tls", "zookeeper-tls"),
+];
 
 type Open = fn(&StoreUrl, &Namespace) -> Result<Arc<dyn LockBackend>>;
 
-impl Scheme {
-    const fn new(name: &'static str, features: &'static str, is_on: bool) -> Self {
-        Self { name, features, is_on }
-    }
-}
+/// The features, and whether each is on.
+const FEATURES: [(&str, bool); 7] = [
+    ("mysql", cfg!(feature = "mysql")),
+    ("postgres", cfg!(feature = "postgres")),
+    ("redis", cfg!(feature = "redis")),
+    ("sqlite", cfg!(feature = "sqlite")),
+    ("tls", cfg!(feature = "tls")),
+    ("zookeeper", cfg!(feature = "zookeeper")),
+    ("zookeeper-tls", cfg!(feature = "zookeeper-tls")),
+];
 
-/// The features that bring a scheme, if they are not on.
+/// The features that a scheme needs, if one of them is not on.
 pub(super) fn missing_features(scheme: &str) -> Option<&'static str> {
-    let known = SCHEMES.iter().find(|known| known.name == scheme);
-    known.filter(|known| !known.is_on).map(|known| known.features)
-}
-
-/// Every scheme there is, whether or not it is compiled in.
-pub(super) fn all<'a>() -> impl Iterator<Item = &'a str> {
-    SCHEMES.iter().map(|scheme| scheme.name)
+    let (_, features) = SCHEMES.iter().find(|(known, _)| *known == scheme)?;
+    (!features.split(',').all(|feature| FEATURES.contains(&(feature, true)))).then_some(features)
 }
 
 pub(super) fn compiled_in() -> Registry {
     let mut registry = Registry::empty();
-    registry.add("memory", "", memory::open);
+    registry.add("memory", "", open_memory);
     #[cfg(feature = "redis")]
     for scheme in leasehold_redis::SCHEMES {
         registry.add(scheme, leasehold_redis::DEFAULT_PREFIX, leasehold_redis::open);
@@ -83,8 +70,8 @@ pub(super) fn compiled_in() -> Registry {
 }
 
 impl Registry {
-    /// Serves a scheme by a backend of this workspace, unless a feature of the scheme is not on: the backend of `redis`
-    /// knows `rediss` also without TLS.
+    /// Serves a scheme by a backend of this workspace, unless a feature of the scheme is not on: without TLS the Redis
+    /// backend has the scheme `rediss` too.
     fn add(&mut self, scheme: &str, default_prefix: &'static str, open: Open) {
         if missing_features(scheme).is_some() {
             return;
@@ -97,21 +84,44 @@ impl Registry {
     }
 }
 
+/// `memory:` is a new store; `memory:NAME` is shared by all clients that name it, until the last of them is dropped.
+fn open_memory(url: &StoreUrl, namespace: &Namespace) -> Result<Arc<dyn LockBackend>> {
+    type Stores = BTreeMap<(String, String), Weak<MemoryBackend>>;
+    static STORES: Mutex<Stores> = Mutex::new(BTreeMap::new());
+
+    url.query().finish()?;
+    let name = url.path()?;
+    if name.is_empty() {
+        return Ok(Arc::new(MemoryBackend::new()));
+    }
+    let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+    stores.retain(|_, store| store.strong_count() > 0);
+    // The store has nothing but locks, so one store for each prefix is as good as one store with prefixes.
+    let key = (name, namespace.prefix().to_owned());
+    if let Some(store) = stores.get(&key).and_then(Weak::upgrade) {
+        return Ok(store);
+    }
+    let store = Arc::new(MemoryBackend::new());
+    stores.insert(key, Arc::downgrade(&store));
+    Ok(store)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[cfg(feature = "full")]
     #[test]
-    fn every_scheme_of_a_backend_is_known_here_with_its_features() {
+    fn schemes_of_the_backends_are_all_listed() {
         let of_backends = leasehold_redis::SCHEMES.iter().chain(leasehold_sql::SCHEMES);
         let of_backends: Vec<&str> = of_backends.chain(leasehold_zk::SCHEMES).copied().collect();
-        assert_eq!(all().collect::<Vec<_>>(), of_backends);
+        assert_eq!(SCHEMES.map(|(scheme, _)| scheme).to_vec(), of_backends);
     }
 
     #[test]
-    fn what_is_compiled_in_is_what_the_features_say() {
-        let on = SCHEMES.iter().filter(|scheme| scheme.is_on).map(|scheme| scheme.name);
+    fn compiled_in_schemes_are_those_of_the_features() {
+        let all = SCHEMES.into_iter().map(|(scheme, _)| scheme);
+        let on = all.filter(|scheme| missing_features(scheme).is_none());
         let mut expected: Vec<&str> = on.chain(["memory"]).collect();
         expected.sort_unstable();
         assert_eq!(compiled_in().schemes().collect::<Vec<_>>(), expected);

@@ -1,12 +1,11 @@
-//! Which scheme of a URL is served by which backend.
+//! The backend of each scheme of a URL.
 
 mod builtin;
-mod memory;
 
 use crate::Config;
 use leasehold_core::{
-    DistributedLock, Error, ErrorKind, LocalQueue, LockBackend, LockClient, Namespace, Result, StoreUrl,
-    nearest,
+    DistributedLock, Error, ErrorKind, LockBackend, LockClient, LockClientBuilder, Namespace, Result,
+    StoreUrl, nearest,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,10 +13,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// The backends that URLs can name, by scheme: a value, not a global, so that two parts of a program can have different
-/// ones.
+/// The backends that URLs can name, by scheme. It is a value and not a global, so that two parts of a program can have
+/// different ones.
 ///
-/// [`Registry::default`] has those that are compiled in. A backend of your own is one call more:
+/// [`Registry::default`] has the backends that are compiled in. To add one of your own:
 ///
 /// ```
 /// # use leasehold::{Config, Registry};
@@ -41,7 +40,7 @@ pub struct Registry {
 #[derive(Clone)]
 struct Registered {
     factory: Factory,
-    /// What stands in front of lock names if nothing is configured.
+    /// The prefix of lock names if none is configured.
     default_prefix: &'static str,
 }
 
@@ -54,24 +53,29 @@ impl Registry {
         Self { schemes: BTreeMap::new() }
     }
 
-    /// Serves a scheme by what this factory makes. A scheme that is there already is replaced, so that a test can put
-    /// its own backend behind `redis`.
+    /// Serves a scheme by the backends that this factory makes. It replaces a scheme that is there already, so that a test
+    /// can put its own backend behind `redis`.
     ///
     /// The factory should open nothing, take every [parameter](StoreUrl::query) it knows, and
-    /// [finish](crate::backend::Query::finish) the query, so that a mistyped one is found. The namespace goes in front
-    /// of every lock name.
+    /// [finish](crate::backend::Query::finish) the query, so that a mistyped one is found. The backend reads the
+    /// [password](StoreUrl::password) for every connection, and puts the namespace in front of every lock name.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if the scheme could not stand in front of a URL: it begins with a lower-case
-    /// letter, and goes on with such letters, figures, `+`, `-` and `.`.
+    /// [`Invalid`](ErrorKind::Invalid) if the scheme cannot be that of a URL: it begins with a lower-case letter, and
+    /// goes on with such letters, figures, `+`, `-` and `.`.
     pub fn register<F, Fut>(&mut self, scheme: impl Into<String>, factory: F) -> Result<()>
     where
         F: Fn(StoreUrl, Namespace) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Arc<dyn LockBackend>>> + Send + 'static,
     {
         let scheme = scheme.into();
-        check_scheme(&scheme)?;
+        let is_good = scheme.starts_with(|c: char| c.is_ascii_lowercase())
+            && scheme.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c));
+        if !is_good {
+            let fix = "begin it with a lower-case letter, and go on with such letters, figures, +, - and .";
+            return Err(Error::invalid("scheme", format_args!("{scheme:?}"), fix));
+        }
         let registered = Registered {
             factory: Arc::new(move |url, namespace| Box::pin(factory(url, namespace))),
             default_prefix: "",
@@ -90,53 +94,55 @@ impl Registry {
     /// # Errors
     ///
     /// [`Misconfigured`](ErrorKind::Misconfigured) if no backend has the scheme, with the nearest that is compiled in or
-    /// the feature to add; what the backend finds wrong with the URL. What stands in a file or in the environment is
-    /// named with its place. No error shows a password.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe to drop: nothing is open yet.
+    /// the feature to add; the backend's own error for a bad URL. A value in a file or in the environment is named with
+    /// its place. No error shows a password.
     pub async fn connect(&self, config: &Config) -> Result<Arc<dyn DistributedLock>> {
-        let backend = self.open(config).await?;
-        let client = LockClient::builder(backend).with_defaults(config.options());
-        let client = match config.local_queue()? {
-            Some(local_queue) => client.with_local_queue(local_queue),
-            None => client,
-        };
-        Ok(Arc::new(client.build()))
+        Ok(Arc::new(self.connect_with(config, |builder| builder).await?))
     }
 
-    /// The backend of the configured store, for a [`LockClient`] made to measure, with a clock or an observer of its
-    /// own. Opens nothing: its first use does. Of the [local queue](Config::local_queue) it only checks the number: that
-    /// is the client's.
+    /// Like [`connect`](Self::connect), with an observer, a clock or other options of the client. The builder already has
+    /// the [options](Config::options) of the configuration.
+    ///
+    /// ```
+    /// # use leasehold::{Config, DistributedLockExt, Registry};
+    /// # use leasehold::client::TracingObserver;
+    /// # use std::sync::Arc;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold::Result<()> {
+    /// let config = Config::new("memory:")?;
+    /// let observer = Arc::new(TracingObserver); // or one of your own
+    /// let locks = Registry::default().connect_with(&config, |client| client.with_observer(observer)).await?;
+    /// # locks.acquire("a").await?.release().await }
+    /// ```
     ///
     /// # Errors
     ///
     /// As [`connect`](Self::connect).
+    pub async fn connect_with<F>(&self, config: &Config, build: F) -> Result<LockClient>
+    where
+        F: FnOnce(LockClientBuilder) -> LockClientBuilder,
+    {
+        let backend = self.open(config).await?;
+        Ok(build(LockClient::builder(backend).with_defaults(config.options())).build())
+    }
+
+    /// The backend of the configured store. Opens nothing: its first use does.
     ///
-    /// # Cancel safety
+    /// # Errors
     ///
-    /// Safe to drop: nothing is open yet.
+    /// As [`connect`](Self::connect).
     pub async fn open(&self, config: &Config) -> Result<Arc<dyn LockBackend>> {
-        config.local_queue()?;
-        let backend = self.open_unblamed(config).await;
-        backend.map_err(|error| config.blame(error))
-    }
-
-    async fn open_unblamed(&self, config: &Config) -> Result<Arc<dyn LockBackend>> {
-        let url = config.url();
-        let registered = self.schemes.get(url.scheme()).ok_or_else(|| self.unknown(url.scheme()))?;
-        let namespace = match config.prefix() {
-            Some(configured) => configured.clone(),
-            None => Namespace::new(registered.default_prefix)?,
+        let open = async {
+            let url = config.url();
+            let registered = self.schemes.get(url.scheme()).ok_or_else(|| self.unknown(url.scheme()))?;
+            (registered.factory)(url.clone(), self.namespace(config)?).await
         };
-        let (url, _) = url.clone().split_parameter(LocalQueue::PARAMETER);
-        (registered.factory)(url, namespace).await
+        open.await.map_err(|error| config.blame(error))
     }
 
-    /// What stands in front of lock names under this scheme if nothing is configured.
-    pub(crate) fn default_prefix(&self, scheme: &str) -> &'static str {
-        self.schemes.get(scheme).map_or("", |registered| registered.default_prefix)
+    /// The configured prefix of lock names, or that of the scheme.
+    pub(crate) fn namespace(&self, config: &Config) -> Result<Namespace> {
+        let of_scheme = || self.schemes.get(config.url().scheme()).map_or("", |scheme| scheme.default_prefix);
+        config.prefix().map_or_else(|| Namespace::new(of_scheme()), |configured| Ok(configured.clone()))
     }
 
     fn unknown(&self, scheme: &str) -> Error {
@@ -146,11 +152,9 @@ impl Registry {
                 .with_help(format!("cargo add leasehold --features {features}"));
         }
         let compiled_in = self.schemes().collect::<Vec<_>>().join(", ");
-        let known = self.schemes.keys().map(String::as_str).chain(builtin::all());
-        let help = match nearest(scheme, known) {
-            Some(meant) => format!("did you mean {meant:?}? compiled in: {compiled_in}"),
-            None => format!("compiled in: {compiled_in}"),
-        };
+        let known = self.schemes.keys().map(String::as_str).chain(builtin::SCHEMES.map(|(known, _)| known));
+        let meant = nearest(scheme, known).map_or(String::new(), |meant| format!("did you mean {meant:?}? "));
+        let help = format!("{meant}compiled in: {compiled_in}");
         Error::new(ErrorKind::Misconfigured, format!("no backend for \"{scheme}://\"")).with_help(help)
     }
 }
@@ -168,16 +172,6 @@ impl fmt::Debug for Registry {
     }
 }
 
-fn check_scheme(scheme: &str) -> Result<()> {
-    let good = scheme.starts_with(|c: char| c.is_ascii_lowercase())
-        && scheme.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c));
-    if good {
-        return Ok(());
-    }
-    let fix = "begin it with a lower-case letter, and go on with such letters, figures, +, - and .";
-    Err(Error::invalid("scheme", format_args!("{scheme:?}"), fix))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,7 +179,7 @@ mod tests {
     use std::sync::Mutex;
 
     #[tokio::test]
-    async fn a_configured_prefix_replaces_that_of_the_scheme() {
+    async fn configured_prefix_replaces_that_of_the_scheme() {
         let seen = Arc::new(Mutex::new(String::new()));
         let note = Arc::clone(&seen);
         let factory: Factory = Arc::new(move |_, namespace| {

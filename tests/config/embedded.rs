@@ -15,7 +15,7 @@ fn locks(value: &serde_json::Value) -> Result<Config, String> {
 }
 
 #[test]
-fn it_is_a_url_or_a_table() {
+fn url_and_table_are_read() {
     assert_eq!(locks(&json!("memory:a")).unwrap().url().to_string(), "memory:a");
     let config = locks(&json!({
         "url": "redis://h", "ttl": "10s", "prefix": "a/", "timeout": "1s", "db": 3, "tls": { "ca": "/ca.pem" },
@@ -27,22 +27,23 @@ fn it_is_a_url_or_a_table() {
 }
 
 #[test]
-fn variables_are_those_of_the_process() {
+fn variables_of_the_process_are_read() {
     let config =
         locks(&json!({ "url": "redis://h", "password_env": "PATH", "client": "${CARGO_PKG_NAME}" })).unwrap();
     assert_eq!(config.url().to_string(), "redis://h?client=leasehold");
     let password = config.url().authority().unwrap().password.unwrap();
+    let password = password.read().unwrap();
     assert_eq!(secrecy::ExposeSecret::expose_secret(&password), std::env::var("PATH").unwrap());
 }
 
 #[test]
-fn variables_are_put_into_a_url_alone_too() {
+fn variables_in_a_url_are_replaced() {
     let config = locks(&json!("memory:${CARGO_PKG_NAME}")).unwrap();
     assert_eq!(config.url().to_string(), "memory:leasehold");
 }
 
 #[test]
-fn mistakes_are_told_with_the_way_out() {
+fn mistake_is_refused_with_the_way_out() {
     let cases = [
         (json!(7), "it is an integer; make it a store URL, or a table with one"),
         (json!(null), "it is nothing; make it a store URL, or a table with one"),
@@ -66,5 +67,5 @@ fn mistakes_are_told_with_the_way_out() {
         assert_eq!(locks(&value).unwrap_err(), expected, "{value}");
     }
     let twice = serde_json::from_str::<Config>("{\"url\": \"memory:\", \"url\": \"memory:\"}").unwrap_err();
-    assert!(twice.to_string().starts_with("url is there twice; leave one of them out"), "{twice}");
+    assert!(twice.to_string().starts_with("duplicate key: `url`"), "{twice}");
 }

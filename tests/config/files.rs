@@ -1,6 +1,7 @@
-//! Files that cannot be read, or should not be: each is an error or a warning, and none is passed over.
+//! Files that cannot be read, or should not be: each is an error or a warning.
 
-use crate::scene::Scene;
+use crate::host::TestHost;
+use secrecy::ExposeSecret;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 use std::process::Command;
@@ -13,40 +14,40 @@ fn chmod(path: &str, mode: u32) {
 }
 
 #[test]
-fn a_file_that_is_named_must_be_there() {
-    let mut scene = Scene::with_system_file(SAYS_MEMORY);
-    let missing = scene.path("missing.toml");
-    let error = scene.sources().with_file(&missing).load().unwrap_err();
+fn named_file_that_is_missing_is_refused() {
+    let mut host = TestHost::with_system_file(SAYS_MEMORY);
+    let missing = host.path("missing.toml");
+    let error = host.sources().with_file(&missing).load().unwrap_err();
     let said = "invalid configuration file ~/missing.toml: it cannot be read <- No such file or directory (os error 2); \
                 create it, or name another";
-    assert_eq!(scene.said(&error), format!("Misconfigured: {said}"));
-    scene.set("LEASEHOLD_CONFIG", missing.to_str().unwrap());
-    assert_eq!(scene.problem(), format!("Misconfigured: env LEASEHOLD_CONFIG: {said}"));
+    assert_eq!(host.said(&error), format!("Misconfigured: {said}"));
+    host.set("LEASEHOLD_CONFIG", missing.to_str().unwrap());
+    assert_eq!(host.problem(), format!("Misconfigured: env LEASEHOLD_CONFIG: {said}"));
 }
 
 #[test]
-fn a_file_that_lies_there_and_cannot_be_read_is_not_passed_over() {
-    let scene = Scene::with_system_file(SAYS_MEMORY);
-    fs::create_dir_all(scene.path("work")).unwrap();
-    let here = scene.path("work/leasehold.toml");
+fn file_in_place_that_cannot_be_read_is_refused() {
+    let host = TestHost::with_system_file(SAYS_MEMORY);
+    fs::create_dir_all(host.path("work")).unwrap();
+    let here = host.path("work/leasehold.toml");
     symlink("/nowhere", &here).unwrap();
     assert_eq!(
-        scene.problem(),
+        host.problem(),
         "Misconfigured: invalid configuration file ~/work/leasehold.toml: it cannot be read <- No such file or \
          directory (os error 2); create it, or name another"
     );
     fs::remove_file(&here).unwrap();
     fs::create_dir(&here).unwrap();
     assert_eq!(
-        scene.problem(),
+        host.problem(),
         "Misconfigured: invalid configuration file ~/work/leasehold.toml: it is a directory; name a file in it"
     );
     fs::remove_dir(&here).unwrap();
-    scene.write_here(SAYS_MEMORY);
+    host.write_here(SAYS_MEMORY);
     chmod(here.to_str().unwrap(), 0o000);
     if fs::read(&here).is_err() {
         assert_eq!(
-            scene.problem(),
+            host.problem(),
             "Misconfigured: invalid configuration file ~/work/leasehold.toml: it cannot be read <- Permission denied \
              (os error 13); fix its permissions, or name another file with LEASEHOLD_CONFIG"
         );
@@ -54,121 +55,120 @@ fn a_file_that_lies_there_and_cannot_be_read_is_not_passed_over() {
 }
 
 #[test]
-fn a_place_without_a_directory_has_no_file() {
-    let scene = Scene::with_system_file(SAYS_MEMORY);
-    scene.write("home", "a file, not a directory");
-    assert_eq!(scene.load().url().to_string(), "memory:");
+fn place_without_a_directory_has_no_file() {
+    let host = TestHost::with_system_file(SAYS_MEMORY);
+    host.write("home", "a file, not a directory");
+    assert_eq!(host.load().url().to_string(), "memory:");
 }
 
 #[test]
-fn a_file_that_is_no_text_says_where() {
-    let scene = Scene::new();
-    scene.write("etc.toml", b"default = 'p'\n# naive \xe9\n");
-    assert_eq!(scene.problem(), "Misconfigured: ~/etc.toml:2: it is not UTF-8; save the file as UTF-8");
-    scene.write("etc.toml", vec![b'#'; 1024 * 1024 + 1]);
+fn file_that_is_not_text_is_refused_with_the_line() {
+    let host = TestHost::new();
+    host.write("etc.toml", b"default = 'p'\n# naive \xe9\n");
+    assert_eq!(host.problem(), "Misconfigured: ~/etc.toml:2: it is not UTF-8; save the file as UTF-8");
+    host.write("etc.toml", vec![b'#'; 1024 * 1024 + 1]);
     assert_eq!(
-        scene.problem(),
+        host.problem(),
         "Misconfigured: invalid configuration file ~/etc.toml: it is longer than 1048576 bytes; name a configuration file"
     );
 }
 
 #[test]
-fn a_file_of_strangers_in_the_working_directory_must_be_named() {
-    let mut scene = Scene::new();
-    let here = scene.write("work/leasehold.toml", SAYS_MEMORY);
-    assert_eq!(scene.load().url().to_string(), "memory:");
+fn file_of_another_user_in_the_working_directory_must_be_named() {
+    let mut host = TestHost::new();
+    let here = host.write("work/leasehold.toml", SAYS_MEMORY);
+    assert_eq!(host.load().url().to_string(), "memory:");
     chmod(&here, 0o646);
     let fix = "if you trust it, name it with LEASEHOLD_CONFIG";
     let refused = "Misconfigured: invalid configuration file ~/work/leasehold.toml: ";
-    assert_eq!(scene.problem(), format!("{refused}everybody may write to it; {fix}"));
+    assert_eq!(host.problem(), format!("{refused}everybody may write to it; {fix}"));
     chmod(&here, 0o644);
     // Only root can give a file away.
     if chown(&here, Some(4_000_000), None).is_ok() {
-        assert_eq!(scene.problem(), format!("{refused}it belongs to another user, 4000000; {fix}"));
+        assert_eq!(host.problem(), format!("{refused}it belongs to another user, 4000000; {fix}"));
     } else {
         chmod(&here, 0o646);
     }
-    scene.set("LEASEHOLD_CONFIG", here);
-    assert_eq!(scene.load().url().to_string(), "memory:");
+    host.set("LEASEHOLD_CONFIG", here);
+    assert_eq!(host.load().url().to_string(), "memory:");
 }
 
-/// It would lead to any file of ours or of root's, and with it to another store.
+/// The link could lead to any file of this user or of root, and so to another store.
 #[test]
-fn a_link_of_strangers_in_the_working_directory_must_be_named() {
-    let mut scene = Scene::new();
-    let target = scene.write("mine.toml", SAYS_MEMORY);
-    let here = scene.path("work/leasehold.toml");
-    fs::create_dir_all(scene.path("work")).unwrap();
+fn link_of_another_user_in_the_working_directory_must_be_named() {
+    let mut host = TestHost::new();
+    let target = host.write("mine.toml", SAYS_MEMORY);
+    let here = host.path("work/leasehold.toml");
+    fs::create_dir_all(host.path("work")).unwrap();
     symlink(&target, &here).unwrap();
-    assert_eq!(scene.load().url().to_string(), "memory:");
+    assert_eq!(host.load().url().to_string(), "memory:");
     // Only root can give a link away.
     if lchown(&here, Some(4_000_000), None).is_ok() {
         assert_eq!(
-            scene.problem(),
+            host.problem(),
             "Misconfigured: invalid configuration file ~/work/leasehold.toml: the link to it belongs to another user, \
              4000000; if you trust it, name it with LEASEHOLD_CONFIG"
         );
     }
-    scene.set("LEASEHOLD_CONFIG", here.to_str().unwrap());
-    assert_eq!(scene.load().url().to_string(), "memory:");
+    host.set("LEASEHOLD_CONFIG", here.to_str().unwrap());
+    assert_eq!(host.load().url().to_string(), "memory:");
 }
 
-/// As a template that came out empty, or a pipe that was read before.
+/// Like a template that came out empty, or a pipe that was read before.
 #[test]
-fn a_file_that_is_named_and_says_nothing_is_not_the_built_in_store() {
-    let mut scene = Scene::new();
+fn named_file_without_a_value_does_not_mean_the_default_store() {
+    let mut host = TestHost::new();
     for nothing in ["", "# a comment\n"] {
-        let file = scene.write("mine.toml", nothing);
-        scene.set("LEASEHOLD_CONFIG", file);
+        let file = host.write("mine.toml", nothing);
+        host.set("LEASEHOLD_CONFIG", file);
         assert_eq!(
-            scene.problem(),
-            "Misconfigured: invalid configuration file ~/mine.toml: it is empty, and nobody names a store; \
+            host.problem(),
+            "Misconfigured: invalid configuration file ~/mine.toml: it is empty, and no store is named; \
              write a profile into it"
         );
     }
-    scene.set("LEASEHOLD_URL", "memory:");
-    assert_eq!(scene.load().url().to_string(), "memory:");
+    host.set("LEASEHOLD_URL", "memory:");
+    assert_eq!(host.load().url().to_string(), "memory:");
 }
 
-/// By its defaults, or because it is no file at all.
+#[cfg(feature = "sqlite")]
 #[test]
-fn a_file_without_profiles_may_be_meant() {
-    let mut scene = Scene::new();
-    let file = scene.write("mine.toml", "[defaults]\nttl = '10s'\n");
+fn named_file_without_profiles_may_mean_the_default_store() {
+    let mut host = TestHost::new();
+    let file = host.write("mine.toml", "[defaults]\nttl = '10s'\n");
     for meant in [file.as_str(), "/dev/null"] {
-        scene.set("LEASEHOLD_CONFIG", meant);
-        assert_eq!(scene.load().url().scheme(), "sqlite", "{meant}");
+        host.set("LEASEHOLD_CONFIG", meant);
+        assert_eq!(host.load().url().scheme(), "sqlite", "{meant}");
     }
 }
 
-/// Somebody else may have made it in the working directory, and nobody ever writes to it.
 #[test]
-fn a_pipe_in_the_working_directory_is_refused_and_not_waited_for() {
-    let scene = Scene::new();
-    let here = scene.write("work/leasehold.toml", SAYS_MEMORY);
+fn pipe_in_the_working_directory_is_refused_without_waiting_for_its_writer() {
+    let host = TestHost::new();
+    let here = host.write("work/leasehold.toml", SAYS_MEMORY);
     fs::remove_file(&here).unwrap();
     assert!(Command::new("mkfifo").arg(&here).status().unwrap().success());
-    let sources = scene.sources();
+    let sources = host.sources();
     let (answer, answered) = std::sync::mpsc::channel();
     std::thread::spawn(move || answer.send(sources.load().unwrap_err()));
     let error = answered.recv_timeout(Duration::from_secs(10)).unwrap();
     assert_eq!(
-        scene.said(&error),
+        host.said(&error),
         "Misconfigured: invalid configuration file ~/work/leasehold.toml: it is not a regular file; \
          if you trust it, name it with LEASEHOLD_CONFIG"
     );
 }
 
 #[test]
-fn a_password_that_everybody_may_read_is_warned_of() {
+fn password_that_everybody_may_read_is_warned_of() {
     let warned = |profile: &str, mode| {
-        let scene = Scene::with_system_file(&format!(
+        let host = TestHost::with_system_file(&format!(
             "default = 'q'\n[profile.p]\n{profile}\n[profile.q]\nurl = 'memory:'\n"
         ));
-        chmod(scene.path("etc.toml").to_str().unwrap(), mode);
-        let config = scene.load();
+        chmod(host.path("etc.toml").to_str().unwrap(), mode);
+        let config = host.load();
         let said = config.warnings().iter().map(|finding| {
-            scene.shortened(&format!("{}: {}; {}", finding.code, finding.message, finding.help))
+            host.shortened(&format!("{}: {}; {}", finding.code, finding.message, finding.help))
         });
         said.collect::<Vec<_>>()
     };
@@ -189,36 +189,37 @@ fn a_password_that_everybody_may_read_is_warned_of() {
         "url = 'redis://h'\npassword_file = '/run/secrets/redis'",
         "url = 'redis://h'\npassword_env = 'PW'",
         "url = 'redis://h'\ntimeout = '1s'",
+        "url = 'redis://h'\nsentinel_password = '${PW}'",
     ] {
         assert_eq!(warned(safe, 0o644), [""; 0], "{safe}");
     }
 }
 
 #[test]
-fn a_variable_that_is_almost_ours_is_warned_of() {
-    let mut scene = Scene::with_system_file(SAYS_MEMORY);
-    scene.set("LEASEHOLD_TLL", "1s");
-    scene.set("LEASEHOLD_TOKEN", "7");
-    let config = scene.load();
+fn misspelt_variable_is_warned_of() {
+    let mut host = TestHost::with_system_file(SAYS_MEMORY);
+    host.set("LEASEHOLD_TLL", "1s");
+    host.set("LEASEHOLD_TOKEN", "7");
+    let config = host.load();
     let said: Vec<String> = config
         .warnings()
         .iter()
         .map(|finding| format!("{}: {}; {}", finding.code, finding.message, finding.help))
         .collect();
-    let expected = "W_ENV: nobody reads the environment variable LEASEHOLD_TLL; did you mean LEASEHOLD_TTL?";
+    let expected = "W_ENV: the environment variable LEASEHOLD_TLL is not read; did you mean LEASEHOLD_TTL?";
     assert_eq!(said, [expected]);
 }
 
 #[test]
-fn password_files_are_one_line() {
-    let scene = Scene::with_system_file(
+fn password_file_is_one_line_without_its_end() {
+    let host = TestHost::with_system_file(
         "default = 'p'\n[profile.p]\nurl = 'redis://h'\npassword_file = '${HOME}/pw'\n",
     );
     for (text, password) in [("pw", "pw"), ("pw\n", "pw"), ("pw\r\n", "pw"), (" p w ", " p w "), ("é", "é")]
     {
-        scene.write("home/pw", text);
-        let found = scene.load().url().authority().unwrap().password.unwrap();
-        assert_eq!(secrecy::ExposeSecret::expose_secret(&found), password, "{text:?}");
+        host.write("home/pw", text);
+        let found = host.load().url().authority().unwrap().password.unwrap();
+        assert_eq!(found.read().unwrap().expose_secret(), password, "{text:?}");
     }
     let too_long = vec![b'x'; 64 * 1024 + 1];
     let cases: [(&[u8], &str); 5] = [
@@ -229,38 +230,67 @@ fn password_files_are_one_line() {
         (&too_long, "it is longer than 65536 bytes; name the file of the password"),
     ];
     for (text, expected) in cases {
-        scene.write("home/pw", text);
+        host.write("home/pw", text);
         assert_eq!(
-            scene.problem(),
+            host.problem(),
             format!("Misconfigured: ~/etc.toml:4: invalid password_file ~/home/pw: {expected}")
         );
     }
-    fs::remove_file(scene.path("home/pw")).unwrap();
+    fs::remove_file(host.path("home/pw")).unwrap();
     assert_eq!(
-        scene.problem(),
+        host.problem(),
         "Misconfigured: ~/etc.toml:4: invalid password_file ~/home/pw: it cannot be read <- No such file or \
          directory (os error 2); fix its path or its permissions"
     );
 }
 
 #[test]
-fn a_password_in_the_place_of_its_name_is_not_echoed() {
-    let mut scene =
-        Scene::with_system_file("default = 'p'\n[profile.p]\nurl = 'redis://h'\npassword_env = 'hunter2'\n");
+fn password_file_is_read_again_after_loading() {
+    let host = TestHost::with_system_file(
+        "default = 'p'\n[profile.p]\nurl = 'redis://h'\npassword_file = '${HOME}/pw'\n",
+    );
+    host.write("home/pw", "one\n");
+    let password = host.load().url().authority().unwrap().password.unwrap();
+    host.write("home/pw", "two\n");
+    assert_eq!(password.read().unwrap().expose_secret(), "two");
+}
+
+/// `LEASEHOLD_PASSWORD_FILE=<(command)`: a second read would find the end, or wait for ever.
+#[test]
+fn password_pipe_is_read_once() {
+    let host = TestHost::with_system_file(
+        "default = 'p'\n[profile.p]\nurl = 'redis://h'\npassword_file = '${HOME}/pw'\n",
+    );
+    let pipe = host.write("home/pw", "");
+    fs::remove_file(&pipe).unwrap();
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let writer = std::thread::spawn(move || fs::write(&pipe, "one\n").unwrap());
+    let password = host.load().url().authority().unwrap().password.unwrap();
+    writer.join().unwrap();
+    for _ in 0..2 {
+        assert_eq!(password.read().unwrap().expose_secret(), "one");
+    }
+}
+
+#[test]
+fn password_in_place_of_its_name_is_not_shown() {
+    let mut host = TestHost::with_system_file(
+        "default = 'p'\n[profile.p]\nurl = 'redis://h'\npassword_env = 'hunter2'\n",
+    );
     assert_eq!(
-        scene.problem(),
+        host.problem(),
         "Misconfigured: ~/etc.toml:4: invalid password_env: the variable that it names is not set; \
          set that variable to the password"
     );
-    scene.set("hunter2", "");
+    host.set("hunter2", "");
     assert_eq!(
-        scene.problem(),
+        host.problem(),
         "Misconfigured: ~/etc.toml:4: invalid password_env: the variable that it names is empty; \
          set that variable to the password"
     );
-    scene.set("LEASEHOLD_PASSWORD_FILE", "hunter2");
+    host.set("LEASEHOLD_PASSWORD_FILE", "hunter2");
     assert_eq!(
-        scene.problem(),
+        host.problem(),
         "Misconfigured: env LEASEHOLD_PASSWORD_FILE: invalid password_file: it cannot be read <- No such file or \
          directory (os error 2); fix its path or its permissions"
     );

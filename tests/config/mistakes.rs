@@ -1,17 +1,17 @@
-//! Every mistake in a file has its exact error: the place, what is wrong, and the way out.
+//! Every mistake in a file has its exact error: the place, the problem, and the way out.
 
-use crate::scene::Scene;
+use crate::host::TestHost;
 
-/// What is said of a system file with this text, where a store is named elsewhere.
+/// The error of a system file with this text, if the environment names a store.
 fn of_file(text: &str) -> String {
-    let mut scene = Scene::with_system_file(text);
-    scene.set("LEASEHOLD_URL", "memory:");
-    scene.problem()
+    let mut host = TestHost::with_system_file(text);
+    host.set("LEASEHOLD_URL", "memory:");
+    host.problem()
 }
 
-/// What is said of a profile with these lines, the first of which is line 3.
+/// The error of a profile with these lines, the first of which is line 3.
 fn of_profile(lines: &str) -> String {
-    Scene::with_system_file(&format!("default = 'p'\n[profile.p]\n{lines}\n")).problem()
+    TestHost::with_system_file(&format!("default = 'p'\n[profile.p]\n{lines}\n")).problem()
 }
 
 fn check(cases: &[(&str, &str)], of: impl Fn(&str) -> String) {
@@ -21,15 +21,23 @@ fn check(cases: &[(&str, &str)], of: impl Fn(&str) -> String) {
 }
 
 #[test]
-fn keys_that_nobody_knows() {
+fn unknown_key_is_refused_with_the_nearest() {
     let defaults = "known: hold_at_least, max_hold, prefix, ttl, wait";
     check(
         &[
             (
                 "defualt = 'p'",
-                "1: unknown key \"defualt\"; did you mean \"default\"? known: default, defaults, profile",
+                "1: unknown key \"defualt\"; did you mean \"default\"? known: default, defaults, profile, require_store",
             ),
-            ("\n\ncolour = 1", "3: unknown key \"colour\"; known: default, defaults, profile"),
+            (
+                "requirestore = true",
+                "1: unknown key \"requirestore\"; did you mean \"require_store\"? known: default, defaults, profile, require_store",
+            ),
+            (
+                "local_queue = 4",
+                "1: unknown key \"local_queue\"; known: default, defaults, profile, require_store",
+            ),
+            ("\n\ncolour = 1", "3: unknown key \"colour\"; known: default, defaults, profile, require_store"),
             ("url = 'memory:'", "1: unknown key \"url\"; put it under a [profile.NAME]"),
             ("ttl = '1s'", "1: unknown key \"ttl\"; put it under [defaults], or under a [profile.NAME]"),
             (
@@ -44,7 +52,7 @@ fn keys_that_nobody_knows() {
 }
 
 #[test]
-fn values_of_the_wrong_kind() {
+fn value_of_the_wrong_kind_is_refused() {
     check(
         &[
             ("default = 5", "1: default is an integer; write it in quotes: default = \"prod\""),
@@ -54,6 +62,11 @@ fn values_of_the_wrong_kind() {
             ("profile = 'p'", "1: profile is a string; make it a table"),
             ("[[profile]]\nurl = 'memory:'", "1: profile is an array; make it a table"),
             ("[profile]\np = 'memory:'", "2: profile.p is a string; make it a table"),
+            (
+                "require_store = 1",
+                "1: require_store is an integer; write require_store = true, or leave it out",
+            ),
+            ("[require_store]", "1: require_store is a table; write require_store = true, or leave it out"),
             (
                 "[profile.p]\nurl = ['memory:']",
                 "2: url is an array; write it in quotes: url = \"redis://host:6379/0\"",
@@ -69,7 +82,7 @@ fn values_of_the_wrong_kind() {
 }
 
 #[test]
-fn values_that_mean_nothing() {
+fn value_out_of_range_is_refused() {
     let long = format!("[defaults]\nprefix = '{}'", "x".repeat(129));
     check(
         &[
@@ -97,22 +110,22 @@ fn values_that_mean_nothing() {
                 "3: invalid hold_at_least: 2s is longer than max_hold 1s; make it the shorter of the two",
             ),
             (&long, "2: invalid prefix: 129 bytes, limit 128; shorten it"),
-            ("[defaults]\nprefix = \"a\\n\"", "2: invalid prefix: it has a control character; take it out"),
+            ("[defaults]\nprefix = \"a\\nb\"", "2: invalid prefix: it has a control character; take it out"),
         ],
         of_file,
     );
 }
 
 #[test]
-fn what_is_no_toml() {
+fn text_that_is_not_toml_is_refused() {
     let fix = "fix this line, or the one before it";
     check(
         &[
             ("default = 'p'\ndefault = 'q'", "2: default is there twice; leave one of them out"),
             ("[profile.p]\n\n[profile.p]", "3: p is there twice; leave one of them out"),
             (
-                "[profile.p]\n'tls.ca' = 'a'\ntls = { ca = 'b' }",
-                "3: tls.ca is there twice; leave one of them out",
+                "[profile.p]\ntls_ca = 'a'\ntls = { ca = 'b' }",
+                "3: tls_ca is there twice; leave one of them out",
             ),
             (
                 "[defaults]\nttl = 30s",
@@ -129,7 +142,7 @@ fn what_is_no_toml() {
 }
 
 #[test]
-fn a_profile_that_cannot_be_used() {
+fn unusable_profile_is_refused() {
     let given_twice = "leave one of them out";
     check(
         &[

@@ -1,8 +1,6 @@
-//! Keys of a profile that are parameters of its store: only the backend knows them, and its mistakes are told in the
-//! words of the file.
+//! Keys of a profile that are parameters of its store: only the backend knows them, and its errors name the line.
 
-use crate::scene::Scene;
-use leasehold::LocalQueue;
+use crate::host::TestHost;
 use leasehold::backend::{LockBackend, MemoryBackend};
 use leasehold::{Config, Registry};
 use std::sync::{Arc, Mutex};
@@ -27,18 +25,18 @@ fn registry(seen: &Arc<Mutex<Vec<String>>>) -> Registry {
     registry
 }
 
-/// What the backend sees of these lines of a profile, or what is said of them.
+/// The values that the backend gets from these lines of a profile, or the error.
 async fn opened(lines: &str) -> Result<Vec<String>, String> {
-    let scene = Scene::with_system_file(&format!("default = 'p'\n[profile.p]\n{lines}\n"));
+    let host = TestHost::with_system_file(&format!("default = 'p'\n[profile.p]\n{lines}\n"));
     let seen = Arc::default();
-    match registry(&seen).connect(&scene.load()).await {
+    match registry(&seen).connect(&host.load()).await {
         Ok(_) => Ok(seen.lock().unwrap().clone()),
-        Err(error) => Err(scene.said(&error)),
+        Err(error) => Err(host.said(&error)),
     }
 }
 
 #[tokio::test]
-async fn they_reach_the_backend() {
+async fn parameters_of_a_profile_reach_the_backend() {
     for lines in [
         "url = 'store:'\ntimeout = '1s'\ntls = { ca = '/ca.pem' }\nprefix = 'a/'",
         "url = 'store:'\ntimeout = '1s'\ntls_ca = '/ca.pem'\nprefix = 'a/'",
@@ -50,7 +48,7 @@ async fn they_reach_the_backend() {
 }
 
 #[tokio::test]
-async fn a_boolean_is_one_of_a_url() {
+async fn boolean_is_yes_or_no_in_the_url() {
     for (boolean, word) in [(true, "yes"), (false, "no")] {
         let seen = opened(&format!("url = 'store:'\ntls = {{ ca = {boolean} }}")).await.unwrap();
         assert_eq!(seen[1], format!("Some({word:?})"));
@@ -58,16 +56,16 @@ async fn a_boolean_is_one_of_a_url() {
 }
 
 #[tokio::test]
-async fn what_the_backend_refuses_is_told_in_the_words_of_the_file() {
+async fn parameter_that_the_backend_refuses_is_named_with_its_line() {
     let own = "hold_at_least, max_hold, password_env, password_file, prefix, ttl, url, wait";
     let cases = [
         (
             "url = 'store:'\n\ntimout = '1s'",
-            "5: unknown key \"timout\" in [profile.p]; did you mean \"timeout\"? known: local_queue, timeout, tls_ca".to_owned(),
+            "5: unknown key \"timout\" in [profile.p]; did you mean \"timeout\"? known: timeout, tls_ca".to_owned(),
         ),
         (
             "url = 'store:'\ntls = { cb = '/ca.pem' }",
-            "4: unknown key \"tls.cb\" in [profile.p]; did you mean \"tls_ca\"? known: local_queue, timeout, tls_ca".to_owned(),
+            "4: unknown key \"tls_cb\" in [profile.p]; did you mean \"tls_ca\"? known: timeout, tls_ca".to_owned(),
         ),
         (
             "url = 'store:'\npasswd_file = '/pw'",
@@ -78,13 +76,12 @@ async fn what_the_backend_refuses_is_told_in_the_words_of_the_file() {
             "4: invalid timeout: \"1\" has no unit; write 1s or 1ms".to_owned(),
         ),
         (
-            "url = 'store:'\nlocal_quue = 4",
-            "4: unknown key \"local_quue\" in [profile.p]; did you mean \"local_queue\"? known: local_queue, timeout, tls_ca"
-                .to_owned(),
+            "url = 'store:'\nlocal_queue = 4",
+            "4: unknown key \"local_queue\" in [profile.p]; known: timeout, tls_ca".to_owned(),
         ),
         (
             "url = 'store:?timout=1s'",
-            "3: invalid store URL: unknown parameter \"timout\"; did you mean \"timeout\"? known: local_queue, timeout, tls_ca".to_owned(),
+            "3: invalid store URL: unknown parameter \"timout\"; did you mean \"timeout\"? known: timeout, tls_ca".to_owned(),
         ),
         ("url = 'stor:'", "3: no backend for \"stor://\"; did you mean \"store\"? compiled in: store".to_owned()),
     ];
@@ -94,44 +91,21 @@ async fn what_the_backend_refuses_is_told_in_the_words_of_the_file() {
     }
 }
 
-/// The compiled-in backend says it in the words that are looked for here.
 #[cfg(feature = "redis")]
 #[tokio::test]
-async fn so_is_what_the_redis_backend_refuses() {
-    let scene = Scene::with_system_file("default = 'p'\n[profile.p]\nurl = 'redis://h'\ntimout = '1s'\n");
-    let error = leasehold::connect_with(&scene.load()).await.unwrap_err();
+async fn parameter_that_redis_refuses_is_named_with_its_line() {
+    let host = TestHost::with_system_file("default = 'p'\n[profile.p]\nurl = 'redis://h'\ntimout = '1s'\n");
+    let error = leasehold::connect_with(&host.load()).await.unwrap_err();
     let expected = "Misconfigured: ~/etc.toml:4: unknown key \"timout\" in [profile.p]; did you mean \"timeout\"? known: ";
-    assert!(scene.said(&error).starts_with(expected), "{}", scene.said(&error));
+    assert!(host.said(&error).starts_with(expected), "{}", host.said(&error));
 }
 
 #[tokio::test]
-async fn a_mistake_in_code_is_an_invalid_argument() {
+async fn bad_parameter_in_code_is_an_invalid_argument() {
     let config = Config::new("store:?timout=1s").unwrap();
     let error = registry(&Arc::default()).connect(&config).await.unwrap_err();
     assert_eq!(
-        Scene::new().said(&error),
-        "Invalid: invalid store URL: unknown parameter \"timout\"; did you mean \"timeout\"? known: local_queue, timeout, tls_ca"
+        TestHost::new().said(&error),
+        "Invalid: invalid store URL: unknown parameter \"timout\"; did you mean \"timeout\"? known: timeout, tls_ca"
     );
-}
-
-/// It is the client's, whatever the store: the backend never sees it.
-#[tokio::test]
-async fn the_local_queue_is_taken_from_url_or_profile_before_the_backend_sees_them() {
-    for lines in ["url = 'store:?local_queue=64'", "url = 'store:'\nlocal_queue = 64"] {
-        assert!(opened(lines).await.is_ok(), "{lines}");
-        let scene = Scene::with_system_file(&format!("default = 'p'\n[profile.p]\n{lines}\n"));
-        let locks = registry(&Arc::default()).connect(&scene.load()).await.unwrap();
-        assert_eq!(locks.semantics().local_queue.map(LocalQueue::grants), Some(64));
-    }
-    let locks = registry(&Arc::default()).connect(&Config::new("store:").unwrap()).await.unwrap();
-    assert!(locks.semantics().local_queue.is_none());
-}
-
-#[tokio::test]
-async fn a_local_queue_of_no_length_is_refused_where_it_is_written() {
-    for lines in ["url = 'store:?local_queue=0'", "url = 'store:'\nlocal_queue = 'many'"] {
-        let said = opened(lines).await.unwrap_err();
-        assert!(said.contains("invalid local_queue: ") && said.contains("from 1 to 1024"), "{said}");
-        assert_eq!(said.matches("invalid local_queue").count(), 1, "{said}");
-    }
 }

@@ -23,22 +23,15 @@ async fn nightly_while_another_process_holds_the_lock_does_nothing() {
     assert!(!nightly(&*locks).await.unwrap());
 }
 
-/// Locks in memory, on the clock of the runtime.
-fn locks_on_virtual_time() -> LockClient {
-    let clock = Arc::new(RuntimeClock::new());
-    let store = MemoryBackend::with_clock(clock.clone());
-    LockClient::builder(Arc::new(store)).with_clock(clock).build()
-}
-
 /// The work takes an hour, so the lease of 30 s is renewed 360 times.
 #[tokio::test(start_paused = true)]
 async fn nightly_holds_the_lock_to_the_end_of_its_work() {
-    assert!(nightly(&locks_on_virtual_time()).await.unwrap());
+    assert!(nightly(&LockClient::in_memory()).await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
 async fn nightly_whose_lock_is_taken_away_stops() {
-    let locks = locks_on_virtual_time();
+    let locks = LockClient::in_memory();
     let operator = locks.clone();
     let take_away = async move {
         tokio::time::sleep(Duration::from_secs(60)).await;

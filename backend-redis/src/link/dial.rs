@@ -86,7 +86,7 @@ async fn connect(
 
 /// Says who we are, and finds out who answers.
 async fn greet(connection: &Connection, target: &Target) -> Result<ServerFacts> {
-    let greeting = Greeting::new(target);
+    let greeting = Greeting::new(target)?;
     let replies = connection.request_all(&greeting.hello()).await.map_err(not_greeted)?;
     if !greeting.is_unknown(&replies) {
         if greeting.asks_for_messages() {

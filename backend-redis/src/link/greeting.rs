@@ -6,10 +6,10 @@
 
 use crate::refusal::{self, known_refusal};
 use crate::reply::text;
-use crate::target::{Login, Protocol, Target};
-use leasehold_core::{Error, ErrorKind, Result};
+use crate::target::{Protocol, Target};
+use leasehold_core::{Error, ErrorKind, Result, Secret};
 use redis::{Cmd, Value};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 
 /// Under this name the server lists our connections (`CLIENT LIST`).
 const CLIENT_NAME: &str = "leasehold";
@@ -22,11 +22,14 @@ const OLDEST: (u32, u32) = (7, 0);
 #[derive(Debug)]
 pub(super) struct Greeting<'a> {
     target: &'a Target,
+    /// The password as it is now.
+    password: Option<SecretString>,
 }
 
 impl<'a> Greeting<'a> {
-    pub(super) fn new(target: &'a Target) -> Self {
-        Self { target }
+    pub(super) fn new(target: &'a Target) -> Result<Self> {
+        let password = target.login.as_ref().and_then(|login| login.password.as_ref());
+        Ok(Self { target, password: password.map(Secret::read).transpose()? })
     }
 
     /// The greeting itself.
@@ -37,8 +40,7 @@ impl<'a> Greeting<'a> {
         };
         let mut hello = redis::cmd("HELLO");
         hello.arg(version);
-        if let Some(login) = &self.target.login {
-            let (user, password) = words(login);
+        if let Some((user, password)) = self.login() {
             hello.arg("AUTH").arg(user).arg(password);
         }
         hello.arg("SETNAME").arg(CLIENT_NAME);
@@ -67,12 +69,14 @@ impl<'a> Greeting<'a> {
             let message = "it does not know HELLO, so protocol=resp3 cannot be had";
             return Err(Error::new(ErrorKind::Misconfigured, message).with_help("leave the protocol out"));
         }
-        let login = self.target.login.as_ref().map(|login| {
-            let (user, password) = words(login);
-            redis::cmd("AUTH").arg(user).arg(password).take()
-        });
+        let login = self.login().map(|(user, password)| redis::cmd("AUTH").arg(user).arg(password).take());
         let who = redis::cmd("INFO").arg("server").take();
         Ok([login, self.select(), Some(who)].into_iter().flatten().collect())
+    }
+
+    fn login(&self) -> Option<(&str, &str)> {
+        let user = self.target.login.as_ref()?.user.as_deref().unwrap_or(DEFAULT_USER);
+        Some((user, self.password.as_ref().map_or("", ExposeSecret::expose_secret)))
     }
 
     fn select(&self) -> Option<Cmd> {
@@ -94,12 +98,6 @@ pub(super) fn facts(replies: &[Value]) -> Result<ServerFacts> {
         }
     }
     Ok(replies.first().map(ServerFacts::read).unwrap_or_default())
-}
-
-fn words(login: &Login) -> (&str, &str) {
-    let user = login.user.as_deref().unwrap_or(DEFAULT_USER);
-    let password = login.password.as_ref().map(ExposeSecret::expose_secret);
-    (user, password.unwrap_or_default())
 }
 
 /// A refusal that nobody knows. Not even its first word is repeated: of a stranger's text, that may be anything.

@@ -4,6 +4,7 @@ use super::stream;
 use crate::mailbox::Mailbox;
 use crate::target::Target;
 use futures_util::StreamExt;
+use leasehold_core::{Result, Secret};
 use redis::aio::{PubSub, PubSubSink};
 use redis::{ProtocolVersion, RedisConnectionInfo, Value};
 use secrecy::ExposeSecret;
@@ -89,25 +90,26 @@ impl Drop for End {
 /// Why it failed is of no use to anybody: the connection for requests, which was made just so, has not.
 async fn subscribed(target: &Target, channel: &str) -> Option<PubSub> {
     let deadline = Instant::now() + target.timeouts.connect;
+    let login = login(target).ok()?;
     let stream = stream::open(target, deadline).await.ok()?;
     let subscribed = async {
-        let mut messages = PubSub::new(&login(target), stream).await?;
+        let mut messages = PubSub::new(&login, stream).await?;
         messages.subscribe(channel).await.map(|()| messages)
     };
     timeout_at(deadline, subscribed).await.ok()?.ok()
 }
 
-fn login(target: &Target) -> RedisConnectionInfo {
+fn login(target: &Target) -> Result<RedisConnectionInfo> {
     let mut info =
         RedisConnectionInfo::default().set_skip_set_lib_name().set_protocol(ProtocolVersion::RESP2);
     if let Some(login) = &target.login {
         if let Some(user) = &login.user {
             info = info.set_username(user);
         }
-        let password = login.password.as_ref().map(ExposeSecret::expose_secret);
-        info = info.set_password(password.unwrap_or_default());
+        let password = login.password.as_ref().map(Secret::read).transpose()?;
+        info = info.set_password(password.as_ref().map_or("", ExposeSecret::expose_secret));
     }
-    info
+    Ok(info)
 }
 
 /// Returns when nothing comes any more.

@@ -1,8 +1,7 @@
 //! Which servers are one store: what the scheme of a URL says, and what is to be known of each of them.
 
 use super::{Defaults, Login, Target, Timeouts, unknown_scheme};
-use leasehold_core::{Error, Query, Result, StoreUrl};
-use secrecy::SecretString;
+use leasehold_core::{Error, Query, Result, Secret, StoreUrl};
 use std::time::Duration;
 
 /// The port of a Sentinel.
@@ -127,6 +126,6 @@ fn name_and_database(path: &str) -> Result<(String, String)> {
 
 fn sentinel_login(query: &mut Query) -> Option<Login> {
     let user = query.take("sentinel_user").filter(|user| !user.is_empty());
-    let password = query.take("sentinel_password").map(SecretString::from);
+    let password = query.take("sentinel_password").map(Secret::from);
     (user.is_some() || password.is_some()).then_some(Login { user, password })
 }

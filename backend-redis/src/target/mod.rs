@@ -6,8 +6,7 @@ mod nodes;
 pub(crate) use deployment::{Deployment, Group, Replicas};
 
 use crate::link::Tls;
-use leasehold_core::{Authority, Endpoint, Error, ErrorKind, Query, Result, StoreUrl};
-use secrecy::SecretString;
+use leasehold_core::{Authority, Endpoint, Error, ErrorKind, Query, Result, Secret, StoreUrl};
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -59,7 +58,8 @@ pub(crate) enum Address {
 #[derive(Clone, Debug)]
 pub(crate) struct Login {
     pub(crate) user: Option<String>,
-    pub(crate) password: Option<SecretString>,
+    /// Read for every connection.
+    pub(crate) password: Option<Secret>,
 }
 
 /// The version of the wire protocol.
@@ -248,12 +248,12 @@ fn parse_login(login: &str) -> Login {
         login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
     Login {
         user: Some(user.to_owned()).filter(|user| !user.is_empty()),
-        password: password.map(SecretString::from),
+        password: password.map(Secret::from),
     }
 }
 
 /// The login, with the password that was given beside the URL.
-fn with_password(login: Option<Login>, password: Option<&SecretString>) -> Option<Login> {
+fn with_password(login: Option<Login>, password: Option<&Secret>) -> Option<Login> {
     let Some(password) = password else { return login };
     Some(Login { user: login.and_then(|login| login.user), password: Some(password.clone()) })
 }

@@ -25,7 +25,7 @@ fn a_url_says_where_and_who_and_how() {
     assert_eq!(all.address.to_string(), "h:7000");
     let login = all.login.unwrap();
     assert_eq!(login.user.as_deref(), Some("ada"));
-    assert_eq!(login.password.unwrap().expose_secret(), "pw@");
+    assert_eq!(login.password.unwrap().read().unwrap().expose_secret(), "pw@");
     assert_eq!((all.database, all.protocol), (3, Some(Protocol::Resp2)));
     assert_eq!(all.timeouts.request, Duration::from_millis(500));
     assert_eq!(all.timeouts.connect, Duration::from_secs(5));
@@ -45,7 +45,7 @@ fn a_socket_has_a_path_and_perhaps_a_login() {
     assert_eq!(socket.database, 2);
     let login = target("redis+unix://ada:pw@/run/redis.sock").login.unwrap();
     assert_eq!(login.user.as_deref(), Some("ada"));
-    assert_eq!(login.password.unwrap().expose_secret(), "pw");
+    assert_eq!(login.password.unwrap().read().unwrap().expose_secret(), "pw");
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn the_password_for_a_socket_may_be_given_beside_its_url() {
         assert_eq!(socket.address.to_string(), "/run/a.sock");
         let login = socket.login.unwrap_or_else(|| panic!("no login of {url}"));
         assert_eq!(login.user.as_deref(), user);
-        assert_eq!(login.password.unwrap().expose_secret(), "pw");
+        assert_eq!(login.password.unwrap().read().unwrap().expose_secret(), "pw");
     }
 }
 
@@ -73,7 +73,7 @@ fn sentinels_have_a_name_for_the_primary_and_a_login_of_their_own() {
         assert_eq!((sentinel.database, sentinel.timeouts.request), (0, Duration::from_secs(1)));
         let login = sentinel.login.unwrap();
         assert_eq!(login.user.as_deref(), Some("guard"));
-        assert_eq!(login.password.unwrap().expose_secret(), "pw2");
+        assert_eq!(login.password.unwrap().read().unwrap().expose_secret(), "pw2");
     }
     let Deployment::Sentinel(group) = deployment("valkey+sentinel://ada:pw@s1/shop") else { panic!() };
     assert!(group.sentinels[0].login.is_none(), "the password of the data is nobody else's business");

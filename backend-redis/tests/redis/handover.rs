@@ -64,7 +64,7 @@ async fn a_grant_whose_message_is_lost_is_found_by_the_next_heartbeat() {
 #[tokio::test]
 async fn waiters_are_told_under_every_prefix() {
     let server = server();
-    for prefix in ["my app:", " ", "-", "%20 %", "{my shop}: ", "é\u{a0}\u{2003}:", ""] {
+    for prefix in ["my app:", "-", "%20 %", "{my shop} :", "é\u{a0}\u{2003}:", ""] {
         let backend = with_prefix(&server.url(), prefix).unwrap();
         let (holder, first, second) = (claim("job"), waiter("job"), waiter("job"));
         hold(&backend, &holder).await;

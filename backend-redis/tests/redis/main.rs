@@ -21,6 +21,7 @@ mod older_protocol;
 mod redlock;
 mod redlock_scripts;
 mod refusals;
+mod rotated_password;
 mod script_acquire;
 mod script_queue;
 mod script_release;

@@ -63,7 +63,7 @@ impl MySqlDialect {
     }
 
     /// The driver's own settings of a session are left out, so that one statement does for all.
-    fn options(&self) -> MySqlConnectOptions {
+    fn options(&self) -> sqlx::Result<MySqlConnectOptions> {
         let target = &self.target;
         let options = MySqlConnectOptions::new()
             .host(&target.host)
@@ -76,7 +76,7 @@ impl MySqlDialect {
             .set_names(false)
             .disable_statement_logging();
         let options = target
-            .password
+            .read_password()?
             .iter()
             .fold(options, |options, password| options.password(password.expose_secret()));
         let options = target.socket.iter().fold(options, MySqlConnectOptions::socket);
@@ -88,13 +88,13 @@ impl MySqlDialect {
         };
         let options = options.ssl_mode(mode);
         let Some(files) = files else {
-            return options;
+            return Ok(options);
         };
         let options = files.root.iter().fold(options, MySqlConnectOptions::ssl_ca);
-        match &files.identity {
+        Ok(match &files.identity {
             Some((certificate, key)) => options.ssl_client_cert(certificate).ssl_client_key(key),
             None => options,
-        }
+        })
     }
 
     /// What a session of ours is like. Its SQL mode is ours and not the server's: strict, so that nothing is ever cut short
@@ -126,7 +126,7 @@ impl MySqlDialect {
 #[async_trait]
 impl Dialect for MySqlDialect {
     async fn connect(&self) -> sqlx::Result<Box<dyn Link>> {
-        let mut link = MySqlLink(self.options().connect().await?);
+        let mut link = MySqlLink(self.options()?.connect().await?);
         link.tell(&self.session()).await?;
         Ok(Box::new(link))
     }

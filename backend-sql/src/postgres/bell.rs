@@ -95,7 +95,7 @@ async fn hear_until_broken(target: &Arc<Target>, ring: &Weak<dyn Ring>) -> sqlx:
 }
 
 async fn listen(target: &Arc<Target>) -> sqlx::Result<PgListener> {
-    let options = PostgresDialect::new(Arc::clone(target)).options();
+    let options = PostgresDialect::new(Arc::clone(target)).options()?;
     // The listener wants a pool. This one is for it alone, and asks nothing of a connection that it gives out once.
     let pool = PgPoolOptions::new().max_connections(1).test_before_acquire(false).connect_lazy_with(options);
     let mut listener = PgListener::connect_with(&pool).await?;

@@ -60,7 +60,7 @@ impl PostgresDialect {
 
     /// Everything is set here that can be: what is left out, the driver takes from the environment, as `libpq` does. For the
     /// rest of that, see `environment.rs`.
-    pub(crate) fn options(&self) -> PgConnectOptions {
+    pub(crate) fn options(&self) -> sqlx::Result<PgConnectOptions> {
         let target = &self.target;
         let options = PgConnectOptions::new_without_pgpass()
             .host(&target.host)
@@ -69,7 +69,7 @@ impl PostgresDialect {
             .database(&target.database)
             .application_name("leasehold")
             // An empty one is none.
-            .password(target.password.as_ref().map_or("", ExposeSecret::expose_secret))
+            .password(target.read_password()?.as_ref().map_or("", ExposeSecret::expose_secret))
             .disable_statement_logging();
         let options = target.socket.iter().fold(options, PgConnectOptions::socket);
         let (mode, files) = match &target.encryption {
@@ -80,16 +80,16 @@ impl PostgresDialect {
         };
         let options = options.ssl_mode(mode);
         let Some(files) = files else {
-            return options;
+            return Ok(options);
         };
         let options = match &files.root {
             Some(root) => options.ssl_root_cert(root),
             None => options.ssl_root_cert_from_pem(Vec::new()),
         };
-        match &files.identity {
+        Ok(match &files.identity {
             Some((certificate, key)) => options.ssl_client_cert(certificate).ssl_client_key(key),
             None => options,
-        }
+        })
     }
 
     /// What a session of ours is like: the isolation under which one statement sees what others have committed before it
@@ -110,7 +110,7 @@ impl PostgresDialect {
 #[async_trait]
 impl Dialect for PostgresDialect {
     async fn connect(&self) -> sqlx::Result<Box<dyn Link>> {
-        let mut link = PgLink(self.options().connect().await?);
+        let mut link = PgLink(self.options()?.connect().await?);
         link.tell(&self.session()).await?;
         Ok(Box::new(link))
     }

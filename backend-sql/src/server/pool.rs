@@ -152,6 +152,11 @@ impl Pool {
 
     /// Nothing was asked yet, so whatever went wrong, nothing was done.
     fn not_connected(&self, error: sqlx::Error) -> Error {
+        if let sqlx::Error::Configuration(cause) = &error
+            && let Some(no_password) = cause.downcast_ref::<Error>()
+        {
+            return no_password.clone().context(format_args!("cannot log in to {}", self.target.address()));
+        }
         let meaning = match self.dialect.meaning(&error) {
             Meaning::Broken | Meaning::Ended => Meaning::Unreachable,
             meaning => meaning,

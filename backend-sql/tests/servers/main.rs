@@ -20,6 +20,7 @@ mod poolers;
 mod pools;
 mod purge;
 mod refusals;
+mod rotated_password;
 mod round_trips;
 mod settings;
 mod time;

@@ -80,8 +80,8 @@ async fn connect_once(target: &Target, given: Duration) -> Result<std::result::R
         .with_fail_eagerly();
     if let Some(login) = &target.login {
         connector = match login.proof {
-            Proof::Digest => connector.with_auth("digest", &login.to_bytes()),
-            Proof::Sasl => connector.with_sasl(login.to_sasl()),
+            Proof::Digest => connector.with_auth("digest", &login.to_bytes()?),
+            Proof::Sasl => connector.with_sasl(login.to_sasl()?),
         };
     }
     let servers = target.servers.to_string();

@@ -5,8 +5,8 @@ mod base;
 use crate::acl::Access;
 use crate::tls::{self, Tls};
 use base::base_path;
-use leasehold_core::{Authority, Endpoint, Error, ErrorKind, Query, Result, StoreUrl};
-use secrecy::{ExposeSecret, SecretString};
+use leasehold_core::{Authority, Endpoint, Error, ErrorKind, Query, Result, Secret, StoreUrl};
+use secrecy::ExposeSecret;
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -41,7 +41,8 @@ pub(crate) struct Servers(Vec<Endpoint>);
 /// Who we are to the servers.
 pub(crate) struct Login {
     user: String,
-    password: SecretString,
+    /// Read for every session.
+    password: Secret,
     pub(crate) proof: Proof,
 }
 
@@ -143,13 +144,14 @@ impl Login {
     }
 
     /// The form in which [`Proof::Digest`] sends it.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        [self.user.as_bytes(), b":", self.password.expose_secret().as_bytes()].concat()
+    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>> {
+        Ok([self.user.as_bytes(), b":", self.password.read()?.expose_secret().as_bytes()].concat())
     }
 
     /// What [`Proof::Sasl`] answers the servers' challenge with.
-    pub(crate) fn to_sasl(&self) -> SaslOptions {
-        SaslOptions::digest_md5(self.user.clone(), self.password.expose_secret().to_owned()).into()
+    pub(crate) fn to_sasl(&self) -> Result<SaslOptions> {
+        let password = self.password.read()?.expose_secret().to_owned();
+        Ok(SaslOptions::digest_md5(self.user.clone(), password).into())
     }
 }
 

@@ -29,9 +29,23 @@ fn a_full_url_is_read() {
     assert_eq!(target.servers.to_string(), "z1:2182,z2:2181,[::1]:2183");
     assert_eq!(target.base, "/apps/shop");
     assert_eq!(target.access, Access::Creator);
-    assert_eq!(target.login.unwrap().to_bytes(), b"app:s:c");
+    assert_eq!(target.login.unwrap().to_bytes().unwrap(), b"app:s:c");
     let times = (target.timeouts.session, target.timeouts.request, target.timeouts.connect);
     assert_eq!(times, (Duration::from_secs(4), Duration::from_millis(1500), Duration::from_secs(3)));
+}
+
+#[test]
+fn password_file_is_read_for_every_session() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("password");
+    std::fs::write(&file, "one\n").unwrap();
+    let url = StoreUrl::parse("zk://app@h").unwrap().with_password(Secret::file(&file).unwrap()).unwrap();
+    let login = Target::of(&url).unwrap().login.unwrap();
+    assert_eq!(login.to_bytes().unwrap(), b"app:one");
+    std::fs::write(&file, "two\n").unwrap();
+    assert_eq!(login.to_bytes().unwrap(), b"app:two");
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(login.to_bytes().unwrap_err().kind(), ErrorKind::Unavailable);
 }
 
 #[test]

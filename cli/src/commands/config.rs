@@ -3,8 +3,8 @@ use crate::args::{Common, ConfigVerb};
 use crate::exit::Code;
 use crate::report::{Console, Failure, print_json, safe};
 use crate::store::{Store, load, sources};
-use leasehold::ConfigSources;
 use leasehold::admin::{Finding, Severity};
+use leasehold::{ConfigSources, Registry};
 use std::io::{self, Write};
 
 /// Looks at the configuration.
@@ -12,7 +12,7 @@ pub(super) async fn config(verb: &ConfigVerb, common: &Common, console: Console)
     let sources = sources(common);
     match verb {
         ConfigVerb::Check { json } => check(sources, *json, console).await,
-        ConfigVerb::Show { json } => show(&sources, *json, console),
+        ConfigVerb::Show { json } => show(&sources, *json, console).await,
         ConfigVerb::Path => path(&sources, console),
     }
 }
@@ -50,8 +50,11 @@ fn print(findings: &[Finding], store: &Store) -> io::Result<()> {
     Ok(())
 }
 
-fn show(sources: &ConfigSources, json: bool, console: Console) -> Result<Code, Failure> {
-    let entries = load(sources, console)?.show();
+/// The backend is opened, which connects to nothing, because it alone knows the parameters of a profile.
+async fn show(sources: &ConfigSources, json: bool, console: Console) -> Result<Code, Failure> {
+    let config = load(sources, console)?;
+    Registry::default().open(&config).await?;
+    let entries = config.show();
     if json {
         print_json(&entries).map_err(unprinted)?;
         return Ok(Code::SUCCESS);

@@ -85,6 +85,28 @@ fn unknown_keys_are_refused_with_the_nearest() {
     assert!(said.err.contains("leasehold.toml:2") && said.err.contains("\"ttl\""), "{}", said.err);
 }
 
+/// The backend alone knows the parameters of a profile.
+#[test]
+fn config_show_refuses_an_unknown_parameter_of_a_profile() {
+    let place = Place::new();
+    place.file("leasehold.toml", "default = \"p\"\n[profile.p]\nurl = \"redis://h\"\ntimout = \"1s\"\n");
+    let said = place.say(["config", "show"]);
+    assert!(said.code(78).err.contains("leasehold.toml:4: unknown key \"timout\""), "{}", said.err);
+    assert!(said.err.contains("did you mean \"timeout\"?"), "{}", said.err);
+}
+
+#[test]
+fn default_store_is_refused_if_a_store_is_required() {
+    let place = Place::new();
+    for words in [&["run", "x", "--", "true"][..], &["config", "show"]] {
+        let mut command = place.command(words);
+        command.env("LEASEHOLD_REQUIRE_STORE", "1");
+        let said = Said::of(&command.output().unwrap());
+        assert!(said.code(78).err.contains("require_store forbids the default one"), "{said:?}");
+    }
+    assert!(!place.default_store().exists());
+}
+
 /// It would be read once by the verb, and again, empty, by each of its cases and processes: those would be somewhere else.
 #[test]
 fn a_store_is_not_tried_by_a_configuration_that_can_be_read_only_once() {

@@ -23,7 +23,10 @@ pub(super) async fn acquire(
 ) -> Result<LockGuard> {
     let span = span(context, name);
     let mut acquisition = Acquisition::new(context, name, options)?;
-    let outcome = acquisition.run().instrument(span.clone()).await;
+    let outcome = match span.is_disabled() {
+        true => acquisition.run().await,
+        false => acquisition.run().instrument(span.clone()).await,
+    };
     acquisition.report(&span, &outcome);
     let grant = outcome?;
     let hold = ClientHold::new(context, keeper, acquisition.into_claim(), options, &grant);
@@ -102,7 +105,7 @@ impl<'a> Acquisition<'a> {
         }
         if self.place.is_some() {
             self.waits();
-            self.pause(None).await;
+            Box::pin(self.pause(None)).await;
             self.context.check_open()?;
         }
         loop {
@@ -120,7 +123,8 @@ impl<'a> Acquisition<'a> {
                     if self.place.is_none() {
                         self.place = self.context.wait_queues.join(self.claim.claim().name(), releases);
                     }
-                    self.pause(ends_in).await;
+                    // Boxed: an acquisition that does not wait has no use for the space.
+                    Box::pin(self.pause(ends_in)).await;
                 }
             }
             self.context.check_open()?;

@@ -1,19 +1,18 @@
-use super::{decode, invalid};
+use super::{Secret, decode, invalid};
 use crate::Result;
-use secrecy::SecretString;
 use std::fmt;
 
-/// The part of a URL that names servers: who, where, and what there.
+/// The part of a URL that names servers: the login, the hosts and the path.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Authority {
     /// The user, decoded.
     pub user: Option<String>,
-    /// The password, decoded.
-    pub password: Option<SecretString>,
+    /// The password: that of the URL, decoded, or the one that was given beside it. To be read for every connection.
+    pub password: Option<Secret>,
     /// The servers; at least one.
     pub endpoints: Vec<Endpoint>,
-    /// What stands after the first slash behind them, decoded; empty if there is none.
+    /// The text behind the first slash after them, decoded; empty if there is none.
     pub path: String,
 }
 
@@ -28,7 +27,7 @@ pub struct Endpoint {
 }
 
 impl Authority {
-    pub(super) fn parse(scheme: &str, body: &str, password: Option<SecretString>) -> Result<Self> {
+    pub(super) fn parse(scheme: &str, body: &str, password: Option<Secret>) -> Result<Self> {
         let Some(rest) = body.strip_prefix("//") else {
             let form = format!("write it as {scheme}://host:port");
             return Err(invalid("there is no // after its scheme", form));
@@ -82,7 +81,7 @@ fn split_login(authority: &str) -> (Option<&str>, &str) {
     }
 }
 
-fn parse_login(login: &str) -> Result<(Option<String>, Option<SecretString>)> {
+fn parse_login(login: &str) -> Result<(Option<String>, Option<Secret>)> {
     if login.contains('@') {
         return Err(invalid("there are two @ before its host", "write the @ of a user or password as %40"));
     }
@@ -90,7 +89,7 @@ fn parse_login(login: &str) -> Result<(Option<String>, Option<SecretString>)> {
         login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
     let user = Some(decode("user", user)?).filter(|user| !user.is_empty());
     let password = password.map(|password| decode("password", password)).transpose()?;
-    Ok((user, password.map(SecretString::from)))
+    Ok((user, password.map(Secret::from)))
 }
 
 fn parse_endpoints(hosts: &str) -> Result<Vec<Endpoint>> {

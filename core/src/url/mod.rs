@@ -1,31 +1,32 @@
 //! Store URLs: which store, where, and how.
 //!
 //! `scheme://[user[:password]@]host[:port]{,host[:port]}[/path][?key=value{&key=value}]`, or `scheme:path` for stores
-//! that are files. A parser of our own because the common ones refuse several hosts with ports, and read the first
-//! directory of `sqlite://dir/file` as a host.
+//! that are files. The common parsers are not used: they refuse several hosts with ports, and read the first directory of
+//! `sqlite://dir/file` as a host.
 
 mod authority;
 mod query;
 mod redact;
+mod secret;
 
 pub use authority::{Authority, Endpoint};
 pub use query::Query;
+pub use secret::Secret;
 
 use crate::{Error, Result};
 use percent_encoding::percent_decode_str;
-use secrecy::SecretString;
 use std::fmt;
 
-/// The address of a store, split at its scheme and its query; the part between means what the scheme says.
+/// The address of a store, split at its scheme and its query. The scheme defines the meaning of the part between them.
 ///
 /// `Debug` and `Display` show no password.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl {
     scheme: String,
-    /// What stands between `scheme:` and `?`, with its slashes, as it was written.
+    /// The text between `scheme:` and `?`, with its slashes, as it was written.
     body: String,
     query: Vec<(String, String)>,
-    password: Option<SecretString>,
+    password: Option<Secret>,
 }
 
 impl StoreUrl {
@@ -35,6 +36,22 @@ impl StoreUrl {
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid), without any secret in it.
     pub fn parse(text: &str) -> Result<Self> {
+        let trimmed = text.trim();
+        let url = Self::parse_trimmed(trimmed)?;
+        let shown = || text.replacen(trimmed, &url.to_string(), 1);
+        if trimmed != text {
+            return Err(invalid(format_args!("there is white space around it: {:?}", shown()), "remove it"));
+        }
+        let behind_scheme = url.body.strip_prefix("//").unwrap_or(&url.body);
+        let behind_hosts = behind_scheme.split_once('/').map_or("", |(_, path)| path);
+        if [behind_scheme, behind_hosts].iter().any(|part| part.trim() != *part) {
+            let problem = format_args!("there is white space around its host or path: {:?}", shown());
+            return Err(invalid(problem, "remove it, or write it as %20"));
+        }
+        Ok(url)
+    }
+
+    fn parse_trimmed(text: &str) -> Result<Self> {
         let (scheme, rest) = text.split_once(':').ok_or_else(|| {
             invalid("it has no scheme", "write it like redis://host:6379/0 or sqlite:/path/to/file")
         })?;
@@ -58,12 +75,12 @@ impl StoreUrl {
         &self.scheme
     }
 
-    /// The password to use, in place of one in the URL: from a file, or from the environment.
+    /// The password, or the file or the variable that has it.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if the URL has a password too: of two, nobody could tell which is meant.
-    pub fn with_password(mut self, password: SecretString) -> Result<Self> {
+    /// [`Invalid`](crate::ErrorKind::Invalid) if the URL has a password too.
+    pub fn with_password(mut self, password: Secret) -> Result<Self> {
         if authority::has_password(&self.body) {
             return Err(invalid(
                 "it has a password, and another one is given beside it",
@@ -74,9 +91,9 @@ impl StoreUrl {
         Ok(self)
     }
 
-    /// The password that was [given beside](Self::with_password) the URL, for a scheme whose URL has no
-    /// [authority](Self::authority), which has it already.
-    pub fn password(&self) -> Option<&SecretString> {
+    /// The password that was [given beside](Self::with_password) the URL. [`authority`](Self::authority) has it too; this
+    /// is for a scheme whose URL has no authority.
+    pub fn password(&self) -> Option<&Secret> {
         self.password.as_ref()
     }
 
@@ -84,25 +101,18 @@ impl StoreUrl {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if it is there already.
+    /// [`Invalid`](crate::ErrorKind::Invalid) if it is there already, or has white space around its value.
     pub fn with_parameter(mut self, key: impl Into<String>, value: impl Into<String>) -> Result<Self> {
-        let key = key.into();
+        let (key, value) = (key.into(), value.into());
+        query::check_value(&key, &value)?;
         if self.query.iter().any(|(known, _)| *known == key) {
             return Err(invalid(format_args!("{key:?} is given twice"), "leave one of them out"));
         }
-        self.query.push((key, value.into()));
+        self.query.push((key, value));
         Ok(self)
     }
 
-    /// Takes a parameter away that is not the backend's, and answers its value.
-    #[must_use]
-    pub fn split_parameter(mut self, key: &str) -> (Self, Option<String>) {
-        let at = self.query.iter().position(|(known, _)| known == key);
-        let value = at.map(|at| self.query.remove(at).1);
-        (self, value)
-    }
-
-    /// True if it has something that `Display` does not show.
+    /// True if it has a secret, which `Display` does not show.
     pub fn has_secret(&self) -> bool {
         let secret = |(key, value): &(String, String)| redact::is_secret(key) && !value.is_empty();
         self.password.is_some() || redact::has_password(&self.body) || self.query.iter().any(secret)
@@ -113,7 +123,7 @@ impl StoreUrl {
         redact::value(key, value)
     }
 
-    /// The parameters, to be taken one by one; what is left at the end is an error.
+    /// The parameters, to be taken one by one; [`finish`](Query::finish) refuses those that are left.
     pub fn query(&self) -> Query {
         Query::new(self.query.clone())
     }
@@ -141,7 +151,7 @@ impl StoreUrl {
 fn check_scheme(scheme: &str) -> Result<()> {
     let good = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
-    // Not echoed: what stands before the first colon of a URL without a scheme may be half a password.
+    // Not echoed: the text before the first colon of a URL without a scheme may be half a password.
     if good {
         Ok(())
     } else {

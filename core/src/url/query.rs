@@ -1,12 +1,12 @@
-use super::{decode, invalid};
+use super::{decode, invalid, redact};
 use crate::duration::parse_duration;
 use crate::nearest::did_you_mean;
 use crate::{Error, Result};
 use std::fmt;
 use std::time::Duration;
 
-/// The parameters of a URL. Each must be taken by somebody: a mistyped `timout` that was passed over in silence would
-/// be found in an outage.
+/// The parameters of a URL. The backend takes each parameter that it knows; a parameter that is left, such as a mistyped
+/// `timout`, is an error.
 #[derive(Clone)]
 pub struct Query {
     left: Vec<(String, String)>,
@@ -51,11 +51,11 @@ impl Query {
             .ok_or_else(|| Error::invalid(key, format_args!("{text:?}"), format!("use one of: {}", words())))
     }
 
-    /// Ends the taking.
+    /// Refuses what is left.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if a parameter is left that nobody knows, with the nearest that is known.
+    /// [`Invalid`](crate::ErrorKind::Invalid) if a parameter is left, with the nearest one that is known.
     pub fn finish(self) -> Result<()> {
         let Some((unknown, _)) = self.left.first() else {
             return Ok(());
@@ -80,7 +80,17 @@ pub(super) fn split(query: &str) -> Result<Vec<(String, String)>> {
         if pairs.iter().any(|(known, _)| *known == key) {
             return Err(invalid(format_args!("{key:?} is given twice"), "leave one of them out"));
         }
+        check_value(&key, value)?;
         pairs.push((key, decode("query", value)?));
     }
     Ok(pairs)
+}
+
+/// Refuses white space around a value, such as the name of a table: it would silently mean another one. In a secret it may
+/// be meant, and so it may if it is written as `%20`.
+pub(super) fn check_value(key: &str, value: &str) -> Result<()> {
+    if value.trim() == value || redact::is_secret(key) {
+        return Ok(());
+    }
+    Err(Error::invalid(key, format_args!("there is white space around it: {value:?}"), "remove it"))
 }

@@ -4,13 +4,17 @@ use std::borrow::Cow;
 
 const HIDDEN: &str = "***";
 
-/// The body of a URL without its password: from the first colon of what may be a login up to the last `@`.
+/// The body of a URL without its password, which reaches from the first colon of the login up to the last `@`. An empty
+/// password is no secret.
 pub(super) fn body(body: &str) -> Cow<'_, str> {
     let slashes = if body.starts_with("//") { 2 } else { 0 };
     let (lead, rest) = body.split_at(slashes);
-    match rest.rsplit_once('@').and_then(|(login, hosts)| Some((login.split_once(':')?.0, hosts))) {
-        Some((user, hosts)) => format!("{lead}{user}:{HIDDEN}@{hosts}").into(),
-        None => body.into(),
+    let split = rest.rsplit_once('@').and_then(|(login, hosts)| Some((login.split_once(':')?, hosts)));
+    match split {
+        Some(((user, password), hosts)) if !password.is_empty() => {
+            format!("{lead}{user}:{HIDDEN}@{hosts}").into()
+        }
+        _ => body.into(),
     }
 }
 
@@ -21,7 +25,7 @@ pub(super) fn has_password(text: &str) -> bool {
 
 /// The value of a parameter, unless its key says that it is a secret.
 pub(super) fn value<'a>(key: &str, value: &'a str) -> &'a str {
-    if is_secret(key) { HIDDEN } else { value }
+    if is_secret(key) && !value.is_empty() { HIDDEN } else { value }
 }
 
 pub(super) fn is_secret(key: &str) -> bool {
@@ -29,10 +33,10 @@ pub(super) fn is_secret(key: &str) -> bool {
     ["pass", "pwd", "secret", "token", "auth"].iter().any(|word| key.contains(word))
 }
 
-/// Refuses two slips after which a password would be taken for something that may be shown: the scheme that was
-/// forgotten in `ada:password@host`, and the `?` for an `&` in `?timeout=1s?password=…`.
+/// Refuses two slips that would hide a password in a part that is shown: a missing scheme in `ada:password@host`, and a `?`
+/// in place of an `&` in `?timeout=1s?password=…`.
 pub(super) fn check_shape(rest: &str) -> Result<()> {
-    // Behind a slash too, which passwords have in them; but not in what can only be a path.
+    // An `@` behind a slash counts too, because passwords contain slashes; but not in a text that can only be a path.
     let (before, is_path) = (rest.split('?').next().unwrap_or_default(), rest.starts_with(['/', '.']));
     if before.contains('@') && !is_path {
         let fix = "write it like redis://user:password@host:6379/0, or with ./ in front of a file";
@@ -47,8 +51,8 @@ pub(super) fn check_shape(rest: &str) -> Result<()> {
     Ok(())
 }
 
-/// Finds a password that was written without encoding and would end the host part early; says so instead of echoing
-/// the nonsense that it would be read as.
+/// Refuses a password that was written without percent-encoding and would end the host part early. The error does not show
+/// the parts that the URL would be split into.
 pub(super) fn check_unescaped_password(rest: &str) -> Result<()> {
     let Some(rest) = rest.strip_prefix("//") else {
         return check_fragment(rest);

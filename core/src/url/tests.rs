@@ -3,6 +3,11 @@ use crate::ErrorKind;
 use proptest::prelude::*;
 use secrecy::ExposeSecret;
 
+/// The password now.
+fn read(password: Option<Secret>) -> String {
+    password.unwrap().read().unwrap().expose_secret().to_owned()
+}
+
 const CANARY: &str = "S3CR3T-CANARY";
 
 fn authority(url: &str) -> Authority {
@@ -16,12 +21,12 @@ fn problem(url: &str) -> String {
 }
 
 #[test]
-fn hosts_ports_users_and_paths_are_found() {
+fn authority_has_user_password_hosts_and_path() {
     let all = authority("redis+sentinel://ada:pw%40%2F@s1:26379,s2:26380,[::1]:26381/mymaster/0");
     let hosts: Vec<String> = all.endpoints.iter().map(ToString::to_string).collect();
     assert_eq!(hosts, ["s1:26379", "s2:26380", "[::1]:26381"]);
     assert_eq!(all.user.as_deref(), Some("ada"));
-    assert_eq!(all.password.unwrap().expose_secret(), "pw@/");
+    assert_eq!(read(all.password), "pw@/");
     assert_eq!(all.path, "mymaster/0");
 
     let least = authority("redis://h");
@@ -31,7 +36,7 @@ fn hosts_ports_users_and_paths_are_found() {
 }
 
 #[test]
-fn files_are_read_as_sqlx_reads_them() {
+fn path_of_a_file_is_the_one_that_sqlx_reads() {
     let path = |url: &str| StoreUrl::parse(url).unwrap().path().unwrap();
     assert_eq!(path("sqlite:locks.db"), "locks.db");
     assert_eq!(path("sqlite:/var/lib/locks.db?busy_timeout=1s"), "/var/lib/locks.db");
@@ -42,7 +47,7 @@ fn files_are_read_as_sqlx_reads_them() {
 }
 
 #[test]
-fn mistakes_are_named_with_the_way_out() {
+fn mistake_is_refused_with_the_way_out() {
     let cases = [
         ("locks.db", "it has no scheme; write it like redis://host:6379/0 or sqlite:/path/to/file"),
         ("://h", "it does not begin with a scheme; begin it with redis:// or sqlite:"),
@@ -62,7 +67,7 @@ fn mistakes_are_named_with_the_way_out() {
         ("redis://:%zz@h", "its password has a % that encodes nothing; write a plain % as %25"),
         ("redis://:%ff@h", "its password is not UTF-8 once decoded; encode it as UTF-8"),
         ("redis://h/0#frag", "it contains '#'; write it as %23"),
-        ("redis://h\n", "it has a control character; percent-encode it"),
+        ("redis://h\u{1}", "it has a control character; percent-encode it"),
     ];
     for (url, expected) in cases {
         assert_eq!(problem(url), format!("invalid store URL: {expected}"), "{url}");
@@ -70,7 +75,47 @@ fn mistakes_are_named_with_the_way_out() {
 }
 
 #[test]
-fn a_password_that_should_have_been_encoded_is_not_echoed() {
+fn white_space_around_a_part_is_refused_and_shown() {
+    let cases = [
+        ("sqlite:/srv/l.db ", "it: \"sqlite:/srv/l.db \"; remove it"),
+        (" redis://h", "it: \" redis://h\"; remove it"),
+        ("redis://u:pw@h/0\r\n", "it: \"redis://u:***@h/0\\r\\n\"; remove it"),
+        ("zk://h/shop\u{a0}", "it: \"zk://h/shop\\u{a0}\"; remove it"),
+        ("redis://h?sentinel_password=pw ", "it: \"redis://h?sentinel_password=*** \"; remove it"),
+        (
+            "zk://h/shop ?timeout=1s",
+            "its host or path: \"zk://h/shop ?timeout=1s\"; remove it, or write it as %20",
+        ),
+        ("zk://h/ shop", "its host or path: \"zk://h/ shop\"; remove it, or write it as %20"),
+        ("zk://h ?timeout=1s", "its host or path: \"zk://h ?timeout=1s\"; remove it, or write it as %20"),
+        ("sqlite: /srv/l.db", "its host or path: \"sqlite: /srv/l.db\"; remove it, or write it as %20"),
+    ];
+    for (url, expected) in cases {
+        let expected = format!("invalid store URL: there is white space around {expected}");
+        assert_eq!(problem(url), expected, "{url:?}");
+    }
+    assert_eq!(
+        problem("mysql://u@h/d?table= locks&timeout=1s"),
+        "invalid table: there is white space around it: \" locks\"; remove it"
+    );
+    let url = StoreUrl::parse("mysql://u@h/d").unwrap();
+    assert!(url.clone().with_parameter("table", "locks\n").is_err());
+    assert!(url.with_parameter("sentinel_password", " pw ").is_ok(), "it may be a part of the secret");
+    assert_eq!(StoreUrl::parse("sqlite:/srv/l.db%20").unwrap().path().unwrap(), "/srv/l.db ");
+}
+
+#[test]
+fn urls_are_equal_if_their_passwords_are() {
+    let url = |text: &str| StoreUrl::parse(text).unwrap();
+    assert_eq!(url("redis://h?a=1"), url("REDIS://h?a=1"));
+    assert_ne!(url("redis://:one@h"), url("redis://:two@h"));
+    let given = |password: &str| url("redis://h").with_password(password.into()).unwrap();
+    assert_eq!(given("one"), given("one"));
+    assert_ne!(given("one"), given("two"));
+}
+
+#[test]
+fn password_without_encoding_is_refused_and_not_shown() {
     for (url, encoded) in [
         (format!("redis://:{CANARY}#x@h"), "%23"),
         (format!("redis://:{CANARY}/x@h"), "%2F"),
@@ -87,7 +132,7 @@ fn a_password_that_should_have_been_encoded_is_not_echoed() {
 }
 
 #[test]
-fn slips_that_would_show_a_password_are_refused_without_it() {
+fn slip_that_would_show_a_password_is_refused_without_it() {
     for url in [
         format!("ada:{CANARY}@h"),
         format!("ada:x/{CANARY}@h"),
@@ -99,11 +144,11 @@ fn slips_that_would_show_a_password_are_refused_without_it() {
 }
 
 #[test]
-fn has_secret_is_true_for_each_form_of_password() {
+fn has_secret_is_true_if_display_hides_a_part() {
     let has = |url: &str| StoreUrl::parse(url).unwrap().has_secret();
     assert!(has("redis://:pw@h"));
     assert!(has("redis://h?sentinel_password=pw"));
-    assert!(!has("redis://h?password="));
+    assert!(!has("redis://h?password=") && !has("redis://ada:@h"));
     assert!(!has("redis://ada@h/0?timeout=1s"));
     assert!(!has("sqlite:/home/ada@corp/locks.db"));
     assert_eq!(StoreUrl::shown_parameter("timeout", "1s"), "1s");
@@ -124,37 +169,36 @@ fn no_rendering_shows_a_password() {
         seen += &format!("{:?}", url.query().finish());
         assert!(!seen.contains(CANARY), "{seen}");
     }
-    let url = StoreUrl::parse("redis://user@h").unwrap().with_password(SecretString::from(CANARY)).unwrap();
+    let url = StoreUrl::parse("redis://user@h").unwrap().with_password(CANARY.into()).unwrap();
     assert!(!format!("{url} {url:?} {:?}", url.authority()).contains(CANARY));
-    assert_eq!(url.authority().unwrap().password.unwrap().expose_secret(), CANARY);
+    assert_eq!(read(url.authority().unwrap().password), CANARY);
 }
 
 #[test]
-fn the_user_and_the_place_stay_readable() {
+fn display_shows_user_host_and_path() {
     let url = StoreUrl::parse("rediss://ada:pw@h:6380/2?timeout=1s").unwrap();
     assert_eq!(url.to_string(), "rediss://ada:***@h:6380/2?timeout=1s");
     let url = StoreUrl::parse("sqlite:/home/ada@corp/locks.db").unwrap();
     assert_eq!(url.to_string(), "sqlite:/home/ada@corp/locks.db");
 }
 
-/// A scheme whose URL has no authority has the password all the same.
 #[test]
-fn a_password_that_is_given_beside_the_url_is_kept_beside_it() {
+fn password_beside_a_url_without_authority_is_kept() {
     let url = StoreUrl::parse("redis+unix:///run/redis.sock").unwrap();
     assert!(url.password().is_none());
-    let url = url.with_password(SecretString::from(CANARY)).unwrap();
-    assert_eq!(url.password().unwrap().expose_secret(), CANARY);
+    let url = url.with_password(CANARY.into()).unwrap();
+    assert_eq!(read(url.password().cloned()), CANARY);
     assert!(!format!("{url} {url:?}").contains(CANARY));
 }
 
 #[test]
-fn two_passwords_are_one_too_many() {
+fn password_beside_a_url_that_has_one_is_refused() {
     let url = StoreUrl::parse("redis://:one@h").unwrap();
-    assert!(url.with_password(SecretString::from("two")).is_err());
+    assert!(url.with_password("two".into()).is_err());
 }
 
 #[test]
-fn parameters_are_taken_or_refused_with_the_nearest() {
+fn unknown_parameter_is_refused_with_the_nearest() {
     let url = StoreUrl::parse("redis://h?timout=1s").unwrap();
     let mut query = url.query();
     assert_eq!(query.take_duration("timeout").unwrap(), None);
@@ -173,7 +217,7 @@ fn parameters_are_taken_or_refused_with_the_nearest() {
 }
 
 proptest! {
-    /// Parsing and printing of any text end without a panic.
+    /// Parsing any text ends without a panic.
     #[test]
     fn anything_may_be_written(text in "[ -~é]{0,40}", scheme in "(redis|sqlite|[a-z+]{0,6})") {
         for url in [text.clone(), format!("{scheme}:{text}"), format!("{scheme}://{text}")] {
@@ -191,8 +235,7 @@ proptest! {
         let url = StoreUrl::parse(&url).unwrap();
         let authority = url.authority().unwrap();
         prop_assert_eq!(authority.user.as_deref(), Some(user.as_str()));
-        let found = authority.password.unwrap();
-        prop_assert_eq!(found.expose_secret(), &format!("X{password}X"));
+        prop_assert_eq!(read(authority.password), format!("X{password}X"));
         let secret = format!("X{}X", encode(&password));
         prop_assert!(!url.to_string().contains(&secret));
     }

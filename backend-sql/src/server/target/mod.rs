@@ -8,7 +8,7 @@ mod table_name;
 pub(crate) use encryption::Encryption;
 pub(crate) use table_name::TableName;
 
-use leasehold_core::{Error, Query, Result, StoreUrl};
+use leasehold_core::{Error, Query, Result, Secret, StoreUrl};
 use secrecy::SecretString;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -30,7 +30,8 @@ pub(crate) struct Target {
     pub(crate) port: u16,
     pub(crate) socket: Option<PathBuf>,
     pub(crate) user: String,
-    pub(crate) password: Option<SecretString>,
+    /// Read for every connection.
+    pub(crate) password: Option<Secret>,
     pub(crate) database: String,
     pub(crate) encryption: Encryption,
     pub(crate) mode: Mode,
@@ -103,6 +104,12 @@ impl Target {
         };
         query.finish()?;
         Ok(target)
+    }
+
+    /// The password as it is now. Its error stands in the driver's, from which the pool takes it.
+    pub(crate) fn read_password(&self) -> sqlx::Result<Option<SecretString>> {
+        let password = self.password.as_ref().map(Secret::read).transpose();
+        password.map_err(|error| sqlx::Error::Configuration(error.into()))
     }
 
     /// Where it is, for messages.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
+/// The lease of a session, shorter than [`TTL`].
 const SHORT: Duration = Duration::from_secs(4);
 
 fn store(change: impl FnOnce(&mut FaultyStore)) -> Arc<FaultyStore> {

@@ -12,17 +12,17 @@ use tracing::{Metadata, Subscriber};
 
 /// Records each event as a line: level, target, fields.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<String>>>);
+struct LineRecorder(Arc<Mutex<Vec<String>>>);
 
-struct Line(String);
+struct LineVisitor(String);
 
-impl Visit for Line {
+impl Visit for LineVisitor {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         write!(self.0, " {}={value:?}", field.name()).unwrap();
     }
 }
 
-impl Subscriber for Lines {
+impl Subscriber for LineRecorder {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
@@ -36,7 +36,7 @@ impl Subscriber for Lines {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &tracing::Event<'_>) {
-        let mut line = Line(format!("{} {}", event.metadata().level(), event.metadata().target()));
+        let mut line = LineVisitor(format!("{} {}", event.metadata().level(), event.metadata().target()));
         event.record(&mut line);
         self.0.lock().unwrap().push(line.0);
     }
@@ -61,7 +61,7 @@ fn event_is_logged_with_its_level_and_lock() {
         (Event::ReleaseUnconfirmed { name: &name, error: &error }, "WARN", "release_unconfirmed: no answer"),
         (Event::WaitFailed { name: &name, error: &error }, "WARN", "wait_failed: no answer"),
     ];
-    let lines = Lines::default();
+    let lines = LineRecorder::default();
     tracing::subscriber::with_default(lines.clone(), || {
         for (event, ..) in &events {
             TracingObserver::default().event(event);

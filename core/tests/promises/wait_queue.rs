@@ -5,13 +5,17 @@ use leasehold_core::{DistributedLockExt, ErrorKind, LockClient, LockGuard, Resul
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{Instant, advance, sleep};
 
 /// How often the first in line asks, at most.
 const INTERVAL: Duration = Duration::from_millis(50);
 /// How often the others ask, at most.
 const FALLBACK: Duration = Duration::from_millis(500);
+/// How long the tasks of one client pass the lock among themselves before a pause.
+const STREAK: Duration = Duration::from_millis(100);
+/// The resolution of timers.
+const TICK: Duration = Duration::from_millis(1);
 const HOLD: Duration = Duration::from_millis(10);
 
 fn store() -> Arc<FaultyStore> {
@@ -74,6 +78,22 @@ async fn hand_over_costs_one_attempt_and_a_newcomer_behind_others_makes_none() {
         guard_of(other).await.release().await.unwrap();
     }
     assert_eq!(store.acquires.calls(), 2 + 9);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiter_behind_the_first_asks_at_the_fallback_interval_only() {
+    let store = store();
+    let client = store.client();
+    let _held = client.acquire("job").await.unwrap();
+    let mut waiters = JoinSet::new();
+    for _ in 0..8 {
+        let client = client.clone();
+        waiters.spawn(async move { client.acquire("job").await });
+    }
+    sleep(FALLBACK * 20).await;
+    // Pauses are jittered: down to a quarter for the first, and to a half for the others.
+    let (first, other) = (20 * 4 * FALLBACK.div_duration_f64(INTERVAL) as usize, 20 * 2);
+    assert!(store.acquires.calls() <= 2 + first + 7 * other, "{}", store.acquires.calls());
 }
 
 /// The future of the first in line is kept and not polled, as in a `select!` whose other branch takes long.
@@ -161,13 +181,31 @@ async fn other_client_gets_its_turn_after_a_streak() {
     let guard = other.acquire("job").await.unwrap();
     let waited = start.elapsed();
     guard.release().await.unwrap();
-    let streak = Duration::from_millis(100);
-    assert!(waited <= streak + HOLD * 3 + INTERVAL, "{waited:?}");
+    assert!(waited <= STREAK + HOLD * 3 + INTERVAL, "{waited:?}");
     for task in tasks {
         task.await.unwrap();
     }
     // 400 holds, and a pause of one interval after each streak.
     assert!(start.elapsed() < HOLD * 400 * 2, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_after_a_streak_pauses_the_line_for_one_interval() {
+    let store = store();
+    let client = store.client();
+    let held = client.acquire("job").await.unwrap();
+    let (first, second) = (spawn_waiter(&client).await, spawn_waiter(&client).await);
+    held.release().await.unwrap();
+    let first = guard_of(first).await;
+    sleep(STREAK).await;
+    // Timers fire at whole milliseconds: now no poll of the second falls into the release.
+    advance(TICK / 2).await;
+    run_ready_tasks().await;
+    let released_at = Instant::now();
+    first.release().await.unwrap();
+    guard_of(second).await.release().await.unwrap();
+    let waited = released_at.elapsed();
+    assert!(waited >= INTERVAL && waited <= INTERVAL + TICK, "{waited:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,7 +19,7 @@ fn tasks_that_wait_all_get_the_lock_one_at_a_time() {
     });
 }
 
-/// One of two waiters is dropped at any moment, also after its wake-up, and with its grant on the way.
+/// The drop falls at any moment, also after the wake-up, and while the grant is on its way.
 #[test]
 fn waiter_that_is_dropped_hands_its_wake_up_on() {
     race("wake-up, drop", || async {

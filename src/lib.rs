@@ -91,7 +91,7 @@ mod registry;
 pub use config::{Config, ConfigEntry, ConfigSource, ConfigSources};
 pub use leasehold_core::{
     AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken, Health, HolderInfo,
-    Lease, LockGuard, LockName, Loss, LossCause, Result, Secret, Wait, parse_duration,
+    IntoLockName, Lease, LockGuard, LockName, Loss, LossCause, Result, Secret, Wait, parse_duration,
 };
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use leasehold_sql::{FencedWrite, Parameters};
@@ -109,8 +109,8 @@ pub mod admin {
 pub mod backend {
     pub use leasehold_core::memory::MemoryBackend;
     pub use leasehold_core::{
-        Attempt, Authority, Busy, Claim, Endpoint, Grant, Hold, HoldStatus, Listener, LockBackend, LockMode,
-        MAX_CLAIMS_PER_RENEWAL, Namespace, OwnerId, Patience, Query, Release, Renewal, StoreUrl,
+        Attempt, Authority, Busy, Claim, Endpoint, Grant, Hold, HoldStatus, LockBackend, LockMode,
+        MAX_CLAIMS_PER_RENEWAL, Namespace, OwnerId, Query, Release, Renewal, StallTimeout, StoreUrl,
         did_you_mean, nearest, renew_each,
     };
 }

@@ -188,7 +188,7 @@ async fn memory_with_a_name_lasts_until_its_last_user() {
     assert!(other.try_acquire("a").await.unwrap().is_none(), "the guard keeps it");
     held.release().await.unwrap();
     let lingering = leasehold::AcquireOptions::new().with_hold_at_least(std::time::Duration::from_secs(3600));
-    let held = other.acquire_with(&"a".try_into().unwrap(), &lingering).await.unwrap();
+    let held = other.acquire_with("a", &lingering).await.unwrap();
     held.release().await.unwrap();
     assert!(other.try_acquire("a").await.unwrap().is_none());
     drop(other);

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 
-use leasehold::{AcquireOptions, DistributedLock, LockName};
+use leasehold::{AcquireOptions, DistributedLock, DistributedLockExt, LockName};
 use leasehold_conformance::servers::{MariaDbServer, RedisServer, ZooKeeperServer, free_port};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::path::{Path, PathBuf};

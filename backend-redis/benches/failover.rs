@@ -12,7 +12,7 @@
 
 use leasehold_conformance::servers::RedisSentinelGroup;
 use leasehold_core::{
-    AcquireOptions, DistributedLock, FencingToken, LockClient, LockName, Namespace, StoreUrl,
+    AcquireOptions, DistributedLockExt, FencingToken, LockClient, LockName, Namespace, StoreUrl,
 };
 use leasehold_redis::{DEFAULT_PREFIX, RedisBackend};
 use std::sync::Arc;

@@ -12,7 +12,9 @@
 )]
 
 use leasehold_conformance::servers::RedisServer;
-use leasehold_core::{AcquireOptions, DistributedLock, LockClient, LockName, Namespace, StoreUrl};
+use leasehold_core::{
+    AcquireOptions, DistributedLock, DistributedLockExt, LockClient, LockName, Namespace, StoreUrl,
+};
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, Script};
 use std::io::Read;
 use std::process::{Command, Stdio};

@@ -11,7 +11,7 @@
 
 use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
-    AcquireOptions, DistributedLock, Event, Health, LockClient, LockGuard, LockName, Namespace, Observer,
+    AcquireOptions, DistributedLockExt, Event, Health, LockClient, LockGuard, LockName, Namespace, Observer,
     StoreUrl,
 };
 use std::sync::Arc;

@@ -38,6 +38,7 @@ mod cluster;
 mod contention;
 mod keys;
 mod link;
+mod listener;
 mod mailbox;
 mod primary;
 mod record;

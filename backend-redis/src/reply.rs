@@ -1,4 +1,4 @@
-//! What the replies of the scripts mean.
+//! Parses the replies of the scripts.
 
 use crate::mailbox::Place;
 use crate::record::Record;
@@ -10,43 +10,40 @@ use redis::Value;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// What `acquire.lua` has answered.
+/// The answer of `acquire.lua`.
 #[derive(Debug)]
 pub(crate) enum Asked {
-    Granted(Grant),
-    /// With the hint when it ends.
+    Granted(FencingToken),
     Busy(Busy),
     /// Busy, and the owner waits at this place.
     Queued(Busy, Place),
-    /// It cannot be told without the keys of the queue. Nothing was done.
+    /// The call must be repeated with the keys of the queue. Nothing was done.
     AskWithQueue,
 }
 
 impl Asked {
-    /// The same in the words of the contract.
+    /// The answer to the attempt that asked.
     pub(crate) fn into_attempt(self) -> Result<Attempt> {
         match self {
-            Self::Granted(grant) => Ok(Attempt::Granted(grant)),
+            Self::Granted(token) => Ok(Attempt::Granted(Grant::new(token))),
             Self::Busy(busy) | Self::Queued(busy, _) => Ok(Attempt::Busy(busy)),
             Self::AskWithQueue => Err(not_understood()),
         }
     }
 }
 
-/// A token, and their number if there are several in a row.
-pub(crate) fn grant<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Grant> {
-    let grant = Grant::new(FencingToken::new(words.next()?.parse().ok()?));
-    let tokens = words.next().map_or(Some(1), |tokens| tokens.parse().ok())?;
-    words.next().is_none().then(|| grant.with_tokens(tokens))
+/// A token in decimal digits.
+pub(crate) fn token(text: &str) -> Option<FencingToken> {
+    text.parse().ok().map(FencingToken::new)
 }
 
-/// The reply of `acquire.lua`: a token as text, or the milliseconds that somebody else's lease has left, and for one who
-/// waits its place in the queue.
+/// The reply of `acquire.lua`: a token as text, or the milliseconds that another owner's lease has left, with the place in the
+/// queue if the owner waits.
 pub(crate) fn attempt(reply: &Value) -> Result<Asked> {
     match reply {
-        Value::BulkString(words) => {
-            let words = std::str::from_utf8(words).map_err(|_| not_understood())?;
-            grant(words.split(' ')).map(Asked::Granted).ok_or_else(not_understood)
+        Value::BulkString(_) => {
+            let token = text(reply).and_then(|text| token(&text));
+            token.map(Asked::Granted).ok_or_else(not_understood)
         }
         Value::Int(left) => Ok(Asked::Busy(busy(*left))),
         Value::Array(parts) => match parts.as_slice() {
@@ -85,13 +82,13 @@ fn renewal(digit: &u8) -> Result<Renewal> {
     }
 }
 
-/// What `release.lua` has answered.
+/// The answer of `release.lua`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Released {
     NotHeld,
     ToNobody,
     ToTheNext,
-    /// Somebody waits, so that it cannot be done without the keys of the queue. Nothing was done.
+    /// The name has a queue: the call must be repeated with its keys. Nothing was done.
     AskWithQueue,
 }
 
@@ -145,7 +142,7 @@ pub(crate) fn waiters(reply: &Value) -> Result<Vec<Waiter>> {
     Ok(queue.iter().filter_map(|waiter| waiting(waiter, now)).collect())
 }
 
-/// One of them; `None` if its entry is gone, and its place with it.
+/// One waiter; `None` if its entry is gone, which makes its place void.
 fn waiting(waiter: &Value, now: u64) -> Option<Waiter> {
     let Value::Array(parts) = waiter else { return None };
     let [owner, place, entry] = parts.as_slice() else { return None };

@@ -5,7 +5,9 @@
 
 use leasehold_conformance::servers::RedisServer;
 use leasehold_conformance::{Footprint, SystemClockWithoutAlarm};
-use leasehold_core::{AcquireOptions, DistributedLock, LockClient, LockName, Namespace, StoreUrl};
+use leasehold_core::{
+    AcquireOptions, DistributedLock, DistributedLockExt, LockClient, LockName, Namespace, StoreUrl,
+};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -16,8 +18,8 @@ static FOOTPRINT: Footprint = Footprint::new();
 
 /// So many that what they share, such as the buffers of the connection, is nothing for each.
 const WAITERS: usize = 2_000;
-/// What one of them keeps while it waits, beside the task that it is.
-const WHILE_WAITING: usize = 600;
+/// The bytes that one of them keeps while it waits, beside its task. Guards against growth by accident; small futures are no goal.
+const WHILE_WAITING: usize = 1_400;
 /// And in the moment in which all of them ask, each with a request of half a kilobyte under way.
 const WHILE_ASKING: usize = 6_000;
 

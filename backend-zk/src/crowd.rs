@@ -1,6 +1,6 @@
 //! How many attempts of this process are under way at once.
 
-use leasehold_core::Patience;
+use leasehold_core::StallTimeout;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -8,19 +8,19 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 #[derive(Debug)]
 pub(crate) struct Crowd {
     places: Semaphore,
-    patience: Patience,
+    patience: StallTimeout,
 }
 
 /// The right to ask.
 #[derive(Debug)]
 pub(crate) struct Asking<'a> {
-    patience: &'a Patience,
+    patience: &'a StallTimeout,
     _place: SemaphorePermit<'a>,
 }
 
 impl Crowd {
     pub(crate) fn new(at_once: usize, patience: Duration) -> Self {
-        Self { places: Semaphore::new(at_once), patience: Patience::new(patience) }
+        Self { places: Semaphore::new(at_once), patience: StallTimeout::new(patience) }
     }
 
     /// `None` if for so long it was nobody's turn who was then answered.
@@ -33,6 +33,6 @@ impl Crowd {
 impl Asking<'_> {
     /// The ensemble has answered, whatever it said.
     pub(crate) fn was_answered(&self) {
-        self.patience.was_served();
+        self.patience.answered();
     }
 }

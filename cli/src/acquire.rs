@@ -3,10 +3,13 @@
 use crate::args::AcquireArgs;
 use crate::give_back::PARTING;
 use crate::report::{Console, Failure, brief, sentence};
+use crate::run::Stack;
 use crate::run::signals::{Signals, ends, suspend};
 use crate::store::Store;
 use leasehold::admin::LockStatus;
-use leasehold::{AcquireOptions, DistributedLock, ErrorKind, HolderInfo, LockGuard, LockName};
+use leasehold::{
+    AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, HolderInfo, LockGuard, LockName,
+};
 use rustix::process::Signal;
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -71,7 +74,7 @@ pub(crate) async fn acquire(
     let waited = since.elapsed();
     match outcome {
         Ok(Ok(guard)) => {
-            store.introduce(console);
+            store.introduce(Stack::of_this_process().is_in_another_store(store), console);
             Ok(Acquired::Lock(guard))
         }
         Ok(Err(error)) if error.is_contended() => {

@@ -14,6 +14,7 @@ impl Code {
     /// The operator was asked, and said no.
     pub(crate) const DECLINED: Self = Self(1);
     /// A store was put to the test, and failed it; or nothing was tested.
+    #[cfg(feature = "lab")]
     pub(crate) const FAILED: Self = Self(1);
     /// The command line is wrong (`EX_USAGE`).
     pub(crate) const USAGE: Self = Self(64);

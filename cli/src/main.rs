@@ -5,10 +5,7 @@
 //! | how a command is stopped when its lock is lost | `watchdog/` |
 //! | acquire, start, watch, release | `run/` |
 //! | the other verbs | `commands/` |
-//! | what locks cost | `bench/` |
-//! | which store to choose | `compare/` |
-//! | whether they are locks | `conformance/` |
-//! | faults that are made for both | `cells.rs` |
+//! | stores measured, compared and put to the test | `lab/`, if it is compiled in |
 //! | options and their values | `args/` |
 //! | what people read | `report/` |
 //! | exit codes | `exit.rs` |
@@ -18,14 +15,12 @@ compile_error!("leasehold stops commands by process groups and signals, which on
 
 mod acquire;
 mod args;
-mod bench;
-mod cells;
 mod commands;
-mod compare;
-mod conformance;
 mod exit;
 mod give_back;
 mod inherited;
+#[cfg(feature = "lab")]
+mod lab;
 mod report;
 mod run;
 mod store;
@@ -43,7 +38,8 @@ fn main() -> ExitCode {
     if watchdog::is_meant(name.as_deref()) {
         return watchdog::main(words);
     }
-    if let Some(done) = conformance::work() {
+    #[cfg(feature = "lab")]
+    if let Some(done) = lab::work() {
         return done;
     }
     let words: Vec<OsString> = name.into_iter().chain(words).collect();

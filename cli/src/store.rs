@@ -3,10 +3,10 @@
 use crate::args::Common;
 use crate::report::{CliObserver, Console, Failure};
 use leasehold::admin::LockAdmin;
+use leasehold::backend::LockBackend;
 use leasehold::client::LockClient;
-use leasehold::{Config, ConfigSources, DistributedLock, Error, ErrorKind, Registry, Result};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use leasehold::{Config, ConfigSources, DistributedLock, Error, ErrorKind, Registry, Result, parse_duration};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A configured store, and its locks.
@@ -14,8 +14,15 @@ use std::sync::Arc;
 pub(crate) struct Store {
     pub(crate) config: Config,
     pub(crate) locks: LockClient,
-    /// The file of the default store, if nobody has used it yet.
-    new_file: Option<String>,
+    default_file: Option<DefaultFile>,
+}
+
+/// The file of the default store, for a call that names no store.
+#[derive(Debug)]
+struct DefaultFile {
+    path: String,
+    /// True if it was missing before this call.
+    is_new: bool,
 }
 
 impl Store {
@@ -24,15 +31,28 @@ impl Store {
         Self::configured(load(&sources, console)?, console).await
     }
 
+    /// The same, with leases of the length that the command line states.
+    pub(crate) async fn open_with_ttl(
+        sources: ConfigSources,
+        ttl: Option<&str>,
+        console: Console,
+    ) -> Result<Self, Failure> {
+        let mut config = load(&sources, console)?;
+        if let Some(ttl) = ttl {
+            config = config.with_ttl(parse_duration("ttl", ttl)?);
+            config.options().checked()?;
+        }
+        Self::configured(config, console).await
+    }
+
     /// The same with a configuration that was read already.
     pub(crate) async fn configured(config: Config, console: Console) -> Result<Self, Failure> {
-        let backend = Registry::default().open(&config).await?;
-        let locks = LockClient::builder(backend)
+        let client = LockClient::builder(open_backend(&config).await?)
             .with_defaults(config.options())
-            .with_observer(Arc::new(CliObserver::new(console)))
-            .build();
+            .with_observer(Arc::new(CliObserver::new(console)));
         let path = config.url().path().ok().filter(|_| config.is_default_store());
-        Ok(Self { new_file: path.filter(|path| !Path::new(path).exists()), config, locks })
+        let default_file = path.map(|path| DefaultFile { is_new: !Path::new(&path).exists(), path });
+        Ok(Self { default_file, config, locks: client.build() })
     }
 
     /// The operator's side of the store.
@@ -49,18 +69,42 @@ impl Store {
         format!("{} {prefix}", self.config.url())
     }
 
-    /// Says what a lock in this store is worth, where somebody may expect more. When it is held: what was never used
-    /// needs no introduction.
-    pub(crate) fn introduce(&self, console: Console) {
+    /// Says how far a lock in this store reaches, where the caller may expect more.
+    ///
+    /// The default store is named at its first use, at each use from a terminal, and if the caller holds a lock in another
+    /// store: then `LEASEHOLD_URL` was probably lost on the way, as in `sudo`.
+    pub(crate) fn introduce(&self, caller_has_another_store: bool, console: Console) {
         if self.config.url().scheme() == "memory" {
             let help = "use sqlite:FILE between processes, redis://HOST between hosts";
             console.warn("locks in memory exclude nobody outside this process", Some(help));
         }
-        if let Some(path) = &self.new_file {
+        let Some(DefaultFile { path, is_new }) = &self.default_file else { return };
+        if caller_has_another_store {
+            let problem = format_args!(
+                "no store is configured: using {path}, but the caller holds a lock in another store"
+            );
+            console
+                .warn(problem, Some("name the caller's store with -u or LEASEHOLD_URL, which sudo removes"));
+        } else if *is_new || console.is_at_terminal() {
             console.note(format_args!(
                 "no store is configured: using {path}, for this user on this host only; set LEASEHOLD_URL to lock between others"
             ));
         }
+    }
+}
+
+/// Opens the backend of the configured store.
+pub(crate) async fn open_backend(config: &Config) -> Result<Arc<dyn LockBackend>> {
+    Registry::default().open(config).await.map_err(for_the_command)
+}
+
+/// The library asks an application to add a missing feature; the command is built with it.
+fn for_the_command(error: Error) -> Error {
+    let help =
+        error.help().map(|help| help.replace("cargo add leasehold --features", "cargo build --features"));
+    match help {
+        Some(help) => error.with_help(help),
+        None => error,
     }
 }
 
@@ -79,41 +123,9 @@ pub(crate) fn sources(common: &Common) -> ConfigSources {
     sources
 }
 
-/// Refuses a configuration file that says something once only, such as a pipe, for verbs that read it again in processes of
-/// their own: the second time it would be empty, and every one of those would use the default store.
-pub(crate) fn check_rereadable(common: &Common) -> Result<()> {
-    let named = std::env::var_os("LEASEHOLD_CONFIG").map(PathBuf::from);
-    let Some(path) = common.config.clone().or(named) else { return Ok(()) };
-    // What cannot be found is told when it is read.
-    let kind = std::fs::metadata(&path).map(|metadata| metadata.file_type());
-    if !kind
-        .is_ok_and(|kind| kind.is_fifo() || kind.is_socket() || (kind.is_char_device() && !is_null(&path)))
-    {
-        return Ok(());
-    }
-    let message = format!("invalid configuration file {}: it can be read only once", path.display());
-    Err(Error::new(ErrorKind::Misconfigured, message)
-        .with_help("write it into a file: this verb has processes of its own, and each of them reads it"))
-}
-
-/// Refuses a `-u` where the call names its stores in another way, and would pass over that one.
-pub(crate) fn check_unnamed(common: &Common, others: &str) -> Result<()> {
-    if common.url.is_none() {
-        return Ok(());
-    }
-    let problem = format_args!("it names a store beside {others}, and would not count");
-    Err(Error::invalid("--url", problem, "leave -u out"))
-}
-
-/// True for `/dev/null`, which always says the same.
-fn is_null(path: &Path) -> bool {
-    let device = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.rdev());
-    device(path).is_ok_and(|this| device(Path::new("/dev/null")).is_ok_and(|null| this == null))
-}
-
 /// Reads the configuration, and passes its warnings on.
 pub(crate) fn load(sources: &ConfigSources, console: Console) -> Result<Config> {
-    let config = sources.load()?;
+    let config = sources.load().map_err(for_the_command)?;
     for warning in config.warnings() {
         console.warn(&warning.message, Some(&warning.help));
     }

@@ -14,13 +14,13 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Locks in a log, between the processes of one host. Whoever wants something adds a line, and the order of the lines
-/// decides: all who read them come to the same answer. Nobody waits for another's step, so a process that is
-/// stopped within one keeps nobody out.
+/// Locks in a log, between the processes of one host. Each request adds a line, and the order of the lines decides: every
+/// reader comes to the same answer. No process waits for another's step, so a process that is stopped within a step keeps
+/// no other out.
 #[derive(Debug)]
 struct Toy(Mutex<(File, Table)>);
 
-/// What the log says, as far as it is read. Times are in µs, by the host's clock.
+/// The state after the lines that were read. Times are in µs, by the host's clock.
 #[derive(Debug, Default)]
 struct Table {
     read: u64,
@@ -28,17 +28,17 @@ struct Table {
     locks: BTreeMap<String, (String, u64, u64)>,
 }
 
-/// What is wanted (acquire, renew or end), the name, the owner, when, and for how long.
+/// A request (acquire, renew or end), the name, the owner, the time, and the length.
 type Line = (char, String, String, u64, u64);
 
-/// With the token, or with how long another still holds: no time if nobody does.
+/// The token, or the time for which another owner still holds: zero if the lock is free.
 enum Answer {
     Yes(u64),
     No(Duration),
 }
 
 impl Table {
-    /// Check and effect, in one step. A line that comes late is of no earlier time than those before it.
+    /// Check and effect, in one step. Time does not go back: a line counts as no earlier than the lines before it.
     fn apply(&mut self, (wish, name, claimant, at, lasts): Line) -> Answer {
         self.now = self.now.max(at);
         let (owner, end, token) = self.locks.entry(name).or_default();
@@ -58,7 +58,7 @@ impl Table {
     /// Reads on, up to where the file was written last.
     fn read(&mut self, log: &mut File) -> io::Result<Answer> {
         let end = log.stream_position()?;
-        // One that has become shorter is not the log that was read.
+        // If the file has become shorter, it is not the log that was read.
         let more = end.checked_sub(self.read).ok_or(io::ErrorKind::InvalidData)?;
         let mut new = Vec::new();
         log.seek(SeekFrom::Start(self.read))?;
@@ -75,13 +75,13 @@ impl Toy {
         Ok(Self(Mutex::new((log.map_err(|error| failed(ErrorKind::Unavailable, error))?, Table::default()))))
     }
 
-    /// Adds a line in one write, which no other comes into, and reads to its end: the last answer is its own.
+    /// Adds a line in one write, which no other write splits, and reads to its end: the last answer is its own.
     fn step(&self, wish: char, claim: &Claim, lasts: Duration) -> Result<Answer> {
         let mut locked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (log, table) = &mut *locked;
         let now = micros(SystemClock::new().now().since(Moment::ORIGIN));
         let line = (wish, claim.name().as_str(), claim.owner().to_hex(), now, micros(lasts));
-        // On a line of its own, also after one that was cut off.
+        // On a new line, also after a line that was cut short.
         let line = format!("\n{}\n", json!(line));
         match log.write(line.as_bytes()) {
             Err(error) => Err(failed(ErrorKind::Unavailable, error)),
@@ -181,7 +181,7 @@ impl LockBackend for Toy {
     }
 }
 
-/// What the suite has to know.
+/// The backend as a subject of the suite.
 #[derive(Debug)]
 struct ToySubject;
 

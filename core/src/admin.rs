@@ -1,12 +1,12 @@
-//! Looking at locks and freeing them by hand: the operator's side of a backend.
+//! The operator's side of a backend: look at locks, and release them by force.
 
 use crate::{Error, FencingToken, HoldKind, HolderInfo, LockName, OwnerId, Result};
 use async_trait::async_trait;
 use serde::{Serialize, Serializer};
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::time::{Duration, SystemTime};
 
-/// What a store can tell, and do, for people. Nothing here is needed to hold a lock.
+/// Operations for people. None of them is needed to hold a lock.
 ///
 /// # Errors
 ///
@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime};
 /// Dropping one of these futures may or may not stop what it asked of the store; every one can be asked again.
 #[async_trait]
 pub trait LockAdmin: Debug + Send + Sync {
-    /// Everything the store knows of one lock; `None` if nobody holds it. Changes nothing.
+    /// The state of one lock; `None` if it is free. Changes nothing.
     async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>>;
 
     /// The locks that are held now and whose names begin with `prefix`, ordered by name. Changes nothing. May read the
@@ -31,13 +31,13 @@ pub trait LockAdmin: Debug + Send + Sync {
     /// shown by [`inspect`](Self::inspect) alone, because nothing but its name tells it from any other value.
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>>;
 
-    /// Who waits for a lock, in the order in which they will be served where there is one. Empty where the store does
-    /// not know its waiters. Changes nothing.
+    /// The waiters of a lock, in the order in which they will be served where there is one. Empty where the store does not
+    /// know its waiters. Changes nothing.
     async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>>;
 
-    /// Frees a lock that somebody else holds, and answers whom it was taken from; `None` if nobody held it or
-    /// `only_if` is not the token of its grant. Check and effect are one step, unless the store can only end the
-    /// connection that holds it: see the backend. The next grant's token is larger than the broken one's.
+    /// Releases a lock by force, and answers its former holder; `None` if it was not held or `only_if` is not the token of
+    /// its grant. Check and effect are one step, unless the store can only end the connection that holds the lock: see the
+    /// backend. The token of the next grant is larger.
     ///
     /// The holder is not asked. It learns of it from its next renewal at the latest; until then both may work.
     async fn force_release(
@@ -53,10 +53,9 @@ pub trait LockAdmin: Debug + Send + Sync {
     /// are none.
     fn init_script(&self) -> Option<String>;
 
-    /// Forgets what is kept of names that nobody has held for `idle`, and answers how many names that were; `None` if
-    /// the store keeps nothing of a name that nobody holds. With [`Purge::Count`] they are counted and kept. May read
-    /// the whole key space of the store, and runs beside those who use it: what is held, or was taken meanwhile, is
-    /// kept.
+    /// Deletes what is kept of names that were not held for `idle`, and answers how many names that were; `None` if the
+    /// store keeps nothing of a free name. With [`Purge::Count`] they are counted and kept. May read the whole key space of
+    /// the store. Safe beside running clients: a name that is held, or is acquired meanwhile, is kept.
     ///
     /// The next token of a forgotten name is larger than its last, unless the store's clock is set back by more than `idle`.
     ///
@@ -69,11 +68,11 @@ pub trait LockAdmin: Debug + Send + Sync {
         Purge::check_idle(idle).map(|()| None)
     }
 
-    /// Looks for what would weaken the promises: settings, versions, permissions. Changes nothing.
+    /// Looks for settings, versions and permissions that weaken the promises. Changes nothing.
     async fn check(&self) -> Result<Vec<Finding>>;
 }
 
-/// What to do with the names that [`LockAdmin::purge`] finds.
+/// The effect of [`LockAdmin::purge`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Purge {
@@ -84,8 +83,8 @@ pub enum Purge {
 }
 
 impl Purge {
-    /// Refuses an `idle` that is too short: for backends, which ask for it first. Also where there is nothing to forget: what
-    /// is wrong for one store is not to be found out at the next.
+    /// Refuses an `idle` that is too short. For backends, before anything else, also where nothing is kept: an argument that is
+    /// wrong for one store is wrong for all.
     ///
     /// # Errors
     ///
@@ -102,7 +101,7 @@ impl Purge {
     }
 }
 
-/// More than a clock is set back by whoever keeps it right.
+/// Longer than any correction of a clock.
 const LEAST_IDLE: Duration = Duration::from_secs(3600);
 
 /// A held lock, as its store sees it.
@@ -117,20 +116,20 @@ pub struct LockStatus {
     pub owner: Option<OwnerId>,
     /// The token of the grant. `None` if the lock was taken by another program.
     pub token: Option<FencingToken>,
-    /// Who the holder says it is.
+    /// What the holder says about itself.
     pub holder: HolderInfo,
-    /// Since when, by the store's clock; for people only.
+    /// The moment of the grant, by the store's clock; for people only.
     #[serde(rename = "acquired_at_ms", serialize_with = "unix_millis")]
     pub acquired_at: Option<SystemTime>,
-    /// When the lease ends if nobody renews it; `None` if it never does by itself.
+    /// The time until the lease ends if it is not renewed; `None` if it never does by itself.
     #[serde(rename = "ends_in_ms", serialize_with = "millis")]
     pub ends_in: Option<Duration>,
-    /// What the hold is a part of, and so what ends it where no lease does: its holder's session or connection.
+    /// The kind of hold, which says what ends it: the end of a lease, a session or a connection.
     pub hold: HoldKind,
 }
 
 impl LockStatus {
-    /// A lock of which nothing but its name is known, and that it is held on a lease.
+    /// A lock that is held on a lease, and of which only the name is known.
     pub fn new(name: LockName) -> Self {
         Self {
             name,
@@ -143,22 +142,22 @@ impl LockStatus {
         }
     }
 
-    /// True if nobody holds it any more, and others are still kept out, until [`ends_in`](Self::ends_in): its last holder
-    /// wanted it held [for a time at least](crate::AcquireOptions::with_hold_at_least).
+    /// True if its holder has released it, and it stays taken until [`ends_in`](Self::ends_in): the holder wanted it held
+    /// [for a least time](crate::AcquireOptions::with_hold_at_least).
     pub fn is_released(&self) -> bool {
-        // What another program holds has no token on Redis, and no end on ZooKeeper.
+        // A lock of another program has no token on Redis, and no end on ZooKeeper.
         self.owner.is_none() && self.token.is_some() && self.ends_in.is_some()
     }
 }
 
-/// Somebody who waits for a lock.
+/// A waiter of a lock.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Waiter {
     /// The owner that it will be, as far as it may be shown.
     #[serde(serialize_with = "short_owner")]
     pub owner: Option<OwnerId>,
-    /// Who the waiter says it is.
+    /// What the waiter says about itself.
     pub holder: HolderInfo,
     /// For how long it has waited.
     #[serde(rename = "waiting_ms", serialize_with = "millis")]
@@ -166,7 +165,7 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// A waiter of which it is not known for how long it has waited.
+    /// A waiter whose waiting time is not known.
     pub fn new(owner: Option<OwnerId>, holder: HolderInfo) -> Self {
         Self { owner, holder, waiting: None }
     }
@@ -176,17 +175,17 @@ impl Waiter {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
     /// A stable code, such as `W_EVICT`.
     pub code: &'static str,
-    /// What was found, in one line.
+    /// The finding, in one line.
     pub message: String,
-    /// What to do about it.
+    /// The next step.
     pub help: String,
 }
 
-/// How much a [`Finding`] matters.
+/// The severity of a [`Finding`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -197,6 +196,40 @@ pub enum Severity {
     Warning,
     /// A promise does not hold.
     Error,
+}
+
+/// `job: held by ada@web-1:4711, token 7, ends in 12.3s`.
+impl fmt::Display for LockStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_released() {
+            true => write!(f, "{}: released, not yet free", self.name)?,
+            false => write!(f, "{}: held by {}", self.name, self.holder)?,
+        }
+        if let Some(token) = self.token {
+            write!(f, ", token {token}")?;
+        }
+        match self.ends_in {
+            Some(ends_in) => write!(f, ", ends in {:.1}s", ends_in.as_secs_f64()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        })
+    }
+}
+
+/// `warning W_EVICT: the server may evict locks; set maxmemory-policy to noeviction`.
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}; {}", self.severity, self.code, self.message, self.help)
+    }
 }
 
 impl Finding {
@@ -210,7 +243,7 @@ impl Finding {
         Self { severity, code, message: message.into(), help: help.into() }
     }
 
-    /// That a password is sent unencrypted: `W_CLEAR_TEXT`, whatever the store.
+    /// The finding of a password that is sent unencrypted, on any store: `W_CLEAR_TEXT`.
     pub fn clear_text() -> Self {
         Self::new(
             Severity::Warning,

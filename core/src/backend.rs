@@ -1,17 +1,17 @@
-//! The contract for people who write backends. People who use locks want [`DistributedLock`](crate::DistributedLock).
+//! The contract for authors of backends. For users of locks there is [`DistributedLock`](crate::DistributedLock).
 
-use crate::{Claim, FencingToken, LockAdmin, LossCause, Moment, OwnerId, Result, Semantics};
+use crate::{Claim, FencingToken, LockAdmin, LossCause, OwnerId, Result, Semantics};
 use async_trait::async_trait;
 use std::fmt::Debug;
 use std::future::Future;
 use std::time::Duration;
 
-/// How many claims one call of [`renew`](LockBackend::renew) has at most. Above a hundred or so the store gains little, and
-/// one long script or transaction holds up everybody else.
+/// The most claims in one call of [`renew`](LockBackend::renew). Above a hundred or so the store gains little, and one long
+/// script or transaction holds up all other clients.
 pub const MAX_CLAIMS_PER_RENEWAL: usize = 128;
 
-/// What a store must be able to do to serve locks. All of it is required but
-/// [`renewal_group`](LockBackend::renewal_group), which a wrapper must not forget to pass on.
+/// What a store does to serve locks. Only [`renewal_group`](LockBackend::renewal_group) is optional; a wrapper must pass it
+/// on.
 ///
 /// # Contract
 ///
@@ -20,8 +20,8 @@ pub const MAX_CLAIMS_PER_RENEWAL: usize = 128;
 ///   state of the store gives.
 /// * Check and effect are one atomic step in the store. No decision reads a wall clock of the client: a lease ends by the
 ///   store's clock, or by the monotonic clock of the host that all processes share.
-/// * `Err` says what is known: [`Indeterminate`](crate::ErrorKind::Indeterminate) if the call may have been applied,
-///   [`Unavailable`](crate::ErrorKind::Unavailable) if it certainly was not. Everything that is not an outage
+/// * `Err` distinguishes the outcomes: [`Indeterminate`](crate::ErrorKind::Indeterminate) if the call may have been applied,
+///   [`Unavailable`](crate::ErrorKind::Unavailable) if it certainly was not. Every error that is not an outage
 ///   ([`Denied`](crate::ErrorKind::Denied), [`Misconfigured`](crate::ErrorKind::Misconfigured) …) ends the
 ///   acquisition at once.
 /// * Every call ends in bounded time by the backend's own time-outs. The core never drops a call half-way: a caller
@@ -39,7 +39,7 @@ pub const MAX_CLAIMS_PER_RENEWAL: usize = 128;
 /// [`MemoryBackend`](crate::memory::MemoryBackend) is the shortest correct one.
 #[async_trait]
 pub trait LockBackend: Debug + Send + Sync + 'static {
-    /// What this backend promises in the mode it is in. Asked once, when the client is made.
+    /// The promises of this backend in its mode. Asked once, when the client is built.
     fn semantics(&self) -> Semantics;
 
     /// Makes one attempt to get the claim granted.
@@ -49,16 +49,14 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// * Free, or ended by the store's clock: granted with a new token, for one [`ttl`](Claim::ttl).
     /// * Held by this very claim (the reply to an earlier attempt was lost): granted again, with the same token; the
     ///   lease then lasts at least one ttl from now.
-    /// * Asked for [several tokens](Claim::tokens) in a row: may reserve them, so that the next grant's is larger than all
-    ///   of them, and says [how many](Grant::with_tokens).
-    /// * Held by anybody else: [`Busy`](Attempt::Busy). May leave a place in a queue, and says so; for a claim that does
+    /// * Held by another owner: [`Busy`](Attempt::Busy). May leave a place in a queue, and says so; for a claim that does
     ///   not [wait](Claim::waits), there is no use in one.
     /// * The store may hand the lock over to a claim that has a place, at any moment. The next attempt tells of it, as a
     ///   grant that was [handed over](Grant::handed_over) if it was not asked for by that attempt.
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt>;
 
-    /// Extends held claims, and answers for each of them, in their order. They fall due together, so they should
-    /// travel together.
+    /// Extends held claims, and answers for each of them, in their order. They fall due together, so they should travel in
+    /// one request.
     ///
     /// # Behavior
     ///
@@ -71,12 +69,12 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>>;
 
     /// Where the hold of a claim lives, as a number: two claims of one number are renewed in one call, two of different
-    /// numbers in calls of their own, which run beside each other. An answer to [`renew`](Self::renew) comes as a
-    /// whole, so of a node that hangs, or a connection that is dead, all claims of the same call are kept waiting,
-    /// beyond their leases if need be.
+    /// numbers in calls of their own, which run beside each other. The answer to [`renew`](Self::renew) comes as a
+    /// whole: one node that hangs, or one connection that is dead, keeps all claims of the same call waiting, beyond their
+    /// leases.
     ///
-    /// Asked before each renewal, so it may change, and must answer at once, from memory. It decides nothing: `renew`
-    /// answers for whatever it is given, also for claims of several groups. A call has
+    /// Asked before each renewal, so it may change, and must answer at once, from memory. It is an optimisation only: `renew`
+    /// must serve claims of several groups too. A call has
     /// [`MAX_CLAIMS_PER_RENEWAL`] claims at most, and where each claim is a group, so many calls run at once instead of it: as many as with [`renew_each`].
     ///
     /// Default: all holds live in one place. A wrapper must pass it on.
@@ -90,34 +88,34 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// # Behavior
     ///
     /// * Held by this claim and `linger` is zero: free at once.
-    /// * Held by this claim and `linger` is longer: nobody holds it any more, but it stays taken until `linger` is over
-    ///   by the store's clock. Where a hold is not a lease, `linger` is always zero: the core holds on for as long.
+    /// * Held by this claim and `linger` is longer: it has no holder from now on, but stays taken until `linger` is over by
+    ///   the store's clock. Where a hold is not a lease, `linger` is always zero: the core keeps the hold for as long.
     /// * Anything else: nothing to end, [`NotHeld`](Release::NotHeld). Another owner's lock is never touched.
-    /// * After a call whose outcome is unknown, "nothing to end" is taken for its success. Where it is known that another
-    ///   has had the lock meanwhile, and perhaps before that call, answer an error of kind [`Lost`](crate::ErrorKind::Lost).
-    /// * Where a hold is not a lease, nothing but this call ends it while the store is well: the core asks until there is
-    ///   an answer. So there must be one in bounded time after the session or connection is over.
+    /// * After a call whose outcome is unknown, the core takes "nothing to end" for its success. If the backend knows that
+    ///   another owner has had the lock meanwhile, perhaps before that call, answer an error of kind
+    ///   [`Lost`](crate::ErrorKind::Lost).
+    /// * Where a hold is not a lease, nothing but this call ends it while the store is well: the core repeats the call until
+    ///   it is answered. So it must be answered in bounded time after the session or connection is over.
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release>;
 
-    /// Returns when asking again for a claim that was busy may give another answer. A hint: it may be early and it may
-    /// never come; the core asks again at the interval of [`WakeUp`](crate::WakeUp) whatever happens here.
+    /// Returns when a claim that was busy may be granted if it is asked for again. A hint: it may be early and it may never
+    /// come; the core asks again at the interval of [`WakeUp`](crate::WakeUp) in any case.
     ///
     /// # Cancel safety
     ///
     /// Must be safe to drop at any time.
     async fn changed(&self, claim: &Claim);
 
-    /// Returns held claims of which the store has just said that they may be over, known by their owners. The core renews
-    /// them at once instead of at their time, so that a loss is announced when it happens. A hint, as
-    /// [`changed`](Self::changed) is: it may be wrong and it may never come, and each is told once. A backend that hears
-    /// nothing of its store between two renewals never returns.
+    /// Returns the owners of held claims that may be over, as the store has just told. The core renews them at once, so that a
+    /// loss is announced when it happens. A hint, as [`changed`](Self::changed) is: it may be wrong and it may never come, and
+    /// each is told once. A backend that is told nothing between two renewals never returns.
     ///
     /// # Cancel safety
     ///
     /// Must be safe to drop at any time, without forgetting a claim.
     async fn suspects(&self) -> Vec<OwnerId>;
 
-    /// For people: inspect, list, force-release, initialise, purge, check. `None` if the store cannot.
+    /// The operator's side: inspect, list, release by force, initialise, purge, check. `None` if the store has none.
     fn admin(&self) -> Option<&dyn LockAdmin>;
 
     /// Gives connections back, in bounded time: the core waits for 5 s. Later calls of other methods fail; `close` itself may
@@ -131,72 +129,53 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
 
 /// The answer to [`LockBackend::try_acquire`].
 #[derive(Clone, Debug)]
-#[expect(clippy::exhaustive_enums, reason = "complete: what else there is to say is an error")]
+#[expect(clippy::exhaustive_enums, reason = "complete: every other answer is an error")]
 pub enum Attempt {
     /// The claim holds the lock now.
     Granted(Grant),
-    /// Somebody else does.
+    /// Another owner holds it.
     Busy(Busy),
 }
 
-/// What comes with a grant.
+/// A grant.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Grant {
     /// The grant's fencing token.
     pub token: FencingToken,
-    /// For how long after the attempt was sent the store certainly keeps the lock without a renewal, if it gives no more
-    /// than that. `None`: for the claim's [`ttl`](Claim::ttl).
+    /// The time after the send of the attempt for which the store certainly keeps the lock without a renewal. `None`: the
+    /// claim's [`ttl`](Claim::ttl).
     pub lease: Option<Duration>,
     /// True if the store granted it by itself, before this attempt and after the last one that it answered
     /// [`Busy`](Attempt::Busy). The lease is then counted from before that one was sent.
     pub handed_over: bool,
-    /// How many tokens in a row are this claim's, [`token`](Self::token) the first of them: no other grant has one of
-    /// them. As many as were [asked for](Claim::tokens), or fewer.
-    pub tokens: u32,
-    /// A moment before the grant, where it is known better than from when the attempt was sent.
-    pub(crate) since: Option<Moment>,
 }
 
 impl Grant {
     /// A grant with this token, for the ttl of its claim.
     pub fn new(token: FencingToken) -> Self {
-        Self { token, lease: None, handed_over: false, tokens: 1, since: None }
+        Self { token, lease: None, handed_over: false }
     }
 
-    /// Says how long the store keeps the lock at least without a renewal: where a hold is a part of a session, the
-    /// session's time and not the claim's decides. A longer one than the ttl changes nothing. The grant's renewals are
-    /// asked for, and counted, in leases of this length. Default: the ttl.
+    /// Sets the least time for which the store keeps the lock without a renewal: where a hold is a part of a session, the
+    /// time-out of the session decides, and not the claim. A time longer than the ttl changes nothing. Renewals are sent, and
+    /// counted, in leases of this length. Default: the ttl.
     #[must_use]
     pub fn with_lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
     }
 
-    /// Says that the store granted it by itself, some time after the last attempt that it answered with a place in a
-    /// queue. Default: it was granted to the attempt that it answers.
+    /// Marks a grant that the store made by itself, after the last attempt that it answered with a place in a queue.
+    /// Default: the attempt was granted that it answers.
     #[must_use]
     pub fn from_hand_over(mut self) -> Self {
         self.handed_over = true;
         self
     }
-
-    /// Says that so many tokens in a row were reserved with it, its own the first of them. Default: its own alone.
-    #[must_use]
-    pub fn with_tokens(mut self, tokens: u32) -> Self {
-        self.tokens = tokens.max(1);
-        self
-    }
-
-    /// Says from when its lease is counted.
-    #[must_use]
-    pub(crate) fn counted_from(mut self, since: Moment) -> Self {
-        self.since = Some(since);
-        self
-    }
 }
 
-/// What is known of a lock that somebody else holds.
+/// What is known of a lock that another owner holds.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Busy {
@@ -212,14 +191,14 @@ impl Busy {
         Self::default()
     }
 
-    /// Says when the present lease ends. Default: not known.
+    /// Sets the end of the present lease. Default: not known.
     #[must_use]
     pub fn with_end(mut self, ends_in: Duration) -> Self {
         self.ends_in = Some(ends_in);
         self
     }
 
-    /// Says that a place in a queue was left. Default: none.
+    /// Marks that a place in a queue was left. Default: none.
     #[must_use]
     pub fn with_place_in_queue(mut self) -> Self {
         self.queued = true;
@@ -235,7 +214,7 @@ pub enum Renewal {
     Renewed,
     /// Held, but the store would not extend it now: ask again before the lease ends.
     Held,
-    /// Not held, and why.
+    /// Not held, for this cause.
     Lost(LossCause),
 }
 

@@ -1,15 +1,14 @@
-//! What a bench asks of a store beside locks. No part of the two contracts: hidden, behind the feature `bench`, and free to
-//! change.
+//! Measurements of a store without locks, for benchmarks. Not a part of the contracts: hidden, behind the feature `bench`.
 
 use crate::{Error, ErrorKind, LockName, Result};
 use async_trait::async_trait;
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// A store without a lock library over it: what a lock is measured against.
+/// A store without a lock library: the baseline of a measurement.
 #[async_trait]
 pub trait Yardstick: Debug + Send + Sync + 'static {
-    /// What the server calls itself, and its version.
+    /// The name and version of the server.
     async fn server(&self) -> Result<String>;
 
     /// False if this one has no such measure.
@@ -20,27 +19,26 @@ pub trait Yardstick: Debug + Send + Sync + 'static {
     /// limit, no retry and no client state.
     async fn raw_pair(&self, name: &LockName) -> Result<()>;
 
-    /// The same without a token: what is left over tells what a token costs.
+    /// The same without a token: the difference is the cost of a token.
     async fn tokenless_pair(&self, _name: &LockName) -> Result<()> {
         Err(unmeasured())
     }
 
-    /// Takes a free name, and gives it back while somebody on another connection waits to be told. How long that took,
-    /// from the beginning of the release until the waiter was told. Not for two at a time.
+    /// Takes a free name, and gives it back while a waiter on another connection listens. Answers the time from the begin of the
+    /// release until the waiter was told. Not for two callers at a time.
     async fn raw_notice(&self, _name: &LockName) -> Result<Duration> {
         Err(unmeasured())
     }
 
-    /// What the server has counted since it was started, of all its clients; `None` if it does not count, or does not
-    /// tell us.
+    /// The counters of the server since its start, for all its clients; `None` if it has none, or may not tell.
     async fn counters(&self) -> Result<Option<Counters>>;
 
-    /// Deletes what free locks of these names have left in the store, such as the last token. Only for names that nobody
-    /// uses any more: their next token may be smaller.
+    /// Deletes what free locks of these names have left in the store, such as the last token. Only for names that are not used
+    /// again: their next token may be smaller.
     async fn forget(&self, names: &[LockName]) -> Result<()>;
 }
 
-/// What can be measured without a lock library.
+/// The measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "answered by the backends of this workspace, and hidden")]
 pub enum ByHand {
@@ -52,7 +50,7 @@ pub enum ByHand {
     Notice,
 }
 
-/// What a server counts.
+/// The counters of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "made by the backends of this workspace, and hidden")]
 pub struct Counters {
@@ -97,9 +95,9 @@ mod tests {
         }
     }
 
-    /// A figure of nothing would be the best of all.
+    /// Not zero, which would be the best result.
     #[tokio::test]
-    async fn what_a_store_has_no_measure_for_is_no_figure() {
+    async fn missing_measure_is_unsupported() {
         let name = LockName::new("job").unwrap();
         let error = PairOnly.tokenless_pair(&name).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);

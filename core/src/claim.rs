@@ -1,4 +1,3 @@
-use crate::duration::Nanos;
 use crate::{LockName, OwnerId};
 use std::fmt;
 use std::sync::Arc;
@@ -12,11 +11,10 @@ use std::time::Duration;
 pub struct Claim {
     name: LockName,
     owner: OwnerId,
-    ttl: Nanos,
+    ttl: Duration,
     mode: LockMode,
     holder: Arc<str>,
     waits: bool,
-    tokens: u32,
 }
 
 /// What kind of hold is wanted.
@@ -33,7 +31,7 @@ impl Claim {
     /// [`LockClient`](crate::LockClient) makes claims; this is for tests that talk to a backend directly. It checks no
     /// range: the client did, before any I/O.
     pub fn new(name: LockName, owner: OwnerId, ttl: Duration, holder: Arc<str>) -> Self {
-        Self { name, owner, ttl: ttl.into(), mode: LockMode::Exclusive, holder, waits: false, tokens: 1 }
+        Self { name, owner, ttl, mode: LockMode::Exclusive, holder, waits: false }
     }
 
     /// Says that its owner will wait if the lock is held. Default: it makes one attempt and goes.
@@ -43,27 +41,19 @@ impl Claim {
         self
     }
 
-    /// Says how many tokens in a row are of use: its own, and one for each task of this process to which the hold may
-    /// pass without asking the store. At least 1. Default: 1.
-    #[must_use]
-    pub fn with_tokens(mut self, tokens: u32) -> Self {
-        self.tokens = tokens.max(1);
-        self
-    }
-
     /// The lock that is wanted.
     pub fn name(&self) -> &LockName {
         &self.name
     }
 
-    /// Who wants it.
+    /// The owner that wants it.
     pub fn owner(&self) -> OwnerId {
         self.owner
     }
 
-    /// How long the store is to keep it for this owner after each grant and renewal. Whole milliseconds.
+    /// The length of the lease of each grant and renewal. Whole milliseconds.
     pub fn ttl(&self) -> Duration {
-        self.ttl.into()
+        self.ttl
     }
 
     /// [`ttl`](Self::ttl) in the unit that most stores want.
@@ -76,15 +66,9 @@ impl Claim {
         self.mode
     }
 
-    /// True if its owner will ask again while the lock is held. A place in a queue is of use to such a one only.
+    /// True if its owner asks again while the lock is held. Only such a claim has use for a place in a queue.
     pub fn waits(&self) -> bool {
         self.waits
-    }
-
-    /// How many tokens in a row are of use. More than 1 for a claim that [waits](Self::waits) only; a store that gives one
-    /// is right too.
-    pub fn tokens(&self) -> u32 {
-        self.tokens
     }
 
     /// The holder's description, as it is stored.
@@ -92,20 +76,9 @@ impl Claim {
         &self.holder
     }
 
-    /// The same, to be kept.
-    pub(crate) fn shared_holder(&self) -> Arc<str> {
-        Arc::clone(&self.holder)
-    }
-
-    #[must_use]
-    pub(crate) fn with_owner(mut self, owner: OwnerId) -> Self {
-        self.owner = owner;
-        self
-    }
-
     #[must_use]
     pub(crate) fn with_ttl(mut self, ttl: Duration) -> Self {
-        self.ttl = ttl.into();
+        self.ttl = ttl;
         self
     }
 }

@@ -1,7 +1,7 @@
 use crate::Moment;
 use std::time::Duration;
 
-/// How much shorter than the store's lease the holder counts its own: `valid_until = sent_at + ttl·(1 − rate) − margin`.
+/// The allowance for drift between clocks. The holder's lease is shorter than the store's: `valid_until = sent_at + ttl·(1 − rate) − margin`.
 ///
 /// `sent_at` lies before the request was sent and the store starts its lease after it has received it, so the holder's
 /// lease ends first as long as the two clocks run at rates that differ by less than `rate`. Redlock allows for the same
@@ -16,7 +16,7 @@ impl Drift {
     /// 1 % and 2 ms.
     pub const DEFAULT: Self = Self { per_mille: 10, margin: Duration::from_millis(2) };
 
-    /// A rate in thousandths, at most 500, and a margin for what is rounded.
+    /// A rate in thousandths, at most 500, and a margin for rounding.
     pub const fn new(per_mille: u32, margin: Duration) -> Self {
         let per_mille = if per_mille > 500 { 500 } else { per_mille };
         Self { per_mille, margin }
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_holder_counts_a_shorter_lease_than_the_store() {
+    fn holder_counts_a_shorter_lease_than_the_store() {
         let end = |ttl| Drift::DEFAULT.valid_until(Moment::ORIGIN, ttl).since(Moment::ORIGIN);
         assert_eq!(end(Duration::from_secs(10)), Duration::from_millis(9_898));
         assert_eq!(end(Duration::from_millis(50)), Duration::from_micros(47_500));

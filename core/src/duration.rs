@@ -1,22 +1,6 @@
 use crate::{Error, Result};
 use std::time::Duration;
 
-/// A length of time in half the bytes, for what every waiter keeps. 584 years and more are for ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Nanos(u64);
-
-impl From<Duration> for Nanos {
-    fn from(duration: Duration) -> Self {
-        Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
-    }
-}
-
-impl From<Nanos> for Duration {
-    fn from(Nanos(nanos): Nanos) -> Self {
-        if nanos == u64::MAX { Self::MAX } else { Self::from_nanos(nanos) }
-    }
-}
-
 /// Reads a duration with its unit: `30s`, `1500ms`, `1m 30s`, `2h`. `field` names it in the error.
 ///
 /// # Errors
@@ -42,23 +26,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_of_time_in_half_the_bytes_is_as_long() {
-        for duration in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(1 << 34), Duration::MAX]
-        {
-            assert_eq!(Duration::from(Nanos::from(duration)), duration);
-        }
-        assert_eq!(Duration::from(Nanos::from(Duration::MAX - Duration::from_nanos(1))), Duration::MAX);
-    }
-
-    #[test]
-    fn durations_have_units() {
+    fn duration_with_its_unit_is_read() {
         assert_eq!(parse_duration("ttl", "30s").unwrap(), Duration::from_secs(30));
         assert_eq!(parse_duration("ttl", " 1m 30s ").unwrap(), Duration::from_secs(90));
         assert_eq!(parse_duration("ttl", "1500ms").unwrap(), Duration::from_millis(1500));
     }
 
     #[test]
-    fn what_is_no_duration_is_refused_with_the_right_form() {
+    fn text_that_is_no_duration_is_refused_with_the_right_form() {
         let error = parse_duration("ttl", "30").unwrap_err();
         assert_eq!(error.to_string(), "invalid ttl: \"30\" has no unit");
         assert_eq!(error.help(), Some("write 30s or 30ms"));

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Who a holder says it is. For people who look at a lock; no decision depends on it.
+/// What a holder says about itself. For people who look at a lock; no decision depends on it.
 ///
 /// Stored beside the lock as JSON of at most [`MAX_BYTES`](Self::MAX_BYTES), in ASCII: any other character takes six
 /// bytes (`\u2026`), or twelve. Do not put secrets in: everybody who may look at the store sees it.
@@ -18,7 +18,7 @@ pub struct HolderInfo {
     pub host: String,
     /// The process id, 0 if not told.
     pub pid: u32,
-    /// What it is doing, for instance a command line without its secrets.
+    /// Its work, for instance a command line without its secrets.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub doing: String,
     /// Anything else, as pairs.
@@ -27,11 +27,11 @@ pub struct HolderInfo {
 }
 
 impl HolderInfo {
-    /// The most that is stored, in bytes of JSON: a waiter or holder must cost its store little, and ZooKeeper drops
-    /// the connection on a payload that is too large instead of answering.
+    /// The largest stored form, in bytes of JSON: a waiter or holder must cost its store little, and ZooKeeper drops the
+    /// connection on a payload that is too large instead of answering.
     pub const MAX_BYTES: usize = 1024;
-    /// Characters of each part that is found out, and not said by the program: enough for a host's name. In JSON, at most
-    /// four times as many bytes.
+    /// The longest user, host and program name that is taken from the system, in characters. In JSON it takes at most four
+    /// times as many bytes.
     const MAX_PART: usize = 64;
 
     /// This process: user and host name as far as they are known, process id, and the file name of the program.
@@ -47,7 +47,7 @@ impl HolderInfo {
         }
     }
 
-    /// Says what the holder is doing. Default: the name of the program.
+    /// Sets the work of the holder. Default: the name of the program.
     #[must_use]
     pub fn with_doing(mut self, doing: impl Into<String>) -> Self {
         self.doing = doing.into();
@@ -66,8 +66,7 @@ impl HolderInfo {
         ascii_json(self)
     }
 
-    /// Reads the stored form. What another program left there is no error: text that is not ours becomes the
-    /// description.
+    /// Reads the stored form. The text of another program is no error: it becomes the work of the holder.
     pub fn from_json(json: &str) -> Self {
         serde_json::from_str(json).unwrap_or_else(|_| Self::default().with_doing(json))
     }
@@ -100,8 +99,8 @@ fn user() -> String {
         .unwrap_or_else(|| format!("uid{}", rustix::process::getuid().as_raw()))
 }
 
-/// A part of what tells the process apart. What the environment says may be of any length, and would make every lock of the
-/// process one with too much to say.
+/// Cuts a part to its longest form. The environment may hold a text of any length, which would make every acquisition of the
+/// process invalid.
 fn cut(part: String) -> String {
     let mut part = match part.char_indices().nth(HolderInfo::MAX_PART) {
         Some((end, _)) => part[..end].to_owned(),
@@ -113,7 +112,7 @@ fn cut(part: String) -> String {
     part
 }
 
-/// `user@host:pid`, with what is known of it.
+/// `user@host:pid`, as far as it is known.
 impl fmt::Display for HolderInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.user.is_empty() && self.host.is_empty() && self.pid == 0 {
@@ -128,14 +127,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn info_round_trips_and_foreign_text_is_kept() {
+    fn stored_form_is_read_back_and_foreign_text_is_kept() {
         let info = HolderInfo::this_process().with_doing("reindex").with_label("version", "1.4");
         assert_eq!(HolderInfo::from_json(&info.to_json()), info);
         assert_eq!(HolderInfo::from_json("by hand").doing, "by hand");
     }
 
     #[test]
-    fn what_is_stored_is_ascii_whatever_it_says() {
+    fn stored_form_is_ascii() {
         let info = HolderInfo::default().with_doing("sleep …\t\"\\\u{7f}é").with_label("clé", "𝄞\u{ffff}🔒");
         let stored = info.to_json();
         assert!(stored.is_ascii() && stored.contains(r"sleep \u2026\t"), "{stored}");
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_process_is_called_leaves_room_for_what_it_does() {
+    fn longest_user_and_host_leave_room_for_the_description() {
         for letter in ["x", "é", "日", "🔒", "\u{7f}"] {
             let part = cut(letter.repeat(1_000));
             let stored = HolderInfo::default().with_doing(part.clone()).to_json();

@@ -1,9 +1,9 @@
-//! The core of Leasehold: what a lock is, to those who use it and to those who serve it.
+//! The core of Leasehold: the two contracts, and the client between them.
 //!
-//! Two contracts meet here. [`DistributedLock`] is for people who *use* locks: a name goes in, a [`LockGuard`] comes
-//! out. [`LockBackend`] is for people who *write* backends: eight required methods, and one optional one. [`LockClient`]
-//! stands between, and does the hard part once for all backends: one deadline over every stage of an acquisition, taking
-//! back what an abandoned one left behind, renewing, and telling the holder in time that it holds no longer.
+//! [`DistributedLock`] is for people who *use* locks: a name goes in, a [`LockGuard`] comes out. [`LockBackend`] is for
+//! people who *write* backends. [`LockClient`] stands between them and does the hard part once for all backends: one
+//! deadline over every step of an acquisition, cleaning up after one that was abandoned, renewing leases, and telling the
+//! holder in time that its lock is lost.
 //!
 //! ```
 //! # use leasehold_core::{DistributedLockExt, LockClient, memory::MemoryBackend};
@@ -18,14 +18,16 @@
 //!
 //! # Where things are
 //!
-//! | looking for | it is in |
+//! | looking for | file |
 //! |---|---|
-//! | when a holder has lost its lock | `keeper/loss_rule.rs` |
-//! | when leases are renewed | `keeper/mod.rs` |
-//! | what happens to an acquisition that is dropped | `client/pending.rs` |
-//! | the loop of an acquisition | `client/acquire.rs` |
-//! | how tasks of one process take turns | `local_queue/` |
-//! | the shortest correct backend | `memory/` |
+//! | an acquisition from its call to its grant | `client/acquire.rs` |
+//! | what a dropped acquisition leaves behind | `client/pending_claim.rs`, then `client/cleanup.rs` |
+//! | when a waiter asks again | `client/retry.rs` |
+//! | how tasks of one client stand in line | `wait_queue.rs` |
+//! | the hold behind a guard | `client/hold.rs` |
+//! | when a lease is renewed | `keeper/mod.rs` |
+//! | when a lock is lost | `keeper/loss_rule.rs` |
+//! | the shortest correct backend | `memory/mod.rs` |
 //!
 //! This crate knows no store, no command line and no TLS.
 
@@ -37,14 +39,14 @@ pub mod bench;
 mod claim;
 mod client;
 mod clock;
+mod context;
 mod drift;
 mod duration;
 mod error;
+mod fallback_runtime;
 mod guard;
 mod holder;
 mod keeper;
-mod listener;
-mod local_queue;
 mod lock;
 pub mod memory;
 mod name;
@@ -53,11 +55,12 @@ mod nearest;
 mod observer;
 mod options;
 mod owner;
-mod patience;
 mod semantics;
+mod stall_timeout;
 mod sync;
 mod token;
 mod url;
+mod wait_queue;
 
 pub use admin::{Finding, LockAdmin, LockStatus, Purge, Severity, Waiter};
 pub use backend::{Attempt, Busy, Grant, LockBackend, MAX_CLAIMS_PER_RENEWAL, Release, Renewal, renew_each};
@@ -69,20 +72,18 @@ pub use duration::parse_duration;
 pub use error::{Error, ErrorKind, Loss, LossCause, Result};
 pub use guard::{Health, Hold, HoldStatus, Lease, LockGuard};
 pub use holder::HolderInfo;
-pub use listener::Listener;
-pub use local_queue::LocalQueue;
 pub use lock::{DistributedLock, DistributedLockExt};
-pub use name::LockName;
+pub use name::{IntoLockName, LockName};
 pub use namespace::Namespace;
 pub use nearest::{did_you_mean, nearest};
 pub use observer::{Event, Observer, TracingObserver};
 pub use options::{AcquireOptions, Wait};
 pub use owner::OwnerId;
-pub use patience::Patience;
 pub use semantics::{
     CrashBound, ExpiryClock, Fairness, Fault, HoldKind, LossSignal, Outcome, Promises, Reach, Semantics,
     TokenClass, WakeUp,
 };
+pub use stall_timeout::StallTimeout;
 pub use token::FencingToken;
 pub use url::{Authority, Endpoint, Query, Secret, StoreUrl};
 

@@ -1,21 +1,23 @@
 //! The contract for people who use locks.
 
 use crate::{
-    AcquireOptions, Error, ErrorKind, Lease, LockAdmin, LockGuard, LockName, Result, Semantics, Wait,
+    AcquireOptions, Error, ErrorKind, IntoLockName, Lease, LockAdmin, LockGuard, LockName, Result, Semantics,
+    Wait,
 };
 use async_trait::async_trait;
 use std::fmt::Debug;
 use std::future::Future;
+use std::time::Duration;
 
 /// A lock service: hand it a name, get a [`LockGuard`]. Object-safe: hold it as `Arc<dyn DistributedLock>`.
 ///
-/// The short forms `acquire`, `try_acquire` and `with_lock` are in [`DistributedLockExt`]. To serve locks from a store
+/// The methods that programs call, such as `acquire`, `try_acquire` and `with_lock`, are in [`DistributedLockExt`]. To serve locks from a store
 /// of your own, implement [`LockBackend`](crate::LockBackend) and wrap it in a [`LockClient`](crate::LockClient).
 ///
 /// What no lock gives, this one included: exclusion of *effects*. A process that is paused while it holds a lock wakes
 /// up later and writes. Pass the [fencing token](crate::FencingToken) to what you protect, and check it there.
 ///
-/// Locks are not re-entrant: acquiring a name again while holding it waits like anybody else's attempt.
+/// Locks are not re-entrant: acquiring a name again while holding it waits for its release.
 #[async_trait]
 pub trait DistributedLock: Debug + Send + Sync + 'static {
     /// What is promised, as data.
@@ -24,24 +26,42 @@ pub trait DistributedLock: Debug + Send + Sync + 'static {
     /// The options of [`acquire`](DistributedLockExt::acquire), as configured.
     fn defaults(&self) -> &AcquireOptions;
 
-    /// Acquires the lock of this name.
+    /// Acquires the lock of this name. [`acquire_with`](DistributedLockExt::acquire_with) takes any form of a name.
     ///
     /// # Errors
     ///
     /// Every kind but [`Lost`](ErrorKind::Lost): [`Busy`](ErrorKind::Busy) and [`TimedOut`](ErrorKind::TimedOut) say
-    /// that somebody else holds it; [`Indeterminate`](ErrorKind::Indeterminate) that the store may have granted it
+    /// that another owner holds it; [`Indeterminate`](ErrorKind::Indeterminate) that the store may have granted it
     /// without our learning of it, in which case the grant is being withdrawn and ends with its lease at the latest;
     /// [`Invalid`](ErrorKind::Invalid) is said before any I/O.
     ///
     /// # Cancel safety
     ///
-    /// Safe to drop at any time. What was asked of the store is withdrawn in the background, as soon as the request that is
-    /// under way has ended; if the store cannot be reached then, or the process ends first, the lease bounds what is left
-    /// behind. Once it is ready, the guard is yours.
-    async fn acquire_with(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard>;
+    /// Safe to drop at any time. What the request may have left in the store is released in the background, as soon as the
+    /// request has ended; if the store cannot be reached then, or the process ends first, it ends with its lease.
+    async fn acquire_named(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard>;
 
     /// For people: inspect, list, force-release, initialise, purge, check. `None` if the store cannot.
     fn admin(&self) -> Option<&dyn LockAdmin>;
+
+    /// Asks the store for one answer, to learn whether it can be reached with these credentials: opening a client opens no
+    /// connection. It reads the state of one lock, and changes nothing. For a readiness probe and for the start of a
+    /// program; that it succeeds does not promise that a later acquisition does.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockAdmin`]: [`Unavailable`](ErrorKind::Unavailable), [`Denied`](ErrorKind::Denied),
+    /// [`Misconfigured`](ErrorKind::Misconfigured), within the time-outs of the backend.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe to drop at any time.
+    async fn ping(&self) -> Result<()> {
+        let Some(admin) = self.admin() else {
+            return Err(Error::new(ErrorKind::Unsupported, "this store has nothing to read its locks with"));
+        };
+        admin.inspect(&LockName::new("ping")?).await.map(drop)
+    }
 
     /// Waits, for 5 s at most, until what is under way is done (releases above all, of dropped guards too, and acquisitions
     /// that the store has been asked for), and gives connections back, for which it waits for 5 s at most. Guards that are
@@ -60,47 +80,75 @@ pub trait DistributedLock: Debug + Send + Sync + 'static {
     async fn close(&self) -> Result<()>;
 }
 
-/// Short forms for every [`DistributedLock`]. You do not implement this trait.
+/// What programs call on every [`DistributedLock`]. You do not implement this trait.
 pub trait DistributedLockExt: DistributedLock {
     /// Acquires with the [defaults](DistributedLock::defaults).
     ///
     /// # Errors
     ///
-    /// As [`acquire_with`](DistributedLock::acquire_with).
+    /// As [`acquire_named`](DistributedLock::acquire_named).
     ///
     /// # Cancel safety
     ///
-    /// As [`acquire_with`](DistributedLock::acquire_with).
-    fn acquire<N>(&self, name: N) -> impl Future<Output = Result<LockGuard>> + Send
-    where
-        N: TryInto<LockName, Error: Into<Error>> + Send,
-    {
+    /// As [`acquire_named`](DistributedLock::acquire_named).
+    fn acquire(&self, name: impl IntoLockName) -> impl Future<Output = Result<LockGuard>> + Send {
+        async move { self.acquire_named(&name.into_lock_name()?, self.defaults()).await }
+    }
+
+    /// Acquires with these options instead of the [defaults](DistributedLock::defaults).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_named`](DistributedLock::acquire_named).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire_named`](DistributedLock::acquire_named).
+    fn acquire_with(
+        &self,
+        name: impl IntoLockName,
+        options: &AcquireOptions,
+    ) -> impl Future<Output = Result<LockGuard>> + Send {
+        async move { self.acquire_named(&name.into_lock_name()?, options).await }
+    }
+
+    /// Acquires with the [defaults](DistributedLock::defaults), but waits for at most this time. Zero is one attempt.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_named`](DistributedLock::acquire_named): [`TimedOut`](ErrorKind::TimedOut) if another owner held the
+    /// lock for all of the time, [`Busy`](ErrorKind::Busy) for a time of zero.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire_named`](DistributedLock::acquire_named).
+    fn acquire_timeout(
+        &self,
+        name: impl IntoLockName,
+        wait: Duration,
+    ) -> impl Future<Output = Result<LockGuard>> + Send {
         async move {
-            let name = name.try_into().map_err(Into::into)?;
-            self.acquire_with(&name, self.defaults()).await
+            let options = self.defaults().clone().with_wait(wait);
+            self.acquire_named(&name.into_lock_name()?, &options).await
         }
     }
 
-    /// Makes one attempt: `None` if somebody else holds the lock.
+    /// Makes one attempt: `None` if another owner holds the lock.
     ///
     /// Keep the result in a variable: in `locks.try_acquire("x").await?;` the guard is dropped at once, so nothing is held,
     /// and the compiler does not warn, because the guard is inside an `Option`.
     ///
     /// # Errors
     ///
-    /// As [`acquire_with`](DistributedLock::acquire_with), without [`Busy`](ErrorKind::Busy).
+    /// As [`acquire_named`](DistributedLock::acquire_named), without [`Busy`](ErrorKind::Busy).
     ///
     /// # Cancel safety
     ///
-    /// As [`acquire_with`](DistributedLock::acquire_with).
-    fn try_acquire<N>(&self, name: N) -> impl Future<Output = Result<Option<LockGuard>>> + Send
-    where
-        N: TryInto<LockName, Error: Into<Error>> + Send,
-    {
+    /// As [`acquire_named`](DistributedLock::acquire_named).
+    fn try_acquire(&self, name: impl IntoLockName) -> impl Future<Output = Result<Option<LockGuard>>> + Send {
         async move {
-            let name = name.try_into().map_err(Into::into)?;
             let options = self.defaults().clone().with_wait(Wait::No);
-            match self.acquire_with(&name, &options).await {
+            match self.acquire_named(&name.into_lock_name()?, &options).await {
                 Ok(guard) => Ok(Some(guard)),
                 Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
                 Err(error) => Err(error),
@@ -113,28 +161,63 @@ pub trait DistributedLockExt: DistributedLock {
     ///
     /// # Errors
     ///
-    /// As [`acquire_with`](DistributedLock::acquire_with); and [`Lost`](ErrorKind::Lost) if the lock was lost: `work`
-    /// was then dropped at its next await, or its result is no longer covered by the lock. A release that could not be
+    /// As [`acquire_named`](DistributedLock::acquire_named); and [`Lost`](ErrorKind::Lost) if the lock was lost: `work`
+    /// was then dropped at its next await, or its result is not covered by the lock. A release that could not be
     /// confirmed is no error here: the work was done under the lock, and the lease bounds the rest.
     ///
     /// # Cancel safety
     ///
     /// Safe to drop as far as `work` is: the lock is released in the background.
-    fn with_lock<N, F, W>(&self, name: N, work: F) -> impl Future<Output = Result<W::Output>> + Send
+    fn with_lock<F, W>(
+        &self,
+        name: impl IntoLockName,
+        work: F,
+    ) -> impl Future<Output = Result<W::Output>> + Send
     where
-        N: TryInto<LockName, Error: Into<Error>> + Send,
+        F: FnOnce(Lease) -> W + Send,
+        W: Future<Output: Send> + Send,
+    {
+        async move { run_under(self.acquire(name).await?, work).await }
+    }
+
+    /// Makes one attempt, and runs `work` as [`with_lock`](Self::with_lock) does: `None` if another owner holds the lock,
+    /// and `work` was not begun.
+    ///
+    /// # Errors
+    ///
+    /// As [`with_lock`](Self::with_lock), without [`Busy`](ErrorKind::Busy).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`with_lock`](Self::with_lock).
+    fn try_with_lock<F, W>(
+        &self,
+        name: impl IntoLockName,
+        work: F,
+    ) -> impl Future<Output = Result<Option<W::Output>>> + Send
+    where
         F: FnOnce(Lease) -> W + Send,
         W: Future<Output: Send> + Send,
     {
         async move {
-            let guard = self.acquire(name).await?;
-            let output = guard.protect(work(guard.lease())).await?;
-            match guard.release().await {
-                Err(error) if error.kind() == ErrorKind::Lost => Err(error),
-                _ => Ok(output),
+            match self.try_acquire(name).await? {
+                Some(guard) => run_under(guard, work).await.map(Some),
+                None => Ok(None),
             }
         }
     }
 }
 
 impl<L: DistributedLock + ?Sized> DistributedLockExt for L {}
+
+async fn run_under<F, W>(guard: LockGuard, work: F) -> Result<W::Output>
+where
+    F: FnOnce(Lease) -> W + Send,
+    W: Future<Output: Send> + Send,
+{
+    let output = guard.protect(work(guard.lease())).await?;
+    match guard.release().await {
+        Err(error) if error.kind() == ErrorKind::Lost => Err(error),
+        _ => Ok(output),
+    }
+}

@@ -1,6 +1,8 @@
 use crate::{Error, Result};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::borrow::Cow;
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// The name of a lock: 1 to 512 bytes of UTF-8 without control characters.
@@ -47,6 +49,23 @@ impl LockName {
     }
 }
 
+/// The name of a lock in any form: [`LockName`], `&LockName`, `&str`, `String`, `Cow<str>`. A text that is not a lock name is
+/// [`Invalid`](crate::ErrorKind::Invalid). Implemented for every conversion to [`LockName`].
+pub trait IntoLockName: Send {
+    /// The name, checked.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockName::new`].
+    fn into_lock_name(self) -> Result<LockName>;
+}
+
+impl<N: TryInto<LockName, Error: Into<Error>> + Send> IntoLockName for N {
+    fn into_lock_name(self) -> Result<LockName> {
+        self.try_into().map_err(Into::into)
+    }
+}
+
 impl TryFrom<&str> for LockName {
     type Error = Error;
 
@@ -71,9 +90,45 @@ impl TryFrom<&String> for LockName {
     }
 }
 
+impl TryFrom<Cow<'_, str>> for LockName {
+    type Error = Error;
+
+    fn try_from(name: Cow<'_, str>) -> Result<Self> {
+        Self::new(name)
+    }
+}
+
+impl FromStr for LockName {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::new(name)
+    }
+}
+
 impl From<&Self> for LockName {
     fn from(name: &Self) -> Self {
         name.clone()
+    }
+}
+
+impl PartialEq<str> for LockName {
+    fn eq(&self, name: &str) -> bool {
+        self.as_str() == name
+    }
+}
+
+impl PartialEq<&str> for LockName {
+    fn eq(&self, name: &&str) -> bool {
+        self.as_str() == *name
+    }
+}
+
+/// Checked as [`LockName::new`] does.
+impl<'de> Deserialize<'de> for LockName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = Cow::<'de, str>::deserialize(deserializer)?;
+        Self::new(name).map_err(de::Error::custom)
     }
 }
 
@@ -101,7 +156,7 @@ mod tests {
     use crate::ErrorKind;
 
     #[test]
-    fn good_names_are_kept_byte_for_byte() {
+    fn valid_name_is_kept_byte_for_byte() {
         for name in ["a", "A ", "../x", "/abs", "{tag}", "zookeeper", "é", "e\u{301}", "🔒", &"x".repeat(512)]
         {
             assert_eq!(LockName::new(name).unwrap().as_str(), name);
@@ -109,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_names_are_refused_with_field_value_limit_and_fix() {
+    fn invalid_name_is_refused_with_value_limit_and_fix() {
         let long = "x".repeat(513);
         let cases = [
             ("", "invalid lock name: it is empty"),
@@ -121,10 +176,32 @@ mod tests {
             ("é\u{85}", "invalid lock name: control character U+0085 at byte 2"),
         ];
         for (name, message) in cases {
-            let error = LockName::new(name).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Invalid);
-            assert_eq!(error.to_string(), message);
-            assert!(error.help().is_some());
+            let errors = [
+                LockName::new(name).unwrap_err(),
+                LockName::try_from(name).unwrap_err(),
+                LockName::try_from(name.to_owned()).unwrap_err(),
+                LockName::try_from(Cow::Borrowed(name)).unwrap_err(),
+                name.parse::<LockName>().unwrap_err(),
+            ];
+            for error in errors {
+                assert_eq!(error.kind(), ErrorKind::Invalid);
+                assert_eq!(error.to_string(), message);
+                assert!(error.help().is_some());
+            }
+            let json = serde_json::to_string(name).unwrap();
+            let error = serde_json::from_str::<LockName>(&json).unwrap_err();
+            assert!(error.to_string().starts_with(message), "{error}");
         }
+    }
+
+    #[test]
+    fn name_is_read_from_every_form_of_text_and_compared_with_it() {
+        let name = LockName::new("job \"é\"").unwrap();
+        assert_eq!(name, "job \"é\"");
+        assert_eq!(name, *"job \"é\"");
+        assert_eq!("job \"é\"".parse::<LockName>().unwrap(), name);
+        assert_eq!(LockName::try_from(Cow::from("job \"é\"")).unwrap(), name);
+        let json = serde_json::to_string(&name).unwrap();
+        assert_eq!(serde_json::from_str::<LockName>(&json).unwrap(), name);
     }
 }

@@ -1,10 +1,10 @@
-/// The known word that an unknown one was probably meant to be.
+/// The known word that is nearest to an unknown one, if it is near.
 pub fn nearest<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distances = known.into_iter().map(|word| (strsim::damerau_levenshtein(unknown, word), word));
     distances.filter(|(distance, word)| *distance <= 1 + word.len() / 4).min().map(|(_, word)| word)
 }
 
-/// The help for a word that nobody knows: the nearest known one, and all of them.
+/// The help for an unknown word: the nearest known word, and all of them.
 pub fn did_you_mean<'a>(unknown: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let mut known: Vec<&str> = known.into_iter().collect();
     known.sort_unstable();
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_is_named_if_it_is_near() {
+    fn nearest_word_is_named_if_it_is_near() {
         assert_eq!(
             did_you_mean("reddis", ["redis", "memory"]),
             "did you mean \"redis\"? known: memory, redis"

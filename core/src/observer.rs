@@ -1,32 +1,88 @@
-//! Where events go that belong to no caller.
+//! Events of a client: for logs, metrics and alerts.
 
 use crate::{Error, FencingToken, LockName, Loss};
 use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
-/// Is told what happens in the background, where no caller waits for a result. Called without any lock of ours by
-/// whoever finds it first: a task in the background, or who asks a guard for its status, or drops it. Return soon, do not
-/// block. A panic in it is caught, and nothing else comes of it than what the panic hook says.
+/// Receives the [events](Event) of a client. Called without any lock of ours, by the task that finds the event first: a
+/// background task, or a caller that asks a guard for its status, or drops it. Return soon and do not block. A panic is
+/// caught, and has no other effect than the message of the panic hook.
 pub trait Observer: Debug + Send + Sync + 'static {
-    /// Something happened.
+    /// An event happened.
     fn event(&self, event: &Event<'_>);
 }
 
 /// What happened.
+///
+/// Counting them is enough to know what a client does. Each acquisition that passes the check of its arguments ends in
+/// exactly one of [`Granted`](Event::Granted), [`NotGranted`](Event::NotGranted) and [`Cancelled`](Event::Cancelled), and
+/// each grant in exactly one of [`Released`](Event::Released) and [`Lost`](Event::Lost), unless its guard is leaked.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A lock that was held is held no longer.
+    /// An acquisition found the lock held, and waits. At most once per acquisition.
+    Waiting {
+        /// The lock.
+        name: &'a LockName,
+    },
+    /// A lock was acquired.
+    Granted {
+        /// The lock.
+        name: &'a LockName,
+        /// The token of the grant.
+        token: FencingToken,
+        /// From the call until the grant.
+        waited: Duration,
+    },
+    /// An acquisition failed, for the reason that its caller gets.
+    NotGranted {
+        /// The lock.
+        name: &'a LockName,
+        /// Why.
+        error: &'a Error,
+        /// From the call until the failure.
+        waited: Duration,
+    },
+    /// An acquisition was dropped by its caller before it ended.
+    Cancelled {
+        /// The lock.
+        name: &'a LockName,
+        /// From the call until the drop.
+        waited: Duration,
+    },
+    /// The store confirmed a renewal, or an extension.
+    Renewed {
+        /// The lock.
+        name: &'a LockName,
+        /// The token of the grant.
+        token: FencingToken,
+        /// What was left of the lease when the confirmation arrived. A margin that shrinks is the earliest warning there
+        /// is; at zero the lock is lost.
+        margin: Duration,
+    },
+    /// The holder gave the lock back while it was held: by a release, or by dropping its guard. The store may not have
+    /// confirmed it yet.
+    Released {
+        /// The lock.
+        name: &'a LockName,
+        /// The token of the grant.
+        token: FencingToken,
+        /// From the grant until the release.
+        held: Duration,
+    },
+    /// A lock that was held is lost.
     Lost {
         /// The lock.
         name: &'a LockName,
-        /// Its token.
+        /// The token of the grant.
         token: FencingToken,
         /// Why.
         loss: &'a Loss,
     },
-    /// A renewal was not confirmed; the lease goes on for `remaining`, and the keeper asks again.
-    RenewalTrouble {
+    /// A renewal was not confirmed. The lease goes on for `remaining`, and the keeper asks again.
+    RenewalFailed {
         /// The lock.
         name: &'a LockName,
         /// What the store said, or that it said nothing.
@@ -34,12 +90,12 @@ pub enum Event<'a> {
         /// What is left of the lease.
         remaining: Duration,
     },
-    /// The store granted a lock to somebody who had left; it is being released.
+    /// The store granted a lock after its caller had gone. It is being released.
     LateGrant {
         /// The lock.
         name: &'a LockName,
     },
-    /// A release could not be confirmed; the lock is free when its lease ends.
+    /// A release could not be confirmed. The lock is free when its lease ends.
     ReleaseUnconfirmed {
         /// The lock.
         name: &'a LockName,
@@ -47,7 +103,7 @@ pub enum Event<'a> {
         error: &'a Error,
     },
     /// A waiter got no answer from the store, and goes on waiting.
-    WaitTrouble {
+    WaitFailed {
         /// The lock.
         name: &'a LockName,
         /// What went wrong.
@@ -55,16 +111,20 @@ pub enum Event<'a> {
     },
 }
 
-/// The default observer: an event of `tracing`, with target `leasehold`, for each. Its message begins with a word that
-/// stays, and the lock is the field `lock.name`.
+/// Writes each event to `tracing`, with target `leasehold`. Its message begins with a fixed word, and the lock is the
+/// field `lock.name`.
 ///
 /// | word | level | event |
 /// |---|---|---|
 /// | `lost` | error | [`Lost`](Event::Lost); with fields `lock.fencing_token` and `cause` |
-/// | `renew_failed` | warn | [`RenewalTrouble`](Event::RenewalTrouble); with a field `remaining` |
+/// | `renew_failed` | warn | [`RenewalFailed`](Event::RenewalFailed); with a field `remaining` |
 /// | `release_unconfirmed` | warn | [`ReleaseUnconfirmed`](Event::ReleaseUnconfirmed) |
-/// | `wait_trouble` | warn | [`WaitTrouble`](Event::WaitTrouble) |
+/// | `wait_failed` | warn | [`WaitFailed`](Event::WaitFailed) |
 /// | `late_grant` | info | [`LateGrant`](Event::LateGrant) |
+///
+/// This is what a client without an [observer](crate::LockClientBuilder::with_observer) does. An observer replaces it:
+/// call this one from it to keep the log. Events of calls that have a caller (granted, released …) are not logged; the
+/// span `leasehold.acquire` has them.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct TracingObserver;
@@ -77,18 +137,48 @@ impl Observer for TracingObserver {
                 let (token, cause) = (token.get(), loss.cause());
                 error!(target: "leasehold", { lock.name = %name, lock.fencing_token = token, ?cause }, "lost: {loss}");
             }
-            Event::RenewalTrouble { name, error, remaining } => {
+            Event::RenewalFailed { name, error, remaining } => {
                 warn!(target: "leasehold", { lock.name = %name, ?remaining }, "renew_failed: {error}");
             }
             Event::LateGrant { name } => {
-                info!(target: "leasehold", { lock.name = %name }, "late_grant: nobody waits for it any more");
+                info!(target: "leasehold", { lock.name = %name }, "late_grant: its caller has gone");
             }
             Event::ReleaseUnconfirmed { name, error } => {
                 warn!(target: "leasehold", { lock.name = %name }, "release_unconfirmed: {error}");
             }
-            Event::WaitTrouble { name, error } => {
-                warn!(target: "leasehold", { lock.name = %name }, "wait_trouble: {error}");
+            Event::WaitFailed { name, error } => {
+                warn!(target: "leasehold", { lock.name = %name }, "wait_failed: {error}");
             }
+            Event::Waiting { .. }
+            | Event::Granted { .. }
+            | Event::NotGranted { .. }
+            | Event::Cancelled { .. }
+            | Event::Renewed { .. }
+            | Event::Released { .. } => {}
         }
+    }
+}
+
+/// The observer of a client, if it has one.
+#[derive(Debug, Default)]
+pub(crate) struct Events(Option<Arc<dyn Observer>>);
+
+impl Events {
+    pub(crate) fn to(observer: Arc<dyn Observer>) -> Self {
+        Self(Some(observer))
+    }
+
+    /// True if events are wanted that the caller of a method learns anyway. Without an observer nothing is measured or
+    /// built for them.
+    pub(crate) fn are_observed(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// A panic of the observer ends here: the keeper may have other leases in its hands. The panic hook has reported it.
+    pub(crate) fn tell(&self, event: &Event<'_>) {
+        drop(catch_unwind(AssertUnwindSafe(|| match &self.0 {
+            Some(observer) => observer.event(event),
+            None => TracingObserver.event(event),
+        })));
     }
 }

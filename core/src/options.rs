@@ -1,4 +1,6 @@
-use crate::{Error, HolderInfo, Moment, Result};
+use crate::{Error, HolderInfo, Moment, Result, parse_duration};
+use serde::{Deserialize, Deserializer, de};
+use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use std::time::Duration;
 /// # use std::time::Duration;
 /// let options = AcquireOptions::new().with_ttl(Duration::from_secs(10)).with_wait(Duration::from_secs(2));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcquireOptions {
     pub(crate) ttl: Duration,
     pub(crate) wait: Wait,
@@ -19,12 +21,12 @@ pub struct AcquireOptions {
     pub(crate) holder: Arc<str>,
 }
 
-/// How long to wait while somebody else holds the lock.
+/// How long to wait while another owner holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Wait {
-    /// Exactly one attempt. It ends when the store has answered, or when the backend's own time-out says it will not; which
-    /// is counted on the runtime that the connection lives on, and so never while that one stands still.
+    /// Exactly one attempt. It ends when the store has answered, or with the backend's own time-out. That time-out is counted on
+    /// the runtime of the connection, and stands still with it.
     No,
     /// Until the lock is free or this time is over, whatever the store does: one deadline covers connecting, queueing
     /// and every request. A store that cannot be reached is asked again for as long.
@@ -64,7 +66,7 @@ impl AcquireOptions {
         self
     }
 
-    /// Makes the lease a fixed one: nobody renews it, and it ends one ttl after the grant unless the holder calls
+    /// Makes the lease a fixed one: it is not renewed, and ends one ttl after the grant unless the holder calls
     /// [`extend`](crate::LockGuard::extend). Default: renewed at a third of the ttl for as long as the guard lives.
     #[must_use]
     pub fn with_fixed_lease(mut self) -> Self {
@@ -72,12 +74,12 @@ impl AcquireOptions {
         self
     }
 
-    /// Tells the holder after this time, however healthy the renewals are, that its lock is lost, with
-    /// [`MaxHold`](crate::LossCause::MaxHold). Default: no limit.
+    /// The longest hold: after this time the lock is lost with [`MaxHold`](crate::LossCause::MaxHold), however healthy the
+    /// renewals are. Default: no limit.
     ///
-    /// Nothing is renewed any more, so the store's lease ends, or its limit for a silent connection (`mode=for-update`): a
-    /// holder that hangs does not keep the lock for ever. Not so on ZooKeeper, where a hold is a part of a session that the
-    /// whole process shares: the lock is free when the guard is dropped, and a holder that hangs does not drop it.
+    /// Renewals end then, and so does the store's lease, or its limit for a silent connection (`mode=for-update`): a holder
+    /// that hangs does not keep the lock for ever. On ZooKeeper it does: a hold is a part of a session that the whole process
+    /// shares, so the lock is free only when the guard is dropped.
     #[must_use]
     pub fn with_max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = max_hold;
@@ -87,7 +89,7 @@ impl AcquireOptions {
     /// Keeps others out for at least this time after the grant, even if the guard is released earlier. For periodic
     /// jobs that are shorter than the difference between the clocks that start them. At most 24 h. Default: zero.
     ///
-    /// It must be released while it is held: of a lease that has ended before, nobody keeps others out any more.
+    /// Release it while it is held: a lease that has ended before keeps others out no longer.
     ///
     /// A lease is left to end by itself, so the release returns at once. Where a hold is a session or a connection
     /// (ZooKeeper, `mode=for-update`) the release waits for the rest of the time, and if this process ends before, so
@@ -98,7 +100,7 @@ impl AcquireOptions {
         self
     }
 
-    /// What others see of this holder, at most [`HolderInfo::MAX_BYTES`]. Default: user, host, process id, program.
+    /// The description of this holder that others see, at most [`HolderInfo::MAX_BYTES`]. Default: user, host, process id, program.
     #[must_use]
     pub fn with_holder(mut self, holder: &HolderInfo) -> Self {
         self.holder = holder.to_json().into();
@@ -125,9 +127,24 @@ impl AcquireOptions {
         self.max_hold
     }
 
-    /// For how long others are kept out at least; zero if a release frees the lock at once.
+    /// The least time for which others are kept out; zero if a release frees the lock at once.
     pub fn hold_at_least(&self) -> Duration {
         self.hold_at_least
+    }
+
+    fn from_fields(fields: Fields) -> Result<Self> {
+        let read = |field, text: Option<String>, default| {
+            text.map_or(Ok(default), |text| parse_duration(field, &text))
+        };
+        let default = Self::default();
+        Ok(Self {
+            ttl: read("ttl", fields.ttl, default.ttl)?,
+            wait: fields.wait.unwrap_or(default.wait),
+            renewed: fields.renew.unwrap_or(default.renewed),
+            max_hold: read("max_hold", fields.max_hold, default.max_hold)?,
+            hold_at_least: read("hold_at_least", fields.hold_at_least, default.hold_at_least)?,
+            holder: default.holder,
+        })
     }
 
     /// The options in their normal form, as an acquisition checks them before any I/O.
@@ -140,7 +157,7 @@ impl AcquireOptions {
         Ok(self)
     }
 
-    /// The ttl in its normal form, if all is in range. Nothing else has another form.
+    /// The ttl in its normal form, if all is in range. No other option has another form.
     pub(crate) fn check(&self) -> Result<Duration> {
         let ttl = check_ttl(self.ttl)?;
         if self.max_hold.is_zero() {
@@ -202,6 +219,55 @@ impl Wait {
     }
 }
 
+/// No time is no limit.
+impl From<Option<Duration>> for Wait {
+    fn from(time: Option<Duration>) -> Self {
+        time.map_or(Self::Forever, Self::from)
+    }
+}
+
+/// `forever`, `no`, or a duration with its unit, such as `1m 30s`.
+impl FromStr for Wait {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "forever" => Ok(Self::Forever),
+            "no" => Ok(Self::No),
+            time => match parse_duration("wait", time) {
+                Ok(time) => Ok(time.into()),
+                Err(error) => Err(error.with_help("write forever, no, or a time like 30s")),
+            },
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Wait {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// The fields of a configuration file, each of them optional.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    ttl: Option<String>,
+    wait: Option<Wait>,
+    renew: Option<bool>,
+    max_hold: Option<String>,
+    hold_at_least: Option<String>,
+}
+
+/// From a table with the optional keys `ttl`, `wait`, `renew`, `max_hold` and `hold_at_least`; times have their unit, as in
+/// `"30s"`. Checked as by [`AcquireOptions::checked`]. The holder is not read: it is this process.
+impl<'de> Deserialize<'de> for AcquireOptions {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let fields = Fields::deserialize(deserializer)?;
+        Self::from_fields(fields).and_then(Self::checked).map_err(de::Error::custom)
+    }
+}
+
 impl From<Duration> for Wait {
     fn from(time: Duration) -> Self {
         match time {
@@ -221,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ttl_out_of_range_is_refused_with_the_limit() {
+    fn ttl_out_of_range_is_refused_with_the_limit() {
         let with = |ttl| AcquireOptions::new().with_ttl(ttl);
         assert_eq!(problem(with(Duration::ZERO)), "invalid ttl: 0ns, at least 50ms");
         assert_eq!(problem(with(Duration::from_nanos(1))), "invalid ttl: 1ns, at least 50ms");
@@ -232,19 +298,19 @@ mod tests {
     }
 
     #[test]
-    fn a_ttl_is_rounded_up_to_whole_milliseconds() {
+    fn ttl_is_rounded_up_to_whole_milliseconds() {
         let options = AcquireOptions::new().with_ttl(Duration::from_micros(60_001)).checked().unwrap();
         assert_eq!(options.ttl(), Duration::from_millis(61));
     }
 
     #[test]
-    fn a_lease_is_renewed_unless_it_is_fixed() {
+    fn lease_is_renewed_unless_it_is_fixed() {
         assert!(AcquireOptions::new().is_renewed());
         assert!(!AcquireOptions::new().with_fixed_lease().is_renewed());
     }
 
     #[test]
-    fn limits_of_the_hold_must_fit_together() {
+    fn limits_of_the_hold_that_contradict_are_refused() {
         let options = AcquireOptions::new();
         assert_eq!(problem(options.clone().with_max_hold(Duration::ZERO)), "invalid max_hold: it is zero");
         let crossed =
@@ -257,9 +323,55 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_wait_is_for_ever_and_the_shortest_is_none() {
+    fn longest_wait_is_for_ever_and_shortest_is_one_attempt() {
         assert_eq!(Wait::from(Duration::MAX), Wait::Forever);
         assert_eq!(Wait::from(Duration::ZERO), Wait::No);
         assert_eq!(Wait::UpTo(Duration::MAX).deadline(|| Moment::ORIGIN), Moment::NEVER);
+    }
+
+    #[test]
+    fn wait_is_read_from_text_and_from_an_optional_time() {
+        assert_eq!("forever".parse::<Wait>().unwrap(), Wait::Forever);
+        assert_eq!("no".parse::<Wait>().unwrap(), Wait::No);
+        assert_eq!("0s".parse::<Wait>().unwrap(), Wait::No);
+        assert_eq!("1m 30s".parse::<Wait>().unwrap(), Wait::UpTo(Duration::from_secs(90)));
+        assert_eq!(Wait::from(None), Wait::Forever);
+        assert_eq!(Wait::from(Some(Duration::ZERO)), Wait::No);
+        for text in ["", "5", "for ever", "-1s", "None"] {
+            let error = text.parse::<Wait>().unwrap_err();
+            assert!(error.to_string().starts_with("invalid wait: "), "{error}");
+            assert_eq!(error.help(), Some("write forever, no, or a time like 30s"));
+            assert!(serde_json::from_value::<Wait>(text.into()).is_err());
+        }
+    }
+
+    #[test]
+    fn options_are_read_from_a_table() {
+        let table =
+            r#"{ "ttl": "10s", "wait": "2s", "renew": false, "max_hold": "1h", "hold_at_least": "1s" }"#;
+        let expected = AcquireOptions::new()
+            .with_ttl(Duration::from_secs(10))
+            .with_wait(Duration::from_secs(2))
+            .with_fixed_lease()
+            .with_max_hold(Duration::from_secs(3600))
+            .with_hold_at_least(Duration::from_secs(1));
+        assert_eq!(serde_json::from_str::<AcquireOptions>(table).unwrap(), expected);
+        assert_eq!(serde_json::from_str::<AcquireOptions>("{}").unwrap(), AcquireOptions::new());
+    }
+
+    #[test]
+    fn table_of_options_that_are_out_of_range_or_unknown_is_refused() {
+        let refused = [
+            (r#"{ "ttl": "1ms" }"#, "invalid ttl: 1ms, at least 50ms"),
+            (r#"{ "ttl": "10" }"#, "invalid ttl: \"10\" has no unit"),
+            (r#"{ "wait": "long" }"#, "invalid wait: \"long\""),
+            (r#"{ "max_hold": "0s" }"#, "invalid max_hold: it is zero"),
+            (r#"{ "max_hold": "1s", "hold_at_least": "2s" }"#, "invalid hold_at_least: 2s is longer"),
+            (r#"{ "tll": "10s" }"#, "unknown field `tll`"),
+        ];
+        for (table, message) in refused {
+            let error = serde_json::from_str::<AcquireOptions>(table).unwrap_err();
+            assert!(error.to_string().starts_with(message), "{error}");
+        }
     }
 }

@@ -1,14 +1,12 @@
-use crate::{Error, ErrorKind, Moment, Result};
+use crate::{Error, ErrorKind, Result};
 use std::fmt;
 
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
-
-/// Who holds or wants a lock: 128 random bits, fresh for every acquisition.
+/// The owner of one acquisition: 128 random bits, fresh for each.
 ///
 /// Never a thread, host, process or object id: those outlive one acquisition, so a late release of the last one would
 /// free the next. Made before the first request, so that a request whose reply was lost can be recognised and undone.
 ///
-/// It is what authorises a release, so it is a secret towards other tenants of the store: `Debug` and `Display` show
+/// It authorises a release, so it is a secret towards other tenants of the store: `Debug` and `Display` show
 /// the first eight of its 32 digits, which leaves 96 bits unguessable; only [`to_hex`](Self::to_hex) gives all.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OwnerId([u8; 16]);
@@ -20,8 +18,7 @@ impl OwnerId {
     ///
     /// [`Unavailable`](ErrorKind::Unavailable) if the system has no randomness to give.
     pub fn random() -> Result<Self> {
-        // Asked for each time, which is a fifth of what a lock in memory costs: what was drawn in advance is drawn twice by two
-        // virtual machines that go on from one snapshot.
+        // Drawn each time: two virtual machines that go on from one snapshot would use up the same reserve.
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_err(|error| {
             Error::new(ErrorKind::Unavailable, "the system gave no random bytes").with_source(error)
@@ -32,16 +29,6 @@ impl OwnerId {
     /// The owner with this number. For backends that read owners back from their store, and for tests.
     pub const fn from_u128(id: u128) -> Self {
         Self(id.to_be_bytes())
-    }
-
-    /// Another owner, as hard to guess as this one to whoever does not know this one.
-    pub(crate) const fn next(self) -> Self {
-        Self::from_u128(self.as_u128().wrapping_add(1))
-    }
-
-    /// As [`next`](Self::next), for one who begins anew at this moment: none that it may have had before.
-    pub(crate) const fn anew(self, now: Moment) -> Self {
-        Self::from_u128(self.as_u128().wrapping_add(now.nanos() as u128))
     }
 
     /// The owner as 16 bytes, as it is kept in binary columns.
@@ -61,8 +48,7 @@ impl OwnerId {
 
     /// The owner in 32 lower-case hexadecimal digits, as it is stored; redis-py and node-redlock write theirs likewise.
     pub fn to_hex(self) -> String {
-        let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
-        digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+        format!("{:032x}", self.as_u128())
     }
 
     /// The owner written in exactly 32 hexadecimal digits, `None` for anything else.
@@ -89,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hex_round_trips_and_nothing_else_parses() {
+    fn hex_is_read_back_and_other_text_is_refused() {
         let owner = OwnerId::random().unwrap();
         assert_eq!(OwnerId::from_hex(&owner.to_hex()), Some(owner));
         assert_eq!(OwnerId::from_u128(7).to_hex().len(), 32);
@@ -99,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_round_trip_and_nothing_else_is_read() {
+    fn bytes_are_read_back_and_other_lengths_are_refused() {
         let owner = OwnerId::random().unwrap();
         assert_eq!(OwnerId::from_bytes(&owner.to_bytes()), Some(owner));
         assert_eq!(OwnerId::from_u128(7).to_bytes()[15], 7);
@@ -109,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_does_not_authorise_a_release() {
+    fn printed_owner_does_not_authorise_a_release() {
         let owner = OwnerId::from_u128(0xdead_beef_0123_4567_89ab_cdef_0000_0001);
         assert_eq!(format!("{owner} {owner:?}"), "deadbeef… OwnerId(deadbeef…)");
     }

@@ -1,14 +1,20 @@
-//! What threads share, from one place, because the explorer of schedules puts its own here: `schedules/` compiles these very
-//! sources once more, with `cfg(shuttle)`.
+//! Mutexes and atomics, from one place: `schedules/` compiles these sources with `cfg(shuttle)`, and the mutexes of its schedule
+//! explorer.
 
 #[cfg(shuttle)]
-pub(crate) use shuttle::sync::{Mutex, MutexGuard, atomic::AtomicBool};
+pub(crate) use shuttle::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64},
+};
 #[cfg(not(shuttle))]
-pub(crate) use std::sync::{Mutex, MutexGuard, atomic::AtomicBool};
+pub(crate) use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64},
+};
 
 use std::sync::PoisonError;
 
-/// Locks a mutex whose data is consistent whenever it is free: what is done under these locks cannot panic half-way.
+/// Locks a mutex, also a poisoned one: no code under these locks can panic half-way.
 pub(crate) fn locked<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

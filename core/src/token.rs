@@ -27,12 +27,6 @@ impl FencingToken {
         self.0
     }
 
-    /// The last of so many tokens in a row that begin with this one.
-    #[must_use]
-    pub fn last_of(self, tokens: u32) -> Self {
-        Self(self.0.saturating_add(u64::from(tokens.saturating_sub(1))))
-    }
-
     /// The rule of Redis, SQL and memory for the next token: `max(last + 1, server clock in µs)`. It grows across
     /// restarts and lost counters because time does, and across a clock that steps back because the counter does.
     ///
@@ -40,6 +34,20 @@ impl FencingToken {
     pub fn after(last: Option<Self>, clock_micros: u64) -> Option<Self> {
         let next = last.map_or(0, |last| last.0).saturating_add(1).max(clock_micros);
         (next <= Self::MAX_COUNTED).then_some(Self(next))
+    }
+}
+
+impl From<FencingToken> for u64 {
+    fn from(token: FencingToken) -> Self {
+        token.0
+    }
+}
+
+/// For columns of SQL, which have no unsigned numbers. The backends of this workspace give no token above `i64::MAX`, at which
+/// the conversion saturates.
+impl From<FencingToken> for i64 {
+    fn from(token: FencingToken) -> Self {
+        Self::try_from(token.0).unwrap_or(Self::MAX)
     }
 }
 
@@ -54,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_grow_whatever_the_clock_does() {
+    fn next_token_is_larger_whatever_the_clock_shows() {
         let first = FencingToken::after(None, 1_000);
         assert_eq!(first, Some(FencingToken::new(1_000)));
         assert_eq!(FencingToken::after(first, 10), Some(FencingToken::new(1_001)));
@@ -63,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn used_up_tokens_are_said_not_repeated() {
+    fn used_up_tokens_are_not_repeated() {
         let last = Some(FencingToken::new(FencingToken::MAX_COUNTED));
         assert_eq!(FencingToken::after(last, 0), None);
     }

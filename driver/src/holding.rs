@@ -3,7 +3,7 @@
 use crate::Outcome;
 use crate::arguments::Arguments;
 use crate::usage::{cpu_seconds, now, read_line, resident_kib};
-use leasehold::{AcquireOptions, DistributedLock, LockGuard};
+use leasehold::{AcquireOptions, DistributedLock, DistributedLockExt, LockGuard};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;

@@ -23,8 +23,7 @@
 //! | `grace` | how long tasks have to end after the window, in milliseconds | 300 |
 //! | `n` | how many names `hold` holds | 10000 |
 //!
-//! Other keys are for other drivers, and are passed over. Whatever the URL can say, such as `local_queue=16`, can be
-//! measured.
+//! Other keys are for other drivers, and are ignored. Every parameter of the URL can be measured.
 //!
 //! For `unc` and `con` it connects, prints `READY`, and reads a line `GO T0 T1`: nanoseconds of `CLOCK_MONOTONIC`, which
 //! all processes of a host share. It begins at once; what is acquired from T0 to T1 is a row of five numbers of 64 bits,

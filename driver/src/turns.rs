@@ -3,7 +3,7 @@
 use crate::arguments::{Arguments, Work};
 use crate::usage::{cpu_seconds, now, resident_kib, sleep_until};
 use crate::{Outcome, usage};
-use leasehold::{AcquireOptions, DistributedLock, LockGuard, LockName, Result, Wait};
+use leasehold::{AcquireOptions, DistributedLock, DistributedLockExt, LockGuard, LockName, Result, Wait};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::task::JoinHandle;

@@ -6,7 +6,7 @@
 //! * `tests/sql_lease`: the row of a lease, and the database's clock that it hangs on.
 //!
 //! Each finds what is known to be wrong, by name, before what is built here is explored to the end: a model that cannot
-//! fail proves nothing. What each run has explored or refuted stands in `docs/semantics.md`, and a run that finds another
+//! fail proves nothing. What each run has explored or refuted stands in `docs/generated/models.md`, and a run that finds another
 //! number of states there than it has seen fails.
 
 #![allow(

@@ -1,11 +1,11 @@
-//! The table of the runs in `docs/semantics.md`. With `LEASEHOLD_WRITE_TABLES=1` each run writes its own row; otherwise
+//! The table of the runs in `docs/generated/models.md`. With `LEASEHOLD_WRITE_TABLES=1` each run writes its own row; otherwise
 //! it is held against it.
 
 use std::fs;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/semantics.md");
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/generated/models.md");
 const BEGIN: &str = "<!-- models: begin. Written by the runs of `models/` -->\n| run | within | states | s |\n|---|---|---:|---:|\n";
 const END: &str = "<!-- models: end -->";
 
@@ -38,7 +38,7 @@ pub(crate) fn agrees(within: &str, seen: &str, seconds: &str) {
     assert_eq!(
         Some(row),
         written,
-        "docs/semantics.md says otherwise: LEASEHOLD_WRITE_TABLES=1 cargo test -p leasehold-models -- --test-threads 1"
+        "docs/generated/models.md says otherwise: LEASEHOLD_WRITE_TABLES=1 cargo test -p leasehold-models -- --test-threads 1"
     );
 }
 
@@ -59,7 +59,7 @@ pub fn names_the_runs_of_this_program() {
         rows().into_iter().filter(|row| row.model == model).map(|row| row.run).collect();
     written.sort();
     runs.sort();
-    assert_eq!(written, runs, "docs/semantics.md has other runs of {model}");
+    assert_eq!(written, runs, "docs/generated/models.md has other runs of {model}");
 }
 
 fn is_to_be_written() -> bool {

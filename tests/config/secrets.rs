@@ -2,7 +2,9 @@
 
 use crate::host::TestHost;
 use leasehold::backend::{LockBackend, MemoryBackend};
-use leasehold::{AcquireOptions, Config, ConfigSources, DistributedLock, Error, Registry, Wait};
+use leasehold::{
+    AcquireOptions, Config, ConfigSources, DistributedLock, DistributedLockExt, Error, Registry, Wait,
+};
 use secrecy::ExposeSecret;
 use std::sync::Arc;
 use tracing::Level;
@@ -160,7 +162,7 @@ impl Seen {
 
     async fn attempt(&mut self, locks: &dyn DistributedLock) {
         let options = AcquireOptions::new().with_wait(Wait::No);
-        match locks.acquire_with(&"canary".try_into().unwrap(), &options).await {
+        match locks.acquire_with("canary", &options).await {
             Ok(guard) => self.text += &format!("{guard:?}"),
             Err(error) => self.error(&error),
         }

@@ -4,9 +4,9 @@ use crate::stores::{SUBJECTS, semantics};
 use leasehold::semantics::Fault;
 use leasehold_conformance::matrix::{Cell, State};
 
-const RUN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/matrix.json");
+const RUN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/conformance-tests/fixtures/matrix.json");
 
-/// What is to be written when `scripts/matrix` has measured anew: cells as lines of JSON, in the order in which they ended.
+/// The file of a new run, from `scripts/matrix`: cells as lines of JSON, in the order in which they ended.
 const NEW_RUN: &str = "LEASEHOLD_MATRIX_RUN";
 
 pub(crate) fn cells() -> Vec<Cell> {
@@ -20,7 +20,7 @@ pub(crate) fn cell<'a>(cells: &'a [Cell], subject: &str, fault: Fault) -> &'a Ce
 }
 
 #[tokio::test]
-async fn run_has_every_cell_once_and_promises_what_the_code_declares() {
+async fn run_has_every_cell_once_and_agrees_with_semantics() {
     if let Some(new) = std::env::var_os(NEW_RUN) {
         write(&std::fs::read_to_string(new).unwrap());
     }
@@ -35,9 +35,8 @@ async fn run_has_every_cell_once_and_promises_what_the_code_declares() {
     }
 }
 
-/// What was published shows what is promised, in every cell that was played.
 #[test]
-fn run_broke_no_promise_and_no_cell_of_it_is_void() {
+fn committed_run_broke_no_promise_and_has_no_void_cell() {
     for cell in cells() {
         let bad = matches!(cell.state, State::Broken { .. } | State::Void { .. });
         assert!(!bad, "{} × {:?}: {:?}", cell.subject, cell.fault, cell.state);

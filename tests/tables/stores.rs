@@ -18,8 +18,53 @@ pub(crate) const SUBJECTS: [(&str, &str); 14] = [
     ("zookeeper-ensemble", "zk://h"),
 ];
 
+/// The kinds of stores that the documents tell apart, and URLs of all that a kind stands for.
+const KINDS: [(&str, &[&str]); 10] = [
+    ("SQLite", &["sqlite:/tmp/locks.db"]),
+    ("Redis", &["redis://h", "valkey://h"]),
+    ("Sentinel/Cluster", &["redis+sentinel://h/mymaster", "redis+cluster://h"]),
+    ("Redlock", &["redlock://a,b,c"]),
+    ("ZooKeeper", &["zk://h"]),
+    ("PostgreSQL", &["postgres://u@h/d", "postgres://u@h/d?mode=optimistic"]),
+    ("PostgreSQL `for-update`", &["postgres://u@h/d?mode=for-update"]),
+    (
+        "MySQL",
+        &[
+            "mysql://u@h/d",
+            "mysql://u@h/d?mode=optimistic",
+            "mariadb://u@h/d",
+            "mariadb://u@h/d?mode=optimistic",
+        ],
+    ),
+    ("MySQL `for-update`", &["mysql://u@h/d?mode=for-update", "mariadb://u@h/d?mode=for-update"]),
+    ("memory", &["memory:"]),
+];
+
 /// What the code declares for a subject.
 pub(crate) async fn semantics(subject: &str) -> Semantics {
-    let url = SUBJECTS.iter().find(|(name, _)| *name == subject).unwrap().1;
+    of_url(SUBJECTS.iter().find(|(name, _)| *name == subject).unwrap().1).await
+}
+
+/// Each kind, and what the code declares for it.
+pub(crate) async fn kinds() -> Vec<(&'static str, Semantics)> {
+    let mut kinds = Vec::new();
+    for (name, urls) in KINDS {
+        let first = of_url(urls[0]).await;
+        for url in urls {
+            assert_eq!(shown(&of_url(url).await), shown(&first), "{name} stands for two kinds");
+        }
+        kinds.push((name, first));
+    }
+    kinds
+}
+
+/// All that the documents show.
+fn shown(semantics: &Semantics) -> String {
+    let Semantics { reach, fairness, wake_up, crash_bound, token, promises, .. } = semantics;
+    format!("{reach:?} {fairness:?} {wake_up:?} {crash_bound:?} {token:?} {promises:?}")
+}
+
+/// Opens nothing: connecting is lazy.
+async fn of_url(url: &str) -> Semantics {
     leasehold::connect(url).await.unwrap().semantics().clone()
 }

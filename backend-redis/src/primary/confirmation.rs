@@ -30,21 +30,19 @@ impl RedisBackend {
 
     /// Makes sure that enough replicas have a grant that the server has made.
     pub(super) async fn confirm(&self, claim: &Claim, asked: Asked) -> Result<Asked> {
-        let (Some(replicas), Asked::Granted(grant)) = (self.replicas, &asked) else {
+        let (Some(replicas), &Asked::Granted(token)) = (self.replicas, &asked) else {
             return Ok(asked);
         };
         let (again, confirmed) = match Box::pin(self.ask_with_replicas(claim, replicas)).await {
             Ok(answer) => answer,
-            // That nothing was done is true of this question, and not of the grant that it was about.
-            Err(why) if self.taken_back.take_back(claim.owner(), grant.token) => {
-                return Err(self.take_back(claim, grant.token, why).await);
+            // The error says that this request did nothing; the grant stands nevertheless.
+            Err(why) if self.taken_back.take_back(claim.owner(), token) => {
+                return Err(self.take_back(claim, token, why).await);
             }
             Err(_) => return Ok(asked),
         };
         match self.if_confirmed(claim, again, confirmed, replicas).await? {
-            // Asked for again, it tells nothing of the other tokens that were reserved with it.
-            Asked::Granted(again) if again.token == grant.token => Ok(asked),
-            // It has ended meanwhile, and others wait.
+            // The grant has ended meanwhile, and other owners wait.
             Asked::AskWithQueue => Ok(Asked::Busy(Busy::new())),
             other => Ok(other),
         }
@@ -66,20 +64,20 @@ impl RedisBackend {
         confirmed: Confirmed,
         replicas: Replicas,
     ) -> Result<Asked> {
-        let Asked::Granted(grant) = &asked else {
+        let Asked::Granted(token) = asked else {
             return Ok(asked);
         };
         let why_not = match confirmed {
-            Confirmed::Yes if self.taken_back.believe(claim.owner(), grant.token) => return Ok(asked),
+            Confirmed::Yes if self.taken_back.believe(claim.owner(), token) => return Ok(asked),
             Confirmed::Yes => to_be_taken_back(),
             Confirmed::By(count) => too_few(count, replicas),
             Confirmed::Unasked(why) => why,
         };
-        // Another call for this claim has heard that the replicas have it, and was told so.
-        if !self.taken_back.take_back(claim.owner(), grant.token) {
+        // Another call for this claim has the confirmation of the replicas, and believes the grant.
+        if !self.taken_back.take_back(claim.owner(), token) {
             return Ok(asked);
         }
-        Err(self.take_back(claim, grant.token, why_not).await)
+        Err(self.take_back(claim, token, why_not).await)
     }
 
     /// Ends a grant that is not to be believed, and says why it is not. If that fails, nobody knows how it stands.

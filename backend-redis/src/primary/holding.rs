@@ -1,15 +1,15 @@
-//! How a hold begins and ends: what the free path asks of the server, and what is asked where somebody waits.
+//! Attempts and releases: first the short request for a name without a queue, then the one with the keys of the queue.
 
 use super::RedisBackend;
 use super::batch::{Batches, Joined};
 use crate::reply::{self, Asked, Released};
 use crate::script_arg::ScriptArg;
 use crate::scripts;
-use leasehold_core::{Attempt, Claim, ErrorKind, Grant, LockName, Release, Result};
+use leasehold_core::{Attempt, Claim, ErrorKind, LockName, Release, Result};
 use std::time::Duration;
 
 impl RedisBackend {
-    /// Asks for a claim whose owner goes if it is not granted.
+    /// An attempt of an owner that does not wait.
     pub(super) async fn attempt_once(&self, claim: &Claim) -> Result<Attempt> {
         match self.ask_as_if_free(claim).await? {
             Asked::AskWithQueue => {
@@ -20,8 +20,8 @@ impl RedisBackend {
         }
     }
 
-    /// Asks for a claim whose owner will wait. Asked again, this is the heartbeat that keeps its place in the queue, and
-    /// that finds a grant whose message was lost.
+    /// An attempt of an owner that waits. Repeated, it is the heartbeat that keeps the place in the queue and finds a grant
+    /// whose message was lost.
     pub(super) async fn attempt_or_queue(&self, claim: &Claim) -> Result<Attempt> {
         let (name, owner) = (claim.name(), claim.owner());
         if self.believes_messages()
@@ -29,11 +29,9 @@ impl RedisBackend {
         {
             return Ok(Attempt::Granted(grant));
         }
-        // Several tokens are wanted where others wait in this process.
-        let is_contended = claim.tokens() > 1 || self.contention.is_expected(name);
-        if !is_contended && !self.mailbox.listens(owner) {
+        if !self.contention.is_expected(name) && !self.mailbox.listens(owner) {
             match self.ask_as_if_free(claim).await? {
-                Asked::Granted(grant) => return Ok(Attempt::Granted(grant)),
+                asked @ Asked::Granted(_) => return asked.into_attempt(),
                 _ => self.contention.seen(name),
             }
         }
@@ -57,8 +55,8 @@ impl RedisBackend {
         if !listened && !self.contention.is_expected(name) {
             released = self.release_as_if_alone(claim, linger).await?;
         }
-        // Who holds nothing may still stand in the queue, whatever is remembered of it here: a withdrawal without an answer
-        // has forgotten that already. A place that is left can be handed the lock when nobody is behind it any more.
+        // An owner that holds nothing may be in the queue although this process does not remember it: an earlier release whose
+        // answer was lost has forgotten it. A place left behind would be handed the lock.
         let may_stand_in_queue = claim.waits() && released == Released::NotHeld;
         if released == Released::AskWithQueue || may_stand_in_queue {
             released = self.release_by(&self.keys.of(name).all(), claim, linger).await?;
@@ -67,19 +65,19 @@ impl RedisBackend {
         released.into_release()
     }
 
-    /// Makes sure that the owner stands in the queue, if it is not granted the lock, and can be told when it is.
+    /// Grants the lock to the owner, or puts it into the queue with a channel on which it is told of its grant.
     async fn join_queue(&self, claim: &Claim) -> Result<Asked> {
         let (asked, hears) = self.ask_listening(claim).await?;
         let unheard = !hears && matches!(asked, Asked::Queued(..));
         if unheard && self.servers.listen(self.keys.of(claim.name()).lock()).await {
-            // Once for each connection: the queue has it that this owner hears nothing. If this gets no answer, the first
-            // one stands.
+            // Once for each connection: the entry in the queue names no channel yet. Without an answer to the second request,
+            // the first one stands.
             return Ok(self.ask_listening(claim).await.map_or(asked, |(asked, _)| asked));
         }
         Ok(asked)
     }
 
-    /// Without the keys of the queue; and with the word of the replicas, where they are asked for it.
+    /// Without the keys of the queue; confirmed by the replicas, where the URL wants that.
     async fn ask_as_if_free(&self, claim: &Claim) -> Result<Asked> {
         if let Some(replicas) = self.replicas {
             return Box::pin(self.ask_confirmed(claim, replicas)).await;
@@ -87,7 +85,7 @@ impl RedisBackend {
         let asking = self.batches.as_ref().map(Batches::enter);
         if let Some(asking) = &asking {
             match asking.acquire(claim).await? {
-                Joined::Done(token) => return Ok(Asked::Granted(Grant::new(token))),
+                Joined::Done(token) => return Ok(Asked::Granted(token)),
                 Joined::AskInFull if claim.waits() => return Ok(Asked::AskWithQueue),
                 Joined::AskInFull | Joined::AskAlone | Joined::Refused => {}
             }
@@ -103,11 +101,10 @@ impl RedisBackend {
         reply::attempt(&reply)
     }
 
-    /// Also says whether the owner will hear of its grant.
+    /// Also returns true if the owner will be told of its grant.
     async fn ask_listening(&self, claim: &Claim) -> Result<(Asked, bool)> {
         let (keys, args) = (self.keys.of(claim.name()), Args::of(claim));
-        let [owner, ttl, holder] = args.words(claim);
-        let words = [owner, ttl, holder, &ScriptArg::number(claim.tokens())];
+        let words = args.words(claim);
         let (reply, hears) = self.servers.run_listening(&scripts::ACQUIRE, &keys.all(), &words).await?;
         Ok((reply::attempt(&reply)?, hears))
     }
@@ -120,7 +117,7 @@ impl RedisBackend {
         {
             match asking.release(claim).await? {
                 Joined::Done(()) => return Ok(Released::ToNobody),
-                // Not held, perhaps, which takes no other keys to find out.
+                // Perhaps not held: the script says so without the keys of the queue.
                 Joined::AskInFull | Joined::AskAlone | Joined::Refused => {}
             }
         }

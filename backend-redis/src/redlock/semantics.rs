@@ -1,7 +1,7 @@
 use leasehold_core::{Fault, Outcome, Promises, Semantics};
 
-/// What a majority of nodes promises. Nobody is told when a lock becomes free, and nobody stands in a queue: no node
-/// knows more than its own part.
+/// The promises of a majority of nodes. The nodes keep no queue and send no messages, because no node knows more than its own
+/// part: waiters poll.
 pub(super) fn semantics() -> Semantics {
     Semantics::lease("redis", "redlock", Promises::new(promise))
 }

@@ -1,5 +1,5 @@
 
--- One who may wait joins the queue at its end, or shows that it is still there.
+-- The name is held: an owner that may wait joins the end of the queue, or renews its place.
 local function busy(key)
   local left = redis.call('PTTL', key)
   if left == -2 then
@@ -8,11 +8,11 @@ local function busy(key)
   if not channel then
     return left
   end
-  -- After all others, also if the server's clock went back; and no place comes twice.
+  -- Places are unique, and a new one is the largest, also if the server's clock went back.
   local tail = redis.call('ZRANGE', queue, -1, -1, 'WITHSCORES')
   local place = string.format('%.0f', math.max(tonumber(now), (tonumber(tail[2]) or 0) + 1))
-  -- Who stands last and is silent goes: as long as somebody waits and nobody releases, the queue would grow by each that died,
-  -- and they would be passed over when all wait for that.
+  -- A silent waiter at the end is removed. Without this, dead waiters pile up while the lock is held for long, and the release
+  -- that skips them delays the live ones.
   if tail[1] and tail[1] ~= owner then
     local entry = redis.pcall('HGET', entries, tail[1])
     local until_then = type(entry) == 'string' and tonumber(string.match(entry, '^%d+'))
@@ -22,13 +22,12 @@ local function busy(key)
     end
   end
   local number, waiting = read_last(redis.call('GET', last))
-  -- Only if the record says that it is a lock of ours: another program knows its lock by its value.
+  -- The mark `+` is set only if the record proves a lock of ours: another program knows its lock by its value.
   local record = held and string.sub(held, -1) ~= '+' and redis.call('GET', holder)
   local until_when = string.format('%.0f', tonumber(now) + 2000000)
-  local lease = wanted == '1' and ttl or ttl .. '*' .. wanted
-  redis.call('HSET', entries, owner, until_when .. ' ' .. lease .. ' ' .. channel .. ' ' .. description)
-  -- The place comes when all else is permitted: one who is refused would leave a place at each attempt, and a queue that
-  -- has no end.
+  redis.call('HSET', entries, owner, until_when .. ' ' .. ttl .. ' ' .. channel .. ' ' .. description)
+  -- The place is written last: an owner whose rights end before that would leave a place at each attempt, in a queue without
+  -- an expiry.
   local step, done = 'pexpire', redis.pcall('PEXPIRE', entries, '60000')
   if type(done) ~= 'table' then
     step, done = 'zadd', redis.pcall('ZADD', queue, 'NX', place, owner)
@@ -54,7 +53,7 @@ if not taken then
   return busy(lock)
 end
 
--- The lock key was set by this very call, or by an earlier one for this owner; the last token is to be written anew in any case.
+-- The lock key was set by this call, or by an earlier one for this owner. Every way out writes the last token again.
 local number, waiting = read_last(previous)
 local function give_back(reply)
   write_last(string.format('%.0f', number), now, waiting)
@@ -63,7 +62,7 @@ local function give_back(reply)
 end
 if not queue then
   if mine then
-    -- Set by an earlier call, and to be granted anew: its record was lost. To whoever waits it would be free.
+    -- An earlier call set it, and its record was lost. It stays, because a deleted lock key would be free for the waiters.
     write_last(string.format('%.0f', number), now, waiting)
     return false
   end
@@ -78,19 +77,19 @@ if type(record) == 'table' then
   return give_back(record)
 end
 if record and string.sub(record, 1, 32) ~= owner then
-  -- The lock key is gone, deleted or evicted, and its holder has not been told yet.
+  -- The lock key was deleted or evicted, and its holder does not know it yet.
   give_back()
   return busy(holder)
 end
 
 if waiting and not held and not record then
-  local first, lease, words, tokens = take_first(token, now, owner)
+  local first, lease, words = take_first(token, now, owner)
   if first and first ~= owner then
-    grant(first, lease, words, token, tokens, now, true)
+    grant(first, lease, words, token, now, true)
     return busy(lock)
   end
   if not first and lease then
-    -- An error, or more of them to look at: whoever asks next does.
+    -- An error, or more waiters to look at: the next attempt does that.
     if type(lease) == 'table' then
       return give_back(lease)
     end
@@ -100,6 +99,5 @@ if waiting and not held and not record then
   waiting = first ~= nil
 end
 leave()
-local tokens = in_a_row(token, now, wanted)
-grant(owner, ttl, description, token, tokens, now, waiting)
-return told(token, tokens)
+grant(owner, ttl, description, token, now, waiting)
+return token

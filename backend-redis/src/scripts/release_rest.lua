@@ -1,5 +1,5 @@
 
--- What is not simply held, or not simply to be freed.
+-- The rest is for a name that its owner does not hold, that has a queue, or that lingers.
 local last, queue, entries = KEYS[3], KEYS[4], KEYS[5]
 if type(held) == 'table' and not string.find(held.err, 'WRONGTYPE', 1, true) then
   return redis.error_reply(held.err .. " 'get'")
@@ -20,10 +20,10 @@ if held ~= owner and held ~= owner .. '+' then
   return 0
 end
 if linger ~= '0' then
-  -- Who held it, and with which token, stays readable; the word `released` is nobody's owner id. Who waits comes by
-  -- itself when it is over.
+  -- The record stays readable, with `released` in the place of the owner, which is no owner id. Waiters find the free name at
+  -- a heartbeat.
   local record = redis.call('GET', holder)
-  -- A write that needs no memory: where it is full, what a script writes after its first write is not refused.
+  -- A write that needs no memory comes first: a server whose memory is full refuses only the first write of a script.
   redis.call('PEXPIRE', lock, linger)
   redis.call('SET', lock, 'released', 'PX', linger)
   if record then

@@ -3,7 +3,7 @@
 use crate::kit::{Look, client, keys, name, proxy_to, server, url_of};
 use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_conformance::servers::RedisServer;
-use leasehold_core::{AcquireOptions, DistributedLock, DistributedLockExt, Health, LossCause, Wait};
+use leasehold_core::{AcquireOptions, DistributedLockExt, Health, LossCause, Wait};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 

@@ -1,4 +1,4 @@
-//! Handing over under faults: what is lost on the way is found by a heartbeat, and who has gone delays nobody.
+//! Hand-overs under faults: heartbeats find lost messages, and waiters that are gone delay no other.
 
 use crate::kit::{
     Behind, Look, answered, backend, claim, client, handed_over, hold, keys, name, proxy_to, queue, release,
@@ -61,7 +61,6 @@ async fn a_grant_whose_message_is_lost_is_found_by_the_next_heartbeat() {
     assert!(!grant.handed_over, "the server has said so now, and made a whole lease of it");
 }
 
-/// Whatever a prefix may have in it.
 #[tokio::test]
 async fn waiters_are_told_under_every_prefix() {
     let server = server();
@@ -91,22 +90,27 @@ async fn a_waiter_that_is_cancelled_when_its_turn_has_come_unheard_hands_on() {
     guard.release().await.unwrap();
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
-    // Whatever it had heard is lost, and what it still asks breaks; then its withdrawal gets through.
+    // Its message is lost, and its present request fails; then its release gets through.
     proxy.cut();
     proxy.set(Traffic::Pass);
     got(second).await.release().await.unwrap();
 }
 
-/// What this process remembers of the first attempt is a hint, and may be forgotten: the table of contended names is small.
+/// The table of contended names is small, and may have forgotten this one between the two releases.
 #[tokio::test]
-async fn a_withdrawal_that_is_asked_once_more_still_looks_into_the_queue() {
+async fn repeated_release_of_a_waiter_unknown_to_its_process_leaves_no_place() {
     let server = server();
     let proxy = proxy_to(&server).await;
     let (holding, waits) = (backend(&server.url()), backend(&url_of(&proxy, "")));
     hold(&holding, &claim("job")).await;
-    // As one of several tasks of its process, it joins the queue without a look at the lock, which would be remembered.
-    let leaves = waiter("job").with_tokens(2);
+    let leaves = waiter("job");
     queue(&waits, &leaves).await;
+    // Two releases of a lock without the mark of the queue: the process expects no queue any more.
+    for _ in 0..2 {
+        let unmarked = claim("job");
+        server.set(&keys("job").lock, &unmarked.owner().to_hex());
+        assert_eq!(release(&waits, &unmarked).await, Release::Released);
+    }
     proxy.set(Traffic::BlackHole);
     let before = proxy.request_bytes();
     let unanswered = tokio::spawn({
@@ -118,13 +122,13 @@ async fn a_withdrawal_that_is_asked_once_more_still_looks_into_the_queue() {
     proxy.set(Traffic::Pass);
     let error = answered(unanswered).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
-    assert_eq!(server.queue("job"), [leaves.owner().to_hex()], "the first one vanished on its way");
+    assert_eq!(server.queue("job"), [leaves.owner().to_hex()], "the first release was lost on its way");
     assert_eq!(release(&waits, &leaves).await, Release::NotHeld);
-    assert!(server.queue("job").is_empty(), "it can be handed the lock, and nobody is behind it any more");
+    assert!(server.queue("job").is_empty(), "a release would hand the lock over to an owner that is gone");
 }
 
 #[tokio::test]
-async fn one_who_times_out_while_others_wait_behind_it_delays_nobody() {
+async fn waiter_that_times_out_does_not_delay_the_next() {
     let server = server();
     let locks = client(&server.url());
     let guard = locks.acquire("job").await.unwrap();
@@ -168,10 +172,9 @@ async fn without_the_right_to_tell_or_to_listen_waiters_are_served_by_heartbeats
     }
 }
 
-/// For as long as a connection lasts: rights may be granted meanwhile, and a server that is busy with a program is so for a
-/// while.
+/// On the same connection: rights may be granted while it lasts, and a server that was busy with a script gets free again.
 #[tokio::test]
-async fn who_was_refused_to_listen_is_told_when_it_may() {
+async fn waiter_without_the_right_to_subscribe_is_told_once_it_has_it() {
     let server = server();
     let allow = |rights: &str| {
         let line = format!("ACL SETUSER locker on >PASSWORD ~* &* +@all {rights}");
@@ -246,9 +249,9 @@ async fn a_new_connection_is_subscribed_before_it_is_relied_on() {
     handed_over(waits, next).await;
 }
 
-/// One question in an interval, as the server counts them. They have come at once, and do not ask at once for ever.
+/// The waiters came at the same time; the server counts their requests.
 #[tokio::test]
-async fn waiters_who_hear_nothing_ask_once_in_an_interval() {
+async fn waiters_without_messages_ask_once_in_an_interval() {
     const WAITERS: usize = 50;
     let server = server();
     let locks = client(&server.url());
@@ -273,7 +276,7 @@ async fn waiters_who_hear_nothing_ask_once_in_an_interval() {
 
 /// Such as the branch of a `select!` while another one runs.
 #[tokio::test]
-async fn a_waiter_that_nobody_polls_keeps_no_other_from_listening() {
+async fn waiter_that_is_not_polled_keeps_no_other_from_listening() {
     let server = server();
     let backend = backend(&server.url());
     hold(&backend, &claim("job")).await;

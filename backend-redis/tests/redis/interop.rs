@@ -3,9 +3,7 @@
 use crate::kit::{
     Look, TTL, backend, busy, claim, claim_for, client, hold, keys, release, renew, server, with_prefix,
 };
-use leasehold_core::{
-    AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, LockBackend, LossCause, Renewal,
-};
+use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, LockBackend, LossCause, Renewal};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 

@@ -26,7 +26,6 @@ mod script_acquire;
 mod script_queue;
 mod script_release;
 mod script_renew;
-mod script_tokens;
 mod secrets;
 mod sentinel;
 #[cfg(feature = "tls")]

@@ -6,8 +6,8 @@ use crate::kit::{
 };
 use leasehold_conformance::servers::{RedisCluster, RedisServer};
 use leasehold_core::{
-    AcquireOptions, Claim, DistributedLock, ErrorKind, LockAdmin, LockBackend, LockGuard, LossCause, OwnerId,
-    Release, Renewal, Severity,
+    AcquireOptions, Claim, DistributedLockExt, ErrorKind, LockAdmin, LockBackend, LockGuard, LossCause,
+    OwnerId, Release, Renewal, Severity,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;

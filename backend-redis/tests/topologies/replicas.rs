@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_conformance::servers::{RedisSentinelGroup, RedisServer, free_port};
 use leasehold_core::{
-    Attempt, Claim, DistributedLock, ErrorKind, FencingToken, LockBackend, OwnerId, Release, Renewal,
+    Attempt, Claim, DistributedLockExt, ErrorKind, FencingToken, LockBackend, OwnerId, Release, Renewal,
 };
 use leasehold_redis::RedisBackend;
 use std::time::{Duration, Instant};
@@ -78,10 +78,10 @@ async fn a_hand_over_is_believed_once_the_replica_has_it() {
     assert_eq!(get(group.server(0), "leasehold:job"), None);
 }
 
-/// Asked for again within the same millisecond, nothing about a lease changes. It is written all the same: a connection
-/// that has written nothing would wait for nothing.
+/// An attempt repeated within one millisecond changes nothing about the lease. It writes all the same, because `WAIT` on a
+/// connection without a write waits for nothing.
 #[tokio::test]
-async fn what_is_asked_for_again_is_written_again() {
+async fn repeated_attempt_writes_the_grant_again() {
     let (group, _) = group();
     let backend = backend(&group.url());
     let long = Claim::new(name("job"), OwnerId::random().unwrap(), TTL * 10, "{}".into());
@@ -103,9 +103,10 @@ async fn what_is_asked_for_again_is_written_again() {
     assert!(left.trim_start_matches(':').parse::<u64>().unwrap() > 500_000, "never shortened: {left}");
 }
 
-/// Both were granted the same. What one of them has heard in the meantime, and not looked at, is no longer true.
+/// Both calls have the same grant. One call does not read yet that the replicas did not confirm it, and the other has their
+/// confirmation meanwhile.
 #[tokio::test]
-async fn of_two_calls_for_one_claim_none_takes_back_what_the_other_was_told() {
+async fn call_does_not_take_back_the_grant_that_another_call_of_its_claim_believes() {
     let server = RedisServer::start_with(&["--repl-diskless-sync-delay", "0"]).unwrap();
     let replica = RedisServer::start().unwrap();
     replica.command(&["REPLICAOF", "127.0.0.1", &server.port().to_string()]).unwrap();
@@ -214,19 +215,24 @@ async fn a_taking_back_that_a_replica_was_asked_for_is_none() {
     assert_eq!(release(&asking, &claim).await, Release::Released);
 }
 
-/// What is granted where the connection for confirmations is not needed yet, and cannot be made then.
+/// The grant comes on the connection that is there; the connection for confirmations cannot be made afterwards.
 #[tokio::test]
-async fn a_grant_that_cannot_be_confirmed_is_taken_back() {
+async fn grant_that_cannot_be_confirmed_is_taken_back() {
     let server = RedisServer::start().unwrap();
     let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
-    let backend = backend(&format!("redis://{}?wait_replicas=1", proxy.address()));
-    // One of several tasks asks on the connection that is there.
-    let claim = waiter("job").with_tokens(2);
-    release(&backend, &claim).await;
+    let (other, asking) =
+        (backend(&server.url()), backend(&format!("redis://{}?wait_replicas=1", proxy.address())));
+    // A release that hands over makes the connection, and shows that the name has a queue: then the next attempt names its
+    // keys, which is confirmed in a second request.
+    let (holder, next, claim) = (claim("job"), waiter("job"), waiter("job"));
+    hold(&other, &holder).await;
+    queue(&other, &next).await;
+    assert_eq!(release(&asking, &holder).await, Release::Released);
+    assert_eq!(release(&other, &next).await, Release::Released);
     proxy.lead_to(([127, 0, 0, 1], free_port().unwrap()).into());
-    let error = attempt_fails(&backend, &claim).await;
+    let error = attempt_fails(&asking, &claim).await;
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", told(&error));
-    assert_eq!(get(&server, "leasehold:job"), None, "what is certainly not granted");
+    assert_eq!(get(&server, "leasehold:job"), None, "an unavailable attempt leaves no lock");
     assert_eq!(get(&server, "{leasehold:job}:holder"), None);
 }
 

@@ -6,7 +6,8 @@ use crate::kit::{
 };
 use leasehold_conformance::servers::{RedisSentinelGroup, RedisServer, free_port};
 use leasehold_core::{
-    AcquireOptions, Attempt, DistributedLock, ErrorKind, LockAdmin, LockBackend, Release, Renewal, Severity,
+    AcquireOptions, Attempt, DistributedLock, DistributedLockExt, ErrorKind, LockAdmin, LockBackend, Release,
+    Renewal, Severity,
 };
 use std::time::{Duration, Instant};
 

@@ -2,7 +2,7 @@
 //! file that is there.
 
 use super::{client, median, options, url};
-use leasehold_core::{DistributedLock as _, LockName};
+use leasehold_core::{DistributedLock as _, DistributedLockExt as _, LockName};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;

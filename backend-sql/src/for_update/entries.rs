@@ -1,7 +1,7 @@
-//! What this client has of each claim.
+//! The state of each claim of this client.
 //!
-//! Several calls for one claim may be on their way at once: the core repeats them, and the local queue asks for one with the claim of
-//! another. So whoever forgets something forgets what it has seen, and not what has become of it meanwhile.
+//! Several calls for one claim may run at once: `LockBackend` allows a call to be repeated while an earlier one runs. So a call
+//! removes an entry only if it is still the entry that the call has read.
 
 use super::hold::Hold;
 use super::wait::Waiting;
@@ -40,8 +40,8 @@ impl Entry {
 }
 
 impl HeldRow {
-    /// Somebody else holds it, and its claim is released in the end. Or it is the claim's own: another call for it, as the local
-    /// queue makes them, may have been granted meanwhile, and that stays.
+    /// Enters that another owner holds the row. An entry of the claim stays: the row may be locked by another call for the
+    /// same claim.
     pub(super) fn refused(&self, claim: &Claim) -> Attempt {
         self.entries().entry(claim.owner()).or_insert(Entry::Refused);
         busy()
@@ -57,8 +57,7 @@ impl HeldRow {
         self.entries().get(&owner).cloned()
     }
 
-    /// Not what has become of it meanwhile: a renewal may have been on its way when it was released, and several calls for one
-    /// claim may be on their way at once.
+    /// Removes the entry if it is still the one that was seen: another call for the claim may have replaced it.
     pub(super) fn forget_seen(&self, owner: OwnerId, seen: Option<&Entry>) {
         let Some(seen) = seen else { return };
         // Dropped when the others can be looked at again: that closes a connection.

@@ -88,9 +88,9 @@ async fn a_claim_that_was_not_refused_does_not_wait_in_the_server() {
     assert!(backend.try_acquire(&wanted).await.is_err());
 }
 
-/// As the local queue does, whose turn may be over before the future is polled again.
+/// A caller may keep the future of a wait without polling it.
 #[tokio::test(start_paused = true)]
-async fn a_wait_that_is_not_polled_holds_up_nobody() {
+async fn wait_that_is_not_polled_delays_no_other_call() {
     let backend = held_row(|_, text| match text {
         text if text.contains("FOR UPDATE") => Reply::Never,
         text => well(text),
@@ -262,10 +262,9 @@ async fn a_refusal_that_needs_no_holder_is_not_called_a_held_lock() {
     assert!(matches!(locked.try_acquire(&claim()).await.unwrap(), Attempt::Busy(_)));
 }
 
-/// The local queue makes such calls, where one takes longer than others have patience. The row is locked by the first, and so the
-/// second is refused it.
+/// A call may be repeated while the first one runs. The first call locks the row, so the second is refused.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_refused_takes_nothing_from_another_one_for_the_same_claim() {
+async fn refused_call_keeps_the_grant_of_another_call_for_the_same_claim() {
     let locked_once = |_, text: &str| {
         static LOCKED: AtomicUsize = AtomicUsize::new(0);
         match text {

@@ -48,18 +48,18 @@ impl LockAdmin for RowLease {
 }
 
 impl RowLease {
-    /// Ends the very grant that was looked at, by its token: what is answered is what was broken. If the lock changed
-    /// hands in between, it is looked at again.
+    /// Ends the grant that was read, known by its token, so that the answer describes the grant that was ended. If the lock
+    /// has changed hands in between, reads again.
     async fn break_open(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Option<LockStatus>> {
         for _ in 0..ATTEMPTS {
             let row = self.table.look(name).await?;
-            let Some(row) = row.filter(|row| only_if.is_none_or(|only| only == row.tokens.first)) else {
+            let Some(row) = row.filter(|row| only_if.is_none_or(|only| only == row.token)) else {
                 return Ok(None);
             };
             let Some(status) = row.status(self.table.namespace()) else {
                 return Ok(None);
             };
-            if self.table.end_grant(name, row.tokens.last).await? {
+            if self.table.end_grant(name, row.token).await? {
                 return Ok(Some(status));
             }
         }

@@ -2,7 +2,7 @@ use leasehold_core::LockName;
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many names are kept in mind. Forgetting one costs a write where a read would have done.
+/// The most names that are remembered. A forgotten one costs a write in place of a read.
 const MOST: usize = 1024;
 
 /// The names that were busy when this process last asked for them. A hint, on which nothing but cost depends.
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_in_mind_is_bounded() {
+    fn number_of_names_is_bounded() {
         let contended = Contended::default();
         for number in 0..3 * MOST {
             contended.add(&LockName::new(format!("n{number}")).unwrap());

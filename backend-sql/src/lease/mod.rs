@@ -1,7 +1,6 @@
-//! The strategy of leases in rows: what a row means for an attempt, a renewal and a release, whatever the database.
+//! Leases in rows: attempts, renewals and releases on any database.
 //!
-//! The table underneath answers in single atomic statements which of the claims it was given it changed. Everything
-//! that it refused is looked at here, with a plain read.
+//! Each write is one atomic statement of a [`LeaseTable`]. The reason of a refusal is found here, by a plain read.
 
 mod admin;
 mod contended;
@@ -11,7 +10,6 @@ mod server_table;
 mod table;
 #[cfg(test)]
 mod tests;
-mod tokens;
 #[cfg(feature = "_server")]
 mod watch;
 
@@ -19,12 +17,11 @@ pub(crate) use row::{Row, Standing, foreign_row};
 #[cfg(feature = "_server")]
 pub(crate) use server_table::{ServerTable, read_row};
 pub(crate) use table::{Granting, LeaseTable};
-pub(crate) use tokens::{Tokens, more};
 
 use async_trait::async_trait;
 pub(crate) use contended::Contended;
 use leasehold_core::{
-    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, LockAdmin, LockBackend, LockName, LossCause,
+    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
     OwnerId, Release, Renewal, Result, Semantics,
 };
 use std::collections::HashMap;
@@ -32,8 +29,8 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How often an attempt is made anew because the row it was refused by has changed meanwhile. Enough to take what
-/// somebody left behind; a lock that changes hands any faster is busy.
+/// How often an attempt is repeated because the row has changed since the refusal. Enough to take a lease that has ended; a
+/// lock that changes hands faster is busy.
 const ATTEMPTS: usize = 3;
 
 /// How long it may take to find out why leases were lost.
@@ -50,7 +47,7 @@ pub(crate) struct RowLease {
     contended: Contended,
 }
 
-/// As an error of who may hold it already.
+/// The error of a claim that may hold the lock already.
 pub(crate) fn perhaps_held(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Unavailable => error.with_kind(ErrorKind::Indeterminate),
@@ -81,7 +78,7 @@ impl LockBackend for RowLease {
         }
         for _ in 0..ATTEMPTS {
             let row = match self.table.grant(claim).await? {
-                Granting::Granted(tokens) => return Ok(self.granted(claim.name(), tokens)),
+                Granting::Granted(token) => return Ok(self.granted(claim.name(), token)),
                 Granting::Held => {
                     self.contended.add(claim.name());
                     return Ok(Attempt::Busy(Busy::new()));
@@ -96,8 +93,8 @@ impl LockBackend for RowLease {
             if matches!(row.standing, Standing::Free) {
                 tokens_left(&row)?;
             } else if self.renewed(claim).await.map_err(perhaps_held)? {
-                // Held by this very claim: the reply to an earlier attempt was lost.
-                return Ok(self.granted(claim.name(), row.tokens));
+                // This claim holds the row: the reply to an earlier attempt was lost.
+                return Ok(self.granted(claim.name(), row.token));
             }
         }
         Ok(Attempt::Busy(Busy::new()))
@@ -127,7 +124,7 @@ impl LockBackend for RowLease {
         self.table.changed(claim, &self.contended)
     }
 
-    /// Never: a holder hears of a loss from its next renewal.
+    /// Never ends: a holder learns of a loss by its next renewal.
     async fn suspects(&self) -> Vec<OwnerId> {
         std::future::pending().await
     }
@@ -143,8 +140,8 @@ impl LockBackend for RowLease {
 }
 
 impl RowLease {
-    /// A lock that was busy a moment ago is read before it is asked for. A write takes the lock of the row, or in SQLite
-    /// of the whole database, even where it then changes nothing, and the holder's release would have to wait for it.
+    /// Reads a row that was busy a moment ago before it is written. A write locks the row, or in SQLite the whole database,
+    /// even if it changes nothing, and the holder's release would wait for it.
     async fn still_busy(&self, claim: &Claim) -> Result<Option<Busy>> {
         let Some(row) = self.table.look(claim.name()).await? else {
             return Ok(None);
@@ -155,17 +152,17 @@ impl RowLease {
         Ok(row.busy_for(claim.owner()))
     }
 
-    fn granted(&self, name: &LockName, tokens: Tokens) -> Attempt {
+    fn granted(&self, name: &LockName, token: FencingToken) -> Attempt {
         self.contended.remove(name);
-        Attempt::Granted(tokens.grant())
+        Attempt::Granted(Grant::new(token))
     }
 
     async fn renewed(&self, claim: &Claim) -> Result<bool> {
         self.table.renew(std::slice::from_ref(claim)).await.pop().unwrap_or(Ok(false))
     }
 
-    /// Which of those that were not renewed were taken by others. That they are lost is certain; to say why, the rows are
-    /// read. Of what is not read in time, nobody is accused.
+    /// The cause of each loss: the rows show which leases other owners have taken. A cause that is not read in time is left
+    /// out; the loss itself is certain.
     async fn why_lost(&self, claims: &[Claim], renewed: &[Result<bool>]) -> HashMap<OwnerId, LossCause> {
         let of = |what| {
             claims.iter().zip(renewed).filter(move |(_, renewed)| matches!(renewed, Ok(it) if *it == what))
@@ -190,7 +187,7 @@ impl RowLease {
 }
 
 fn tokens_left(row: &Row) -> Result<()> {
-    if row.tokens.last.get() < FencingToken::MAX_COUNTED {
+    if row.token.get() < FencingToken::MAX_COUNTED {
         return Ok(());
     }
     Err(Error::tokens_used_up())

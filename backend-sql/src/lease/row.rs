@@ -1,5 +1,6 @@
-use super::Tokens;
-use leasehold_core::{Busy, Error, ErrorKind, HolderInfo, LockName, LockStatus, Namespace, OwnerId};
+use leasehold_core::{
+    Busy, Error, ErrorKind, FencingToken, HolderInfo, LockName, LockStatus, Namespace, OwnerId,
+};
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
@@ -8,28 +9,28 @@ use std::time::{Duration, SystemTime};
 pub(crate) struct Row {
     /// The name under which the store knows the lock: with the namespace in front.
     pub(crate) stored_name: String,
-    /// Who was granted it last.
+    /// The owner of the last grant.
     pub(crate) owner: OwnerId,
-    /// Those of that grant.
-    pub(crate) tokens: Tokens,
+    /// The token of the last grant.
+    pub(crate) token: FencingToken,
     pub(crate) standing: Standing,
-    /// What that owner says of itself.
+    /// The owner's description of itself, as JSON.
     pub(crate) holder: String,
     pub(crate) acquired_at: Option<SystemTime>,
 }
 
-/// How a row stood when it was read, by the clock on which leases are counted.
+/// The state of a row when it was read, by the clock on which leases are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Nobody holds it, and anybody may take it.
+    /// Any claim may take it.
     Free,
     /// Its owner holds it.
     Held { ends_in: Duration },
-    /// Nobody holds it any more, and others are still kept out.
+    /// It was released, and other owners are kept out until its linger ends.
     Lingering { ends_in: Duration },
 }
 
-/// What somebody else has written into the table under the name of a lock. Lists pass over it; until it ends, nobody is granted it.
+/// A row that another program has written under the name of a lock. Lists leave it out; until it ends, no claim is granted it.
 pub(crate) fn foreign_row(name: &LockName, table: &dyn fmt::Display) -> Error {
     let message = format!("the row of {name:?} in {table} does not read as one of ours");
     Error::new(ErrorKind::Misconfigured, message)
@@ -37,7 +38,7 @@ pub(crate) fn foreign_row(name: &LockName, table: &dyn fmt::Display) -> Error {
 }
 
 impl Row {
-    /// What to tell a claim of this owner that cannot have the lock now; `None` if it may, or does.
+    /// The refusal for a claim of this owner; `None` if the row is free or held by this owner.
     pub(crate) fn busy_for(&self, owner: OwnerId) -> Option<Busy> {
         match self.standing {
             Standing::Held { ends_in } if self.owner != owner => Some(Busy::new().with_end(ends_in)),
@@ -57,7 +58,7 @@ impl Row {
             Standing::Free => return None,
             Standing::Held { ends_in } | Standing::Lingering { ends_in } => ends_in,
         });
-        status.token = Some(self.tokens.first);
+        status.token = Some(self.token);
         status.acquired_at = self.acquired_at;
         if matches!(self.standing, Standing::Held { .. }) {
             status.owner = Some(self.owner);
@@ -70,7 +71,6 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use leasehold_core::FencingToken;
 
     const MINE: OwnerId = OwnerId::from_u128(1);
     const OTHER: OwnerId = OwnerId::from_u128(2);
@@ -80,7 +80,7 @@ mod tests {
         Row {
             stored_name: "shop/a".to_owned(),
             owner: OTHER,
-            tokens: Tokens::of_row(FencingToken::new(7), 0),
+            token: FencingToken::new(7),
             standing,
             holder: r#"{"user":"ada","pid":1}"#.to_owned(),
             acquired_at: None,
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_lease_of_another_or_a_linger_is_busy() {
+    fn lease_of_another_owner_and_linger_are_busy() {
         let ends = |row: Row, owner| row.busy_for(owner).map(|busy| busy.ends_in);
         let held = Standing::Held { ends_in: ENDS_IN };
         let lingering = Standing::Lingering { ends_in: ENDS_IN };
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lingering_row_shows_nobody_and_a_free_one_nothing() {
+    fn status_of_a_lingering_row_has_no_owner_and_a_free_row_has_no_status() {
         let shop = Namespace::new("shop/").unwrap();
         let held = row(Standing::Held { ends_in: ENDS_IN }).status(&shop).unwrap();
         assert_eq!((held.name.as_str(), held.owner), ("a", Some(OTHER)));

@@ -1,12 +1,11 @@
-//! The table of leases on a server. The statements are the same for all of them but the one that grants: that one
-//! must answer a token, and there the databases differ.
+//! The table of leases on a server. The databases share their statements, except those in [`Leases`](crate::server::Leases).
 
 mod renewal;
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
 
 use super::watch::{End, Watch};
-use super::{Contended, Granting, LeaseTable, Row, Standing, Tokens, more};
+use super::{Contended, Granting, LeaseTable, Row, Standing};
 use crate::names::range;
 use crate::purge::name_the_right;
 use crate::server::{Answer, Asked, Batch, Doing, Lane, MOST, Server, Statement, Value};
@@ -67,7 +66,7 @@ impl ServerTable {
         Self { server, namespace: namespace.clone(), statements, semantics, watch }
     }
 
-    /// What came of asking for a claim, for those who wait in this process.
+    /// Tells the waiters of this process how an attempt has ended.
     pub(crate) fn asked(&self, claim: &Claim, came: &Result<Granting>) {
         let granted = came.as_ref().ok().map(|granting| matches!(granting, Granting::Granted(_)));
         self.watch.asked(|| self.stored(claim.name()), claim.owner(), granted);
@@ -77,20 +76,20 @@ impl ServerTable {
         self.namespace.stored(name.as_str()).into_bytes()
     }
 
-    /// The tokens in the answer to `acquire.sql`: two columns of a row, or what it gave to `LAST_INSERT_ID()`.
-    fn tokens(&self, answer: &Answer, more: u32) -> Result<Option<Tokens>> {
+    /// The token in the answer to `acquire.sql`: a row of PostgreSQL, or the `LAST_INSERT_ID()` of MySQL and MariaDB.
+    /// `None` if another owner holds the row.
+    fn granted_token(&self, answer: &Answer) -> Result<Option<FencingToken>> {
         let Some(row) = answer.rows.first() else {
-            return Ok(of_last_id(answer.last_id, more));
+            let is_token = (1..=FencingToken::MAX_COUNTED).contains(&answer.last_id);
+            return Ok(is_token.then(|| FencingToken::new(answer.last_id)));
         };
-        let tokens = || {
-            let [last, acquired_at] = row.as_slice() else { return None };
-            Some(Tokens::of_row(read_token(last)?, acquired_at.as_int()?))
-        };
-        tokens().map(Some).ok_or_else(|| self.server.unreadable())
+        let token = row.first().and_then(read_token);
+        token.map(Some).ok_or_else(|| self.server.unreadable())
     }
 
-    /// Of what was sent twice and refused the second time: if the row is not the claim's, nothing was granted the first time.
-    /// A first that is still under way, on a server that has reset its connection, may grant it for one lease to nobody.
+    /// The outcome of a statement that was sent twice and refused the second time: unless the row is the claim's, the first one
+    /// has granted nothing. A first one that still runs, on a server that has reset its connection, may grant one lease that
+    /// no claim uses.
     pub(crate) async fn settled(&self, claim: &Claim, asked: Asked) -> Result<Answer> {
         match asked.answer {
             Err(refused) if asked.may_have_been_done && refused.kind() != ErrorKind::Indeterminate => {
@@ -100,13 +99,13 @@ impl ServerTable {
         }
     }
 
-    /// The row, if it is the claim's. Asked when nothing else tells whether it was granted.
+    /// The row, if it is the claim's. Read when no answer says whether it was granted.
     pub(crate) async fn row_of(&self, claim: &Claim) -> Result<Option<Row>> {
         let rows = self.look_at_each(&[claim.name()]).await.map_err(unknown)?;
         Ok(rows.into_iter().find(|row| row.owner == claim.owner()))
     }
 
-    /// Deletes the rows of these names, if they still are idle; how many were.
+    /// Deletes the rows of these names that are still idle; their number.
     async fn forget(&self, names: &[&Value], idle: Duration) -> Result<u64> {
         let (statement, size) = self.statements.purge.of(names.len());
         let places = names.iter().chain(std::iter::repeat(&names[0])).take(size);
@@ -119,20 +118,18 @@ impl ServerTable {
 #[async_trait]
 impl LeaseTable for ServerTable {
     async fn grant(&self, claim: &Claim) -> Result<Granting> {
-        let more = more(claim.tokens());
         let values = [
             Value::bytes(self.stored(claim.name())),
             Value::bytes(claim.owner().to_bytes()),
             micros(claim.ttl()),
             Value::text(claim.holder()),
-            Value::int(more),
         ];
         let asked = self.server.asked(Lane::Asking, Doing::Keeping, &self.statements.acquire, &values).await;
-        let tokens = match self.settled(claim, asked).await {
-            Ok(answer) if is_untold(&answer) => self.row_of(claim).await.map(|row| row.map(|row| row.tokens)),
-            answer => answer.and_then(|answer| self.tokens(&answer, more)),
+        let token = match self.settled(claim, asked).await {
+            Ok(answer) if is_untold(&answer) => self.row_of(claim).await.map(|row| row.map(|row| row.token)),
+            answer => answer.and_then(|answer| self.granted_token(&answer)),
         };
-        let granting = tokens.map(|tokens| tokens.map_or(Granting::Held, Granting::Granted));
+        let granting = token.map(|token| token.map_or(Granting::Held, Granting::Granted));
         self.asked(claim, &granting);
         granting
     }
@@ -182,8 +179,8 @@ impl LeaseTable for ServerTable {
         Ok(has_ended(&answer?))
     }
 
-    async fn end_grant(&self, name: &LockName, last: FencingToken) -> Result<bool> {
-        let values = [Value::bytes(self.stored(name)), Value::int(last.get())];
+    async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
+        let values = [Value::bytes(self.stored(name)), Value::int(token.get())];
         let answer = self.server.ask(Lane::Asking, Doing::Ending, &self.statements.end_grant, &values).await;
         self.watch.ended(values[0].as_bytes().unwrap_or_default(), End::FromOutside);
         Ok(has_ended(&answer?))
@@ -196,7 +193,7 @@ impl LeaseTable for ServerTable {
         read_row(row).map(Some).ok_or_else(|| self.server.foreign_row(name))
     }
 
-    /// On the lane of those who keep: a renewal waits for it.
+    /// On the lane for renewals, because a renewal waits for it.
     async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<Row>> {
         let mut rows = Vec::with_capacity(names.len());
         for some in names.chunks(MOST) {
@@ -204,7 +201,7 @@ impl LeaseTable for ServerTable {
             let values: Vec<Value> =
                 some.iter().cycle().take(size).map(|name| Value::bytes(self.stored(name))).collect();
             let answer = self.server.ask(Lane::Keeping, Doing::Looking, statement, &values).await?;
-            // What is none of ours says nothing, and keeps the others from nothing.
+            // A foreign row is left out, so that it does not hide the others.
             rows.extend(answer.rows.iter().filter_map(|row| read_row(row)));
         }
         Ok(rows)
@@ -230,8 +227,8 @@ impl LeaseTable for ServerTable {
         self.watch.keeps_waiting(|| self.stored(claim.name()), claim.owner())
     }
 
-    /// A few names at a time, each few by a read and a statement that finds them by their key: nothing that is held is
-    /// locked, and nobody waits for long.
+    /// A few names at a time: a read finds them, and a statement deletes them by their keys. It locks no held row, and no
+    /// other statement waits for long.
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
         let (mut from, behind) = range(self.namespace.stored(""));
         let mut forgotten = 0;
@@ -279,12 +276,12 @@ fn unknown(error: Error) -> Error {
     error.with_kind(ErrorKind::Indeterminate)
 }
 
-/// By a row, where the statement also wakes somebody; else by the number of changed rows.
+/// True if the statement answered a row, as where it also wakes a waiter, or changed one.
 fn has_ended(answer: &Answer) -> bool {
     !answer.rows.is_empty() || answer.changed == 1
 }
 
-/// A row was met, and it is not told whether it was granted: so `MariaDB` answers if a trigger ran in the statement.
+/// The answer does not say whether the row was granted: `MariaDB` leaves `LAST_INSERT_ID()` out if a trigger ran.
 fn is_untold(answer: &Answer) -> bool {
     answer.rows.is_empty() && answer.last_id == 0 && answer.changed > 0
 }
@@ -293,7 +290,7 @@ fn micros(time: Duration) -> Value {
     Value::int(time.as_micros())
 }
 
-/// A row as `look.sql` and `list.sql` answer it; `None` if it is none of ours.
+/// A row as `look.sql` and `list.sql` answer it; `None` if another program wrote it.
 pub(crate) fn read_row(values: &[Value]) -> Option<Row> {
     let [name, owner, token, ends_in, acquired_at, _version, holder] = values else {
         return None;
@@ -311,7 +308,7 @@ pub(crate) fn read_row(values: &[Value]) -> Option<Row> {
             None => Standing::Lingering { ends_in },
         },
         owner: owner.unwrap_or(OwnerId::from_u128(0)),
-        tokens: Tokens::of_row(read_token(token)?, acquired_at.as_int()?),
+        token: read_token(token)?,
         holder: holder.as_text()?.to_owned(),
         acquired_at: unix_time(acquired_at.as_int()?),
     })
@@ -319,14 +316,6 @@ pub(crate) fn read_row(values: &[Value]) -> Option<Row> {
 
 fn read_token(number: &Value) -> Option<FencingToken> {
     u64::try_from(number.as_int()?).ok().map(FencingToken::new)
-}
-
-/// What `mysql/acquire.sql` says in one number: four times the first token, and 1 if as many in a row came as were wanted, or
-/// nothing more if none came.
-fn of_last_id(id: u64, more: u32) -> Option<Tokens> {
-    let first = FencingToken::new(id / 4);
-    let last = if id % 4 == 1 { first.last_of(more + 1) } else { first };
-    (!id.is_multiple_of(4)).then_some(Tokens { first, last })
 }
 
 fn unix_time(micros: i64) -> Option<SystemTime> {

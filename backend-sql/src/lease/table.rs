@@ -1,22 +1,21 @@
-use super::{Contended, Row, Tokens};
+use super::{Contended, Row};
 use async_trait::async_trait;
 use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
 use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
 
-/// What became of a claim that asked for a row.
+/// The outcome of an attempt to take a row.
 pub(crate) enum Granting {
-    Granted(Tokens),
-    /// Refused, and the row as it was then or soon after; `None` if there was none by then.
+    Granted(FencingToken),
+    /// Refused; the row as it was read after the refusal, `None` if it was gone by then.
     Refused(Option<Row>),
-    /// Refused because somebody else has it. What the row looks like was not asked for.
+    /// Refused because another owner holds the row, which was not read.
     #[cfg_attr(not(feature = "_server"), expect(dead_code, reason = "SQLite always looks"))]
     Held,
 }
 
-/// A table of leases. Each of its writes is one atomic statement that answers which of the claims it was given it
-/// changed.
+/// A table of leases. Each write is one atomic statement, whose answer says for which claims it changed a row.
 #[async_trait]
 pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
     /// Asks for the row of a claim's name.
@@ -28,16 +27,16 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
     /// Ends a claim's lease; false if it had none.
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool>;
 
-    /// Ends the grant with this last token, and any linger after it; false if there was nothing to end.
-    async fn end_grant(&self, name: &LockName, last: FencingToken) -> Result<bool>;
+    /// Ends the grant with this token, and any linger after it; false if there was nothing to end.
+    async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool>;
 
     /// The row of a name.
     async fn look(&self, name: &LockName) -> Result<Option<Row>>;
 
-    /// The rows of these names, of those that there are. Asked where a holder waits for the answer.
+    /// The rows of these names; a missing row is left out. A holder waits for the answer.
     async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<Row>>;
 
-    /// The rows whose names begin so, in the order of their bytes.
+    /// The rows whose names begin with `prefix`, in the order of their bytes.
     async fn list(&self, prefix: &str) -> Result<Vec<Row>>;
 
     /// Ends when asking again for a claim may give another answer; where nobody tells, never. It was free a moment ago, so
@@ -49,22 +48,22 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
         contended: &'a Contended,
     ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-    /// Forgets, or counts, the names that nobody has held for so long.
+    /// Deletes, or counts, the names that have been idle for `idle`.
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64>;
 
-    /// True if a claim that waits need not ask: it is told when that changes.
+    /// True if a waiting claim need not ask yet, because [`changed`](Self::changed) will end.
     fn keeps_waiting(&self, claim: &Claim) -> bool;
 
-    /// Makes what is missing.
+    /// Creates the table if it is missing.
     async fn init(&self) -> Result<()>;
 
-    /// What [`init`](Self::init) would run.
+    /// The statements that [`init`](Self::init) runs.
     fn init_script(&self) -> String;
 
-    /// What weakens the promises.
+    /// Findings about settings that weaken the promises.
     async fn check(&self) -> Result<Vec<Finding>>;
 
-    /// Gives the connections back. What was asked for before is done.
+    /// Closes the connections, after the calls that were made before.
     async fn close(&self);
 
     fn semantics(&self) -> Semantics;

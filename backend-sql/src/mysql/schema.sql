@@ -4,9 +4,9 @@ CREATE TABLE IF NOT EXISTS {table} (
     -- All times are microseconds since 1970 by this server's clock: no time zone, no rounding, no year 2038.
     name        VARBINARY(640) NOT NULL PRIMARY KEY, -- prefix and lock name in UTF-8, compared byte by byte
     owner       BINARY(16)     NULL,                 -- who holds it; NULL if nobody does
-    token       BIGINT         NOT NULL,             -- the fencing token of the last grant, its last one if it has several
+    token       BIGINT         NOT NULL,             -- the fencing token of the last grant; kept when the lease ends
     ends_at     BIGINT         NOT NULL,             -- when the lease ends, or the linger if there is no owner
-    acquired_at BIGINT         NOT NULL,             -- when it was granted last, and the first of its tokens if it has several
+    acquired_at BIGINT         NOT NULL,             -- when it was granted last
     version     BIGINT         NOT NULL,             -- grows with every change
     holder      VARCHAR(1024)  CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL -- who the owner says it is: JSON, for people
 ) ENGINE = InnoDB;

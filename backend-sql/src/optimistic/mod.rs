@@ -1,16 +1,16 @@
-//! The strategy of optimistic versions: read the row, then change it if nobody has since.
+//! Optimistic locking: read the row, then change it if its version is still the one that was read.
 //!
-//! For those whose rule is that nothing in the database may wait for anything: no statement here waits for another's
-//! decision. Every change of a row makes its version one larger, so "nobody has since" is one comparison, in the very
-//! statement that changes. Who loses it has lost nothing but the race, and reads again.
+//! For databases in which no statement may wait for another transaction's decision. Every change of a row makes its version
+//! one larger, so one comparison in the statement that grants shows whether the row has changed. A claim that loses the race
+//! reads again.
 //!
-//! Only the grant is made so. A renewal and a release compare too: with the owner, who is of one grant as its token is.
-//! The rows are those of the leases, and both modes may be used side by side.
+//! Only the grant is made in this way. A renewal and a release compare the owner, which belongs to one grant. The rows are
+//! those of the leases, and both modes may be used side by side.
 
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
 
-use crate::lease::{Contended, Granting, LeaseTable, Row, ServerTable, Standing, Tokens, more};
+use crate::lease::{Contended, Granting, LeaseTable, Row, ServerTable, Standing};
 use crate::server::{Doing, Lane, Server, Statement, Value};
 use async_trait::async_trait;
 use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
@@ -27,7 +27,7 @@ pub(crate) struct OptimisticTable {
     take: Statement,
 }
 
-/// A row as it was read, and what is needed to take it.
+/// A row as it was read, with its version and the time.
 struct Read {
     row: Row,
     version: i64,
@@ -64,44 +64,35 @@ impl OptimisticTable {
     async fn read_and_take(&self, claim: &Claim) -> Result<Granting> {
         let name = self.leases.namespace().stored(claim.name().as_str()).into_bytes();
         let Some(read) = self.read(claim.name(), &name).await? else {
-            // Made free, so that there is a version to compare with. If somebody else makes it first, so much the better.
+            // Creates a free row, so that there is a version to compare with. Another client may have created it first.
             self.server.ask(Lane::Asking, Doing::Making, &self.make_row, &[Value::bytes(name)]).await?;
             return Ok(Granting::Refused(None));
         };
         let next = match read.row.standing {
-            Standing::Free => Tokens::after(read.row.tokens.last, read.now, more(claim.tokens())),
+            Standing::Free => FencingToken::after(Some(read.row.token), read.now),
             _ => None,
         };
-        let Some((tokens, granted_at)) = next else {
+        let Some(token) = next else {
             return Ok(Granting::Refused(Some(read.row)));
         };
-        self.take(claim, &name, read.version, tokens, granted_at).await
+        self.take(claim, &name, read.version, token).await
     }
 
-    /// Takes the row as it was read, unless somebody has changed it since.
-    async fn take(
-        &self,
-        claim: &Claim,
-        name: &[u8],
-        version: i64,
-        tokens: Tokens,
-        granted_at: u64,
-    ) -> Result<Granting> {
+    /// Grants the row with this token if it still has the version that was read.
+    async fn take(&self, claim: &Claim, name: &[u8], version: i64, token: FencingToken) -> Result<Granting> {
         let values = [
             Value::bytes(name),
             Value::int(version),
             Value::bytes(claim.owner().to_bytes()),
-            Value::int(tokens.first.get()),
-            Value::int(tokens.last.get()),
-            Value::int(granted_at),
+            Value::int(token.get()),
             Value::int(claim.ttl().as_micros()),
             Value::text(claim.holder()),
         ];
         let asked = self.server.asked(Lane::Asking, Doing::Keeping, &self.take, &values).await;
         let may_have_been_done = asked.may_have_been_done;
         Ok(match self.leases.settled(claim, asked).await?.changed {
-            1 => Granting::Granted(tokens),
-            // The first time may have been what changed it; or an earlier attempt of this claim, which gave another token.
+            1 => Granting::Granted(token),
+            // The first sending may have changed the row, or an earlier attempt of this claim, which gave another token.
             0 if may_have_been_done => Granting::Refused(self.leases.row_of(claim).await?),
             _ => Granting::Refused(None),
         })
@@ -124,8 +115,8 @@ impl LeaseTable for OptimisticTable {
         self.leases.release(claim, linger).await
     }
 
-    async fn end_grant(&self, name: &LockName, last: FencingToken) -> Result<bool> {
-        self.leases.end_grant(name, last).await
+    async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
+        self.leases.end_grant(name, token).await
     }
 
     async fn look(&self, name: &LockName) -> Result<Option<Row>> {

@@ -16,7 +16,7 @@ fn free() -> Reply {
     Reply::Rows(vec![[row(None, -1), vec![Value::int(1_000)]].concat()])
 }
 
-/// The first attempt to take it was carried out, or not, and nothing was heard of it; the second finds that it has changed.
+/// Sends `take.sql` twice: the first answer is lost, and the second finds that the row has changed.
 async fn taken_twice(replies: fn(usize, &str) -> Reply) -> Result<Granting> {
     let (server, said) = server("mode=optimistic", at_once, replies);
     let semantics = of_leases("postgres", "optimistic", true);
@@ -34,7 +34,7 @@ fn is_read(text: &str) -> bool {
 
 /// The token is that of the row, which an earlier attempt of the claim may have written.
 #[tokio::test(start_paused = true)]
-async fn what_was_taken_by_the_first_of_two_is_the_claims() {
+async fn row_taken_by_the_lost_statement_belongs_to_the_claim() {
     let by_ourselves = |number, text: &str| match text {
         text if is_read(text) => free(),
         text if text.starts_with("SELECT") => Reply::Rows(vec![row(Some(1), 9_000_000)]),
@@ -44,11 +44,11 @@ async fn what_was_taken_by_the_first_of_two_is_the_claims() {
     let Granting::Refused(Some(row)) = taken_twice(by_ourselves).await.unwrap() else {
         panic!("the token that was asked for is not the row's")
     };
-    assert_eq!((row.owner, row.tokens.first.get()), (OwnerId::from_u128(1), 900));
+    assert_eq!((row.owner, row.token.get()), (OwnerId::from_u128(1), 900));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_has_taken_is_not() {
+async fn row_taken_by_another_owner_is_refused() {
     let by_another = |number, text: &str| match text {
         text if is_read(text) => free(),
         text if text.starts_with("SELECT") => Reply::Rows(vec![row(Some(2), 9_000_000)]),
@@ -59,7 +59,7 @@ async fn what_another_has_taken_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_tells_is_an_unknown_outcome() {
+async fn row_that_cannot_be_read_after_a_lost_answer_is_indeterminate() {
     let silent = |number, text: &str| match text {
         text if is_read(text) => free(),
         text if text.starts_with("SELECT") => Reply::Never,

@@ -4,9 +4,9 @@ CREATE TABLE IF NOT EXISTS {table} (
     -- All times are microseconds since 1970 by this server's clock: no time zone, no rounding.
     name        bytea  NOT NULL PRIMARY KEY, -- prefix and lock name in UTF-8, compared byte by byte
     owner       bytea  NULL,                 -- 16 bytes: who holds it; NULL if nobody does
-    token       bigint NOT NULL,             -- the fencing token of the last grant, its last one if it has several
+    token       bigint NOT NULL,             -- the fencing token of the last grant; kept when the lease ends
     ends_at     bigint NOT NULL,             -- when the lease ends, or the linger if there is no owner
-    acquired_at bigint NOT NULL,             -- when it was granted last, and the first of its tokens if it has several
+    acquired_at bigint NOT NULL,             -- when it was granted last
     version     bigint NOT NULL,             -- grows with every change
     wanted_until bigint NOT NULL DEFAULT 0, -- until when whoever gives it up is to wake those who wait
     holder      text   NOT NULL              -- who the owner says it is: JSON, for people

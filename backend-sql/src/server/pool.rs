@@ -4,7 +4,7 @@
 //! of its own, and knows no difference between who asks for a lock and who must keep one.
 
 use super::{Dialect, Link, Meaning, Target};
-use leasehold_core::{Error, ErrorKind, Patience, Result};
+use leasehold_core::{Error, ErrorKind, Result, StallTimeout};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +35,7 @@ pub(super) struct Pool {
     all: Arc<Semaphore>,
     asking: Arc<Semaphore>,
     /// Of those who ask. Who keeps a lock has no time for a crowd.
-    patience: Patience,
+    patience: StallTimeout,
     closed: AtomicBool,
 }
 
@@ -66,7 +66,7 @@ impl Pool {
     ) -> Self {
         Self {
             dialect,
-            patience: Patience::new(target.timeout),
+            patience: StallTimeout::new(target.timeout),
             target,
             most: (most, parameter),
             idle: Mutex::default(),
@@ -198,7 +198,7 @@ impl Connection {
     /// Nothing is under way on it, and no transaction is open.
     pub(crate) fn give_back(self) {
         let Self { link, pool, runtime, _permits, .. } = self;
-        pool.patience.was_served();
+        pool.patience.answered();
         // Before the permit, which lets the next one take it.
         if !pool.closed.load(Ordering::Acquire) {
             pool.idle().push(Idle { link, runtime, since: Instant::now() });

@@ -1,11 +1,11 @@
--- Grants a name to one claim as acquire.sql does, where the clock alone makes its tokens: the Unix time, larger than the last
--- one, and those behind it. That is nearly always so, and the caller knows them: SQLite need not make a table of answers, nor one of claims.
--- If no row was changed, acquire.sql decides.
+-- Grants a name to one claim if the row is free and the Unix time is larger than its last token: then the time is the token,
+-- which the caller knows, and SQLite makes no table of claims and none of answers. If no row is changed, acquire.sql decides.
 --
--- ?1 name   ?2 owner   ?3 end of the lease   ?4 holder   ?5 tokens wanted behind the first
--- ?6 host time now   ?7 Unix time now   ?8 boot id
+-- Invariant: the same as that of acquire.sql.
+--
+-- ?1 name   ?2 owner   ?3 end of the lease   ?4 holder   ?5 host time now   ?6 Unix time now   ?7 boot id
 INSERT INTO {table} AS lease (name, owner, token, ends_at, linger_until, written_at, boot, acquired_at, holder)
-VALUES (?1, ?2, ?7 + ?5, ?3, 0, ?6, ?8, ?7, ?4)
+VALUES (?1, ?2, ?6, ?3, 0, ?5, ?7, ?6, ?4)
 ON CONFLICT (name) DO UPDATE SET
     owner        = excluded.owner,
     token        = excluded.token,
@@ -14,4 +14,4 @@ ON CONFLICT (name) DO UPDATE SET
     boot         = excluded.boot,
     acquired_at  = excluded.acquired_at,
     holder       = excluded.holder
-WHERE lease.ends_at <= ?6 AND lease.linger_until <= ?6 AND lease.token < ?7;
+WHERE lease.ends_at <= ?5 AND lease.linger_until <= ?5 AND lease.token < ?6;

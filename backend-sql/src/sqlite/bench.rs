@@ -78,7 +78,6 @@ impl Yardstick for Raw {
             .bind(self.owner.clone())
             .bind(now.plus(LEASE).0)
             .bind(self.holder.clone())
-            .bind(0_i64)
             .bind(now.0)
             .bind(clock.unix_micros())
             .bind(boot.clone());

@@ -97,7 +97,7 @@ struct Statements {
 impl Statements {
     fn for_table(table: &TableName) -> Self {
         Self {
-            acquire: Batch::new(include_str!("acquire.sql"), table, 3, 5),
+            acquire: Batch::new(include_str!("acquire.sql"), table, 3, 4),
             acquire_one: plain(include_str!("acquire_one.sql"), table).into(),
             renew: Batch::new(include_str!("renew.sql"), table, 2, 3),
             release: Batch::new(include_str!("release.sql"), table, 2, 3)
@@ -143,14 +143,14 @@ impl LeaseTable for Table {
     /// the row is free for the next attempt.
     async fn grant(&self, claim: &Claim) -> Result<Granting> {
         self.check_open()?;
-        if let Some(tokens) = self.writer.grant(claim).await? {
-            return Ok(Granting::Granted(tokens));
+        if let Some(token) = self.writer.grant(claim).await? {
+            return Ok(Granting::Granted(token));
         }
         let Some(seen) = self.see(claim.name()).await? else {
             return Ok(Granting::Refused(None));
         };
         if seen.of_another_boot {
-            self.writer.end_grant(claim.name(), seen.row.tokens.last).await?;
+            self.writer.end_grant(claim.name(), seen.row.token).await?;
         }
         Ok(Granting::Refused(Some(seen.row)))
     }
@@ -171,9 +171,9 @@ impl LeaseTable for Table {
         self.writer.release(claim, linger).await
     }
 
-    async fn end_grant(&self, name: &LockName, last: FencingToken) -> Result<bool> {
+    async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
         self.check_open()?;
-        self.writer.end_grant(name, last).await
+        self.writer.end_grant(name, token).await
     }
 
     async fn look(&self, name: &LockName) -> Result<Option<Row>> {

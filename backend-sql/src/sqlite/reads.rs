@@ -3,7 +3,7 @@
 use super::Table;
 use super::host_clock::{HostClock, HostTime};
 use super::reader::Reading;
-use crate::lease::{Row, Standing, Tokens, foreign_row};
+use crate::lease::{Row, Standing, foreign_row};
 use leasehold_core::{FencingToken, LockName, OwnerId, Result};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
@@ -49,20 +49,20 @@ impl Table {
 fn read_row(row: &SqliteRow, clock: &HostClock, now: HostTime) -> Result<Seen, sqlx::Error> {
     let [token, ends_at, linger_until, written_at, acquired_at] =
         [2, 3, 4, 5, 7].map(|column| row.try_get::<i64, _>(column));
-    let (acquired_at, boot): (i64, Option<&str>) = (acquired_at?, row.try_get(6)?);
+    let boot: Option<&str> = row.try_get(6)?;
     let of_another_boot = clock.is_of_another_boot(HostTime(written_at?), boot, now);
     Ok(Seen {
         row: Row {
             stored_name: text(row.try_get(0)?)?,
             owner: read_owner(row.try_get(1)?)?,
-            tokens: Tokens::of_row(read_token(token?)?, acquired_at),
+            token: read_token(token?)?,
             standing: if of_another_boot {
                 Standing::Free
             } else {
                 standing(HostTime(ends_at?), HostTime(linger_until?), now)
             },
             holder: row.try_get(8)?,
-            acquired_at: unix_time(acquired_at),
+            acquired_at: unix_time(acquired_at?),
         },
         of_another_boot,
     })

@@ -4,11 +4,11 @@ CREATE TABLE IF NOT EXISTS {table} (
     -- Host time: microseconds of CLOCK_BOOTTIME, without the offset of a time namespace.
     name         BLOB    NOT NULL PRIMARY KEY, -- prefix and lock name in UTF-8, compared byte by byte
     owner        BLOB    NOT NULL,             -- 16 bytes: who was granted it last
-    token        INTEGER NOT NULL,             -- the fencing token of that grant, the last one if it has several
+    token        INTEGER NOT NULL,             -- the fencing token of that grant
     ends_at      INTEGER NOT NULL,             -- host time: when the owner's lease ends; 0 once it was given up
     linger_until INTEGER NOT NULL,             -- host time: until when others are kept out after that; 0 if they are not
     written_at   INTEGER NOT NULL,             -- host time of the last change
     boot         TEXT,                         -- the kernel's boot id at the last change; NULL if it was hidden
-    acquired_at  INTEGER NOT NULL,             -- Unix time of the grant in microseconds, and the first of its tokens if it has several
+    acquired_at  INTEGER NOT NULL,             -- Unix time of the grant in microseconds
     holder       TEXT    NOT NULL              -- who the owner says it is: JSON, for people
 ) STRICT, WITHOUT ROWID;

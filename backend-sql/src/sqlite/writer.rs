@@ -7,7 +7,6 @@ use super::reader::Reader;
 use super::service::{Asked, Reply, Service};
 use super::time_limit::TimeLimit;
 use super::writes;
-use crate::lease::Tokens;
 use leasehold_core::{Claim, ErrorKind, FencingToken, LockName, Purge, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +24,7 @@ pub(super) struct Writer {
 
 #[derive(Debug)]
 enum Job {
-    Grant(Asked<Claim, Option<Tokens>>),
+    Grant(Asked<Claim, Option<FencingToken>>),
     Renew(Asked<Vec<Claim>, Renewed>),
     Release(Asked<(Claim, Duration), bool>),
     Other(Other),
@@ -51,8 +50,8 @@ impl Writer {
         Self { shared: Arc::clone(shared), reader: Arc::clone(reader), service: Service::new() }
     }
 
-    /// Its tokens, if it was granted.
-    pub(super) async fn grant(&self, claim: &Claim) -> Result<Option<Tokens>> {
+    /// The token, if the claim was granted.
+    pub(super) async fn grant(&self, claim: &Claim) -> Result<Option<FencingToken>> {
         self.ask(claim.clone(), Job::Grant).await
     }
 
@@ -105,7 +104,7 @@ struct Task {
 struct Turn {
     renewals: Vec<Asked<Vec<Claim>, Renewed>>,
     releases: Vec<Asked<(Claim, Duration), bool>>,
-    grants: Vec<Asked<Claim, Option<Tokens>>>,
+    grants: Vec<Asked<Claim, Option<FencingToken>>>,
     others: Vec<Other>,
 }
 
@@ -157,7 +156,7 @@ impl Task {
         reply_all(replies, self.limit.on(call).await);
     }
 
-    async fn grant(&mut self, asked: Vec<Asked<Claim, Option<Tokens>>>) {
+    async fn grant(&mut self, asked: Vec<Asked<Claim, Option<FencingToken>>>) {
         let (claims, replies) = separate(asked);
         let call = writes::grant(&self.shared, &mut self.link, &claims);
         reply_all(replies, self.limit.on(call).await);

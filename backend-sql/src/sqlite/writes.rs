@@ -1,5 +1,5 @@
-//! What is written: grants, renewals, releases. Each is one statement for any number of claims; a grant of one claim that the
-//! clock alone does not decide is two.
+//! Grants, renewals, releases. Each is one statement for any number of claims; a grant of one claim is a second one if the
+//! row is not free or its last token is ahead of the clock.
 
 use super::Shared;
 use super::batch::Batch;
@@ -8,20 +8,23 @@ use super::host_clock::HostTime;
 use super::link::Link;
 use super::reads::{read_owner, read_token};
 use super::writer::StoredNames;
-use crate::lease::{Tokens, more};
 use leasehold_core::{Claim, FencingToken, LockName, OwnerId, Purge, Result};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Grants what is free; the tokens of each claim that was granted. No more than fit into one statement.
-pub(super) async fn grant(shared: &Shared, link: &mut Link, claims: &[Claim]) -> Result<Vec<Option<Tokens>>> {
+/// Grants the rows that are free; the token of each claim that was granted. No more claims than fit into one statement.
+pub(super) async fn grant(
+    shared: &Shared,
+    link: &mut Link,
+    claims: &[Claim],
+) -> Result<Vec<Option<FencingToken>>> {
     match claims {
         [] => return Ok(Vec::new()),
         [one] => {
-            if let Some(tokens) = grant_by_clock(shared, link, one).await? {
-                return Ok(vec![Some(tokens)]);
+            if let Some(token) = grant_by_clock(shared, link, one).await? {
+                return Ok(vec![Some(token)]);
             }
         }
         _ => {}
@@ -30,25 +33,20 @@ pub(super) async fn grant(shared: &Shared, link: &mut Link, claims: &[Claim]) ->
     let (text, empty) = shared.statements.acquire.of(claims.len());
     let query = || {
         let query = claims.iter().fold(query(&text), |query, claim| bind_wish(query, shared, now, claim));
-        let nobody = |query, _| bind_nobody(query).bind(None::<String>).bind(None::<i64>);
+        let nobody = |query, _| bind_nobody(query).bind(None::<String>);
         bind_times((0..empty).fold(query, nobody), shared, now, unix_now)
     };
-    let read = |row: &SqliteRow| Ok(Tokens::of_row(read_token(row.try_get(1)?)?, row.try_get(2)?));
-    let granted = ByOwner::of(shared, &link.rows(query).await?, read)?;
+    let granted = ByOwner::of(shared, &link.rows(query).await?, |row| read_token(row.try_get(1)?))?;
     Ok(claims.iter().map(|claim| granted.get(claim.owner())).collect())
 }
 
-/// Grants what is free if the clock makes the tokens; `None` does not say that it is not free.
-async fn grant_by_clock(shared: &Shared, link: &mut Link, claim: &Claim) -> Result<Option<Tokens>> {
+/// Grants a free row with the time as the token. `None` if the row is not free, or if its last token is ahead of the clock.
+async fn grant_by_clock(shared: &Shared, link: &mut Link, claim: &Claim) -> Result<Option<FencingToken>> {
     let (now, unix_now) = (shared.clock.now(), shared.clock.unix_micros());
-    let first = u64::try_from(unix_now).ok().filter(|now| *now > 0).map(FencingToken::new);
-    let tokens = first.map(|first| Tokens { first, last: first.last_of(more(claim.tokens()) + 1) });
-    let Some(tokens) = tokens.filter(|tokens| tokens.last.get() <= FencingToken::MAX_COUNTED) else {
-        return Ok(None);
-    };
     let text = &shared.statements.acquire_one;
     let query = || bind_times(bind_wish(query(text), shared, now, claim), shared, now, unix_now);
-    Ok((link.run(query).await?.changed == 1).then_some(tokens))
+    let granted = link.run(query).await?.changed == 1;
+    Ok(granted.then(|| FencingToken::new(unix_now.unsigned_abs())))
 }
 
 /// Extends leases; true for each claim that still had one. No more than fit into one statement.
@@ -149,7 +147,7 @@ fn bind_times(query: Query, shared: &Shared, now: HostTime, unix_now: i64) -> Qu
 /// Of a claim that wants its name.
 fn bind_wish(query: Query, shared: &Shared, now: HostTime, claim: &Claim) -> Query {
     let query = bind_claim(query, shared, claim).bind(now.plus(claim.ttl()).0);
-    query.bind(claim.holder().to_owned()).bind(more(claim.tokens()))
+    query.bind(claim.holder().to_owned())
 }
 
 fn bind_claim(query: Query, shared: &Shared, claim: &Claim) -> Query {

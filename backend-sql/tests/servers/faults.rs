@@ -3,7 +3,7 @@
 use crate::kit::{Server, ask, both, claim, claim_for, granted, open};
 use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_core::{
-    AcquireOptions, Claim, DistributedLock, ErrorKind, LockBackend, LockClient, LockGuard, LockName,
+    AcquireOptions, Claim, DistributedLockExt, ErrorKind, LockBackend, LockClient, LockGuard, LockName,
     LossCause, Release, Renewal,
 };
 use sqlx::{AssertSqlSafe, Executor};

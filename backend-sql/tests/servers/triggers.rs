@@ -1,10 +1,10 @@
-//! Triggers of somebody's on the tables: for an audit, or of a tool that copies a table while it is used.
+//! Triggers on the tables, as of an audit or of a tool that copies a table while it is used.
 
 use crate::kit::{MODES, Server, ask, claim, granted};
 use leasehold_core::Release;
 use std::time::Duration;
 
-/// `MariaDB` does not tell with its answer what the statement gave to `LAST_INSERT_ID()` if a trigger ran in it.
+/// `MariaDB` leaves `LAST_INSERT_ID()` out of its answer if a trigger ran in the statement.
 async fn with_triggers(time: &str) -> Server {
     let server = Server::mariadb(&[]);
     server.furnish().await;
@@ -17,14 +17,14 @@ async fn with_triggers(time: &str) -> Server {
 }
 
 #[tokio::test]
-async fn a_grant_of_which_a_trigger_was_told_is_a_grant() {
+async fn grant_by_update_that_fires_a_trigger_is_a_grant() {
     let server = with_triggers("UPDATE").await;
     for mode in MODES {
         let (backend, other) =
             (server.backend(&format!("mode={mode}")), server.backend(&format!("mode={mode}")));
         let mut last = None;
         for _ in 0..3 {
-            let mine = claim(mode).with_tokens(64);
+            let mine = claim(mode);
             let token = granted(&backend, &mine).await;
             assert!(last.is_none_or(|last| token > last), "{mode}: {token} after {last:?}");
             assert_eq!(granted(&backend, &mine).await, token, "{mode}: the reply was lost");
@@ -35,9 +35,9 @@ async fn a_grant_of_which_a_trigger_was_told_is_a_grant() {
     }
 }
 
-/// Nor does it tell then that a row was made, rather than met and left as it was.
+/// The answer does not show either whether the row is new.
 #[tokio::test]
-async fn a_new_name_of_which_a_trigger_was_told_is_granted_at_once() {
+async fn grant_by_insert_that_fires_a_trigger_is_a_grant() {
     let server = with_triggers("INSERT").await;
     for mode in MODES {
         let (backend, mine) = (server.backend(&format!("mode={mode}")), claim(mode));
@@ -47,9 +47,9 @@ async fn a_new_name_of_which_a_trigger_was_told_is_granted_at_once() {
     }
 }
 
-/// Who is told that a lock is held need not look at it.
+/// The answer says that the lock is held, so the row is not read.
 #[tokio::test]
-async fn where_there_is_no_trigger_a_refusal_is_one_statement() {
+async fn refusal_without_triggers_is_one_statement() {
     let server = Server::mariadb(&[]);
     server.furnish().await;
     let (holder, other) = (server.backend(""), server.backend(""));

@@ -1,6 +1,7 @@
 //! What an attempt does in each state of a row.
 
 use super::store::{Store, TIME_PASSES, TTL, busy_for, claim, claim_of, granted, is_about, only, sql};
+use futures_util::future::join_all;
 use leasehold_core::{Attempt, LossCause, OwnerId, Release, Renewal};
 use std::time::Duration;
 
@@ -74,6 +75,32 @@ async fn a_token_grows_by_one_at_least_when_the_clock_has_not_caught_up() {
     store.sql(&format!("UPDATE leasehold SET token = {ahead}")).await;
     let token = granted(&backend, &claim("a")).await;
     assert_eq!(token.get(), 9_000_000_000_000_001);
+}
+
+/// Claims that ask together share a statement. The rows are new in the first round; in the second, every other token is ahead
+/// of the clock.
+#[tokio::test]
+async fn claims_granted_in_one_statement_get_the_tokens_of_their_rows() {
+    let store = Store::new();
+    let backend = store.open();
+    let mut last = vec![0; 40];
+    for _ in 0..2 {
+        let claims: Vec<_> = (0..last.len()).map(|number| claim(&format!("n{number}"))).collect();
+        let tokens = join_all(claims.iter().map(|claim| granted(&backend, claim))).await;
+        for (number, (claim, token)) in claims.iter().zip(tokens).enumerate() {
+            let token = token.get().cast_signed();
+            let row = format!("SELECT token FROM leasehold WHERE name = CAST('n{number}' AS BLOB)");
+            assert_eq!(store.number(&row).await, token);
+            assert!(token > last[number], "{token} after {}", last[number]);
+            last[number] = token;
+            assert_eq!(granted(&backend, claim).await.get().cast_signed(), token, "the reply was lost");
+            backend.release(claim, Duration::ZERO).await.unwrap();
+        }
+        let an_hour = 3_600_000_000_i64;
+        last.iter_mut().step_by(2).for_each(|last| *last += an_hour);
+        let even = "CAST(substr(CAST(name AS TEXT), 2) AS INTEGER) % 2 = 0";
+        store.sql(&format!("UPDATE leasehold SET token = token + {an_hour} WHERE {even}")).await;
+    }
 }
 
 #[tokio::test]

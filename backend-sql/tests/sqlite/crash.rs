@@ -2,7 +2,7 @@
 
 use super::store::{Store, name};
 use super::worker::Worker;
-use leasehold_core::{AcquireOptions, DistributedLock as _};
+use leasehold_core::{AcquireOptions, DistributedLock as _, DistributedLockExt as _};
 use std::time::{Duration, Instant};
 
 #[tokio::test]

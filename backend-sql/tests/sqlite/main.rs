@@ -27,5 +27,4 @@ mod rights;
 mod schema;
 mod store;
 mod time;
-mod tokens;
 mod worker;

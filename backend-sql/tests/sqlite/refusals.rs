@@ -83,13 +83,12 @@ fn parameters_out_of_range_are_refused_with_the_range() {
         with("allow_network_fs=1"),
         ("invalid allow_network_fs: \"1\"".to_owned(), "use one of: yes, no".to_owned())
     );
-    assert_eq!(
-        with("busytimeout=2s"),
-        (
-            "invalid store URL: unknown parameter \"busytimeout\"".to_owned(),
-            "did you mean \"busy_timeout\"? known: allow_network_fs, busy_timeout, table".to_owned()
-        )
-    );
+    let (problem, fix) = with("busytimeout=2s");
+    assert_eq!(problem, "invalid store URL: unknown parameter \"busytimeout\"");
+    let known = fix.strip_prefix("did you mean \"busy_timeout\"? known: ").unwrap();
+    for parameter in ["allow_network_fs", "busy_timeout", "table"] {
+        assert!(known.split(", ").any(|known| known == parameter), "{parameter}: {fix}");
+    }
 }
 
 #[test]

@@ -2,9 +2,7 @@
 
 use super::store::{Store, claim, granted};
 use super::worker::Worker;
-use leasehold_core::{
-    AcquireOptions, DistributedLock as _, DistributedLockExt as _, Finding, LossCause, Release, Renewal,
-};
+use leasehold_core::{AcquireOptions, DistributedLockExt as _, Finding, LossCause, Release, Renewal};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use super::store::{claim, name, open};
 use leasehold_core::{
-    AcquireOptions, Attempt, DistributedLock as _, LockBackend, LockClient, LockGuard, Namespace, StoreUrl,
-    Wait,
+    AcquireOptions, Attempt, DistributedLockExt as _, LockBackend, LockClient, LockGuard, Namespace,
+    StoreUrl, Wait,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;

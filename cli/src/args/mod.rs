@@ -5,19 +5,16 @@
     reason = "the comments of options are what people read in a terminal, where a backtick is a backtick"
 )]
 
-mod bench;
 mod common;
-mod compare;
-mod conformance;
+mod left_out;
 mod run;
 mod values;
 mod verbs;
 
-pub(crate) use bench::{BenchArgs, Format, Part};
 pub(crate) use common::Common;
-pub(crate) use compare::{CompareArgs, ComparePart, Preset, ReportArgs, ReportFormat};
-pub(crate) use conformance::{ConformanceArgs, Lines};
 pub(crate) use run::{AcquireArgs, RunArgs};
+#[cfg(feature = "lab")]
+pub(crate) use values::duration;
 pub(crate) use values::{lock_name, shell_word};
 pub(crate) use verbs::{
     CompletionsArgs, ConfigVerb, HoldArgs, InitArgs, InspectArgs, LsArgs, ManArgs, PurgeArgs, ReleaseArgs,
@@ -25,6 +22,7 @@ pub(crate) use verbs::{
 };
 
 use crate::exit::Code;
+use crate::report::{Console, Failure};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
@@ -75,6 +73,11 @@ impl Cli {
     /// Reads a command line. Otherwise the code to exit with: help is printed, and what is wrong is said.
     pub(crate) fn read(words: &[OsString]) -> Result<Self, Code> {
         Self::try_parse_from(words).map_err(|error| {
+            if let Some(error) = left_out::left_out(&error) {
+                let failure = Failure::new(error).exiting_with(Code::USAGE);
+                Console::before_options().fail(&failure);
+                return failure.code();
+            }
             let error = with_hint(error, words);
             // Whoever closed the output does not want to know.
             let _ = error.print();

@@ -52,7 +52,7 @@ pub(super) fn some_text(text: &str) -> Result<String, String> {
 }
 
 /// A duration with its unit.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     parse_duration("time", text).map_err(|error| in_one_line(&error))
 }
 

@@ -1,6 +1,3 @@
-use super::bench::BenchArgs;
-use super::compare::{CompareArgs, ReportArgs};
-use super::conformance::ConformanceArgs;
 use super::run::{AcquireArgs, RunArgs};
 use super::values::{duration, some_text};
 use clap::{Args, Subcommand, ValueHint};
@@ -21,13 +18,9 @@ pub(crate) enum Verb {
     Purge(PurgeArgs),
     Init(InitArgs),
     Config(ConfigArgs),
-    Bench(BenchArgs),
-    /// What `bench` starts its processes with
-    #[command(hide = true)]
-    BenchWorker,
-    Compare(CompareArgs),
-    Report(ReportArgs),
-    Conformance(ConformanceArgs),
+    #[cfg(feature = "lab")]
+    #[command(flatten)]
+    Lab(crate::lab::LabVerb),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }

@@ -32,11 +32,7 @@ const PRINTING: Duration = Duration::from_millis(500);
 /// Holds a lock until it is told to stop.
 pub(super) async fn hold(args: &HoldArgs, common: &Common, console: Console) -> Result<Code, Failure> {
     let name = lock_name(&args.name)?;
-    let mut sources = sources(common);
-    if let Some(ttl) = &args.acquire.ttl {
-        sources = sources.with_ttl(ttl);
-    }
-    let store = Store::open(sources, console).await?;
+    let store = Store::open_with_ttl(sources(common), args.acquire.ttl.as_deref(), console).await?;
     Stack::of_this_process().check(&store, &name).await?;
     let mut signals =
         Signals::listen().map_err(|error| Failure::internal("cannot listen to signals", error))?;

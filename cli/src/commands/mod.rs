@@ -12,9 +12,6 @@ mod release;
 mod try_lock;
 
 use crate::args::{Cli, Verb};
-use crate::bench;
-use crate::compare;
-use crate::conformance;
 use crate::exit::Code;
 use crate::report::{Console, Failure};
 use crate::run;
@@ -33,11 +30,8 @@ pub(crate) async fn execute(cli: Cli, console: Console) -> Result<Code, Failure>
         Verb::Purge(args) => purge::purge(&args, common, console).await,
         Verb::Init(args) => init::init(&args, common, console).await,
         Verb::Config(args) => config::config(&args.verb, common, console).await,
-        Verb::Bench(args) => bench::bench(&args, common, console).await,
-        Verb::BenchWorker => bench::work(common, console).await,
-        Verb::Compare(args) => compare::compare(&args, common, console).await,
-        Verb::Report(args) => compare::report(&args),
-        Verb::Conformance(args) => conformance::conformance(&args, common, console).await,
+        #[cfg(feature = "lab")]
+        Verb::Lab(verb) => crate::lab::execute(verb, common, console).await,
         Verb::Completions(args) => completions::completions(&args),
         Verb::Man(args) => man::man(&args),
     }

@@ -43,7 +43,13 @@ impl Console {
         Self { level, store: common.of_store().leak() }
     }
 
+    /// The console of a call whose options cannot be parsed.
+    pub(crate) const fn before_options() -> Self {
+        Self { level: Level::Normal, store: "" }
+    }
+
     /// The options of the call that say which store, each behind a blank.
+    #[cfg(feature = "lab")]
     pub(crate) fn store(self) -> &'static str {
         self.store
     }

@@ -117,6 +117,7 @@ impl From<Error> for Failure {
 }
 
 /// An error and its causes, for where there is one line. Some of it is what a server has said, and goes to a terminal.
+#[cfg(any(feature = "lab", test))]
 pub(crate) fn in_one_line(error: &Error) -> String {
     safe(&[vec![error.to_string()], causes(error)].concat().join(": "))
 }

@@ -1,13 +1,14 @@
 use super::Failure;
 use super::promptly::{PATIENCE, write_within};
-use anstream::{AutoStream, ColorChoice};
 use leasehold::backend::nearest;
 use leasehold::{Error, ErrorKind};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 const VARIABLE: &str = "LEASEHOLD_LOG";
 
@@ -17,17 +18,16 @@ pub(crate) fn log_as_asked() -> Result<(), Failure> {
         return Ok(());
     };
     let filter = filter.to_str().filter(|filter| !is_misspelt(filter));
-    let filter = filter.and_then(|filter| EnvFilter::try_new(filter).ok()).ok_or_else(|| {
+    let filter = filter.and_then(|filter| filter.parse::<Targets>().ok()).ok_or_else(|| {
         Error::new(ErrorKind::Misconfigured, format!("{VARIABLE} is not a filter"))
             .with_help("write a level, such as info, or leasehold=debug")
     })?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        // The acquisition is a span: what came of it is known when it closes.
+    let lines = tracing_subscriber::fmt::layer()
+        // The acquisition is a span: its result is known when it closes.
         .with_span_events(FmtSpan::CLOSE)
-        .with_ansi(AutoStream::choice(&io::stderr()) != ColorChoice::Never)
-        .with_writer(|| Log)
-        .init();
+        .with_ansi(false)
+        .with_writer(|| Log);
+    tracing_subscriber::registry().with(lines).with(filter).init();
     Ok(())
 }
 
@@ -52,13 +52,16 @@ impl Write for Log {
     }
 }
 
-/// A word that is nearly a level would be taken for the name of a module, of which nothing is ever heard. So would a part that
-/// names no level, or nothing.
+/// True if a part of the filter would be taken for the name of a module that does not exist, so that nothing of it is ever
+/// logged: a word that is nearly a level, an empty part, or the name of a span.
 fn is_misspelt(filter: &str) -> bool {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     filter.split(',').map(str::trim).any(|part| {
         let is_level = LEVELS.iter().any(|level| part.eq_ignore_ascii_case(level));
-        part.is_empty() || part.ends_with('=') || (!is_level && nearest(part, LEVELS).is_some())
+        part.is_empty()
+            || part.ends_with('=')
+            || part.contains('[')
+            || (!is_level && nearest(part, LEVELS).is_some())
     })
 }
 
@@ -67,11 +70,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_level_is_no_module() {
+    fn filter_with_misspelt_level_or_span_is_refused() {
         for level in ["info", "DEBUG", "leasehold", "leasehold=debug", "sqlx", "warn,leasehold=trace"] {
             assert!(!is_misspelt(level), "{level}");
         }
-        for word in ["infoo", "inf", "tarce", "leasehold=info,", "bogus=,,", "leasehold=", "sqlx=debug,inf"] {
+        for word in [
+            "infoo",
+            "inf",
+            "tarce",
+            "leasehold=info,",
+            "bogus=,,",
+            "leasehold=",
+            "sqlx=debug,inf",
+            "leasehold[acquire]=info",
+        ] {
             assert!(is_misspelt(word), "{word}");
         }
     }

@@ -6,19 +6,19 @@ mod holder;
 mod json;
 mod log;
 mod observer;
-mod progress;
 mod promptly;
 mod safe;
 mod table;
 mod time;
 
 pub(crate) use console::Console;
-pub(crate) use failure::{Failure, in_one_line};
+pub(crate) use failure::Failure;
+#[cfg(feature = "lab")]
+pub(crate) use failure::in_one_line;
 pub(crate) use holder::{block, sentence};
-pub(crate) use json::{State, can_be_written, print_json, write_result};
+pub(crate) use json::{State, print_json};
 pub(crate) use log::log_as_asked;
 pub(crate) use observer::CliObserver;
-pub(crate) use progress::Progress;
 pub(crate) use promptly::write_promptly;
 pub(crate) use safe::safe;
 pub(crate) use table::table;

@@ -25,14 +25,14 @@ impl Observer for CliObserver {
     fn event(&self, event: &Event<'_>) {
         self.log.event(event);
         match event {
-            Event::RenewalTrouble { name, error, remaining } if is_news(&self.renewal) => {
+            Event::RenewalFailed { name, error, remaining } if is_news(&self.renewal) => {
                 let left = brief(*remaining);
                 self.console.warn(
                     format_args!("the lease of {name:?} was not renewed, {left} are left: {error}"),
                     None,
                 );
             }
-            Event::WaitTrouble { name, error } if is_news(&self.wait) => {
+            Event::WaitFailed { name, error } if is_news(&self.wait) => {
                 self.console.warn(format_args!("still waiting for {name:?}: {error}"), error.help());
             }
             // A loss and a release that was not confirmed are told by whoever holds the lock.

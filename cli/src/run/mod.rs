@@ -94,11 +94,7 @@ impl<'a> Run<'a> {
         let doing = program::description(&words);
         let program = program::find(words)?;
         let supervisor = Supervisor::prepare(&program).map_err(supervisor::not_prepared)?;
-        let mut sources = sources(common);
-        if let Some(ttl) = &args.acquire.ttl {
-            sources = sources.with_ttl(ttl);
-        }
-        let store = Store::open(sources, console).await?;
+        let store = Store::open_with_ttl(sources(common), args.acquire.ttl.as_deref(), console).await?;
         let stack = Stack::of_this_process();
         stack.check(&store, &name).await?;
         let signals =

@@ -43,6 +43,12 @@ impl Stack {
         self
     }
 
+    /// True if a command above this one holds a lock in another store.
+    pub(crate) fn is_in_another_store(&self, store: &Store) -> bool {
+        let identity = fingerprint(&store.identity());
+        self.0.iter().any(|entry| entry.store != identity)
+    }
+
     /// Refuses a lock that a command above this one holds: it would be waited for until the end of time.
     ///
     /// The variable alone proves nothing: a daemon that was started under a lock has it for ever. The store is asked.

@@ -307,19 +307,6 @@ fn ctrl_c_ends_it_and_nothing_stays_in_the_store() {
 }
 
 #[test]
-fn tasks_that_take_turns_are_measured_as_such() {
-    let _alone = machine();
-    let (place, server) = Place::with_redis();
-    let url = format!("{}?local_queue=16", server.url());
-    let only = ["--only", "handover", "--processes", "1", "--format", "json", &url];
-    let report = json(&place.say(words(&only)));
-    is_whole(&report);
-    // Without the queue each turn costs twenty, and with it one in sixteen does.
-    let each = row(&report, "hand-over@64x1p")["server_commands"].as_f64().unwrap();
-    assert!(each < 10.0, "{each} commands");
-}
-
-#[test]
 fn workers_give_back_what_they_hold_when_the_bench_is_killed() {
     let (place, server) = Place::with_redis();
     let running = place.start(["-v", "bench", "--only", "handover", "--duration", "20s"]);

@@ -49,7 +49,6 @@ fn a_list_runs_nothing() {
     said.expect(
         0,
         "sqlite::A01_released_lock_can_be_had_again\n\
-         sqlite-local-queue::A01_released_lock_can_be_had_again\n\
          redis::A01_released_lock_can_be_had_again\n",
         "",
     );

@@ -12,6 +12,19 @@ fn said(place: &Place, words: &[&str]) -> String {
     place.say(words).err
 }
 
+/// A build with the feature opens the connection instead.
+#[cfg(not(feature = "zookeeper-tls"))]
+#[test]
+fn zookeeper_over_tls_is_refused_with_the_feature_to_build_with() {
+    let place = Place::with_store("zk+tls://localhost/app");
+    place.say(["run", "x", "--", "true"]).expect(
+        78,
+        "",
+        "error[E_MISCONFIGURED]: env LEASEHOLD_URL: the backend of \"zk+tls://\" is not compiled in\n  \
+         help     cargo build --features zookeeper-tls\n",
+    );
+}
+
 #[test]
 fn what_is_wrong_with_a_value_is_said_in_its_own_words() {
     let place = Place::with_store("sqlite:locks.db");

@@ -1,6 +1,6 @@
 //! The first minute.
 
-use crate::support::Place;
+use crate::support::{Place, Shell};
 use std::io::Write;
 use std::process::Stdio;
 
@@ -16,8 +16,36 @@ fn run_prints_what_the_command_prints_and_nothing_else() {
         store.display()
     );
     assert_eq!(first.err, note);
-    // Said once, when there is something to say: the store is there now.
+    // Said once where no terminal shows it: the store is there now.
     place.say(["run", "demo", "--", "echo", "hello"]).expect(0, "hello\n", "");
+}
+
+#[test]
+fn default_store_is_named_at_each_run_from_a_terminal() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    let note = "leasehold: no store is configured: using ";
+    for _ in 0..2 {
+        assert!(shell.runs("$LH run demo -- echo hello").starts_with(note));
+    }
+    assert_eq!(shell.runs("$LH -q run demo -- echo hello"), "hello\n");
+    assert_eq!(shell.runs("$LH -u sqlite:mine.db run demo -- echo hello"), "hello\n");
+}
+
+#[test]
+fn default_store_under_a_lock_of_another_store_is_a_warning() {
+    let place = Place::new();
+    let inner = format!("{} run inner -- true", env!("CARGO_BIN_EXE_leasehold"));
+    // The first run creates the store.
+    place.say(["-q", "run", "demo", "--", "true"]).expect(0, "", "");
+    place.say(["run", "outer", "-c", &inner]).expect(0, "", "");
+    let said = place.say(["-u", "sqlite:theirs.db", "run", "outer", "-c", &inner]);
+    let warning = format!(
+        "warning: no store is configured: using {}, but the caller holds a lock in another store\n  \
+         help     name the caller's store with -u or LEASEHOLD_URL, which sudo removes\n",
+        place.default_store().display()
+    );
+    said.expect(0, "", &warning);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use leasehold::{AcquireOptions, DistributedLock, LockName};
+use leasehold::{AcquireOptions, DistributedLock, DistributedLockExt, LockName};
 use leasehold_conformance::servers::ZooKeeperEnsemble;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 use crate::curator::curator;
 use crate::{Figures, MEASURED_FOR, WARM_UP};
-use leasehold::{AcquireOptions, LockName, Wait};
+use leasehold::{AcquireOptions, DistributedLockExt, LockName, Wait};
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

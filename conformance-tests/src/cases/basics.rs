@@ -4,7 +4,7 @@ use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::handover::ensure_told;
 use crate::context::{ClientExt, Context, ensure_free, ensure_held, ensure_kind, eventually, optional};
 use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, ErrorKind, HolderInfo, LockName, Wait, WakeUp};
+use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, HolderInfo, LockName, Wait, WakeUp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@ use super::network::{attempt_without_a_reply, withdrawn_within};
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{ClientExt, Context, ensure_free, eventually, free_within, optional};
 use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, FencingToken, HoldKind, LockGuard, LockName};
+use leasehold_core::{AcquireOptions, DistributedLockExt, FencingToken, HoldKind, LockGuard, LockName};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;

@@ -6,7 +6,7 @@ use crate::context::{
 };
 use crate::proxy::{Proxy, Traffic};
 use crate::subject::Cannot;
-use leasehold_core::{AcquireOptions, ErrorKind, HoldKind, LockName, Purge, Wait};
+use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, HoldKind, LockName, Purge, Wait};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 

@@ -4,7 +4,9 @@ use super::programs::evicted_lock_is_told_and_its_waiters_go_on_with_larger_toke
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::clock::SteppedClock;
 use crate::context::{Client, ClientExt, Context, ensure_free, ensure_held, free_within, loss_within};
-use leasehold_core::{AcquireOptions, ErrorKind, Fault, HoldKind, LockGuard, Outcome, Wait};
+use leasehold_core::{
+    AcquireOptions, DistributedLockExt, ErrorKind, Fault, HoldKind, LockGuard, Outcome, Wait,
+};
 use std::time::{Duration, Instant};
 
 pub(super) const CASES: &[Case] = cases![

@@ -6,7 +6,7 @@ use crate::cases::order::until_waiting;
 use crate::context::{ClientExt, Context, eventually, optional, time_scale};
 use crate::proxy::Traffic;
 use crate::worker::Worker;
-use leasehold_core::{AcquireOptions, Fault, LockName, Outcome, WakeUp};
+use leasehold_core::{AcquireOptions, DistributedLockExt, Fault, LockName, Outcome, WakeUp};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 

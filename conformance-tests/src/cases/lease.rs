@@ -5,7 +5,7 @@ use crate::context::{
     ClientExt, Context, believed_until, ensure_free, ensure_held, eventually, free_within, loss_within,
 };
 use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, Health, HoldKind, LossCause, TokenClass};
+use leasehold_core::{AcquireOptions, DistributedLockExt, Health, HoldKind, LossCause, TokenClass};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -4,7 +4,7 @@ use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{ClientExt, Context, ensure_held, free_within, loss_within};
 use crate::proxy::Traffic;
 
-use leasehold_core::{AcquireOptions, LockGuard, Wait};
+use leasehold_core::{AcquireOptions, DistributedLockExt, LockGuard, Wait};
 use std::time::{Duration, Instant};
 
 pub(super) const CASES: &[Case] = cases![

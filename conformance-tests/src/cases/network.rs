@@ -9,7 +9,9 @@ use crate::context::{
 };
 use crate::faults::until_granted_unheard;
 use crate::proxy::{Proxy, Traffic};
-use leasehold_core::{AcquireOptions, Error, ErrorKind, HoldKind, LockGuard, LockName, Wait};
+use leasehold_core::{
+    AcquireOptions, DistributedLockExt, Error, ErrorKind, HoldKind, LockGuard, LockName, Wait,
+};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;

@@ -5,7 +5,7 @@ use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{Client, ClientExt, Context, ensure_free, ensure_held, loss_within};
 use crate::proxy::{Proxy, Traffic};
 use crate::subject::Members;
-use leasehold_core::{AcquireOptions, ErrorKind, LockName, Wait};
+use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, LockName, Wait};
 use std::time::{Duration, Instant};
 
 pub(super) const CASES: &[Case] = cases![

@@ -7,7 +7,8 @@ use crate::context::{
 };
 use crate::proxy::{Proxy, Traffic};
 use leasehold_core::{
-    AcquireOptions, ErrorKind, Fairness, HoldKind, HolderInfo, LockGuard, LockName, LockStatus,
+    AcquireOptions, DistributedLockExt, ErrorKind, Fairness, HoldKind, HolderInfo, LockGuard, LockName,
+    LockStatus,
 };
 use std::collections::HashSet;
 use std::time::{Duration, Instant};

@@ -4,7 +4,9 @@
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{ClientExt, Context, ensure_held, loss_within};
 use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, ErrorKind, FencingToken, HoldKind, LockGuard, LockName, Wait};
+use leasehold_core::{
+    AcquireOptions, DistributedLockExt, ErrorKind, FencingToken, HoldKind, LockGuard, LockName, Wait,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

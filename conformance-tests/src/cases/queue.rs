@@ -5,7 +5,9 @@ use crate::cases::order::fifo_only;
 use crate::context::{Client, ClientExt, Context, believed_until, until_queued};
 use crate::proxy::Traffic;
 use crate::subject::Counters;
-use leasehold_core::{AcquireOptions, ErrorKind, FencingToken, HoldKind, LockGuard, LockName, Wait};
+use leasehold_core::{
+    AcquireOptions, DistributedLockExt, ErrorKind, FencingToken, HoldKind, LockGuard, LockName, Wait,
+};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 

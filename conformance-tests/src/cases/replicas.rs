@@ -3,7 +3,7 @@
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{Client, ClientExt, Context, ensure_kind, loss_within};
 use crate::subject::{Cannot, Replicas};
-use leasehold_core::{AcquireOptions, ErrorKind, Fault, HoldKind, LockGuard, Outcome};
+use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, Fault, HoldKind, LockGuard, Outcome};
 use std::time::{Duration, Instant};
 
 pub(super) const CASES: &[Case] = cases![

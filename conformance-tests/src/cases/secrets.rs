@@ -2,7 +2,7 @@
 
 use crate::case::{Case, Verdict, cases, ensure};
 use crate::context::Context;
-use leasehold_core::AcquireOptions;
+use leasehold_core::{AcquireOptions, DistributedLockExt};
 use std::error::Error as _;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{Client, ClientExt, Context, ensure_kind};
 use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, Error, ErrorKind, LockGuard, LockName, Wait};
+use leasehold_core::{AcquireOptions, DistributedLockExt, Error, ErrorKind, LockGuard, LockName, Wait};
 use std::time::{Duration, Instant};
 
 pub(super) const CASES: &[Case] = cases![

@@ -3,7 +3,9 @@
 use super::{Client, Context};
 use crate::case::{Stop, Verdict, ensure};
 use crate::subject::Cannot;
-use leasehold_core::{AcquireOptions, Error, ErrorKind, LockAdmin, LockGuard, LockName, Loss, Wait};
+use leasehold_core::{
+    AcquireOptions, DistributedLockExt, Error, ErrorKind, LockAdmin, LockGuard, LockName, Loss, Wait,
+};
 use std::time::{Duration, Instant};
 
 /// Shorter words for what cases do all the time.

@@ -6,7 +6,7 @@ use crate::context::eventually;
 use crate::proxy::{Proxy, Traffic};
 use crate::subject::{Cannot, Store};
 use async_trait::async_trait;
-use leasehold_core::{AcquireOptions, DistributedLock, ErrorKind, LockName, Wait};
+use leasehold_core::{AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, LockName, Wait};
 use std::time::Duration;
 
 /// How long a client behind a proxy waits for a reply before it takes the request for lost.

@@ -5,7 +5,7 @@ use crate::case::Stop;
 use crate::context::{Client, optional};
 use crate::proxy::Proxy;
 use crate::subject::{Store, Subject};
-use leasehold_core::{AcquireOptions, LockName};
+use leasehold_core::{AcquireOptions, DistributedLockExt, LockName};
 use std::time::{Duration, Instant};
 
 /// A client behind a proxy that has used the store, and does no more.

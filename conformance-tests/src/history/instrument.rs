@@ -3,7 +3,8 @@ use super::event::{
 };
 use super::recorder::Recorder;
 use leasehold_core::{
-    AcquireOptions, DistributedLock, Error, ErrorKind, Lease, LockGuard, LockName, Loss, Result, Wait,
+    AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, Lease, LockGuard, LockName, Loss,
+    Result, Wait,
 };
 use std::sync::Arc;
 use std::time::Duration;

@@ -9,7 +9,7 @@ use crate::shift::Role;
 use crate::subject::{Store, Subject};
 use crate::worker::Worker;
 use crate::workload::Workload;
-use leasehold_core::{AcquireOptions, Fault, HoldKind, LockName, Reach, Semantics};
+use leasehold_core::{AcquireOptions, DistributedLockExt, Fault, HoldKind, LockName, Reach, Semantics};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

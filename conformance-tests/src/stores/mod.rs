@@ -1,7 +1,6 @@
 //! The backends of this workspace as subjects of the suite, each on private servers of its own, and made by nothing
 //! but a URL.
 
-mod local_queue;
 mod memory;
 mod named;
 mod pool;
@@ -16,7 +15,6 @@ mod zookeeper;
 use crate::servers::{MySqlServer, disk_missing};
 use crate::{Cannot, Subject};
 use leasehold::{Config, DistributedLock, Result};
-use local_queue::WithLocalQueue;
 pub use named::named;
 use sql::{MariaDb, MySql, Postgres};
 use std::sync::Arc;
@@ -28,18 +26,14 @@ pub fn all() -> Vec<Box<dyn Subject>> {
     let mut subjects: Vec<Box<dyn Subject>> = vec![
         Box::new(memory::Memory),
         Box::new(sqlite::Sqlite),
-        Box::new(WithLocalQueue::new("sqlite-local-queue", sqlite::Sqlite)),
         Box::new(redis::Redis),
         Box::new(redis_sentinel::RedisSentinel),
         Box::new(redis_cluster::RedisCluster::default()),
         Box::new(redlock::Redlock),
-        Box::new(WithLocalQueue::new("redis-local-queue", redis::Redis)),
         Box::new(MariaDb::lease("mariadb")),
-        Box::new(WithLocalQueue::new("mariadb-local-queue", MariaDb::lease("mariadb"))),
         Box::new(MariaDb::for_update("mariadb-for-update")),
         Box::new(MariaDb::optimistic("mariadb-optimistic")),
         Box::new(Postgres::lease("postgres")),
-        Box::new(WithLocalQueue::new("postgres-local-queue", Postgres::lease("postgres"))),
         Box::new(Postgres::for_update("postgres-for-update")),
         Box::new(Postgres::optimistic("postgres-optimistic")),
         Box::new(zookeeper::ZooKeeper::default()),
@@ -47,7 +41,6 @@ pub fn all() -> Vec<Box<dyn Subject>> {
     ];
     if std::env::var_os(MySqlServer::FOLDER).is_some() {
         subjects.push(Box::new(MySql::lease("mysql")));
-        subjects.push(Box::new(WithLocalQueue::new("mysql-local-queue", MySql::lease("mysql"))));
         subjects.push(Box::new(MySql::for_update("mysql-for-update")));
         subjects.push(Box::new(MySql::optimistic("mysql-optimistic")));
     }

@@ -31,9 +31,7 @@ fn is_named_by(subject: &str, word: &str) -> bool {
         other if other.contains("sentinel") => subject == "redis-sentinel",
         other if other.contains("cluster") => subject == "redis-cluster",
         other if other.contains("redlock") => subject == "redlock",
-        other if other.starts_with("redis") || other.starts_with("valkey") => {
-            matches!(subject, "redis" | "redis-local-queue")
-        }
+        other if other.starts_with("redis") || other.starts_with("valkey") => subject == "redis",
         other => subject == other,
     }
 }
@@ -50,12 +48,9 @@ mod tests {
     #[test]
     fn a_word_names_one_subject_and_a_scheme_its_modes() {
         assert_eq!(names(&["postgres"]), ["postgres"]);
-        assert_eq!(
-            names(&["postgres:"]),
-            ["postgres", "postgres-local-queue", "postgres-for-update", "postgres-optimistic"]
-        );
+        assert_eq!(names(&["postgres:"]), ["postgres", "postgres-for-update", "postgres-optimistic"]);
         assert_eq!(names(&["zk://h1/locks", "sqlite"]), ["sqlite", "zookeeper", "zookeeper-ensemble"]);
-        assert_eq!(names(&["redis://user@h1"]), ["redis", "redis-local-queue"]);
+        assert_eq!(names(&["redis://user@h1"]), ["redis"]);
         assert_eq!(names(&[]).len(), all().len());
     }
 

@@ -6,7 +6,7 @@ use crate::case::Stop;
 use crate::context::Client;
 use crate::subject::Subject;
 use crate::workload::{Interrupted, Workload, of_one_word};
-use leasehold_core::{AcquireOptions, LockGuard, LockName, Wait};
+use leasehold_core::{AcquireOptions, DistributedLockExt, LockGuard, LockName, Wait};
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;

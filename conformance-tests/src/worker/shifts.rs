@@ -7,7 +7,7 @@ use crate::context::Client;
 use crate::shift::{Role, Shift};
 use crate::subject::Subject;
 use crate::workload::Workload;
-use leasehold_core::{AcquireOptions, ErrorKind, LockName};
+use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, LockName};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};

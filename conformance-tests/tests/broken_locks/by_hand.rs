@@ -84,7 +84,7 @@ impl DistributedLock for ByHand {
         &self.defaults
     }
 
-    async fn acquire_with(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
+    async fn acquire_named(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
         let claim = Claim::new(name.clone(), OwnerId::random()?, options.ttl(), "".into());
         let (token, since) = self.granted(&claim, options.wait()).await?;
         let valid_until = Arc::new(Mutex::new(end_of(&claim, since)));
@@ -150,12 +150,12 @@ impl Hold for HeldByHand {
         }
     }
 
-    fn lost(self: Arc<Self>) -> Later<Loss> {
+    fn ended(self: Arc<Self>) -> Later<Option<Loss>> {
         Box::pin(async move {
             loop {
                 match self.status() {
                     HoldStatus::Held { remaining, .. } => tokio::time::sleep(remaining).await,
-                    _ => return Loss::new(LossCause::Expired),
+                    _ => return Some(Loss::new(LossCause::Expired)),
                 }
             }
         })

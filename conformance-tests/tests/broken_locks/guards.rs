@@ -5,8 +5,8 @@ use crate::plain::{SOUND, lock};
 use crate::subject::Address;
 use async_trait::async_trait;
 use leasehold_core::{
-    AcquireOptions, Clock, DistributedLock, FencingToken, Hold, HoldStatus, LockAdmin, LockClient, LockGuard,
-    LockName, Loss, Moment, Result, Semantics, Sleep,
+    AcquireOptions, Clock, DistributedLock, DistributedLockExt, FencingToken, Hold, HoldStatus, LockAdmin,
+    LockClient, LockGuard, LockName, Loss, Moment, Result, Semantics, Sleep,
 };
 use std::fmt;
 use std::future::Future;
@@ -63,7 +63,7 @@ impl DistributedLock for Wrapped {
         self.inner.defaults()
     }
 
-    async fn acquire_with(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
+    async fn acquire_named(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
         let mut outcome = self.inner.acquire_with(name, options).await;
         for _ in 0..TRIES {
             if self.mistake == Mistake::DeadlineForEachTry && outcome.is_err() {
@@ -136,12 +136,12 @@ impl Hold for Wrapping {
         }
     }
 
-    fn lost(self: Arc<Self>) -> Later<Loss> {
+    fn ended(self: Arc<Self>) -> Later<Option<Loss>> {
         let lease =
             self.guard.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|guard| guard.lease());
         Box::pin(async move {
             match lease {
-                Some(lease) => lease.lost().await,
+                Some(lease) => Some(lease.lost().await),
                 None => std::future::pending().await,
             }
         })
@@ -243,7 +243,7 @@ impl DistributedLock for Chatty {
         self.inner.defaults()
     }
 
-    async fn acquire_with(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
+    async fn acquire_named(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
         self.inner.acquire_with(name, options).await
     }
 

@@ -1,4 +1,4 @@
-//! `docs/broken-locks.md`: every lock of this program, its mistake, and the case that catches it. Written by this program
+//! `docs/generated/broken-locks.md`: every lock of this program, its mistake, and the case that catches it. Written by this program
 //! itself with `LEASEHOLD_WRITE_DOCS=1`, and otherwise compared.
 
 use crate::controls::Control;
@@ -101,11 +101,13 @@ const MISTAKES: &[(u8, &str)] = &[
 
 /// True to the table, or the table is written anew.
 pub(crate) fn check(controls: &[Arc<Control>]) -> Result<(), String> {
-    let (text, file) = (table(controls)?, of_workspace("docs/broken-locks.md"));
+    let (text, file) = (table(controls)?, of_workspace("docs/generated/broken-locks.md"));
     if std::env::var_os(WRITE).is_some() {
         std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
     } else if read(&file)? != text {
-        return Err(format!("docs/broken-locks.md is not what these locks are: run this with {WRITE}=1"));
+        return Err(format!(
+            "docs/generated/broken-locks.md is not what these locks are: run this with {WRITE}=1"
+        ));
     }
     let (readme, told) = (read(&of_workspace("README.md"))?, told(controls));
     if readme.contains(&told) { Ok(()) } else { Err(format!("README.md does not say {told:?}")) }
@@ -113,7 +115,7 @@ pub(crate) fn check(controls: &[Arc<Control>]) -> Result<(), String> {
 
 /// What the README says of them.
 fn told(controls: &[Arc<Control>]) -> String {
-    format!("[{} classic broken locks](docs/broken-locks.md)", numbers(controls).len())
+    format!("[{} classic broken locks](docs/generated/broken-locks.md)", numbers(controls).len())
 }
 
 fn table(controls: &[Arc<Control>]) -> Result<String, String> {

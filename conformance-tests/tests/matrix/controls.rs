@@ -8,8 +8,9 @@ use leasehold_conformance::matrix::{Matrix, State};
 use leasehold_conformance::{Cannot, Store, Subject};
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
-    AcquireOptions, Attempt, Claim, DistributedLock, Fault, FencingToken, Grant, LockAdmin, LockBackend,
-    LockClient, LockGuard, LockName, Outcome, OwnerId, Promises, Release, Renewal, Result, Semantics,
+    AcquireOptions, Attempt, Claim, DistributedLock, DistributedLockExt, Fault, FencingToken, Grant,
+    LockAdmin, LockBackend, LockClient, LockGuard, LockName, Outcome, OwnerId, Promises, Release, Renewal,
+    Result, Semantics,
 };
 use libtest_mimic::{Completion, Failed, Trial};
 use std::sync::Arc;
@@ -147,7 +148,7 @@ impl DistributedLock for ProudLock {
         self.lock.defaults()
     }
 
-    async fn acquire_with(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
+    async fn acquire_named(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
         self.lock.acquire_with(name, options).await
     }
 

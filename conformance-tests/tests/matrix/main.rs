@@ -31,9 +31,6 @@ fn main() -> ExitCode {
     let seed = std::env::var("LEASEHOLD_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
     let controls = controls::trials(&subjects, seed);
-    // A matter of tasks within a process, of which the store hears nothing: its own subject is in the table.
-    let subjects: Vec<_> =
-        subjects.into_iter().filter(|subject| !subject.name().contains("local-queue")).collect();
     let matrix = Arc::new(Matrix::new(&subjects, seed));
     let file = std::env::var_os("LEASEHOLD_MATRIX_JSON")
         .map(|path| Mutex::new(OpenOptions::new().append(true).create(true).open(path).unwrap()));
@@ -71,7 +68,7 @@ fn trial(
 }
 
 static COMMITTED: LazyLock<Vec<Cell>> =
-    LazyLock::new(|| serde_json::from_str(include_str!("../../../docs/matrix.json")).unwrap());
+    LazyLock::new(|| serde_json::from_str(include_str!("../../fixtures/matrix.json")).unwrap());
 
 /// The same cell in the run that is written down.
 fn committed(cell: &Cell) -> Option<&'static Cell> {
@@ -131,13 +128,13 @@ fn skips_missing() -> bool {
 fn completion(cell: &Cell) -> Result<Completion, Failed> {
     match &cell.state {
         State::Better if is_weaker_than_it_was(cell) => Err(Failed::from(format!(
-            "more than docs/matrix.json has: is the fault still made?\n{}",
+            "more than fixtures/matrix.json has: is the fault still made?\n{}",
             serde_json::to_string_pretty(cell).unwrap()
         ))),
         State::Kept | State::Better => Ok(Completion::Completed),
         State::NotApplicable { why } => Ok(Completion::ignored_with(format!("not applicable: {why}"))),
         State::NotRun { why } if was_played(cell) && !skips_missing() && !cannot_be_mounted(cell) => {
-            Err(Failed::from(format!("docs/matrix.json has it, and it was not played now: {why}")))
+            Err(Failed::from(format!("fixtures/matrix.json has it, and it was not played now: {why}")))
         }
         State::NotRun { why } => Ok(Completion::ignored_with(format!("not run: {why}"))),
         State::Broken { why } | State::Void { why } => {

@@ -1,238 +1,256 @@
-//! The attempt: ask, wait, ask again, until granted or out of time.
+//! An acquisition: ask, wait, ask again, until the lock is granted or the time is over.
 
-use super::attempt_span::AttemptSpan;
-use super::pace::Pace;
-use super::pending::{Asked, Granted, PendingClaim};
-use super::{Core, Held};
-use crate::keeper::renewal_due;
+use super::hold::ClientHold;
+use super::observed::Observed;
+use super::pending_claim::{AttemptOutcome, PendingClaim};
+use super::retry::RetrySchedule;
+use crate::context::Context;
+use crate::keeper::{GrantedLease, Keeper, renewal_due};
 use crate::observer::Event;
+use crate::wait_queue::{FALLBACK, Place};
 use crate::{AcquireOptions, Claim, Error, ErrorKind, LockGuard, LockName, Moment, OwnerId, Result, Wait};
-use futures_util::TryFutureExt;
-use futures_util::future::lazy;
-use std::future::poll_fn;
+use std::future::pending;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tracing::Span;
+use tracing::{Instrument, Span, field};
 
-/// In two steps, and not in one async function: that would keep what it was called with, beside what it makes of it, for as
-/// long as its caller waits.
-pub(super) fn acquire<'a>(
-    core: &'a Arc<Core>,
-    name: &'a LockName,
-    options: &'a AcquireOptions,
-) -> impl Future<Output = Result<LockGuard>> + Send + 'a {
-    lazy(move |_| {
-        let span = AttemptSpan::new(core, name);
-        prepare(core, name, options, span)
-    })
-    .and_then(Acquisition::into_guard)
-}
-
-/// Everything that can be refused is refused here, before any I/O; and the owner is chosen before the first await.
-fn prepare<'a>(
-    core: &'a Arc<Core>,
+pub(super) async fn acquire(
+    context: &Arc<Context>,
+    keeper: &Arc<Keeper>,
     name: &LockName,
-    options: &'a AcquireOptions,
-    span: AttemptSpan,
-) -> Result<Acquisition<'a>> {
-    let runtime = Handle::try_current().map_err(|_| no_runtime())?;
-    core.check_open()?;
-    let ttl = options.check()?;
-    let claim = Claim::new(name.clone(), OwnerId::random()?, ttl, Arc::clone(&options.holder))
-        .with_waiting(options.wait != Wait::No);
-    Ok(Acquisition {
-        deadline: options.wait.deadline(|| core.clock.now()),
-        pending: PendingClaim::new(core, runtime, claim),
-        pace: Pace::new(core.semantics.wake_up),
-        options,
-        span,
-        trouble: None,
-    })
+    options: &AcquireOptions,
+) -> Result<LockGuard> {
+    let span = span(context, name);
+    let mut acquisition = Acquisition::new(context, name, options)?;
+    let outcome = match span.is_disabled() {
+        true => acquisition.run().await,
+        false => acquisition.run().instrument(span.clone()).await,
+    };
+    acquisition.report(&span, &outcome);
+    let grant = outcome?;
+    let hold = ClientHold::new(context, keeper, acquisition.into_claim(), options, &grant);
+    Ok(LockGuard::new(hold))
 }
 
-/// Small on purpose: whoever waits keeps one.
+fn span(context: &Context, name: &LockName) -> Span {
+    tracing::info_span!(
+        target: "leasehold",
+        "leasehold.acquire",
+        otel.kind = "client",
+        lock.name = %name,
+        lock.backend = context.semantics.backend,
+        lock.mode = context.semantics.mode,
+        lock.ttl_ms = field::Empty,
+        lock.attempts = field::Empty,
+        lock.outcome = field::Empty,
+        lock.fencing_token = field::Empty,
+    )
+}
+
 struct Acquisition<'a> {
+    context: &'a Arc<Context>,
     options: &'a AcquireOptions,
     deadline: Moment,
-    pending: PendingClaim<'a>,
-    pace: Pace,
-    /// In which the backend is called and the observer is told. Not around the whole: that would be a future in a future, and
-    /// four words more.
-    span: AttemptSpan,
-    /// What went wrong since the store last answered. An unknown outcome stays in front of later failures: that the last
-    /// request was not applied says nothing of the one before.
-    trouble: Option<Error>,
+    claim: PendingClaim<'a>,
+    schedule: RetrySchedule,
+    /// In line with other tasks of this client, on a store that keeps no queue itself.
+    place: Option<Place<'a>>,
+    /// What went wrong since the store last answered. An unknown outcome is kept in front of later failures: that the last
+    /// request was not applied says nothing about the one before.
+    failure: Option<Error>,
+    observed: Option<Observed<'a>>,
 }
 
-/// How it goes on after an answer.
+/// The next step after an answer.
 enum Next {
-    Done(Granted),
-    Ask,
-    Pause { until: Moment },
+    Done(GrantedLease),
+    AskAgain,
+    /// With the time until the present lease ends by itself, if it is known.
+    Pause(Option<Duration>),
+}
+
+/// What ended a pause.
+enum Wake {
+    /// The backend, or a release of this client.
+    Hint,
+    /// The waiters in front have left the line.
+    FirstInLine,
+    Timer,
 }
 
 impl<'a> Acquisition<'a> {
-    #[expect(
-        clippy::manual_async_fn,
-        reason = "an async method keeps two of everything that it is called with"
-    )]
-    fn into_guard(mut self) -> impl Future<Output = Result<LockGuard>> + Send + use<'a> {
-        async move {
-            let outcome = loop {
-                if self.pending.attempts() > 0 && self.is_out_of_time() {
-                    break Err(self.out_of_time());
-                }
-                self.pending.count_attempt();
-                let Some(asked) = self.ask_in_time().await else {
-                    break Err(self.out_of_time());
-                };
-                let until = match self.next(asked) {
-                    Ok(Next::Done(grant)) => break Ok(grant),
-                    Ok(Next::Ask) => continue,
-                    Ok(Next::Pause { until }) => until,
-                    Err(error) => break Err(error),
-                };
-                let hinted = self.hinted_before(until).await;
-                if let Some(until) = self.rest_after(hinted) {
-                    self.core().clock.sleep_until(until).await;
-                }
-                if let Err(error) = self.core().check_open() {
-                    break Err(error);
-                }
-            };
-            if let Some(span) = self.span.get() {
-                self.record(span, &outcome);
-            }
-            Ok(self.guard(&outcome?))
-        }
-    }
-
-    fn record(&self, span: &Span, outcome: &Result<Granted>) {
-        span.record("lock.attempts", self.pending.attempts());
-        span.record("lock.ttl_ms", self.pending.claim().ttl_millis());
-        match outcome {
-            Ok(grant) => {
-                span.record("lock.outcome", "acquired").record("lock.fencing_token", grant.token.get())
-            }
-            Err(error) => span.record("lock.outcome", error.kind().code()),
-        };
-    }
-
-    /// What to do about an answer. Apart from the loop, so that no answer is kept while it waits.
-    fn next(&mut self, asked: Result<Asked>) -> Result<Next> {
-        let ends_in = match asked {
-            Ok(Asked::Granted(grant)) => {
-                self.core().check_open()?;
-                if self.is_old(&grant) {
-                    return Ok(Next::Ask);
-                }
-                if self.core().clock.now() < self.valid_until(&grant) {
-                    return Ok(Next::Done(grant));
-                }
-                self.go_on_after(too_late(grant.lease))?;
-                None
-            }
-            Ok(Asked::Busy(busy)) => {
-                self.go_on_after_busy()?;
-                busy.ends_in
-            }
-            Err(error) => {
-                self.go_on_after(error)?;
-                None
-            }
-        };
-        let now = self.core().clock.now();
-        let wake_up = self.core().semantics.wake_up;
-        let until = now.plus(self.pace.pause(wake_up, now, ends_in)).min(self.deadline);
-        Ok(Next::Pause { until })
-    }
-
-    /// So much later, but not after the deadline.
-    fn in_time(&self, pause: Duration) -> Moment {
-        self.core().clock.now().plus(pause).min(self.deadline)
-    }
-
-    /// True if a lease was handed over so long ago that it is due to be renewed. It is asked for again at once, which
-    /// makes it a whole one: every holder begins with two thirds of its ttl at least.
-    fn is_old(&self, grant: &Granted) -> bool {
-        grant.since < grant.sent_at && self.core().clock.now() >= renewal_due(grant.since, grant.lease)
-    }
-
-    fn valid_until(&self, grant: &Granted) -> Moment {
-        self.core().drift.valid_until(grant.since, grant.lease)
-    }
-
-    /// One attempt, or `None` at the deadline. Without a deadline there is no timer: the fast path pays for none.
-    fn ask_in_time(&mut self) -> impl Future<Output = Option<Result<Asked>>> {
-        let (deadline, clock) = (self.deadline, &self.core().clock);
-        let (pending, span) = (&mut self.pending, &self.span);
-        let mut end = (deadline != Moment::NEVER).then(|| clock.sleep_until(deadline));
-        poll_fn(move |cx| match (span.within(|| pending.poll_ask(cx)), &mut end) {
-            (Poll::Ready(asked), _) => Poll::Ready(Some(asked)),
-            (Poll::Pending, Some(end)) => end.as_mut().poll(cx).map(|()| None),
-            (Poll::Pending, None) => Poll::Pending,
+    /// Refuses before any I/O what can be refused, and chooses the owner before the first await.
+    fn new(context: &'a Arc<Context>, name: &LockName, options: &'a AcquireOptions) -> Result<Self> {
+        let runtime = Handle::try_current().map_err(|_| no_runtime())?;
+        context.check_open()?;
+        let ttl = options.check()?;
+        let claim = Claim::new(name.clone(), OwnerId::random()?, ttl, Arc::clone(&options.holder))
+            .with_waiting(options.wait != Wait::No);
+        Ok(Self {
+            deadline: options.wait.deadline(|| context.clock.now()),
+            observed: context.events.are_observed().then(|| Observed::new(context, name.clone())),
+            claim: PendingClaim::new(context, runtime, claim),
+            schedule: RetrySchedule::new(context.semantics.wake_up),
+            place: None,
+            failure: None,
+            context,
+            options,
         })
     }
 
-    fn is_out_of_time(&self) -> bool {
-        self.deadline != Moment::NEVER && self.core().clock.now() >= self.deadline
-    }
-
-    /// Somebody else holds it: wait, unless the caller would not.
-    fn go_on_after_busy(&mut self) -> Result<()> {
-        self.trouble = None;
-        match self.options.wait {
-            Wait::No => Err(self.held_by_another(ErrorKind::Busy, "is held by another owner")),
-            _ => Ok(()),
+    async fn run(&mut self) -> Result<GrantedLease> {
+        if self.options.wait != Wait::No {
+            self.place = self.context.wait_queues.join_behind_others(self.claim.claim().name());
+        }
+        if self.place.is_some() {
+            self.waits();
+            Box::pin(self.pause(None)).await;
+            self.context.check_open()?;
+        }
+        loop {
+            if self.has_waited() && self.is_out_of_time() {
+                return Err(self.out_of_time());
+            }
+            let releases = self.context.wait_queues.releases();
+            let Some(outcome) = self.attempt_in_time().await else {
+                return Err(self.out_of_time());
+            };
+            match self.next(outcome)? {
+                Next::Done(grant) => return Ok(grant),
+                Next::AskAgain => continue,
+                Next::Pause(ends_in) => {
+                    if self.place.is_none() {
+                        self.place = self.context.wait_queues.join(self.claim.claim().name(), releases);
+                    }
+                    // Boxed: an acquisition that does not wait has no use for the space.
+                    Box::pin(self.pause(ends_in)).await;
+                }
+            }
+            self.context.check_open()?;
         }
     }
 
-    /// The store gave no usable answer: go on asking, unless that is no outage, or the caller wanted one attempt, or
-    /// an endless wait would begin on a store that was never reached.
+    /// One attempt; `None` at the deadline.
+    async fn attempt_in_time(&mut self) -> Option<Result<AttemptOutcome>> {
+        if let Some(place) = &self.place {
+            place.asks();
+        }
+        if self.deadline == Moment::NEVER {
+            return Some(self.claim.attempt().await);
+        }
+        tokio::select! {
+            biased;
+            outcome = self.claim.attempt() => Some(outcome),
+            () = self.context.clock.sleep_until(self.deadline) => None,
+        }
+    }
+
+    fn next(&mut self, outcome: Result<AttemptOutcome>) -> Result<Next> {
+        match outcome {
+            Ok(AttemptOutcome::Granted(grant)) => {
+                self.context.check_open()?;
+                let now = self.context.clock.now();
+                if is_old(&grant, now) {
+                    return Ok(Next::AskAgain);
+                }
+                if now < self.context.drift.valid_until(grant.since, grant.length) {
+                    return Ok(Next::Done(grant));
+                }
+                self.go_on_after(too_late(grant.length))?;
+                Ok(Next::Pause(None))
+            }
+            Ok(AttemptOutcome::Busy(busy)) => {
+                self.failure = None;
+                if self.options.wait == Wait::No {
+                    return Err(self.held_by_another(ErrorKind::Busy, "is held by another owner"));
+                }
+                self.waits();
+                Ok(Next::Pause(busy.ends_in))
+            }
+            Err(error) => {
+                self.go_on_after(error)?;
+                Ok(Next::Pause(None))
+            }
+        }
+    }
+
+    /// The store gave no usable answer: ask again, unless this is no outage, the caller wanted one attempt, or an endless
+    /// wait would begin on a store that was never reached.
     fn go_on_after(&mut self, error: Error) -> Result<()> {
         let never_reached =
-            !self.pending.was_busy() && self.trouble.is_none() && error.kind() == ErrorKind::Unavailable;
-        let give_up = !error.is_outage()
+            !self.claim.was_busy() && self.failure.is_none() && error.kind() == ErrorKind::Unavailable;
+        let gives_up = !error.is_outage()
             || match self.options.wait {
                 Wait::No => true,
                 Wait::Forever => never_reached,
                 Wait::UpTo(_) => false,
             };
-        if give_up {
+        if gives_up {
             return Err(error);
         }
-        let event = Event::WaitTrouble { name: self.pending.claim().name(), error: &error };
-        self.span.within(|| self.core().tell(&event));
-        self.trouble = self.trouble.take().filter(Error::is_indeterminate).or(Some(error));
+        let name = self.claim.claim().name();
+        self.context.events.tell(&Event::WaitFailed { name, error: &error });
+        self.failure = self.failure.take().filter(Error::is_indeterminate).or(Some(error));
         Ok(())
     }
 
-    /// Until it is worth asking again: the backend's hint, or this moment. True if it was the hint. Both are boxed by who
-    /// makes them: what selects by itself would keep more than the two.
-    fn hinted_before(&self, until: Moment) -> impl Future<Output = bool> + use<'_> {
-        let (core, span) = (self.core(), &self.span);
-        let mut hint = span.within(|| core.backend.changed(self.pending.claim()));
-        let mut end = core.clock.sleep_until(until);
-        poll_fn(move |cx| match span.within(|| hint.as_mut().poll(cx)) {
-            Poll::Ready(()) => Poll::Ready(true),
-            Poll::Pending => end.as_mut().poll(cx).map(|()| false),
-        })
-    }
-
-    /// What a hint that came too often has to wait for.
-    fn rest_after(&mut self, hinted: bool) -> Option<Moment> {
-        if !hinted {
-            self.pace.nobody_woke();
-            return None;
+    /// Until a wake-up, or until it is time to ask anyway.
+    async fn pause(&mut self, ends_in: Option<Duration>) {
+        let mut until = self.next_question(ends_in);
+        loop {
+            match self.wait_until(until).await {
+                Wake::Hint => return self.rest_after_hint().await,
+                Wake::FirstInLine => until = self.next_question(None),
+                Wake::Timer => {
+                    let paused_until = self.place.as_ref().map_or(Moment::ORIGIN, Place::paused_until);
+                    until = paused_until.min(self.deadline);
+                    if until <= self.context.clock.now() {
+                        return self.schedule.slept();
+                    }
+                }
+            }
         }
-        let least = self.pace.after_wake_up();
-        (!least.is_zero()).then(|| self.in_time(least))
     }
 
-    fn core(&self) -> &'a Arc<Core> {
-        self.pending.core()
+    fn next_question(&mut self, ends_in: Option<Duration>) -> Moment {
+        let now = self.context.clock.now();
+        let pause = match &self.place {
+            Some(place) if !place.is_first() => RetrySchedule::pause_behind_others(FALLBACK),
+            _ => self.schedule.pause(now, ends_in),
+        };
+        now.plus(pause).min(self.deadline)
+    }
+
+    async fn wait_until(&mut self, until: Moment) -> Wake {
+        let in_line = async {
+            match &self.place {
+                Some(place) if place.notified().await => Wake::Hint,
+                Some(_) => Wake::FirstInLine,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.context.backend.changed(self.claim.claim()) => Wake::Hint,
+            wake = in_line => wake,
+            () = self.context.clock.sleep_until(until) => Wake::Timer,
+        }
+    }
+
+    async fn rest_after_hint(&mut self) {
+        let rest = self.schedule.after_wake_up();
+        if !rest.is_zero() {
+            let until = self.context.clock.now().plus(rest).min(self.deadline);
+            self.context.clock.sleep_until(until).await;
+        }
+    }
+
+    fn has_waited(&self) -> bool {
+        self.claim.attempts() > 0 || self.place.is_some()
+    }
+
+    fn is_out_of_time(&self) -> bool {
+        self.deadline != Moment::NEVER && self.context.clock.now() >= self.deadline
     }
 
     /// What the deadline found: a lock that stayed held, a store that failed, or a store that said nothing.
@@ -241,32 +259,63 @@ impl<'a> Acquisition<'a> {
             Wait::UpTo(time) => time,
             Wait::No | Wait::Forever => Duration::ZERO,
         };
-        match self.trouble.take() {
-            // That the requests before were not applied says nothing of the last one.
-            Some(error) if self.pending.is_asking() && !error.is_indeterminate() => {
+        match self.failure.take() {
+            // The earlier requests were not applied. The last one may be.
+            Some(error) if self.claim.is_asking() && !error.is_indeterminate() => {
                 no_answer(waited).with_source(error)
             }
             Some(error) => error.context(format_args!("gave up after {waited:?}")),
-            None if self.pending.was_busy() => self
+            None if self.claim.was_busy() || (self.place.is_some() && !self.claim.is_asking()) => self
                 .held_by_another(ErrorKind::TimedOut, &format!("was held by others for all of {waited:?}")),
             None => no_answer(waited),
         }
     }
 
     fn held_by_another(&self, kind: ErrorKind, what: &str) -> Error {
-        Error::new(kind, format!("lock {:?} {what}", self.pending.claim().name())).with_help(
+        Error::new(kind, format!("lock {:?} {what}", self.claim.claim().name())).with_help(
             "wait longer, or look at who holds it; a lock is not re-entrant, the holder may be this process",
         )
     }
 
-    fn guard(self, grant: &Granted) -> LockGuard {
-        let core = self.core();
-        let (claim, runtime) = self.pending.granted();
-        LockGuard::new(Held::new(core, runtime, claim, self.options, grant))
+    fn waits(&mut self) {
+        if let Some(observed) = &mut self.observed {
+            observed.waits();
+        }
+    }
+
+    fn report(&mut self, span: &Span, outcome: &Result<GrantedLease>) {
+        if let Some(observed) = self.observed.take() {
+            observed.ended(outcome);
+        }
+        if span.is_disabled() {
+            return;
+        }
+        span.record("lock.attempts", self.claim.attempts());
+        span.record("lock.ttl_ms", self.claim.claim().ttl_millis());
+        match outcome {
+            Ok(grant) => {
+                span.record("lock.outcome", "acquired").record("lock.fencing_token", grant.token.get())
+            }
+            Err(error) => span.record("lock.outcome", error.kind().code()),
+        };
+    }
+
+    /// The acquisition has its grant: leaves the line, and gives the claim to the hold.
+    fn into_claim(mut self) -> (Claim, Handle) {
+        if let Some(place) = self.place.take() {
+            place.granted(self.context.clock.now());
+        }
+        self.claim.into_hold()
     }
 }
 
-/// The lease was over before its grant arrived. It is not ours to use; the next attempt asks for it afresh.
+/// True if a lease was handed over so long ago that it is due to be renewed. It is asked for again at once, which makes it a
+/// whole one: every holder begins with at least two thirds of its ttl.
+fn is_old(grant: &GrantedLease, now: Moment) -> bool {
+    grant.since < grant.answer_to && now >= renewal_due(grant.since, grant.length)
+}
+
+/// The lease was over before its grant arrived. The next attempt asks for it afresh.
 fn too_late(lease: Duration) -> Error {
     Error::new(
         ErrorKind::Indeterminate,

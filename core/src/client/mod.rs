@@ -1,33 +1,24 @@
 //! [`LockClient`]: makes a [`DistributedLock`] of any [`LockBackend`], and does the hard part once for all of them.
 
 mod acquire;
-mod attempt_span;
-mod carried;
-mod held;
-mod pace;
-mod pending;
-mod refuge;
-mod withdrawal;
+mod cleanup;
+mod detach_on_drop;
+mod hold;
+mod observed;
+mod pending_claim;
+mod retry;
 
-pub(crate) use held::Held;
-
+use crate::context::Context;
 use crate::keeper::Keeper;
-use crate::local_queue::TakingTurns;
-use crate::observer::{Event, Observer, TracingObserver};
-use crate::sync::AtomicBool;
+use crate::memory::MemoryBackend;
+use crate::observer::{Events, Observer};
 use crate::{
-    AcquireOptions, Clock, DistributedLock, Drift, Error, ErrorKind, LocalQueue, LockAdmin, LockBackend,
-    LockGuard, LockName, Result, Semantics, SystemClock,
+    AcquireOptions, Claim, Clock, DistributedLock, Drift, Error, ErrorKind, LockAdmin, LockBackend,
+    LockGuard, LockName, OwnerId, Result, RuntimeClock, Semantics, SystemClock,
 };
 use async_trait::async_trait;
-use refuge::Refuge;
-use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio_util::task::TaskTracker;
 
 /// How long [`close`](DistributedLock::close) waits for what runs in the background, and then for the backend to close.
 const CLOSE_AT_MOST: Duration = Duration::from_secs(5);
@@ -37,27 +28,15 @@ const CLOSE_AT_MOST: Duration = Duration::from_secs(5);
 /// Cheap to clone; the clones are one client with one keeper. Guards keep it alive. It needs a Tokio runtime with time
 /// and I/O enabled.
 ///
-/// Renewals, and a backend's connection, run on the runtime that needed them first. If that one ends, the next
+/// Renewals, and a backend's connection, run on the runtime that needed them first. If that runtime ends, the next
 /// acquisition makes new ones on its own. If it only stands still, such as a current-thread runtime outside `block_on`,
 /// they stand still with it: guards are lost at their deadlines, and calls from other runtimes get no answer before
 /// theirs.
 #[derive(Clone, Debug)]
 pub struct LockClient {
-    core: Arc<Core>,
-}
-
-/// What a client, its guards and its background work share.
-pub(crate) struct Core {
-    pub(crate) backend: Arc<dyn LockBackend>,
-    pub(crate) semantics: Semantics,
-    pub(crate) clock: Arc<dyn Clock>,
-    observer: Arc<dyn Observer>,
-    pub(crate) keeper: Keeper,
-    drift: Drift,
-    defaults: AcquireOptions,
-    background: TaskTracker,
-    refuge: Refuge,
-    closed: AtomicBool,
+    context: Arc<Context>,
+    keeper: Arc<Keeper>,
+    defaults: Arc<AcquireOptions>,
 }
 
 impl LockClient {
@@ -66,28 +45,49 @@ impl LockClient {
         Self::builder(backend).build()
     }
 
-    /// A client to be made to measure.
+    /// A builder, to change the defaults.
     pub fn builder(backend: Arc<dyn LockBackend>) -> LockClientBuilder {
         LockClientBuilder {
             backend,
             clock: Arc::new(SystemClock::new()),
-            observer: Arc::new(TracingObserver),
+            events: Events::default(),
             drift: Drift::DEFAULT,
             defaults: AcquireOptions::default(),
-            local_queue: None,
         }
+    }
+
+    /// A client over an empty store in memory, for tests. Both run on the clock of the runtime: on virtual time under
+    /// `tokio::time::pause`, so that a test waits hours in microseconds.
+    ///
+    /// ```
+    /// # use leasehold_core::{DistributedLockExt, LockClient};
+    /// # use std::time::Duration;
+    /// #[tokio::main(flavor = "current_thread")]
+    /// async fn main() -> leasehold_core::Result<()> {
+    ///     tokio::time::pause();
+    ///     let locks = LockClient::in_memory();
+    ///     let guard = locks.acquire("job").await?;
+    ///     tokio::time::sleep(Duration::from_secs(3600)).await;
+    ///     assert!(guard.is_held(), "it was renewed for an hour");
+    ///     guard.release().await
+    /// }
+    /// ```
+    pub fn in_memory() -> Self {
+        let clock = Arc::new(RuntimeClock::new());
+        Self::builder(Arc::new(MemoryBackend::with_clock(Arc::clone(&clock) as Arc<dyn Clock>)))
+            .with_clock(clock)
+            .build()
     }
 }
 
-/// Makes a [`LockClient`].
+/// Builds a [`LockClient`].
 #[derive(Debug)]
 pub struct LockClientBuilder {
     backend: Arc<dyn LockBackend>,
     clock: Arc<dyn Clock>,
-    observer: Arc<dyn Observer>,
+    events: Events,
     drift: Drift,
     defaults: AcquireOptions,
-    local_queue: Option<LocalQueue>,
 }
 
 impl LockClientBuilder {
@@ -98,10 +98,11 @@ impl LockClientBuilder {
         self
     }
 
-    /// Who is told what happens in the background. Default: [`TracingObserver`].
+    /// The receiver of all [events](crate::Event). Default: [`TracingObserver`](crate::TracingObserver), which logs
+    /// those that have no caller; an observer replaces it.
     #[must_use]
     pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = observer;
+        self.events = Events::to(observer);
         self
     }
 
@@ -119,126 +120,57 @@ impl LockClientBuilder {
         self
     }
 
-    /// Makes the tasks of this client that want one name a single contender in the store, which passes the hold on among
-    /// them for a while before other processes get their turn. Default: each task waits in the store for itself.
-    ///
-    /// For names that many tasks of one process want at once: a hand-over inside the process asks the store for nothing.
-    /// Every grant still has a token of its own. What changes:
-    ///
-    /// * The order is that of the processes, and of the tasks within each; not of all tasks.
-    /// * A release that hands over inside the process does not hear the store's word: if somebody has taken the lock away by
-    ///   hand, the holder at the time of the next renewal is told, and not the one who releases.
-    /// * What the store shows of the holder, and the token that it shows, is that of the first holder of the turn. Tasks
-    ///   that describe themselves differently, or ask for leases of different lengths, do not share a turn.
-    /// * One attempt of a name that is held inside the process is answered without a question to the store.
-    #[must_use]
-    pub fn with_local_queue(mut self, local_queue: LocalQueue) -> Self {
-        self.local_queue = Some(local_queue);
-        self
-    }
-
     /// The client.
     pub fn build(self) -> LockClient {
-        let backend: Arc<dyn LockBackend> = match self.local_queue {
-            Some(queue) => Arc::new(TakingTurns::new(self.backend, Arc::clone(&self.clock), queue)),
-            None => self.backend,
-        };
-        let core = Core {
-            semantics: backend.semantics(),
-            backend,
-            clock: self.clock,
-            observer: self.observer,
-            keeper: Keeper::new(),
-            drift: self.drift,
-            defaults: self.defaults,
-            background: TaskTracker::new(),
-            refuge: Refuge::default(),
-            closed: AtomicBool::new(false),
-        };
-        LockClient { core: Arc::new(core) }
+        let context = Arc::new(Context::new(self.backend, self.clock, self.drift, self.events));
+        LockClient { keeper: Arc::new(Keeper::new(&context)), context, defaults: Arc::new(self.defaults) }
     }
 }
 
 #[async_trait]
 impl DistributedLock for LockClient {
     fn semantics(&self) -> &Semantics {
-        &self.core.semantics
+        &self.context.semantics
     }
 
     fn defaults(&self) -> &AcquireOptions {
-        &self.core.defaults
+        &self.defaults
     }
 
-    /// Written out, because an async method would keep what it was called with for as long as its caller waits.
-    fn acquire_with<'lock, 'name, 'options, 'all>(
-        &'lock self,
-        name: &'name LockName,
-        options: &'options AcquireOptions,
-    ) -> Pin<Box<dyn Future<Output = Result<LockGuard>> + Send + 'all>>
-    where
-        'lock: 'all,
-        'name: 'all,
-        'options: 'all,
-        Self: 'all,
-    {
-        Box::pin(acquire::acquire(&self.core, name, options))
+    async fn acquire_named(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
+        acquire::acquire(&self.context, &self.keeper, name, options).await
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
-        self.core.backend.admin()
+        self.context.backend.admin()
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.context.check_open()?;
+        let name = LockName::new("ping")?;
+        if let Some(admin) = self.admin() {
+            return admin.inspect(&name).await.map(drop);
+        }
+        // Renewing a lock that this owner does not hold changes nothing.
+        let claim = Claim::new(name, OwnerId::random()?, AcquireOptions::DEFAULT_TTL, "".into());
+        self.context.backend.renew(&[claim]).await.pop().map_or(Ok(()), |answer| answer.map(drop))
     }
 
     async fn close(&self) -> Result<()> {
-        self.core.close().await
-    }
-}
-
-impl Core {
-    /// Tells the observer. Its panic is not ours: the keeper may have other holds in its hands.
-    fn tell(&self, event: &Event<'_>) {
-        // What it panicked with was told by the panic hook.
-        drop(catch_unwind(AssertUnwindSafe(|| self.observer.event(event))));
-    }
-
-    /// From then on, nothing is held.
-    fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
-    }
-
-    /// Announces the loss of the holds that the keeper has, if the client was closed. Called after each time that a
-    /// hold is entered: either this call sees the flag, or [`close`](Self::close) sees the hold.
-    pub(crate) fn lose_all_if_closed(&self) {
-        if self.is_closed() {
-            for held in self.keeper.forget_all() {
-                held.notice();
-            }
-        }
-    }
-
-    fn check_open(&self) -> Result<()> {
-        if self.is_closed() {
-            return Err(Error::closed());
-        }
-        Ok(())
-    }
-
-    async fn close(&self) -> Result<()> {
-        self.closed.store(true, Ordering::Release);
-        self.lose_all_if_closed();
-        self.background.close();
-        let in_time = tokio::time::timeout(CLOSE_AT_MOST, self.background.wait()).await.is_ok();
-        // Counted now: some may end while the backend closes, whose ends are as late.
-        let late = if in_time { 0 } else { self.background.len().max(1) };
-        let closed = tokio::time::timeout(CLOSE_AT_MOST, self.backend.close()).await;
+        let context = &self.context;
+        context.mark_closed();
+        self.keeper.end_all_if_closed();
+        context.background.close();
+        let in_time = tokio::time::timeout(CLOSE_AT_MOST, context.background.wait()).await.is_ok();
+        // Counted now: a request may end while the backend closes, which is as late.
+        let late = if in_time { 0 } else { context.background.len().max(1) };
+        let closed = tokio::time::timeout(CLOSE_AT_MOST, context.backend.close()).await;
         closed.unwrap_or_else(|_| Err(not_closed()))?;
-        match late {
-            0 => Ok(()),
-            late => Err(late_requests(late)),
-        }
+        if late == 0 { Ok(()) } else { Err(late_requests(late)) }
     }
 }
 
-/// Releases, most of them.
+/// Most of them are releases.
 fn late_requests(count: usize) -> Error {
     let message = format!("{count} requests were still under way after {CLOSE_AT_MOST:?}");
     Error::new(ErrorKind::Indeterminate, message).with_help("their locks are free when their leases end")
@@ -247,10 +179,4 @@ fn late_requests(count: usize) -> Error {
 fn not_closed() -> Error {
     Error::new(ErrorKind::Indeterminate, format!("the store did not close within {CLOSE_AT_MOST:?}"))
         .with_help("its connections end with this process at the latest")
-}
-
-impl fmt::Debug for Core {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core").field("backend", &self.backend).finish_non_exhaustive()
-    }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// A wait that ends at a [`Moment`].
 pub type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Where every lease decision gets its time from. Never a wall clock.
+/// The source of time for every lease decision. Never a wall clock.
 pub trait Clock: Debug + Send + Sync + 'static {
     /// Now. Never goes back.
     fn now(&self) -> Moment;
@@ -25,8 +25,9 @@ pub trait Clock: Debug + Send + Sync + 'static {
 
 /// A point in time of one [`Clock`], in nanoseconds since that clock's origin.
 ///
-/// Arithmetic saturates: [`Moment::NEVER`] is later than everything, and nothing overflows into the past.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Arithmetic saturates: [`Moment::NEVER`] is later than everything, and nothing overflows into the past. The default is the
+/// origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
 impl Moment {
@@ -35,7 +36,7 @@ impl Moment {
     /// A moment that does not come.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// The moment so long after the clock's origin.
+    /// The moment that is `elapsed` after the clock's origin.
     pub fn since_origin(elapsed: Duration) -> Self {
         Self::ORIGIN.plus(elapsed)
     }
@@ -44,7 +45,7 @@ impl Moment {
         self.0
     }
 
-    /// So much later, [`NEVER`](Self::NEVER) if that cannot be told.
+    /// The moment that is later by `duration`; [`NEVER`](Self::NEVER) if it is out of range.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_saturate_instead_of_overflowing() {
+    fn arithmetic_saturates_instead_of_overflowing() {
         assert_eq!(Moment::ORIGIN.plus(Duration::MAX), Moment::NEVER);
         assert_eq!(Moment::NEVER.plus(Duration::from_secs(1)), Moment::NEVER);
         assert_eq!(Moment::ORIGIN.since(Moment::NEVER), Duration::ZERO);

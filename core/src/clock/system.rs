@@ -1,12 +1,8 @@
 use super::{Clock, Moment, Sleep};
-use pin_project_lite::pin_project;
-use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// How late a sleeper may notice that the host was suspended: the runtime's timers stop with the machine, the lease
-/// does not.
+/// A sleeper notices within this time that the host was suspended: the runtime's timers stop with the machine, a lease does
+/// not.
 const NOTICE_SUSPEND: Duration = Duration::from_secs(1);
 
 /// The clock of production: on Linux `CLOCK_BOOTTIME`, which goes on during suspend and never follows the wall clock
@@ -43,34 +39,15 @@ impl Clock for SystemClock {
         if moment == Moment::NEVER {
             return Box::pin(std::future::pending());
         }
-        Box::pin(Until { moment, nap: None })
-    }
-}
-
-pin_project! {
-    // No async block, which would have a word to say how far it is: whoever waits keeps one of these.
-    struct Until {
-        moment: Moment,
-        #[pin]
-        nap: Option<tokio::time::Sleep>,
-    }
-}
-
-impl Future for Until {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut this = self.project();
-        loop {
-            if let Some(nap) = this.nap.as_mut().as_pin_mut() {
-                ready!(nap.poll(context));
+        Box::pin(async move {
+            loop {
+                let left = moment.since(Self::new().now());
+                if left.is_zero() {
+                    return;
+                }
+                tokio::time::sleep(left.min(NOTICE_SUSPEND)).await;
             }
-            let left = this.moment.since(SystemClock::new().now());
-            if left.is_zero() {
-                return Poll::Ready(());
-            }
-            this.nap.set(Some(tokio::time::sleep(left.min(NOTICE_SUSPEND))));
-        }
+        })
     }
 }
 
@@ -79,14 +56,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_system_clock_does_not_go_back() {
+    fn clock_does_not_go_back() {
         let clock = SystemClock::new();
         let first = clock.now();
         assert!(clock.now() >= first);
     }
 
     #[tokio::test]
-    async fn a_sleep_ends_when_it_is_over_and_not_before() {
+    async fn sleep_ends_at_its_moment_and_not_before() {
         let clock = SystemClock::new();
         let end = clock.now().plus(Duration::from_millis(20));
         tokio::time::timeout(Duration::from_secs(10), clock.sleep_until(end)).await.unwrap();

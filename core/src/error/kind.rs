@@ -1,17 +1,18 @@
-/// What the caller of a failed operation should do next. A new kind is added only where the caller would act
-/// differently.
+use std::fmt;
+
+/// The advice of a failed operation to its caller. Two kinds differ only where the caller would act differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Somebody else holds the lock, and the caller did not want to wait. Try again later.
+    /// Another owner holds the lock, and the caller did not want to wait. Try again later.
     Busy,
-    /// Somebody else held the lock for the whole of the wait, as far as the store has said: it may have fallen silent before
-    /// the end. Wait longer, or look at who holds it.
+    /// Another owner held the lock for the whole of the wait, as far as is known: the store may have stopped answering before
+    /// the end. Wait longer, or look at the holder.
     TimedOut,
-    /// The lock was held and is no longer. Stop touching the resource. [`Error::loss`](crate::Error::loss) has the cause.
+    /// The lock was held and is lost. Stop touching the resource. [`Error::loss`](crate::Error::loss) has the cause.
     Lost,
-    /// The store may or may not have applied the operation: a reply was lost, or did not come in time. What was left
-    /// behind is being withdrawn and ends with its lease at the latest. Never used for an answer that is known.
+    /// The store may or may not have applied the operation: a reply was lost, or did not come in time. What it may
+    /// have left is being released and ends with its lease at the latest. Never used for an answer that is known.
     Indeterminate,
     /// The store was certainly not changed, and cannot serve now: unreachable, read-only, out of memory. Try again later.
     Unavailable,
@@ -43,5 +44,23 @@ impl ErrorKind {
             Self::Unsupported => "E_UNSUPPORTED",
             Self::Closed => "E_CLOSED",
         }
+    }
+}
+
+/// The kind in words, as in `timed out`.
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Busy => "busy",
+            Self::TimedOut => "timed out",
+            Self::Lost => "lost",
+            Self::Indeterminate => "unknown outcome",
+            Self::Unavailable => "unavailable",
+            Self::Denied => "denied",
+            Self::Misconfigured => "misconfigured",
+            Self::Invalid => "invalid",
+            Self::Unsupported => "unsupported",
+            Self::Closed => "closed",
+        })
     }
 }

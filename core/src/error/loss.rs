@@ -1,7 +1,7 @@
 use crate::Error;
 use std::fmt;
 
-/// Why a lock that was held is held no longer. Sticky: a lease is lost once, for one cause.
+/// Why a lock was lost. Sticky: a lease is lost once, for one cause.
 #[derive(Clone, Debug)]
 pub struct Loss {
     cause: LossCause,
@@ -18,11 +18,11 @@ pub enum LossCause {
     /// The local deadline passed while renewals failed, or no answer was seen; [`Loss::error`] is the last failure. The
     /// store may be fine and only out of reach.
     Unreachable,
-    /// The store no longer knows the lease: it ended there, or was deleted, evicted or forced open.
+    /// The store does not know the lease: it ended there, or was deleted, evicted or released by force.
     Gone,
     /// The store says that another owner holds the lock.
     Taken,
-    /// The session that it was a part of is over.
+    /// Its session with the store is over.
     SessionOver,
     /// The holder's own limit, `max_hold`, was reached.
     MaxHold,

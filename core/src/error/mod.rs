@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// The result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, and by its [`kind`](Error::kind), what to do about it.
+/// A failure. Its [`kind`](Error::kind) says what to do about it.
 ///
 /// One word wide and cheap to clone: one failed batch of renewals is the error of every lease in it. `Display` is one
 /// line without the cause; the chain is in [`source`](StdError::source); [`help`](Error::help) is the next step in
@@ -39,7 +39,7 @@ impl Error {
         Self(Arc::new(Inner { kind, message: message.into(), help: None, loss: None, source: None }))
     }
 
-    /// A value that was refused before any I/O: names the field, the value, the limit, and (in `fix`) the way out.
+    /// A value that was refused before any I/O. Names the field, the value, the limit, and in `fix` the way out.
     pub fn invalid(field: &str, problem: impl fmt::Display, fix: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Invalid, format!("invalid {field}: {problem}")).with_help(fix)
     }
@@ -50,12 +50,12 @@ impl Error {
             .with_help("use another name; a clock far in the future may have used them up")
     }
 
-    /// It was closed, and is of no use any more. For backends.
+    /// The client or backend was closed. For backends.
     pub fn closed() -> Self {
         Self::new(ErrorKind::Closed, "the client was closed").with_help("make a new one")
     }
 
-    /// Says in words what the reader can do next.
+    /// Adds the next step, in words.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<Cow<'static, str>>) -> Self {
         self.inner_mut().help = Some(help.into());
@@ -69,7 +69,7 @@ impl Error {
         self
     }
 
-    /// Puts what was being done in front of the message: `cannot open the store: …`.
+    /// Puts the failed step in front of the message: `cannot open the store: …`.
     #[must_use]
     pub fn context(mut self, doing: impl fmt::Display) -> Self {
         let message = format!("{doing}: {}", self.0.message);
@@ -84,7 +84,7 @@ impl Error {
         self
     }
 
-    /// What the caller should do about it.
+    /// The advice to the caller.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
@@ -99,7 +99,7 @@ impl Error {
         self.0.loss.as_ref()
     }
 
-    /// True if somebody else holds the lock: [`Busy`](ErrorKind::Busy) or [`TimedOut`](ErrorKind::TimedOut).
+    /// True if another owner holds the lock: [`Busy`](ErrorKind::Busy) or [`TimedOut`](ErrorKind::TimedOut).
     pub fn is_contended(&self) -> bool {
         matches!(self.kind(), ErrorKind::Busy | ErrorKind::TimedOut)
     }
@@ -115,8 +115,8 @@ impl Error {
         matches!(self.kind(), ErrorKind::Unavailable | ErrorKind::Indeterminate)
     }
 
-    /// True if the operation may have been applied.
-    pub(crate) fn is_indeterminate(&self) -> bool {
+    /// True if the operation may have been applied: [`Indeterminate`](ErrorKind::Indeterminate).
+    pub fn is_indeterminate(&self) -> bool {
         self.kind() == ErrorKind::Indeterminate
     }
 
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_one_word_and_carries_chain_and_help() {
+    fn error_is_one_word_wide_and_carries_chain_and_help() {
         assert_eq!(size_of::<Error>(), size_of::<usize>());
         let error = Error::new(ErrorKind::Unavailable, "no answer")
             .with_source(std::io::Error::other("reset"))
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_becomes_an_error_that_still_knows_its_cause() {
+    fn error_of_a_loss_keeps_its_cause() {
         let error = Error::from(Loss::new(LossCause::Taken));
         assert_eq!(error.kind(), ErrorKind::Lost);
         assert_eq!(error.loss().map(Loss::cause), Some(LossCause::Taken));

@@ -5,22 +5,22 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What stands behind a [`LockGuard`](crate::LockGuard): the life of one grant. [`LockClient`](crate::LockClient)
+/// The hold behind a [`LockGuard`](crate::LockGuard): the life of one grant. [`LockClient`](crate::LockClient)
 /// makes these for every backend; implement it only to put another lock library behind
 /// [`DistributedLock`](crate::DistributedLock).
 pub trait Hold: Debug + Send + Sync + 'static {
     /// The lock.
     fn name(&self) -> &LockName;
 
-    /// The token of the grant, whatever has become of it.
+    /// The token of the grant, also after its end.
     fn token(&self) -> FencingToken;
 
-    /// How it stands now, worked out from the clock at this very call: a flag that some task sets is wrong while that
-    /// task does not run. Sticky: what was once lost or released stays so.
+    /// The state now, computed from the clock at this call: a flag that a task sets is wrong while that task does not
+    /// run. Sticky: a hold that was lost or released stays so.
     fn status(&self) -> HoldStatus;
 
-    /// Ready when the hold is lost, by a timer of its own as well as by anybody's word; never after a release.
-    fn lost(self: Arc<Self>) -> Pin<Box<dyn Future<Output = Loss> + Send>>;
+    /// Ready when the hold is over, by a timer of its own if nothing else tells: its loss, or `None` if it was released.
+    fn ended(self: Arc<Self>) -> Pin<Box<dyn Future<Output = Option<Loss>> + Send>>;
 
     /// See [`LockGuard::extend`](crate::LockGuard::extend).
     fn extend(self: Arc<Self>, ttl: Duration) -> Pin<Box<dyn Future<Output = Result<()>> + Send>>;
@@ -32,13 +32,13 @@ pub trait Hold: Debug + Send + Sync + 'static {
     fn abandon(self: Arc<Self>);
 }
 
-/// How a hold stands at one moment.
+/// The state of a hold at one moment.
 #[derive(Clone, Debug)]
 #[expect(clippy::exhaustive_enums, reason = "complete: a hold lasts, was lost, or was given back")]
 pub enum HoldStatus {
     /// Held.
     Held {
-        /// For how long it will be, even if nothing is heard of the store any more.
+        /// For how long it is held even if the store never answers again.
         remaining: Duration,
         /// True if the last renewal was not confirmed.
         at_risk: bool,

@@ -1,11 +1,12 @@
 use super::{Hold, HoldStatus};
 use crate::{Error, ErrorKind, FencingToken, LockName, Loss, Result};
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// The view of a hold that can be cloned and sent anywhere. It keeps nothing held: the
 /// [`LockGuard`](crate::LockGuard) does.
@@ -22,6 +23,16 @@ pub enum Health {
     AtRisk,
     /// Not held any more: lost or released.
     Ended,
+}
+
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Held => "held",
+            Self::AtRisk => "at risk",
+            Self::Ended => "ended",
+        })
+    }
 }
 
 impl Lease {
@@ -67,7 +78,7 @@ impl Lease {
         }
     }
 
-    /// For how long the lock will be held even if nothing is heard of the store any more; zero when it is over.
+    /// For how long the lock is held even if the store never answers again; zero when it is over.
     pub fn remaining(&self) -> Duration {
         match self.0.status() {
             HoldStatus::Held { remaining, .. } => remaining,
@@ -91,7 +102,27 @@ impl Lease {
     ///
     /// Safe to drop and to call again, also from several tasks.
     pub async fn lost(&self) -> Loss {
-        Arc::clone(&self.0).lost().await
+        match Arc::clone(&self.0).ended().await {
+            Some(loss) => loss,
+            None => pending().await,
+        }
+    }
+
+    /// A token that is cancelled when the lock is lost or released, for code that is stopped by such a token. A task of its
+    /// own cancels it, no later than [`lost`](Self::lost) is ready; for a check without delay ask
+    /// [`is_held`](Self::is_held).
+    ///
+    /// # Panics
+    ///
+    /// Outside a Tokio runtime.
+    pub fn cancellation_token(&self) -> CancellationToken {
+        let (token, hold) = (CancellationToken::new(), Arc::clone(&self.0));
+        let cancel = token.clone().drop_guard();
+        tokio::spawn(async move {
+            hold.ended().await;
+            drop(cancel);
+        });
+        token
     }
 
     /// Runs `work` for as long as the lock is held. When it is lost, `work` is not polled again and is dropped.
@@ -107,20 +138,20 @@ impl Lease {
     ///
     /// As safe as `work` is.
     pub async fn protect<F: Future>(&self, work: F) -> Result<F::Output> {
-        let mut lost = pin!(Arc::clone(&self.0).lost());
+        let mut ended = pin!(Arc::clone(&self.0).ended());
         let mut work = pin!(work);
         poll_fn(|cx| {
-            // Before the look: a release from now on wakes this task, and one before now is seen.
-            if let Poll::Ready(loss) = lost.as_mut().poll(cx) {
-                return Poll::Ready(Err(loss.into()));
+            // Polled before the look at the status: an end from now on wakes this task, and an earlier one is seen.
+            if let Poll::Ready(end) = ended.as_mut().poll(cx) {
+                return Poll::Ready(Err(end.map_or_else(released, Error::from)));
             }
-            // By the clock: after a pause, `work` may be woken before the timer of `lost` is.
+            // By the clock: after a pause, `work` may be woken before the timer of `ended` is.
             match self.0.status() {
                 HoldStatus::Held { .. } => {}
                 HoldStatus::Lost(loss) => return Poll::Ready(Err(loss.into())),
                 HoldStatus::Released => return Poll::Ready(Err(released())),
             }
-            // And once more: its last step may have taken longer than the lease.
+            // And once more: the last step of `work` may have taken longer than the lease.
             work.as_mut().poll(cx).map(|output| self.loss().map_or(Ok(output), |loss| Err(loss.into())))
         })
         .await
@@ -133,8 +164,8 @@ fn released() -> Error {
 
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not its status: who looks at that may be the first to find the loss, and tells the observer, which may have
-        // the lock of the very log that this is written to.
+        // Not its status: the first look that finds a loss tells the observer, which may hold the lock of the log that this
+        // is written to.
         f.debug_struct("Lease")
             .field("name", self.name())
             .field("token", &self.0.token())

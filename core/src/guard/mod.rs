@@ -1,4 +1,4 @@
-//! What a holder has in its hands.
+//! The guard and the lease of a holder, and the contract behind them.
 
 mod hold;
 mod lease;
@@ -19,11 +19,10 @@ use std::time::Duration;
 /// It dereferences to its [`Lease`], which answers all questions: [`token`](Lease::token), [`is_held`](Lease::is_held),
 /// [`lost`](Lease::lost). End it with [`release`](Self::release), which tells whether the work was covered to its end.
 ///
-/// Dropping it releases in the background, as soon as the runtime runs that task; where that runtime has ended, on a thread
-/// that the client has for this. With a store that cannot be reached the lease ends by itself. A panic drops the guard like
-/// any other value. A process that ends does not wait for any of this: of a guard that is dropped at the end of `main`, the
-/// lock is free when its lease or session has ended, so await [`release`](Self::release), or
-/// [`close`](crate::DistributedLock::close) of the client.
+/// Dropping it releases in the background: on the runtime that acquired it, or on a thread of the client if that runtime has
+/// ended. If the store cannot be reached, the lease ends by itself. A panic drops the guard like any other value. A process
+/// that ends does not wait for the release: the lock of a guard that is dropped at the end of `main` is free when its lease
+/// or session has ended. So await [`release`](Self::release), or [`close`](crate::DistributedLock::close) of the client.
 ///
 /// `mem::forget` leaks the hold: it is renewed until the process ends or `max_hold` is reached.
 #[must_use = "the lock is released when its guard is dropped: keep it in a variable while you work"]
@@ -45,11 +44,11 @@ impl LockGuard {
         self.lease.clone()
     }
 
-    /// Releases the lock and waits for the store's word.
+    /// Releases the lock and waits for the store's confirmation.
     ///
     /// # Errors
     ///
-    /// * [`Lost`](crate::ErrorKind::Lost): it was held no longer, so the end of the work was not covered by it.
+    /// * [`Lost`](crate::ErrorKind::Lost): it was lost before, so the end of the work was not covered by it.
     /// * [`Indeterminate`](crate::ErrorKind::Indeterminate), [`Unavailable`](crate::ErrorKind::Unavailable): the store
     ///   did not confirm. The work *was* covered. The release is tried again in the background; the lock is free when
     ///   its lease ends at the latest.

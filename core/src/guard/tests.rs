@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-/// A hold that another thread releases right after the first look at it. Like those of the client, it wakes only who has
-/// asked for its loss by then.
+/// A hold that another thread releases right after the first read of its status. The release wakes the task that waits for
+/// the end by then, as in the holds of the client.
 #[derive(Debug)]
-struct ReleasedAfterTheFirstLook {
+struct ReleasedAfterFirstStatus {
     name: LockName,
     state: Mutex<State>,
 }
@@ -19,11 +19,11 @@ struct ReleasedAfterTheFirstLook {
 #[derive(Debug, Default)]
 struct State {
     is_released: bool,
-    asks: Option<Waker>,
+    subscriber: Option<Waker>,
     woken: usize,
 }
 
-impl Hold for ReleasedAfterTheFirstLook {
+impl Hold for ReleasedAfterFirstStatus {
     fn name(&self) -> &LockName {
         &self.name
     }
@@ -37,18 +37,18 @@ impl Hold for ReleasedAfterTheFirstLook {
         if std::mem::replace(&mut state.is_released, true) {
             return HoldStatus::Released;
         }
-        if let Some(waker) = state.asks.take() {
+        if let Some(waker) = state.subscriber.take() {
             state.woken += 1;
             waker.wake();
         }
         HoldStatus::Held { remaining: Duration::from_secs(10), at_risk: false }
     }
 
-    fn lost(self: Arc<Self>) -> Pin<Box<dyn Future<Output = Loss> + Send>> {
+    fn ended(self: Arc<Self>) -> Pin<Box<dyn Future<Output = Option<Loss>> + Send>> {
         Box::pin(poll_fn(move |cx| {
             let mut state = locked(&self.state);
             if !state.is_released {
-                state.asks = Some(cx.waker().clone());
+                state.subscriber = Some(cx.waker().clone());
             }
             Poll::Pending
         }))
@@ -66,13 +66,13 @@ impl Hold for ReleasedAfterTheFirstLook {
 }
 
 #[test]
-fn a_release_between_the_first_look_and_the_work_wakes_who_works_under_its_protection() {
+fn release_after_the_first_status_wakes_protected_work() {
     let state = Mutex::new(State::default());
-    let hold = Arc::new(ReleasedAfterTheFirstLook { name: LockName::new("x").unwrap(), state });
+    let hold = Arc::new(ReleasedAfterFirstStatus { name: LockName::new("x").unwrap(), state });
     let lease = Lease::new(Arc::clone(&hold) as Arc<dyn Hold>);
     let mut work = pin!(lease.protect(std::future::pending::<()>()));
     assert!(work.as_mut().now_or_never().is_none());
-    assert_eq!(locked(&hold.state).woken, 1, "nobody would look at it again");
+    assert_eq!(locked(&hold.state).woken, 1, "the work waits for an end that has come");
     let error = work.now_or_never().unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost);
 }

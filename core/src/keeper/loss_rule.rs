@@ -1,23 +1,23 @@
 //! The loss rule: when a hold is over for its holder.
 //!
-//! 1. The local deadline decides. Once it has passed, the hold is lost, whatever anybody says later: a renewal that
-//!    is answered too late revives nothing.
-//! 2. Until then only the store's own word ends it: *gone*, *taken*.
-//! 3. No word, or a bad one, ends nothing. The hold is at risk and goes on to its deadline.
+//! 1. The local deadline decides. Once it has passed, the hold is lost, whatever is answered later: a renewal that is
+//!    answered too late revives nothing.
+//! 2. Until then only the store's own answer ends it: *gone*, *taken*.
+//! 3. No answer, or an error, ends nothing. The hold is at risk and goes on to its deadline.
 //! 4. The deadline moves only when the store confirms a renewal, and is counted from before that renewal was sent.
-//! 5. What is over stays over, with its first cause.
+//! 5. A hold that is over stays over, with its first cause.
 //!
-//! Pure: no clock, no I/O, no task. The races are in who calls it, and it is called under one mutex.
+//! Pure: no clock, no I/O, no task. Its callers race, and call it under one mutex.
 
 use crate::{Error, ErrorKind, Loss, LossCause, Moment, Renewal, Result};
 
-/// How one hold stands.
+/// What is known of one hold.
 #[derive(Debug)]
 pub(crate) struct HoldState {
     valid_until: Moment,
     limit: Limit,
-    /// The last renewal's failure, if it failed.
-    trouble: Option<Error>,
+    /// The failure of the last renewal, if it failed.
+    failure: Option<Error>,
     /// Renewals that were sent and not yet answered.
     unanswered: u32,
     end: Option<End>,
@@ -31,18 +31,19 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// The hold is to last so long at most.
+    /// The longest hold that the holder allows.
     pub(crate) fn max_hold(at: Moment) -> Self {
         Self { at, cause: LossCause::MaxHold }
     }
 
-    /// It is also to last no longer than a fixed lease.
+    /// The hold also ends with a fixed lease.
     #[must_use]
     pub(crate) fn and_fixed_lease(self, ends_at: Moment) -> Self {
         if ends_at < self.at { Self { at: ends_at, cause: LossCause::Expired } } else { self }
     }
 }
 
+/// How a hold ended.
 #[derive(Clone, Debug)]
 pub(crate) enum End {
     Lost(Loss),
@@ -52,10 +53,10 @@ pub(crate) enum End {
 impl HoldState {
     /// A hold that was granted until `valid_until`, to be held until `limit` at most.
     pub(crate) fn granted(valid_until: Moment, limit: Limit) -> Self {
-        Self { valid_until: valid_until.min(limit.at), limit, trouble: None, unanswered: 0, end: None }
+        Self { valid_until: valid_until.min(limit.at), limit, failure: None, unanswered: 0, end: None }
     }
 
-    /// Ends it if its deadline has passed. How it has ended, if it has. Everything else here settles that first.
+    /// Ends it if its deadline has passed, and answers how it has ended, if it has. Every other method applies this first.
     pub(crate) fn settle(&mut self, now: Moment) -> Option<&End> {
         if self.end.is_none() && now >= self.valid_until {
             self.end = Some(End::Lost(self.loss_by_deadline()));
@@ -63,10 +64,10 @@ impl HoldState {
         self.end.as_ref()
     }
 
-    /// Another renewal is due. One that has had no answer by then has failed, as far as anybody can know.
+    /// The next renewal is due: one that has no answer by now counts as failed.
     pub(crate) fn renewal_overdue(&mut self) {
         if self.unanswered > 0 {
-            self.trouble = Some(no_answer_yet());
+            self.failure = Some(no_answer_yet());
         }
     }
 
@@ -75,7 +76,7 @@ impl HoldState {
         self.unanswered += 1;
     }
 
-    /// The store answered a renewal which, if confirmed, makes the lease last until `renewed_until`.
+    /// The store answered a renewal. If confirmed, the lease lasts until `renewed_until`.
     pub(crate) fn answered(&mut self, now: Moment, renewed_until: Moment, answer: Result<Renewal>) {
         if self.settle(now).is_some() {
             return;
@@ -83,17 +84,17 @@ impl HoldState {
         self.unanswered = self.unanswered.saturating_sub(1);
         match answer {
             Ok(Renewal::Renewed) => {
-                // Answers may come out of order: a later one must not take back what an earlier one gave.
+                // Answers may come out of order: a later answer must not take back what an earlier one gave.
                 self.valid_until = self.valid_until.max(renewed_until.min(self.limit.at));
-                self.trouble = None;
+                self.failure = None;
             }
-            Ok(Renewal::Held) => self.trouble = Some(not_extended()),
+            Ok(Renewal::Held) => self.failure = Some(not_extended()),
             Ok(Renewal::Lost(cause)) => self.end = Some(End::Lost(Loss::new(cause))),
-            Err(error) => self.trouble = Some(error),
+            Err(error) => self.failure = Some(error),
         }
     }
 
-    /// Ends it because its holder, or its client, wants it over. Too late if it is over already.
+    /// Ends it for its holder or its client. Without effect if it is over already.
     pub(crate) fn end(&mut self, now: Moment, end: End) {
         if self.settle(now).is_none() {
             self.end = Some(end);
@@ -105,11 +106,11 @@ impl HoldState {
     }
 
     /// The last failure, while the hold is at risk.
-    pub(crate) fn trouble(&self) -> Option<&Error> {
-        self.trouble.as_ref()
+    pub(crate) fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref()
     }
 
-    /// True once no renewal can move the deadline any more.
+    /// True once no renewal can move the deadline.
     pub(crate) fn at_limit(&self) -> bool {
         self.valid_until >= self.limit.at
     }
@@ -118,7 +119,7 @@ impl HoldState {
         if self.at_limit() {
             return Loss::new(self.limit.cause);
         }
-        match self.trouble.take() {
+        match self.failure.take() {
             Some(error) => Loss::unreachable(error),
             None if self.unanswered > 0 => Loss::unreachable(no_answer_yet()),
             None => Loss::new(LossCause::Expired),
@@ -159,21 +160,21 @@ mod tests {
     }
 
     #[test]
-    fn the_deadline_alone_ends_a_hold() {
+    fn deadline_ends_the_hold() {
         let mut state = HoldState::granted(at(10), no_limit());
         assert_eq!(cause(&mut state, at(9)), None);
         assert_eq!(cause(&mut state, at(10)), Some(LossCause::Expired));
     }
 
     #[test]
-    fn a_late_confirmation_revives_nothing() {
+    fn late_confirmation_revives_nothing() {
         let mut state = HoldState::granted(at(10), no_limit());
         state.answered(at(10), at(20), Ok(Renewal::Renewed));
         assert_eq!(cause(&mut state, at(10)), Some(LossCause::Expired));
     }
 
     #[test]
-    fn a_confirmed_renewal_moves_the_deadline_and_never_back() {
+    fn confirmed_renewal_moves_the_deadline_and_never_back() {
         let mut state = HoldState::granted(at(10), no_limit());
         state.answered(at(5), at(15), Ok(Renewal::Renewed));
         state.answered(at(6), at(13), Ok(Renewal::Renewed));
@@ -181,63 +182,63 @@ mod tests {
     }
 
     #[test]
-    fn unknown_puts_at_risk_and_a_confirmation_takes_the_risk_back() {
+    fn unknown_outcome_puts_at_risk_until_a_confirmation() {
         let mut state = HoldState::granted(at(10), no_limit());
         state.answered(at(3), at(13), unknown());
-        assert!(state.trouble().is_some());
+        assert!(state.failure().is_some());
         assert_eq!(state.valid_until(), at(10));
         state.answered(at(4), at(14), Ok(Renewal::Renewed));
-        assert!(state.trouble().is_none());
+        assert!(state.failure().is_none());
     }
 
     #[test]
     fn held_but_not_extended_moves_no_deadline() {
         let mut state = HoldState::granted(at(10), no_limit());
         state.answered(at(3), at(13), Ok(Renewal::Held));
-        assert!(state.trouble().is_some());
+        assert!(state.failure().is_some());
         assert_eq!(state.valid_until(), at(10));
     }
 
     #[test]
-    fn unknown_until_the_deadline_is_unreachable() {
+    fn unknown_outcome_until_the_deadline_is_unreachable() {
         let mut state = HoldState::granted(at(10), no_limit());
         state.answered(at(3), at(13), unknown());
         assert_eq!(cause(&mut state, at(10)), Some(LossCause::Unreachable));
     }
 
     #[test]
-    fn silence_until_the_deadline_is_unreachable_also_the_first_time() {
+    fn first_renewal_without_answer_until_the_deadline_is_unreachable() {
         let mut state = HoldState::granted(at(10), no_limit());
         state.renewal_sent();
-        assert!(state.trouble().is_none(), "the answer may be on its way");
+        assert!(state.failure().is_none(), "the answer may be on its way");
         state.answered(at(10), at(19), Ok(Renewal::Renewed));
         assert_eq!(cause(&mut state, at(10)), Some(LossCause::Unreachable));
     }
 
     #[test]
-    fn what_is_unanswered_when_the_next_one_is_due_puts_at_risk_until_a_confirmation() {
+    fn unanswered_renewal_puts_at_risk_when_the_next_is_due() {
         let mut state = HoldState::granted(at(10), no_limit());
         state.renewal_overdue();
         state.renewal_sent();
-        assert!(state.trouble().is_none());
+        assert!(state.failure().is_none());
         state.renewal_overdue();
         state.renewal_sent();
-        assert!(state.trouble().is_some());
+        assert!(state.failure().is_some());
         state.answered(at(4), at(13), Ok(Renewal::Renewed));
-        assert!(state.trouble().is_none());
+        assert!(state.failure().is_none());
         state.answered(at(5), at(14), Ok(Renewal::Renewed));
         assert_eq!(cause(&mut state, at(14)), Some(LossCause::Expired));
     }
 
     #[test]
-    fn the_stores_word_ends_a_hold_before_its_deadline() {
+    fn lost_answer_ends_the_hold_before_its_deadline() {
         let mut state = HoldState::granted(at(10), no_limit());
         state.answered(at(3), at(13), Ok(Renewal::Lost(LossCause::Taken)));
         assert_eq!(cause(&mut state, at(3)), Some(LossCause::Taken));
     }
 
     #[test]
-    fn the_first_cause_stays() {
+    fn first_cause_stays() {
         let mut state = HoldState::granted(at(10), no_limit());
         state.answered(at(3), at(13), Ok(Renewal::Lost(LossCause::Gone)));
         state.answered(at(4), at(14), Ok(Renewal::Renewed));
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn no_renewal_moves_the_deadline_past_the_holders_limit() {
+    fn renewal_moves_the_deadline_to_the_limit_at_most() {
         let mut state = HoldState::granted(at(10), Limit::max_hold(at(12)));
         assert!(!state.at_limit());
         state.answered(at(5), at(15), Ok(Renewal::Renewed));
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_lease_that_is_kept_up_ends_as_a_lease_does() {
+    fn fixed_lease_that_is_renewed_expires_at_its_end() {
         let mut state = HoldState::granted(at(10), no_limit().and_fixed_lease(at(15)));
         state.answered(at(8), at(18), Ok(Renewal::Renewed));
         assert!(state.at_limit());
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_limits_at_one_moment_the_holders_own_is_named() {
+    fn max_hold_is_the_cause_if_both_limits_are_equal() {
         let limit = |at_most: u64| Limit::max_hold(at(at_most)).and_fixed_lease(at(15));
         let cause_of = |limit| cause(&mut HoldState::granted(at(20), limit), at(15));
         assert_eq!(cause_of(limit(15)), Some(LossCause::MaxHold));
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_released_is_not_lost_later() {
+    fn released_hold_is_not_lost_later() {
         let mut state = HoldState::granted(at(10), no_limit());
         state.end(at(5), End::Released);
         assert_eq!(cause(&mut state, at(99)), None);

@@ -1,5 +1,4 @@
-use super::renewal_due;
-use crate::client::{Core, Held};
+use super::{Keeper, KeptLease, renewal_due};
 use crate::{Claim, Error, ErrorKind, Moment, Renewal, Result};
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
@@ -7,58 +6,64 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
 
-/// The pause before an unconfirmed renewal is tried again: a fifteenth of the lease, within these bounds. What is left of a
-/// lease after an outage is worth little to a holder that does not ask for more of it, above all under `leasehold run`.
+/// The pause before an unconfirmed renewal is tried again: a fifteenth of the lease, within these bounds. A holder gains
+/// little from the rest of a lease after an outage if it does not ask for more soon, above all under `leasehold run`.
 const RETRY_PARTS: u32 = 15;
-const RETRY_AT_LEAST: Duration = Duration::from_millis(5);
-const RETRY_AT_MOST: Duration = Duration::from_secs(5);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Renews these holds, in one call for each place where some of them live.
-pub(super) async fn renew(core: Arc<Core>, batch: Vec<Arc<Held>>) {
-    let mut groups = BTreeMap::<u64, Vec<Arc<Held>>>::new();
-    for held in batch {
-        groups.entry(held.renewal_group()).or_default().push(held);
+/// Renews these leases, in one call for each [group](crate::LockBackend::renewal_group).
+pub(super) async fn renew(keeper: Arc<Keeper>, batch: Vec<Arc<KeptLease>>) {
+    let mut groups = BTreeMap::<u64, Vec<Arc<KeptLease>>>::new();
+    for lease in batch {
+        groups.entry(keeper.context.backend.renewal_group(lease.claim())).or_default().push(lease);
     }
-    join_all(groups.into_values().map(|group| renew_group(&core, group))).await;
+    join_all(groups.into_values().map(|group| renew_group(&keeper, group))).await;
 }
 
-/// Renews these holds in one call, and enters what was heard.
-async fn renew_group(core: &Core, batch: Vec<Arc<Held>>) {
-    let held = batch.into_iter().filter_map(|held| held.begin_renewal().map(|claim| (held, claim)));
-    let (batch, claims): (Vec<Arc<Held>>, Vec<Claim>) = held.unzip();
+async fn renew_group(keeper: &Keeper, batch: Vec<Arc<KeptLease>>) {
+    let held = batch.into_iter().filter_map(|lease| lease.begin_renewal().map(|claim| (lease, claim)));
+    let (batch, claims): (Vec<Arc<KeptLease>>, Vec<Claim>) = held.unzip();
     if claims.is_empty() {
         return;
     }
-    let span = tracing::trace_span!(target: "leasehold", "leasehold.renew", lock.backend = core.semantics.backend, leases = claims.len());
-    let sent_at = core.clock.now();
-    let mut answers = core.backend.renew(&claims).instrument(span).await.into_iter();
-    for (held, claim) in batch.iter().zip(&claims) {
+    let context = &keeper.context;
+    let span = tracing::trace_span!(target: "leasehold", "leasehold.renew", lock.backend = context.semantics.backend, leases = claims.len());
+    let sent_at = context.clock.now();
+    let mut answers = context.backend.renew(&claims).instrument(span).await.into_iter();
+    for (lease, claim) in batch.iter().zip(&claims) {
         let answer = answers.next().unwrap_or_else(|| Err(unanswered()));
-        enter(core, held, sent_at, claim.ttl(), answer);
+        record(keeper, lease, sent_at, claim.ttl(), answer);
     }
 }
 
-fn enter(core: &Core, held: &Arc<Held>, sent_at: Moment, ttl: Duration, answer: Result<Renewal>) {
-    let confirmed = matches!(answer, Ok(Renewal::Renewed));
-    held.answered(sent_at, ttl, answer);
-    if confirmed {
-        core.keeper.reschedule(held, renewal_due(sent_at, ttl));
-    } else if held.still_held() {
-        // Not after its end, which is to be announced when it comes.
-        let again = core.clock.now().plus(retry_pause(ttl));
-        core.keeper.reschedule(held, again.min(held.valid_until()));
+fn record(
+    keeper: &Keeper,
+    lease: &Arc<KeptLease>,
+    sent_at: Moment,
+    length: Duration,
+    answer: Result<Renewal>,
+) {
+    let is_confirmed = matches!(answer, Ok(Renewal::Renewed));
+    lease.answered(sent_at, length, answer);
+    if is_confirmed {
+        keeper.reschedule(lease, renewal_due(sent_at, length));
+    } else if lease.is_held() {
+        // Not after its end, which is announced when it comes.
+        let again = keeper.context.clock.now().plus(retry_pause(length));
+        keeper.reschedule(lease, again.min(lease.valid_until()));
     } else {
-        core.keeper.forget(held);
+        keeper.forget(lease);
     }
 }
 
 /// Jittered, so that the holders of many locks do not come back in step after an outage.
-fn retry_pause(ttl: Duration) -> Duration {
-    let pause = (ttl / RETRY_PARTS).clamp(RETRY_AT_LEAST, RETRY_AT_MOST);
+fn retry_pause(length: Duration) -> Duration {
+    let pause = (length / RETRY_PARTS).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
     pause.mul_f64(0.5 + fastrand::f64() / 2.0)
 }
 
-/// A backend has given fewer answers than it was asked for.
+/// A backend gave fewer answers than it was asked for.
 pub(crate) fn unanswered() -> Error {
     Error::new(ErrorKind::Indeterminate, "the backend left a renewal without an answer")
 }
@@ -67,16 +72,15 @@ pub(crate) fn unanswered() -> Error {
 mod tests {
     use super::*;
 
-    /// Twice as soon at the earliest, and no later: within the lease there is time for several.
     #[test]
-    fn the_pause_before_another_try_is_a_fifteenth_of_the_lease_or_down_to_half_of_that() {
+    fn retry_pause_is_between_half_and_all_of_a_fifteenth_of_the_lease() {
         let leases = [(1, 5), (10, 5), (1_500, 100), (30_000, 2_000), (600_000, 5_000)];
-        for (ttl, pause) in
-            leases.map(|(ttl, pause)| (Duration::from_millis(ttl), Duration::from_millis(pause)))
+        for (length, pause) in
+            leases.map(|(length, pause)| (Duration::from_millis(length), Duration::from_millis(pause)))
         {
             for _ in 0..200 {
-                let drawn = retry_pause(ttl);
-                assert!(pause / 2 <= drawn && drawn <= pause, "{drawn:?} for {ttl:?}");
+                let drawn = retry_pause(length);
+                assert!(pause / 2 <= drawn && drawn <= pause, "{drawn:?} for {length:?}");
             }
         }
     }

@@ -1,19 +1,18 @@
-//! Which hold is to be looked at when.
+//! The schedule: when each lease falls due.
 
 use crate::Moment;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Entries in the order in which they fall due. `Entry` says where it stands by a [`Key`] that it keeps.
+/// Entries in the order in which they fall due. An entry keeps its [`Key`].
 #[derive(Debug)]
 pub(crate) struct Schedule<Entry> {
     entries: BTreeMap<Key, Entry>,
     next_number: u64,
-    /// When the keeper will look next. An entry that is due earlier must wake it.
+    /// When the keeper wakes up by itself. An entry that is due earlier must wake it.
     planned: Moment,
 }
 
-/// The place of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     due: Moment,
@@ -27,8 +26,8 @@ impl<Entry> Schedule<Entry> {
 
     /// Enters an entry. True if the keeper must be woken for it.
     ///
-    /// It need not be for nearly all: with one ttl in use, a new entry falls due after all others. So acquiring a lock
-    /// wakes no other thread, but for the first one after a quiet third of a lease.
+    /// Nearly no entry does: with one ttl in use, a new entry falls due after all others. So acquiring a lock wakes no
+    /// other thread, except for the first lock after a quiet third of a lease.
     pub(crate) fn enter(&mut self, due: Moment, entry: impl FnOnce(Key) -> Entry) -> bool {
         let key = Key { due, number: self.next_number };
         self.next_number += 1;
@@ -49,8 +48,8 @@ impl<Entry> Schedule<Entry> {
         self.entries.values()
     }
 
-    /// Takes the entries that are due, and those that will be so soon, by their own `slack`, that they had better go
-    /// along. None where none is due: what is to be tried again after a pause would have no pause.
+    /// Takes the entries that are due, and those that fall due within their `slack`. Takes none if none is due: a retry
+    /// after a pause would lose its pause.
     pub(crate) fn take_due(&mut self, now: Moment, slack: impl Fn(&Entry, Moment) -> Duration) -> Vec<Entry> {
         let mut due = Vec::new();
         if self.entries.first_key_value().is_none_or(|(key, _)| key.due > now) {
@@ -66,10 +65,10 @@ impl<Entry> Schedule<Entry> {
         due
     }
 
-    /// When to look next, and the promise to do so.
+    /// When the keeper wakes up next. It must do so.
     ///
-    /// A promise that stands is kept, though the entry that it was made for may be gone: without it, the next entry would
-    /// wake the keeper again, and one lock after the other, each given back at once, would wake it for every one of them.
+    /// An earlier plan is kept though its entry may be gone. Otherwise the next entry would wake the keeper again, and locks
+    /// that are acquired and released one after the other would wake it for each of them.
     pub(crate) fn plan(&mut self, now: Moment) -> Moment {
         if self.planned <= now {
             self.planned = self.entries.first_key_value().map_or(Moment::NEVER, |(key, _)| key.due);
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_comes_in_order_and_takes_the_nearly_due_along() {
+    fn due_entries_come_in_order_with_those_within_their_slack() {
         let mut schedule = Schedule::new();
         for (due, name) in [(12, "c"), (10, "a"), (11, "b"), (20, "d")] {
             schedule.enter(at(due), entry(name));
@@ -109,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_along_with_nothing() {
+    fn nearly_due_entry_is_not_taken_alone() {
         let mut schedule = Schedule::new();
         schedule.enter(at(10), entry("nearly due"));
         let slack = |_: &_, _| Duration::from_secs(2);
@@ -126,26 +125,26 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_entry_does_not_come() {
+    fn removed_entry_is_not_taken() {
         let mut schedule = Schedule::new();
-        let mut place = None;
+        let mut entered = None;
         schedule.enter(at(10), |key| {
-            place = Some(key);
+            entered = Some(key);
             ("gone", key)
         });
-        schedule.remove(place.unwrap());
+        schedule.remove(entered.unwrap());
         assert!(schedule.take_due(at(99), |_, _| Duration::ZERO).is_empty());
         assert_eq!(schedule.plan(at(99)), Moment::NEVER);
     }
 
     #[test]
-    fn entries_that_go_before_they_are_due_wake_the_keeper_once_in_the_time_of_one() {
+    fn entries_removed_before_they_are_due_wake_the_keeper_once_per_period() {
         let mut schedule = Schedule::new();
         let mut wakes = 0;
         for second in 0..100 {
-            let mut place = None;
-            let wake = schedule.enter(at(second + 10), |key| place = Some(key));
-            schedule.remove(place.unwrap());
+            let mut entered = None;
+            let wake = schedule.enter(at(second + 10), |key| entered = Some(key));
+            schedule.remove(entered.unwrap());
             if wake || schedule.planned == at(second) {
                 wakes += 1;
                 schedule.plan(at(second));
@@ -155,8 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keeper_is_woken_for_what_comes_before_what_it_waits_for_alone() {
-        let at = |seconds| Moment::since_origin(Duration::from_secs(seconds));
+    fn entry_at_the_planned_moment_wakes_nothing() {
         let mut schedule = Schedule::new();
         let wakes: Vec<bool> = [9, 9, 10, 8].map(|due| schedule.enter(at(due), |_| ())).into();
         assert_eq!(wakes, [true, false, false, true]);

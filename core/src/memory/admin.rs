@@ -5,12 +5,12 @@ use async_trait::async_trait;
 #[async_trait]
 impl LockAdmin for MemoryBackend {
     async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>> {
-        let (store, now) = self.look();
+        let (store, now) = self.lock();
         Ok(store.status(name, now))
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
-        let (store, now) = self.look();
+        let (store, now) = self.lock();
         let names = store.names().filter(|name| name.as_str().starts_with(prefix));
         Ok(names.filter_map(|name| store.status(name, now)).collect())
     }
@@ -24,7 +24,7 @@ impl LockAdmin for MemoryBackend {
         name: &LockName,
         only_if: Option<FencingToken>,
     ) -> Result<Option<LockStatus>> {
-        let (mut store, now) = self.look();
+        let (mut store, now) = self.lock();
         let Some(status) = store.status(name, now) else {
             return Ok(None);
         };
@@ -32,7 +32,6 @@ impl LockAdmin for MemoryBackend {
             return Ok(None);
         }
         store.end(name, now, now);
-        self.freed.notify_waiters();
         Ok(Some(status))
     }
 

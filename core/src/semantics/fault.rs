@@ -90,7 +90,7 @@ impl Fault {
     ];
 }
 
-/// What a backend promises under a [`Fault`].
+/// The promise of a backend under a [`Fault`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(clippy::exhaustive_enums, reason = "complete: the verdicts of the comparison")]
@@ -100,7 +100,7 @@ pub enum Outcome {
     Holds,
     /// Two owners are possible, and their tokens still grow: a resource that checks them is safe.
     FencedOnly,
-    /// Nobody gets the lock until the fault is healed, and nobody gets it twice.
+    /// The lock cannot be acquired until the fault is healed, and has one owner at most.
     Unavailable,
     /// Two owners are possible, and tokens may repeat.
     MayBreak,
@@ -108,7 +108,7 @@ pub enum Outcome {
     NotApplicable,
 }
 
-/// What is promised under every fault: complete, because it is made from a function of all of them.
+/// The promise under every fault: complete, because it is made from a function of all of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promises([Outcome; Fault::ALL.len()]);
 
@@ -118,7 +118,7 @@ impl Promises {
         Self(Fault::ALL.map(promise))
     }
 
-    /// What is promised under this fault.
+    /// The promise under this fault.
     pub fn under(&self, fault: Fault) -> Outcome {
         self.0[fault as usize]
     }
@@ -144,14 +144,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_fault_stands_at_its_own_place_in_the_table() {
+    fn fault_is_the_index_of_its_row() {
         for (index, fault) in Fault::ALL.into_iter().enumerate() {
             assert_eq!(fault as usize, index);
         }
     }
 
     #[test]
-    fn a_promise_is_found_under_its_fault() {
+    fn promise_is_found_under_its_fault() {
         let promises = Promises::new(|fault| match fault {
             Fault::DataLost => Outcome::FencedOnly,
             _ => Outcome::Holds,

@@ -4,12 +4,11 @@ mod fault;
 
 pub use fault::{Fault, Outcome, Promises};
 
-use crate::LocalQueue;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What one backend promises in one mode. For choosing, and for the suite, which holds every word of it against what
-/// it measures.
+/// What one backend promises in one mode. For choosing, and for the conformance suite, which compares each field with what it
+/// measures.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Semantics {
@@ -17,11 +16,11 @@ pub struct Semantics {
     pub backend: &'static str,
     /// How it is used: `single`, `lease`.
     pub mode: &'static str,
-    /// Between whom the lock excludes.
+    /// The processes between which the lock excludes.
     pub reach: Reach,
     /// What a hold is, to the store.
     pub hold: HoldKind,
-    /// Whose clock ends a hold that is not renewed.
+    /// The clock that ends a hold which is not renewed.
     pub expiry_clock: ExpiryClock,
     /// In which order waiters are served.
     pub fairness: Fairness,
@@ -33,9 +32,6 @@ pub struct Semantics {
     pub crash_bound: CrashBound,
     /// What the order of tokens survives.
     pub token: TokenClass,
-    /// How tasks of one process take turns with the other processes; `None` if each of them waits for itself. With it,
-    /// [`fairness`](Self::fairness) is that of the processes, and within one, tasks are served first come, first served.
-    pub local_queue: Option<LocalQueue>,
     /// What is promised under each fault.
     pub promises: Promises,
 }
@@ -55,13 +51,12 @@ impl Semantics {
             loss_signal: LossSignal::Renewal,
             crash_bound: CrashBound::Ttl,
             token: TokenClass::Durable,
-            local_queue: None,
             promises,
         }
     }
 }
 
-/// Between whom a lock excludes.
+/// The processes between which a lock excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -87,7 +82,7 @@ pub enum HoldKind {
     Connection,
 }
 
-/// Whose clock ends a hold that is not renewed.
+/// The clock that ends a hold which is not renewed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -103,7 +98,8 @@ pub enum ExpiryClock {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Fairness {
-    /// In no order: luck, and no promise against starvation.
+    /// In no order, and no promise against starvation. Where waiters also [poll](WakeUp::Poll), the tasks of one client
+    /// stand in line.
     Unordered,
     /// First come, first served.
     Fifo,
@@ -114,15 +110,15 @@ pub enum Fairness {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum WakeUp {
-    /// It asks, with jitter, at intervals that grow up to this one.
+    /// It asks, with jitter, at intervals that grow up to this one. A release by its own client wakes it sooner.
     Poll {
         /// The longest interval.
         at_most: Duration,
     },
-    /// One look for all waiters of a process, at intervals that grow up to one bound; if no look comes about, it asks at
-    /// another.
+    /// One query serves all waiters of a process, at intervals that grow up to a bound. A waiter for which no query
+    /// succeeds asks by itself at another interval.
     Look {
-        /// The longest interval between two looks.
+        /// The longest interval between two queries.
         at_most: Duration,
         /// The interval at which it asks anyway.
         fallback: Duration,
@@ -139,7 +135,7 @@ impl WakeUp {
     pub fn bound(self) -> Duration {
         match self {
             Self::Poll { at_most: bound } | Self::Push { fallback: bound } => bound,
-            // Whoever has just come back when a look gets no answer waits for that one, and then for itself.
+            // A waiter whose query gets no answer waits for that query, and then asks by itself.
             Self::Look { at_most, fallback } => at_most.saturating_add(fallback),
         }
     }
@@ -174,7 +170,7 @@ pub enum CrashBound {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum TokenClass {
-    /// Nothing: it lives as long as the process.
+    /// Nothing: the order lives as long as the process.
     Process,
     /// Restarts and fail-over. With the store's data the order is lost, and tokens begin anew.
     Stored,

@@ -1,6 +1,6 @@
-//! The guard: drop, panic, threads, and runtimes that end.
+//! The guard: drop, panic, other tasks and threads, and runtimes that end.
 
-use crate::scripted::{Fate, Scripted, TTL, acquire, lock_name, options, settle};
+use crate::faulty_store::{CallFault, FaultyStore, TTL, acquire, lock_name, options, run_ready_tasks};
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
     AcquireOptions, DistributedLock, DistributedLockExt, ErrorKind, Lease, LockClient, LockGuard,
@@ -15,43 +15,43 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn guards_and_leases_can_go_anywhere() {
-    fn anywhere<T: Send + Sync + Unpin + 'static>() {}
-    anywhere::<LockGuard>();
-    anywhere::<Lease>();
-    anywhere::<LockClient>();
-    anywhere::<Arc<dyn DistributedLock>>();
-    anywhere::<leasehold_core::Error>();
+fn handles_can_be_sent_to_any_thread() {
+    fn assert_sendable<T: Send + Sync + Unpin + 'static>() {}
+    assert_sendable::<LockGuard>();
+    assert_sendable::<Lease>();
+    assert_sendable::<LockClient>();
+    assert_sendable::<Arc<dyn DistributedLock>>();
+    assert_sendable::<leasehold_core::Error>();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dropped_guard_is_released_in_the_background() {
-    let store = Scripted::new();
+async fn dropped_guard_is_released_in_the_background() {
+    let store = FaultyStore::new();
     drop(store.client().acquire("job").await.unwrap());
-    settle().await;
+    run_ready_tasks().await;
     assert!(store.is_clean("job").await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn protected_work_ends_with_the_release_of_another_task() {
+async fn protected_work_of_another_task_ends_with_the_release() {
     for drops in [true, false] {
-        let guard = Scripted::new().client().acquire("job").await.unwrap();
+        let guard = FaultyStore::new().client().acquire("job").await.unwrap();
         let lease = guard.lease();
         let work = tokio::spawn(async move { lease.protect(std::future::pending::<()>()).await });
-        settle().await;
+        run_ready_tasks().await;
         match drops {
             true => drop(guard),
             false => guard.release().await.unwrap(),
         }
-        settle().await;
-        assert!(work.is_finished(), "it would go on to the deadline");
+        run_ready_tasks().await;
+        assert!(work.is_finished(), "the work goes on to the deadline");
         assert_eq!(work.await.unwrap().unwrap_err().kind(), ErrorKind::Lost);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_is_not_awaited_to_its_end_still_releases() {
-    let store = Scripted::new();
+async fn dropped_release_goes_on_in_the_background() {
+    let store = FaultyStore::new();
     let client = store.client();
     for polls in 0..6 {
         let guard = client.acquire("job").await.unwrap();
@@ -62,71 +62,71 @@ async fn a_release_that_is_not_awaited_to_its_end_still_releases() {
             }
         }
         drop(release);
-        settle().await;
+        run_ready_tasks().await;
         assert!(store.is_clean("job").await, "dropped after {polls} polls");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_in_the_critical_section_releases() {
-    let store = Scripted::new();
+async fn panic_in_the_critical_section_releases_the_lock() {
+    let store = FaultyStore::new();
     let client = store.client();
     let worker = tokio::spawn(async move {
         let _guard = client.acquire("job").await.unwrap();
-        panic!("the work went wrong");
+        panic!("panic in the work");
     });
     assert!(worker.await.unwrap_err().is_panic());
-    settle().await;
+    run_ready_tasks().await;
     assert!(store.is_clean("job").await);
     sleep(TTL * 2).await;
     assert_eq!(store.renewals.calls(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_may_be_released_by_another_task() {
-    let store = Scripted::new();
+async fn guard_is_released_by_another_task() {
+    let store = FaultyStore::new();
     let guard = store.client().acquire("job").await.unwrap();
     tokio::spawn(guard.release()).await.unwrap().unwrap();
     assert!(store.is_clean("job").await);
 }
 
 #[test]
-fn a_guard_dropped_outside_any_runtime_is_released_by_its_own() {
+fn guard_dropped_outside_any_runtime_is_released_by_its_own() {
     let runtime = runtime();
-    let store = runtime.block_on(async { Scripted::new() });
+    let store = runtime.block_on(async { FaultyStore::new() });
     let guard = runtime.block_on(async { store.client().acquire("job").await.unwrap() });
     std::thread::spawn(move || drop(guard)).join().unwrap();
-    runtime.block_on(settle());
+    runtime.block_on(run_ready_tasks());
     assert!(runtime.block_on(store.is_clean("job")));
 }
 
 #[test]
-fn a_guard_dropped_after_its_runtime_does_not_panic() {
+fn guard_dropped_after_its_runtime_does_not_panic() {
     let first = runtime();
-    let guard = first.block_on(async { Scripted::new().client().acquire("job").await.unwrap() });
+    let guard = first.block_on(async { FaultyStore::new().client().acquire("job").await.unwrap() });
     drop(first);
     drop(guard);
 }
 
 #[test]
-fn a_release_after_the_end_of_its_runtime_does_not_hang() {
+fn release_after_the_end_of_its_runtime_does_not_hang() {
     let first = runtime();
-    let store = first.block_on(async { Scripted::new() });
+    let store = first.block_on(async { FaultyStore::new() });
     let guard = first.block_on(async { store.client().acquire("job").await.unwrap() });
     drop(first);
     runtime().block_on(async move { guard.release().await.unwrap() });
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_is_not_reentrant() {
-    let client = Scripted::new().client();
+async fn lock_is_not_reentrant() {
+    let client = FaultyStore::new().client();
     let _guard = client.acquire("job").await.unwrap();
     assert!(client.try_acquire("job").await.unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]
 async fn with_lock_runs_the_work_and_releases() {
-    let store = Scripted::new();
+    let store = FaultyStore::new();
     let client = store.client();
     let token = client.with_lock("job", |lease| async move { lease.token().unwrap() }).await.unwrap();
     assert!(token.get() > 0);
@@ -135,17 +135,17 @@ async fn with_lock_runs_the_work_and_releases() {
 
 #[tokio::test(start_paused = true)]
 async fn with_lock_stops_the_work_at_the_loss() {
-    let store = Scripted::new();
-    store.renewals.ever_after(Some(Fate::Refused));
+    let store = FaultyStore::new();
+    store.renewals.set_default(Some(CallFault::Unavailable));
     let error = store.client().with_lock("job", |_| std::future::pending::<()>()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Lost);
-    settle().await;
+    run_ready_tasks().await;
     assert!(store.is_clean("job").await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_lock_gives_no_result_of_work_that_the_lock_did_not_cover() {
-    let store = Scripted::new();
+async fn with_lock_returns_lost_for_work_that_the_lock_did_not_cover() {
+    let store = FaultyStore::new();
     let deleted = Arc::clone(&store);
     let work = |_| async move { deleted.delete("job").await };
     let error = store.client().with_lock("job", work).await.unwrap_err();
@@ -153,15 +153,15 @@ async fn with_lock_gives_no_result_of_work_that_the_lock_did_not_cover() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_lock_gives_the_result_though_the_release_is_not_confirmed() {
-    let store = Scripted::new();
-    store.releases.ever_after(Some(Fate::Refused));
+async fn with_lock_returns_the_output_if_the_release_is_not_confirmed() {
+    let store = FaultyStore::new();
+    store.releases.set_default(Some(CallFault::Unavailable));
     assert_eq!(store.client().with_lock("job", |_| async { 7 }).await.unwrap(), 7);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_tasks_are_never_two_at_once() {
-    let client = Scripted::new().client();
+async fn hundred_tasks_hold_one_at_a_time() {
+    let client = FaultyStore::new().client();
     let (inside, total) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let tasks: Vec<_> = (0..100)
         .map(|_| {
@@ -183,8 +183,8 @@ async fn a_hundred_tasks_are_never_two_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tokens_grow_over_release_expiry_and_force() {
-    let store = Scripted::new();
+async fn tokens_grow_after_release_expiry_and_forced_release() {
+    let store = FaultyStore::new();
     let client = store.client();
     let mut last = None;
     for round in 0..30 {
@@ -200,9 +200,9 @@ async fn tokens_grow_over_release_expiry_and_force() {
     }
 }
 
-/// The trait object is what applications hold; the short forms work on it.
+/// Applications hold the client as a trait object.
 #[tokio::test]
-async fn everything_works_through_the_trait_object() {
+async fn methods_work_through_the_trait_object() {
     let locks: Arc<dyn DistributedLock> = Arc::new(LockClient::new(Arc::new(MemoryBackend::new())));
     let guard = locks.acquire("job").await.unwrap();
     assert!(locks.try_acquire("job").await.unwrap().is_none());
@@ -213,21 +213,21 @@ async fn everything_works_through_the_trait_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_is_refused_is_not_tried_again() {
-    let store = Scripted::new();
+async fn denied_release_is_not_tried_again() {
+    let store = FaultyStore::new();
     let guard = store.client().acquire("job").await.unwrap();
-    store.releases.ever_after(Some(Fate::Rejected(ErrorKind::Denied)));
+    store.releases.set_default(Some(CallFault::Error(ErrorKind::Denied)));
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Denied);
     sleep(TTL).await;
     assert_eq!(store.releases.calls(), 1);
 }
 
-/// That a request was refused is an answer, whatever became of the one before.
+/// A denial is an answer, although the outcome of the request before is unknown.
 #[tokio::test(start_paused = true)]
-async fn a_refusal_after_a_lost_request_is_told_as_such() {
-    let store = Scripted::new();
+async fn denied_release_after_a_lost_request_is_reported_as_denied() {
+    let store = FaultyStore::new();
     let guard = store.client().acquire("job").await.unwrap();
-    store.releases.then(Fate::RequestLost);
-    store.releases.then(Fate::Rejected(ErrorKind::Denied));
+    store.releases.push(CallFault::RequestLost);
+    store.releases.push(CallFault::Error(ErrorKind::Denied));
     assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Denied);
 }

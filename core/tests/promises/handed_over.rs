@@ -1,6 +1,6 @@
-//! Grants that the store made by itself: their lease is counted from before the last answer that the claim waits.
+//! Hand-overs by the store: the lease is counted from before the last attempt that was answered `Busy`.
 
-use crate::scripted::{TTL, acquire, options};
+use crate::faulty_store::{TTL, acquire, options};
 use async_trait::async_trait;
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
@@ -13,51 +13,46 @@ use std::sync::Mutex;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The interval at which a waiter asks though it was not told anything: jittered down to a quarter of it, which no test here
-/// waits for.
+/// The fallback interval of waiters. Even jittered down to a quarter, it is longer than every test.
 const FALLBACK: Duration = Duration::from_secs(120);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A store that says "wait" until the test hands the lock over.
+/// A store that answers `Busy` until the test hands the lock over.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+struct HandOverStore {
     state: Mutex<State>,
-    news: Notify,
+    changed: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    handed_over: bool,
-    told: bool,
-    /// The next answers are lost, so many.
-    lost: u32,
-    /// How long it keeps a lock, if not for the ttl.
+    is_handed_over: bool,
+    is_grant_reported: bool,
+    /// The number of next answers that are lost.
+    lost_answers: u32,
+    /// The lease of a grant, if it is not the ttl.
     lease: Option<Duration>,
-    asks: u32,
+    attempts: u32,
 }
 
-impl Queue {
+impl HandOverStore {
     fn client(self: &Arc<Self>) -> LockClient {
         let backend = Arc::clone(self) as Arc<dyn LockBackend>;
         LockClient::builder(backend).with_clock(Arc::new(RuntimeClock::new())).build()
     }
 
-    pub(crate) fn asks(&self) -> u32 {
-        self.state.lock().unwrap().asks
+    fn attempts(&self) -> u32 {
+        self.state.lock().unwrap().attempts
     }
 
-    pub(crate) fn lose_the_next_answer(&self) {
-        self.state.lock().unwrap().lost += 1;
-    }
-
-    pub(crate) fn hand_over(&self) {
-        self.state.lock().unwrap().handed_over = true;
-        self.news.notify_one();
+    fn hand_over(&self) {
+        self.state.lock().unwrap().is_handed_over = true;
+        self.changed.notify_one();
     }
 }
 
 #[async_trait]
-impl LockBackend for Queue {
+impl LockBackend for HandOverStore {
     fn semantics(&self) -> Semantics {
         let mut semantics = MemoryBackend::new().semantics();
         semantics.wake_up = WakeUp::Push { fallback: FALLBACK };
@@ -67,15 +62,15 @@ impl LockBackend for Queue {
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         assert!(claim.waits());
         let mut state = self.state.lock().unwrap();
-        state.asks += 1;
-        if state.lost > 0 {
-            state.lost -= 1;
+        state.attempts += 1;
+        if state.lost_answers > 0 {
+            state.lost_answers -= 1;
             return Err(Error::new(ErrorKind::Indeterminate, "no reply"));
         }
         let grant = Grant::new(FencingToken::new(7)).with_lease(state.lease.unwrap_or(claim.ttl()));
-        let (handed_over, told) = (state.handed_over, state.told);
-        state.told = handed_over;
-        Ok(match (handed_over, told) {
+        let was_reported = state.is_grant_reported;
+        state.is_grant_reported = state.is_handed_over;
+        Ok(match (state.is_handed_over, was_reported) {
             (false, _) => Attempt::Busy(Busy::new().with_place_in_queue()),
             (true, false) => Attempt::Granted(grant.from_hand_over()),
             (true, true) => Attempt::Granted(grant),
@@ -91,7 +86,7 @@ impl LockBackend for Queue {
     }
 
     async fn changed(&self, _claim: &Claim) {
-        self.news.notified().await;
+        self.changed.notified().await;
     }
 
     async fn suspects(&self) -> Vec<OwnerId> {
@@ -107,19 +102,23 @@ impl LockBackend for Queue {
     }
 }
 
-/// What is left of a lease that is so old, as its holder believes.
-fn left(age: Duration) -> Duration {
+/// The rest of a lease of this age, by the holder's clock.
+fn remaining_at(age: Duration) -> Duration {
     TTL.mul_f64(0.99) - Duration::from_millis(2) - age
 }
 
-/// Acquires with these options from a store that hands over after so long.
-async fn handed_over_after(age: Duration, options: AcquireOptions) -> (Arc<Queue>, LockGuard) {
-    let store = Arc::<Queue>::default();
-    let guard = handed_over_by(&store, age, options).await;
+/// Acquires from a store that hands over after this time.
+async fn acquire_handed_over(age: Duration, options: AcquireOptions) -> (Arc<HandOverStore>, LockGuard) {
+    let store = Arc::<HandOverStore>::default();
+    let guard = acquire_handed_over_by(&store, age, options).await;
     (store, guard)
 }
 
-async fn handed_over_by(store: &Arc<Queue>, age: Duration, options: AcquireOptions) -> LockGuard {
+async fn acquire_handed_over_by(
+    store: &Arc<HandOverStore>,
+    age: Duration,
+    options: AcquireOptions,
+) -> LockGuard {
     let client = store.client();
     let waiter = tokio::spawn(async move { acquire(&client, "job", options).await });
     tokio::time::sleep(age).await;
@@ -128,59 +127,59 @@ async fn handed_over_by(store: &Arc<Queue>, age: Duration, options: AcquireOptio
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_lease_is_as_old_as_the_last_answer_that_it_waits() {
-    let (store, guard) = handed_over_after(2 * SECOND, options()).await;
+async fn lease_of_a_hand_over_counts_from_the_last_busy_attempt() {
+    let (store, guard) = acquire_handed_over(2 * SECOND, options()).await;
     let remaining = guard.remaining();
-    assert!(remaining <= left(2 * SECOND) && remaining > left(3 * SECOND), "{remaining:?}");
-    assert_eq!(store.asks(), 2, "and no further question");
+    assert!(remaining <= remaining_at(2 * SECOND) && remaining > remaining_at(3 * SECOND), "{remaining:?}");
+    assert_eq!(store.attempts(), 2, "a young lease was asked for again");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_was_lost_makes_no_lease_younger() {
-    let store = Arc::<Queue>::default();
+async fn attempt_without_answer_does_not_move_the_start_of_the_lease() {
+    let store = Arc::<HandOverStore>::default();
     let client = store.client();
     let waiter = tokio::spawn(async move { acquire(&client, "job", options()).await });
     tokio::time::sleep(SECOND).await;
-    store.state.lock().unwrap().lost = 1;
-    store.news.notify_one();
+    store.state.lock().unwrap().lost_answers = 1;
+    store.changed.notify_one();
     tokio::time::sleep(SECOND).await;
-    assert_eq!(store.asks(), 2);
+    assert_eq!(store.attempts(), 2);
     store.hand_over();
     let guard = waiter.await.unwrap().unwrap();
-    assert!(guard.remaining() <= left(2 * SECOND), "{:?}", guard.remaining());
+    assert!(guard.remaining() <= remaining_at(2 * SECOND), "{:?}", guard.remaining());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_lease_is_asked_for_again_and_whole_then() {
+async fn old_lease_of_a_hand_over_is_asked_for_again_and_made_whole() {
     for options in [options(), options().with_fixed_lease()] {
-        let (store, guard) = handed_over_after(TTL / 3 + SECOND, options).await;
-        assert_eq!(store.asks(), 3);
-        assert!(guard.remaining() > left(SECOND), "{:?}", guard.remaining());
+        let (store, guard) = acquire_handed_over(TTL / 3 + SECOND, options).await;
+        assert_eq!(store.attempts(), 3);
+        assert!(guard.remaining() > remaining_at(SECOND), "{:?}", guard.remaining());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_over_when_it_is_heard_of_is_never_believed() {
-    let (store, guard) = handed_over_after(TTL * 2, options()).await;
-    assert_eq!(store.asks(), 3);
-    assert!(guard.is_held() && guard.remaining() > left(SECOND));
+async fn ended_lease_of_a_hand_over_is_asked_for_again() {
+    let (store, guard) = acquire_handed_over(TTL * 2, options()).await;
+    assert_eq!(store.attempts(), 3);
+    assert!(guard.is_held() && guard.remaining() > remaining_at(SECOND));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fixed_lease_that_is_kept_up_ends_one_ttl_after_that_answer() {
-    let store = Arc::<Queue>::default();
+async fn fixed_lease_of_a_hand_over_ends_one_ttl_after_the_last_busy_attempt() {
+    let store = Arc::<HandOverStore>::default();
     store.state.lock().unwrap().lease = Some(TTL.mul_f64(0.8));
-    let guard = handed_over_by(&store, 2 * SECOND, options().with_fixed_lease()).await;
+    let guard = acquire_handed_over_by(&store, 2 * SECOND, options().with_fixed_lease()).await;
     let start = tokio::time::Instant::now();
 
     assert_eq!(guard.lost().await.cause(), LossCause::Expired);
 
     let took = start.elapsed();
-    assert!(took <= left(2 * SECOND) && took > left(3 * SECOND), "over after {took:?}");
+    assert!(took <= remaining_at(2 * SECOND) && took > remaining_at(3 * SECOND), "ended after {took:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_holders_own_limit_is_counted_from_when_it_holds() {
-    let (_store, guard) = handed_over_after(2 * SECOND, options().with_max_hold(SECOND)).await;
+async fn max_hold_counts_from_the_answer_that_reports_the_hand_over() {
+    let (_store, guard) = acquire_handed_over(2 * SECOND, options().with_max_hold(SECOND)).await;
     assert!(guard.remaining() > SECOND / 2, "{:?}", guard.remaining());
 }

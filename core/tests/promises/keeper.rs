@@ -1,6 +1,6 @@
-//! The keeper: renewals at a third of the lease, together, for as long as the guard lives and no longer.
+//! The keeper: renewals at a third of the lease, in batches, until the guard ends.
 
-use crate::scripted::{Events, Fate, Scripted, TTL, acquire, options, settle};
+use crate::faulty_store::{CallFault, EventLog, FaultyStore, TTL, acquire, options, run_ready_tasks};
 use futures_util::FutureExt;
 use leasehold_core::{
     DistributedLock, DistributedLockExt, ErrorKind, Event, Lease, LockClient, LossCause, Observer,
@@ -12,8 +12,8 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_is_renewed_for_as_long_as_it_lives() {
-    let store = Scripted::new();
+async fn guard_is_renewed_until_its_end() {
+    let store = FaultyStore::new();
     let guard = store.client().acquire("job").await.unwrap();
     sleep(TTL * 5).await;
     assert!(guard.is_held());
@@ -25,8 +25,8 @@ async fn a_guard_is_renewed_for_as_long_as_it_lives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewal_ends_with_the_guard() {
-    let store = Scripted::new();
+async fn renewals_end_with_the_guard() {
+    let store = FaultyStore::new();
     let client = store.client();
     client.acquire("released").await.unwrap().release().await.unwrap();
     drop(client.acquire("dropped").await.unwrap());
@@ -35,8 +35,8 @@ async fn renewal_ends_with_the_guard() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewal_ends_with_the_loss() {
-    let store = Scripted::new();
+async fn renewals_end_with_the_loss() {
+    let store = FaultyStore::new();
     let guard = store.client().acquire("job").await.unwrap();
     store.delete("job").await;
     guard.lost().await;
@@ -46,8 +46,8 @@ async fn renewal_ends_with_the_loss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_was_lost_once_gets_a_working_renewal_again() {
-    let store = Scripted::new();
+async fn name_that_was_lost_and_acquired_again_is_renewed() {
+    let store = FaultyStore::new();
     let client = store.client();
     let first = client.acquire("job").await.unwrap();
     store.delete("job").await;
@@ -59,8 +59,8 @@ async fn a_name_that_was_lost_once_gets_a_working_renewal_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_holds_are_renewed_together() {
-    let store = Scripted::new();
+async fn ten_thousand_holds_are_renewed_in_batches() {
+    let store = FaultyStore::new();
     let client = store.client();
     let mut guards = Vec::new();
     for n in 0..10_000 {
@@ -74,10 +74,10 @@ async fn ten_thousand_holds_are_renewed_together() {
     assert!(sizes.iter().all(|size| *size <= 128));
 }
 
-/// Who is due in a moment is renewed with who is due now: one call, not ten.
+/// A lease that is nearly due is renewed together with a lease that is due.
 #[tokio::test(start_paused = true)]
-async fn holds_that_were_taken_one_after_the_other_are_renewed_in_one_call() {
-    let store = Scripted::new();
+async fn holds_acquired_one_after_the_other_are_renewed_in_one_call() {
+    let store = FaultyStore::new();
     let client = store.client();
     let mut guards = Vec::new();
     for n in 0..10 {
@@ -90,21 +90,21 @@ async fn holds_that_were_taken_one_after_the_other_are_renewed_in_one_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_hangs_holds_up_no_other() {
-    let store = Scripted::new();
+async fn renewal_without_reply_does_not_delay_another() {
+    let store = FaultyStore::new();
     let client = store.client();
     let hung = client.acquire("hung").await.unwrap();
     sleep(TTL / 6).await;
-    let well = client.acquire("well").await.unwrap();
-    store.renewals.then(Fate::Silent);
+    let healthy = client.acquire("healthy").await.unwrap();
+    store.renewals.push(CallFault::NoReply);
     sleep(TTL * 3).await;
-    assert!(well.is_held());
-    assert!(hung.is_held(), "asked for again while the first request hung");
+    assert!(healthy.is_held());
+    assert!(hung.is_held(), "not renewed again while the first request hung");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fixed_lease_is_not_renewed_and_its_end_is_announced() {
-    let store = Scripted::new();
+async fn fixed_lease_is_not_renewed_and_its_end_is_a_loss() {
+    let store = FaultyStore::new();
     let guard = acquire(&store.client(), "job", options().with_fixed_lease()).await.unwrap();
     assert_eq!(guard.lost().await.cause(), LossCause::Expired);
     assert_eq!(store.renewals.calls(), 0);
@@ -112,7 +112,7 @@ async fn a_fixed_lease_is_not_renewed_and_its_end_is_announced() {
 
 #[tokio::test(start_paused = true)]
 async fn max_hold_ends_a_healthy_hold() {
-    let store = Scripted::new();
+    let store = FaultyStore::new();
     let limit = TTL * 2;
     let guard = acquire(&store.client(), "job", options().with_max_hold(limit)).await.unwrap();
     sleep(limit - Duration::from_millis(1)).await;
@@ -121,24 +121,24 @@ async fn max_hold_ends_a_healthy_hold() {
     assert_eq!(guard.loss().unwrap().cause(), LossCause::MaxHold);
     let calls = store.renewals.calls();
     sleep(TTL * 2).await;
-    assert_eq!(store.renewals.calls(), calls, "renewal stopped");
+    assert_eq!(store.renewals.calls(), calls, "renewed after its end");
     assert!(store.is_clean("job").await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn extend_lengthens_the_lease_and_every_renewal_after_it() {
-    let store = Scripted::new();
+    let store = FaultyStore::new();
     let guard = store.client().acquire("job").await.unwrap();
     guard.extend(TTL * 6).await.unwrap();
     assert!(guard.remaining() > TTL * 5);
     sleep(TTL * 60).await;
-    assert!(guard.remaining() > TTL * 3, "not shrunk back by the keeper");
-    assert!(store.renewals.calls() < 60, "renewed at a third of the longer lease");
+    assert!(guard.remaining() > TTL * 3, "shortened by a renewal");
+    assert!(store.renewals.calls() < 60, "renewed at a third of the first lease");
 }
 
 #[tokio::test(start_paused = true)]
-async fn extend_never_shortens_and_refuses_what_is_out_of_range() {
-    let store = Scripted::new();
+async fn extend_never_shortens_and_refuses_a_ttl_out_of_range() {
+    let store = FaultyStore::new();
     let guard = acquire(&store.client(), "job", options().with_fixed_lease()).await.unwrap();
     sleep(TTL / 2).await;
     guard.extend(TTL / 10).await.unwrap();
@@ -150,7 +150,7 @@ async fn extend_never_shortens_and_refuses_what_is_out_of_range() {
 
 #[tokio::test(start_paused = true)]
 async fn hold_at_least_keeps_others_out_after_an_early_release() {
-    let store = Scripted::new();
+    let store = FaultyStore::new();
     let at_least = Duration::from_secs(3);
     let guard = acquire(&store.client(), "job", options().with_hold_at_least(at_least)).await.unwrap();
     guard.release().await.unwrap();
@@ -162,8 +162,8 @@ async fn hold_at_least_keeps_others_out_after_an_early_release() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hold_at_least_may_be_longer_than_the_lease_and_costs_a_long_hold_nothing() {
-    let store = Scripted::new();
+async fn hold_at_least_outlasts_the_lease_and_does_not_delay_a_long_hold() {
+    let store = FaultyStore::new();
     let client = store.client();
     let long = options().with_hold_at_least(TTL * 2);
     acquire(&client, "short job", long.clone()).await.unwrap().release().await.unwrap();
@@ -176,14 +176,14 @@ async fn hold_at_least_may_be_longer_than_the_lease_and_costs_a_long_hold_nothin
     assert!(client.try_acquire("long job").await.unwrap().is_some());
 }
 
-/// Guards outlive the runtime that their client's keeper ran on; the next one on a new runtime brings a new keeper.
+/// The task of the keeper ends with its runtime. The next acquisition starts it on another.
 #[test]
-fn the_keeper_follows_its_client_to_another_runtime() {
+fn keeper_restarts_on_another_runtime() {
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let first = runtime();
-    let client = first.block_on(async { Scripted::new().client() });
-    let orphan = first.block_on(async { client.acquire("first").await.unwrap() });
+    let client = first.block_on(async { FaultyStore::new().client() });
+    let unreleased = first.block_on(async { client.acquire("first").await.unwrap() });
     drop(first);
 
     runtime().block_on(async {
@@ -191,55 +191,55 @@ fn the_keeper_follows_its_client_to_another_runtime() {
         sleep(TTL * 3).await;
         assert!(guard.is_held());
     });
-    drop(orphan);
+    drop(unreleased);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_keepers_task_ends_with_the_last_handle() {
-    let store = Scripted::new();
+async fn keeper_task_ends_with_the_last_handle() {
+    let store = FaultyStore::new();
     let client = store.client();
     client.acquire("job").await.unwrap().release().await.unwrap();
     let strong = Arc::strong_count(&store);
     drop(client);
-    settle().await;
-    assert!(Arc::strong_count(&store) < strong, "the client's share of the backend was given back");
+    run_ready_tasks().await;
+    assert!(Arc::strong_count(&store) < strong, "the client still owns the backend");
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
 }
 
-/// Also right after a renewal, when it was just dealing with a hold, which has the client in its hands.
+/// A renewal holds the client for a moment. It must not keep it.
 #[tokio::test(start_paused = true)]
-async fn the_keepers_task_ends_with_the_last_handle_of_a_client_that_has_renewed() {
-    let store = Scripted::new();
+async fn keeper_task_ends_with_the_last_handle_after_a_renewal() {
+    let store = FaultyStore::new();
     let client = store.client();
     let guard = client.acquire("job").await.unwrap();
     sleep(TTL / 2).await;
     assert_eq!(store.renewals.calls(), 1);
     guard.release().await.unwrap();
     drop(client);
-    settle().await;
+    run_ready_tasks().await;
     assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 0);
 }
 
-/// The guard says how long its store keeps others out after the *grant*, which may be much later than the request.
+/// The grant may be much later than the request.
 #[tokio::test(start_paused = true)]
-async fn hold_at_least_counts_from_the_grant_however_slow_the_request() {
-    let store = Scripted::new();
+async fn hold_at_least_counts_from_the_grant_of_a_slow_request() {
+    let store = FaultyStore::new();
     let (slow, at_least) = (Duration::from_secs(2), Duration::from_secs(3));
-    store.acquires.then(Fate::RequestLate(slow));
+    store.acquires.push(CallFault::RequestDelayed(slow));
     let guard = acquire(&store.client(), "job", options().with_hold_at_least(at_least)).await.unwrap();
     guard.release().await.unwrap();
     sleep(at_least - Duration::from_millis(10)).await;
     assert!(store.client().try_acquire("job").await.unwrap().is_none());
 }
 
-/// Closes the client at the first event, in the midst of what announces it.
+/// Closes the client from within an event.
 #[derive(Debug, Default)]
-struct ClosesAtOnce {
+struct ClosingObserver {
     client: OnceLock<LockClient>,
     closed: AtomicUsize,
 }
 
-impl Observer for ClosesAtOnce {
+impl Observer for ClosingObserver {
     fn event(&self, _event: &Event<'_>) {
         let closed = self.client.get().and_then(|client| client.close().now_or_never());
         self.closed.fetch_add(closed.into_iter().count(), SeqCst);
@@ -247,32 +247,32 @@ impl Observer for ClosesAtOnce {
 }
 
 #[tokio::test(start_paused = true)]
-async fn close_reaches_what_the_keeper_has_in_its_hands() {
-    let observer = Arc::new(ClosesAtOnce::default());
+async fn close_within_an_event_ends_leases_that_are_due_too() {
+    let observer = Arc::new(ClosingObserver::default());
     let clock = Arc::new(RuntimeClock::new());
-    let client = LockClient::builder(Scripted::new())
+    let client = LockClient::builder(FaultyStore::new())
         .with_clock(clock)
         .with_observer(Arc::clone(&observer) as Arc<dyn Observer>)
         .build();
     let fixed = options().with_fixed_lease();
     let _first = acquire(&client, "first", fixed.clone()).await.unwrap();
-    // It falls due a little later, so that the keeper looks at both together.
+    // Due a little later, so that the keeper takes both together.
     let second = acquire(&client, "second", fixed.with_ttl(TTL + TTL / 100)).await.unwrap();
     observer.client.set(client).unwrap();
     sleep(TTL * 99 / 100).await;
-    settle().await;
-    assert_eq!(observer.closed.load(SeqCst), 2, "at each of two losses, and each time at once");
+    run_ready_tasks().await;
+    assert_eq!(observer.closed.load(SeqCst), 2, "the close at each of two losses");
     assert_eq!(second.loss().unwrap().cause(), LossCause::Closed);
 }
 
-/// Looks, at each loss, whether another hold of the client is not over yet.
+/// Counts the leases that are still held at each event.
 #[derive(Debug, Default)]
-struct LooksAtOthers {
+struct HeldLeaseCounter {
     leases: OnceLock<[Lease; 2]>,
     held: AtomicUsize,
 }
 
-impl Observer for LooksAtOthers {
+impl Observer for HeldLeaseCounter {
     fn event(&self, _event: &Event<'_>) {
         let held = self.leases.get().into_iter().flatten().filter(|lease| lease.is_held()).count();
         self.held.fetch_add(held, SeqCst);
@@ -281,8 +281,8 @@ impl Observer for LooksAtOthers {
 
 #[tokio::test(start_paused = true)]
 async fn close_ends_all_holds_at_one_moment() {
-    let observer = Arc::new(LooksAtOthers::default());
-    let client = LockClient::builder(Scripted::new())
+    let observer = Arc::new(HeldLeaseCounter::default());
+    let client = LockClient::builder(FaultyStore::new())
         .with_clock(Arc::new(RuntimeClock::new()))
         .with_observer(Arc::clone(&observer) as Arc<dyn Observer>)
         .build();
@@ -290,51 +290,51 @@ async fn close_ends_all_holds_at_one_moment() {
     let second = acquire(&client, "second", options()).await.unwrap();
     observer.leases.set([first.lease(), second.lease()]).unwrap();
     client.close().await.unwrap();
-    assert_eq!(observer.held.load(SeqCst), 0, "held while another one was told that the client is closed");
+    assert_eq!(observer.held.load(SeqCst), 0, "held after the loss of another");
     assert_eq!(second.loss().unwrap().cause(), LossCause::Closed);
 }
 
 #[tokio::test(start_paused = true)]
-async fn close_is_heard_by_whoever_waits_for_the_loss() {
-    let events = Arc::new(Events::default());
-    let client = Scripted::new().client_with(Arc::clone(&events));
+async fn close_wakes_a_task_that_waits_for_the_loss() {
+    let events = Arc::new(EventLog::default());
+    let client = FaultyStore::new().client_with(Arc::clone(&events));
     let guard = client.acquire("job").await.unwrap();
     let lease = guard.lease();
     let waiting = tokio::spawn(async move { lease.lost().await });
-    settle().await;
+    run_ready_tasks().await;
     client.close().await.unwrap();
-    settle().await;
-    assert_eq!(events.seen(), ["lost Closed"], "told by nobody's look");
+    run_ready_tasks().await;
+    assert_eq!(events.entries(), ["lost Closed"], "announced without a call of the lease");
     assert!(waiting.is_finished());
 }
 
-/// Breaks down at every loss that it is told of.
+/// Panics at every loss.
 #[derive(Debug)]
-struct PanicsAtLosses;
+struct PanickingObserver;
 
-impl Observer for PanicsAtLosses {
+impl Observer for PanickingObserver {
     fn event(&self, event: &Event<'_>) {
-        assert!(!matches!(event, Event::Lost { .. }), "as this test wants it");
+        assert!(!matches!(event, Event::Lost { .. }), "injected panic");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_observer_that_panics_stops_no_renewal() {
-    let client = LockClient::builder(Scripted::new())
+async fn observer_that_panics_stops_no_renewal() {
+    let client = LockClient::builder(FaultyStore::new())
         .with_clock(Arc::new(RuntimeClock::new()))
-        .with_observer(Arc::new(PanicsAtLosses))
+        .with_observer(Arc::new(PanickingObserver))
         .build();
-    let ends = acquire(&client, "ends", options().with_ttl(TTL / 3).with_fixed_lease()).await.unwrap();
-    let goes_on = acquire(&client, "goes on", options()).await.unwrap();
+    let fixed = acquire(&client, "fixed", options().with_ttl(TTL / 3).with_fixed_lease()).await.unwrap();
+    let renewed = acquire(&client, "renewed", options()).await.unwrap();
     sleep(TTL * 3).await;
-    assert_eq!(ends.loss().unwrap().cause(), LossCause::Expired);
-    assert!(goes_on.is_held(), "{:?}", goes_on.loss());
+    assert_eq!(fixed.loss().unwrap().cause(), LossCause::Expired);
+    assert!(renewed.is_held(), "{:?}", renewed.loss());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_backend_that_panics_over_its_suspects_is_asked_for_renewals_all_the_same() {
-    let mut backend = Scripted::on(Arc::new(RuntimeClock::new()));
-    backend.panics = true;
+async fn backend_that_panics_in_suspects_is_still_asked_for_renewals() {
+    let mut backend = FaultyStore::on(Arc::new(RuntimeClock::new()));
+    backend.suspects_panics = true;
     let guard = acquire(&Arc::new(backend).client(), "job", options()).await.unwrap();
     sleep(TTL * 3).await;
     assert!(guard.is_held(), "{:?}", guard.loss());

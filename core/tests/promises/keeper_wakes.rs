@@ -1,19 +1,19 @@
-//! When the keeper is awake: not for locks that are over before anything of them is due.
+//! Wake-ups of the keeper: a lock that is released before it is due causes none.
 
-use crate::scripted::{Scripted, TTL, settle};
+use crate::faulty_store::{FaultyStore, TTL, run_ready_tasks};
 use leasehold_core::{Clock, DistributedLockExt, Moment, RuntimeClock, Sleep};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use tokio::time::sleep;
 
-/// Counts who begins to sleep.
+/// Counts the calls of `sleep_until`.
 #[derive(Debug, Default)]
-struct CountsSleeps {
+struct SleepCounter {
     clock: RuntimeClock,
     sleeps: AtomicUsize,
 }
 
-impl Clock for CountsSleeps {
+impl Clock for SleepCounter {
     fn now(&self) -> Moment {
         self.clock.now()
     }
@@ -25,16 +25,16 @@ impl Clock for CountsSleeps {
 }
 
 #[tokio::test(start_paused = true)]
-async fn locks_that_are_given_back_at_once_do_not_wake_the_keeper() {
-    let (store, clock) = (Scripted::new(), Arc::new(CountsSleeps::default()));
+async fn locks_released_at_once_do_not_wake_the_keeper() {
+    let (store, clock) = (FaultyStore::new(), Arc::new(SleepCounter::default()));
     let client = store.client_on(Arc::clone(&clock) as Arc<dyn Clock>, Arc::default());
     for _ in 0..100 {
         client.acquire("job").await.unwrap().release().await.unwrap();
-        settle().await;
+        run_ready_tasks().await;
     }
     let sleeps = clock.sleeps.load(SeqCst);
-    assert!(sleeps <= 5, "the keeper was awake {sleeps} times");
-    // Then it sleeps for good.
+    assert!(sleeps <= 5, "the keeper woke up {sleeps} times");
+    // After its last plan the keeper sleeps for ever.
     sleep(TTL).await;
     let sleeps = clock.sleeps.load(SeqCst);
     sleep(TTL * 5).await;

@@ -1,6 +1,6 @@
-//! L2: an acquire with a deadline returns by it, whatever the store does.
+//! L2: an acquire with a deadline returns by it, also if the store does not answer.
 
-use crate::scripted::{Fate, Scripted, TTL, acquire, options, settle};
+use crate::faulty_store::{CallFault, FaultyStore, TTL, acquire, options, run_ready_tasks};
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
     Clock, DistributedLock, DistributedLockExt, ErrorKind, LockClient, Moment, Result, RuntimeClock, Sleep,
@@ -13,59 +13,59 @@ use tokio::time::{Instant, sleep};
 
 const WAIT: Duration = Duration::from_secs(3);
 
-/// The outcome of an acquisition that may wait for `WAIT`, and how long it took.
-async fn waited(client: &LockClient) -> (Result<()>, Duration) {
+/// The outcome of an acquisition that waits for `WAIT` at most, and the time it took.
+async fn acquire_for_wait(client: &LockClient) -> (Result<()>, Duration) {
     let start = Instant::now();
     let outcome = acquire(client, "job", options().with_wait(WAIT)).await;
     let took = start.elapsed();
     (outcome.map(drop), took)
 }
 
-async fn fails_in_time(client: &LockClient, kind: ErrorKind) {
-    let (outcome, took) = waited(client).await;
+async fn assert_fails_in_time(client: &LockClient, kind: ErrorKind) {
+    let (outcome, took) = acquire_for_wait(client).await;
     assert_eq!(outcome.unwrap_err().kind(), kind);
     assert!(took <= WAIT, "took {took:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_stays_held_times_out_not_early_and_not_late() {
-    let store = Scripted::new();
+async fn held_lock_times_out_exactly_at_the_deadline() {
+    let store = FaultyStore::new();
     let _holder = store.client().acquire("job").await.unwrap();
-    let (outcome, took) = waited(&store.client()).await;
+    let (outcome, took) = acquire_for_wait(&store.client()).await;
 
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::TimedOut);
     assert_eq!(took, WAIT);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_says_nothing_is_left_in_time() {
-    let store = Scripted::new();
-    store.acquires.ever_after(Some(Fate::Silent));
-    fails_in_time(&store.client(), ErrorKind::Indeterminate).await;
+async fn store_without_replies_is_indeterminate_at_the_deadline() {
+    let store = FaultyStore::new();
+    store.acquires.set_default(Some(CallFault::NoReply));
+    assert_fails_in_time(&store.client(), ErrorKind::Indeterminate).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_cannot_be_reached_is_reported_as_such() {
-    let store = Scripted::new();
-    store.acquires.ever_after(Some(Fate::Refused));
-    fails_in_time(&store.client(), ErrorKind::Unavailable).await;
+async fn unreachable_store_is_unavailable_at_the_deadline() {
+    let store = FaultyStore::new();
+    store.acquires.set_default(Some(CallFault::Unavailable));
+    assert_fails_in_time(&store.client(), ErrorKind::Unavailable).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_loses_every_reply_leaves_the_outcome_unknown() {
-    let store = Scripted::new();
-    store.acquires.ever_after(Some(Fate::RequestLost));
-    fails_in_time(&store.client(), ErrorKind::Indeterminate).await;
+async fn store_that_loses_every_request_is_indeterminate_at_the_deadline() {
+    let store = FaultyStore::new();
+    store.acquires.set_default(Some(CallFault::RequestLost));
+    assert_fails_in_time(&store.client(), ErrorKind::Indeterminate).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_falls_silent_while_the_lock_is_held_is_a_time_out() {
-    let store = Scripted::new();
+async fn store_that_stops_answering_while_the_lock_is_held_is_a_time_out() {
+    let store = FaultyStore::new();
     let _holder = store.client().acquire("job").await.unwrap();
     let client = store.client();
-    let waiter = tokio::spawn(async move { waited(&client).await });
+    let waiter = tokio::spawn(async move { acquire_for_wait(&client).await });
     sleep(WAIT / 2).await;
-    store.acquires.ever_after(Some(Fate::Silent));
+    store.acquires.set_default(Some(CallFault::NoReply));
 
     let (outcome, took) = waiter.await.unwrap();
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::TimedOut);
@@ -73,31 +73,31 @@ async fn a_store_that_falls_silent_while_the_lock_is_held_is_a_time_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadline_covers_slow_requests_too() {
-    let store = Scripted::new();
+async fn deadline_covers_slow_requests() {
+    let store = FaultyStore::new();
     let _holder = store.client().acquire("job").await.unwrap();
-    store.acquires.ever_after(Some(Fate::RequestLate(WAIT * 2 / 3)));
-    fails_in_time(&store.client(), ErrorKind::TimedOut).await;
+    store.acquires.set_default(Some(CallFault::RequestDelayed(WAIT * 2 / 3)));
+    assert_fails_in_time(&store.client(), ErrorKind::TimedOut).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_ends_with_the_release() {
-    let store = Scripted::new();
+async fn wait_ends_with_the_release() {
+    let store = FaultyStore::new();
     let holder = store.client().acquire("job").await.unwrap();
     let client = store.client();
-    let waiter = tokio::spawn(async move { waited(&client).await });
+    let waiter = tokio::spawn(async move { acquire_for_wait(&client).await });
     sleep(WAIT / 2).await;
     holder.release().await.unwrap();
 
     let (outcome, took) = waiter.await.unwrap();
     outcome.unwrap();
-    assert_eq!(took, WAIT / 2, "the memory store tells its waiters at once");
+    assert_eq!(took, WAIT / 2, "the release did not wake the waiter at once");
 }
 
-/// L3: the hint never comes; the waiter asks at the fallback interval anyway.
+/// L3: without a hint, the waiter asks at its fallback interval.
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_ends_without_a_word_is_found() {
-    let store = Scripted::new();
+async fn expired_lock_is_acquired_without_a_hint() {
+    let store = FaultyStore::new();
     let fixed = options().with_fixed_lease();
     let _holder = acquire(&store.client(), "job", fixed).await.unwrap();
     let start = Instant::now();
@@ -108,25 +108,25 @@ async fn a_lock_that_ends_without_a_word_is_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_shortest_wait_still_asks_once_and_leaves_nothing() {
-    let store = Scripted::new();
-    store.acquires.ever_after(Some(Fate::ReplyLate(Duration::from_millis(20))));
+async fn shortest_wait_makes_one_attempt_and_leaves_nothing() {
+    let store = FaultyStore::new();
+    store.acquires.set_default(Some(CallFault::ReplyDelayed(Duration::from_millis(20))));
     let short = options().with_wait(Wait::UpTo(Duration::from_nanos(1)));
 
     let error = acquire(&store.client(), "job", short).await.unwrap_err();
 
     assert_eq!(error.kind(), ErrorKind::Indeterminate);
     sleep(Duration::from_millis(100)).await;
-    settle().await;
+    run_ready_tasks().await;
     assert!(store.is_clean("job").await);
     assert_eq!(store.acquires.calls(), 1);
 }
 
-/// Time that goes on at every look at it, as it does.
+/// A clock that advances at every read.
 #[derive(Debug, Default)]
-struct GoesOn(AtomicU64);
+struct AdvancingClock(AtomicU64);
 
-impl Clock for GoesOn {
+impl Clock for AdvancingClock {
     fn now(&self) -> Moment {
         Moment::since_origin(Duration::from_micros(self.0.fetch_add(1, Ordering::SeqCst)))
     }
@@ -136,11 +136,11 @@ impl Clock for GoesOn {
     }
 }
 
-/// The deadline has passed before the first question can be asked, and a free lock is granted all the same. Often: of two
-/// things that are ready at once, the right one may be lucky.
+/// The deadline has passed before the first attempt. Repeated, because a wrong implementation could choose by chance between
+/// the grant and the deadline.
 #[tokio::test(start_paused = true)]
-async fn a_free_lock_is_granted_however_short_the_wait() {
-    let clock = Arc::new(GoesOn::default());
+async fn free_lock_is_granted_with_the_shortest_wait() {
+    let clock = Arc::new(AdvancingClock::default());
     let store = MemoryBackend::with_clock(Arc::clone(&clock) as Arc<dyn Clock>);
     let client = LockClient::builder(Arc::new(store)).with_clock(clock).build();
     let short = options().with_wait(Wait::UpTo(Duration::from_nanos(1)));
@@ -150,8 +150,8 @@ async fn a_free_lock_is_granted_however_short_the_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_wait_is_exactly_one_attempt() {
-    let store = Scripted::new();
+async fn wait_of_zero_makes_exactly_one_attempt() {
+    let store = FaultyStore::new();
     let _holder = store.client().acquire("job").await.unwrap();
     let before = store.acquires.calls();
 
@@ -160,8 +160,8 @@ async fn no_wait_is_exactly_one_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_longest_wait_overflows_nothing() {
-    let store = Scripted::new();
+async fn longest_wait_does_not_overflow() {
+    let store = FaultyStore::new();
     let holder = store.client().acquire("job").await.unwrap();
     let client = store.client();
     let longest = options().with_wait(Wait::UpTo(Duration::MAX));
@@ -172,9 +172,9 @@ async fn the_longest_wait_overflows_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_hints_all_the_time_delays_no_deadline() {
-    let mut store = Scripted::on(Arc::new(RuntimeClock::new()));
-    store.chatters = true;
+async fn store_that_hints_all_the_time_delays_no_deadline() {
+    let mut store = FaultyStore::on(Arc::new(RuntimeClock::new()));
+    store.hints_always = true;
     let store = Arc::new(store);
     let _holder = store.client().acquire("job").await.unwrap();
     for wait in (1..50).map(Duration::from_millis) {
@@ -184,14 +184,14 @@ async fn a_store_that_hints_all_the_time_delays_no_deadline() {
     }
 }
 
-/// Shorter than the pause of a waiter that nobody wakes: there is no second question, and none is asked at the deadline.
+/// The wait is shorter than the fallback interval, so there is no second attempt, and none at the deadline.
 #[tokio::test(start_paused = true)]
-async fn nothing_is_asked_at_the_deadline_any_more() {
-    let store = Scripted::new();
+async fn deadline_of_a_wait_makes_no_further_attempt() {
+    let store = FaultyStore::new();
     let _holder = store.client().acquire("job").await.unwrap();
-    let asked = store.acquires.calls();
+    let before = store.acquires.calls();
     let wait = Duration::from_millis(50);
     let error = acquire(&store.client(), "job", options().with_wait(wait)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    assert_eq!(store.acquires.calls() - asked, 1);
+    assert_eq!(store.acquires.calls() - before, 1);
 }

@@ -1,10 +1,10 @@
-//! What was asked of a store is taken back, also if the runtime that asked has ended.
+//! L5, runtimes that end: the lock is released although the runtime that acquired it has ended. On real time.
 
-use crate::scripted::{Fate, Scripted, lock_name};
+use crate::faulty_store::{CallFault, FaultyStore, lock_name};
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
-    AcquireOptions, DistributedLock, DistributedLockExt, HoldKind, LocalQueue, LockBackend, LockClient,
-    LockGuard, RuntimeClock, Wait,
+    AcquireOptions, DistributedLock, DistributedLockExt, HoldKind, LockBackend, LockClient, LockGuard,
+    RuntimeClock, Wait,
 };
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,18 +12,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
-/// Far beyond what a release takes, and less than the lease of 30 s that would end it otherwise.
-const SOON: Duration = Duration::from_secs(20);
+/// Much longer than a release takes, and shorter than the lease of 30 s.
+const RELEASE_TIME: Duration = Duration::from_secs(20);
 
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Free for everybody before its lease has ended.
-fn is_soon_free(store: &MemoryBackend) {
+/// Fails unless another client gets the lock before the lease ends.
+fn assert_released(store: &MemoryBackend) {
     let others = LockClient::new(Arc::new(store.clone()));
-    let guard = runtime()
-        .block_on(others.acquire_with(&lock_name("job"), &AcquireOptions::new().with_wait(Wait::UpTo(SOON))));
+    let guard = runtime().block_on(
+        others.acquire_with(&lock_name("job"), &AcquireOptions::new().with_wait(Wait::UpTo(RELEASE_TIME))),
+    );
     assert!(guard.is_ok(), "{:?}", guard.unwrap_err());
 }
 
@@ -33,110 +34,103 @@ fn held(store: &MemoryBackend) -> (LockClient, LockGuard, Runtime) {
     (client, guard, runtime)
 }
 
-/// The task that releases has not run, and never will there.
+/// The task of the release has not run when the runtime ends.
 #[test]
-fn a_guard_dropped_as_the_last_thing_on_a_runtime_is_released() {
+fn guard_dropped_just_before_its_runtime_is_released() {
     let store = MemoryBackend::new();
     let (_client, guard, runtime) = held(&store);
     runtime.block_on(async move { drop(guard) });
     drop(runtime);
-    is_soon_free(&store);
+    assert_released(&store);
 }
 
 #[test]
-fn a_guard_dropped_after_its_runtime_is_released() {
+fn guard_dropped_after_its_runtime_is_released() {
     let store = MemoryBackend::new();
     let (_client, guard, runtime) = held(&store);
     drop(runtime);
     drop(guard);
-    is_soon_free(&store);
+    assert_released(&store);
 }
 
-/// The panic of a user, which drops the guard and its runtime in one go.
+/// The panic of a user drops the guard and the runtime together.
 #[test]
-fn a_guard_that_is_dropped_with_its_runtime_in_a_panic_is_released() {
+fn guard_dropped_with_its_runtime_in_a_panic_is_released() {
     let store = MemoryBackend::new();
     let client = LockClient::new(Arc::new(store.clone()));
     let work = async move {
         let _guard = client.acquire("job").await.unwrap();
-        panic!("the work went wrong");
+        panic!("panic in the work");
     };
     thread::spawn(move || runtime().block_on(work)).join().unwrap_err();
-    is_soon_free(&store);
+    assert_released(&store);
 }
 
 #[test]
-fn a_guard_that_is_dropped_in_a_panic_after_its_runtime_is_released() {
+fn guard_dropped_in_a_panic_after_its_runtime_is_released() {
     let store = MemoryBackend::new();
     let (_client, guard, runtime) = held(&store);
     drop(runtime);
     let work = move || {
         let _guard = guard;
-        panic!("the work went wrong");
+        panic!("panic in the work");
     };
     thread::spawn(work).join().unwrap_err();
-    is_soon_free(&store);
+    assert_released(&store);
 }
 
-/// Nobody but the work in the background has the client any more.
+/// Only the release in the background still owns the client.
 #[test]
-fn a_client_that_is_gone_meanwhile_releases() {
+fn client_dropped_with_its_guard_still_releases() {
     let store = MemoryBackend::new();
     let (client, guard, runtime) = held(&store);
     runtime.block_on(async move { drop((guard, client)) });
     drop(runtime);
-    is_soon_free(&store);
+    assert_released(&store);
 }
 
 #[test]
-fn closing_waits_for_what_is_carried_on_elsewhere() {
+fn close_waits_for_a_release_on_the_fallback_runtime() {
     let store = MemoryBackend::new();
     let (client, guard, first) = held(&store);
     first.block_on(async move { drop(guard) });
     drop(first);
     runtime().block_on(client.close()).unwrap();
     let others = LockClient::new(Arc::new(store));
-    assert!(runtime().block_on(others.try_acquire("job")).unwrap().is_some(), "closed, and not released");
+    assert!(runtime().block_on(others.try_acquire("job")).unwrap().is_some(), "closed before the release");
 }
 
-/// Granted at once, and the answer comes when nobody hears it any more.
+/// The store has granted the lock, and the runtime ends before the reply.
 #[test]
-fn what_was_asked_and_not_heard_before_the_runtime_ended_is_released() {
-    for local_queue in [None, Some(LocalQueue::new(16).unwrap())] {
-        let mut store = Scripted::on(Arc::new(RuntimeClock::new()));
-        store.hold = HoldKind::Session;
-        store.acquires.then(Fate::Silent);
-        let store = Arc::new(store);
-        let client = LockClient::builder(Arc::clone(&store) as Arc<dyn LockBackend>);
-        let client = match local_queue {
-            Some(queue) => client.with_local_queue(queue).build(),
-            None => client.build(),
-        };
-        let short = runtime();
-        short.block_on(async {
-            {
-                let mut asking = pin!(client.acquire("job"));
-                for _ in 0..4 {
-                    assert!(futures_util::poll!(asking.as_mut()).is_pending());
-                }
+fn grant_without_reply_before_the_runtime_ends_is_released() {
+    let mut store = FaultyStore::on(Arc::new(RuntimeClock::new()));
+    store.hold = HoldKind::Session;
+    store.acquires.push(CallFault::NoReply);
+    let store = Arc::new(store);
+    let client = LockClient::new(Arc::clone(&store) as Arc<dyn LockBackend>);
+    let short = runtime();
+    short.block_on(async {
+        {
+            let mut acquiring = pin!(client.acquire("job"));
+            for _ in 0..4 {
+                assert!(futures_util::poll!(acquiring.as_mut()).is_pending());
             }
-            assert!(store.holder("job").await.is_some());
-        });
-        drop(short);
-        let within = Instant::now() + SOON;
-        while !runtime().block_on(store.is_clean("job")) {
-            assert!(Instant::now() < within, "with {local_queue:?}");
-            thread::sleep(Duration::from_millis(5));
         }
+        assert!(store.holder("job").await.is_some());
+    });
+    drop(short);
+    let deadline = Instant::now() + RELEASE_TIME;
+    while !runtime().block_on(store.is_clean("job")) {
+        assert!(Instant::now() < deadline, "still held");
+        thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// In the local queue it would be handed the lock for ever.
+/// A release would wake it instead of a waiter that can still acquire.
 #[test]
-fn a_waiter_that_goes_with_its_runtime_is_in_no_line() {
+fn waiter_dropped_with_its_runtime_leaves_the_line() {
     let store = MemoryBackend::new();
-    let client =
-        LockClient::builder(Arc::new(store.clone())).with_local_queue(LocalQueue::new(16).unwrap()).build();
+    let client = LockClient::new(Arc::new(store.clone()));
     let (long, short) = (runtime(), runtime());
     let guard = long.block_on(client.acquire("job")).unwrap();
     short.block_on(async move {
@@ -146,5 +140,5 @@ fn a_waiter_that_goes_with_its_runtime_is_in_no_line() {
     });
     drop(short);
     long.block_on(guard.release()).unwrap();
-    is_soon_free(&store);
+    assert_released(&store);
 }

@@ -1,7 +1,7 @@
-//! N1: `lost()` fires and `is_held()` turns false no later than the local deadline, whether or not any task runs.
+//! N1: `lost()` fires and `is_held()` turns false no later than the local deadline, also if no task runs.
 
+use crate::faulty_store::{CallFault, EventLog, FaultyStore, TTL, acquire, options, run_ready_tasks};
 use crate::n1_validity::VALID;
-use crate::scripted::{Events, Fate, Scripted, TTL, acquire, options, settle};
 use leasehold_core::{
     Clock, DistributedLockExt, ErrorKind, Health, LossCause, Moment, RuntimeClock, Sleep, SystemClock,
 };
@@ -12,9 +12,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]
-async fn silence_from_the_store_is_a_loss_at_the_deadline() {
-    let store = Scripted::new();
-    store.renewals.ever_after(Some(Fate::Silent));
+async fn store_without_replies_is_a_loss_by_the_deadline() {
+    let store = FaultyStore::new();
+    store.renewals.set_default(Some(CallFault::NoReply));
     let guard = store.client().acquire("job").await.unwrap();
     let start = Instant::now();
 
@@ -26,9 +26,9 @@ async fn silence_from_the_store_is_a_loss_at_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_that_is_applied_but_answered_too_late_revives_nothing() {
-    let store = Scripted::new();
-    store.renewals.ever_after(Some(Fate::ReplyLate(TTL)));
+async fn late_reply_to_a_renewal_revives_nothing() {
+    let store = FaultyStore::new();
+    store.renewals.set_default(Some(CallFault::ReplyDelayed(TTL)));
     let guard = store.client().acquire("job").await.unwrap();
 
     guard.lost().await;
@@ -39,10 +39,10 @@ async fn a_renewal_that_is_applied_but_answered_too_late_revives_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_until_the_deadline_are_a_loss_with_the_error_as_cause() {
-    let store = Scripted::new();
-    let events = Arc::new(Events::default());
-    store.renewals.ever_after(Some(Fate::Refused));
+async fn errors_until_the_deadline_are_a_loss_with_the_error_as_source() {
+    let store = FaultyStore::new();
+    let events = Arc::new(EventLog::default());
+    store.renewals.set_default(Some(CallFault::Unavailable));
     let guard = store.client_with(Arc::clone(&events)).acquire("job").await.unwrap();
     let start = Instant::now();
 
@@ -50,33 +50,33 @@ async fn errors_until_the_deadline_are_a_loss_with_the_error_as_cause() {
 
     assert!(start.elapsed() <= VALID);
     assert_eq!(loss.error().unwrap().kind(), ErrorKind::Unavailable);
-    assert!(events.count("renewal trouble") >= 3, "several attempts fit into what is left of a lease");
+    assert!(events.count("renewal failed") >= 3, "too few attempts before the deadline");
     assert_eq!(events.count("lost Unreachable"), 1);
 }
 
-/// Nobody asks and nobody waits: it is the keeper that finds the end, and not at its next attempt to renew.
+/// No task reads the lease: the keeper finds the end, and does so before its next renewal.
 #[tokio::test(start_paused = true)]
-async fn the_observer_hears_of_a_loss_at_the_deadline() {
-    let store = Scripted::new();
-    let events = Arc::new(Events::default());
-    store.renewals.ever_after(Some(Fate::Refused));
+async fn observer_gets_a_loss_at_the_deadline() {
+    let store = FaultyStore::new();
+    let events = Arc::new(EventLog::default());
+    store.renewals.set_default(Some(CallFault::Unavailable));
     let _guard = store.client_with(Arc::clone(&events)).acquire("job").await.unwrap();
 
     sleep(VALID - Duration::from_millis(1)).await;
     assert_eq!(events.count("lost Unreachable"), 0);
     sleep(Duration::from_millis(2)).await;
-    settle().await;
+    run_ready_tasks().await;
 
     assert_eq!(events.count("lost Unreachable"), 1);
     assert!(store.renewals.calls() < 20, "{} attempts in one lease", store.renewals.calls());
 }
 
-/// However long the lease, and so the time within which renewals go together.
+/// For a short and for a long lease: the slack of a batch grows with the lease, and must not swallow the pause.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_refuses_is_asked_again_after_a_pause() {
+async fn failed_renewal_is_tried_again_after_a_pause() {
     for (ttl, at_most) in [(TTL, 20), (Duration::from_secs(3600), 1000)] {
-        let store = Scripted::new();
-        store.renewals.ever_after(Some(Fate::Refused));
+        let store = FaultyStore::new();
+        store.renewals.set_default(Some(CallFault::Unavailable));
         let guard = acquire(&store.client(), "job", options().with_ttl(ttl)).await.unwrap();
 
         guard.lost().await;
@@ -87,9 +87,9 @@ async fn a_store_that_refuses_is_asked_again_after_a_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_failed_renewal_puts_at_risk_and_the_next_takes_it_back() {
-    let store = Scripted::new();
-    store.renewals.then(Fate::ReplyLost);
+async fn failed_renewal_puts_at_risk_until_the_next_is_confirmed() {
+    let store = FaultyStore::new();
+    store.renewals.push(CallFault::ReplyLost);
     let guard = store.client().acquire("job").await.unwrap();
 
     sleep(TTL / 3 + Duration::from_millis(1)).await;
@@ -102,8 +102,8 @@ async fn one_failed_renewal_puts_at_risk_and_the_next_takes_it_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_deleted_in_the_store_is_lost_with_the_next_renewal() {
-    let store = Scripted::new();
+async fn deleted_lock_is_lost_with_the_next_renewal() {
+    let store = FaultyStore::new();
     let guard = store.client().acquire("job").await.unwrap();
     store.delete("job").await;
     let start = Instant::now();
@@ -113,8 +113,8 @@ async fn a_lock_deleted_in_the_store_is_lost_with_the_next_renewal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_another_owner_has_is_lost_as_taken() {
-    let store = Scripted::new();
+async fn lock_of_another_owner_is_lost_as_taken() {
+    let store = FaultyStore::new();
     let guard = store.client().acquire("job").await.unwrap();
     store.delete("job").await;
     let _other = store.client().acquire("job").await.unwrap();
@@ -122,26 +122,26 @@ async fn a_lock_that_another_owner_has_is_lost_as_taken() {
     assert_eq!(guard.lost().await.cause(), LossCause::Taken);
 }
 
-/// A clock that jumps ahead of the runtime's timers, as after a suspend: no task has run meanwhile, no timer is due.
+/// A clock that jumps ahead of the timers of the runtime, as after a suspend: no task has run and no timer is due.
 #[derive(Debug)]
-struct Suspended {
+struct SuspendClock {
     clock: RuntimeClock,
-    ahead: AtomicU64,
+    seconds_ahead: AtomicU64,
 }
 
-impl Suspended {
+impl SuspendClock {
     fn new() -> Arc<Self> {
-        Arc::new(Self { clock: RuntimeClock::new(), ahead: AtomicU64::new(0) })
+        Arc::new(Self { clock: RuntimeClock::new(), seconds_ahead: AtomicU64::new(0) })
     }
 
-    fn by(&self, seconds: u64) {
-        self.ahead.store(seconds, Ordering::SeqCst);
+    fn jump(&self, seconds: u64) {
+        self.seconds_ahead.store(seconds, Ordering::SeqCst);
     }
 }
 
-impl Clock for Suspended {
+impl Clock for SuspendClock {
     fn now(&self) -> Moment {
-        self.clock.now().plus(Duration::from_secs(self.ahead.load(Ordering::SeqCst)))
+        self.clock.now().plus(Duration::from_secs(self.seconds_ahead.load(Ordering::SeqCst)))
     }
 
     fn sleep_until(&self, moment: Moment) -> Sleep {
@@ -151,35 +151,35 @@ impl Clock for Suspended {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_suspend_the_first_answer_is_that_the_lock_is_lost() {
-    let clock = Suspended::new();
-    let store = Scripted::new();
+async fn first_read_after_a_suspend_is_a_loss() {
+    let clock = SuspendClock::new();
+    let store = FaultyStore::new();
     let guard =
         store.client_on(Arc::clone(&clock) as Arc<dyn Clock>, Arc::default()).acquire("job").await.unwrap();
     assert!(guard.is_held());
 
-    clock.by(60);
+    clock.jump(60);
 
     assert!(!guard.is_held());
     assert_eq!(guard.remaining(), Duration::ZERO);
     assert_eq!(guard.loss().unwrap().cause(), LossCause::Expired);
     assert_eq!(guard.token().unwrap_err().kind(), ErrorKind::Lost);
-    clock.by(0);
-    assert!(!guard.is_held(), "a loss is sticky, even if the clock were to go back");
+    clock.jump(0);
+    assert!(!guard.is_held(), "held again after a step back of the clock");
 }
 
-/// The clock of a process that is stopped for a minute after so many more looks at it.
+/// The clock of a process that is stopped for a minute after this number of further reads.
 #[derive(Debug)]
-struct StoppedAfterLooks {
+struct StopAfterReads {
     clock: RuntimeClock,
-    looks_left: AtomicU64,
+    reads_left: AtomicU64,
 }
 
-impl Clock for StoppedAfterLooks {
+impl Clock for StopAfterReads {
     fn now(&self) -> Moment {
-        let looks_left = self.looks_left.load(Ordering::SeqCst);
-        self.looks_left.store(looks_left.saturating_sub(1), Ordering::SeqCst);
-        self.clock.now().plus(Duration::from_secs(if looks_left == 0 { 60 } else { 0 }))
+        let reads_left = self.reads_left.load(Ordering::SeqCst);
+        self.reads_left.store(reads_left.saturating_sub(1), Ordering::SeqCst);
+        self.clock.now().plus(Duration::from_secs(if reads_left == 0 { 60 } else { 0 }))
     }
 
     fn sleep_until(&self, moment: Moment) -> Sleep {
@@ -187,25 +187,24 @@ impl Clock for StoppedAfterLooks {
     }
 }
 
-/// What it has seen before is over: the loss comes when the process goes on, and not after as long as was left then.
+/// `lost()` must not sleep for the rest of a lease that it read before the stop.
 #[tokio::test(start_paused = true)]
-async fn a_stop_between_the_look_and_the_wait_delays_no_loss() {
-    let clock =
-        Arc::new(StoppedAfterLooks { clock: RuntimeClock::new(), looks_left: AtomicU64::new(u64::MAX) });
-    let store = Scripted::new();
+async fn stop_between_status_and_sleep_delays_no_loss() {
+    let clock = Arc::new(StopAfterReads { clock: RuntimeClock::new(), reads_left: AtomicU64::new(u64::MAX) });
+    let store = FaultyStore::new();
     let client = store.client_on(Arc::clone(&clock) as Arc<dyn Clock>, Arc::default());
     let guard = acquire(&client, "job", options().with_fixed_lease()).await.unwrap();
-    settle().await;
-    clock.looks_left.store(1, Ordering::SeqCst);
+    run_ready_tasks().await;
+    clock.reads_left.store(1, Ordering::SeqCst);
     let start = Instant::now();
     guard.lost().await;
     assert_eq!(start.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
-async fn protected_work_is_not_polled_on_a_lease_that_is_over() {
-    let clock = Suspended::new();
-    let store = Scripted::new();
+async fn protected_work_is_not_polled_after_the_end_of_the_lease() {
+    let clock = SuspendClock::new();
+    let store = FaultyStore::new();
     let guard =
         store.client_on(Arc::clone(&clock) as Arc<dyn Clock>, Arc::default()).acquire("job").await.unwrap();
     let mut steps = 0;
@@ -215,8 +214,8 @@ async fn protected_work_is_not_polled_on_a_lease_that_is_over() {
             loop {
                 steps += 1;
                 if steps == 3 {
-                    // The suspend falls between two polls of the work.
-                    clock.by(60);
+                    // A suspend between two polls of the work.
+                    clock.jump(60);
                 }
                 tokio::task::yield_now().await;
             }
@@ -227,22 +226,22 @@ async fn protected_work_is_not_polled_on_a_lease_that_is_over() {
     assert_eq!(steps, 3);
 }
 
-/// By work that does not await, or a process that is stopped in the middle of it.
+/// As with work that does not await, or a process that is stopped within its last step.
 #[tokio::test(start_paused = true)]
-async fn work_whose_last_step_outlasted_the_lease_was_not_covered() {
-    let clock = Suspended::new();
-    let store = Scripted::new();
+async fn protected_work_whose_last_step_outlasts_the_lease_is_lost() {
+    let clock = SuspendClock::new();
+    let store = FaultyStore::new();
     let guard =
         store.client_on(Arc::clone(&clock) as Arc<dyn Clock>, Arc::default()).acquire("job").await.unwrap();
     assert_eq!(guard.protect(async { 7 }).await.unwrap(), 7);
-    let outcome = guard.protect(async { clock.by(60) }).await;
+    let outcome = guard.protect(async { clock.jump(60) }).await;
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Lost);
 }
 
 #[tokio::test(start_paused = true)]
-async fn protect_stops_the_work_at_the_loss_and_passes_its_result_on_before() {
-    let store = Scripted::new();
-    store.renewals.ever_after(Some(Fate::Refused));
+async fn protect_returns_the_output_before_a_loss_and_stops_the_work_at_it() {
+    let store = FaultyStore::new();
+    store.renewals.set_default(Some(CallFault::Unavailable));
     let guard = store.client().acquire("job").await.unwrap();
 
     assert_eq!(guard.protect(async { 7 }).await.unwrap(), 7);
@@ -251,9 +250,9 @@ async fn protect_stops_the_work_at_the_loss_and_passes_its_result_on_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_asks_after_the_loss_hears_of_it_at_once() {
-    let store = Scripted::new();
-    store.renewals.ever_after(Some(Fate::Refused));
+async fn lost_is_ready_at_once_after_the_loss() {
+    let store = FaultyStore::new();
+    store.renewals.set_default(Some(CallFault::Unavailable));
     let guard = store.client().acquire("job").await.unwrap();
     sleep(TTL * 2).await;
     let start = Instant::now();
@@ -265,9 +264,9 @@ async fn whoever_asks_after_the_loss_hears_of_it_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_tasks_hear_of_one_loss_and_the_observer_once() {
-    let store = Scripted::new();
-    let events = Arc::new(Events::default());
+async fn loss_reaches_many_tasks_and_the_observer_once() {
+    let store = FaultyStore::new();
+    let events = Arc::new(EventLog::default());
     let guard = store.client_with(Arc::clone(&events)).acquire("job").await.unwrap();
     let waiters: Vec<_> = (0..10)
         .map(|_| {
@@ -275,7 +274,7 @@ async fn many_tasks_hear_of_one_loss_and_the_observer_once() {
             tokio::spawn(async move { lease.lost().await.cause() })
         })
         .collect();
-    settle().await;
+    run_ready_tasks().await;
     store.delete("job").await;
 
     for waiter in waiters {
@@ -285,9 +284,9 @@ async fn many_tasks_hear_of_one_loss_and_the_observer_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deliberate_release_is_no_loss() {
-    let store = Scripted::new();
-    let events = Arc::new(Events::default());
+async fn release_is_no_loss() {
+    let store = FaultyStore::new();
+    let events = Arc::new(EventLog::default());
     let guard = store.client_with(Arc::clone(&events)).acquire("job").await.unwrap();
     let lease = guard.lease();
     guard.release().await.unwrap();
@@ -298,15 +297,15 @@ async fn a_deliberate_release_is_no_loss() {
         () = sleep(TTL * 3) => {}
     }
     assert_eq!(lease.health(), Health::Ended);
-    assert_eq!(events.seen(), Vec::<String>::new());
+    assert_eq!(events.entries(), Vec::<String>::new());
 }
 
-/// No virtual time here: the executor is really blocked, and no task can run.
+/// On real time: the executor is blocked, and no task can run.
 #[test]
-fn a_starved_executor_does_not_hide_the_deadline() {
+fn blocked_executor_does_not_hide_the_deadline() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let store = Arc::new(Scripted::on(Arc::new(SystemClock::new())));
+        let store = Arc::new(FaultyStore::on(Arc::new(SystemClock::new())));
         let client = store.client_on(Arc::new(SystemClock::new()), Arc::default());
         let ttl = Duration::from_millis(60);
         let guard = acquire(&client, "job", options().with_ttl(ttl)).await.unwrap();
@@ -318,29 +317,29 @@ fn a_starved_executor_does_not_hide_the_deadline() {
     });
 }
 
-/// The renewal came too late for the holder, and not for the store.
+/// The store applied a renewal that came too late for the holder.
 #[tokio::test(start_paused = true)]
-async fn what_the_store_still_has_after_a_loss_is_given_back_with_the_guard() {
-    for released in [true, false] {
-        let store = Scripted::new();
-        store.renewals.ever_after(Some(Fate::ReplyLate(TTL)));
+async fn lock_left_in_the_store_after_a_loss_is_released_with_the_guard() {
+    for is_released in [true, false] {
+        let store = FaultyStore::new();
+        store.renewals.set_default(Some(CallFault::ReplyDelayed(TTL)));
         let guard = store.client().acquire("job").await.unwrap();
         guard.lost().await;
-        assert!(store.holder("job").await.is_some(), "renewed without a word");
+        assert!(store.holder("job").await.is_some(), "the renewal was not applied");
 
-        if released {
+        if is_released {
             assert_eq!(guard.release().await.unwrap_err().kind(), ErrorKind::Lost);
         } else {
             drop(guard);
         }
-        settle().await;
-        assert!(store.is_clean("job").await, "released: {released}");
+        run_ready_tasks().await;
+        assert!(store.is_clean("job").await, "is_released: {is_released}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn protected_work_ends_with_a_release_by_another_hand() {
-    let store = Scripted::new();
+async fn protected_work_that_is_sleeping_ends_with_a_release() {
+    let store = FaultyStore::new();
     let guard = store.client().acquire("job").await.unwrap();
     let lease = guard.lease();
     let work = tokio::spawn(async move { lease.protect(sleep(TTL / 5)).await });

@@ -1,29 +1,28 @@
-//! N1, from where it counts: a lease is valid from before the request that granted it was sent, or not at all.
+//! N1, the start of a lease: its validity counts from before the send of the request that granted it.
 
-use crate::scripted::{Events, Fate, Scripted, TTL, acquire, options, settle};
+use crate::faulty_store::{CallFault, EventLog, FaultyStore, TTL, acquire, options, run_ready_tasks};
 use leasehold_core::{DistributedLockExt, Drift, ErrorKind, LockClient, RuntimeClock};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// The deadline of a lease that was granted at once: the ttl less 1 % and 2 ms.
+/// The validity of a lease that is granted at once: the ttl less 1 % and 2 ms.
 pub(crate) const VALID: Duration = Duration::from_millis(9_898);
 
-/// The store starts its lease when it executes, the holder before it sends: however long the request takes, the holder
-/// ends first.
+/// The holder counts from before the send, the store from the execution. So the holder's lease ends first, however long the
+/// request takes.
 #[tokio::test(start_paused = true)]
 async fn validity_counts_from_before_the_send() {
-    let store = Scripted::new();
-    store.acquires.then(Fate::RequestLate(Duration::from_secs(4)));
+    let store = FaultyStore::new();
+    store.acquires.push(CallFault::RequestDelayed(Duration::from_secs(4)));
     let guard = store.client().acquire("job").await.unwrap();
 
     assert_eq!(guard.remaining(), VALID - Duration::from_secs(4));
 }
 
-/// The allowance for clocks that run at different rates can be chosen.
 #[tokio::test(start_paused = true)]
-async fn validity_ends_earlier_by_the_drift_that_is_allowed_for() {
-    let client = LockClient::builder(Scripted::new())
+async fn validity_is_shorter_by_the_configured_drift() {
+    let client = LockClient::builder(FaultyStore::new())
         .with_clock(Arc::new(RuntimeClock::new()))
         .with_defaults(options())
         .with_drift(Drift::new(100, Duration::from_secs(1)))
@@ -33,22 +32,21 @@ async fn validity_ends_earlier_by_the_drift_that_is_allowed_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_validity_of_a_renewal_counts_from_before_its_send_too() {
-    let store = Scripted::new();
+async fn validity_of_a_renewal_counts_from_before_its_send() {
+    let store = FaultyStore::new();
     let slow = TTL / 5;
-    store.renewals.then(Fate::ReplyLate(slow));
+    store.renewals.push(CallFault::ReplyDelayed(slow));
     let guard = store.client().acquire("job").await.unwrap();
     sleep(TTL / 3 + slow + Duration::from_millis(10)).await;
 
     assert_eq!(store.renewals.calls(), 1);
-    assert!(guard.remaining() > VALID - TTL / 3, "it was confirmed");
+    assert!(guard.remaining() > VALID - TTL / 3, "the renewal was not confirmed");
     assert!(guard.remaining() <= VALID - slow, "{:?}", guard.remaining());
 }
 
-/// … but from the attempt that succeeded, not from the first of a long wait.
 #[tokio::test(start_paused = true)]
-async fn validity_counts_from_the_attempt_that_succeeded() {
-    let store = Scripted::new();
+async fn validity_counts_from_the_last_attempt_of_a_long_wait() {
+    let store = FaultyStore::new();
     let holder = store.client().acquire("job").await.unwrap();
     let client = store.client();
     let waiter = tokio::spawn(async move { client.acquire("job").await.unwrap() });
@@ -59,38 +57,37 @@ async fn validity_counts_from_the_attempt_that_succeeded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_arrives_after_its_lease_is_refused_and_asked_for_again() {
-    let store = Scripted::new();
-    store.acquires.then(Fate::ReplyLate(TTL));
-    let events = Arc::new(Events::default());
+async fn grant_after_its_lease_is_released_and_acquired_again() {
+    let store = FaultyStore::new();
+    store.acquires.push(CallFault::ReplyDelayed(TTL));
+    let events = Arc::new(EventLog::default());
     let client = store.client_with(Arc::clone(&events));
 
-    let once = acquire(&client, "job", options().with_wait(Duration::ZERO)).await.unwrap_err();
-    assert_eq!(once.kind(), ErrorKind::Indeterminate);
-    settle().await;
-    assert!(store.is_clean("job").await, "what came too late was given back");
+    let error = acquire(&client, "job", options().with_wait(Duration::ZERO)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate);
+    run_ready_tasks().await;
+    assert!(store.is_clean("job").await, "the late grant was not released");
 
-    store.acquires.then(Fate::ReplyLate(TTL));
+    store.acquires.push(CallFault::ReplyDelayed(TTL));
     let guard = acquire(&client, "job", options()).await.unwrap();
-    assert!(guard.remaining() > TTL / 2, "the second attempt counts from its own send");
+    assert!(guard.remaining() > TTL / 2, "the lease counts from the first attempt");
 }
 
-/// The store's lease is a little longer than the holder's.
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_arrives_between_the_holders_end_and_the_stores_is_given_back() {
-    let store = Scripted::new();
-    store.acquires.then(Fate::ReplyLate(TTL - Duration::from_millis(1)));
+async fn grant_after_the_holders_lease_but_within_the_stores_is_released() {
+    let store = FaultyStore::new();
+    store.acquires.push(CallFault::ReplyDelayed(TTL - Duration::from_millis(1)));
     let error = acquire(&store.client(), "job", options().with_wait(Duration::ZERO)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Indeterminate);
     assert!(store.holder("job").await.is_some());
-    settle().await;
+    run_ready_tasks().await;
     assert!(store.is_clean("job").await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_arrives_at_the_very_end_is_not_held() {
-    let store = Scripted::new();
-    store.acquires.then(Fate::ReplyLate(VALID));
+async fn grant_at_the_deadline_is_not_held() {
+    let store = FaultyStore::new();
+    store.acquires.push(CallFault::ReplyDelayed(VALID));
     let options = options().with_wait(Duration::ZERO);
     let error = acquire(&store.client(), "job", options).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Indeterminate);

@@ -1,26 +1,27 @@
-//! Stores whose holds are parts of a session: the session's time bounds the lease, the store speaks up when a hold may be
-//! over, and nothing but a release ends a hold while the session lives.
+//! Stores whose holds belong to a session: the timeout of the session bounds the lease, the store reports suspects, and only
+//! a release ends a hold while the session lives.
 
-use crate::scripted::{Events, Fate, Scripted, TTL, acquire, options, settle};
+use crate::faulty_store::{CallFault, EventLog, FaultyStore, TTL, acquire, options, run_ready_tasks};
 use futures_util::FutureExt;
 use leasehold_core::{DistributedLockExt, ErrorKind, HoldKind, LossCause, RuntimeClock};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
+/// The lease of a session, shorter than [`TTL`].
 const SHORT: Duration = Duration::from_secs(4);
 
-fn store(change: impl FnOnce(&mut Scripted)) -> Arc<Scripted> {
-    let mut store = Scripted::on(Arc::new(RuntimeClock::new()));
+fn store(change: impl FnOnce(&mut FaultyStore)) -> Arc<FaultyStore> {
+    let mut store = FaultyStore::on(Arc::new(RuntimeClock::new()));
     change(&mut store);
     Arc::new(store)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_of_a_shorter_lease_is_believed_and_renewed_by_that_lease() {
+async fn grant_with_a_shorter_lease_is_held_and_renewed_by_that_lease() {
     let store = store(|store| store.lease = Some(SHORT));
     let guard = store.client().acquire("job").await.unwrap();
-    assert!(guard.remaining() < SHORT, "{:?} are believed of a lease of {SHORT:?}", guard.remaining());
+    assert!(guard.remaining() < SHORT, "{:?} remain of a lease of {SHORT:?}", guard.remaining());
 
     sleep(SHORT * 10).await;
 
@@ -31,14 +32,14 @@ async fn a_grant_of_a_shorter_lease_is_believed_and_renewed_by_that_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_of_a_longer_lease_is_believed_for_the_ttl() {
+async fn grant_with_a_longer_lease_is_held_for_the_ttl() {
     let store = store(|store| store.lease = Some(TTL * 10));
     let guard = store.client().acquire("job").await.unwrap();
     assert!(guard.remaining() < TTL);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fixed_lease_longer_than_the_session_ends_on_its_own_time() {
+async fn fixed_lease_longer_than_the_session_timeout_ends_at_its_ttl() {
     let store = store(|store| store.lease = Some(SHORT));
     let start = Instant::now();
     let guard = acquire(&store.client(), "job", options().with_fixed_lease()).await.unwrap();
@@ -51,9 +52,9 @@ async fn a_fixed_lease_longer_than_the_session_ends_on_its_own_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fixed_lease_of_a_session_that_says_nothing_ends_with_the_session() {
+async fn fixed_lease_without_answers_ends_with_the_session() {
     let store = store(|store| store.lease = Some(SHORT));
-    store.renewals.ever_after(Some(Fate::Silent));
+    store.renewals.set_default(Some(CallFault::NoReply));
     let start = Instant::now();
     let guard = acquire(&store.client(), "job", options().with_fixed_lease()).await.unwrap();
     assert_eq!(guard.lost().await.cause(), LossCause::Unreachable);
@@ -61,9 +62,9 @@ async fn a_fixed_lease_of_a_session_that_says_nothing_ends_with_the_session() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_is_a_loss_by_the_end_of_the_shorter_lease() {
+async fn store_without_answers_is_a_loss_by_the_end_of_the_shorter_lease() {
     let store = store(|store| store.lease = Some(SHORT));
-    store.renewals.ever_after(Some(Fate::Silent));
+    store.renewals.set_default(Some(CallFault::NoReply));
     let guard = store.client().acquire("job").await.unwrap();
     let start = Instant::now();
     guard.lost().await;
@@ -71,11 +72,11 @@ async fn silence_is_a_loss_by_the_end_of_the_shorter_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_suspected_hold_is_asked_about_at_once() {
-    let store = Scripted::new();
+async fn suspected_hold_is_renewed_at_once() {
+    let store = FaultyStore::new();
     let guard = store.client().acquire("job").await.unwrap();
     let owner = store.owner("job").await;
-    settle().await;
+    run_ready_tasks().await;
     store.delete("job").await;
     let start = Instant::now();
 
@@ -86,52 +87,52 @@ async fn a_suspected_hold_is_asked_about_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_suspicion_without_ground_costs_one_renewal_and_nothing_else() {
-    let store = Scripted::new();
+async fn false_suspicion_costs_one_renewal() {
+    let store = FaultyStore::new();
     let client = store.client();
     let (suspected, other) = (client.acquire("job").await.unwrap(), client.acquire("other").await.unwrap());
 
     store.suspect(store.owner("job").await);
-    settle().await;
+    run_ready_tasks().await;
 
     assert_eq!(store.renewals.sizes(), [1]);
     assert!(suspected.is_held() && other.is_held());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_suspicion_of_a_stranger_or_of_a_fixed_lease_does_nothing() {
-    let store = Scripted::new();
+async fn suspicion_of_an_unknown_owner_or_a_fixed_lease_is_ignored() {
+    let store = FaultyStore::new();
     let guard = acquire(&store.client(), "job", options().with_fixed_lease()).await.unwrap();
 
     store.suspect(store.owner("job").await);
     store.suspect(leasehold_core::OwnerId::from_u128(7));
-    settle().await;
+    run_ready_tasks().await;
 
     assert_eq!(store.renewals.calls(), 0);
     assert!(guard.is_held());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_is_tried_until_the_session_answers() {
+async fn release_is_tried_until_the_session_answers() {
     let store = store(|store| store.hold = HoldKind::Session);
-    let events = Arc::new(Events::default());
+    let events = Arc::new(EventLog::default());
     let guard = store.client_with(Arc::clone(&events)).acquire("job").await.unwrap();
-    store.releases.ever_after(Some(Fate::RequestLost));
+    store.releases.set_default(Some(CallFault::RequestLost));
 
     drop(guard);
     sleep(TTL * 5).await;
-    let tried = store.releases.calls();
+    let calls = store.releases.calls();
     assert_eq!(events.count("release unconfirmed"), 0);
-    store.releases.ever_after(None);
+    store.releases.set_default(None);
     sleep(Duration::from_secs(2)).await;
 
-    assert!(store.releases.calls() > tried, "it gave up with the ttl, which ends nothing here");
+    assert!(store.releases.calls() > calls, "given up after the ttl, which ends no session");
     assert!(store.is_clean("job").await);
 }
 
-/// A session does not end with a time: others are kept out for as long as it is kept up from here.
+/// The store cannot keep others out after a release, so the client keeps the hold for that time.
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_is_to_last_a_while_is_kept_up_after_its_release_by_renewals() {
+async fn hold_at_least_is_kept_by_renewals_after_the_release() {
     let store = store(|store| store.hold = HoldKind::Session);
     let client = store.client();
     let guard = acquire(&client, "job", options().with_hold_at_least(TTL * 3)).await.unwrap();
@@ -145,9 +146,9 @@ async fn a_hold_that_is_to_last_a_while_is_kept_up_after_its_release_by_renewals
     assert!(store.is_clean("job").await);
 }
 
-/// What the store confirmed after the work was over has covered it, whatever becomes of the session while others are kept out.
+/// A renewal after the work confirms that the work was covered. A later end of the session does not change that.
 #[tokio::test(start_paused = true)]
-async fn a_session_that_ends_while_others_are_kept_out_takes_nothing_from_the_work_before() {
+async fn session_that_ends_after_the_work_is_no_loss() {
     let store = store(|store| store.hold = HoldKind::Session);
     let start = Instant::now();
     let guard = acquire(&store.client(), "job", options().with_hold_at_least(TTL * 30)).await.unwrap();
@@ -155,12 +156,11 @@ async fn a_session_that_ends_while_others_are_kept_out_takes_nothing_from_the_wo
     sleep(TTL * 2).await;
     store.delete("job").await;
     released.await.unwrap().unwrap();
-    assert!(start.elapsed() < TTL * 3, "a hold that is gone is kept up");
+    assert!(start.elapsed() < TTL * 3, "a hold that has ended is renewed");
 }
 
-/// One that had gone before has not.
 #[tokio::test(start_paused = true)]
-async fn a_session_that_had_ended_before_the_release_is_lost() {
+async fn session_that_ended_before_the_release_is_a_loss() {
     let store = store(|store| store.hold = HoldKind::Session);
     let guard = acquire(&store.client(), "job", options().with_hold_at_least(TTL * 30)).await.unwrap();
     store.delete("job").await;

@@ -1,4 +1,4 @@
-//! The default observer: one event of `tracing` for each thing that happens in the background.
+//! The default observer: one event of `tracing` for each event that has no caller.
 
 use leasehold_core::{
     Error, ErrorKind, Event, FencingToken, LockName, Loss, LossCause, Observer, TracingObserver,
@@ -10,19 +10,19 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
 
-/// Writes each event in a line: level, target, fields.
+/// Records each event as a line: level, target, fields.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<String>>>);
+struct LineRecorder(Arc<Mutex<Vec<String>>>);
 
-struct Line(String);
+struct LineVisitor(String);
 
-impl Visit for Line {
+impl Visit for LineVisitor {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         write!(self.0, " {}={value:?}", field.name()).unwrap();
     }
 }
 
-impl Subscriber for Lines {
+impl Subscriber for LineRecorder {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
     }
@@ -36,7 +36,7 @@ impl Subscriber for Lines {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &tracing::Event<'_>) {
-        let mut line = Line(format!("{} {}", event.metadata().level(), event.metadata().target()));
+        let mut line = LineVisitor(format!("{} {}", event.metadata().level(), event.metadata().target()));
         event.record(&mut line);
         self.0.lock().unwrap().push(line.0);
     }
@@ -47,21 +47,21 @@ impl Subscriber for Lines {
 }
 
 #[test]
-fn every_event_is_logged_with_the_lock_that_it_is_about() {
+fn event_is_logged_with_its_level_and_lock() {
     let (name, error) = (LockName::new("job").unwrap(), Error::new(ErrorKind::Unavailable, "no answer"));
     let (loss, token) = (Loss::new(LossCause::Gone), FencingToken::new(7));
     let events = [
         (Event::Lost { name: &name, token, loss: &loss }, "ERROR", "lost: the store no longer has it"),
         (
-            Event::RenewalTrouble { name: &name, error: &error, remaining: Duration::from_secs(1) },
+            Event::RenewalFailed { name: &name, error: &error, remaining: Duration::from_secs(1) },
             "WARN",
             "renew_failed: no answer",
         ),
         (Event::LateGrant { name: &name }, "INFO", "late_grant"),
         (Event::ReleaseUnconfirmed { name: &name, error: &error }, "WARN", "release_unconfirmed: no answer"),
-        (Event::WaitTrouble { name: &name, error: &error }, "WARN", "wait_trouble: no answer"),
+        (Event::WaitFailed { name: &name, error: &error }, "WARN", "wait_failed: no answer"),
     ];
-    let lines = Lines::default();
+    let lines = LineRecorder::default();
     tracing::subscriber::with_default(lines.clone(), || {
         for (event, ..) in &events {
             TracingObserver::default().event(event);
@@ -69,9 +69,9 @@ fn every_event_is_logged_with_the_lock_that_it_is_about() {
     });
     let lines = lines.0.lock().unwrap().clone();
     assert_eq!(lines.len(), events.len());
-    for (line, (_, level, words)) in lines.iter().zip(&events) {
+    for (line, (_, level, message)) in lines.iter().zip(&events) {
         assert!(line.starts_with(&format!("{level} leasehold ")), "{line}");
-        assert!(line.contains(words) && line.contains("lock.name=job"), "{line}");
+        assert!(line.contains(message) && line.contains("lock.name=job"), "{line}");
     }
     assert!(lines[0].contains("lock.fencing_token=7"), "{}", lines[0]);
 }

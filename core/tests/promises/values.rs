@@ -1,10 +1,10 @@
-//! What the plain values say of themselves, and what they keep to themselves.
+//! Values: their text forms, their limits, and the secrets that their text forms hide.
 
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
     AcquireOptions, Busy, Claim, DistributedLock, DistributedLockExt, Error, ErrorKind, Fault, FencingToken,
-    HoldKind, HolderInfo, LockBackend, LockClient, LockName, LockStatus, Loss, LossCause, Namespace, Outcome,
-    OwnerId, Purge, StoreUrl, Wait,
+    Finding, Health, HoldKind, HolderInfo, LockBackend, LockClient, LockName, LockStatus, Loss, LossCause,
+    Namespace, Outcome, OwnerId, Purge, Severity, StoreUrl, Wait,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,25 +16,25 @@ fn name() -> LockName {
 }
 
 #[test]
-fn an_error_says_what_to_do_about_it() {
-    let told = |kind| {
-        let error = Error::new(kind, "words");
+fn error_kind_decides_contended_and_retryable() {
+    let advice = |kind| {
+        let error = Error::new(kind, "message");
         (error.is_contended(), error.is_retryable())
     };
     for kind in [ErrorKind::Busy, ErrorKind::TimedOut] {
-        assert_eq!(told(kind), (true, true), "{kind:?}");
+        assert_eq!(advice(kind), (true, true), "{kind:?}");
     }
     for kind in [ErrorKind::Unavailable, ErrorKind::Indeterminate] {
-        assert_eq!(told(kind), (false, true), "{kind:?}");
+        assert_eq!(advice(kind), (false, true), "{kind:?}");
     }
     for kind in [ErrorKind::Lost, ErrorKind::Invalid, ErrorKind::Denied, ErrorKind::Closed] {
-        assert_eq!(told(kind), (false, false), "{kind:?}");
+        assert_eq!(advice(kind), (false, false), "{kind:?}");
     }
 }
 
-/// Scripts look for them: they are for good.
+/// Scripts match on them.
 #[test]
-fn kinds_have_codes_and_losses_have_words() {
+fn error_codes_and_loss_messages_are_stable() {
     let kinds = [
         (ErrorKind::Busy, "E_BUSY"),
         (ErrorKind::TimedOut, "E_TIMED_OUT"),
@@ -48,14 +48,14 @@ fn kinds_have_codes_and_losses_have_words() {
         (ErrorKind::Closed, "E_CLOSED"),
     ];
     assert!(kinds.iter().all(|(kind, code)| kind.code() == *code));
-    let told = |cause| Loss::new(cause).to_string();
-    assert_eq!(told(LossCause::Gone), "the store no longer has it");
-    assert_eq!(told(LossCause::MaxHold), "it was held for as long as its holder allowed");
+    let message = |cause| Loss::new(cause).to_string();
+    assert_eq!(message(LossCause::Gone), "the store no longer has it");
+    assert_eq!(message(LossCause::MaxHold), "it was held for as long as its holder allowed");
     assert_eq!(LossCause::Taken.to_string(), "another owner holds it");
 }
 
 #[test]
-fn what_is_logged_of_an_error_is_its_kind_its_words_and_the_next_step() {
+fn error_debug_shows_kind_message_help_and_source() {
     let cause = std::io::Error::other("the cause");
     let error = Error::new(ErrorKind::Busy, "it is held").with_help("wait").with_source(cause);
     let logged = format!("{error:?}");
@@ -65,26 +65,25 @@ fn what_is_logged_of_an_error_is_its_kind_its_words_and_the_next_step() {
 }
 
 #[test]
-fn a_claim_says_what_it_asks_for_and_its_log_line_not_what_its_holder_says() {
+fn claim_debug_shows_name_and_ttl_and_hides_the_holder() {
     let claim = Claim::new(name(), OwnerId::from_u128(7), SECOND, Arc::from("of the holder"));
-    assert_eq!((claim.ttl_millis(), claim.tokens(), claim.waits()), (1_000, 1, false));
+    assert_eq!((claim.ttl_millis(), claim.waits()), (1_000, false));
     assert!(claim.clone().with_waiting(true).waits());
-    assert_eq!(claim.clone().with_tokens(0).tokens(), 1);
     let logged = format!("{claim:?}");
     assert!(logged.contains("job") && logged.contains("1s"), "{logged}");
     assert!(!logged.contains("of the holder"), "{logged}");
 }
 
 #[test]
-fn a_busy_answer_says_when_the_lease_ends() {
+fn busy_answer_carries_the_end_of_the_lease() {
     let busy = Busy::new().with_end(SECOND);
     assert_eq!((busy.ends_in, busy.queued), (Some(SECOND), false));
     assert!(busy.with_place_in_queue().queued);
 }
 
-/// A hold of another program has no token on Redis, and no end on ZooKeeper: both look like a lock that lingers.
+/// A lock of another program has no token on Redis, and no end on ZooKeeper. Neither is a released lock that lingers.
 #[test]
-fn a_released_lock_is_told_from_one_that_another_program_holds() {
+fn lock_of_another_program_is_not_reported_as_released() {
     let (owner, token) = (Some(OwnerId::from_u128(7)), Some(FencingToken::new(1)));
     let is_released = |owner, token, ends_in| {
         let mut status = LockStatus::new(name());
@@ -99,7 +98,7 @@ fn a_released_lock_is_told_from_one_that_another_program_holds() {
 }
 
 #[test]
-fn a_holder_is_named_with_what_is_known_of_it() {
+fn holder_display_shows_the_known_parts() {
     let mut holder = HolderInfo::default();
     assert_eq!(holder.to_string(), "an unnamed holder");
     holder.pid = 7;
@@ -119,7 +118,7 @@ fn a_holder_is_named_with_what_is_known_of_it() {
 }
 
 #[test]
-fn names_tokens_and_addresses_are_shown_as_they_are() {
+fn names_tokens_and_addresses_display_their_value() {
     assert_eq!((format!("{}", name()), format!("{:?}", name())), ("job".to_owned(), "\"job\"".to_owned()));
     assert_eq!(FencingToken::new(7).to_string(), "7");
     assert_eq!(FencingToken::MAX_COUNTED, 9_007_199_254_740_991);
@@ -134,7 +133,71 @@ fn names_tokens_and_addresses_are_shown_as_they_are() {
 }
 
 #[test]
-fn options_say_what_was_asked_for_up_to_the_limits_and_with_them() {
+fn token_converts_to_the_integers_of_a_query() {
+    assert_eq!(u64::from(FencingToken::new(7)), 7);
+    assert_eq!(i64::from(FencingToken::new(7)), 7);
+    let largest = FencingToken::new(u64::MAX);
+    assert_eq!(
+        (u64::from(largest), i64::from(largest)),
+        (u64::MAX, i64::MAX),
+        "a column has no larger number"
+    );
+}
+
+#[test]
+fn error_kind_display_is_its_words() {
+    let kinds = [
+        (ErrorKind::Busy, "busy"),
+        (ErrorKind::TimedOut, "timed out"),
+        (ErrorKind::Lost, "lost"),
+        (ErrorKind::Indeterminate, "unknown outcome"),
+        (ErrorKind::Unavailable, "unavailable"),
+        (ErrorKind::Denied, "denied"),
+        (ErrorKind::Misconfigured, "misconfigured"),
+        (ErrorKind::Invalid, "invalid"),
+        (ErrorKind::Unsupported, "unsupported"),
+        (ErrorKind::Closed, "closed"),
+    ];
+    for (kind, words) in kinds {
+        assert_eq!(kind.to_string(), words);
+    }
+}
+
+#[test]
+fn health_display_is_its_words() {
+    assert_eq!(
+        [Health::Held, Health::AtRisk, Health::Ended].map(|health| health.to_string()),
+        ["held", "at risk", "ended"]
+    );
+}
+
+#[test]
+fn finding_display_shows_severity_code_message_and_help() {
+    let shown = |severity| {
+        Finding::new(severity, "W_EVICT", "the server may evict locks", "set noeviction").to_string()
+    };
+    assert_eq!(shown(Severity::Info), "info W_EVICT: the server may evict locks; set noeviction");
+    assert_eq!(shown(Severity::Warning), "warning W_EVICT: the server may evict locks; set noeviction");
+    assert_eq!(shown(Severity::Error), "error W_EVICT: the server may evict locks; set noeviction");
+}
+
+#[test]
+fn lock_status_display_shows_the_known_parts() {
+    let mut status = LockStatus::new(name());
+    assert_eq!(status.to_string(), "job: held by an unnamed holder");
+    status.owner = Some(OwnerId::from_u128(7));
+    status.token = Some(FencingToken::new(7));
+    (status.holder.user, status.holder.host, status.holder.pid) =
+        ("ada".to_owned(), "web-1".to_owned(), 4711);
+    assert_eq!(status.to_string(), "job: held by ada@web-1:4711, token 7");
+    status.ends_in = Some(Duration::from_millis(12_345));
+    assert_eq!(status.to_string(), "job: held by ada@web-1:4711, token 7, ends in 12.3s");
+    status.owner = None;
+    assert_eq!(status.to_string(), "job: released, not yet free, token 7, ends in 12.3s");
+}
+
+#[test]
+fn options_at_their_limits_are_accepted() {
     let options = AcquireOptions::new().with_wait(SECOND).with_max_hold(SECOND);
     assert_eq!((options.wait(), options.max_hold()), (Wait::UpTo(SECOND), SECOND));
     assert!(options.with_hold_at_least(SECOND).checked().is_ok());
@@ -152,7 +215,7 @@ fn options_say_what_was_asked_for_up_to_the_limits_and_with_them() {
 }
 
 #[test]
-fn a_longer_word_may_be_further_off() {
+fn nearest_word_allows_more_typos_in_a_longer_word() {
     use leasehold_core::nearest;
     assert_eq!(nearest("potgrs", ["postgres"]), Some("postgres"));
     assert_eq!(nearest("potgr", ["postgres"]), Some("postgres"));
@@ -162,7 +225,7 @@ fn a_longer_word_may_be_further_off() {
 }
 
 #[tokio::test]
-async fn memory_declares_what_can_happen_to_it() {
+async fn memory_backend_declares_its_promise_for_each_fault() {
     let memory = MemoryBackend::new();
     let promises = memory.semantics().promises;
     for fault in [
@@ -176,19 +239,19 @@ async fn memory_declares_what_can_happen_to_it() {
     }
     assert_eq!(promises.under(Fault::RecordDeleted), Outcome::FencedOnly);
     assert_eq!(promises.under(Fault::SplitBrain), Outcome::NotApplicable);
-    assert!(futures_util::poll!(std::pin::pin!(memory.suspects())).is_pending(), "it suspects somebody");
+    assert!(futures_util::poll!(std::pin::pin!(memory.suspects())).is_pending(), "it reports suspects");
 }
 
 #[test]
-fn a_promise_is_made_for_every_fault() {
+fn promises_cover_every_fault() {
     let promises = MemoryBackend::new().semantics().promises;
-    let told: Vec<Fault> = promises.iter().map(|(fault, _)| fault).collect();
-    assert!(told.contains(&Fault::None) && told.contains(&Fault::NetworkFileSystem));
+    let faults: Vec<Fault> = promises.iter().map(|(fault, _)| fault).collect();
+    assert!(faults.contains(&Fault::None) && faults.contains(&Fault::NetworkFileSystem));
     assert!(promises.iter().all(|(fault, outcome)| promises.under(fault) == outcome));
 }
 
 #[tokio::test]
-async fn memory_is_looked_into_and_forced_open_with_the_right_token_only() {
+async fn memory_lock_is_force_released_with_its_token_only() {
     let client = LockClient::builder(Arc::new(MemoryBackend::new()) as Arc<dyn LockBackend>).build();
     let (first, _other) = (client.acquire("a/1").await.unwrap(), client.acquire("b/1").await.unwrap());
     let (admin, name, token) =
@@ -197,7 +260,7 @@ async fn memory_is_looked_into_and_forced_open_with_the_right_token_only() {
     assert_eq!(listed.iter().map(|status| status.name.as_str()).collect::<Vec<_>>(), ["a/1"]);
     assert_eq!(admin.list("").await.unwrap().len(), 2);
     assert!(admin.force_release(&name, Some(FencingToken::new(1))).await.unwrap().is_none());
-    assert!(admin.inspect(&name).await.unwrap().is_some(), "forced open with another token");
+    assert!(admin.inspect(&name).await.unwrap().is_some(), "released with another token");
     let forced = admin.force_release(&name, Some(token)).await.unwrap();
     assert_eq!(forced.and_then(|status| status.token), Some(token));
     assert!(admin.list("a/").await.unwrap().is_empty());
@@ -205,19 +268,19 @@ async fn memory_is_looked_into_and_forced_open_with_the_right_token_only() {
 }
 
 #[tokio::test]
-async fn a_store_that_keeps_nothing_has_nothing_to_forget() {
+async fn purge_of_a_store_that_keeps_nothing_counts_nothing() {
     let client = LockClient::builder(Arc::new(MemoryBackend::new()) as Arc<dyn LockBackend>).build();
     let admin = client.admin().unwrap();
     assert_eq!(admin.purge(SECOND * 3600, Purge::Delete).await.unwrap(), None);
 }
 
-/// What is wrong for one store is wrong for all: a script that is tried on one may be run on another.
+/// Also on a store without anything to purge: a script that is tested on one store may run on another.
 #[tokio::test]
-async fn an_idle_time_that_is_too_short_is_refused_also_where_there_is_nothing_to_forget() {
+async fn purge_with_too_short_idle_time_is_refused() {
     let client = LockClient::builder(Arc::new(MemoryBackend::new()) as Arc<dyn LockBackend>).build();
-    for what in [Purge::Count, Purge::Delete] {
+    for purge in [Purge::Count, Purge::Delete] {
         for idle in [Duration::ZERO, SECOND * 3600 - Duration::from_nanos(1)] {
-            let error = client.admin().unwrap().purge(idle, what).await.unwrap_err();
+            let error = client.admin().unwrap().purge(idle, purge).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
             assert!(error.to_string().starts_with("invalid idle: ") && error.help().is_some(), "{error:?}");
         }
@@ -225,7 +288,7 @@ async fn an_idle_time_that_is_too_short_is_refused_also_where_there_is_nothing_t
 }
 
 #[tokio::test]
-async fn what_is_logged_of_clients_and_guards_names_the_store_and_the_lock() {
+async fn client_and_guard_debug_show_the_store_and_the_lock() {
     let client = LockClient::builder(Arc::new(MemoryBackend::new()) as Arc<dyn LockBackend>).build();
     assert!(format!("{client:?}").contains("MemoryBackend"), "{client:?}");
     let guard = client.acquire("job").await.unwrap();

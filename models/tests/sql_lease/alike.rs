@@ -26,7 +26,6 @@ impl Protocol {
             if is_over_for_good(row.ends_at) && self.statements != Statements::RenewRevives {
                 row.owner = 0;
             }
-            row.granted_at = self.tokens_of(*row).first;
             if !self.compares_versions() {
                 row.version = 0;
             }

@@ -10,7 +10,7 @@
 //! * A row that nobody has used for long may be purged at any moment.
 //!
 //! Left out: linger, which is a lease that nobody renews; what only makes waiting shorter; and that a statement may look at the
-//! clock several times: what it writes together is made of one look.
+//! clock several times.
 
 use crate::statements::{CHANGES, Row, Seen};
 use leasehold_models::{Explored, Machine};
@@ -39,10 +39,6 @@ pub(crate) enum Statements {
     ReadThenWrite,
     /// The token follows the last one in the row, and no clock.
     TokenWithoutClock,
-    /// Of several tokens in a row, the first is written for the last.
-    FirstForLast,
-    /// A token alone that is ahead of the clock is written with the time of its grant, and so looks like the last of several.
-    AloneAtItsTime,
     /// Renews whatever lease is in the row.
     RenewWithoutOwner,
     /// Renews also what is over.
@@ -62,8 +58,6 @@ pub(crate) struct Protocol {
     /// By how many ticks in all the clock is set back, and forward.
     pub(crate) back: u8,
     pub(crate) forward: u8,
-    /// How many tokens each owner wants behind its first.
-    pub(crate) more: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -81,7 +75,7 @@ pub(crate) struct State {
 /// Not of the protocol, but to judge it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Judge {
-    /// The largest token that was granted, or reserved.
+    /// The largest token that was granted.
     pub(crate) last: u8,
     pub(crate) granted: u8,
     /// Granted while another's lease went on.
@@ -149,11 +143,10 @@ impl Machine for Protocol {
     type Action = Action;
 
     fn bounds(&self) -> String {
-        let Self { owners, ticks, back, forward, more, .. } = self;
+        let Self { owners, ticks, back, forward, .. } = self;
         let steps = [("back", back), ("forward", forward)].into_iter().filter(|(_, by)| **by > 0);
         let steps: String = steps.map(|(way, by)| format!(", clock {way} ≤ {by}")).collect();
-        let tokens = if *more > 0 { format!(", {} tokens in a row", more + 1) } else { String::new() };
-        format!("{owners} owners, leases of {TTL} in {ticks} ticks, purged after {IDLE}{steps}{tokens}")
+        format!("{owners} owners, leases of {TTL} in {ticks} ticks, purged after {IDLE}{steps}")
     }
 
     fn begins(&self) -> State {

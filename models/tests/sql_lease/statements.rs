@@ -9,9 +9,8 @@ pub(crate) const CHANGES: u8 = 16;
 pub(crate) struct Row {
     /// 0 if nobody has it.
     pub(crate) owner: u8,
-    /// The last one of the last grant.
+    /// The token of the last grant.
     pub(crate) token: u8,
-    pub(crate) granted_at: u8,
     pub(crate) ends_at: u8,
     pub(crate) version: u8,
 }
@@ -19,22 +18,12 @@ pub(crate) struct Row {
 /// The row as it was read, for a write that comes later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Seen {
-    Free { version: u8, tokens: Tokens },
+    Free { version: u8, token: u8 },
     Mine,
 }
 
-/// Those of a grant, and what is written into the row for its time. See `backend-sql/src/lease/tokens.rs`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Tokens {
-    pub(crate) first: u8,
-    last: u8,
-    /// The one that is written.
-    token: u8,
-    granted_at: u8,
-}
-
 impl Row {
-    const FREE: Self = Self { owner: 0, token: 0, granted_at: 0, ends_at: 0, version: 0 };
+    const FREE: Self = Self { owner: 0, token: 0, ends_at: 0, version: 0 };
 
     /// See `purge.sql`.
     pub(crate) fn is_idle(self, clock: u8) -> bool {
@@ -75,31 +64,19 @@ impl Protocol {
     fn acquire_at_once(&self, state: &mut State, owner: usize) -> bool {
         let row = state.row.unwrap_or(Row::FREE);
         if row.is_held_by(owner, state.clock) {
-            state.write(owner, self.tokens_of(row), row);
+            state.write(owner, row.token, row);
             return true;
         }
         if row.ends_at > state.clock {
             return false;
         }
-        state.write(owner, self.next_tokens(row, state.clock), row);
+        state.write(owner, self.next_token(row, state.clock), row);
         true
     }
 
-    fn next_tokens(&self, row: Row, clock: u8) -> Tokens {
+    fn next_token(&self, row: Row, clock: u8) -> u8 {
         let clock = if self.statements == Statements::TokenWithoutClock { 0 } else { clock };
-        let first = clock.max(row.token + 1);
-        let several = row.token < clock;
-        let is_near = first - clock <= self.more && self.statements != Statements::AloneAtItsTime;
-        let last = if several { first + self.more } else { first };
-        let token = if self.statements == Statements::FirstForLast { first } else { last };
-        Tokens { first, last, token, granted_at: if is_near { first } else { clock } }
-    }
-
-    /// What the row says of its grant.
-    pub(crate) fn tokens_of(&self, row: Row) -> Tokens {
-        let is_of_several = row.token >= row.granted_at && row.token - row.granted_at <= self.more;
-        let first = if is_of_several { row.granted_at } else { row.token };
-        Tokens { first, last: row.token, token: row.token, granted_at: row.granted_at }
+        clock.max(row.token + 1)
     }
 
     /// What is to be written; `None` if it is held by another.
@@ -109,23 +86,23 @@ impl Protocol {
         if row.is_held_by(owner, state.clock) {
             return Some(Seen::Mine);
         }
-        let tokens = self.next_tokens(row, state.clock);
-        (row.ends_at <= state.clock).then_some(Seen::Free { version: row.version, tokens })
+        let token = self.next_token(row, state.clock);
+        (row.ends_at <= state.clock).then_some(Seen::Free { version: row.version, token })
     }
 
     fn take(&self, state: &mut State, owner: usize, seen: Seen) -> bool {
         let Some(row) = state.row else { return false };
         match seen {
             Seen::Mine => self.carry_out_renewal(state, owner),
-            Seen::Free { version, tokens } => {
+            Seen::Free { version, token } => {
                 let is_as_read = match self.statements {
                     Statements::Optimistic | Statements::OptimisticFromZero => {
-                        row.version == version && row.token < tokens.first && row.ends_at <= state.clock
+                        row.version == version && row.token < token && row.ends_at <= state.clock
                     }
                     _ => true,
                 };
                 if is_as_read {
-                    state.write(owner, tokens, row);
+                    state.write(owner, token, row);
                 }
                 is_as_read
             }
@@ -192,15 +169,14 @@ impl Protocol {
 
 impl State {
     /// Writes a grant into the row, and judges it.
-    fn write(&mut self, owner: usize, tokens: Tokens, row: Row) {
+    fn write(&mut self, owner: usize, token: u8, row: Row) {
         let clock = self.clock;
         let goes_on = self.owners[owner].keeps > clock && usize::from(row.owner) == owner + 1;
         let ends_at = match goes_on {
             true => row.ends_at.max(clock + TTL),
             false => clock + TTL,
         };
-        let Tokens { first, last, token, granted_at } = tokens;
-        self.row = Some(Row { owner: owner as u8 + 1, token, granted_at, ends_at, version: row.version + 1 });
+        self.row = Some(Row { owner: owner as u8 + 1, token, ends_at, version: row.version + 1 });
         for (place, other) in self.owners.iter_mut().enumerate() {
             if place != owner {
                 self.judge.two |= other.keeps > clock;
@@ -209,12 +185,12 @@ impl State {
         }
         let this = &mut self.owners[owner];
         if goes_on {
-            self.judge.out_of_order |= first != this.token;
+            self.judge.out_of_order |= token != this.token;
         } else {
-            self.judge.out_of_order |= first <= self.judge.last;
+            self.judge.out_of_order |= token <= self.judge.last;
             self.judge.granted += 1;
         }
-        (this.keeps, this.token) = (ends_at, first);
-        self.judge.last = self.judge.last.max(last);
+        (this.keeps, this.token) = (ends_at, token);
+        self.judge.last = self.judge.last.max(token);
     }
 }

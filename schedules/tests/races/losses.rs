@@ -1,24 +1,25 @@
-//! A loss is told once, to everybody who asks, whenever they ask; and a client that is closed holds nothing.
+//! A loss is announced once, and every task that waits for it wakes up. A closed client holds nothing.
 
 use crate::explorer::race;
-use crate::holds::{DUE, TTL, granted};
+use crate::holds::{DUE, TTL, always_granted};
 use leasehold_schedules::{DistributedLock, DistributedLockExt, ErrorKind, LockGuard, LossCause, Renewal};
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Who subscribes before, while and after hears of it, each of them, and it is announced once. Time does not go on to the
-/// deadline, so who misses the word waits for ever.
+/// The tasks subscribe before, during and after the loss. Time does not reach the deadline: a task that misses the loss
+/// waits for ever.
 #[test]
-fn a_loss_is_heard_whenever_one_subscribes() {
+fn loss_reaches_every_task_that_waits_for_it() {
     race("lost(), loss", || async {
-        let (_, client, time, told) = granted(Renewal::Lost(LossCause::Gone));
+        let (_, client, clock, observed) = always_granted(Renewal::Lost(LossCause::Gone));
         let guard = client.acquire("job").await.unwrap();
-        everybody_hears(guard, || time.advance(DUE)).await;
+        lose_and_join_subscribers(guard, || clock.advance(DUE)).await;
         drop(client);
-        assert_eq!(told.losses_in_all().await, 1);
+        assert_eq!(observed.total_losses().await, 1);
     });
 }
 
-pub(crate) async fn everybody_hears(guard: LockGuard, lose: impl FnOnce()) {
+/// Three tasks wait for the loss of this guard, while `lose` brings it about.
+pub(crate) async fn lose_and_join_subscribers(guard: LockGuard, lose: impl FnOnce()) {
     let subscribers: Vec<_> = (0..2)
         .map(|_| {
             let lease = guard.lease();
@@ -33,61 +34,59 @@ pub(crate) async fn everybody_hears(guard: LockGuard, lose: impl FnOnce()) {
     assert!(!guard.is_held());
 }
 
-/// The deadline passes while the store answers. The hold is over once, and not looked after again, whatever the answer is.
+/// The deadline passes while the store answers a renewal.
 #[test]
-fn a_deadline_beside_an_answer_ends_the_hold() {
-    race("deadline, renewed", || ends_at_its_deadline(Renewal::Renewed));
-    race("deadline, not renewed", || ends_at_its_deadline(Renewal::Held));
+fn deadline_beside_an_answer_ends_the_hold_once() {
+    race("deadline, renewed", || deadline_beside(Renewal::Renewed));
+    race("deadline, not renewed", || deadline_beside(Renewal::Held));
 }
 
-async fn ends_at_its_deadline(answer: Renewal) {
-    let (store, client, time, told) = granted(answer);
+async fn deadline_beside(answer: Renewal) {
+    let (store, client, clock, observed) = always_granted(answer);
     let guard = client.acquire("job").await.unwrap();
-    time.advance(DUE);
-    store.asked.notified().await;
-    let mover = tokio::spawn(async move { time.advance(TTL) });
+    clock.advance(DUE);
+    store.renewal_arrived.notified().await;
+    let advancing = tokio::spawn(async move { clock.advance(TTL) });
     let cause = guard.lost().await.cause();
     assert!(matches!(cause, LossCause::Expired | LossCause::Unreachable), "{cause:?}");
-    mover.await.unwrap();
+    advancing.await.unwrap();
     drop((client, guard));
-    assert_eq!(told.losses_in_all().await, 1);
+    assert_eq!(observed.total_losses().await, 1);
 }
 
-/// Either the holder is told that it was lost, or that all was covered; never both, never neither, and the store is told in
-/// either case.
+/// The release returns either `Ok`, and there is no loss, or `Lost`, and there is one loss. The store is released in both.
 #[test]
-fn a_release_beside_a_loss_says_one_of_the_two() {
+fn release_beside_a_loss_reports_one_of_the_two() {
     race("release, loss", || async {
-        let (store, client, time, told) = granted(Renewal::Lost(LossCause::Taken));
+        let (store, client, clock, observed) = always_granted(Renewal::Lost(LossCause::Taken));
         let guard = client.acquire("job").await.unwrap();
         let lease = guard.lease();
-        let mover = tokio::spawn(async move { time.advance(DUE) });
+        let advancing = tokio::spawn(async move { clock.advance(DUE) });
         let released = guard.release().await;
-        mover.await.unwrap();
+        advancing.await.unwrap();
         assert!(!lease.is_held());
         let loss = lease.loss().map(|loss| loss.cause());
         drop((client, lease));
-        let losses = told.losses_in_all().await;
+        let losses = observed.total_losses().await;
         match released {
-            Ok(()) => assert_eq!((losses, loss), (0, None), "covered"),
+            Ok(()) => assert_eq!((losses, loss), (0, None), "released"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Lost);
                 assert_eq!((losses, loss), (1, Some(LossCause::Taken)), "lost");
             }
         }
-        assert_eq!(store.releases.load(SeqCst), 1, "the store was told");
+        assert_eq!(store.releases.load(SeqCst), 1, "the store has had its release");
     });
 }
 
-/// What is granted while the client is closed is refused, or lost; it is not held on.
 #[test]
-fn a_grant_beside_a_close_is_not_held() {
+fn grant_beside_a_close_is_refused_or_lost() {
     race("grant, close", || async {
-        let (_, client, _, told) = granted(Renewal::Renewed);
+        let (_, client, _, observed) = always_granted(Renewal::Renewed);
         let other = client.clone();
         let acquiring = tokio::spawn(async move { other.acquire("job").await });
         client.close().await.unwrap();
-        let told_of = match acquiring.await.unwrap() {
+        let losses = match acquiring.await.unwrap() {
             Ok(guard) => {
                 assert_eq!(guard.loss().map(|loss| loss.cause()), Some(LossCause::Closed));
                 1
@@ -98,32 +97,32 @@ fn a_grant_beside_a_close_is_not_held() {
             }
         };
         drop(client);
-        assert_eq!(told.losses_in_all().await, told_of);
+        assert_eq!(observed.total_losses().await, losses);
     });
 }
 
-/// There is no moment at which one of two holds is over and the other is not, whoever looks and whatever is due.
+/// At no moment is one of two holds over and the other not, also while a renewal is due.
 #[test]
-fn a_close_ends_all_holds_at_one_moment() {
-    race("close, look, renewal", || async {
-        let (_, client, time, told) = granted(Renewal::Renewed);
+fn close_ends_all_holds_at_one_moment() {
+    race("close, status, renewal", || async {
+        let (_, client, clock, observed) = always_granted(Renewal::Renewed);
         let first = client.acquire("first").await.unwrap();
         let second = client.acquire("second").await.unwrap();
-        let looker = tokio::spawn({
+        let checking = tokio::spawn({
             let leases = [first.lease(), second.lease()];
             async move {
                 for [one, other] in [[0, 1], [1, 0]] {
-                    let (over, still) = (!leases[one].is_held(), leases[other].is_held());
-                    assert!(!(over && still), "one is held after the other's end");
+                    let (is_over, other_is_held) = (!leases[one].is_held(), leases[other].is_held());
+                    assert!(!(is_over && other_is_held), "one is held after the end of the other");
                 }
             }
         });
-        let mover = tokio::spawn(async move { time.advance(DUE) });
+        let advancing = tokio::spawn(async move { clock.advance(DUE) });
         client.close().await.unwrap();
         assert!(!first.is_held() && !second.is_held(), "held after the close");
-        looker.await.unwrap();
-        mover.await.unwrap();
+        checking.await.unwrap();
+        advancing.await.unwrap();
         drop((client, first, second));
-        assert_eq!(told.losses_in_all().await, 2);
+        assert_eq!(observed.total_losses().await, 2);
     });
 }

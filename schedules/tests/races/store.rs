@@ -1,11 +1,11 @@
-//! Stores without a network: one grants everything and answers renewals as it is told; one is the memory backend, some
-//! way off.
+//! Two stores without a network: one that grants every claim, and the memory backend with delays.
 
-use crate::time::Time;
+use crate::manual_clock::ManualClock;
 use async_trait::async_trait;
 use leasehold_schedules::memory::MemoryBackend;
 use leasehold_schedules::{
-    Attempt, Claim, FencingToken, Grant, LockAdmin, LockBackend, OwnerId, Release, Renewal, Result, Semantics,
+    Attempt, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, OwnerId, Release, Renewal,
+    Result, Semantics,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -13,31 +13,31 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 
-/// Grants everything, and answers renewals as it is told.
+/// Grants every claim, and gives every renewal the same answer.
 #[derive(Debug)]
-pub(crate) struct Granting {
-    answer: Renewal,
+pub(crate) struct AlwaysGranting {
+    renewal_answer: Renewal,
     tokens: AtomicU64,
     pub(crate) renewals: AtomicUsize,
     pub(crate) releases: AtomicUsize,
-    /// A renewal has arrived.
-    pub(crate) asked: Notify,
+    /// Notified when a renewal arrives.
+    pub(crate) renewal_arrived: Notify,
 }
 
-impl Granting {
-    pub(crate) fn that_answers(answer: Renewal) -> Arc<Self> {
+impl AlwaysGranting {
+    pub(crate) fn new(renewal_answer: Renewal) -> Arc<Self> {
         Arc::new(Self {
-            answer,
+            renewal_answer,
             tokens: AtomicU64::new(0),
             renewals: AtomicUsize::new(0),
             releases: AtomicUsize::new(0),
-            asked: Notify::new(),
+            renewal_arrived: Notify::new(),
         })
     }
 }
 
 #[async_trait]
-impl LockBackend for Granting {
+impl LockBackend for AlwaysGranting {
     fn semantics(&self) -> Semantics {
         MemoryBackend::new().semantics()
     }
@@ -49,9 +49,9 @@ impl LockBackend for Granting {
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         self.renewals.fetch_add(1, SeqCst);
-        self.asked.notify_one();
+        self.renewal_arrived.notify_one();
         yield_now().await;
-        claims.iter().map(|_| Ok(self.answer)).collect()
+        claims.iter().map(|_| Ok(self.renewal_answer)).collect()
     }
 
     async fn release(&self, _claim: &Claim, _linger: Duration) -> Result<Release> {
@@ -76,59 +76,73 @@ impl LockBackend for Granting {
     }
 }
 
-/// The memory backend some way off: others go on while a request or a reply is under way.
+/// The memory backend behind a delay: other tasks run between a request, its effect and its reply.
 #[derive(Debug)]
-pub(crate) struct Distant(MemoryBackend);
+pub(crate) struct DelayedMemory {
+    memory: MemoryBackend,
+    attempts: AtomicUsize,
+    /// The number of the attempt that is denied.
+    denied_attempt: Option<usize>,
+}
 
-impl Distant {
-    pub(crate) fn memory() -> (Arc<Self>, Time) {
-        let time = Time::default();
-        (Arc::new(Self(MemoryBackend::with_clock(Arc::new(time.clone())))), time)
+impl DelayedMemory {
+    pub(crate) fn new() -> (Arc<Self>, ManualClock) {
+        Self::with_denied_attempt(None)
     }
 
-    pub(crate) async fn is_left_clean(&self) {
-        let left = self.0.list("").await.unwrap();
-        assert!(left.is_empty(), "left behind: {left:?}");
+    pub(crate) fn with_denied_attempt(denied_attempt: Option<usize>) -> (Arc<Self>, ManualClock) {
+        let clock = ManualClock::default();
+        let memory = MemoryBackend::with_clock(Arc::new(clock.clone()));
+        (Arc::new(Self { memory, attempts: AtomicUsize::new(0), denied_attempt }), clock)
+    }
+
+    pub(crate) async fn assert_no_lock_is_held(&self) {
+        let held = self.memory.list("").await.unwrap();
+        assert!(held.is_empty(), "left behind: {held:?}");
     }
 }
 
 #[async_trait]
-impl LockBackend for Distant {
+impl LockBackend for DelayedMemory {
     fn semantics(&self) -> Semantics {
-        self.0.semantics()
+        self.memory.semantics()
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         yield_now().await;
-        let answer = self.0.try_acquire(claim).await;
+        let attempt = self.attempts.fetch_add(1, SeqCst) + 1;
+        let answer = match self.denied_attempt == Some(attempt) {
+            true => Err(Error::new(ErrorKind::Denied, "injected fault")),
+            false => self.memory.try_acquire(claim).await,
+        };
         yield_now().await;
         answer
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        self.0.renew(claims).await
+        self.memory.renew(claims).await
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         yield_now().await;
-        let answer = self.0.release(claim, linger).await;
+        let answer = self.memory.release(claim, linger).await;
         yield_now().await;
         answer
     }
 
     async fn changed(&self, claim: &Claim) {
-        self.0.changed(claim).await;
+        self.memory.changed(claim).await;
     }
 
     async fn suspects(&self) -> Vec<OwnerId> {
-        self.0.suspects().await
+        self.memory.suspects().await
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
-        self.0.admin()
+        self.memory.admin()
     }
 
     async fn close(&self) -> Result<()> {
-        self.0.close().await
+        self.memory.close().await
     }
 }

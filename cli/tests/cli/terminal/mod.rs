@@ -38,6 +38,15 @@ fn ctrl_c_ends_the_command_and_the_loop_around_it() {
     assert!(!place.is_held("x"));
 }
 
+#[test]
+fn log_at_a_terminal_is_written_without_colours() {
+    let place = Place::new();
+    let mut shell = Shell::start(&place);
+    let said = shell.runs("LEASEHOLD_LOG=info $LH -q run x -- true; echo rc=$?");
+    assert!(said.contains("leasehold.acquire") && said.ends_with("rc=0\n"), "{said}");
+    assert!(!said.contains('\u{1b}'), "{said}");
+}
+
 /// By a signal to `leasehold` alone, that is, and not by the terminal, which would tell everybody.
 #[test]
 fn an_interrupt_that_was_sent_to_it_alone_ends_the_command_and_no_loop() {

@@ -101,7 +101,7 @@ impl DistributedLock for Advisory {
         &self.defaults
     }
 
-    async fn acquire_with(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
+    async fn acquire_named(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
         let begun = Instant::now();
         loop {
             if let Some((connection, token)) = self.try_lock(name).await? {
@@ -156,7 +156,7 @@ impl Hold for Held {
         }
     }
 
-    fn lost(self: Arc<Self>) -> Later<Loss> {
+    fn ended(self: Arc<Self>) -> Later<Option<Loss>> {
         Box::pin(std::future::pending())
     }
 

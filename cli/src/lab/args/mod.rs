@@ -1,0 +1,21 @@
+mod bench;
+mod compare;
+mod conformance;
+
+pub(crate) use bench::{BenchArgs, Format, Part};
+pub(crate) use compare::{CompareArgs, ComparePart, Preset, ReportArgs, ReportFormat};
+pub(crate) use conformance::{ConformanceArgs, Lines};
+
+use clap::Subcommand;
+
+/// The verbs of the lab. A build without them names them in `LEFT_OUT`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabVerb {
+    Bench(BenchArgs),
+    /// What `bench` starts its processes with
+    #[command(hide = true)]
+    BenchWorker,
+    Compare(CompareArgs),
+    Report(ReportArgs),
+    Conformance(ConformanceArgs),
+}

@@ -1,0 +1,48 @@
+use crate::context::Context;
+use crate::keeper::GrantedLease;
+use crate::observer::Event;
+use crate::{LockName, Moment, Result};
+use std::time::Duration;
+
+/// The events of one acquisition, for an observer.
+pub(super) struct Observed<'a> {
+    context: &'a Context,
+    name: LockName,
+    since: Moment,
+    has_waited: bool,
+    has_ended: bool,
+}
+
+impl<'a> Observed<'a> {
+    pub(super) fn new(context: &'a Context, name: LockName) -> Self {
+        Self { since: context.clock.now(), context, name, has_waited: false, has_ended: false }
+    }
+
+    pub(super) fn waits(&mut self) {
+        if !std::mem::replace(&mut self.has_waited, true) {
+            self.context.events.tell(&Event::Waiting { name: &self.name });
+        }
+    }
+
+    pub(super) fn ended(mut self, outcome: &Result<GrantedLease>) {
+        self.has_ended = true;
+        let (name, waited) = (&self.name, self.waited());
+        self.context.events.tell(&match outcome {
+            Ok(grant) => Event::Granted { name, token: grant.token, waited },
+            Err(error) => Event::NotGranted { name, error, waited },
+        });
+    }
+
+    fn waited(&self) -> Duration {
+        self.context.clock.now().since(self.since)
+    }
+}
+
+/// The caller dropped the acquisition.
+impl Drop for Observed<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.context.events.tell(&Event::Cancelled { name: &self.name, waited: self.waited() });
+        }
+    }
+}

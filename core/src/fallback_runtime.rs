@@ -1,0 +1,81 @@
+//! The runtime for releases whose own runtime has ended.
+//!
+//! A release runs on the runtime that acquired. A runtime that ends drops its tasks, and a hold that is not a lease ends
+//! with nothing else: a session lives on in another runtime of the same process. The first such release starts one
+//! thread with a small runtime. It lives as long as the client, because connections that are made there serve later
+//! requests too.
+
+use crate::locked;
+use crate::sync::Mutex;
+use futures_util::future::BoxFuture;
+use std::thread;
+use std::time::Duration;
+use tokio::runtime::Builder;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// Time for connections to close after the last handle to the client is gone.
+const CLOSING_TIME: Duration = Duration::from_secs(1);
+
+type Work = BoxFuture<'static, ()>;
+
+#[derive(Debug, Default)]
+pub(crate) struct FallbackRuntime {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    NotStarted,
+    Running(UnboundedSender<Work>),
+    /// The system gave no thread or no runtime.
+    Failed,
+}
+
+impl FallbackRuntime {
+    /// Runs the work that `make` builds, on a thread of its own. `make` is not called where the system has no thread to
+    /// give: the hold then ends with its lease, or with the session.
+    pub(crate) fn spawn(&self, make: impl FnOnce() -> Work) {
+        let Some(work) = self.sender() else { return };
+        if let Err(refused) = work.send(make()) {
+            self.fail();
+            // Dropped after the state says so: work that is dropped unfinished asks for this runtime again.
+            drop(refused);
+        }
+    }
+
+    fn sender(&self) -> Option<UnboundedSender<Work>> {
+        let mut state = locked(&self.state);
+        if let State::NotStarted = *state {
+            *state = start().map_or(State::Failed, State::Running);
+        }
+        match &*state {
+            State::Running(sender) => Some(sender.clone()),
+            State::NotStarted | State::Failed => None,
+        }
+    }
+
+    fn fail(&self) {
+        *locked(&self.state) = State::Failed;
+    }
+}
+
+/// The channel closes, and the thread ends, when the client is dropped.
+fn start() -> Option<UnboundedSender<Work>> {
+    let (sender, receiver) = unbounded_channel();
+    thread::Builder::new().name("leasehold".to_owned()).spawn(move || run(receiver)).ok()?;
+    Some(sender)
+}
+
+fn run(mut receiver: UnboundedReceiver<Work>) {
+    let Ok(runtime) = Builder::new_current_thread().enable_all().build() else {
+        // The sender finds the channel closed. Work that was sent before is dropped here, and asks again.
+        return;
+    };
+    runtime.block_on(async {
+        while let Some(work) = receiver.recv().await {
+            tokio::spawn(work);
+        }
+        tokio::time::sleep(CLOSING_TIME).await;
+    });
+}

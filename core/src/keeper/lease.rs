@@ -1,0 +1,283 @@
+use super::loss_rule::{End, HoldState, Limit};
+use super::schedule::Key;
+use crate::context::Context;
+use crate::guard::HoldStatus;
+use crate::observer::Event;
+use crate::sync::Mutex;
+use crate::{AcquireOptions, Claim, FencingToken, Loss, LossCause, Moment, OwnerId, Renewal, Result, locked};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// A lease is renewed after this part of it: two more attempts fit in before it ends.
+const RENEWAL_PARTS: u32 = 3;
+
+/// A grant, with the moments from which its lease is counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GrantedLease {
+    pub(crate) token: FencingToken,
+    /// How long it lasts without a renewal: the ttl of its claim, or less.
+    pub(crate) length: Duration,
+    /// A moment before the grant. The lease is counted from here.
+    pub(crate) since: Moment,
+    /// When the attempt was sent that the grant answers. Later than the grant if the store handed the lock over.
+    pub(crate) answer_to: Moment,
+}
+
+/// The lease of one grant: what its holder may believe, and when it is renewed.
+pub(crate) struct KeptLease {
+    context: Arc<Context>,
+    claim: Claim,
+    token: FencingToken,
+    /// A moment before the grant.
+    since: Moment,
+    is_renewed: bool,
+    state: Mutex<State>,
+    ended: Notify,
+    /// Its entry in the keeper's schedule. Changed only under the keeper's lock.
+    key: Mutex<Option<Key>>,
+}
+
+struct State {
+    rule: HoldState,
+    /// The length of the lease: the grant's, or what an extension has made of it.
+    length: Duration,
+    /// The longest lease that was asked for, confirmed or not: the store may have it.
+    longest_asked: Duration,
+    is_loss_announced: bool,
+}
+
+/// What the keeper does with a lease that is due.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// It is over.
+    Forget,
+    /// It is not renewed. Its end is due then.
+    WaitUntil(Moment),
+    /// Renew it now, and again then if there is no answer.
+    Renew { again_at: Moment },
+}
+
+/// When a lease is renewed that was granted, or confirmed, at `sent_at`.
+pub(crate) fn renewal_due(sent_at: Moment, length: Duration) -> Moment {
+    sent_at.plus(length / RENEWAL_PARTS)
+}
+
+impl KeptLease {
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        claim: Claim,
+        options: &AcquireOptions,
+        grant: &GrantedLease,
+    ) -> Self {
+        let limit = Limit::max_hold(grant.answer_to.plus(options.max_hold));
+        // The store keeps this fixed lease for less than was asked: it is renewed to its end and no further.
+        let renewed_to_its_end = !options.renewed && grant.length < claim.ttl();
+        let limit = match renewed_to_its_end {
+            true => limit.and_fixed_lease(context.drift.valid_until(grant.since, claim.ttl())),
+            false => limit,
+        };
+        Self {
+            context: Arc::clone(context),
+            token: grant.token,
+            since: grant.since,
+            is_renewed: options.renewed || renewed_to_its_end,
+            state: Mutex::new(State {
+                rule: HoldState::granted(context.drift.valid_until(grant.since, grant.length), limit),
+                length: grant.length,
+                longest_asked: claim.ttl(),
+                is_loss_announced: false,
+            }),
+            claim,
+            ended: Notify::new(),
+            key: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    pub(crate) fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    pub(crate) fn status(&self) -> HoldStatus {
+        self.look(|state, now| match state.rule.settle(now) {
+            Some(End::Lost(loss)) => HoldStatus::Lost(loss.clone()),
+            Some(End::Released) => HoldStatus::Released,
+            None => HoldStatus::Held {
+                remaining: state.rule.valid_until().since(now),
+                at_risk: state.rule.failure().is_some(),
+            },
+        })
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self.status(), HoldStatus::Held { .. })
+    }
+
+    /// Waits for the end: the loss, or `None` if it was released.
+    pub(crate) async fn ended(&self) -> Option<Loss> {
+        loop {
+            // Made before the look: it is told of every end from here on, though it is not polled yet.
+            let ended = self.ended.notified();
+            match self.status() {
+                HoldStatus::Lost(loss) => return Some(loss),
+                HoldStatus::Released => return None,
+                HoldStatus::Held { .. } => {}
+            }
+            // The moment, and not what remains: a process that is stopped here would count that from when it goes on.
+            tokio::select! {
+                () = ended => {}
+                () = self.context.clock.sleep_until(self.valid_until()) => {}
+            }
+        }
+    }
+
+    /// Ends belief, before the store is told. Answers the loss, if it was lost already.
+    pub(crate) fn release(&self) -> Option<Loss> {
+        let (loss, held) = self.look(|state, now| {
+            state.rule.end(now, End::Released);
+            match state.rule.settle(now) {
+                Some(End::Lost(loss)) => (Some(loss.clone()), None),
+                _ => (None, Some(now.since(self.since))),
+            }
+        });
+        self.ended.notify_waiters();
+        if let (Some(held), true) = (held, self.context.events.are_observed()) {
+            let name = self.claim.name();
+            self.context.events.tell(&Event::Released { name, token: self.token, held });
+        }
+        loss
+    }
+
+    /// Announces the loss if there is one, such as that of a client that was closed.
+    pub(super) fn check(&self) {
+        self.look(|_, _| ());
+    }
+
+    /// Looks at the state as it is now. The first look that finds a loss announces it.
+    fn look<T>(&self, look: impl FnOnce(&mut State, Moment) -> T) -> T {
+        let mut state = locked(&self.state);
+        let now = self.context.clock.now();
+        if self.context.is_closed() {
+            // The keeper ends the leases of a closed client one by one. None of them is held meanwhile.
+            state.rule.end(now, End::Lost(Loss::new(LossCause::Closed)));
+        }
+        let seen = look(&mut state, now);
+        let loss = match state.rule.settle(now) {
+            Some(End::Lost(loss)) => Some(loss.clone()),
+            _ => None,
+        };
+        let new_loss = loss.filter(|_| !std::mem::replace(&mut state.is_loss_announced, true));
+        drop(state);
+        if let Some(loss) = new_loss {
+            self.ended.notify_waiters();
+            let name = self.claim.name();
+            self.context.events.tell(&Event::Lost { name, token: self.token, loss: &loss });
+        }
+        seen
+    }
+
+    /// The deadline, unless a renewal moves it.
+    pub(crate) fn valid_until(&self) -> Moment {
+        locked(&self.state).rule.valid_until()
+    }
+
+    pub(crate) fn length(&self) -> Duration {
+        locked(&self.state).length
+    }
+
+    /// The claim of a release: the store may have the longest lease that was asked for.
+    pub(crate) fn claim_to_release(&self) -> Claim {
+        self.claim.clone().with_ttl(locked(&self.state).longest_asked)
+    }
+
+    pub(super) fn owner(&self) -> OwnerId {
+        self.claim.owner()
+    }
+
+    pub(super) fn set_key(&self, key: Key) {
+        *locked(&self.key) = Some(key);
+    }
+
+    pub(super) fn take_key(&self) -> Option<Key> {
+        locked(&self.key).take()
+    }
+
+    pub(super) fn first_due(&self) -> Moment {
+        let state = locked(&self.state);
+        let end = state.rule.valid_until();
+        if self.is_renewed { renewal_due(self.since, state.length).min(end) } else { end }
+    }
+
+    /// What to do with it now that it is due.
+    pub(super) fn step(&self, now: Moment) -> Step {
+        self.look(|state, _| {
+            if state.rule.settle(now).is_some() {
+                return Step::Forget;
+            }
+            let end = state.rule.valid_until();
+            if !self.is_renewed || state.rule.at_limit() {
+                return Step::WaitUntil(end);
+            }
+            state.rule.renewal_overdue();
+            Step::Renew { again_at: renewal_due(now, state.length).min(end) }
+        })
+    }
+
+    /// The claim of a renewal that is sent now; `None` if the lease is over, because nothing is sent after a release.
+    /// Counted from the send and not from when it fell due: until then the store owes no answer.
+    pub(super) fn begin_renewal(&self) -> Option<Claim> {
+        self.look(|state, now| {
+            state.rule.settle(now).is_none().then(|| {
+                state.rule.renewal_sent();
+                self.claim.clone().with_ttl(state.length)
+            })
+        })
+    }
+
+    /// The claim of an extension that is sent now.
+    pub(crate) fn begin_extension(&self, length: Duration) -> Claim {
+        let mut state = locked(&self.state);
+        state.rule.renewal_sent();
+        state.longest_asked = state.longest_asked.max(length);
+        self.claim.clone().with_ttl(length)
+    }
+
+    /// The store confirmed an extension: renewals keep to it from now on.
+    pub(crate) fn extended(&self, length: Duration) {
+        let mut state = locked(&self.state);
+        state.length = state.length.max(length);
+    }
+
+    /// The store answered a renewal of this length that was sent at `sent_at`.
+    pub(crate) fn answered(&self, sent_at: Moment, length: Duration, answer: Result<Renewal>) {
+        let renewed_until = self.context.drift.valid_until(sent_at, length);
+        let is_confirmed = matches!(answer, Ok(Renewal::Renewed));
+        let (is_held, failure, left_before, left) = self.look(|state, now| {
+            let left_before = state.rule.valid_until().since(now);
+            state.rule.answered(now, renewed_until, answer);
+            let is_held = state.rule.settle(now).is_none();
+            (is_held, state.rule.failure().cloned(), left_before, state.rule.valid_until().since(now))
+        });
+        let (name, events) = (self.claim.name(), &self.context.events);
+        if !is_held {
+            return;
+        }
+        if let Some(error) = failure {
+            events.tell(&Event::RenewalFailed { name, error: &error, remaining: left });
+        } else if is_confirmed && events.are_observed() {
+            events.tell(&Event::Renewed { name, token: self.token, margin: left_before });
+        }
+    }
+}
+
+impl fmt::Debug for KeptLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("KeptLease");
+        out.field("claim", &self.claim).field("token", &self.token).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,97 @@
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// The timeout of callers that are queued behind a limit on requests at once. It fires only if no request was answered
+/// meanwhile: many callers before a healthy store are no outage, however long the queue is.
+///
+/// For backends, which own the queue, and tell when the store has answered.
+///
+/// ```
+/// # use leasehold_core::StallTimeout;
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let (limit, timeout) = (tokio::sync::Semaphore::new(1), StallTimeout::new(Duration::from_millis(20)));
+/// let permit = timeout.wait(limit.acquire()).await.expect("the first permit is free");
+/// assert!(timeout.wait(limit.acquire()).await.is_none(), "the request in front had no answer");
+/// timeout.answered();
+/// drop(permit);
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct StallTimeout {
+    limit: Duration,
+    answers: AtomicU64,
+}
+
+impl StallTimeout {
+    /// A timeout that fires this long after the last answer.
+    #[must_use]
+    pub fn new(limit: Duration) -> Self {
+        Self { limit, answers: AtomicU64::new(0) }
+    }
+
+    /// Waits for a permit. `None` if none came, and no request was answered, for all of the limit.
+    ///
+    /// # Cancel safety
+    ///
+    /// As safe to drop as `permit` is.
+    pub async fn wait<T>(&self, permit: impl Future<Output = T>) -> Option<T> {
+        let mut permit = pin!(permit);
+        loop {
+            let answers = self.answers.load(Ordering::Relaxed);
+            match timeout(self.limit, permit.as_mut()).await {
+                Ok(permit) => return Some(permit),
+                Err(_) if self.answers.load(Ordering::Relaxed) != answers => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// The store has answered a request, with success or failure.
+    pub fn answered(&self) {
+        self.answers.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use tokio::sync::Semaphore;
+    use tokio::time::{Instant, sleep};
+
+    const LIMIT: Duration = Duration::from_secs(2);
+
+    /// Sends ten requests at once, each of which takes nearly the limit. Returns the number of permits, and the time taken.
+    async fn send_ten(are_answered: bool) -> (usize, Duration) {
+        let start = Instant::now();
+        let shared = Arc::new((Semaphore::new(1), StallTimeout::new(LIMIT)));
+        let request = |shared: Arc<(Semaphore, StallTimeout)>| async move {
+            let Some(_permit) = shared.1.wait(shared.0.acquire()).await else { return false };
+            sleep(LIMIT.mul_f64(0.9)).await;
+            if are_answered {
+                shared.1.answered();
+            }
+            true
+        };
+        let sent = futures_util::future::join_all((0..10).map(|_| request(Arc::clone(&shared)))).await;
+        (sent.into_iter().filter(|got_permit| *got_permit).count(), start.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn long_queue_does_not_time_out_while_requests_are_answered() {
+        let (sent, took) = send_ten(true).await;
+        assert_eq!(sent, 10);
+        assert!(took > LIMIT * 8);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn queue_times_out_if_no_request_is_answered() {
+        let (sent, took) = send_ten(false).await;
+        assert_eq!(sent, 2, "the requests whose permit came within the limit");
+        assert!(took < LIMIT * 4);
+    }
+}

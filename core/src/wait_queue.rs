@@ -1,0 +1,329 @@
+//! The wait queue: the tasks of one client that want one name stand in line.
+//!
+//! For stores that keep no queue of waiters themselves. The first in line asks the store at its own pace, the others wait
+//! for it, and a release by this client wakes the first at once.
+//!
+//! * A wake-up is a hint, and a grant is always the store's. Each waiter also asks once in [`FALLBACK`], so a task that is
+//!   never polled delays the others by that at most.
+//! * After [`STREAK`] in a row, the line pauses for one polling interval: waiters of other processes get their turn.
+//! * A waiter that leaves without a grant wakes the next one.
+
+use crate::sync::{AtomicBool, AtomicU64, Mutex};
+use crate::{Fairness, LockName, Moment, Semantics, WakeUp, locked};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// How often a waiter asks that stands behind others.
+pub(crate) const FALLBACK: Duration = Duration::from_millis(500);
+/// How long the tasks of one client pass a lock among themselves before other processes get their turn.
+const STREAK: Duration = Duration::from_millis(100);
+
+/// The wait queues of one client, by name.
+#[derive(Debug)]
+pub(crate) struct WaitQueues {
+    is_used: bool,
+    /// The longest time between two questions of the first in line, and so of the waiters of other processes.
+    polling_interval: Duration,
+    queues: Mutex<HashMap<LockName, WaitQueue>>,
+    /// The number of releases, of any name. A release between an attempt and [`join`](Self::join) wakes the waiter that
+    /// joins.
+    releases: AtomicU64,
+}
+
+/// Exists while tasks wait for the name, or while one that waited holds it.
+#[derive(Debug, Default)]
+struct WaitQueue {
+    line: VecDeque<Arc<Waiter>>,
+    /// When the first grant of the present streak came. `None` while this client does not hold the lock.
+    streak_since: Option<Moment>,
+    /// No waiter of this client asks before this moment.
+    paused_until: Moment,
+}
+
+#[derive(Debug, Default)]
+struct Waiter {
+    /// It was woken to ask, or has become the first in line.
+    notify: Notify,
+    /// True from its wake-up until it asks.
+    woken: AtomicBool,
+}
+
+impl WaitQueues {
+    pub(crate) fn new(semantics: &Semantics) -> Self {
+        let (is_used, polling_interval) = match (semantics.fairness, semantics.wake_up) {
+            (Fairness::Unordered, WakeUp::Poll { at_most }) => (true, at_most),
+            _ => (false, Duration::ZERO),
+        };
+        Self { is_used, polling_interval, queues: Mutex::default(), releases: AtomicU64::new(0) }
+    }
+
+    /// How many releases there were, for [`join`](Self::join). Read before the attempt.
+    pub(crate) fn releases(&self) -> u64 {
+        self.releases.load(SeqCst)
+    }
+
+    /// A place at the end of the line of this name, for a waiter whose attempt was refused. `None` if the waiters of this
+    /// store do not stand in line here.
+    pub(crate) fn join(&self, name: &LockName, releases_before_attempt: u64) -> Option<Place<'_>> {
+        if !self.is_used {
+            return None;
+        }
+        let mut queues = locked(&self.queues);
+        let place = self.enter(queues.entry(name.clone()).or_default(), name);
+        if self.releases() != releases_before_attempt {
+            place.waiter.wake();
+        }
+        Some(place)
+    }
+
+    /// A place behind others, if there are any: a newcomer does not ask the store before them.
+    pub(crate) fn join_behind_others(&self, name: &LockName) -> Option<Place<'_>> {
+        if !self.is_used {
+            return None;
+        }
+        let mut queues = locked(&self.queues);
+        let queue = queues.get_mut(name).filter(|queue| !queue.line.is_empty())?;
+        Some(self.enter(queue, name))
+    }
+
+    fn enter(&self, queue: &mut WaitQueue, name: &LockName) -> Place<'_> {
+        let waiter = Arc::<Waiter>::default();
+        queue.line.push_back(Arc::clone(&waiter));
+        Place { queues: self, name: name.clone(), waiter, is_granted: false }
+    }
+
+    /// This client gave the lock back, or lost it: wakes the first in line.
+    pub(crate) fn released(&self, name: &LockName, now: Moment) {
+        if !self.is_used {
+            return;
+        }
+        self.releases.fetch_add(1, SeqCst);
+        let mut queues = locked(&self.queues);
+        let Some(queue) = queues.get_mut(name) else { return };
+        let streak_since = queue.streak_since.take();
+        if queue.line.is_empty() {
+            queues.remove(name);
+        } else if now < queue.paused_until {
+            // Acquired by a waiter that asked as the pause began. The pause goes on.
+        } else if streak_since.is_some_and(|since| now.since(since) >= STREAK) {
+            queue.paused_until = now.plus(self.polling_interval);
+        } else {
+            queue.streak_since = streak_since;
+            queue.wake_next();
+        }
+    }
+}
+
+impl WaitQueue {
+    /// Wakes the first that was not woken before: one that was, and has not asked since, may never be polled.
+    fn wake_next(&self) {
+        if let Some(next) = self.line.iter().find(|waiter| !waiter.woken.load(SeqCst)) {
+            next.wake();
+        }
+    }
+
+    fn is_first(&self, waiter: &Arc<Waiter>) -> bool {
+        self.line.front().is_some_and(|first| Arc::ptr_eq(first, waiter))
+    }
+}
+
+impl Waiter {
+    fn wake(&self) {
+        self.woken.store(true, SeqCst);
+        self.notify.notify_one();
+    }
+}
+
+/// A place in line. Dropping it leaves the line.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    queues: &'a WaitQueues,
+    name: LockName,
+    waiter: Arc<Waiter>,
+    is_granted: bool,
+}
+
+impl Place<'_> {
+    /// Ready when this waiter was woken, with true, or has become the first in line, with false. Safe to drop at any time: a
+    /// notification is kept.
+    pub(crate) async fn notified(&self) -> bool {
+        self.waiter.notify.notified().await;
+        self.waiter.woken.load(SeqCst)
+    }
+
+    pub(crate) fn is_first(&self) -> bool {
+        locked(&self.queues.queues).get(&self.name).is_some_and(|queue| queue.is_first(&self.waiter))
+    }
+
+    /// The end of the last pause of this client for this name.
+    pub(crate) fn paused_until(&self) -> Moment {
+        locked(&self.queues.queues).get(&self.name).map_or(Moment::ORIGIN, |queue| queue.paused_until)
+    }
+
+    /// This waiter asks the store now.
+    pub(crate) fn asks(&self) {
+        self.waiter.woken.store(false, SeqCst);
+    }
+
+    /// The store granted the lock to this waiter, which leaves the line. The others wait for its release.
+    pub(crate) fn granted(mut self, now: Moment) {
+        self.is_granted = true;
+        if let Some(queue) = locked(&self.queues.queues).get_mut(&self.name) {
+            queue.streak_since.get_or_insert(now);
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut queues = locked(&self.queues.queues);
+        let Some(queue) = queues.get_mut(&self.name) else { return };
+        let was_first = queue.is_first(&self.waiter);
+        queue.line.retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
+        if !self.is_granted && (was_first || self.waiter.woken.load(SeqCst)) {
+            queue.wake_next();
+        } else if was_first && let Some(first) = queue.line.front() {
+            first.notify.notify_one();
+        }
+        if queue.line.is_empty() && queue.streak_since.is_none() {
+            queues.remove(&self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LockBackend;
+    use crate::memory::MemoryBackend;
+    use futures_util::FutureExt;
+
+    fn queues() -> WaitQueues {
+        WaitQueues::new(&MemoryBackend::new().semantics())
+    }
+
+    fn name() -> LockName {
+        LockName::new("job").unwrap()
+    }
+
+    fn at(millis: u64) -> Moment {
+        Moment::since_origin(Duration::from_millis(millis))
+    }
+
+    fn join(queues: &WaitQueues) -> Place<'_> {
+        queues.join(&name(), queues.releases()).unwrap()
+    }
+
+    fn is_woken(place: &Place<'_>) -> bool {
+        place.notified().now_or_never() == Some(true)
+    }
+
+    #[test]
+    fn release_wakes_the_first_in_line_alone() {
+        let queues = queues();
+        let line = [join(&queues), join(&queues)];
+        queues.released(&name(), at(0));
+        assert_eq!(line.each_ref().map(is_woken), [true, false]);
+    }
+
+    #[test]
+    fn release_skips_a_waiter_that_was_woken_and_has_not_asked() {
+        let queues = queues();
+        let line = [join(&queues), join(&queues), join(&queues)];
+        queues.released(&name(), at(0));
+        queues.released(&name(), at(1));
+        line[0].asks();
+        queues.released(&name(), at(2));
+        assert_eq!(line.each_ref().map(is_woken), [true, true, false]);
+        assert!(line[0].waiter.woken.load(SeqCst), "woken a second time");
+    }
+
+    #[test]
+    fn release_between_attempt_and_join_wakes_the_newcomer() {
+        let queues = queues();
+        let before_attempt = queues.releases();
+        queues.released(&name(), at(0));
+        assert!(is_woken(&queues.join(&name(), before_attempt).unwrap()));
+        assert!(!is_woken(&join(&queues)));
+    }
+
+    #[test]
+    fn waiter_that_leaves_without_a_grant_wakes_the_next() {
+        let queues = queues();
+        let (first, second, third) = (join(&queues), join(&queues), join(&queues));
+        queues.released(&name(), at(0));
+        drop(first);
+        assert!(is_woken(&second));
+        second.granted(at(1));
+        assert_eq!(
+            third.notified().now_or_never(),
+            Some(false),
+            "it is the first, and waits for the release"
+        );
+        queues.released(&name(), at(2));
+        assert!(is_woken(&third));
+    }
+
+    /// The first was woken too, but may never be polled.
+    #[test]
+    fn woken_waiter_that_leaves_from_behind_others_wakes_the_next() {
+        let queues = queues();
+        let (_first, second, third) = (join(&queues), join(&queues), join(&queues));
+        queues.released(&name(), at(0));
+        queues.released(&name(), at(1));
+        drop(second);
+        assert!(is_woken(&third));
+    }
+
+    #[test]
+    fn newcomer_stands_behind_others_only_if_there_are_any() {
+        let queues = queues();
+        assert!(queues.join_behind_others(&name()).is_none());
+        let first = join(&queues);
+        let second = queues.join_behind_others(&name()).unwrap();
+        assert!(first.is_first() && !second.is_first());
+        assert!(queues.join_behind_others(&LockName::new("other").unwrap()).is_none());
+    }
+
+    #[test]
+    fn release_after_a_long_streak_pauses_the_line_for_one_interval() {
+        let queues = queues();
+        let line = [join(&queues), join(&queues)];
+        let [first, second] = line;
+        first.granted(at(0));
+        queues.released(&name(), at(99));
+        assert!(is_woken(&second) && second.paused_until() == Moment::ORIGIN);
+        second.granted(at(99));
+        let third = join(&queues);
+        queues.released(&name(), at(100));
+        assert!(!is_woken(&third));
+        assert_eq!(third.paused_until(), at(100).plus(queues.polling_interval));
+        queues.released(&name(), at(101));
+        assert!(!is_woken(&third), "released by a waiter that asked as the pause began");
+        queues.released(&name(), third.paused_until());
+        assert!(is_woken(&third), "the streak is over");
+    }
+
+    #[test]
+    fn name_without_waiters_or_holder_is_forgotten() {
+        let queues = queues();
+        let is_empty = || locked(&queues.queues).is_empty();
+        drop(join(&queues));
+        assert!(is_empty());
+        join(&queues).granted(at(0));
+        assert!(!is_empty(), "its holder belongs to a streak");
+        queues.released(&name(), at(1));
+        assert!(is_empty());
+    }
+
+    #[test]
+    fn store_that_wakes_its_waiters_has_no_line() {
+        let mut semantics = MemoryBackend::new().semantics();
+        semantics.wake_up = WakeUp::Push { fallback: Duration::from_secs(1) };
+        let queues = WaitQueues::new(&semantics);
+        assert!(queues.join(&name(), 0).is_none() && queues.join_behind_others(&name()).is_none());
+    }
+}

@@ -75,7 +75,8 @@ impl Config {
                 options
             }
             "ttl" => options.with_ttl(parse_duration(key, text)?),
-            "wait" => options.with_wait(read_wait(text)?),
+            "wait" if text.trim() == "0" => options.with_wait(Wait::No),
+            "wait" => options.with_wait(text.trim().parse::<Wait>()?),
             "max_hold" if text.trim() == "none" => options.with_max_hold(Duration::MAX),
             "max_hold" => options.with_max_hold(parse_duration(key, text)?),
             _ => options.with_hold_at_least(parse_duration(key, text)?),
@@ -99,18 +100,6 @@ impl Config {
             ("max_hold", _, limit) => time(limit),
             _ => time(self.options.hold_at_least()),
         }
-    }
-}
-
-fn read_wait(text: &str) -> Result<Wait> {
-    match text.trim() {
-        "forever" => Ok(Wait::Forever),
-        "0" => Ok(Wait::No),
-        // The help of `parse_duration` shows times only.
-        word if word.chars().all(|c| c.is_ascii_alphabetic()) => {
-            Err(Error::invalid("wait", format_args!("{text:?}"), "write forever, 0, or a time such as 10s"))
-        }
-        time => parse_duration("wait", time).map(Wait::from),
     }
 }
 

@@ -294,11 +294,7 @@ impl fmt::Display for Config {
 
 impl PartialEq for Config {
     fn eq(&self, other: &Self) -> bool {
-        let options = |config: &Self| {
-            let options = &config.options;
-            (options.ttl(), options.wait(), options.max_hold(), options.hold_at_least())
-        };
-        self.url == other.url && self.prefix == other.prefix && options(self) == options(other)
+        self.url == other.url && self.prefix == other.prefix && self.options == other.options
     }
 }
 

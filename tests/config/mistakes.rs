@@ -91,9 +91,12 @@ fn value_out_of_range_is_refused() {
             ),
             (
                 "[defaults]\nwait = 'never'",
-                "2: invalid wait: \"never\"; write forever, 0, or a time such as 10s",
+                "2: invalid wait: \"never\": expected number at 0; write forever, no, or a time like 30s",
             ),
-            ("[defaults]\nwait = '10'", "2: invalid wait: \"10\" has no unit; write 10s or 10ms"),
+            (
+                "[defaults]\nwait = '10'",
+                "2: invalid wait: \"10\" has no unit; write forever, no, or a time like 30s",
+            ),
             (
                 "[defaults]\nmax_hold = '0s'",
                 "2: invalid max_hold: it is zero; give it a time, or leave it out",

@@ -32,6 +32,7 @@ async fn a_leader_without_followers_proves_no_hold() {
 async fn a_leader_without_followers_gives_nobody_a_lock() {
     let (ensemble, leader) = ensemble();
     let url = format!("zk://127.0.0.1:{}?session_timeout=2s&timeout=500ms", ensemble.ports()[leader]);
+    warm_up_at(&url).await;
     let (one, other) = (backend(&url), backend(&url));
     let [held, released, waiter] = [claim("held"), claim("job"), claim("job")];
     hold(&one, &held).await;
@@ -48,7 +49,8 @@ async fn a_leader_without_followers_gives_nobody_a_lock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_that_dies_costs_no_hold_and_no_waiter() {
     let (mut ensemble, leader) = ensemble();
-    let url = format!("{}?session_timeout=6s", ensemble.url());
+    // A session that outlasts an election on a busy machine.
+    let url = format!("{}?session_timeout=20s", ensemble.url());
     let (holder, waiter) = (client(&url), backend(&url));
     let guard = holder.acquire("job").await.unwrap();
     let (token, waiting) = (guard.token().unwrap(), claim("job"));
@@ -69,6 +71,7 @@ async fn without_a_quorum_nobody_gets_the_lock_and_the_holder_is_sure_of_nothing
     let (ensemble, leader) = ensemble();
     let others: Vec<usize> = (0..3).filter(|member| *member != leader).collect();
     let url = format!("{}?session_timeout=2s&timeout=500ms&connect_timeout=1s", ensemble.url());
+    warm_up_at(&url).await;
     let (holder, other) = (client(&url), backend(&url));
     let guard = holder.acquire("job").await.unwrap();
     for member in &others {

@@ -48,7 +48,12 @@ pub(crate) fn url_of(proxy: &Proxy) -> String {
 
 /// Makes the server do once what it is to do quickly from then on.
 pub(crate) async fn warm_up(server: &ZooKeeperServer) {
-    let (backend, claim) = (backend(&server.url()), claim("warm-up"));
+    warm_up_at(&server.url()).await;
+}
+
+/// The same for the server of this URL, within its time-outs.
+pub(crate) async fn warm_up_at(url: &str) {
+    let (backend, claim) = (backend(url), claim("warm-up"));
     eventually(async || matches!(backend.try_acquire(&claim).await, Ok(Attempt::Granted(_))).then_some(()))
         .await;
     backend.close().await.unwrap();

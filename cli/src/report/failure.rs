@@ -1,4 +1,4 @@
-use super::{holder, safe};
+use super::holder;
 use crate::exit::Code;
 use leasehold::admin::LockStatus;
 use leasehold::{Error, ErrorKind};
@@ -119,7 +119,7 @@ impl From<Error> for Failure {
 /// An error and its causes, for where there is one line. Some of it is what a server has said, and goes to a terminal.
 #[cfg(any(feature = "lab", test))]
 pub(crate) fn in_one_line(error: &Error) -> String {
-    safe(&[vec![error.to_string()], causes(error)].concat().join(": "))
+    super::safe(&[vec![error.to_string()], causes(error)].concat().join(": "))
 }
 
 /// What the error was caused by, without what its own message says already.

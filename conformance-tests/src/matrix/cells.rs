@@ -13,8 +13,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A cell that takes longer than this hangs.
-const WATCHDOG: Duration = Duration::from_secs(120);
+/// A cell that takes longer than this hangs. More than its servers may take to start.
+const WATCHDOG: Duration = Duration::from_secs(300);
 /// How often a fault is made until it hits somebody: a machine that is busy may take a lease from its holder before.
 const TRIALS: u64 = 3;
 

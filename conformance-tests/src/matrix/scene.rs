@@ -63,6 +63,8 @@ struct Crew {
 
 /// How long others may take until they have had a first answer.
 const FIRST_ANSWER: Duration = Duration::from_secs(3);
+/// Limit for the first use of a server that has just started.
+const FIRST_USE: Duration = Duration::from_secs(60);
 /// How long a lock may take to be had again when all is over, beyond the lease and the interval of questions.
 const AFTERWARDS: Duration = Duration::from_secs(8);
 
@@ -171,8 +173,7 @@ impl Scene {
         }
         let (address, start) = (self.store.address_for_holds_of(self.schedule.ttl), Instant::now());
         while let Err(error) = self.use_each_once(&address).await {
-            // A server that has just started may take its time.
-            if start.elapsed() > scaled(AFTERWARDS) {
+            if start.elapsed() > scaled(FIRST_USE) {
                 return Err(Stop::Failed(format!("no plain use before the fault: {error}")));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;

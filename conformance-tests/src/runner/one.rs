@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// A case that takes longer than this hangs.
-const WATCHDOG: Duration = Duration::from_secs(120);
+/// A case that takes longer than this hangs. More than its servers may take to start.
+const WATCHDOG: Duration = Duration::from_secs(300);
 
 /// How long what was stopped may take to end.
 const PARTING: Duration = Duration::from_secs(5);

@@ -14,8 +14,8 @@ use tempfile::TempDir;
 /// How large it says that it is. The file behind it has what was written.
 const SIZE: &str = "1G";
 
-/// How long a file system may be busy after the processes that used it have ended.
-const FREE_WITHIN: Duration = Duration::from_secs(5);
+/// Limit for a file system to become free after the processes that used it have ended.
+const FREE_WITHIN: Duration = Duration::from_secs(30);
 
 /// `EXT4_IOC_SHUTDOWN`, and that what is in memory is not to be written first (`fs/ext4/ext4.h`).
 const SHUTDOWN: rustix::ioctl::Opcode = opcode::read::<u32>(b'X', 125);

@@ -10,8 +10,8 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long a mount may take to come and to go.
-const WITHIN: Duration = Duration::from_secs(5);
+/// Limit for a mount to come and to go.
+const WITHIN: Duration = Duration::from_secs(30);
 
 /// A directory, seen a second time by FUSE: as what `sshfs` mounts, and what a virtual machine or a container shares
 /// with its host. To the kernel, and to whoever asks it, its files have nothing to do with those of the directory

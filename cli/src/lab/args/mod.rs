@@ -1,3 +1,10 @@
+//! The command line of the verbs of the lab.
+
+#![allow(
+    clippy::doc_markdown,
+    reason = "the comments of options are what people read in a terminal, where a backtick is a backtick"
+)]
+
 mod bench;
 mod compare;
 mod conformance;

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 /// So many Sentinels, of which two must agree that the primary is gone.
 const SENTINELS: usize = 3;
 
-/// How long anything here may take. It takes a second on a quiet machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Limit for a start or a fail-over. It takes a second on a quiet machine.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A Redis with a replica, which three Sentinels promote when the primary is gone.
 #[derive(Debug)]

@@ -9,7 +9,7 @@
 //! * A waiter that leaves without a grant wakes the next one.
 
 use crate::sync::{AtomicBool, AtomicU64, Mutex};
-use crate::{Fairness, LockName, Moment, Semantics, WakeUp, locked};
+use crate::{Clock, Fairness, LockName, Moment, Semantics, WakeUp, locked};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -96,13 +96,14 @@ impl WaitQueues {
     }
 
     /// This client gave the lock back, or lost it: wakes the first in line.
-    pub(crate) fn released(&self, name: &LockName, now: Moment) {
+    pub(crate) fn released(&self, name: &LockName, clock: &dyn Clock) {
         if !self.is_used {
             return;
         }
         self.releases.fetch_add(1, SeqCst);
         let mut queues = locked(&self.queues);
         let Some(queue) = queues.get_mut(name) else { return };
+        let now = clock.now();
         let streak_since = queue.streak_since.take();
         if queue.line.is_empty() {
             queues.remove(name);
@@ -213,6 +214,20 @@ mod tests {
         Moment::since_origin(Duration::from_millis(millis))
     }
 
+    /// A clock that stands still.
+    #[derive(Debug)]
+    struct ClockAt(Moment);
+
+    impl Clock for ClockAt {
+        fn now(&self) -> Moment {
+            self.0
+        }
+
+        fn sleep_until(&self, _: Moment) -> crate::Sleep {
+            unreachable!("a release does not sleep")
+        }
+    }
+
     fn join(queues: &WaitQueues) -> Place<'_> {
         queues.join(&name(), queues.releases()).unwrap()
     }
@@ -225,7 +240,7 @@ mod tests {
     fn release_wakes_the_first_in_line_alone() {
         let queues = queues();
         let line = [join(&queues), join(&queues)];
-        queues.released(&name(), at(0));
+        queues.released(&name(), &ClockAt(at(0)));
         assert_eq!(line.each_ref().map(is_woken), [true, false]);
     }
 
@@ -233,10 +248,10 @@ mod tests {
     fn release_skips_a_waiter_that_was_woken_and_has_not_asked() {
         let queues = queues();
         let line = [join(&queues), join(&queues), join(&queues)];
-        queues.released(&name(), at(0));
-        queues.released(&name(), at(1));
+        queues.released(&name(), &ClockAt(at(0)));
+        queues.released(&name(), &ClockAt(at(1)));
         line[0].asks();
-        queues.released(&name(), at(2));
+        queues.released(&name(), &ClockAt(at(2)));
         assert_eq!(line.each_ref().map(is_woken), [true, true, false]);
         assert!(line[0].waiter.woken.load(SeqCst), "woken a second time");
     }
@@ -245,7 +260,7 @@ mod tests {
     fn release_between_attempt_and_join_wakes_the_newcomer() {
         let queues = queues();
         let before_attempt = queues.releases();
-        queues.released(&name(), at(0));
+        queues.released(&name(), &ClockAt(at(0)));
         assert!(is_woken(&queues.join(&name(), before_attempt).unwrap()));
         assert!(!is_woken(&join(&queues)));
     }
@@ -254,7 +269,7 @@ mod tests {
     fn waiter_that_leaves_without_a_grant_wakes_the_next() {
         let queues = queues();
         let (first, second, third) = (join(&queues), join(&queues), join(&queues));
-        queues.released(&name(), at(0));
+        queues.released(&name(), &ClockAt(at(0)));
         drop(first);
         assert!(is_woken(&second));
         second.granted(at(1));
@@ -263,7 +278,7 @@ mod tests {
             Some(false),
             "it is the first, and waits for the release"
         );
-        queues.released(&name(), at(2));
+        queues.released(&name(), &ClockAt(at(2)));
         assert!(is_woken(&third));
     }
 
@@ -272,8 +287,8 @@ mod tests {
     fn woken_waiter_that_leaves_from_behind_others_wakes_the_next() {
         let queues = queues();
         let (_first, second, third) = (join(&queues), join(&queues), join(&queues));
-        queues.released(&name(), at(0));
-        queues.released(&name(), at(1));
+        queues.released(&name(), &ClockAt(at(0)));
+        queues.released(&name(), &ClockAt(at(1)));
         drop(second);
         assert!(is_woken(&third));
     }
@@ -294,16 +309,16 @@ mod tests {
         let line = [join(&queues), join(&queues)];
         let [first, second] = line;
         first.granted(at(0));
-        queues.released(&name(), at(99));
+        queues.released(&name(), &ClockAt(at(99)));
         assert!(is_woken(&second) && second.paused_until() == Moment::ORIGIN);
         second.granted(at(99));
         let third = join(&queues);
-        queues.released(&name(), at(100));
+        queues.released(&name(), &ClockAt(at(100)));
         assert!(!is_woken(&third));
         assert_eq!(third.paused_until(), at(100).plus(queues.polling_interval));
-        queues.released(&name(), at(101));
+        queues.released(&name(), &ClockAt(at(101)));
         assert!(!is_woken(&third), "released by a waiter that asked as the pause began");
-        queues.released(&name(), third.paused_until());
+        queues.released(&name(), &ClockAt(third.paused_until()));
         assert!(is_woken(&third), "the streak is over");
     }
 
@@ -315,7 +330,7 @@ mod tests {
         assert!(is_empty());
         join(&queues).granted(at(0));
         assert!(!is_empty(), "its holder belongs to a streak");
-        queues.released(&name(), at(1));
+        queues.released(&name(), &ClockAt(at(1)));
         assert!(is_empty());
     }
 

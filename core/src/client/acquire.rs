@@ -139,11 +139,16 @@ impl<'a> Acquisition<'a> {
         if self.deadline == Moment::NEVER {
             return Some(self.claim.attempt().await);
         }
-        tokio::select! {
-            biased;
-            outcome = self.claim.attempt() => Some(outcome),
-            () = self.context.clock.sleep_until(self.deadline) => None,
-        }
+        let deadline = self.context.clock.sleep_until(self.deadline);
+        // Boxed, as a pause is: most acquisitions have no deadline.
+        Box::pin(async {
+            tokio::select! {
+                biased;
+                outcome = self.claim.attempt() => Some(outcome),
+                () = deadline => None,
+            }
+        })
+        .await
     }
 
     fn next(&mut self, outcome: Result<AttemptOutcome>) -> Result<Next> {

@@ -133,7 +133,7 @@ impl Cleanup {
 
     fn over(&mut self) {
         if !std::mem::replace(&mut self.is_over, true) {
-            self.context.wait_queues.released(self.claim.name(), self.context.clock.now());
+            self.context.wait_queues.released(self.claim.name(), &*self.context.clock);
         }
     }
 }

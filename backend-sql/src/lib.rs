@@ -55,7 +55,8 @@
 //! for. Tokens follow the wall clock. After a reboot, and in a file that was restored on another machine, the leases of the
 //! earlier boot are over; see [below](#reboots) for how that is recognised.
 //!
-//! **Waiting** reads and does not write, so that it does not hold up the holder. A waiter reads at least every 50 ms.
+//! **Waiting** reads and does not write, so that it does not hold up the holder. The tasks of one client stand in line: the first
+//! reads at least every 50 ms, and a release of that client wakes it.
 //!
 //! ## Reboots
 //!

@@ -109,7 +109,7 @@ impl Registry {
     /// # use std::sync::Arc;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold::Result<()> {
     /// let config = Config::new("memory:")?;
-    /// let observer = Arc::new(TracingObserver); // or one of your own
+    /// let observer = Arc::new(TracingObserver::default()); // or one of your own
     /// let locks = Registry::default().connect_with(&config, |client| client.with_observer(observer)).await?;
     /// # locks.acquire("a").await?.release().await }
     /// ```

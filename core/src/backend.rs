@@ -99,7 +99,8 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release>;
 
     /// Returns when a claim that was busy may be granted if it is asked for again. A hint: it may be early and it may never
-    /// come; the core asks again at the interval of [`WakeUp`](crate::WakeUp) in any case.
+    /// come; the core asks again at the interval of [`WakeUp`](crate::WakeUp) in any case. A change since the last `Busy` of this
+    /// claim should count; one that is missed costs an interval.
     ///
     /// # Cancel safety
     ///

@@ -1,7 +1,7 @@
 //! The runtime for releases whose own runtime has ended.
 //!
-//! A release runs on the runtime that acquired. A runtime that ends drops its tasks, and a hold that is not a lease ends
-//! with nothing else: a session lives on in another runtime of the same process. The first such release starts one
+//! A release runs on the runtime that acquired. A runtime that ends drops its tasks, and nothing but the release ends a
+//! hold that is not a lease: a session lives on in another runtime of the same process. The first such release starts one
 //! thread with a small runtime. It lives as long as the client, because connections that are made there serve later
 //! requests too.
 
@@ -33,7 +33,7 @@ enum State {
 }
 
 impl FallbackRuntime {
-    /// Runs the work that `make` builds, on a thread of its own. `make` is not called where the system has no thread to
+    /// Runs the work that `make` builds, on the one thread of this client for it. `make` is not called where the system has no thread to
     /// give: the hold then ends with its lease, or with the session.
     pub(crate) fn spawn(&self, make: impl FnOnce() -> Work) {
         let Some(work) = self.sender() else { return };

@@ -24,6 +24,7 @@
 //! | what a dropped acquisition leaves behind | `client/pending_claim.rs`, then `client/cleanup.rs` |
 //! | when a waiter asks again | `client/retry.rs` |
 //! | how tasks of one client stand in line | `wait_queue.rs` |
+//! | where releases go on when their runtime has ended | `fallback_runtime.rs` |
 //! | the hold behind a guard | `client/hold.rs` |
 //! | when a lease is renewed | `keeper/mod.rs` |
 //! | when a lock is lost | `keeper/loss_rule.rs` |

@@ -63,11 +63,12 @@ pub trait DistributedLock: Debug + Send + Sync + 'static {
         admin.inspect(&LockName::new("ping")?).await.map(drop)
     }
 
-    /// Waits, for 5 s at most, until what is under way is done (releases above all, of dropped guards too, and acquisitions
-    /// that the store has been asked for), and gives connections back, for which it waits for 5 s at most. Guards that are
-    /// still held are lost, with [`Closed`](crate::LossCause::Closed): release or drop them before, or their locks stay taken
-    /// until their leases end. A release or an acquisition that nobody polls meanwhile comes to no end: drop it before, or it
-    /// is waited for in vain.
+    /// Closes the client. It waits until requests that are under way have ended, for 5 s at most: releases above all, also of
+    /// dropped guards, and acquisitions whose request was sent. Then it closes the connections, for 5 s at most.
+    ///
+    /// Guards that are still held are lost, with [`Closed`](crate::LossCause::Closed): release or drop them before, or their
+    /// locks stay taken until their leases end. Acquisitions that wait fail with [`Closed`](ErrorKind::Closed) when they would
+    /// ask again; drop them before. The end of a release or an acquisition that is not polled meanwhile is waited for in vain.
     ///
     /// # Errors
     ///

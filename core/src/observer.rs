@@ -22,7 +22,7 @@ pub trait Observer: Debug + Send + Sync + 'static {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// An acquisition found the lock held, and waits. At most once per acquisition.
+    /// An acquisition waits: the lock is held, or other tasks of this client stand before it. At most once per acquisition.
     Waiting {
         /// The lock.
         name: &'a LockName,
@@ -62,8 +62,8 @@ pub enum Event<'a> {
         /// is; at zero the lock is lost.
         margin: Duration,
     },
-    /// The holder gave the lock back while it was held: by a release, or by dropping its guard. The store may not have
-    /// confirmed it yet.
+    /// The holder gave the lock back while it believed to hold it: by a release, or by dropping its guard. The store has not
+    /// confirmed it yet; a release that then fails with `Lost` is counted here.
     Released {
         /// The lock.
         name: &'a LockName,
@@ -81,16 +81,17 @@ pub enum Event<'a> {
         /// Why.
         loss: &'a Loss,
     },
-    /// A renewal was not confirmed. The lease goes on for `remaining`, and the keeper asks again.
+    /// A renewal or an extension was answered with an error, such as the time-out of the backend. The lease goes on for
+    /// `remaining`, and the keeper renews it again, unless it is a fixed one.
     RenewalFailed {
         /// The lock.
         name: &'a LockName,
-        /// What the store said, or that it said nothing.
+        /// The error.
         error: &'a Error,
         /// What is left of the lease.
         remaining: Duration,
     },
-    /// The store granted a lock after its caller had gone. It is being released.
+    /// The store granted a lock after its acquisition had ended: dropped, or out of time. It is being released.
     LateGrant {
         /// The lock.
         name: &'a LockName,
@@ -102,7 +103,7 @@ pub enum Event<'a> {
         /// The last failure.
         error: &'a Error,
     },
-    /// A waiter got no answer from the store, and goes on waiting.
+    /// A waiter got no usable answer from the store, and goes on waiting.
     WaitFailed {
         /// The lock.
         name: &'a LockName,

@@ -1,12 +1,18 @@
 //! The wait queue: the tasks of one client that want one name stand in line.
 //!
-//! For stores that keep no queue of waiters themselves. The first in line asks the store at its own pace, the others wait
-//! for it, and a release by this client wakes the first at once.
+//! For stores whose waiters poll in no order: SQLite, Redlock and memory. Redis, ZooKeeper and SQL servers wake their
+//! waiters, and there each task waits for itself.
 //!
-//! * A wake-up is a hint, and a grant is always the store's. Each waiter also asks once in [`FALLBACK`], so a task that is
-//!   never polled delays the others by that at most.
-//! * After [`STREAK`] in a row, the line pauses for one polling interval: waiters of other processes get their turn.
-//! * A waiter that leaves without a grant wakes the next one.
+//! The first in line asks the store at its own pace, the others wait for it, and a release by this client wakes the first at
+//! once. A wake-up is a hint, and a grant is always the store's. A single attempt does not stand in line.
+//!
+//! * No release is missed. Before a waiter is in line, [`join`](WaitQueues::join) sees that `releases` has changed; while it
+//!   asks, the notification is kept; while it is not polled, the next release wakes the waiter behind it.
+//! * Each waiter behind the first also asks by itself, at intervals of at most [`FALLBACK`]: a task that is never polled
+//!   delays the others by that at most.
+//! * A waiter that was first, or was woken, and leaves without a grant passes the wake-up on.
+//! * After a streak of [`LONGEST_STREAK`] a release wakes no waiter, and timers wait for one polling interval: waiters of other
+//!   processes get their turn.
 
 use crate::sync::{AtomicBool, AtomicU64, Mutex};
 use crate::{Clock, Fairness, LockName, Moment, Semantics, WakeUp, locked};
@@ -16,10 +22,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How often a waiter asks that stands behind others.
+/// The longest time between two questions of a waiter behind others.
 pub(crate) const FALLBACK: Duration = Duration::from_millis(500);
 /// How long the tasks of one client pass a lock among themselves before other processes get their turn.
-const STREAK: Duration = Duration::from_millis(100);
+const LONGEST_STREAK: Duration = Duration::from_millis(100);
 
 /// The wait queues of one client, by name.
 #[derive(Debug)]
@@ -33,14 +39,14 @@ pub(crate) struct WaitQueues {
     releases: AtomicU64,
 }
 
-/// Exists while tasks wait for the name, or while one that waited holds it.
+/// Exists while tasks wait for the name, or a task that waited holds it.
 #[derive(Debug, Default)]
 struct WaitQueue {
     line: VecDeque<Arc<Waiter>>,
-    /// When the first grant of the present streak came. `None` while this client does not hold the lock.
+    /// When the first grant of the present streak came. Kept over a release that wakes a waiter of this client.
     streak_since: Option<Moment>,
-    /// No waiter of this client asks before this moment.
-    paused_until: Moment,
+    /// Until then no release wakes the line, and the timer of a waiter does not let it ask.
+    yields_until: Moment,
 }
 
 #[derive(Debug, Default)]
@@ -79,7 +85,7 @@ impl WaitQueues {
         Some(place)
     }
 
-    /// A place behind others, if there are any: a newcomer does not ask the store before them.
+    /// A place behind others, if there are any: a newcomer that may wait does not ask the store before them.
     pub(crate) fn join_behind_others(&self, name: &LockName) -> Option<Place<'_>> {
         if !self.is_used {
             return None;
@@ -92,10 +98,11 @@ impl WaitQueues {
     fn enter(&self, queue: &mut WaitQueue, name: &LockName) -> Place<'_> {
         let waiter = Arc::<Waiter>::default();
         queue.line.push_back(Arc::clone(&waiter));
-        Place { queues: self, name: name.clone(), waiter, is_granted: false }
+        Place { queues: self, name: name.clone(), waiter, asks_after_wake_up: false, is_granted: false }
     }
 
-    /// This client gave the lock back, or lost it: wakes the first in line.
+    /// A cleanup is over: a release of this client was answered, or given up. Wakes the first that was not woken before,
+    /// unless the line yields to other processes.
     pub(crate) fn released(&self, name: &LockName, clock: &dyn Clock) {
         if !self.is_used {
             return;
@@ -107,10 +114,11 @@ impl WaitQueues {
         let streak_since = queue.streak_since.take();
         if queue.line.is_empty() {
             queues.remove(name);
-        } else if now < queue.paused_until {
-            // Acquired by a waiter that asked as the pause began. The pause goes on.
-        } else if streak_since.is_some_and(|since| now.since(since) >= STREAK) {
-            queue.paused_until = now.plus(self.polling_interval);
+        } else if now < queue.yields_until {
+            // Acquired by a waiter that asked as the line began to yield. It goes on yielding.
+        } else if streak_since.is_some_and(|since| now.since(since) >= LONGEST_STREAK) {
+            // The first asks by its own timer, at about the end of this interval.
+            queue.yields_until = now.plus(self.polling_interval);
         } else {
             queue.streak_since = streak_since;
             queue.wake_next();
@@ -144,6 +152,8 @@ pub(crate) struct Place<'a> {
     queues: &'a WaitQueues,
     name: LockName,
     waiter: Arc<Waiter>,
+    /// True while it asks because it was woken.
+    asks_after_wake_up: bool,
     is_granted: bool,
 }
 
@@ -159,14 +169,23 @@ impl Place<'_> {
         locked(&self.queues.queues).get(&self.name).is_some_and(|queue| queue.is_first(&self.waiter))
     }
 
-    /// The end of the last pause of this client for this name.
-    pub(crate) fn paused_until(&self) -> Moment {
-        locked(&self.queues.queues).get(&self.name).map_or(Moment::ORIGIN, |queue| queue.paused_until)
+    /// The moment before which the timer of a waiter does not let it ask.
+    pub(crate) fn yields_until(&self) -> Moment {
+        locked(&self.queues.queues).get(&self.name).map_or(Moment::ORIGIN, |queue| queue.yields_until)
     }
 
-    /// This waiter asks the store now.
-    pub(crate) fn asks(&self) {
-        self.waiter.woken.store(false, SeqCst);
+    /// This waiter sends an attempt now.
+    pub(crate) fn begins_attempt(&mut self) {
+        self.asks_after_wake_up = self.waiter.woken.swap(false, SeqCst);
+    }
+
+    /// The attempt was refused. After a wake-up another process was quicker, which ends the streak of this client.
+    pub(crate) fn is_refused(&mut self) {
+        if std::mem::take(&mut self.asks_after_wake_up)
+            && let Some(queue) = locked(&self.queues.queues).get_mut(&self.name)
+        {
+            queue.streak_since = None;
+        }
     }
 
     /// The store granted the lock to this waiter, which leaves the line. The others wait for its release.
@@ -189,7 +208,7 @@ impl Drop for Place<'_> {
         } else if was_first && let Some(first) = queue.line.front() {
             first.notify.notify_one();
         }
-        if queue.line.is_empty() && queue.streak_since.is_none() {
+        if queue.line.is_empty() && !self.is_granted {
             queues.remove(&self.name);
         }
     }
@@ -247,10 +266,10 @@ mod tests {
     #[test]
     fn release_skips_a_waiter_that_was_woken_and_has_not_asked() {
         let queues = queues();
-        let line = [join(&queues), join(&queues), join(&queues)];
+        let mut line = [join(&queues), join(&queues), join(&queues)];
         queues.released(&name(), &ClockAt(at(0)));
         queues.released(&name(), &ClockAt(at(1)));
-        line[0].asks();
+        line[0].begins_attempt();
         queues.released(&name(), &ClockAt(at(2)));
         assert_eq!(line.each_ref().map(is_woken), [true, true, false]);
         assert!(line[0].waiter.woken.load(SeqCst), "woken a second time");
@@ -304,22 +323,37 @@ mod tests {
     }
 
     #[test]
-    fn release_after_a_long_streak_pauses_the_line_for_one_interval() {
+    fn release_after_a_long_streak_yields_for_one_interval() {
         let queues = queues();
         let line = [join(&queues), join(&queues)];
         let [first, second] = line;
         first.granted(at(0));
         queues.released(&name(), &ClockAt(at(99)));
-        assert!(is_woken(&second) && second.paused_until() == Moment::ORIGIN);
+        assert!(is_woken(&second) && second.yields_until() == Moment::ORIGIN);
         second.granted(at(99));
         let third = join(&queues);
         queues.released(&name(), &ClockAt(at(100)));
         assert!(!is_woken(&third));
-        assert_eq!(third.paused_until(), at(100).plus(queues.polling_interval));
+        assert_eq!(third.yields_until(), at(100).plus(queues.polling_interval));
         queues.released(&name(), &ClockAt(at(101)));
-        assert!(!is_woken(&third), "released by a waiter that asked as the pause began");
-        queues.released(&name(), &ClockAt(third.paused_until()));
+        assert!(!is_woken(&third), "released by a waiter that asked as the line began to yield");
+        queues.released(&name(), &ClockAt(third.yields_until()));
         assert!(is_woken(&third), "the streak is over");
+    }
+
+    /// Another process had its turn already.
+    #[test]
+    fn streak_ends_when_a_woken_waiter_is_refused() {
+        let queues = queues();
+        let (first, mut second) = (join(&queues), join(&queues));
+        first.granted(at(0));
+        queues.released(&name(), &ClockAt(at(50)));
+        second.begins_attempt();
+        second.is_refused();
+        let third = join(&queues);
+        second.granted(at(90));
+        queues.released(&name(), &ClockAt(at(120)));
+        assert!(is_woken(&third), "the streak began at 90 ms");
     }
 
     #[test]
@@ -328,9 +362,15 @@ mod tests {
         let is_empty = || locked(&queues.queues).is_empty();
         drop(join(&queues));
         assert!(is_empty());
-        join(&queues).granted(at(0));
-        assert!(!is_empty(), "its holder belongs to a streak");
+        let (first, second) = (join(&queues), join(&queues));
+        first.granted(at(0));
         queues.released(&name(), &ClockAt(at(1)));
+        assert!(!is_empty(), "a waiter was woken");
+        drop(second);
+        assert!(is_empty(), "it left without a grant");
+        join(&queues).granted(at(2));
+        assert!(!is_empty(), "its holder belongs to a streak");
+        queues.released(&name(), &ClockAt(at(3)));
         assert!(is_empty());
     }
 

@@ -54,7 +54,7 @@ struct Acquisition<'a> {
     deadline: Moment,
     claim: PendingClaim<'a>,
     schedule: RetrySchedule,
-    /// In line with other tasks of this client, on a store that keeps no queue itself.
+    /// In line with other tasks of this client, on a store whose waiters poll in no order.
     place: Option<Place<'a>>,
     /// What went wrong since the store last answered. An unknown outcome is kept in front of later failures: that the last
     /// request was not applied says nothing about the one before.
@@ -133,8 +133,8 @@ impl<'a> Acquisition<'a> {
 
     /// One attempt; `None` at the deadline.
     async fn attempt_in_time(&mut self) -> Option<Result<AttemptOutcome>> {
-        if let Some(place) = &self.place {
-            place.asks();
+        if let Some(place) = &mut self.place {
+            place.begins_attempt();
         }
         if self.deadline == Moment::NEVER {
             return Some(self.claim.attempt().await);
@@ -167,6 +167,9 @@ impl<'a> Acquisition<'a> {
             }
             Ok(AttemptOutcome::Busy(busy)) => {
                 self.failure = None;
+                if let Some(place) = &mut self.place {
+                    place.is_refused();
+                }
                 if self.options.wait == Wait::No {
                     return Err(self.held_by_another(ErrorKind::Busy, "is held by another owner"));
                 }
@@ -208,8 +211,9 @@ impl<'a> Acquisition<'a> {
                 Wake::Hint => return self.rest_after_hint().await,
                 Wake::FirstInLine => until = self.next_question(None),
                 Wake::Timer => {
-                    let paused_until = self.place.as_ref().map_or(Moment::ORIGIN, Place::paused_until);
-                    until = paused_until.min(self.deadline);
+                    // Not while this client lets other processes have their turn.
+                    let yields_until = self.place.as_ref().map_or(Moment::ORIGIN, Place::yields_until);
+                    until = yields_until.min(self.deadline);
                     if until <= self.context.clock.now() {
                         return self.schedule.slept();
                     }
@@ -315,9 +319,9 @@ impl<'a> Acquisition<'a> {
 }
 
 /// True if a lease was handed over so long ago that it is due to be renewed. It is asked for again at once, which makes it a
-/// whole one: every holder begins with at least two thirds of its ttl.
+/// whole one: the holder of a lock that was handed over begins with at least two thirds of its ttl.
 fn is_old(grant: &GrantedLease, now: Moment) -> bool {
-    grant.since < grant.answer_to && now >= renewal_due(grant.since, grant.length)
+    grant.since < grant.asked_at && now >= renewal_due(grant.since, grant.length)
 }
 
 /// The lease was over before its grant arrived. The next attempt asks for it afresh.

@@ -14,7 +14,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Removes what a claim has in the store: its hold, or what its attempts may have left. The release is tried again after
-/// a lost reply until the store has answered, or until the lease must have ended by itself; a hold that is not a lease
+/// an outage until the store has answered, or until the lease must have ended by itself; a hold that is not a lease
 /// does not end by itself.
 #[derive(Debug)]
 pub(super) struct Cleanup {
@@ -55,6 +55,7 @@ impl Cleanup {
     /// Tries without a caller, until the lease must be over, if it is a lease.
     pub(super) fn run_in_background(self, runtime: &Handle) {
         let tracker = self.context.background.clone();
+        // A runtime that has ended drops this at once, and `Drop` takes over.
         runtime.spawn(tracker.track_future(self.retry_until_over()));
     }
 
@@ -67,7 +68,7 @@ impl Cleanup {
         loop {
             let Err(error) = self.try_release().await else { return };
             if self.is_over || self.context.clock.now() >= give_up_at {
-                self.over();
+                self.finish();
                 let name = self.claim.name();
                 return self.context.events.tell(&Event::ReleaseUnconfirmed { name, error: &error });
             }
@@ -77,11 +78,19 @@ impl Cleanup {
     }
 
     async fn try_release(&mut self) -> Result<Release> {
-        let linger = self.linger().await;
+        let linger = match (self.linger_until, self.context.semantics.hold) {
+            (None, _) => Duration::ZERO,
+            (Some(until), HoldKind::Lease) => until.since(self.context.clock.now()),
+            (Some(until), _) => {
+                // The store cannot keep others out after this hold.
+                self.keep_hold(until).await;
+                Duration::ZERO
+            }
+        };
         let answer = caught(async { self.context.backend.release(&self.claim, linger).await }).await;
         let answer = self.unless_panicked(answer);
         if !answer.as_ref().is_err_and(Error::is_outage) {
-            self.over();
+            self.finish();
         }
         match answer {
             Ok(Release::NotHeld) if self.confirmed_after_work || self.unknown.is_some() => {
@@ -96,18 +105,7 @@ impl Cleanup {
         }
     }
 
-    /// For how long the store is to keep others out. A store whose hold is not a lease cannot: the hold is kept until then.
-    async fn linger(&mut self) -> Duration {
-        match (self.linger_until, self.context.semantics.hold) {
-            (None, _) => Duration::ZERO,
-            (Some(until), HoldKind::Lease) => until.since(self.context.clock.now()),
-            (Some(until), _) => {
-                self.keep_hold(until).await;
-                Duration::ZERO
-            }
-        }
-    }
-
+    /// Renews a hold that is not a lease until then.
     async fn keep_hold(&mut self, until: Moment) {
         let clock = Arc::clone(&self.context.clock);
         while clock.now() < until {
@@ -126,12 +124,13 @@ impl Cleanup {
     /// A backend that has panicked is not asked again: it would do the same.
     fn unless_panicked<T>(&mut self, answer: std::result::Result<T, Panic>) -> T {
         answer.unwrap_or_else(|panic| {
-            self.over();
+            self.finish();
             resume_unwind(panic)
         })
     }
 
-    fn over(&mut self) {
+    /// Wakes the next waiter of this client.
+    fn finish(&mut self) {
         if !std::mem::replace(&mut self.is_over, true) {
             self.context.wait_queues.released(self.claim.name(), &*self.context.clock);
         }

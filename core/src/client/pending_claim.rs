@@ -20,7 +20,7 @@ pub(super) struct PendingClaim<'a> {
     claim: Claim,
     /// The request that is under way. Independent of this value, so that it can go on without it.
     request: Option<BoxFuture<'static, Result<Attempt>>>,
-    /// True from the send of a request until its answer.
+    /// True from the send of a request until its answer, also after the request has panicked and is gone.
     is_asking: bool,
     /// Held while the store may have granted the claim: closing the client waits for it, because a backend that is closed
     /// releases nothing.
@@ -32,8 +32,7 @@ pub(super) struct PendingClaim<'a> {
     left_something: bool,
     /// When the last attempt was sent.
     sent_at: Moment,
-    /// When the last attempt was sent that was answered `Busy`; before one is, when the first was sent. The store hands
-    /// over later than that.
+    /// A hand-over is counted from here: the send of the last attempt that was answered `Busy`, or of the first attempt.
     waiting_since: Moment,
 }
 
@@ -134,7 +133,7 @@ impl<'a> PendingClaim<'a> {
             token: grant.token,
             length: grant.lease.map_or(ttl, |lease| lease.min(ttl)),
             since: if grant.handed_over { self.waiting_since } else { self.sent_at },
-            answer_to: self.sent_at,
+            asked_at: self.sent_at,
         }
     }
 
@@ -163,6 +162,7 @@ impl Drop for PendingClaim<'_> {
             }
             cleanup.run_in_background(&runtime);
         };
+        // A runtime that has ended drops this at once, and `Drop for Cleanup` takes over.
         self.runtime.spawn(self.context.background.track_future(rest));
     }
 }

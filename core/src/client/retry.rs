@@ -3,7 +3,7 @@
 use crate::{Moment, WakeUp};
 use std::time::Duration;
 
-/// The first pause of a waiter that polls, and the least time between two hints after [`FREE_WAKE_UPS`].
+/// The first pause of a waiter that polls, and the rest between a hint and the question after [`FREE_WAKE_UPS`].
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// Hints in a row that are followed at once. After them a pause is kept, so that a backend whose hint is always ready does
 /// not make the client spin.

@@ -17,7 +17,7 @@ pub struct Lease(Arc<dyn Hold>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(clippy::exhaustive_enums, reason = "complete: sure, not quite sure, and over")]
 pub enum Health {
-    /// Held, and the store confirmed it when last asked.
+    /// Held, and no renewal has failed or is overdue since the last confirmation.
     Held,
     /// Held until [`remaining`](Lease::remaining) is over, but the last renewal was not confirmed. Finish or stop.
     AtRisk,

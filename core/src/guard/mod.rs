@@ -44,7 +44,8 @@ impl LockGuard {
         self.lease.clone()
     }
 
-    /// Releases the lock and waits for the store's confirmation.
+    /// Releases the lock and waits for the store's confirmation. After a lost reply the store is asked once more, and "nothing to
+    /// release" then counts as success.
     ///
     /// # Errors
     ///

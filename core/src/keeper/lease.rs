@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// A lease is renewed after this part of it: two more attempts fit in before it ends.
+/// A lease is renewed after one third: two more attempts fit in before it ends.
 const RENEWAL_PARTS: u32 = 3;
 
 /// A grant, with the moments from which its lease is counted.
@@ -21,8 +21,8 @@ pub(crate) struct GrantedLease {
     pub(crate) length: Duration,
     /// A moment before the grant. The lease is counted from here.
     pub(crate) since: Moment,
-    /// When the attempt was sent that the grant answers. Later than the grant if the store handed the lock over.
-    pub(crate) answer_to: Moment,
+    /// When the attempt was sent that the grant answers. Later than the grant if the store handed the lock over by itself.
+    pub(crate) asked_at: Moment,
 }
 
 /// The lease of one grant: what its holder may believe, and when it is renewed.
@@ -71,7 +71,7 @@ impl KeptLease {
         options: &AcquireOptions,
         grant: &GrantedLease,
     ) -> Self {
-        let limit = Limit::max_hold(grant.answer_to.plus(options.max_hold));
+        let limit = Limit::max_hold(grant.asked_at.plus(options.max_hold));
         // The store keeps this fixed lease for less than was asked: it is renewed to its end and no further.
         let renewed_to_its_end = !options.renewed && grant.length < claim.ttl();
         let limit = match renewed_to_its_end {
@@ -229,7 +229,7 @@ impl KeptLease {
     }
 
     /// The claim of a renewal that is sent now; `None` if the lease is over, because nothing is sent after a release.
-    /// Counted from the send and not from when it fell due: until then the store owes no answer.
+    /// Only from the send on does it count as unanswered.
     pub(super) fn begin_renewal(&self) -> Option<Claim> {
         self.look(|state, now| {
             state.rule.settle(now).is_none().then(|| {

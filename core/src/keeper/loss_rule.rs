@@ -2,7 +2,8 @@
 //!
 //! 1. The local deadline decides. Once it has passed, the hold is lost, whatever is answered later: a renewal that is
 //!    answered too late revives nothing.
-//! 2. Until then only the store's own answer ends it: *gone*, *taken*.
+//! 2. Until then three things end it: the store's answer (*gone*, *taken*, *session over*), its release, and the close of
+//!    its client.
 //! 3. No answer, or an error, ends nothing. The hold is at risk and goes on to its deadline.
 //! 4. The deadline moves only when the store confirms a renewal, and is counted from before that renewal was sent.
 //! 5. A hold that is over stays over, with its first cause.
@@ -56,7 +57,7 @@ impl HoldState {
         Self { valid_until: valid_until.min(limit.at), limit, failure: None, unanswered: 0, end: None }
     }
 
-    /// Ends it if its deadline has passed, and answers how it has ended, if it has. Every other method applies this first.
+    /// Ends it if its deadline has passed, and answers how it has ended, if it has. `answered` and `end` apply this first.
     pub(crate) fn settle(&mut self, now: Moment) -> Option<&End> {
         if self.end.is_none() && now >= self.valid_until {
             self.end = Some(End::Lost(self.loss_by_deadline()));

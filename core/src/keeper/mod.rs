@@ -1,7 +1,15 @@
 //! The keeper: one task per client that renews every held lease at a third of its length and announces losses.
 //!
 //! There is no task, timer or thread per lock. Leases stand in one [`Schedule`], and those that fall due together are
-//! renewed by one call of the backend. What an answer means is the [loss rule](loss_rule); when to ask is here.
+//! renewed by one call of the backend, in a task of its own. What an answer means is the [loss rule](loss_rule); when to ask
+//! is here.
+//!
+//! | word | meaning |
+//! |---|---|
+//! | [`GrantedLease`] | a grant as it arrived: token, length, and the moment from which it is counted |
+//! | [`KeptLease`] | the lease of one guard, from its grant to its end |
+//! | [`HoldState`](loss_rule::HoldState) | the loss rule applied to one lease |
+//! | [`Hold`](crate::Hold) | what a guard needs of a lock library; `client/hold.rs` implements it over a `KeptLease` |
 
 mod lease;
 mod loss_rule;

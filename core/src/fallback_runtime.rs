@@ -28,26 +28,29 @@ enum State {
     #[default]
     NotStarted,
     Running(UnboundedSender<Work>),
-    /// The system gave no thread or no runtime.
+    /// The thread got no runtime. Its work is being dropped, and must not be sent again.
     Failed,
 }
 
 impl FallbackRuntime {
-    /// Runs the work that `make` builds, on the one thread of this client for it. `make` is not called where the system has no thread to
-    /// give: the hold then ends with its lease, or with the session.
+    /// Runs the work that `make` builds, on the one thread of this client for it. `make` is not called where the system has
+    /// no thread to give now: the hold then ends with its lease, or with the session.
     pub(crate) fn spawn(&self, make: impl FnOnce() -> Work) {
         let Some(work) = self.sender() else { return };
         if let Err(refused) = work.send(make()) {
-            self.fail();
-            // Dropped after the state says so: work that is dropped unfinished asks for this runtime again.
+            // Work that is dropped unfinished asks for this runtime again. Later work may start another thread.
+            self.set(State::Failed);
             drop(refused);
+            self.set(State::NotStarted);
         }
     }
 
     fn sender(&self) -> Option<UnboundedSender<Work>> {
         let mut state = locked(&self.state);
-        if let State::NotStarted = *state {
-            *state = start().map_or(State::Failed, State::Running);
+        if let State::NotStarted = *state
+            && let Some(sender) = start()
+        {
+            *state = State::Running(sender);
         }
         match &*state {
             State::Running(sender) => Some(sender.clone()),
@@ -55,8 +58,8 @@ impl FallbackRuntime {
         }
     }
 
-    fn fail(&self) {
-        *locked(&self.state) = State::Failed;
+    fn set(&self, state: State) {
+        *locked(&self.state) = state;
     }
 }
 

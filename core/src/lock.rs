@@ -50,7 +50,7 @@ pub trait DistributedLock: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As [`LockAdmin`]: [`Unavailable`](ErrorKind::Unavailable), [`Denied`](ErrorKind::Denied),
+    /// [`Unsupported`](ErrorKind::Unsupported) without an [`admin`](Self::admin); else as [`LockAdmin`]: [`Unavailable`](ErrorKind::Unavailable), [`Denied`](ErrorKind::Denied),
     /// [`Misconfigured`](ErrorKind::Misconfigured), within the time-outs of the backend.
     ///
     /// # Cancel safety

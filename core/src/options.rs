@@ -29,8 +29,8 @@ pub enum Wait {
     /// the runtime of the connection, and stands still with it.
     No,
     /// Until the lock is free or this time is over, whatever the store does: one deadline covers connecting, queueing
-    /// and every request. A store that cannot be reached is asked again for as long. Behind other tasks of its client, a waiter
-    /// with less time than 500 ms may time out without a request of its own.
+    /// and every request. A store that cannot be reached is asked again for as long. Behind other tasks of its client, a
+    /// waiter asks for the first time after half of this time at the latest.
     UpTo(Duration),
     /// Until the lock is free. A store that cannot be reached at first is an error at once; one that goes away later
     /// is waited for.

@@ -17,6 +17,7 @@
 use crate::sync::{AtomicBool, AtomicU64, Mutex};
 use crate::{Clock, Fairness, LockName, Moment, Semantics, WakeUp, locked};
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -28,7 +29,6 @@ pub(crate) const FALLBACK: Duration = Duration::from_millis(500);
 const LONGEST_STREAK: Duration = Duration::from_millis(100);
 
 /// The wait queues of one client, by name.
-#[derive(Debug)]
 pub(crate) struct WaitQueues {
     is_used: bool,
     /// The longest time between two questions of the first in line, and so of the waiters of other processes.
@@ -40,7 +40,7 @@ pub(crate) struct WaitQueues {
 }
 
 /// Exists while tasks wait for the name, or a task that waited holds it.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct WaitQueue {
     line: VecDeque<Arc<Waiter>>,
     /// When the first grant of the present streak came. Kept over a release that wakes a waiter of this client.
@@ -49,7 +49,7 @@ struct WaitQueue {
     yields_until: Moment,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Waiter {
     /// It was woken to ask, or has become the first in line.
     notify: Notify,
@@ -79,6 +79,7 @@ impl WaitQueues {
         }
         let mut queues = locked(&self.queues);
         let place = self.enter(queues.entry(name.clone()).or_default(), name);
+        drop(queues);
         if self.releases() != releases_before_attempt {
             place.waiter.wake();
         }
@@ -108,9 +109,13 @@ impl WaitQueues {
             return;
         }
         self.releases.fetch_add(1, SeqCst);
+        if !locked(&self.queues).contains_key(name) {
+            return;
+        }
+        // Not under the lock, and only where tasks wait: clocks and wakers may be foreign code.
+        let now = clock.now();
         let mut queues = locked(&self.queues);
         let Some(queue) = queues.get_mut(name) else { return };
-        let now = clock.now();
         let streak_since = queue.streak_since.take();
         if queue.line.is_empty() {
             queues.remove(name);
@@ -121,17 +126,24 @@ impl WaitQueues {
             queue.yields_until = now.plus(self.polling_interval);
         } else {
             queue.streak_since = streak_since;
-            queue.wake_next();
+            let next = queue.take_next();
+            drop(queues);
+            next.inspect(|next| next.notify.notify_one());
         }
     }
 }
 
+impl fmt::Debug for WaitQueues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitQueues").finish_non_exhaustive()
+    }
+}
+
 impl WaitQueue {
-    /// Wakes the first that was not woken before: one that was, and has not asked since, may never be polled.
-    fn wake_next(&self) {
-        if let Some(next) = self.line.iter().find(|waiter| !waiter.woken.load(SeqCst)) {
-            next.wake();
-        }
+    /// The first that was not woken before, marked as woken: a waiter that was woken, and has not asked since, may never be
+    /// polled. The caller notifies it, after it has released the lock.
+    fn take_next(&self) -> Option<Arc<Waiter>> {
+        self.line.iter().find(|waiter| !waiter.woken.swap(true, SeqCst)).cloned()
     }
 
     fn is_first(&self, waiter: &Arc<Waiter>) -> bool {
@@ -147,7 +159,6 @@ impl Waiter {
 }
 
 /// A place in line. Dropping it leaves the line.
-#[derive(Debug)]
 pub(crate) struct Place<'a> {
     queues: &'a WaitQueues,
     name: LockName,
@@ -203,14 +214,18 @@ impl Drop for Place<'_> {
         let Some(queue) = queues.get_mut(&self.name) else { return };
         let was_first = queue.is_first(&self.waiter);
         queue.line.retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
-        if !self.is_granted && (was_first || self.waiter.woken.load(SeqCst)) {
-            queue.wake_next();
-        } else if was_first && let Some(first) = queue.line.front() {
-            first.notify.notify_one();
-        }
+        let notified = if !self.is_granted && (was_first || self.waiter.woken.load(SeqCst)) {
+            queue.take_next()
+        } else if was_first {
+            queue.line.front().cloned()
+        } else {
+            None
+        };
         if queue.line.is_empty() && !self.is_granted {
             queues.remove(&self.name);
         }
+        drop(queues);
+        notified.inspect(|waiter| waiter.notify.notify_one());
     }
 }
 

@@ -228,7 +228,12 @@ impl<'a> Acquisition<'a> {
             Some(place) if !place.is_first() => RetrySchedule::pause_behind_others(FALLBACK),
             _ => self.schedule.pause(now, ends_in),
         };
-        now.plus(pause).min(self.deadline)
+        let left = self.deadline.since(now);
+        match self.claim.attempts() {
+            // It asks at least once, whatever becomes of the waiters in front: the store may be down, or the lock free.
+            0 => now.plus(pause.min(left / 2)),
+            _ => now.plus(pause.min(left)),
+        }
     }
 
     async fn wait_until(&mut self, until: Moment) -> Wake {

@@ -20,6 +20,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Cleanup {
     context: Arc<Context>,
     claim: Claim,
+    /// True for a hold, false for an acquisition that ended without one.
+    is_hold: bool,
     /// Others are kept out until then.
     linger_until: Option<Moment>,
     /// The failure of a release that may have been applied. "Nothing to end" is then what a success looks like, and a
@@ -32,9 +34,24 @@ pub(super) struct Cleanup {
 }
 
 impl Cleanup {
-    pub(super) fn new(context: &Arc<Context>, claim: Claim, linger_until: Option<Moment>) -> Self {
-        let context = Arc::clone(context);
-        Self { context, claim, linger_until, unknown: None, confirmed_after_work: false, is_over: false }
+    /// Of a hold, which keeps others out until `linger_until`.
+    pub(super) fn of_hold(context: &Arc<Context>, claim: Claim, linger_until: Option<Moment>) -> Self {
+        Self {
+            context: Arc::clone(context),
+            claim,
+            is_hold: true,
+            linger_until,
+            unknown: None,
+            confirmed_after_work: false,
+            is_over: false,
+        }
+    }
+
+    /// Of an acquisition that ended without a hold.
+    pub(super) fn of_pending(context: &Arc<Context>, claim: Claim) -> Self {
+        let mut cleanup = Self::of_hold(context, claim, None);
+        cleanup.is_hold = false;
+        cleanup
     }
 
     /// Tries for as long as a caller can be expected to wait. After an outage it goes on in the background.
@@ -68,7 +85,7 @@ impl Cleanup {
         loop {
             let Err(error) = self.try_release().await else { return };
             if self.is_over || self.context.clock.now() >= give_up_at {
-                self.finish();
+                self.finish(true);
                 let name = self.claim.name();
                 return self.context.events.tell(&Event::ReleaseUnconfirmed { name, error: &error });
             }
@@ -90,7 +107,9 @@ impl Cleanup {
         let answer = caught(async { self.context.backend.release(&self.claim, linger).await }).await;
         let answer = self.unless_panicked(answer);
         if !answer.as_ref().is_err_and(Error::is_outage) {
-            self.finish();
+            // A claim that had nothing in the store frees nothing.
+            let is_released = matches!(answer, Ok(Release::Released));
+            self.finish(self.is_hold || self.unknown.is_some() || is_released);
         }
         match answer {
             Ok(Release::NotHeld) if self.confirmed_after_work || self.unknown.is_some() => {
@@ -124,14 +143,14 @@ impl Cleanup {
     /// A backend that has panicked is not asked again: it would do the same.
     fn unless_panicked<T>(&mut self, answer: std::result::Result<T, Panic>) -> T {
         answer.unwrap_or_else(|panic| {
-            self.finish();
+            self.finish(true);
             resume_unwind(panic)
         })
     }
 
-    /// Wakes the next waiter of this client.
-    fn finish(&mut self) {
-        if !std::mem::replace(&mut self.is_over, true) {
+    /// Wakes the next waiter of this client, if the lock may be free now.
+    fn finish(&mut self, may_be_free: bool) {
+        if !std::mem::replace(&mut self.is_over, true) && may_be_free {
             self.context.wait_queues.released(self.claim.name(), &*self.context.clock);
         }
     }
@@ -153,6 +172,7 @@ impl Drop for Cleanup {
             let rest = Self {
                 context: Arc::clone(&self.context),
                 claim: self.claim.clone(),
+                is_hold: self.is_hold,
                 linger_until: self.linger_until,
                 unknown: self.unknown.take(),
                 confirmed_after_work: self.confirmed_after_work,

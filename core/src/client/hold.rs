@@ -49,7 +49,7 @@ impl ClientHold {
     fn end(&self) -> (Cleanup, Option<Loss>) {
         self.keeper.forget(&self.lease);
         let loss = self.lease.release();
-        (Cleanup::new(&self.context, self.lease.claim_to_release(), self.linger_until), loss)
+        (Cleanup::of_hold(&self.context, self.lease.claim_to_release(), self.linger_until), loss)
     }
 
     async fn extend_to(&self, ttl: Duration) -> Result<()> {

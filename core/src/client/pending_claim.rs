@@ -149,7 +149,7 @@ impl Drop for PendingClaim<'_> {
         if !self.left_something && !self.is_asking {
             return;
         }
-        let cleanup = Cleanup::new(self.context, self.claim.clone(), None);
+        let cleanup = Cleanup::of_pending(self.context, self.claim.clone());
         let Some(request) = self.request.take() else {
             return cleanup.run_in_background(&self.runtime);
         };

@@ -131,7 +131,8 @@ pub enum WakeUp {
 }
 
 impl WakeUp {
-    /// The longest time from a free lock to a waiter's next question, whatever is lost on the way.
+    /// The longest time from a free lock to a waiter's next question, whatever is lost on the way. Where waiters
+    /// [poll](Self::Poll), a waiter behind a task of its own client that is never polled asks after 500 ms at most.
     pub fn bound(self) -> Duration {
         match self {
             Self::Poll { at_most: bound } | Self::Push { fallback: bound } => bound,

@@ -14,8 +14,25 @@ pub(super) fn body(body: &str) -> Cow<'_, str> {
         Some(((user, password), hosts)) if !password.is_empty() => {
             format!("{lead}{user}:{HIDDEN}@{hosts}").into()
         }
+        None if slashes > 0 => hide_port_that_is_no_number(body),
         _ => body.into(),
     }
+}
+
+/// Hides the text behind the first colon of the hosts if a port is no number: it may be the password of `user:password`, whose
+/// `@host` was forgotten.
+fn hide_port_that_is_no_number(body: &str) -> Cow<'_, str> {
+    let hosts = body[2..].split('/').next().unwrap_or_default();
+    let is_port = |host: &str| {
+        let behind_brackets = host.rsplit_once(']').map_or(host, |(_, rest)| rest);
+        let port = behind_brackets.split_once(':').map_or("", |(_, port)| port);
+        port.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    if hosts.split(',').all(is_port) {
+        return body.into();
+    }
+    let user = hosts.split(':').next().unwrap_or_default();
+    format!("//{user}:{HIDDEN}").into()
 }
 
 /// True if [`body`] hides something.
@@ -30,7 +47,7 @@ pub(super) fn value<'a>(key: &str, value: &'a str) -> &'a str {
 
 pub(super) fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    ["pass", "pwd", "secret", "token", "auth"].iter().any(|word| key.contains(word))
+    ["pass", "pw", "secret", "token", "auth"].iter().any(|word| key.contains(word))
 }
 
 /// Refuses two slips that would hide a password in a part that is shown: a missing scheme in `ada:password@host`, and a `?`

@@ -114,6 +114,26 @@ fn urls_are_equal_if_their_passwords_are() {
     assert_ne!(given("one"), given("two"));
 }
 
+/// The `@host` was forgotten, so the password stands where a port does.
+#[test]
+fn password_in_the_place_of_a_port_is_not_shown() {
+    for url in [
+        format!("redis://ada:{CANARY} "),
+        format!("redis://ada:{CANARY}\n"),
+        format!("redis://h1:6379,ada:{CANARY} "),
+        format!("redis://h?pw= {CANARY}"),
+        format!("redis://ada:{CANARY}"),
+    ] {
+        let shown = match StoreUrl::parse(&url) {
+            Ok(url) => format!("{url} {url:?} {:?}", url.authority()),
+            Err(error) => format!("{error} {error:?}"),
+        };
+        assert!(!shown.contains(CANARY), "{shown}");
+    }
+    let url = StoreUrl::parse("redis://h1:1,[::1]:2,h3/0").unwrap();
+    assert_eq!(url.to_string(), "redis://h1:1,[::1]:2,h3/0");
+}
+
 #[test]
 fn password_without_encoding_is_refused_and_not_shown() {
     for (url, encoded) in [

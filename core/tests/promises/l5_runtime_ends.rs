@@ -142,3 +142,29 @@ fn waiter_dropped_with_its_runtime_leaves_the_line() {
     long.block_on(guard.release()).unwrap();
     assert_released(&store);
 }
+
+/// The request of the release waits on a timer of the runtime that ends.
+#[test]
+fn release_awaited_on_a_runtime_that_ends_goes_on() {
+    let mut store = FaultyStore::on(Arc::new(RuntimeClock::new()));
+    store.hold = HoldKind::Session;
+    store.releases.push(CallFault::RequestDelayed(Duration::from_secs(1)));
+    let store = Arc::new(store);
+    let client = LockClient::new(Arc::clone(&store) as Arc<dyn LockBackend>);
+    let long = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let guard = long.block_on(client.acquire("job")).unwrap();
+    let short = runtime();
+    short.block_on(async {
+        let mut releasing = pin!(guard.release());
+        for _ in 0..4 {
+            assert!(futures_util::poll!(releasing.as_mut()).is_pending());
+            tokio::task::yield_now().await;
+        }
+    });
+    drop(short);
+    let deadline = Instant::now() + RELEASE_TIME;
+    while !runtime().block_on(store.is_clean("job")) {
+        assert!(Instant::now() < deadline, "still held");
+        thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -248,3 +248,45 @@ async fn waiter_that_fails_hands_its_wake_up_on() {
     guard_of(second).await.release().await.unwrap();
     assert_eq!(released_at.elapsed(), Duration::ZERO);
 }
+
+/// The first in line cannot reach the store, so the others must not report a lock that is held.
+#[tokio::test(start_paused = true)]
+async fn waiter_behind_an_outage_reports_the_outage_at_its_deadline() {
+    let store = store();
+    let client = store.client();
+    store.acquires.set_default(Some(CallFault::Unavailable));
+    let first = tokio::spawn({
+        let client = client.clone();
+        async move { acquire(&client, "job", options().with_wait(Duration::from_secs(3))).await }
+    });
+    run_ready_tasks().await;
+    let start = Instant::now();
+    let wait = Duration::from_millis(200);
+    let error = acquire(&client, "job", options().with_wait(wait)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert_eq!(start.elapsed(), wait);
+    assert_eq!(first.await.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+/// The cleanup of an attempt that found nothing to release is no release.
+#[tokio::test(start_paused = true)]
+async fn dropped_attempt_does_not_end_the_streak() {
+    let store = store();
+    let client = store.client();
+    let held = client.acquire("job").await.unwrap();
+    let (first, second) = (spawn_waiter(&client).await, spawn_waiter(&client).await);
+    held.release().await.unwrap();
+    let first = guard_of(first).await;
+    sleep(STREAK).await;
+    {
+        let mut attempt = pin!(client.try_acquire("job"));
+        assert!(futures_util::poll!(attempt.as_mut()).is_pending());
+    }
+    run_ready_tasks().await;
+    sleep(INTERVAL + TICK * 2).await;
+    advance(TICK / 2).await;
+    let released_at = Instant::now();
+    first.release().await.unwrap();
+    guard_of(second).await.release().await.unwrap();
+    assert!(released_at.elapsed() >= INTERVAL, "{:?}", released_at.elapsed());
+}

@@ -3,7 +3,7 @@ use crate::server::{
 };
 use async_trait::async_trait;
 use leasehold_core::bench::{ByHand, Counters, Yardstick};
-use leasehold_core::{Error, ErrorKind, HolderInfo, LockName, Namespace, OwnerId, Result};
+use leasehold_core::{Error, ErrorKind, FencingToken, HolderInfo, LockName, Namespace, OwnerId, Result};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -68,10 +68,11 @@ impl Raw {
     }
 
     async fn acquire_on(&self, link: &mut dyn Link, name: &LockName) -> sqlx::Result<bool> {
-        let (lease, one_token) = (Value::int(LEASE_MICROS), Value::int(0));
-        let claim = [self.stored(name), self.owner(), lease, Value::text(&self.holder), one_token];
-        let granted = link.ask(&self.acquire, &claim).await?;
-        Ok(!granted.rows.is_empty() || !granted.last_id.is_multiple_of(4))
+        let lease = Value::int(LEASE_MICROS);
+        let claim = [self.stored(name), self.owner(), lease, Value::text(&self.holder)];
+        let answer = link.ask(&self.acquire, &claim).await?;
+        // PostgreSQL answers with a row, MySQL with the token as its last id.
+        Ok(!answer.rows.is_empty() || (1..=FencingToken::MAX_COUNTED).contains(&answer.last_id))
     }
 
     async fn release_on(&self, link: &mut dyn Link, name: &LockName) -> sqlx::Result<bool> {

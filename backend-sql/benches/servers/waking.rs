@@ -5,7 +5,7 @@
 use crate::handover::{Contender, play, processes};
 use crate::raw::{Template, Value, mysql, run_on_mysql};
 use crate::{Kind, Servers, median, percentile};
-use leasehold_core::OwnerId;
+use leasehold_core::{FencingToken, OwnerId};
 use sqlx::mysql::MySqlConnection;
 use sqlx::{AssertSqlSafe, Executor, Row, query};
 use std::collections::VecDeque;
@@ -165,7 +165,9 @@ impl Process {
             Value::Text("{}"),
         ];
         loop {
-            if run_on_mysql(&mut *self.asking.lock().await, &self.acquire, &values).await > 2 {
+            let answer = run_on_mysql(&mut *self.asking.lock().await, &self.acquire, &values).await;
+            // The token of a grant; a refusal is answered with a larger number.
+            if (3..=FencingToken::MAX_COUNTED).contains(&answer) {
                 return owner;
             }
             self.wait().await;

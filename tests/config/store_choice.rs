@@ -161,7 +161,10 @@ fn white_space_around_a_name_is_refused_and_shown() {
             "default = 'p'\n[profile.p]\nurl = 'redis://h'\npassword_env = 'PW '",
             "4: invalid password_env: there is white space around the name; remove it".to_owned(),
         ),
-        ("[defaults]\nprefix = ' a'", format!("2: invalid prefix: {}", around("\" a\""))),
+        (
+            "default = 'p'\n[defaults]\nprefix = ' a'\n[profile.p]\nurl = 'memory:'",
+            format!("3: invalid prefix: {}", around("\" a\"")),
+        ),
     ] {
         let host = TestHost::with_system_file(text);
         assert_eq!(host.problem(), format!("Misconfigured: ~/etc.toml:{expected}"), "{text}");

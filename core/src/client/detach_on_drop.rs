@@ -32,33 +32,23 @@ impl<T: Send + 'static> DetachOnDrop<T> {
     }
 }
 
-impl<T: Send + 'static> DetachOnDrop<T> {
-    fn poll_request(&mut self, mut request: BoxFuture<'static, T>, cx: &mut TaskContext<'_>) -> Poll<T> {
+impl<T: Send + 'static> Future for DetachOnDrop<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<T> {
+        // Taken out while it is polled: a request that panics does not go on.
+        let Some(mut request) = self.request.take() else {
+            return Poll::Pending;
+        };
+        if let Ok(caller) = Handle::try_current() {
+            self.runtime = caller;
+        }
         let answer = request.as_mut().poll(cx);
         match answer.is_pending() {
             true => self.request = Some(request),
             false => self.under_way = None,
         }
         answer
-    }
-}
-
-impl<T: Send + 'static> Future for DetachOnDrop<T> {
-    type Output = T;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<T> {
-        // Taken out while it is polled: a request that panics does not go on.
-        let Some(request) = self.request.take() else {
-            return Poll::Pending;
-        };
-        // A caller without a runtime borrows the one that acquired.
-        let Ok(caller) = Handle::try_current() else {
-            let runtime = self.runtime.clone();
-            let _entered = runtime.enter();
-            return self.poll_request(request, cx);
-        };
-        self.runtime = caller;
-        self.poll_request(request, cx)
     }
 }
 

@@ -51,7 +51,7 @@ impl Claim {
         self.owner
     }
 
-    /// The length of the lease of each grant and renewal. Whole milliseconds.
+    /// The length of the lease of each grant and renewal, in whole milliseconds.
     pub fn ttl(&self) -> Duration {
         self.ttl
     }

@@ -34,7 +34,7 @@ pub(super) struct Cleanup {
 }
 
 impl Cleanup {
-    /// Of a hold, which keeps others out until `linger_until`.
+    /// The cleanup of a hold, which keeps others out until `linger_until`.
     pub(super) fn of_hold(context: &Arc<Context>, claim: Claim, linger_until: Option<Moment>) -> Self {
         Self {
             context: Arc::clone(context),
@@ -47,7 +47,7 @@ impl Cleanup {
         }
     }
 
-    /// Of an acquisition that ended without a hold.
+    /// The cleanup of an acquisition that ended without a hold.
     pub(super) fn of_pending(context: &Arc<Context>, claim: Claim) -> Self {
         let mut cleanup = Self::of_hold(context, claim, None);
         cleanup.is_hold = false;

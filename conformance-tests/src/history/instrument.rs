@@ -35,7 +35,7 @@ impl RecordedLock {
         Self { lock, recorder }
     }
 
-    /// Acquires, as [`DistributedLock::acquire_with`] does.
+    /// Acquires, as [`DistributedLockExt::acquire_with`](leasehold_core::DistributedLockExt::acquire_with) does.
     ///
     /// # Errors
     ///

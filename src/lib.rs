@@ -128,7 +128,7 @@ pub mod client {
 pub mod semantics {
     pub use leasehold_core::{
         CrashBound, ExpiryClock, Fairness, Fault, HoldKind, LossSignal, Outcome, Promises, Reach, Semantics,
-        TokenClass, WakeUp,
+        Sharing, TokenClass, WakeUp,
     };
 }
 

@@ -134,7 +134,7 @@ impl Keys {
     /// The name whose holder record this key is, if it is one of this namespace.
     pub(crate) fn name_of(&self, holder: &str) -> Option<LockName> {
         let name = holder.strip_prefix(&*self.before_companion)?.strip_suffix(HOLDER)?;
-        LockName::new(decode(name)?).ok()
+        LockName::from_store(decode(name)?).ok()
     }
 }
 

@@ -1,4 +1,5 @@
 use crate::{LockName, OwnerId};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +18,42 @@ pub struct Claim {
     waits: bool,
 }
 
-/// What kind of hold is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The kind of hold. Two holds of one name conflict unless both are [`Shared`](Self::Shared).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum LockMode {
     /// One owner at a time.
+    #[default]
     Exclusive,
+    /// As [`Exclusive`](Self::Exclusive), for the writer of a lock that has readers: on ZooKeeper its node has the name that
+    /// Curator's read-write lock gives it.
+    Write,
+    /// Any number of owners at a time, and none that is not shared.
+    Shared,
+}
+
+impl LockMode {
+    /// True if two holds of these modes exclude each other.
+    pub const fn conflicts_with(self, other: Self) -> bool {
+        !(self.is_shared() && other.is_shared())
+    }
+
+    /// True for [`Shared`](Self::Shared).
+    pub const fn is_shared(self) -> bool {
+        matches!(self, Self::Shared)
+    }
+}
+
+/// `exclusive`, `write` or `shared`.
+impl fmt::Display for LockMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exclusive => "exclusive",
+            Self::Write => "write",
+            Self::Shared => "shared",
+        })
+    }
 }
 
 impl Claim {
@@ -31,13 +62,20 @@ impl Claim {
     /// [`LockClient`](crate::LockClient) makes claims; this is for tests that talk to a backend directly. It checks no
     /// range: the client did, before any I/O.
     pub fn new(name: LockName, owner: OwnerId, ttl: Duration, holder: Arc<str>) -> Self {
-        Self { name, owner, ttl, mode: LockMode::Exclusive, holder, waits: false }
+        Self { name, owner, ttl, mode: LockMode::default(), holder, waits: false }
     }
 
     /// Says that its owner will wait if the lock is held. Default: it makes one attempt and goes.
     #[must_use]
     pub fn with_waiting(mut self, waits: bool) -> Self {
         self.waits = waits;
+        self
+    }
+
+    /// Sets the kind of hold. Default: [`Exclusive`](LockMode::Exclusive).
+    #[must_use]
+    pub fn with_mode(mut self, mode: LockMode) -> Self {
+        self.mode = mode;
         self
     }
 

@@ -48,6 +48,7 @@ mod fallback_runtime;
 mod guard;
 mod holder;
 mod keeper;
+mod kinds;
 mod lock;
 pub mod memory;
 mod name;
@@ -82,7 +83,7 @@ pub use options::{AcquireOptions, Wait};
 pub use owner::OwnerId;
 pub use semantics::{
     CrashBound, ExpiryClock, Fairness, Fault, HoldKind, LossSignal, Outcome, Promises, Reach, Semantics,
-    TokenClass, WakeUp,
+    Sharing, TokenClass, WakeUp,
 };
 pub use stall_timeout::StallTimeout;
 pub use token::FencingToken;

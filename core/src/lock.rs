@@ -1,12 +1,13 @@
 //! The contract for people who use locks.
 
 use crate::{
-    AcquireOptions, Error, ErrorKind, IntoLockName, Lease, LockAdmin, LockGuard, LockName, Result, Semantics,
-    Wait,
+    AcquireOptions, Error, ErrorKind, IntoLockName, Lease, LockAdmin, LockGuard, LockMode, LockName, Result,
+    Semantics, Wait,
 };
 use async_trait::async_trait;
 use std::fmt::Debug;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A lock service: hand it a name, get a [`LockGuard`]. Object-safe: hold it as `Arc<dyn DistributedLock>`.
@@ -40,6 +41,9 @@ pub trait DistributedLock: Debug + Send + Sync + 'static {
     /// Safe to drop at any time. What the request may have left in the store is released in the background, as soon as the
     /// request has ended; if the store cannot be reached then, or the process ends first, it ends with its lease.
     async fn acquire_named(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard>;
+
+    /// Another handle to the same client, for the kinds of lock that keep one, such as a [`Scope`](crate::Scope).
+    fn handle(&self) -> Arc<dyn DistributedLock>;
 
     /// For people: inspect, list, force-release, initialise, purge, check. `None` if the store cannot.
     fn admin(&self) -> Option<&dyn LockAdmin>;
@@ -111,6 +115,36 @@ pub trait DistributedLockExt: DistributedLock {
         options: &AcquireOptions,
     ) -> impl Future<Output = Result<LockGuard>> + Send {
         async move { self.acquire_named(&name.into_lock_name()?, options).await }
+    }
+
+    /// Acquires for reading, with the [defaults](DistributedLock::defaults): together with other readers, and while no
+    /// [writer](Self::write) and no exclusive owner holds the lock. For other options:
+    /// [`AcquireOptions::with_mode`] and [`acquire_with`](Self::acquire_with).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_named`](DistributedLock::acquire_named); [`Unsupported`](ErrorKind::Unsupported) on a store without
+    /// [shared](crate::Sharing) locks.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire_named`](DistributedLock::acquire_named).
+    fn read(&self, name: impl IntoLockName) -> impl Future<Output = Result<LockGuard>> + Send {
+        acquire_in_mode(self, name, LockMode::Shared)
+    }
+
+    /// Acquires for writing, with the [defaults](DistributedLock::defaults): alone, as [`acquire`](Self::acquire) does. The
+    /// two exclude each other.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire_named`](DistributedLock::acquire_named).
+    fn write(&self, name: impl IntoLockName) -> impl Future<Output = Result<LockGuard>> + Send {
+        acquire_in_mode(self, name, LockMode::Write)
     }
 
     /// Acquires with the [defaults](DistributedLock::defaults), but waits for at most this time. Zero is one attempt.
@@ -210,6 +244,15 @@ pub trait DistributedLockExt: DistributedLock {
 }
 
 impl<L: DistributedLock + ?Sized> DistributedLockExt for L {}
+
+async fn acquire_in_mode<L: DistributedLock + ?Sized>(
+    locks: &L,
+    name: impl IntoLockName,
+    mode: LockMode,
+) -> Result<LockGuard> {
+    let options = locks.defaults().clone().with_mode(mode);
+    locks.acquire_named(&name.into_lock_name()?, &options).await
+}
 
 async fn run_under<F, W>(guard: LockGuard, work: F) -> Result<W::Output>
 where

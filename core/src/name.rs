@@ -9,6 +9,8 @@ use std::sync::Arc;
 ///
 /// Names are compared byte by byte on every backend: `A`, `a`, `A ` and `Á` are four locks, and so are the composed and
 /// the decomposed form of an accented letter. Nothing is normalised, shortened or hashed.
+///
+/// Names that end in `::gate`, or in `::slot:` and a number, are the locks that a [`Semaphore`](crate::Semaphore) is made of.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockName(Arc<str>);
 
@@ -22,6 +24,21 @@ impl LockName {
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid), naming what is wrong and where.
     pub fn new(name: impl AsRef<str>) -> Result<Self> {
+        let name = Self::from_store(name)?;
+        if name.semaphore().is_some() {
+            let problem = format_args!("{:?} is the name of a part of a semaphore", name.as_str());
+            return Err(Error::invalid("lock name", problem, "take another ending than ::gate or ::slot:N"));
+        }
+        Ok(name)
+    }
+
+    /// As [`new`](Self::new), but accepts a part of a semaphore too: for names that were read from a store, and for operators
+    /// that look at one.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid), naming what is wrong and where.
+    pub fn from_store(name: impl AsRef<str>) -> Result<Self> {
         let name = name.as_ref();
         if name.is_empty() {
             return Err(Error::invalid("lock name", "it is empty", "give it at least one character"));
@@ -47,7 +64,36 @@ impl LockName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The lock for which the waiters of this semaphore queue.
+    pub(crate) fn gate(&self) -> Result<Self> {
+        Self::from_store(format!("{self}{GATE}"))
+    }
+
+    /// The lock that is one permit of this semaphore.
+    pub(crate) fn of_slot(&self, slot: u32) -> Result<Self> {
+        Self::from_store(format!("{self}{SLOT}{slot}"))
+    }
+
+    /// The name of the semaphore of which this lock is a part.
+    pub fn semaphore(&self) -> Option<&str> {
+        self.slot_of_semaphore().map(|(name, _)| name).or_else(|| self.0.strip_suffix(GATE))
+    }
+
+    /// The slot of a semaphore that this lock is, counted from zero.
+    pub fn slot(&self) -> Option<u32> {
+        self.slot_of_semaphore().map(|(_, slot)| slot)
+    }
+
+    fn slot_of_semaphore(&self) -> Option<(&str, u32)> {
+        let (name, digits) = self.0.rsplit_once(SLOT)?;
+        let is_number = digits.bytes().all(|digit| digit.is_ascii_digit());
+        Some((name, digits.parse().ok().filter(|_| is_number)?))
+    }
 }
+
+const GATE: &str = "::gate";
+const SLOT: &str = "::slot:";
 
 /// The name of a lock in any form: [`LockName`], `&LockName`, `&str`, `String`, `Cow<str>`. A text that is not a lock name is
 /// [`Invalid`](crate::ErrorKind::Invalid). Implemented for every conversion to [`LockName`].
@@ -174,6 +220,8 @@ mod tests {
             ("a\tb", "invalid lock name: control character U+0009 at byte 1"),
             ("\u{1b}[2J", "invalid lock name: control character U+001B at byte 0"),
             ("é\u{85}", "invalid lock name: control character U+0085 at byte 2"),
+            ("a::gate", "invalid lock name: \"a::gate\" is the name of a part of a semaphore"),
+            ("a::slot:12", "invalid lock name: \"a::slot:12\" is the name of a part of a semaphore"),
         ];
         for (name, message) in cases {
             let errors = [
@@ -203,5 +251,19 @@ mod tests {
         assert_eq!(LockName::try_from(Cow::from("job \"é\"")).unwrap(), name);
         let json = serde_json::to_string(&name).unwrap();
         assert_eq!(serde_json::from_str::<LockName>(&json).unwrap(), name);
+    }
+
+    #[test]
+    fn parts_of_a_semaphore_are_no_names_of_users_and_are_recognised() {
+        let name = LockName::new("pool").unwrap();
+        assert_eq!(name.of_slot(7).unwrap().slot(), Some(7));
+        assert_eq!(name.of_slot(7).unwrap().semaphore(), Some("pool"));
+        assert_eq!((name.gate().unwrap().slot(), name.gate().unwrap().semaphore()), (None, Some("pool")));
+        for similar in
+            ["pool::slot:", "pool::slot:x", "pool::slot:+1", "pool::slot:4294967296", "gate", ":gate"]
+        {
+            assert_eq!(LockName::new(similar).unwrap().semaphore(), None, "{similar}");
+        }
+        assert!(LockName::new("x".repeat(506)).unwrap().of_slot(0).is_err());
     }
 }

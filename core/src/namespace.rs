@@ -41,7 +41,7 @@ impl Namespace {
 
     /// The lock that the store knows under this name, if it is one of this namespace.
     pub fn name(&self, stored: &str) -> Option<LockName> {
-        stored.strip_prefix(&*self.0).and_then(|name| LockName::new(name).ok())
+        stored.strip_prefix(&*self.0).and_then(|name| LockName::from_store(name).ok())
     }
 }
 

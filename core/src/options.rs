@@ -1,4 +1,4 @@
-use crate::{Error, HolderInfo, Moment, Result, parse_duration};
+use crate::{Error, HolderInfo, LockMode, Moment, Result, parse_duration};
 use serde::{Deserialize, Deserializer, de};
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
@@ -15,6 +15,7 @@ use std::time::Duration;
 pub struct AcquireOptions {
     pub(crate) ttl: Duration,
     pub(crate) wait: Wait,
+    pub(crate) mode: LockMode,
     pub(crate) renewed: bool,
     pub(crate) max_hold: Duration,
     pub(crate) hold_at_least: Duration,
@@ -67,6 +68,14 @@ impl AcquireOptions {
         self
     }
 
+    /// The kind of hold. Default: [`Exclusive`](LockMode::Exclusive). A store that does not declare
+    /// [`Sharing`](crate::Sharing) refuses the others with [`Unsupported`](crate::ErrorKind::Unsupported).
+    #[must_use]
+    pub fn with_mode(mut self, mode: LockMode) -> Self {
+        self.mode = mode;
+        self
+    }
+
     /// Makes the lease a fixed one: it is not renewed, and ends one ttl after the grant unless the holder calls
     /// [`extend`](crate::LockGuard::extend). Default: renewed at a third of the ttl for as long as the guard lives.
     #[must_use]
@@ -113,6 +122,11 @@ impl AcquireOptions {
         self.ttl
     }
 
+    /// The kind of hold.
+    pub fn mode(&self) -> LockMode {
+        self.mode
+    }
+
     /// How long to wait.
     pub fn wait(&self) -> Wait {
         self.wait
@@ -141,6 +155,7 @@ impl AcquireOptions {
         Ok(Self {
             ttl: read("ttl", fields.ttl, default.ttl)?,
             wait: fields.wait.unwrap_or(default.wait),
+            mode: default.mode,
             renewed: fields.renew.unwrap_or(default.renewed),
             max_hold: read("max_hold", fields.max_hold, default.max_hold)?,
             hold_at_least: read("hold_at_least", fields.hold_at_least, default.hold_at_least)?,
@@ -202,6 +217,7 @@ impl Default for AcquireOptions {
         Self {
             ttl: Self::DEFAULT_TTL,
             wait: Wait::default(),
+            mode: LockMode::default(),
             renewed: true,
             max_hold: Duration::MAX,
             hold_at_least: Duration::ZERO,

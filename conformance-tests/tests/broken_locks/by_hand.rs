@@ -38,6 +38,7 @@ pub(crate) fn by_hand(mistake: Mistake, address: &Address) -> Arc<dyn Distribute
     Arc::new(ByHand { semantics: backend.semantics(), defaults: AcquireOptions::new(), backend, mistake })
 }
 
+#[derive(Clone)]
 struct ByHand {
     backend: Arc<Plain>,
     semantics: Semantics,
@@ -99,6 +100,10 @@ impl DistributedLock for ByHand {
         };
         let backend = Arc::clone(&self.backend);
         Ok(LockGuard::new(Arc::new(HeldByHand { backend, claim, token, valid_until, watchdog })))
+    }
+
+    fn handle(&self) -> Arc<dyn DistributedLock> {
+        Arc::new(self.clone())
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

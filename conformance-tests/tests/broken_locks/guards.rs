@@ -46,6 +46,7 @@ pub(crate) fn wrapped(mistake: Mistake, address: &Address) -> Arc<dyn Distribute
     })
 }
 
+#[derive(Clone)]
 struct Wrapped {
     inner: Arc<dyn DistributedLock>,
     spare: Arc<dyn DistributedLock>,
@@ -87,6 +88,10 @@ impl DistributedLock for Wrapped {
             address: self.address.clone(),
             mistake: self.mistake,
         })))
+    }
+
+    fn handle(&self) -> Arc<dyn DistributedLock> {
+        Arc::new(self.clone())
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
@@ -218,7 +223,7 @@ pub(crate) fn on_the_wall_clock(address: &Address) -> Arc<dyn DistributedLock> {
 }
 
 /// #59: `Debug` derived over a password.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Chatty {
     inner: Arc<dyn DistributedLock>,
     #[allow(dead_code, reason = "it is there to be printed")]
@@ -245,6 +250,10 @@ impl DistributedLock for Chatty {
 
     async fn acquire_named(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
         self.inner.acquire_with(name, options).await
+    }
+
+    fn handle(&self) -> Arc<dyn DistributedLock> {
+        Arc::new(self.clone())
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

@@ -132,7 +132,7 @@ impl Subject for Proud {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ProudLock {
     lock: Arc<dyn DistributedLock>,
     semantics: Semantics,
@@ -150,6 +150,10 @@ impl DistributedLock for ProudLock {
 
     async fn acquire_named(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
         self.lock.acquire_with(name, options).await
+    }
+
+    fn handle(&self) -> Arc<dyn DistributedLock> {
+        Arc::new(self.clone())
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

@@ -8,7 +8,10 @@ use crate::context::Context;
 use crate::keeper::{GrantedLease, Keeper, renewal_due};
 use crate::observer::Event;
 use crate::wait_queue::{FALLBACK, Place};
-use crate::{AcquireOptions, Claim, Error, ErrorKind, LockGuard, LockName, Moment, OwnerId, Result, Wait};
+use crate::{
+    AcquireOptions, Claim, Error, ErrorKind, LockGuard, LockMode, LockName, Moment, OwnerId, Result,
+    Semantics, Sharing, Wait,
+};
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,8 +88,10 @@ impl<'a> Acquisition<'a> {
         let runtime = Handle::try_current().map_err(|_| no_runtime())?;
         context.check_open()?;
         let ttl = options.check()?;
+        check_mode(context, options.mode)?;
         let claim = Claim::new(name.clone(), OwnerId::random()?, ttl, Arc::clone(&options.holder))
-            .with_waiting(options.wait != Wait::No);
+            .with_waiting(options.wait != Wait::No)
+            .with_mode(options.mode);
         Ok(Self {
             deadline: options.wait.deadline(|| context.clock.now()),
             observed: context.events.are_observed().then(|| Observed::new(context, name.clone())),
@@ -321,6 +326,17 @@ impl<'a> Acquisition<'a> {
         }
         self.claim.into_hold()
     }
+}
+
+/// Refuses the modes of readers and writers on a store that knows no readers.
+fn check_mode(context: &Context, mode: LockMode) -> Result<()> {
+    let Semantics { backend, mode: store_mode, sharing, .. } = &context.semantics;
+    if mode == LockMode::Exclusive || *sharing != Sharing::Unsupported {
+        return Ok(());
+    }
+    let message = format!("{backend} ({store_mode}) has no shared locks: a {mode} lock is refused");
+    Err(Error::new(ErrorKind::Unsupported, message)
+        .with_help("acquire it exclusively, or use a store that has them"))
 }
 
 /// True if a lease was handed over so long ago that it is due to be renewed. It is asked for again at once, which makes it a

@@ -141,6 +141,10 @@ impl DistributedLock for LockClient {
         acquire::acquire(&self.context, &self.keeper, name, options).await
     }
 
+    fn handle(&self) -> Arc<dyn DistributedLock> {
+        Arc::new(self.clone())
+    }
+
     fn admin(&self) -> Option<&dyn LockAdmin> {
         self.context.backend.admin()
     }

@@ -24,6 +24,8 @@ pub struct Semantics {
     pub expiry_clock: ExpiryClock,
     /// In which order waiters are served.
     pub fairness: Fairness,
+    /// Whether the store serves shared holds, and how readers and writers take turns.
+    pub sharing: Sharing,
     /// How a waiter learns that asking again may help.
     pub wake_up: WakeUp,
     /// How a holder learns that the store took its lock, before its own deadline.
@@ -47,6 +49,7 @@ impl Semantics {
             hold: HoldKind::Lease,
             expiry_clock: ExpiryClock::Store,
             fairness: Fairness::Unordered,
+            sharing: Sharing::Unsupported,
             wake_up: WakeUp::Poll { at_most: Duration::from_millis(250) },
             loss_signal: LossSignal::Renewal,
             crash_bound: CrashBound::Ttl,
@@ -102,6 +105,19 @@ pub enum Fairness {
     /// stand in line.
     Unordered,
     /// First come, first served.
+    Fifo,
+}
+
+/// Whether a store serves [shared](crate::LockMode::Shared) holds, and how readers and writers take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Sharing {
+    /// It serves none: readers and writers are refused before any I/O.
+    Unsupported,
+    /// No reader is granted while a writer is known to wait. A writer that has released gives way to readers as to any other.
+    WriterFirst,
+    /// Readers and writers are served in the order of their arrival; readers that follow each other hold together.
     Fifo,
 }
 

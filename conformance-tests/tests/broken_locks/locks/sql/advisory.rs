@@ -33,6 +33,7 @@ pub(crate) fn lock(goes_back: bool, address: &Address) -> Arc<dyn DistributedLoc
     })
 }
 
+#[derive(Clone)]
 struct Advisory {
     options: PgConnectOptions,
     idle: Idle,
@@ -117,6 +118,10 @@ impl DistributedLock for Advisory {
                 _ => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         }
+    }
+
+    fn handle(&self) -> Arc<dyn DistributedLock> {
+        Arc::new(self.clone())
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

@@ -1,0 +1,1 @@
+//! The kinds of lock that are built on exclusive locks. They need nothing of a backend, and so exist on every store.

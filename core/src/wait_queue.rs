@@ -117,7 +117,11 @@ impl WaitQueues {
 
     /// A cleanup is over: a release of this client was answered, or given up. Wakes the first that was not woken before, and
     /// the readers that follow a reader, unless the line yields to other processes.
-    pub(crate) fn released(&self, name: &LockName, clock: &dyn Clock) {
+    ///
+    /// The release of a reader does not look behind a waiter that was woken: that one waits for the readers that are left, and
+    /// another reader would pass it.
+    pub(crate) fn released(&self, claim: &Claim, clock: &dyn Clock) {
+        let name = claim.name();
         if !self.is_used {
             return;
         }
@@ -139,7 +143,8 @@ impl WaitQueues {
             queue.yields_until = now.plus(self.polling_interval);
         } else {
             queue.streak_since = streak_since;
-            let next = queue.take_next();
+            let waits_for_readers = claim.mode().is_shared() && queue.is_first_woken();
+            let next = if waits_for_readers { Vec::new() } else { queue.take_next() };
             drop(queues);
             notify(&next);
         }
@@ -161,6 +166,10 @@ impl WaitQueue {
         let others = unwoken.take_while(|next| first.is_reader && next.is_reader);
         let others = others.filter(|reader| !reader.woken.swap(true, SeqCst));
         [first].into_iter().chain(others).cloned().collect()
+    }
+
+    fn is_first_woken(&self) -> bool {
+        self.line.front().is_some_and(|first| first.woken.load(SeqCst))
     }
 
     fn is_first(&self, waiter: &Arc<Waiter>) -> bool {
@@ -307,7 +316,7 @@ mod tests {
     fn release_wakes_the_first_in_line_alone() {
         let queues = queues();
         let line = [join(&queues), join(&queues)];
-        queues.released(&name(), &ClockAt(at(0)));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(0)));
         assert_eq!(line.each_ref().map(is_woken), [true, false]);
     }
 
@@ -315,10 +324,10 @@ mod tests {
     fn release_skips_a_waiter_that_was_woken_and_has_not_asked() {
         let queues = queues();
         let mut line = [join(&queues), join(&queues), join(&queues)];
-        queues.released(&name(), &ClockAt(at(0)));
-        queues.released(&name(), &ClockAt(at(1)));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(0)));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(1)));
         line[0].begins_attempt();
-        queues.released(&name(), &ClockAt(at(2)));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(2)));
         assert_eq!(line.each_ref().map(is_woken), [true, true, false]);
         assert!(line[0].waiter.woken.load(SeqCst), "woken a second time");
     }
@@ -328,15 +337,24 @@ mod tests {
         let queues = queues();
         let modes = [LockMode::Shared, LockMode::Shared, LockMode::Write, LockMode::Shared];
         let line = modes.map(|mode| join_in_mode(&queues, mode));
-        queues.released(&name(), &ClockAt(at(0)));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(0)));
         assert_eq!(line.each_ref().map(is_woken), [true, true, false, false]);
+    }
+
+    #[test]
+    fn release_of_a_reader_wakes_no_reader_behind_a_writer_that_was_woken() {
+        let queues = queues();
+        let (writer, reader) = (join(&queues), join_in_mode(&queues, LockMode::Shared));
+        queues.released(&claim(LockMode::Shared), &ClockAt(at(0)));
+        queues.released(&claim(LockMode::Shared), &ClockAt(at(1)));
+        assert_eq!([is_woken(&writer), is_woken(&reader)], [true, false]);
     }
 
     #[test]
     fn granted_reader_wakes_a_reader_that_joined_after_the_release() {
         let queues = queues();
         let first = join_in_mode(&queues, LockMode::Shared);
-        queues.released(&name(), &ClockAt(at(0)));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(0)));
         let (second, writer) = (join_in_mode(&queues, LockMode::Shared), join(&queues));
         first.granted(at(1));
         assert!(is_woken(&second));
@@ -352,7 +370,7 @@ mod tests {
     fn release_between_attempt_and_join_wakes_the_newcomer() {
         let queues = queues();
         let before_attempt = queues.releases();
-        queues.released(&name(), &ClockAt(at(0)));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(0)));
         assert!(is_woken(&queues.join(&claim(LockMode::Exclusive), before_attempt).unwrap()));
         assert!(!is_woken(&join(&queues)));
     }
@@ -361,7 +379,7 @@ mod tests {
     fn waiter_that_leaves_without_a_grant_wakes_the_next() {
         let queues = queues();
         let (first, second, third) = (join(&queues), join(&queues), join(&queues));
-        queues.released(&name(), &ClockAt(at(0)));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(0)));
         drop(first);
         assert!(is_woken(&second));
         second.granted(at(1));
@@ -370,7 +388,7 @@ mod tests {
             Some(false),
             "it is the first, and waits for the release"
         );
-        queues.released(&name(), &ClockAt(at(2)));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(2)));
         assert!(is_woken(&third));
     }
 
@@ -379,8 +397,8 @@ mod tests {
     fn woken_waiter_that_leaves_from_behind_others_wakes_the_next() {
         let queues = queues();
         let (_first, second, third) = (join(&queues), join(&queues), join(&queues));
-        queues.released(&name(), &ClockAt(at(0)));
-        queues.released(&name(), &ClockAt(at(1)));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(0)));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(1)));
         drop(second);
         assert!(is_woken(&third));
     }
@@ -403,16 +421,16 @@ mod tests {
         let line = [join(&queues), join(&queues)];
         let [first, second] = line;
         first.granted(at(0));
-        queues.released(&name(), &ClockAt(at(99)));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(99)));
         assert!(is_woken(&second) && second.yields_until() == Moment::ORIGIN);
         second.granted(at(99));
         let third = join(&queues);
-        queues.released(&name(), &ClockAt(at(100)));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(100)));
         assert!(!is_woken(&third));
         assert_eq!(third.yields_until(), at(100).plus(queues.polling_interval));
-        queues.released(&name(), &ClockAt(at(101)));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(101)));
         assert!(!is_woken(&third), "released by a waiter that asked as the line began to yield");
-        queues.released(&name(), &ClockAt(third.yields_until()));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(third.yields_until()));
         assert!(is_woken(&third), "the streak is over");
     }
 
@@ -422,12 +440,12 @@ mod tests {
         let queues = queues();
         let (first, mut second) = (join(&queues), join(&queues));
         first.granted(at(0));
-        queues.released(&name(), &ClockAt(at(50)));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(50)));
         second.begins_attempt();
         second.is_refused();
         let third = join(&queues);
         second.granted(at(90));
-        queues.released(&name(), &ClockAt(at(120)));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(120)));
         assert!(is_woken(&third), "the streak began at 90 ms");
     }
 
@@ -439,13 +457,13 @@ mod tests {
         assert!(is_empty());
         let (first, second) = (join(&queues), join(&queues));
         first.granted(at(0));
-        queues.released(&name(), &ClockAt(at(1)));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(1)));
         assert!(!is_empty(), "a waiter was woken");
         drop(second);
         assert!(is_empty(), "it left without a grant");
         join(&queues).granted(at(2));
         assert!(!is_empty(), "its holder belongs to a streak");
-        queues.released(&name(), &ClockAt(at(3)));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(3)));
         assert!(is_empty());
     }
 

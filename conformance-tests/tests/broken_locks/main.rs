@@ -12,6 +12,7 @@ mod controls;
 mod guards;
 mod locks;
 mod plain;
+mod shared;
 mod steps;
 mod subject;
 mod table;

@@ -85,13 +85,16 @@
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub mod bench;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod config;
 mod registry;
 
 pub use config::{Config, ConfigEntry, ConfigSource, ConfigSources};
 pub use leasehold_core::{
     AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken, Health, HolderInfo,
-    IntoLockName, Lease, LockGuard, LockName, Loss, LossCause, Result, Secret, Wait, parse_duration,
+    IntoLockName, Lease, LockGuard, LockMode, LockName, Loss, LossCause, Result, Secret, Wait,
+    parse_duration,
 };
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use leasehold_sql::{FencedWrite, Parameters};

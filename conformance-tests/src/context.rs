@@ -67,6 +67,11 @@ impl Context {
         &*self.subject
     }
 
+    #[cfg(feature = "stores")]
+    pub(crate) fn shared_subject(&self) -> Arc<dyn Subject> {
+        Arc::clone(&self.subject)
+    }
+
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.store
     }

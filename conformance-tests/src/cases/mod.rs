@@ -1,6 +1,8 @@
 //! The cases, by family. Names are properties; ids are for good.
 
 mod basics;
+#[cfg(feature = "stores")]
+mod blocking;
 mod cancellation;
 mod crash;
 mod databases;
@@ -29,7 +31,7 @@ use crate::case::Case;
 
 /// Every case, in the order of the families: A basics, B waiting, C ownership, D lease and renewal, E loss, F fencing,
 /// G cancellation, H hand-over, I crash, J faults of the machine and of single servers, K names, P databases,
-/// Q queues, R secrets, S histories, T shared locks.
+/// Q queues, R secrets, S histories, T shared locks, Y the blocking API.
 ///
 /// An id is for good: the numbers between them that have no case are not used again.
 pub fn all() -> impl Iterator<Item = Case> {
@@ -61,6 +63,8 @@ pub fn all() -> impl Iterator<Item = Case> {
     ];
     // A file is of one kind of store, and may have cases of several families.
     let mut all: Vec<Case> = families.into_iter().flatten().copied().collect();
+    #[cfg(feature = "stores")]
+    all.extend(blocking::CASES);
     all.sort_by_key(|case| case.id);
     all.into_iter()
 }

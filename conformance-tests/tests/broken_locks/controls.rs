@@ -184,5 +184,6 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(66 one_end_for_all_readers T07 "a writer waited for", shared OneEndForAll),
         control!(67 looks_for_a_writer_then_enters T04 "hold together", shared LooksThenEnters),
         control!(71 last_reader_deletes_without_looking T20 "under a reader that came", shared DeletesWithoutLooking),
+        control!(84 blocking_drop_waits_for_the_store Y01 "a drop blocked its thread", guard DropBlocks),
     ]
 }

@@ -1,0 +1,247 @@
+//! Locks for programs without an async runtime.
+//!
+//! A client has one thread with a runtime of its own. Connections and renewals run there, also while the caller computes.
+//!
+//! ```
+//! # fn main() -> leasehold::Result<()> {
+//! let locks = leasehold::blocking::connect("memory:")?; // redis://host:6379, sqlite:/var/lib/shop/locks.db …
+//! let guard = locks.acquire("invoice/42")?; // waits; the lease is then renewed in the background
+//! println!("pass {} to the resource", guard.token()?);
+//! guard.release()?; // an error if the lock did not cover the work to its end
+//! locks.close()
+//! # }
+//! ```
+//!
+//! Not for async code: inside a Tokio runtime every call here is [`Misconfigured`](ErrorKind::Misconfigured), because a call that
+//! waits would block the runtime.
+
+use crate::{
+    AcquireOptions, Config, DistributedLock, DistributedLockExt, Error, ErrorKind, IntoLockName, Lease,
+    LockGuard, LockMode, Result,
+};
+use std::future::Future;
+use std::ops::Deref;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+/// As [`leasehold::connect`](crate::connect).
+///
+/// # Errors
+///
+/// As there, and [`Misconfigured`](ErrorKind::Misconfigured) inside a Tokio runtime.
+pub fn connect(url: &str) -> Result<Locks> {
+    connect_with(&Config::new(url)?)
+}
+
+/// As [`leasehold::connect_with`](crate::connect_with).
+///
+/// # Errors
+///
+/// As [`connect`].
+pub fn connect_with(config: &Config) -> Result<Locks> {
+    let config = config.clone();
+    Locks::new(async move { crate::connect_with(&config).await })
+}
+
+/// A client. Cheap to clone; the clones and their guards share one thread, which ends after the last of them.
+///
+/// Dropping the last one does not wait: [`close`](Self::close) does.
+#[derive(Clone, Debug)]
+pub struct Locks(Arc<Client>);
+
+#[derive(Debug)]
+struct Client {
+    locks: Arc<dyn DistributedLock>,
+    runtime: Handle,
+    /// The thread closes the client, and ends, when this is dropped.
+    _ends: oneshot::Sender<()>,
+}
+
+impl Locks {
+    /// A client of your own, such as one with an observer, made by this future on the thread.
+    ///
+    /// # Errors
+    ///
+    /// As the future; [`Misconfigured`](ErrorKind::Misconfigured) inside a Tokio runtime, and
+    /// [`Unavailable`](ErrorKind::Unavailable) if the system has no thread to give.
+    pub fn new<C>(connecting: C) -> Result<Self>
+    where
+        C: Future<Output = Result<Arc<dyn DistributedLock>>> + Send + 'static,
+    {
+        check_no_runtime()?;
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
+        let (handle, (ends, ended)) = (runtime.handle().clone(), oneshot::channel::<()>());
+        let (connected, locks) = mpsc::sync_channel(1);
+        let run = async move {
+            let made = connecting.await;
+            let locks = made.as_ref().map(Arc::clone).ok();
+            if let (Ok(()), Some(locks)) = (connected.send(made), locks) {
+                drop(ended.await);
+                // Waits for the releases of guards that were dropped just before.
+                drop(locks.close().await);
+            }
+        };
+        let thread = thread::Builder::new().name("leasehold-blocking".to_owned());
+        thread.spawn(move || runtime.block_on(run)).map_err(no_thread)?;
+        let locks = locks.recv().map_err(|_| Error::closed())??;
+        Ok(Self(Arc::new(Client { locks, runtime: handle, _ends: ends })))
+    }
+
+    /// As [`acquire`](DistributedLockExt::acquire).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn acquire(&self, name: impl IntoLockName) -> Result<Guard> {
+        self.acquire_with(name, self.0.locks.defaults())
+    }
+
+    /// As [`acquire_with`](DistributedLockExt::acquire_with).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn acquire_with(&self, name: impl IntoLockName, options: &AcquireOptions) -> Result<Guard> {
+        let name = name.into_lock_name()?;
+        self.run(|locks| async move { locks.acquire_named(&name, options).await })
+            .map(|guard| self.guard(guard))
+    }
+
+    /// As [`acquire_timeout`](DistributedLockExt::acquire_timeout).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn acquire_timeout(&self, name: impl IntoLockName, wait: Duration) -> Result<Guard> {
+        self.acquire_with(name, &self.0.locks.defaults().clone().with_wait(wait))
+    }
+
+    /// As [`try_acquire`](DistributedLockExt::try_acquire).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn try_acquire(&self, name: impl IntoLockName) -> Result<Option<Guard>> {
+        let name = name.into_lock_name()?;
+        let guard = self.run(|locks| async move { locks.try_acquire(name).await })?;
+        Ok(guard.map(|guard| self.guard(guard)))
+    }
+
+    /// As [`read`](DistributedLockExt::read).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn read(&self, name: impl IntoLockName) -> Result<Guard> {
+        self.acquire_with(name, &self.0.locks.defaults().clone().with_mode(LockMode::Shared))
+    }
+
+    /// As [`write`](DistributedLockExt::write).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn write(&self, name: impl IntoLockName) -> Result<Guard> {
+        self.acquire_with(name, &self.0.locks.defaults().clone().with_mode(LockMode::Write))
+    }
+
+    /// Runs anything else of the client, and waits for it: several names, a semaphore, an election, an operator's look.
+    ///
+    /// Keep this client, or a clone, for as long as a guard that `work` returns: it is closed when the last one is dropped.
+    ///
+    /// ```
+    /// # use leasehold::{DistributedLock, DistributedLockExt};
+    /// # fn main() -> leasehold::Result<()> {
+    /// # let locks = leasehold::blocking::connect("memory:")?;
+    /// locks.run(|locks| async move { locks.ping().await })?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As `work`; [`Misconfigured`](ErrorKind::Misconfigured) inside a Tokio runtime.
+    pub fn run<W, T>(&self, work: impl FnOnce(Arc<dyn DistributedLock>) -> W) -> Result<T>
+    where
+        W: Future<Output = Result<T>>,
+    {
+        self.0.wait_for(work(Arc::clone(&self.0.locks)))
+    }
+
+    /// Puts a guard that [`run`](Self::run) has returned into one that is released without async code.
+    pub fn guard(&self, guard: LockGuard) -> Guard {
+        Guard { guard, client: Arc::clone(&self.0) }
+    }
+
+    /// As [`close`](DistributedLock::close): waits for the releases that are under way.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn close(&self) -> Result<()> {
+        self.run(|locks| async move { locks.close().await })
+    }
+}
+
+/// A held lock. [`Lease`] has the questions that can be asked of it.
+///
+/// Dropping it releases in the background and returns at once, also while the store is silent. A program that ends then may end
+/// before the release: [`release`](Self::release), or [`Locks::close`], waits.
+#[derive(Debug)]
+#[must_use = "the lock is released when the guard is dropped"]
+pub struct Guard {
+    guard: LockGuard,
+    client: Arc<Client>,
+}
+
+impl Guard {
+    /// As [`LockGuard::release`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn release(self) -> Result<()> {
+        self.client.wait_for(self.guard.release())
+    }
+
+    /// As [`LockGuard::extend`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn extend(&self, ttl: Duration) -> Result<()> {
+        self.client.wait_for(self.guard.extend(ttl))
+    }
+}
+
+impl Deref for Guard {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.guard
+    }
+}
+
+impl Client {
+    /// The future runs on the calling thread; the other one drives its connections and timers.
+    fn wait_for<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+        check_no_runtime()?;
+        self.runtime.block_on(future)
+    }
+}
+
+fn no_thread(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Unavailable, "the system has no thread for the locks to give").with_source(error)
+}
+
+/// A call that waits would block the runtime of its caller, and a current-thread runtime for ever.
+fn check_no_runtime() -> Result<()> {
+    if Handle::try_current().is_err() {
+        return Ok(());
+    }
+    let message = "leasehold::blocking was called inside a Tokio runtime";
+    Err(Error::new(ErrorKind::Misconfigured, message)
+        .with_help("use leasehold::connect and .await there, or call it from a thread of its own"))
+}

@@ -2,14 +2,14 @@
 
 use super::hold::ClientHold;
 use super::observed::Observed;
-use super::pending_claim::{AttemptOutcome, PendingClaim};
+use super::pending_claim::PendingClaim;
 use super::retry::RetrySchedule;
 use crate::context::Context;
 use crate::keeper::{GrantedLease, Keeper, renewal_due};
 use crate::observer::Event;
 use crate::wait_queue::{FALLBACK, Place};
 use crate::{
-    AcquireOptions, Claim, Error, ErrorKind, LockGuard, LockMode, LockName, Moment, OwnerId, Result,
+    AcquireOptions, Attempt, Claim, Error, ErrorKind, LockGuard, LockMode, LockName, Moment, OwnerId, Result,
     Semantics, Sharing, Wait,
 };
 use std::future::pending;
@@ -26,10 +26,7 @@ pub(super) async fn acquire(
 ) -> Result<LockGuard> {
     let span = span(context, name);
     let mut acquisition = Acquisition::new(context, name, options)?;
-    let outcome = match span.is_disabled() {
-        true => acquisition.run().await,
-        false => acquisition.run().instrument(span.clone()).await,
-    };
+    let outcome = acquisition.run().instrument(span.clone()).await;
     acquisition.report(&span, &outcome);
     let grant = outcome?;
     let hold = ClientHold::new(context, keeper, acquisition.into_claim(), options, &grant);
@@ -65,23 +62,6 @@ struct Acquisition<'a> {
     observed: Option<Observed<'a>>,
 }
 
-/// The next step after an answer.
-enum Next {
-    Done(GrantedLease),
-    AskAgain,
-    /// With the time until the present lease ends by itself, if it is known.
-    Pause(Option<Duration>),
-}
-
-/// What ended a pause.
-enum Wake {
-    /// The backend, or a release of this client.
-    Hint,
-    /// The waiters in front have left the line.
-    FirstInLine,
-    Timer,
-}
-
 impl<'a> Acquisition<'a> {
     /// Refuses before any I/O what can be refused, and chooses the owner before the first await.
     fn new(context: &'a Arc<Context>, name: &LockName, options: &'a AcquireOptions) -> Result<Self> {
@@ -106,93 +86,77 @@ impl<'a> Acquisition<'a> {
 
     async fn run(&mut self) -> Result<GrantedLease> {
         if self.options.wait != Wait::No {
-            self.place = self.context.wait_queues.join_behind_others(self.claim.claim());
+            self.place = self.context.wait_queues.join_behind_others(&self.claim.claim);
         }
         if self.place.is_some() {
             self.waits();
-            Box::pin(self.pause(None)).await;
+            self.pause(None).await;
             self.context.check_open()?;
         }
+        let has_deadline = self.deadline != Moment::NEVER;
         loop {
-            if self.has_waited() && self.is_out_of_time() {
+            let has_waited = self.claim.attempts > 0 || self.place.is_some();
+            if has_waited && has_deadline && self.context.clock.now() >= self.deadline {
                 return Err(self.out_of_time());
             }
             let releases = self.context.wait_queues.releases();
-            let Some(outcome) = self.attempt_in_time().await else {
-                return Err(self.out_of_time());
-            };
-            match self.next(outcome)? {
-                Next::Done(grant) => return Ok(grant),
-                Next::AskAgain => continue,
-                Next::Pause(ends_in) => {
-                    if self.place.is_none() {
-                        self.place = self.context.wait_queues.join(self.claim.claim(), releases);
-                    }
-                    // Boxed: an acquisition that does not wait has no use for the space.
-                    Box::pin(self.pause(ends_in)).await;
-                }
+            if let Some(place) = &mut self.place {
+                place.begins_attempt();
             }
+            let answer = tokio::select! {
+                biased;
+                answer = self.claim.attempt() => answer,
+                () = async { self.context.clock.sleep_until(self.deadline).await }, if has_deadline => {
+                    return Err(self.out_of_time());
+                }
+            };
+            let ends_in = match answer {
+                Ok(Attempt::Granted(grant)) => {
+                    self.context.check_open()?;
+                    let (grant, now) = (self.claim.granted_lease(&grant), self.context.clock.now());
+                    if is_old(&grant, now) {
+                        continue;
+                    }
+                    if now < self.context.drift.valid_until(grant.since, grant.length) {
+                        return Ok(grant);
+                    }
+                    self.go_on_after(too_late(grant.length))?;
+                    None
+                }
+                Ok(Attempt::Busy(busy)) => {
+                    self.is_refused()?;
+                    busy.ends_in
+                }
+                Err(error) => {
+                    self.go_on_after(error)?;
+                    None
+                }
+            };
+            if self.place.is_none() {
+                self.place = self.context.wait_queues.join(&self.claim.claim, releases);
+            }
+            self.pause(ends_in).await;
             self.context.check_open()?;
         }
     }
 
-    /// One attempt; `None` at the deadline.
-    async fn attempt_in_time(&mut self) -> Option<Result<AttemptOutcome>> {
+    fn is_refused(&mut self) -> Result<()> {
+        self.failure = None;
         if let Some(place) = &mut self.place {
-            place.begins_attempt();
+            place.is_refused();
         }
-        if self.deadline == Moment::NEVER {
-            return Some(self.claim.attempt().await);
+        if self.options.wait == Wait::No {
+            return Err(self.held_by_another(ErrorKind::Busy, "is held by another owner"));
         }
-        let deadline = self.context.clock.sleep_until(self.deadline);
-        // Boxed, as a pause is: most acquisitions have no deadline.
-        Box::pin(async {
-            tokio::select! {
-                biased;
-                outcome = self.claim.attempt() => Some(outcome),
-                () = deadline => None,
-            }
-        })
-        .await
-    }
-
-    fn next(&mut self, outcome: Result<AttemptOutcome>) -> Result<Next> {
-        match outcome {
-            Ok(AttemptOutcome::Granted(grant)) => {
-                self.context.check_open()?;
-                let now = self.context.clock.now();
-                if is_old(&grant, now) {
-                    return Ok(Next::AskAgain);
-                }
-                if now < self.context.drift.valid_until(grant.since, grant.length) {
-                    return Ok(Next::Done(grant));
-                }
-                self.go_on_after(too_late(grant.length))?;
-                Ok(Next::Pause(None))
-            }
-            Ok(AttemptOutcome::Busy(busy)) => {
-                self.failure = None;
-                if let Some(place) = &mut self.place {
-                    place.is_refused();
-                }
-                if self.options.wait == Wait::No {
-                    return Err(self.held_by_another(ErrorKind::Busy, "is held by another owner"));
-                }
-                self.waits();
-                Ok(Next::Pause(busy.ends_in))
-            }
-            Err(error) => {
-                self.go_on_after(error)?;
-                Ok(Next::Pause(None))
-            }
-        }
+        self.waits();
+        Ok(())
     }
 
     /// The store gave no usable answer: ask again, unless this is no outage, the caller wanted one attempt, or an endless
     /// wait would begin on a store that was never reached.
     fn go_on_after(&mut self, error: Error) -> Result<()> {
         let never_reached =
-            !self.claim.was_busy() && self.failure.is_none() && error.kind() == ErrorKind::Unavailable;
+            !self.claim.was_busy && self.failure.is_none() && error.kind() == ErrorKind::Unavailable;
         let gives_up = !error.is_outage()
             || match self.options.wait {
                 Wait::No => true,
@@ -202,20 +166,32 @@ impl<'a> Acquisition<'a> {
         if gives_up {
             return Err(error);
         }
-        let name = self.claim.claim().name();
+        let name = self.claim.claim.name();
         self.context.events.tell(&Event::WaitFailed { name, error: &error });
         self.failure = self.failure.take().filter(Error::is_indeterminate).or(Some(error));
         Ok(())
     }
 
-    /// Until a wake-up, or until it is time to ask anyway.
+    /// Until a hint, or until it is time to ask anyway.
     async fn pause(&mut self, ends_in: Option<Duration>) {
         let mut until = self.next_question(ends_in);
         loop {
-            match self.wait_until(until).await {
-                Wake::Hint => return self.rest_after_hint().await,
-                Wake::FirstInLine => until = self.next_question(None),
-                Wake::Timer => {
+            let in_line = async {
+                match &self.place {
+                    Some(place) => place.notified().await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.context.backend.changed(&self.claim.claim) => break,
+                is_woken = in_line => {
+                    if is_woken {
+                        break;
+                    }
+                    // The waiters in front have left the line.
+                    until = self.next_question(None);
+                }
+                () = self.context.clock.sleep_until(until) => {
                     // Not while this client lets other processes have their turn.
                     let yields_until = self.place.as_ref().map_or(Moment::ORIGIN, Place::yields_until);
                     until = yields_until.min(self.deadline);
@@ -224,6 +200,11 @@ impl<'a> Acquisition<'a> {
                     }
                 }
             }
+        }
+        let rest = self.schedule.after_wake_up();
+        if !rest.is_zero() {
+            let until = self.context.clock.now().plus(rest).min(self.deadline);
+            self.context.clock.sleep_until(until).await;
         }
     }
 
@@ -234,42 +215,11 @@ impl<'a> Acquisition<'a> {
             _ => self.schedule.pause(now, ends_in),
         };
         let left = self.deadline.since(now);
-        match self.claim.attempts() {
+        match self.claim.attempts {
             // It asks at least once, whatever becomes of the waiters in front: the store may be down, or the lock free.
             0 => now.plus(pause.min(left / 2)),
             _ => now.plus(pause.min(left)),
         }
-    }
-
-    async fn wait_until(&mut self, until: Moment) -> Wake {
-        let in_line = async {
-            match &self.place {
-                Some(place) if place.notified().await => Wake::Hint,
-                Some(_) => Wake::FirstInLine,
-                None => pending().await,
-            }
-        };
-        tokio::select! {
-            () = self.context.backend.changed(self.claim.claim()) => Wake::Hint,
-            wake = in_line => wake,
-            () = self.context.clock.sleep_until(until) => Wake::Timer,
-        }
-    }
-
-    async fn rest_after_hint(&mut self) {
-        let rest = self.schedule.after_wake_up();
-        if !rest.is_zero() {
-            let until = self.context.clock.now().plus(rest).min(self.deadline);
-            self.context.clock.sleep_until(until).await;
-        }
-    }
-
-    fn has_waited(&self) -> bool {
-        self.claim.attempts() > 0 || self.place.is_some()
-    }
-
-    fn is_out_of_time(&self) -> bool {
-        self.deadline != Moment::NEVER && self.context.clock.now() >= self.deadline
     }
 
     /// What the deadline found: a lock that stayed held, a store that failed, or a store that said nothing.
@@ -280,18 +230,18 @@ impl<'a> Acquisition<'a> {
         };
         match self.failure.take() {
             // The earlier requests were not applied. The last one may be.
-            Some(error) if self.claim.is_asking() && !error.is_indeterminate() => {
+            Some(error) if self.claim.is_asking && !error.is_indeterminate() => {
                 no_answer(waited).with_source(error)
             }
             Some(error) => error.context(format_args!("gave up after {waited:?}")),
-            None if self.claim.was_busy() || (self.place.is_some() && !self.claim.is_asking()) => self
+            None if self.claim.was_busy || (self.place.is_some() && !self.claim.is_asking) => self
                 .held_by_another(ErrorKind::TimedOut, &format!("was held by others for all of {waited:?}")),
             None => no_answer(waited),
         }
     }
 
     fn held_by_another(&self, kind: ErrorKind, what: &str) -> Error {
-        Error::new(kind, format!("lock {:?} {what}", self.claim.claim().name())).with_help(
+        Error::new(kind, format!("lock {:?} {what}", self.claim.claim.name())).with_help(
             "wait longer, or look at who holds it; a lock is not re-entrant, the holder may be this process",
         )
     }
@@ -306,11 +256,8 @@ impl<'a> Acquisition<'a> {
         if let Some(observed) = self.observed.take() {
             observed.ended(outcome);
         }
-        if span.is_disabled() {
-            return;
-        }
-        span.record("lock.attempts", self.claim.attempts());
-        span.record("lock.ttl_ms", self.claim.claim().ttl_millis());
+        span.record("lock.attempts", self.claim.attempts);
+        span.record("lock.ttl_ms", self.claim.claim.ttl_millis());
         match outcome {
             Ok(grant) => {
                 span.record("lock.outcome", "acquired").record("lock.fencing_token", grant.token.get())

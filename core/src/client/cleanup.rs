@@ -8,21 +8,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// How often a release is tried while its caller waits.
-const TRIES_FOR_CALLER: u32 = 2;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Removes what a claim has in the store: its hold, or what its attempts may have left. The release is tried again after
 /// an outage until the store has answered, or until the lease must have ended by itself; a hold that is not a lease
 /// does not end by itself.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Cleanup {
     context: Arc<Context>,
     claim: Claim,
     /// True for a hold, false for an acquisition that ended without one.
     is_hold: bool,
-    /// Others are kept out until then.
+    /// The hold keeps others out until then.
     linger_until: Option<Moment>,
     /// The failure of a release that may have been applied. "Nothing to end" is then what a success looks like, and a
     /// later try that was certainly not applied says nothing about the first.
@@ -34,12 +32,16 @@ pub(super) struct Cleanup {
 }
 
 impl Cleanup {
-    /// The cleanup of a hold, which keeps others out until `linger_until`.
-    pub(super) fn of_hold(context: &Arc<Context>, claim: Claim, linger_until: Option<Moment>) -> Self {
+    pub(super) fn new(
+        context: &Arc<Context>,
+        claim: Claim,
+        is_hold: bool,
+        linger_until: Option<Moment>,
+    ) -> Self {
         Self {
             context: Arc::clone(context),
             claim,
-            is_hold: true,
+            is_hold,
             linger_until,
             unknown: None,
             confirmed_after_work: false,
@@ -47,22 +49,13 @@ impl Cleanup {
         }
     }
 
-    /// The cleanup of an acquisition that ended without a hold.
-    pub(super) fn of_pending(context: &Arc<Context>, claim: Claim) -> Self {
-        let mut cleanup = Self::of_hold(context, claim, None);
-        cleanup.is_hold = false;
-        cleanup
-    }
-
-    /// Tries for as long as a caller can be expected to wait. After an outage it goes on in the background.
+    /// Tries twice. After an outage it goes on in the background.
     pub(super) async fn run_for_caller(mut self, runtime: &Handle) -> Result<Release> {
-        for _ in 1..TRIES_FOR_CALLER {
-            match self.try_release().await {
-                Err(error) if error.is_outage() => tokio::time::sleep(FIRST_PAUSE).await,
-                answer => return answer,
-            }
+        let mut answer = self.try_release().await;
+        if !self.is_over {
+            tokio::time::sleep(FIRST_PAUSE).await;
+            answer = self.try_release().await;
         }
-        let answer = self.try_release().await;
         if !self.is_over {
             self.run_in_background(runtime);
         }
@@ -165,21 +158,11 @@ async fn caught<T>(call: impl Future<Output = T>) -> std::result::Result<T, Pani
 /// The runtime ended before the store answered: the release goes on elsewhere.
 impl Drop for Cleanup {
     fn drop(&mut self) {
-        if self.is_over {
-            return;
+        if !self.is_over {
+            self.context.fallback_runtime.spawn(|| {
+                let tracker = &self.context.background;
+                Box::pin(tracker.track_future(self.clone().retry_until_over()))
+            });
         }
-        self.context.fallback_runtime.spawn(|| {
-            let rest = Self {
-                context: Arc::clone(&self.context),
-                claim: self.claim.clone(),
-                is_hold: self.is_hold,
-                linger_until: self.linger_until,
-                unknown: self.unknown.take(),
-                confirmed_after_work: self.confirmed_after_work,
-                is_over: false,
-            };
-            let tracker = &self.context.background;
-            Box::pin(tracker.track_future(rest.retry_until_over()))
-        });
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct ClientHold {
     keeper: Arc<Keeper>,
     lease: Arc<KeptLease>,
     runtime: Handle,
-    /// Others are kept out until then.
+    /// The hold keeps others out until then.
     linger_until: Option<Moment>,
 }
 
@@ -49,7 +49,7 @@ impl ClientHold {
     fn end(&self) -> (Cleanup, Option<Loss>) {
         self.keeper.forget(&self.lease);
         let loss = self.lease.release();
-        (Cleanup::of_hold(&self.context, self.lease.claim_to_release(), self.linger_until), loss)
+        (Cleanup::new(&self.context, self.lease.claim_to_release(), true, self.linger_until), loss)
     }
 
     async fn extend_to(&self, ttl: Duration) -> Result<()> {
@@ -91,8 +91,7 @@ impl Hold for ClientHold {
     }
 
     fn extend(self: Arc<Self>, ttl: Duration) -> BoxFuture<'static, Result<()>> {
-        let (context, runtime) = (Arc::clone(&self.context), self.runtime.clone());
-        Box::pin(DetachOnDrop::new(context, runtime, async move {
+        Box::pin(DetachOnDrop::new(&Arc::clone(&self.context), self.runtime.clone(), async move {
             if let HoldStatus::Lost(loss) = self.lease.status() {
                 return Err(loss.into());
             }
@@ -113,7 +112,7 @@ impl Hold for ClientHold {
             cleanup.run_in_background(&runtime);
             return Box::pin(std::future::ready(Err(loss.into())));
         }
-        Box::pin(DetachOnDrop::new(Arc::clone(&self.context), runtime.clone(), async move {
+        Box::pin(DetachOnDrop::new(&self.context, runtime.clone(), async move {
             match cleanup.run_for_caller(&runtime).await? {
                 Release::Released => Ok(()),
                 Release::NotHeld => Err(Loss::new(LossCause::Gone).into()),

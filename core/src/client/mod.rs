@@ -165,19 +165,17 @@ impl DistributedLock for LockClient {
         let in_time = tokio::time::timeout(CLOSE_AT_MOST, context.background.wait()).await.is_ok();
         // Counted now: a request may end while the backend closes, which is as late.
         let late = if in_time { 0 } else { context.background.len().max(1) };
-        let closed = tokio::time::timeout(CLOSE_AT_MOST, context.backend.close()).await;
-        closed.unwrap_or_else(|_| Err(not_closed()))?;
-        if late == 0 { Ok(()) } else { Err(late_requests(late)) }
+        tokio::time::timeout(CLOSE_AT_MOST, context.backend.close()).await.unwrap_or_else(|_| {
+            let message = format!("the store did not close within {CLOSE_AT_MOST:?}");
+            Err(Error::new(ErrorKind::Indeterminate, message)
+                .with_help("its connections end with this process at the latest"))
+        })?;
+        if late == 0 {
+            return Ok(());
+        }
+        // Most of them are releases.
+        let message = format!("{late} requests were still under way after {CLOSE_AT_MOST:?}");
+        Err(Error::new(ErrorKind::Indeterminate, message)
+            .with_help("their locks are free when their leases end"))
     }
-}
-
-/// Most of them are releases.
-fn late_requests(count: usize) -> Error {
-    let message = format!("{count} requests were still under way after {CLOSE_AT_MOST:?}");
-    Error::new(ErrorKind::Indeterminate, message).with_help("their locks are free when their leases end")
-}
-
-fn not_closed() -> Error {
-    Error::new(ErrorKind::Indeterminate, format!("the store did not close within {CLOSE_AT_MOST:?}"))
-        .with_help("its connections end with this process at the latest")
 }

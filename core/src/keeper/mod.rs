@@ -3,13 +3,6 @@
 //! There is no task, timer or thread per lock. Leases stand in one [`Schedule`], and those that fall due together are
 //! renewed by one call of the backend, in a task of its own. What an answer means is the [loss rule](loss_rule); when to ask
 //! is here.
-//!
-//! | word | meaning |
-//! |---|---|
-//! | [`GrantedLease`] | a grant as it arrived: token, length, and the moment from which it is counted |
-//! | [`KeptLease`] | the lease of one guard, from its grant to its end |
-//! | [`HoldState`](loss_rule::HoldState) | the loss rule applied to one lease |
-//! | [`Hold`](crate::Hold) | what a guard needs of a lock library; `client/hold.rs` implements it over a `KeptLease` |
 
 mod lease;
 mod loss_rule;
@@ -23,9 +16,7 @@ use crate::context::Context;
 use crate::sync::Mutex;
 use crate::{LockBackend, MAX_CLAIMS_PER_RENEWAL, Moment, OwnerId, locked};
 use futures_util::FutureExt;
-use lease::Step;
 use schedule::Schedule;
-use std::collections::HashSet;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
@@ -58,7 +49,7 @@ impl Keeper {
     pub(crate) fn watch(self: &Arc<Self>, lease: &Arc<KeptLease>, runtime: &Handle) {
         let due = lease.first_due();
         let mut state = locked(&self.state);
-        let wake = enter(&mut state.schedule, lease, due);
+        let wake = state.schedule.enter(lease.claim().owner(), due, Arc::clone(lease));
         // The task may have ended with its runtime, while the client goes on in another.
         if state.task.as_ref().is_none_or(JoinHandle::is_finished) {
             state.task = Some(runtime.spawn(run(Arc::downgrade(self), Arc::clone(&self.wake))));
@@ -70,31 +61,24 @@ impl Keeper {
         self.end_all_if_closed();
     }
 
-    /// Keeps it no longer.
     pub(crate) fn forget(&self, lease: &KeptLease) {
-        remove(&mut locked(&self.state).schedule, lease);
+        locked(&self.state).schedule.remove(lease.claim().owner());
     }
 
     /// Announces the loss of all leases, if the client was closed.
     pub(crate) fn end_all_if_closed(&self) {
-        if !self.context.is_closed() {
-            return;
-        }
-        let mut state = locked(&self.state);
-        let all = state.schedule.drain();
-        // Still under the lock: a lease that is entered again meanwhile must know its new key.
-        for lease in &all {
-            lease.take_key();
-        }
-        drop(state);
-        for lease in all {
-            lease.check();
+        if self.context.is_closed() {
+            let all = locked(&self.state).schedule.drain();
+            for lease in all {
+                // The first look announces it.
+                lease.status();
+            }
         }
     }
 
     /// Moves a lease to another time. A lease that was forgotten meanwhile stays forgotten.
-    fn reschedule(&self, lease: &Arc<KeptLease>, due: Moment) {
-        if move_to(&mut locked(&self.state).schedule, lease, due) {
+    fn reschedule(&self, lease: &KeptLease, due: Moment) {
+        if locked(&self.state).schedule.move_to(lease.claim().owner(), due) {
             self.wake.notify_one();
         }
     }
@@ -102,36 +86,29 @@ impl Keeper {
     /// Renews these leases at once, because the store has said that they may be over: the answer shows whether they are.
     /// A lease that is not renewed is left alone: its end is fixed.
     fn renew_now(&self, owners: &[OwnerId], now: Moment) {
-        let owners: HashSet<OwnerId> = owners.iter().copied().collect();
         let mut state = locked(&self.state);
-        let suspected = |lease: &&Arc<KeptLease>| owners.contains(&lease.owner());
-        let suspected: Vec<Arc<KeptLease>> = state.schedule.entries().filter(suspected).cloned().collect();
-        for lease in suspected {
-            move_to(&mut state.schedule, &lease, now);
+        for owner in owners {
+            state.schedule.move_to(*owner, now);
         }
     }
 
-    /// Takes the leases that are due, and enters each again for its next step, so that a renewal that is never answered does
-    /// not hide a deadline. Answers those to be renewed.
+    /// The leases to be renewed now. All that are due are moved to their next step, so that a renewal that is never answered
+    /// does not hide a deadline.
     fn take_due(&self, now: Moment) -> Vec<Arc<KeptLease>> {
-        let mut due = locked(&self.state).schedule.take_due(now, slack);
-        // Not under the lock: a step may announce a loss, and an observer may do anything, such as drop a guard.
-        let steps: Vec<Step> = due.iter().map(|lease| lease.step(now)).collect();
-        let mut state = locked(&self.state);
-        let mut steps = steps.into_iter();
-        due.retain(|lease| match steps.next() {
-            Some(Step::Renew { again_at }) => {
-                move_to(&mut state.schedule, lease, again_at);
-                true
-            }
-            Some(Step::WaitUntil(moment)) => {
-                move_to(&mut state.schedule, lease, moment);
-                false
-            }
-            Some(Step::Forget) | None => {
-                // An answer may have entered it again meanwhile.
-                remove(&mut state.schedule, lease);
-                false
+        let mut due = locked(&self.state).schedule.due(now, slack);
+        due.retain(|lease| {
+            // Not under the lock: a step may announce a loss, and an observer may do anything, such as drop a guard.
+            let step = lease.step(now);
+            let (owner, schedule) = (lease.claim().owner(), &mut locked(&self.state).schedule);
+            match step {
+                Some((is_renewed, next)) => {
+                    schedule.move_to(owner, next);
+                    is_renewed
+                }
+                None => {
+                    schedule.remove(owner);
+                    false
+                }
             }
         });
         due
@@ -193,25 +170,4 @@ async fn suspects(backend: &dyn LockBackend) -> Vec<OwnerId> {
 /// No slack for a lease whose end is due: that is announced when it comes.
 fn slack(lease: &Arc<KeptLease>, due: Moment) -> Duration {
     if due < lease.valid_until() { lease.length() / SLACK_PARTS } else { Duration::ZERO }
-}
-
-/// Moves a lease that is in the schedule. True if the keeper must be woken for it.
-fn move_to(schedule: &mut Schedule<Arc<KeptLease>>, lease: &Arc<KeptLease>, due: Moment) -> bool {
-    remove(schedule, lease) && enter(schedule, lease, due)
-}
-
-/// False if it was not in the schedule: it was forgotten.
-fn remove(schedule: &mut Schedule<Arc<KeptLease>>, lease: &KeptLease) -> bool {
-    let key = lease.take_key();
-    if let Some(key) = key {
-        schedule.remove(key);
-    }
-    key.is_some()
-}
-
-fn enter(schedule: &mut Schedule<Arc<KeptLease>>, lease: &Arc<KeptLease>, due: Moment) -> bool {
-    schedule.enter(due, |key| {
-        lease.set_key(key);
-        Arc::clone(lease)
-    })
 }

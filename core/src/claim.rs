@@ -96,7 +96,7 @@ impl Claim {
 
     /// [`ttl`](Self::ttl) in the unit that most stores want.
     pub fn ttl_millis(&self) -> u64 {
-        u64::try_from(self.ttl().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// What kind of hold is wanted.
@@ -123,10 +123,10 @@ impl Claim {
 
 impl fmt::Debug for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Claim")
-            .field("name", &self.name)
+        let mut out = f.debug_struct("Claim");
+        out.field("name", &self.name)
             .field("owner", &self.owner)
-            .field("ttl", &self.ttl())
+            .field("ttl", &self.ttl)
             .finish_non_exhaustive()
     }
 }

@@ -12,14 +12,13 @@ const NOTICE_SUSPEND: Duration = Duration::from_secs(1);
 /// Elsewhere it is `CLOCK_MONOTONIC`. Neither counts a pause of the whole machine by its hypervisor: only the fencing
 /// token survives that.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SystemClock {
-    _private: (),
-}
+#[non_exhaustive]
+pub struct SystemClock;
 
 impl SystemClock {
     /// The clock of this host.
     pub fn new() -> Self {
-        Self::default()
+        Self
     }
 }
 
@@ -41,7 +40,7 @@ impl Clock for SystemClock {
         }
         Box::pin(async move {
             loop {
-                let left = moment.since(Self::new().now());
+                let left = moment.since(Self.now());
                 if left.is_zero() {
                     return;
                 }

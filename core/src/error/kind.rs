@@ -32,17 +32,21 @@ pub enum ErrorKind {
 impl ErrorKind {
     /// A short stable code for people and scripts: `E_BUSY`.
     pub const fn code(self) -> &'static str {
+        self.code_and_words().0
+    }
+
+    const fn code_and_words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Busy => "E_BUSY",
-            Self::TimedOut => "E_TIMED_OUT",
-            Self::Lost => "E_LOST",
-            Self::Indeterminate => "E_INDETERMINATE",
-            Self::Unavailable => "E_UNAVAILABLE",
-            Self::Denied => "E_DENIED",
-            Self::Misconfigured => "E_MISCONFIGURED",
-            Self::Invalid => "E_INVALID",
-            Self::Unsupported => "E_UNSUPPORTED",
-            Self::Closed => "E_CLOSED",
+            Self::Busy => ("E_BUSY", "busy"),
+            Self::TimedOut => ("E_TIMED_OUT", "timed out"),
+            Self::Lost => ("E_LOST", "lost"),
+            Self::Indeterminate => ("E_INDETERMINATE", "unknown outcome"),
+            Self::Unavailable => ("E_UNAVAILABLE", "unavailable"),
+            Self::Denied => ("E_DENIED", "denied"),
+            Self::Misconfigured => ("E_MISCONFIGURED", "misconfigured"),
+            Self::Invalid => ("E_INVALID", "invalid"),
+            Self::Unsupported => ("E_UNSUPPORTED", "unsupported"),
+            Self::Closed => ("E_CLOSED", "closed"),
         }
     }
 }
@@ -50,17 +54,6 @@ impl ErrorKind {
 /// The kind in words, as in `timed out`.
 impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Busy => "busy",
-            Self::TimedOut => "timed out",
-            Self::Lost => "lost",
-            Self::Indeterminate => "unknown outcome",
-            Self::Unavailable => "unavailable",
-            Self::Denied => "denied",
-            Self::Misconfigured => "misconfigured",
-            Self::Invalid => "invalid",
-            Self::Unsupported => "unsupported",
-            Self::Closed => "closed",
-        })
+        f.write_str(self.code_and_words().1)
     }
 }

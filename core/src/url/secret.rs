@@ -86,20 +86,9 @@ impl Secret {
     }
 }
 
-impl From<SecretString> for Secret {
-    fn from(password: SecretString) -> Self {
-        Self(Source::Fixed(password))
-    }
-}
-
-impl From<String> for Secret {
-    fn from(password: String) -> Self {
-        Self(Source::Fixed(password.into()))
-    }
-}
-
-impl From<&str> for Secret {
-    fn from(password: &str) -> Self {
+/// A password in any form of text.
+impl<P: Into<SecretString>> From<P> for Secret {
+    fn from(password: P) -> Self {
         Self(Source::Fixed(password.into()))
     }
 }

@@ -1,4 +1,4 @@
-use crate::{Error, HolderInfo, LockMode, Moment, Result, parse_duration};
+use crate::{Error, HolderInfo, LockMode, Result, parse_duration};
 use serde::{Deserialize, Deserializer, de};
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
@@ -207,16 +207,6 @@ impl Default for AcquireOptions {
     }
 }
 
-impl Wait {
-    /// The one deadline of an acquisition that begins now.
-    pub(crate) fn deadline(self, now: impl FnOnce() -> Moment) -> Moment {
-        match self {
-            Self::UpTo(time) => now().plus(time),
-            Self::No | Self::Forever => Moment::NEVER,
-        }
-    }
-}
-
 /// No time is no limit.
 impl From<Option<Duration>> for Wait {
     fn from(time: Option<Duration>) -> Self {
@@ -333,7 +323,6 @@ mod tests {
     fn longest_wait_is_for_ever_and_shortest_is_one_attempt() {
         assert_eq!(Wait::from(Duration::MAX), Wait::Forever);
         assert_eq!(Wait::from(Duration::ZERO), Wait::No);
-        assert_eq!(Wait::UpTo(Duration::MAX).deadline(|| Moment::ORIGIN), Moment::NEVER);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! An acquisition: ask, wait, ask again, until the lock is granted or the time is over.
 
 use super::hold::ClientHold;
-use super::observed::Observed;
+use super::observed::{Observed, record, span};
 use super::pending_claim::PendingClaim;
 use super::retry::RetrySchedule;
 use crate::context::Context;
@@ -16,7 +16,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tracing::{Instrument, Span, field};
+use tracing::Instrument;
 
 pub(super) async fn acquire(
     context: &Arc<Context>,
@@ -27,25 +27,16 @@ pub(super) async fn acquire(
     let span = span(context, name);
     let mut acquisition = Acquisition::new(context, name, options)?;
     let outcome = acquisition.run().instrument(span.clone()).await;
-    acquisition.report(&span, &outcome);
+    if let Some(observed) = acquisition.observed.take() {
+        observed.ended(&outcome);
+    }
+    record(&span, &acquisition.claim.claim, acquisition.claim.attempts, &outcome);
     let grant = outcome?;
-    let hold = ClientHold::new(context, keeper, acquisition.into_claim(), options, &grant);
+    if let Some(place) = acquisition.place.take() {
+        place.granted(context.clock.now());
+    }
+    let hold = ClientHold::new(context, keeper, acquisition.claim.into_hold(), options, &grant);
     Ok(LockGuard::new(hold))
-}
-
-fn span(context: &Context, name: &LockName) -> Span {
-    tracing::info_span!(
-        target: "leasehold",
-        "leasehold.acquire",
-        otel.kind = "client",
-        lock.name = %name,
-        lock.backend = context.semantics.backend,
-        lock.mode = context.semantics.mode,
-        lock.ttl_ms = field::Empty,
-        lock.attempts = field::Empty,
-        lock.outcome = field::Empty,
-        lock.fencing_token = field::Empty,
-    )
 }
 
 struct Acquisition<'a> {
@@ -65,7 +56,13 @@ struct Acquisition<'a> {
 impl<'a> Acquisition<'a> {
     /// Refuses before any I/O what can be refused, and chooses the owner before the first await.
     fn new(context: &'a Arc<Context>, name: &LockName, options: &'a AcquireOptions) -> Result<Self> {
-        let runtime = Handle::try_current().map_err(|_| no_runtime())?;
+        let runtime = Handle::try_current().map_err(|_| {
+            Error::new(
+                ErrorKind::Misconfigured,
+                "acquiring a lock needs a Tokio runtime, and there is none here",
+            )
+            .with_help("call it from async code that runs on Tokio, for instance under #[tokio::main]")
+        })?;
         context.check_open()?;
         let ttl = options.check()?;
         check_mode(context, options.mode)?;
@@ -73,7 +70,10 @@ impl<'a> Acquisition<'a> {
             .with_waiting(options.wait != Wait::No)
             .with_mode(options.mode);
         Ok(Self {
-            deadline: options.wait.deadline(|| context.clock.now()),
+            deadline: match options.wait {
+                Wait::UpTo(time) => context.clock.now().plus(time),
+                Wait::No | Wait::Forever => Moment::NEVER,
+            },
             observed: context.events.are_observed().then(|| Observed::new(context, name.clone())),
             claim: PendingClaim::new(context, runtime, claim),
             schedule: RetrySchedule::new(context.semantics.wake_up),
@@ -251,28 +251,6 @@ impl<'a> Acquisition<'a> {
             observed.waits();
         }
     }
-
-    fn report(&mut self, span: &Span, outcome: &Result<GrantedLease>) {
-        if let Some(observed) = self.observed.take() {
-            observed.ended(outcome);
-        }
-        span.record("lock.attempts", self.claim.attempts);
-        span.record("lock.ttl_ms", self.claim.claim.ttl_millis());
-        match outcome {
-            Ok(grant) => {
-                span.record("lock.outcome", "acquired").record("lock.fencing_token", grant.token.get())
-            }
-            Err(error) => span.record("lock.outcome", error.kind().code()),
-        };
-    }
-
-    /// The acquisition has its grant: leaves the line, and gives the claim to the hold.
-    fn into_claim(mut self) -> (Claim, Handle) {
-        if let Some(place) = self.place.take() {
-            place.granted(self.context.clock.now());
-        }
-        self.claim.into_hold()
-    }
 }
 
 /// Refuses the modes of readers and writers on a store that knows no readers.
@@ -305,9 +283,4 @@ fn no_answer(waited: Duration) -> Error {
     Error::new(ErrorKind::Indeterminate, format!("the store did not answer within {waited:?}")).with_help(
         "if it granted the lock, the grant is being taken back and ends with its lease at the latest",
     )
-}
-
-fn no_runtime() -> Error {
-    Error::new(ErrorKind::Misconfigured, "acquiring a lock needs a Tokio runtime, and there is none here")
-        .with_help("call it from async code that runs on Tokio, for instance under #[tokio::main]")
 }

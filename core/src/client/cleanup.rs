@@ -11,9 +11,8 @@ use tokio::runtime::Handle;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Removes what a claim has in the store: its hold, or what its attempts may have left. The release is tried again after
-/// an outage until the store has answered, or until the lease must have ended by itself; a hold that is not a lease
-/// does not end by itself.
+/// Removes what a claim has in the store: its hold, or what its attempts may have left. After an outage the release is tried
+/// again until the store has answered, or until the lease must have ended. A hold that is not a lease does not end by itself.
 #[derive(Clone, Debug)]
 pub(super) struct Cleanup {
     context: Arc<Context>,
@@ -62,7 +61,6 @@ impl Cleanup {
         answer
     }
 
-    /// Tries without a caller, until the lease must be over, if it is a lease.
     pub(super) fn run_in_background(self, runtime: &Handle) {
         let tracker = self.context.background.clone();
         // A runtime that has ended drops this at once, and `Drop` takes over.

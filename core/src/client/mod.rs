@@ -1,4 +1,4 @@
-//! [`LockClient`]: makes a [`DistributedLock`] of any [`LockBackend`], and does the hard part once for all of them.
+//! [`LockClient`]: makes a [`DistributedLock`] of any [`LockBackend`].
 
 mod acquire;
 mod cleanup;
@@ -29,9 +29,8 @@ const CLOSE_AT_MOST: Duration = Duration::from_secs(5);
 /// and I/O enabled.
 ///
 /// Renewals, and a backend's connection, run on the runtime that needed them first. If that runtime ends, the next
-/// acquisition makes new ones on its own. If it only stands still, such as a current-thread runtime outside `block_on`,
-/// they stand still with it: guards are lost at their deadlines, and calls from other runtimes get no answer before
-/// theirs.
+/// acquisition makes new ones on its own. If it stands still, such as a current-thread runtime outside `block_on`, guards
+/// are lost at their deadlines, and calls from other runtimes get no answer before theirs.
 #[derive(Clone, Debug)]
 pub struct LockClient {
     context: Arc<Context>,
@@ -151,9 +150,9 @@ impl DistributedLock for LockClient {
 
     async fn ping(&self) -> Result<()> {
         self.context.check_open()?;
-        let Some(admin) = self.admin() else {
-            return Err(Error::new(ErrorKind::Unsupported, "this store has nothing to read its locks with"));
-        };
+        let admin = self.admin().ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, "this store has nothing to read its locks with")
+        })?;
         admin.inspect(&LockName::new("ping")?).await.map(drop)
     }
 

@@ -123,7 +123,7 @@ pub struct Grant {
     /// claim's [`ttl`](Claim::ttl).
     pub lease: Option<Duration>,
     /// True if the store granted it by itself, before this attempt and after the last one that it answered
-    /// [`Busy`](Attempt::Busy). The lease is then counted from the send of that one.
+    /// [`Busy`](Attempt::Busy). The lease is then counted from before that one was sent.
     pub handed_over: bool,
 }
 

@@ -16,9 +16,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failure. Its [`kind`](Error::kind) says what to do about it.
 ///
-/// One word wide and cheap to clone: one failed batch of renewals is the error of every lease in it. `Display` is one
-/// line without the cause; the chain is in [`source`](StdError::source); [`help`](Error::help) is the next step in
-/// words. No secret is ever inside: backends put their store's message in, never a URL with a password.
+/// One word wide and cheap to clone. `Display` is one line without the cause; the chain is in
+/// [`source`](StdError::source); [`help`](Error::help) is the next step in words. It has no secret, such as a password.
 ///
 /// Not promised: the wording of messages, and the concrete types in the source chain.
 #[derive(Clone)]

@@ -1,5 +1,3 @@
-//! Passwords that are read at every connection, so that a rotated one is used without a restart.
-
 use crate::{Error, ErrorKind, Result};
 use secrecy::{ExposeSecret, SecretString};
 use std::fmt;
@@ -8,13 +6,13 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The longest password file, in bytes. A longer file was named by mistake.
+/// The longest password file. A longer file was named by mistake.
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// A password, or the file or the environment variable that has it.
 ///
-/// A backend calls [`read`](Self::read) for every connection that it opens. A password that was rotated in the store and in
-/// its file is therefore used from the next connection on. `Debug` shows neither the password nor its place.
+/// A backend [reads](Self::read) it for every connection that it opens, so a password that was rotated in the store and in
+/// its file is used from the next connection on. `Debug` shows neither the password nor its place.
 #[derive(Clone)]
 pub struct Secret(Source);
 

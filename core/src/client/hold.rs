@@ -51,35 +51,15 @@ impl ClientHold {
         let loss = self.lease.release();
         (Cleanup::new(&self.context, self.lease.claim_to_release(), true, self.linger_until), loss)
     }
-
-    async fn extend_to(&self, ttl: Duration) -> Result<()> {
-        let sent_at = self.context.clock.now();
-        let claim = self.lease.begin_extension(ttl);
-        let answer = self.context.backend.renew(&[claim]).await.pop().unwrap_or_else(|| Err(unanswered()));
-        self.lease.answered(sent_at, ttl, answer.clone());
-        if let HoldStatus::Lost(loss) = self.lease.status() {
-            return Err(loss.into());
-        }
-        match answer? {
-            Renewal::Renewed => {
-                self.lease.extended(ttl);
-                Ok(())
-            }
-            Renewal::Held => {
-                Err(Error::new(ErrorKind::Unavailable, "the store would not extend the lease now"))
-            }
-            Renewal::Lost(cause) => Err(Loss::new(cause).into()),
-        }
-    }
 }
 
 impl Hold for ClientHold {
     fn name(&self) -> &LockName {
-        self.lease.claim().name()
+        self.lease.claim.name()
     }
 
     fn token(&self) -> FencingToken {
-        self.lease.token()
+        self.lease.token
     }
 
     fn status(&self) -> HoldStatus {
@@ -100,7 +80,23 @@ impl Hold for ClientHold {
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
             let ttl = check_ttl(ttl)?.max(self.lease.length());
-            self.extend_to(ttl).await
+            let sent_at = self.context.clock.now();
+            let claim = self.lease.begin_extension(ttl);
+            let answer =
+                self.context.backend.renew(&[claim]).await.pop().unwrap_or_else(|| Err(unanswered()));
+            self.lease.answered(sent_at, ttl, answer.clone());
+            match (self.lease.status(), answer) {
+                (HoldStatus::Lost(loss), _) => Err(loss.into()),
+                (_, Ok(Renewal::Renewed)) => {
+                    self.lease.extended(ttl);
+                    Ok(())
+                }
+                (_, Ok(Renewal::Held)) => {
+                    Err(Error::new(ErrorKind::Unavailable, "the store would not extend the lease now"))
+                }
+                (_, Ok(Renewal::Lost(cause))) => Err(Loss::new(cause).into()),
+                (_, Err(error)) => Err(error),
+            }
         }))
     }
 

@@ -26,9 +26,9 @@ pub(crate) struct GrantedLease {
 /// The lease of one grant: what its holder may believe, and when it is renewed.
 #[derive(Debug)]
 pub(crate) struct KeptLease {
+    pub(crate) claim: Claim,
+    pub(crate) token: FencingToken,
     context: Arc<Context>,
-    claim: Claim,
-    token: FencingToken,
     /// A moment before the grant.
     since: Moment,
     is_renewed: bool,
@@ -79,14 +79,6 @@ impl KeptLease {
         }
     }
 
-    pub(crate) fn claim(&self) -> &Claim {
-        &self.claim
-    }
-
-    pub(crate) fn token(&self) -> FencingToken {
-        self.token
-    }
-
     pub(crate) fn status(&self) -> HoldStatus {
         self.look(|state, now| match state.rule.settle(now) {
             Some(End::Lost(loss)) => HoldStatus::Lost(loss.clone()),
@@ -124,13 +116,10 @@ impl KeptLease {
     pub(crate) fn release(&self) -> Option<Loss> {
         let (loss, held) = self.look(|state, now| {
             state.rule.end(now, End::Released);
-            match state.rule.settle(now) {
-                Some(End::Lost(loss)) => (Some(loss.clone()), None),
-                _ => (None, Some(now.since(self.since))),
-            }
+            (state.rule.loss(now), now.since(self.since))
         });
         self.ended.notify_waiters();
-        if let (Some(held), true) = (held, self.context.events.are_observed()) {
+        if loss.is_none() {
             let name = self.claim.name();
             self.context.events.tell(&Event::Released { name, token: self.token, held });
         }
@@ -146,11 +135,8 @@ impl KeptLease {
             state.rule.end(now, End::Lost(Loss::new(LossCause::Closed)));
         }
         let seen = look(&mut state, now);
-        let loss = match state.rule.settle(now) {
-            Some(End::Lost(loss)) => Some(loss.clone()),
-            _ => None,
-        };
-        let new_loss = loss.filter(|_| !std::mem::replace(&mut state.is_loss_announced, true));
+        let new_loss =
+            state.rule.loss(now).filter(|_| !std::mem::replace(&mut state.is_loss_announced, true));
         drop(state);
         if let Some(loss) = new_loss {
             self.ended.notify_waiters();
@@ -231,14 +217,12 @@ impl KeptLease {
             let is_held = state.rule.settle(now).is_none();
             (is_held, state.rule.failure().cloned(), left_before, state.rule.valid_until().since(now))
         });
-        let (name, events) = (self.claim.name(), &self.context.events);
-        if !is_held {
-            return;
-        }
-        if let Some(error) = failure {
-            events.tell(&Event::RenewalFailed { name, error: &error, remaining: left });
-        } else if is_confirmed && events.are_observed() {
-            events.tell(&Event::Renewed { name, token: self.token, margin: left_before });
+        let (name, token, events) = (self.claim.name(), self.token, &self.context.events);
+        match failure {
+            _ if !is_held => {}
+            Some(error) => events.tell(&Event::RenewalFailed { name, error: &error, remaining: left }),
+            None if is_confirmed => events.tell(&Event::Renewed { name, token, margin: left_before }),
+            None => {}
         }
     }
 }

@@ -50,6 +50,14 @@ impl HoldState {
         self.end.as_ref()
     }
 
+    /// The loss, if it is lost by now.
+    pub(super) fn loss(&mut self, now: Moment) -> Option<Loss> {
+        match self.settle(now)? {
+            End::Lost(loss) => Some(loss.clone()),
+            End::Released => None,
+        }
+    }
+
     /// The next renewal is due: one that has no answer by now counts as failed.
     pub(super) fn renewal_overdue(&mut self) {
         if self.unanswered > 0 {
@@ -134,10 +142,7 @@ mod tests {
     }
 
     fn cause(state: &mut HoldState, now: Moment) -> Option<LossCause> {
-        match state.settle(now) {
-            Some(End::Lost(loss)) => Some(loss.cause()),
-            _ => None,
-        }
+        state.loss(now).map(|loss| loss.cause())
     }
 
     fn unknown() -> Result<Renewal> {

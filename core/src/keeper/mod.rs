@@ -49,7 +49,7 @@ impl Keeper {
     pub(crate) fn watch(self: &Arc<Self>, lease: &Arc<KeptLease>, runtime: &Handle) {
         let due = lease.first_due();
         let mut state = locked(&self.state);
-        let wake = state.schedule.enter(lease.claim().owner(), due, Arc::clone(lease));
+        let wake = state.schedule.enter(lease.claim.owner(), due, Arc::clone(lease));
         // The task may have ended with its runtime, while the client goes on in another.
         if state.task.as_ref().is_none_or(JoinHandle::is_finished) {
             state.task = Some(runtime.spawn(run(Arc::downgrade(self), Arc::clone(&self.wake))));
@@ -62,7 +62,7 @@ impl Keeper {
     }
 
     pub(crate) fn forget(&self, lease: &KeptLease) {
-        locked(&self.state).schedule.remove(lease.claim().owner());
+        locked(&self.state).schedule.remove(lease.claim.owner());
     }
 
     /// Announces the loss of all leases, if the client was closed.
@@ -78,7 +78,7 @@ impl Keeper {
 
     /// Moves a lease to another time. A lease that was forgotten meanwhile stays forgotten.
     fn reschedule(&self, lease: &KeptLease, due: Moment) {
-        if locked(&self.state).schedule.move_to(lease.claim().owner(), due) {
+        if locked(&self.state).schedule.move_to(lease.claim.owner(), due) {
             self.wake.notify_one();
         }
     }
@@ -99,7 +99,7 @@ impl Keeper {
         due.retain(|lease| {
             // Not under the lock: a step may announce a loss, and an observer may do anything, such as drop a guard.
             let step = lease.step(now);
-            let (owner, schedule) = (lease.claim().owner(), &mut locked(&self.state).schedule);
+            let (owner, schedule) = (lease.claim.owner(), &mut locked(&self.state).schedule);
             match step {
                 Some((is_renewed, next)) => {
                     schedule.move_to(owner, next);

@@ -16,7 +16,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub(super) async fn renew(keeper: Arc<Keeper>, batch: Vec<Arc<KeptLease>>) {
     let mut groups = BTreeMap::<u64, Vec<Arc<KeptLease>>>::new();
     for lease in batch {
-        groups.entry(keeper.context.backend.renewal_group(lease.claim())).or_default().push(lease);
+        groups.entry(keeper.context.backend.renewal_group(&lease.claim)).or_default().push(lease);
     }
     join_all(groups.into_values().map(|group| renew_group(&keeper, group))).await;
 }

@@ -24,7 +24,7 @@ use std::fmt;
 /// # Errors
 ///
 /// Of every method: [`Invalid`](crate::ErrorKind::Invalid), naming the part, without any secret in it.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl {
     scheme: String,
     /// The text between `scheme:` and `?`, with its slashes, as it was written.

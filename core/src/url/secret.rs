@@ -1,5 +1,5 @@
 use crate::{Error, ErrorKind, Result};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -91,6 +91,20 @@ impl<P: Into<SecretString>> From<P> for Secret {
     }
 }
 
+/// Equal if both are the same password, the same file or the same variable.
+impl PartialEq for Secret {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Source::Fixed(one), Source::Fixed(other)) => one.expose_secret() == other.expose_secret(),
+            (Source::File(one), Source::File(other)) => one == other,
+            (Source::Variable(one), Source::Variable(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Secret {}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
@@ -149,7 +163,6 @@ fn unusable_variable(name: &str, problem: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use secrecy::ExposeSecret;
     use std::fs;
     use std::path::PathBuf;
 
@@ -243,5 +256,16 @@ mod tests {
             error.to_string(),
             "the environment variable LEASEHOLD_NO_SUCH_VARIABLE, which has the password, is not set"
         );
+    }
+
+    #[test]
+    fn secrets_are_equal_by_password_or_by_place() {
+        let path = password_file("equal", "one");
+        let (fixed, file) = (Secret::from("one"), Secret::file(&*path).unwrap());
+        assert_eq!(fixed, Secret::from("one".to_owned()));
+        assert_eq!(file, Secret::file(&*path).unwrap());
+        assert_ne!(fixed, Secret::from("two"));
+        assert_ne!(fixed, file);
+        assert_ne!(Secret::variable("A"), Secret::variable("B"));
     }
 }

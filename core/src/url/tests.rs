@@ -104,6 +104,16 @@ fn white_space_around_a_part_is_refused_and_shown() {
     assert_eq!(StoreUrl::parse("sqlite:/srv/l.db%20").unwrap().path().unwrap(), "/srv/l.db ");
 }
 
+#[test]
+fn urls_are_equal_if_their_passwords_are() {
+    let url = |text: &str| StoreUrl::parse(text).unwrap();
+    assert_eq!(url("redis://h?a=1"), url("REDIS://h?a=1"));
+    assert_ne!(url("redis://:one@h"), url("redis://:two@h"));
+    let given = |password: &str| url("redis://h").with_password(password.into()).unwrap();
+    assert_eq!(given("one"), given("one"));
+    assert_ne!(given("one"), given("two"));
+}
+
 /// The `@host` was forgotten, so the password stands where a port does.
 #[test]
 fn password_in_the_place_of_a_port_is_not_shown() {

@@ -86,15 +86,15 @@ impl Cleanup {
     }
 
     async fn try_release(&mut self) -> Result<Release> {
-        let linger = match (self.linger_until, self.context.semantics.hold) {
-            (None, _) => Duration::ZERO,
-            (Some(until), HoldKind::Lease) => until.since(self.context.clock.now()),
-            (Some(until), _) => {
-                // The store cannot keep others out after this hold.
-                self.keep_hold(until).await;
-                Duration::ZERO
+        let mut linger = Duration::ZERO;
+        match self.linger_until {
+            Some(until) if self.context.semantics.hold == HoldKind::Lease => {
+                linger = until.since(self.context.clock.now());
             }
-        };
+            // The store cannot keep others out after this hold.
+            Some(until) => self.keep_hold(until).await,
+            None => {}
+        }
         let answer = caught(async { self.context.backend.release(&self.claim, linger).await }).await;
         let answer = self.unless_panicked(answer);
         if !answer.as_ref().is_err_and(Error::is_outage) {

@@ -55,8 +55,7 @@ impl LockClient {
         }
     }
 
-    /// A client over an empty store in memory, for tests. Both run on the clock of the runtime: on virtual time under
-    /// `tokio::time::pause`, so that a test waits hours in microseconds.
+    /// A client over an empty store in memory, for tests, on the clock of the runtime: virtual time under `tokio::time::pause`.
     ///
     /// ```
     /// # use leasehold_core::{DistributedLockExt, LockClient};
@@ -97,8 +96,7 @@ impl LockClientBuilder {
         self
     }
 
-    /// The receiver of all [events](crate::Event). Default: [`TracingObserver`](crate::TracingObserver), which logs
-    /// those that have no caller; an observer replaces it.
+    /// The receiver of all [events](crate::Event). Default: [`TracingObserver`](crate::TracingObserver); an observer replaces it.
     #[must_use]
     pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.events = Events::to(observer);

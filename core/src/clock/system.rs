@@ -6,11 +6,8 @@ use std::time::Duration;
 const NOTICE_SUSPEND: Duration = Duration::from_secs(1);
 
 /// The clock of production: on Linux `CLOCK_BOOTTIME`, which goes on during suspend and never follows the wall clock
-/// (`clock_gettime(2)`). Rust's `Instant` is `CLOCK_MONOTONIC` there and stops during suspend, so a laptop that slept
-/// through its lease would still believe it holds (rust-lang/rust#87906).
-///
-/// Elsewhere it is `CLOCK_MONOTONIC`. Neither counts a pause of the whole machine by its hypervisor: only the fencing
-/// token survives that.
+/// (`clock_gettime(2)`), unlike Rust's `Instant` (rust-lang/rust#87906). Elsewhere it is `CLOCK_MONOTONIC`. Neither counts a
+/// pause of the whole machine by its hypervisor: only the fencing token survives that.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct SystemClock;

@@ -150,15 +150,9 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { kind, message, help, source, .. } = &*self.0;
         let mut out = f.debug_struct("Error");
-        out.field("kind", &self.0.kind).field("message", &self.0.message);
-        if let Some(help) = &self.0.help {
-            out.field("help", help);
-        }
-        if let Some(source) = &self.0.source {
-            out.field("source", source);
-        }
-        out.finish()
+        out.field("kind", kind).field("message", message).field("help", help).field("source", source).finish()
     }
 }
 

@@ -122,10 +122,6 @@ impl Keeper {
             tokio::spawn(renewal::renew(Arc::clone(self), batch.to_vec()));
         }
     }
-
-    fn plan(&self) -> Moment {
-        locked(&self.state).schedule.plan(self.context.clock.now())
-    }
 }
 
 /// Without its leases: writing may block, and a drop of a guard would wait for that.
@@ -145,7 +141,8 @@ impl Drop for Keeper {
 async fn run(keeper: Weak<Keeper>, wake: Arc<Notify>) {
     while let Some(this) = keeper.upgrade() {
         this.begin_renewals();
-        let sleep = this.context.clock.sleep_until(this.plan());
+        let wake_at = locked(&this.state).schedule.plan(this.context.clock.now());
+        let sleep = this.context.clock.sleep_until(wake_at);
         let backend = Arc::clone(&this.context.backend);
         drop(this);
         let suspects = tokio::select! {

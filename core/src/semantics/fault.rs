@@ -1,14 +1,9 @@
-use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
+use serde::{Deserialize, Serialize, Serializer};
 
-/// The faults that a lock can meet. One row of the table that every backend fills in.
-///
-/// Complete on purpose: a fault that is added here must make every backend say what it promises.
+/// A fault that a lock can meet: one row of the table that every backend fills in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "a new fault is to break the build of every backend until it answers"
-)]
+#[expect(clippy::exhaustive_enums, reason = "a new fault breaks the build of backends until they answer")]
 pub enum Fault {
     /// None at all.
     None,
@@ -108,7 +103,7 @@ pub enum Outcome {
     NotApplicable,
 }
 
-/// The promise under every fault: complete, because it is made from a function of all of them.
+/// The promise under every fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promises([Outcome; Fault::ALL.len()]);
 
@@ -131,11 +126,7 @@ impl Promises {
 
 impl Serialize for Promises {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (fault, outcome) in self.iter() {
-            map.serialize_entry(&fault, &outcome)?;
-        }
-        map.end()
+        serializer.collect_map(self.iter())
     }
 }
 

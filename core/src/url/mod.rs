@@ -55,7 +55,12 @@ impl StoreUrl {
         let (scheme, rest) = text.split_once(':').ok_or_else(|| {
             invalid("it has no scheme", "write it like redis://host:6379/0 or sqlite:/path/to/file")
         })?;
-        check_scheme(scheme)?;
+        let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+        if !is_scheme {
+            // Not echoed: the text before the first colon of a URL without a scheme may be half a password.
+            return Err(invalid("it does not begin with a scheme", "begin it with redis:// or sqlite:"));
+        }
         redact::check(rest)?;
         if text.chars().any(char::is_control) {
             return Err(invalid("it has a control character", "percent-encode it"));
@@ -126,16 +131,6 @@ impl StoreUrl {
     /// sqlx reads likewise. Empty if there is none.
     pub fn path(&self) -> Result<String> {
         decode("path", self.body.strip_prefix("//").unwrap_or(&self.body))
-    }
-}
-
-fn check_scheme(scheme: &str) -> Result<()> {
-    let good = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
-    // Not echoed: the text before the first colon of a URL without a scheme may be half a password.
-    match good {
-        true => Ok(()),
-        false => Err(invalid("it does not begin with a scheme", "begin it with redis:// or sqlite:")),
     }
 }
 

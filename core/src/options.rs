@@ -150,13 +150,7 @@ impl AcquireOptions {
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid), naming the field, the value and the limit.
     pub fn checked(mut self) -> Result<Self> {
-        self.ttl = self.check()?;
-        Ok(self)
-    }
-
-    /// The ttl in its normal form, if all is in range. No other option has another form.
-    pub(crate) fn check(&self) -> Result<Duration> {
-        let ttl = check_ttl(self.ttl)?;
+        self.ttl = check_ttl(self.ttl)?;
         let (at_least, max_hold, max) = (self.hold_at_least, self.max_hold, Self::MAX_TTL);
         if max_hold.is_zero() {
             return Err(Error::invalid("max_hold", "it is zero", "give it a time, or leave it out"));
@@ -173,7 +167,7 @@ impl AcquireOptions {
             let problem = format_args!("{} bytes, limit {}", self.holder.len(), HolderInfo::MAX_BYTES);
             return Err(Error::invalid("holder info", problem, "shorten its text and labels"));
         }
-        Ok(ttl)
+        Ok(self)
     }
 }
 

@@ -6,18 +6,6 @@ use tokio::time::timeout;
 
 /// The timeout of callers that are queued behind a limit on requests at once. It fires only if no request was answered
 /// meanwhile: a long queue before a healthy store is no outage. For backends.
-///
-/// ```
-/// # use leasehold_core::StallTimeout;
-/// # use std::time::Duration;
-/// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// let (limit, timeout) = (tokio::sync::Semaphore::new(1), StallTimeout::new(Duration::from_millis(20)));
-/// let permit = timeout.wait(limit.acquire()).await.expect("the first permit is free");
-/// assert!(timeout.wait(limit.acquire()).await.is_none(), "the request in front had no answer");
-/// timeout.answered();
-/// drop(permit);
-/// # }
-/// ```
 #[derive(Debug)]
 pub struct StallTimeout {
     limit: Duration,

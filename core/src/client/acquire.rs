@@ -3,7 +3,7 @@
 use super::hold::ClientHold;
 use super::observed::{Observed, record, span};
 use super::pending_claim::PendingClaim;
-use super::retry::RetrySchedule;
+use super::retry::{RetrySchedule, between};
 use crate::context::Context;
 use crate::keeper::{GrantedLease, Keeper, renewal_due};
 use crate::observer::Event;
@@ -41,7 +41,7 @@ pub(super) async fn acquire(
 
 struct Acquisition<'a> {
     context: &'a Arc<Context>,
-    options: &'a AcquireOptions,
+    options: AcquireOptions,
     deadline: Moment,
     claim: PendingClaim<'a>,
     schedule: RetrySchedule,
@@ -55,7 +55,7 @@ struct Acquisition<'a> {
 
 impl<'a> Acquisition<'a> {
     /// Refuses before any I/O what can be refused, and chooses the owner before the first await.
-    fn new(context: &'a Arc<Context>, name: &LockName, options: &'a AcquireOptions) -> Result<Self> {
+    fn new(context: &'a Arc<Context>, name: &LockName, options: &AcquireOptions) -> Result<Self> {
         let runtime = Handle::try_current().map_err(|_| {
             Error::new(
                 ErrorKind::Misconfigured,
@@ -64,9 +64,9 @@ impl<'a> Acquisition<'a> {
             .with_help("call it from async code that runs on Tokio, for instance under #[tokio::main]")
         })?;
         context.check_open()?;
-        let ttl = options.check()?;
+        let options = options.clone().checked()?;
         check_mode(context, options.mode)?;
-        let claim = Claim::new(name.clone(), OwnerId::random()?, ttl, Arc::clone(&options.holder))
+        let claim = Claim::new(name.clone(), OwnerId::random()?, options.ttl, Arc::clone(&options.holder))
             .with_waiting(options.wait != Wait::No)
             .with_mode(options.mode);
         Ok(Self {
@@ -124,7 +124,14 @@ impl<'a> Acquisition<'a> {
                     None
                 }
                 Ok(Attempt::Busy(busy)) => {
-                    self.is_refused()?;
+                    self.failure = None;
+                    if let Some(place) = &mut self.place {
+                        place.is_refused();
+                    }
+                    if self.options.wait == Wait::No {
+                        return Err(self.held_by_another(ErrorKind::Busy, "is held by another owner"));
+                    }
+                    self.waits();
                     busy.ends_in
                 }
                 Err(error) => {
@@ -138,18 +145,6 @@ impl<'a> Acquisition<'a> {
             self.pause(ends_in).await;
             self.context.check_open()?;
         }
-    }
-
-    fn is_refused(&mut self) -> Result<()> {
-        self.failure = None;
-        if let Some(place) = &mut self.place {
-            place.is_refused();
-        }
-        if self.options.wait == Wait::No {
-            return Err(self.held_by_another(ErrorKind::Busy, "is held by another owner"));
-        }
-        self.waits();
-        Ok(())
     }
 
     /// The store gave no usable answer: ask again, unless this is no outage, the caller wanted one attempt, or an endless
@@ -211,7 +206,8 @@ impl<'a> Acquisition<'a> {
     fn next_question(&mut self, ends_in: Option<Duration>) -> Moment {
         let now = self.context.clock.now();
         let pause = match &self.place {
-            Some(place) if !place.is_first() => RetrySchedule::pause_behind_others(FALLBACK),
+            // It only guards against a first one that is not polled.
+            Some(place) if !place.is_first() => between(FALLBACK / 2, FALLBACK),
             _ => self.schedule.pause(now, ends_in),
         };
         let left = self.deadline.since(now);

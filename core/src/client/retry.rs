@@ -50,11 +50,6 @@ impl RetrySchedule {
         }
     }
 
-    /// The pause of a waiter behind others of this client: it only guards against a first one that is not polled.
-    pub(super) fn pause_behind_others(fallback: Duration) -> Duration {
-        between(fallback / 2, fallback)
-    }
-
     /// The least time to the next question after a hint.
     pub(super) fn after_wake_up(&mut self) -> Duration {
         self.wake_ups_in_a_row = self.wake_ups_in_a_row.saturating_add(1);
@@ -77,7 +72,7 @@ fn to_next_period(first: Moment, interval: Duration, now: Moment) -> Duration {
     interval.saturating_sub(Duration::from_nanos(u64::try_from(elapsed).unwrap_or(u64::MAX)))
 }
 
-fn between(low: Duration, high: Duration) -> Duration {
+pub(super) fn between(low: Duration, high: Duration) -> Duration {
     low + high.saturating_sub(low).mul_f64(fastrand::f64())
 }
 

@@ -90,10 +90,6 @@ impl KeptLease {
         })
     }
 
-    pub(crate) fn is_held(&self) -> bool {
-        matches!(self.status(), HoldStatus::Held { .. })
-    }
-
     /// Waits for the end: the loss, or `None` if it was released.
     pub(crate) async fn ended(&self) -> Option<Loss> {
         loop {

@@ -1,5 +1,5 @@
 use super::{Keeper, KeptLease, renewal_due};
-use crate::{Claim, Error, ErrorKind, Moment, Renewal, Result};
+use crate::{Claim, Error, ErrorKind, HoldStatus, Renewal};
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,28 +32,18 @@ async fn renew_group(keeper: &Keeper, batch: Vec<Arc<KeptLease>>) {
     let sent_at = context.clock.now();
     let mut answers = context.backend.renew(&claims).instrument(span).await.into_iter();
     for (lease, claim) in batch.iter().zip(&claims) {
-        let answer = answers.next().unwrap_or_else(|| Err(unanswered()));
-        record(keeper, lease, sent_at, claim.ttl(), answer);
-    }
-}
-
-fn record(
-    keeper: &Keeper,
-    lease: &Arc<KeptLease>,
-    sent_at: Moment,
-    length: Duration,
-    answer: Result<Renewal>,
-) {
-    let is_confirmed = matches!(answer, Ok(Renewal::Renewed));
-    lease.answered(sent_at, length, answer);
-    if is_confirmed {
-        keeper.reschedule(lease, renewal_due(sent_at, length));
-    } else if lease.is_held() {
-        // Not after its end, which is announced when it comes.
-        let again = keeper.context.clock.now().plus(retry_pause(length));
-        keeper.reschedule(lease, again.min(lease.valid_until()));
-    } else {
-        keeper.forget(lease);
+        let (length, answer) = (claim.ttl(), answers.next().unwrap_or_else(|| Err(unanswered())));
+        let is_confirmed = matches!(answer, Ok(Renewal::Renewed));
+        lease.answered(sent_at, length, answer);
+        if is_confirmed {
+            keeper.reschedule(lease, renewal_due(sent_at, length));
+        } else if let HoldStatus::Held { .. } = lease.status() {
+            // Not after its end, which is announced when it comes.
+            let again = context.clock.now().plus(retry_pause(length));
+            keeper.reschedule(lease, again.min(lease.valid_until()));
+        } else {
+            keeper.forget(lease);
+        }
     }
 }
 

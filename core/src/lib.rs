@@ -17,9 +17,7 @@
 //! ```
 //!
 //! An acquisition is read from `client/acquire.rs`, a renewal from `keeper/mod.rs`, and the rule by which a lock is lost in
-//! `keeper/loss_rule.rs`. The shortest correct backend is `memory/mod.rs`.
-//!
-//! This crate knows no store, no command line and no TLS.
+//! `keeper/loss_rule.rs`. The shortest correct backend is `memory/mod.rs`. This crate knows no store, no command line and no TLS.
 
 mod admin;
 mod backend;

@@ -94,26 +94,12 @@ impl Observer for TracingObserver {
     }
 }
 
-/// The observer of a client, if it has one.
-#[derive(Debug, Default)]
-pub(crate) struct Events(Option<Arc<dyn Observer>>);
+#[derive(Debug)]
+pub(crate) struct Events(pub(crate) Arc<dyn Observer>);
 
 impl Events {
-    pub(crate) fn to(observer: Arc<dyn Observer>) -> Self {
-        Self(Some(observer))
-    }
-
-    /// True if events are wanted that the caller of a method learns anyway. Without an observer nothing is measured or
-    /// built for them.
-    pub(crate) fn are_observed(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// A panic of the observer ends here: the keeper may have other leases in its hands. The panic hook has reported it.
     pub(crate) fn tell(&self, event: &Event<'_>) {
-        drop(catch_unwind(AssertUnwindSafe(|| match &self.0 {
-            Some(observer) => observer.event(event),
-            None => TracingObserver.event(event),
-        })));
+        drop(catch_unwind(AssertUnwindSafe(|| self.0.event(event))));
     }
 }

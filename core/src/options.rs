@@ -5,12 +5,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How to acquire, and how to hold. Every setter says its default.
-///
-/// ```
-/// # use leasehold_core::AcquireOptions;
-/// # use std::time::Duration;
-/// let options = AcquireOptions::new().with_ttl(Duration::from_secs(10)).with_wait(Duration::from_secs(2));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcquireOptions {
     pub(crate) ttl: Duration,
@@ -144,11 +138,8 @@ impl AcquireOptions {
         self.hold_at_least
     }
 
-    /// The options in their normal form, as an acquisition checks them before any I/O.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](crate::ErrorKind::Invalid), naming the field, the value and the limit.
+    /// The options in their normal form, as an acquisition checks them before any I/O; [`Invalid`](crate::ErrorKind::Invalid),
+    /// naming the field, the value and the limit.
     pub fn checked(mut self) -> Result<Self> {
         self.ttl = check_ttl(self.ttl)?;
         let (at_least, max_hold, max) = (self.hold_at_least, self.max_hold, Self::MAX_TTL);

@@ -27,9 +27,7 @@ pub(super) async fn acquire(
     let span = span(context, name);
     let mut acquisition = Acquisition::new(context, name, options)?;
     let outcome = acquisition.run().instrument(span.clone()).await;
-    if let Some(observed) = acquisition.observed.take() {
-        observed.ended(&outcome);
-    }
+    acquisition.observed.ended(&outcome);
     record(&span, &acquisition.claim.claim, acquisition.claim.attempts, &outcome);
     let grant = outcome?;
     if let Some(place) = acquisition.place.take() {
@@ -50,7 +48,7 @@ struct Acquisition<'a> {
     /// What went wrong since the store last answered. An unknown outcome is kept in front of later failures: that the last
     /// request was not applied says nothing about the one before.
     failure: Option<Error>,
-    observed: Option<Observed<'a>>,
+    observed: Observed<'a>,
 }
 
 impl<'a> Acquisition<'a> {
@@ -74,7 +72,7 @@ impl<'a> Acquisition<'a> {
                 Wait::UpTo(time) => context.clock.now().plus(time),
                 Wait::No | Wait::Forever => Moment::NEVER,
             },
-            observed: context.events.are_observed().then(|| Observed::new(context, name.clone())),
+            observed: Observed::new(context, name.clone()),
             claim: PendingClaim::new(context, runtime, claim),
             schedule: RetrySchedule::new(context.semantics.wake_up),
             place: None,
@@ -89,7 +87,7 @@ impl<'a> Acquisition<'a> {
             self.place = self.context.wait_queues.join_behind_others(&self.claim.claim);
         }
         if self.place.is_some() {
-            self.waits();
+            self.observed.waits();
             self.pause(None).await;
             self.context.check_open()?;
         }
@@ -131,7 +129,7 @@ impl<'a> Acquisition<'a> {
                     if self.options.wait == Wait::No {
                         return Err(self.held_by_another(ErrorKind::Busy, "is held by another owner"));
                     }
-                    self.waits();
+                    self.observed.waits();
                     busy.ends_in
                 }
                 Err(error) => {
@@ -240,12 +238,6 @@ impl<'a> Acquisition<'a> {
         Error::new(kind, format!("lock {:?} {what}", self.claim.claim.name())).with_help(
             "wait longer, or look at who holds it; a lock is not re-entrant, the holder may be this process",
         )
-    }
-
-    fn waits(&mut self) {
-        if let Some(observed) = &mut self.observed {
-            observed.waits();
-        }
     }
 }
 

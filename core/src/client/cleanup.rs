@@ -2,7 +2,6 @@ use crate::context::Context;
 use crate::observer::Event;
 use crate::{Claim, Error, ErrorKind, HoldKind, Moment, Release, Renewal, Result};
 use futures_util::FutureExt;
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,14 +67,12 @@ impl Cleanup {
     }
 
     async fn retry_until_over(mut self) {
-        let give_up_at = match self.context.semantics.hold {
-            HoldKind::Lease => self.context.clock.now().plus(self.claim.ttl()),
-            _ => Moment::NEVER,
-        };
+        let is_lease = self.context.semantics.hold == HoldKind::Lease;
+        let lease_ends_at = self.context.clock.now().plus(self.claim.ttl());
         let mut pause = FIRST_PAUSE;
         loop {
             let Err(error) = self.try_release().await else { return };
-            if self.is_over || self.context.clock.now() >= give_up_at {
+            if self.is_over || is_lease && self.context.clock.now() >= lease_ends_at {
                 self.finish(true);
                 let name = self.claim.name();
                 return self.context.events.tell(&Event::ReleaseUnconfirmed { name, error: &error });
@@ -95,8 +92,8 @@ impl Cleanup {
             Some(until) => self.keep_hold(until).await,
             None => {}
         }
-        let answer = caught(async { self.context.backend.release(&self.claim, linger).await }).await;
-        let answer = self.unless_panicked(answer);
+        let (context, claim) = (Arc::clone(&self.context), self.claim.clone());
+        let answer = self.unless_it_panics(async { context.backend.release(&claim, linger).await }).await;
         if !answer.as_ref().is_err_and(Error::is_outage) {
             // A claim that had nothing in the store frees nothing.
             let is_released = matches!(answer, Ok(Release::Released));
@@ -117,23 +114,23 @@ impl Cleanup {
 
     /// Renews a hold that is not a lease until then.
     async fn keep_hold(&mut self, until: Moment) {
-        let clock = Arc::clone(&self.context.clock);
+        let (context, claim) = (Arc::clone(&self.context), self.claim.clone());
+        let clock = &context.clock;
         while clock.now() < until {
-            let claims = std::slice::from_ref(&self.claim);
-            let answers = caught(async { self.context.backend.renew(claims).await }).await;
-            match self.unless_panicked(answers).first() {
+            let renewal = async { context.backend.renew(std::slice::from_ref(&claim)).await };
+            match self.unless_it_panics(renewal).await.first() {
                 Some(Ok(Renewal::Renewed)) => self.confirmed_after_work = true,
                 Some(Ok(Renewal::Lost(_))) => return,
                 Some(Err(error)) if error.kind() == ErrorKind::Closed => return,
                 Some(Ok(Renewal::Held) | Err(_)) | None => {}
             }
-            clock.sleep_until(clock.now().plus(self.claim.ttl() / 3).min(until)).await;
+            clock.sleep_until(clock.now().plus(claim.ttl() / 3).min(until)).await;
         }
     }
 
     /// A backend that has panicked is not asked again: it would do the same.
-    fn unless_panicked<T>(&mut self, answer: std::result::Result<T, Panic>) -> T {
-        answer.unwrap_or_else(|panic| {
+    async fn unless_it_panics<T>(&mut self, call: impl Future<Output = T>) -> T {
+        AssertUnwindSafe(call).catch_unwind().await.unwrap_or_else(|panic| {
             self.finish(true);
             resume_unwind(panic)
         })
@@ -145,12 +142,6 @@ impl Cleanup {
             self.context.wait_queues.released(self.claim.name(), &*self.context.clock);
         }
     }
-}
-
-type Panic = Box<dyn Any + Send>;
-
-async fn caught<T>(call: impl Future<Output = T>) -> std::result::Result<T, Panic> {
-    AssertUnwindSafe(call).catch_unwind().await
 }
 
 /// The runtime ended before the store answered: the release goes on elsewhere.

@@ -14,7 +14,7 @@ use crate::memory::MemoryBackend;
 use crate::observer::{Events, Observer};
 use crate::{
     AcquireOptions, Clock, DistributedLock, Drift, Error, ErrorKind, LockAdmin, LockBackend, LockGuard,
-    LockName, Result, RuntimeClock, Semantics, SystemClock,
+    LockName, Result, RuntimeClock, Semantics, SystemClock, TracingObserver,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl LockClient {
         LockClientBuilder {
             backend,
             clock: Arc::new(SystemClock::new()),
-            events: Events::default(),
+            observer: Arc::new(TracingObserver),
             drift: Drift::DEFAULT,
             defaults: AcquireOptions::default(),
         }
@@ -83,7 +83,7 @@ impl LockClient {
 pub struct LockClientBuilder {
     backend: Arc<dyn LockBackend>,
     clock: Arc<dyn Clock>,
-    events: Events,
+    observer: Arc<dyn Observer>,
     drift: Drift,
     defaults: AcquireOptions,
 }
@@ -99,7 +99,7 @@ impl LockClientBuilder {
     /// The receiver of all [events](crate::Event). Default: [`TracingObserver`](crate::TracingObserver); an observer replaces it.
     #[must_use]
     pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.events = Events::to(observer);
+        self.observer = observer;
         self
     }
 
@@ -119,7 +119,7 @@ impl LockClientBuilder {
 
     /// The client.
     pub fn build(self) -> LockClient {
-        let context = Arc::new(Context::new(self.backend, self.clock, self.drift, self.events));
+        let context = Arc::new(Context::new(self.backend, self.clock, self.drift, Events(self.observer)));
         LockClient { keeper: Arc::new(Keeper::new(&context)), context, defaults: Arc::new(self.defaults) }
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn record(span: &Span, claim: &Claim, attempts: u32, outcome: &Result
     };
 }
 
-/// The events of one acquisition, for an observer.
+/// The events of one acquisition.
 pub(super) struct Observed<'a> {
     context: &'a Context,
     name: LockName,
@@ -49,7 +49,7 @@ impl<'a> Observed<'a> {
         }
     }
 
-    pub(super) fn ended(mut self, outcome: &Result<GrantedLease>) {
+    pub(super) fn ended(&mut self, outcome: &Result<GrantedLease>) {
         self.has_ended = true;
         let (name, waited) = (&self.name, self.waited());
         self.context.events.tell(&match outcome {

@@ -84,8 +84,8 @@ impl KeptLease {
             Some(End::Lost(loss)) => HoldStatus::Lost(loss.clone()),
             Some(End::Released) => HoldStatus::Released,
             None => HoldStatus::Held {
-                remaining: state.rule.valid_until().since(now),
-                at_risk: state.rule.failure().is_some(),
+                remaining: state.rule.valid_until.since(now),
+                at_risk: state.rule.failure.is_some(),
             },
         })
     }
@@ -144,7 +144,7 @@ impl KeptLease {
 
     /// The deadline, unless a renewal moves it.
     pub(crate) fn valid_until(&self) -> Moment {
-        locked(&self.state).rule.valid_until()
+        locked(&self.state).rule.valid_until
     }
 
     pub(crate) fn length(&self) -> Duration {
@@ -158,7 +158,7 @@ impl KeptLease {
 
     pub(super) fn first_due(&self) -> Moment {
         let state = locked(&self.state);
-        let end = state.rule.valid_until();
+        let end = state.rule.valid_until;
         if self.is_renewed { renewal_due(self.since, state.length).min(end) } else { end }
     }
 
@@ -169,7 +169,7 @@ impl KeptLease {
             if state.rule.settle(now).is_some() {
                 return None;
             }
-            let end = state.rule.valid_until();
+            let end = state.rule.valid_until;
             if !self.is_renewed || state.rule.at_limit() {
                 return Some((false, end));
             }
@@ -208,10 +208,10 @@ impl KeptLease {
         let renewed_until = self.context.drift.valid_until(sent_at, length);
         let is_confirmed = matches!(answer, Ok(Renewal::Renewed));
         let (is_held, failure, left_before, left) = self.look(|state, now| {
-            let left_before = state.rule.valid_until().since(now);
+            let left_before = state.rule.valid_until.since(now);
             state.rule.answered(now, renewed_until, answer);
             let is_held = state.rule.settle(now).is_none();
-            (is_held, state.rule.failure().cloned(), left_before, state.rule.valid_until().since(now))
+            (is_held, state.rule.failure.clone(), left_before, state.rule.valid_until.since(now))
         });
         let (name, token, events) = (self.claim.name(), self.token, &self.context.events);
         match failure {

@@ -15,11 +15,11 @@ use crate::{Error, ErrorKind, Loss, LossCause, Moment, Renewal, Result};
 /// The state of one hold.
 #[derive(Debug)]
 pub(super) struct HoldState {
-    valid_until: Moment,
+    pub(super) valid_until: Moment,
     /// The end that no renewal moves, and the cause of a loss there.
     limit: (Moment, LossCause),
-    /// The failure of the last renewal, if it failed.
-    failure: Option<Error>,
+    /// The failure of the last renewal, while the hold is at risk.
+    pub(super) failure: Option<Error>,
     /// Renewals that were sent and not yet answered.
     unanswered: u32,
     end: Option<End>,
@@ -94,15 +94,6 @@ impl HoldState {
         }
     }
 
-    pub(super) fn valid_until(&self) -> Moment {
-        self.valid_until
-    }
-
-    /// The last failure, while the hold is at risk.
-    pub(super) fn failure(&self) -> Option<&Error> {
-        self.failure.as_ref()
-    }
-
     /// True once no renewal can move the deadline.
     pub(super) fn at_limit(&self) -> bool {
         self.valid_until >= self.limit.0
@@ -168,25 +159,25 @@ mod tests {
         let mut state = granted();
         state.answered(at(5), at(15), Ok(Renewal::Renewed));
         state.answered(at(6), at(13), Ok(Renewal::Renewed));
-        assert_eq!(state.valid_until(), at(15));
+        assert_eq!(state.valid_until, at(15));
     }
 
     #[test]
     fn unknown_outcome_puts_at_risk_until_a_confirmation() {
         let mut state = granted();
         state.answered(at(3), at(13), unknown());
-        assert!(state.failure().is_some());
-        assert_eq!(state.valid_until(), at(10));
+        assert!(state.failure.is_some());
+        assert_eq!(state.valid_until, at(10));
         state.answered(at(4), at(14), Ok(Renewal::Renewed));
-        assert!(state.failure().is_none());
+        assert!(state.failure.is_none());
     }
 
     #[test]
     fn held_but_not_extended_moves_no_deadline() {
         let mut state = granted();
         state.answered(at(3), at(13), Ok(Renewal::Held));
-        assert!(state.failure().is_some());
-        assert_eq!(state.valid_until(), at(10));
+        assert!(state.failure.is_some());
+        assert_eq!(state.valid_until, at(10));
     }
 
     #[test]
@@ -200,7 +191,7 @@ mod tests {
     fn first_renewal_without_answer_until_the_deadline_is_unreachable() {
         let mut state = granted();
         state.renewal_sent();
-        assert!(state.failure().is_none(), "the answer may be on its way");
+        assert!(state.failure.is_none(), "the answer may be on its way");
         state.answered(at(10), at(19), Ok(Renewal::Renewed));
         assert_eq!(cause(&mut state, at(10)), Some(LossCause::Unreachable));
     }
@@ -210,12 +201,12 @@ mod tests {
         let mut state = granted();
         state.renewal_overdue();
         state.renewal_sent();
-        assert!(state.failure().is_none());
+        assert!(state.failure.is_none());
         state.renewal_overdue();
         state.renewal_sent();
-        assert!(state.failure().is_some());
+        assert!(state.failure.is_some());
         state.answered(at(4), at(13), Ok(Renewal::Renewed));
-        assert!(state.failure().is_none());
+        assert!(state.failure.is_none());
         state.answered(at(5), at(14), Ok(Renewal::Renewed));
         assert_eq!(cause(&mut state, at(14)), Some(LossCause::Expired));
     }

@@ -79,10 +79,7 @@ impl Clock for SystemClock {
         const ID: rustix::time::ClockId = rustix::time::ClockId::Boottime;
         #[cfg(not(any(target_os = "linux", target_os = "android")))]
         const ID: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
-        let time = rustix::time::clock_gettime(ID);
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or(0);
-        Moment::since_origin(Duration::new(seconds, nanoseconds))
+        Moment::since_origin(rustix::time::clock_gettime(ID).try_into().unwrap_or_default())
     }
 
     fn sleep_until(&self, moment: Moment) -> Sleep {

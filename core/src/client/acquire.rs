@@ -19,11 +19,11 @@ use tokio::runtime::Handle;
 use tracing::Instrument;
 
 pub(super) async fn acquire(
-    context: &Arc<Context>,
     keeper: &Arc<Keeper>,
     name: &LockName,
     options: &AcquireOptions,
 ) -> Result<LockGuard> {
+    let context = &keeper.context;
     let span = span(context, name);
     let mut acquisition = Acquisition::new(context, name, options)?;
     let outcome = acquisition.run().instrument(span.clone()).await;
@@ -33,7 +33,7 @@ pub(super) async fn acquire(
     if let Some(place) = acquisition.place.take() {
         place.granted(context.clock.now());
     }
-    let hold = ClientHold::new(context, keeper, acquisition.claim.into_hold(), options, &grant);
+    let hold = ClientHold::new(keeper, acquisition.claim.into_hold(), options, &grant);
     Ok(LockGuard::new(hold))
 }
 
@@ -150,13 +150,12 @@ impl<'a> Acquisition<'a> {
     fn go_on_after(&mut self, error: Error) -> Result<()> {
         let never_reached =
             !self.claim.was_busy && self.failure.is_none() && error.kind() == ErrorKind::Unavailable;
-        let gives_up = !error.is_outage()
-            || match self.options.wait {
-                Wait::No => true,
-                Wait::Forever => never_reached,
-                Wait::UpTo(_) => false,
-            };
-        if gives_up {
+        let gives_up = match self.options.wait {
+            Wait::No => true,
+            Wait::Forever => never_reached,
+            Wait::UpTo(_) => false,
+        };
+        if gives_up || !error.is_outage() {
             return Err(error);
         }
         let name = self.claim.claim.name();
@@ -209,11 +208,8 @@ impl<'a> Acquisition<'a> {
             _ => self.schedule.pause(now, ends_in),
         };
         let left = self.deadline.since(now);
-        match self.claim.attempts {
-            // It asks at least once, whatever becomes of the waiters in front: the store may be down, or the lock free.
-            0 => now.plus(pause.min(left / 2)),
-            _ => now.plus(pause.min(left)),
-        }
+        // It asks at least once, whatever becomes of the waiters in front: the store may be down, or the lock free.
+        now.plus(pause.min(if self.claim.attempts == 0 { left / 2 } else { left }))
     }
 
     /// What the deadline found: a lock that stayed held, a store that failed, or a store that said nothing.

@@ -2,7 +2,6 @@
 
 mod acquire;
 mod cleanup;
-mod detach_on_drop;
 mod hold;
 mod observed;
 mod pending_claim;
@@ -33,7 +32,6 @@ const CLOSE_AT_MOST: Duration = Duration::from_secs(5);
 /// are lost at their deadlines, and calls from other runtimes get no answer before theirs.
 #[derive(Clone, Debug)]
 pub struct LockClient {
-    context: Arc<Context>,
     keeper: Arc<Keeper>,
     defaults: Arc<AcquireOptions>,
 }
@@ -119,15 +117,15 @@ impl LockClientBuilder {
 
     /// The client.
     pub fn build(self) -> LockClient {
-        let context = Arc::new(Context::new(self.backend, self.clock, self.drift, Events(self.observer)));
-        LockClient { keeper: Arc::new(Keeper::new(&context)), context, defaults: Arc::new(self.defaults) }
+        let context = Context::new(self.backend, self.clock, self.drift, Events(self.observer));
+        LockClient { keeper: Arc::new(Keeper::new(context)), defaults: Arc::new(self.defaults) }
     }
 }
 
 #[async_trait]
 impl DistributedLock for LockClient {
     fn semantics(&self) -> &Semantics {
-        &self.context.semantics
+        &self.keeper.context.semantics
     }
 
     fn defaults(&self) -> &AcquireOptions {
@@ -135,7 +133,7 @@ impl DistributedLock for LockClient {
     }
 
     async fn acquire_named(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
-        acquire::acquire(&self.context, &self.keeper, name, options).await
+        acquire::acquire(&self.keeper, name, options).await
     }
 
     fn handle(&self) -> Arc<dyn DistributedLock> {
@@ -143,11 +141,11 @@ impl DistributedLock for LockClient {
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
-        self.context.backend.admin()
+        self.keeper.context.backend.admin()
     }
 
     async fn ping(&self) -> Result<()> {
-        self.context.check_open()?;
+        self.keeper.context.check_open()?;
         let admin = self.admin().ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, "this store has nothing to read its locks with")
         })?;
@@ -155,7 +153,7 @@ impl DistributedLock for LockClient {
     }
 
     async fn close(&self) -> Result<()> {
-        let context = &self.context;
+        let context = &self.keeper.context;
         context.mark_closed();
         self.keeper.end_all_if_closed();
         context.background.close();

@@ -1,5 +1,5 @@
 use super::cleanup::Cleanup;
-use super::detach_on_drop::poll_request;
+use super::hold::poll_request;
 use crate::context::Context;
 use crate::keeper::GrantedLease;
 use crate::observer::Event;

@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 const SLACK_PARTS: u32 = 30;
 
 pub(crate) struct Keeper {
-    context: Arc<Context>,
+    pub(crate) context: Arc<Context>,
     state: Mutex<State>,
     wake: Arc<Notify>,
 }
@@ -40,9 +40,9 @@ struct State {
 }
 
 impl Keeper {
-    pub(crate) fn new(context: &Arc<Context>) -> Self {
+    pub(crate) fn new(context: Context) -> Self {
         let state = Mutex::new(State { schedule: Schedule::new(), task: None });
-        Self { context: Arc::clone(context), state, wake: Arc::default() }
+        Self { context: Arc::new(context), state, wake: Arc::default() }
     }
 
     /// Keeps a new lease from now on, on this runtime if the task does not run yet.
@@ -127,7 +127,7 @@ impl Keeper {
 /// Without its leases: writing may block, and a drop of a guard would wait for that.
 impl fmt::Debug for Keeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").finish_non_exhaustive()
+        f.debug_struct("Keeper").field("context", &self.context).finish_non_exhaustive()
     }
 }
 

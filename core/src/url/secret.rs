@@ -1,5 +1,6 @@
 use crate::{Error, ErrorKind, Result};
 use secrecy::{ExposeSecret, SecretString};
+use std::env::VarError;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -74,12 +75,16 @@ impl Secret {
                 }
                 _ => read_file(path).map(|(password, _)| password),
             },
-            Source::Variable(name) => match std::env::var(&**name) {
-                Ok(value) if !value.is_empty() => Ok(value.into()),
-                Ok(_) => Err(unusable_variable(name, "is empty")),
-                Err(std::env::VarError::NotPresent) => Err(unusable_variable(name, "is not set")),
-                Err(std::env::VarError::NotUnicode(_)) => Err(unusable_variable(name, "is not UTF-8")),
-            },
+            Source::Variable(name) => {
+                let problem = match std::env::var(&**name) {
+                    Ok(value) if !value.is_empty() => return Ok(value.into()),
+                    Ok(_) => "is empty",
+                    Err(VarError::NotPresent) => "is not set",
+                    Err(VarError::NotUnicode(_)) => "is not UTF-8",
+                };
+                let message = format!("the environment variable {name}, which has the password, {problem}");
+                Err(Error::new(ErrorKind::Misconfigured, message).with_help("set it to the password"))
+            }
         }
     }
 }
@@ -153,11 +158,6 @@ fn read_file(path: &Path) -> Result<(SecretString, bool)> {
 fn unusable(path: &Path, problem: impl fmt::Display, fix: &'static str) -> Error {
     let shown = if path.is_absolute() { format!(" {}", path.display()) } else { String::new() };
     Error::new(ErrorKind::Misconfigured, format!("invalid password_file{shown}: {problem}")).with_help(fix)
-}
-
-fn unusable_variable(name: &str, problem: &str) -> Error {
-    let message = format!("the environment variable {name}, which has the password, {problem}");
-    Error::new(ErrorKind::Misconfigured, message).with_help("set it to the password")
 }
 
 #[cfg(test)]

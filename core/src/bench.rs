@@ -15,7 +15,7 @@ pub trait Yardstick: Debug + Send + Sync + 'static {
     fn has(&self, measure: ByHand) -> bool;
 
     /// Takes a free name and gives it back by the least that could be right: a lease with a new token, and a release that
-    /// checks its owner. Over the client crate and the kind of connection of the backend, with no time limit and no retry.
+    /// checks its owner, over the backend's kind of connection, with no time limit and no retry.
     async fn raw_pair(&self, name: &LockName) -> Result<()>;
 
     /// The same without a token: the difference is the cost of a token.

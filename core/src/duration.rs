@@ -6,11 +6,8 @@ use std::time::Duration;
 pub fn parse_duration(field: &str, text: &str) -> Result<Duration> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(Error::invalid(
-            field,
-            format_args!("{text:?} has no unit"),
-            format!("write {text}s or {text}ms"),
-        ));
+        let fix = format!("write {text}s or {text}ms");
+        return Err(Error::invalid(field, format_args!("{text:?} has no unit"), fix));
     }
     humantime::parse_duration(text).map_err(|problem| {
         Error::invalid(field, format_args!("{text:?}: {problem}"), "write it like 30s, 1500ms or 1m 30s")

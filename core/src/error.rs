@@ -266,10 +266,9 @@ impl Loss {
 
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.cause.fmt(f)?;
         match &self.error {
-            Some(error) => write!(f, " ({error})"),
-            None => Ok(()),
+            Some(error) => write!(f, "{} ({error})", self.cause),
+            None => self.cause.fmt(f),
         }
     }
 }

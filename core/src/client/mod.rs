@@ -58,15 +58,13 @@ impl LockClient {
     /// ```
     /// # use leasehold_core::{DistributedLockExt, LockClient};
     /// # use std::time::Duration;
-    /// #[tokio::main(flavor = "current_thread")]
-    /// async fn main() -> leasehold_core::Result<()> {
-    ///     tokio::time::pause();
-    ///     let locks = LockClient::in_memory();
-    ///     let guard = locks.acquire("job").await?;
-    ///     tokio::time::sleep(Duration::from_secs(3600)).await;
-    ///     assert!(guard.is_held(), "it was renewed for an hour");
-    ///     guard.release().await
-    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold_core::Result<()> {
+    /// tokio::time::pause();
+    /// let locks = LockClient::in_memory();
+    /// let guard = locks.acquire("job").await?;
+    /// tokio::time::sleep(Duration::from_secs(3600)).await;
+    /// assert!(guard.is_held(), "it was renewed for an hour");
+    /// # guard.release().await }
     /// ```
     pub fn in_memory() -> Self {
         let clock = Arc::new(RuntimeClock::new());

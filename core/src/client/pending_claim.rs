@@ -55,13 +55,6 @@ impl<'a> PendingClaim<'a> {
 
     /// Makes one attempt. If this future is dropped, the request stays with this value.
     pub(super) async fn attempt(&mut self) -> Result<Attempt> {
-        self.send();
-        let answer = poll_fn(|cx| poll_request(&mut self.request, cx)).await;
-        self.answered(&answer);
-        answer
-    }
-
-    fn send(&mut self) {
         self.attempts += 1;
         self.is_asking = true;
         self.under_way.get_or_insert_with(|| self.context.background.token());
@@ -69,11 +62,9 @@ impl<'a> PendingClaim<'a> {
         self.waiting_since = self.waiting_since.min(self.sent_at);
         let (backend, claim) = (Arc::clone(&self.context.backend), self.claim.clone());
         self.request = Some(Box::pin(async move { backend.try_acquire(&claim).await }));
-    }
-
-    fn answered(&mut self, answer: &Result<Attempt>) {
+        let answer = poll_fn(|cx| poll_request(&mut self.request, cx)).await;
         self.is_asking = false;
-        match answer {
+        match &answer {
             Ok(Attempt::Granted(_)) => self.left_something = true,
             Ok(Attempt::Busy(busy)) => {
                 self.under_way = None;
@@ -89,6 +80,7 @@ impl<'a> PendingClaim<'a> {
                 }
             }
         }
+        answer
     }
 
     /// The lease of a grant that the last attempt was answered with.

@@ -15,6 +15,7 @@ pub use secret::Secret;
 
 use crate::{Error, Result};
 use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
 use std::fmt;
 
 /// The address of a store, split at its scheme and its query. The scheme defines the meaning of the part between them.
@@ -109,12 +110,14 @@ impl StoreUrl {
     /// True if it has a secret, which `Display` does not show.
     pub fn has_secret(&self) -> bool {
         let secret = |(key, value): &(String, String)| redact::is_secret(key) && !value.is_empty();
-        self.password.is_some() || redact::has_password(&self.body) || self.query.iter().any(secret)
+        self.password.is_some()
+            || matches!(redact::body(&self.body), Cow::Owned(_))
+            || self.query.iter().any(secret)
     }
 
     /// The value of a parameter as `Display` shows it: not at all, if its key says that it is a secret.
     pub fn shown_parameter<'a>(key: &str, value: &'a str) -> &'a str {
-        redact::value(key, value)
+        if redact::is_secret(key) && !value.is_empty() { redact::HIDDEN } else { value }
     }
 
     /// The parameters, to be taken one by one; [`finish`](Query::finish) refuses those that are left.
@@ -148,7 +151,7 @@ fn decode(part: &str, text: &str) -> Result<String> {
     }
 }
 
-fn invalid(problem: impl fmt::Display, fix: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+fn invalid(problem: impl fmt::Display, fix: impl Into<Cow<'static, str>>) -> Error {
     Error::invalid("store URL", problem, fix)
 }
 
@@ -157,7 +160,7 @@ impl fmt::Display for StoreUrl {
         write!(f, "{}:{}", self.scheme, redact::body(&self.body))?;
         for (index, (key, value)) in self.query.iter().enumerate() {
             let mark = if index == 0 { '?' } else { '&' };
-            write!(f, "{mark}{key}={}", redact::value(key, value))?;
+            write!(f, "{mark}{key}={}", Self::shown_parameter(key, value))?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@ use super::invalid;
 use crate::Result;
 use std::borrow::Cow;
 
-const HIDDEN: &str = "***";
+pub(super) const HIDDEN: &str = "***";
 
 /// The body of a URL without its password, which reaches from the first colon of the login up to the last `@`. An empty
 /// password is no secret.
@@ -31,15 +31,6 @@ fn hide_port_that_is_no_number(body: &str) -> Cow<'_, str> {
     }
     let user = hosts.split(':').next().unwrap_or_default();
     format!("//{user}:{HIDDEN}").into()
-}
-
-/// True if [`body`] hides something.
-pub(super) fn has_password(text: &str) -> bool {
-    matches!(body(text), Cow::Owned(_))
-}
-
-pub(super) fn value<'a>(key: &str, value: &'a str) -> &'a str {
-    if is_secret(key) && !value.is_empty() { HIDDEN } else { value }
 }
 
 pub(super) fn is_secret(key: &str) -> bool {

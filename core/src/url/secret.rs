@@ -62,9 +62,8 @@ impl Secret {
     /// # Errors
     ///
     /// Each names the file or the variable. [`Unavailable`](ErrorKind::Unavailable) if the file is missing, empty or
-    /// unreadable for a reason that may pass, because it may be replaced at this moment;
-    /// [`Denied`](ErrorKind::Denied) if this process may not read it; [`Misconfigured`](ErrorKind::Misconfigured) for
-    /// other contents, and for a variable that is not set.
+    /// unreadable, because it may be replaced at this moment; [`Denied`](ErrorKind::Denied) if this process may not read it;
+    /// [`Misconfigured`](ErrorKind::Misconfigured) for other contents, and for a variable that is not set.
     pub fn read(&self) -> Result<SecretString> {
         match &self.0 {
             Source::Fixed(password) => Ok(password.clone()),

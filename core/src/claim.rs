@@ -57,10 +57,8 @@ impl fmt::Display for LockMode {
 }
 
 impl Claim {
-    /// An exclusive claim of a lease of `ttl`. `holder` is the stored form of a [`HolderInfo`](crate::HolderInfo).
-    ///
-    /// [`LockClient`](crate::LockClient) makes claims; this is for tests that talk to a backend directly. It checks no
-    /// range: the client did, before any I/O.
+    /// An exclusive claim of a lease of `ttl`, not checked. `holder` is the stored form of a
+    /// [`HolderInfo`](crate::HolderInfo). For tests of backends: [`LockClient`](crate::LockClient) makes and checks claims.
     pub fn new(name: LockName, owner: OwnerId, ttl: Duration, holder: Arc<str>) -> Self {
         Self { name, owner, ttl, mode: LockMode::default(), holder, waits: false }
     }

@@ -20,8 +20,7 @@ pub trait Clock: Debug + Send + Sync + 'static {
 
 /// A point in time of one [`Clock`], in nanoseconds since that clock's origin.
 ///
-/// Arithmetic saturates: [`Moment::NEVER`] is later than everything, and nothing overflows into the past. The default is the
-/// origin.
+/// Arithmetic saturates: [`Moment::NEVER`] is later than everything. The default is the origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
@@ -55,8 +54,7 @@ impl Moment {
     }
 }
 
-/// A sleeper notices within this time that the host was suspended: the runtime's timers stop with the machine, a lease does
-/// not.
+/// A sleeper notices a suspend of the host within this time: the timers of the runtime stop with the host, a lease does not.
 const NOTICE_SUSPEND: Duration = Duration::from_secs(1);
 
 /// The clock of production: on Linux `CLOCK_BOOTTIME`, which goes on during suspend and never follows the wall clock

@@ -82,7 +82,7 @@ fn ascii_json(value: &(impl Serialize + ?Sized)) -> String {
     json.encode_utf16().map(escaped).collect()
 }
 
-/// A login sets both of these, cron the second alone, and a container as a rule none.
+/// A login sets both variables, cron the second alone, and a container as a rule none.
 fn user() -> String {
     ["USER", "LOGNAME"]
         .into_iter()

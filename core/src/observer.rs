@@ -61,9 +61,8 @@ pub enum Event<'a> {
 /// | `wait_failed` | warn | [`WaitFailed`](Event::WaitFailed) |
 /// | `late_grant` | info | [`LateGrant`](Event::LateGrant) |
 ///
-/// A client without an [observer](crate::LockClientBuilder::with_observer) does this. An observer replaces it: call this one
-/// from it to keep the log. Events of calls that have a caller (granted, released …) are not logged; the span
-/// `leasehold.acquire` has them.
+/// The default of a client; another [observer](crate::LockClientBuilder::with_observer) replaces it. Events that a caller
+/// learns of (granted, released …) are not logged; the span `leasehold.acquire` has them.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct TracingObserver;

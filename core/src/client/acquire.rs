@@ -118,7 +118,14 @@ impl<'a> Acquisition<'a> {
                     if now < self.context.drift.valid_until(grant.since, grant.length) {
                         return Ok(grant);
                     }
-                    self.go_on_after(too_late(grant.length))?;
+                    let lease = grant.length;
+                    let message =
+                        format!("the store granted the lock, but not within its lease of {lease:?}");
+                    // The next attempt asks for it afresh.
+                    self.go_on_after(
+                        Error::new(ErrorKind::Indeterminate, message)
+                            .with_help("lengthen the ttl, or find out why the store is slow"),
+                    )?;
                     None
                 }
                 Ok(Attempt::Busy(busy)) => {
@@ -252,15 +259,6 @@ fn check_mode(context: &Context, mode: LockMode) -> Result<()> {
 /// whole one: the holder of a lock that was handed over begins with at least two thirds of its ttl.
 fn is_old(grant: &GrantedLease, now: Moment) -> bool {
     grant.since < grant.asked_at && now >= renewal_due(grant.since, grant.length)
-}
-
-/// The lease was over before its grant arrived. The next attempt asks for it afresh.
-fn too_late(lease: Duration) -> Error {
-    Error::new(
-        ErrorKind::Indeterminate,
-        format!("the store granted the lock, but not within its lease of {lease:?}"),
-    )
-    .with_help("lengthen the ttl, or find out why the store is slow")
 }
 
 fn no_answer(waited: Duration) -> Error {

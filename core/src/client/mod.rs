@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long [`close`](DistributedLock::close) waits for what runs in the background, and then for the backend to close.
+/// How long [`close`](DistributedLock::close) waits for background work, and then for the backend.
 const CLOSE_AT_MOST: Duration = Duration::from_secs(5);
 
 /// A [`DistributedLock`] over a [`LockBackend`].

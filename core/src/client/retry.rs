@@ -12,9 +12,8 @@ const FREE_WAKE_UPS: u32 = 3;
 /// When one waiter asks again.
 ///
 /// * Where waiters poll, pauses are jittered and grow up to the bound of the backend.
-/// * Where waiters are told, one question in each interval guards against a lost message. Its phase is drawn once: a
-///   pause that is counted from the last answer would keep waiters together that one stall of the store has brought
-///   together.
+/// * Where waiters are told, one question in each interval guards against a lost message. Its phase is drawn once: pauses
+///   counted from the last answer would keep waiters in step after a stall of the store.
 #[derive(Debug)]
 pub(super) struct RetrySchedule {
     longest: Duration,

@@ -27,10 +27,8 @@ enum Source {
 impl Secret {
     /// The password in this file: one line of UTF-8, without its line end.
     ///
-    /// The file is read at once, to find mistakes early, and again by every [`read`](Self::read). A pipe and other files
-    /// that can be read only once are an exception: their password is kept.
-    ///
-    /// # Errors
+    /// The file is read at once, to find mistakes early, and again by every [`read`](Self::read). The password of a pipe, or
+    /// another file that can be read only once, is kept.
     ///
     /// [`Misconfigured`](ErrorKind::Misconfigured) if the file has no password now. A relative path is not shown: it may
     /// be the password itself, written in the wrong place.

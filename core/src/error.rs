@@ -1,5 +1,3 @@
-//! One error type; its [kind](ErrorKind) is advice on what to do next.
-
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;

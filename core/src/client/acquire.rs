@@ -119,13 +119,11 @@ impl<'a> Acquisition<'a> {
                         return Ok(grant);
                     }
                     let lease = grant.length;
-                    let message =
+                    let problem =
                         format!("the store granted the lock, but not within its lease of {lease:?}");
+                    let error = Error::new(ErrorKind::Indeterminate, problem);
                     // The next attempt asks for it afresh.
-                    self.go_on_after(
-                        Error::new(ErrorKind::Indeterminate, message)
-                            .with_help("lengthen the ttl, or find out why the store is slow"),
-                    )?;
+                    self.go_on_after(error.with_help("lengthen the ttl, or find out why the store is slow"))?;
                     None
                 }
                 Ok(Attempt::Busy(busy)) => {

@@ -1,8 +1,7 @@
 //! The keeper: one task per client that renews every held lease at a third of its length and announces losses.
 //!
 //! There is no task, timer or thread per lock. Leases stand in one [`Schedule`], and those that fall due together are
-//! renewed by one call of the backend, in a task of its own. What an answer means is the [loss rule](loss_rule); when to ask
-//! is here.
+//! renewed by one call of the backend, in a task of its own. What an answer means is the [loss rule](loss_rule).
 
 mod lease;
 mod loss_rule;

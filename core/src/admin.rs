@@ -12,9 +12,8 @@ use std::time::{Duration, SystemTime};
 ///
 /// Of every method: [`Unavailable`](crate::ErrorKind::Unavailable) if the store cannot be reached,
 /// [`Denied`](crate::ErrorKind::Denied) if these credentials may not do it,
-/// [`Misconfigured`](crate::ErrorKind::Misconfigured) if the store is not what it must be, such as a database without
-/// the table, and, of those that change something, [`Indeterminate`](crate::ErrorKind::Indeterminate) if the reply was
-/// lost.
+/// [`Misconfigured`](crate::ErrorKind::Misconfigured) for a store such as a database without the table, and, of those that
+/// change something, [`Indeterminate`](crate::ErrorKind::Indeterminate) if the reply was lost.
 ///
 /// # Cancel safety
 ///
@@ -29,8 +28,8 @@ pub trait LockAdmin: Debug + Send + Sync {
     /// The locks that are held now and whose names begin with `prefix`, ordered by name. Changes nothing. May read the
     /// whole key space of the store.
     ///
-    /// On Redis only locks that were taken with this library: one that another program has set under the same key is
-    /// shown by [`inspect`](Self::inspect) alone, because nothing but its name tells it from any other value.
+    /// On Redis, a lock that another program has set is shown by [`inspect`](Self::inspect) alone: nothing but its name tells
+    /// it from any other value.
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>>;
 
     /// The waiters of a lock, in the order in which they will be served where there is one. Empty where the store does not
@@ -38,17 +37,16 @@ pub trait LockAdmin: Debug + Send + Sync {
     async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>>;
 
     /// Releases a lock by force, and answers its former holds; none if it was not held. With `only_if`, the hold with this token
-    /// alone, which leaves other readers theirs. Check and effect are one step, unless the store can only end the connection that holds the lock: see the
+    /// alone. Check and effect are one step, unless the store can only end the connection that holds the lock: see the
     /// backend. The token of the next grant is larger.
     ///
-    /// The holder is not asked. It learns of it from its next renewal at the latest; until then both may work.
+    /// The holder learns of it from its next renewal at the latest; until then both may work.
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>>;
 
     /// Creates what the store needs, such as a table. Does nothing if it is there.
     async fn init(&self) -> Result<()>;
 
-    /// The statements that [`init`](Self::init) would run, for people who run them with other rights. `None` if there
-    /// are none.
+    /// The statements that [`init`](Self::init) would run, for people who run them with other rights, if there are any.
     fn init_script(&self) -> Option<String>;
 
     /// Deletes what is kept of names that were not held for `idle`, and answers how many names that were; `None` if the
@@ -56,11 +54,7 @@ pub trait LockAdmin: Debug + Send + Sync {
     /// the store. Safe beside running clients: a name that is held, or is acquired meanwhile, is kept.
     ///
     /// The next token of a forgotten name is larger than its last, unless the store's clock is set back by more than `idle`.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if `idle` is shorter than an hour, and
-    /// [`Denied`](crate::ErrorKind::Denied) if these credentials may not delete, where there is something to forget.
+    /// An `idle` below one hour is [`Invalid`](crate::ErrorKind::Invalid).
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<Option<u64>> {
         let _ = purge;
         Purge::check_idle(idle).map(|()| None)
@@ -81,26 +75,18 @@ pub enum Purge {
 }
 
 impl Purge {
-    /// Refuses an `idle` that is too short. For backends, before anything else, also where nothing is kept: an argument that is
-    /// wrong for one store is wrong for all.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if it is shorter than an hour.
+    /// Refuses an `idle` below one hour as [`Invalid`](crate::ErrorKind::Invalid). For backends, before anything else, also
+    /// where nothing is kept: an argument that is wrong for one store is wrong for all.
     pub fn check_idle(idle: Duration) -> Result<()> {
-        if idle >= LEAST_IDLE {
+        // Longer than any correction of a clock.
+        let least = Duration::from_secs(3600);
+        if idle >= least {
             return Ok(());
         }
-        Err(Error::invalid(
-            "idle",
-            format_args!("{idle:?}, at least {LEAST_IDLE:?}"),
-            "lengthen it: a clock that is set back by more would give a token twice",
-        ))
+        let fix = "lengthen it: a clock that is set back by more would give a token twice";
+        Err(Error::invalid("idle", format_args!("{idle:?}, at least {least:?}"), fix))
     }
 }
-
-/// Longer than any correction of a clock.
-const LEAST_IDLE: Duration = Duration::from_secs(3600);
 
 /// A hold of a lock, as its store sees it.
 #[derive(Clone, Debug, Serialize)]
@@ -186,6 +172,28 @@ pub struct Finding {
     pub help: String,
 }
 
+impl Finding {
+    /// A finding.
+    pub fn new(
+        severity: Severity,
+        code: &'static str,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Self {
+        Self { severity, code, message: message.into(), help: help.into() }
+    }
+
+    /// The finding of a password that is sent unencrypted, on any store: `W_CLEAR_TEXT`.
+    pub fn clear_text() -> Self {
+        Self::new(
+            Severity::Warning,
+            "W_CLEAR_TEXT",
+            "the password goes over the network as it is",
+            "let nobody else read that network, or use a URL with TLS",
+        )
+    }
+}
+
 /// The severity of a [`Finding`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -233,28 +241,6 @@ impl fmt::Display for Severity {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}: {}; {}", self.severity, self.code, self.message, self.help)
-    }
-}
-
-impl Finding {
-    /// A finding.
-    pub fn new(
-        severity: Severity,
-        code: &'static str,
-        message: impl Into<String>,
-        help: impl Into<String>,
-    ) -> Self {
-        Self { severity, code, message: message.into(), help: help.into() }
-    }
-
-    /// The finding of a password that is sent unencrypted, on any store: `W_CLEAR_TEXT`.
-    pub fn clear_text() -> Self {
-        Self::new(
-            Severity::Warning,
-            "W_CLEAR_TEXT",
-            "the password goes over the network as it is",
-            "let nobody else read that network, or use a URL with TLS",
-        )
     }
 }
 

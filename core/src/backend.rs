@@ -11,40 +11,36 @@ use std::time::Duration;
 pub const MAX_CLAIMS_PER_RENEWAL: usize = 128;
 
 /// What a store does to serve locks. Only [`renewal_group`](LockBackend::renewal_group) is optional; a wrapper must pass it
-/// on.
+/// on. [`MemoryBackend`](crate::memory::MemoryBackend) is the shortest correct implementation.
 ///
 /// # Contract
 ///
-/// * A claim is known by its [owner](Claim::owner) alone. Every call may be repeated for the same claim, also after a
-///   reply that never came, and also while an earlier call for it is still running; the answer is the one that the
-///   state of the store gives.
+/// * A claim is known by its [owner](Claim::owner) alone. Every call may be repeated for the same claim, also after a reply
+///   that never came or while an earlier call for it is running; the answer is the one that the state of the store gives.
 /// * Check and effect are one atomic step in the store. No decision reads a wall clock of the client: a lease ends by the
 ///   store's clock, or by the monotonic clock of the host that all processes share.
 /// * `Err` distinguishes the outcomes: [`Indeterminate`](crate::ErrorKind::Indeterminate) if the call may have been applied,
-///   [`Unavailable`](crate::ErrorKind::Unavailable) if it certainly was not. Every error that is not an outage
+///   [`Unavailable`](crate::ErrorKind::Unavailable) if it certainly was not. An error that is not an outage
 ///   ([`Denied`](crate::ErrorKind::Denied), [`Misconfigured`](crate::ErrorKind::Misconfigured) …) ends the
 ///   acquisition at once.
-/// * Every call ends in bounded time by the backend's own time-outs. The core never drops a call half-way: a caller
-///   that leaves early leaves the call running in a task, and a [`release`](Self::release) follows it. Only the end of the
-///   runtime drops a call; a release follows that too. So no method but [`changed`](Self::changed),
-///   [`suspects`](Self::suspects) and [`close`](Self::close) needs to be cancel-safe.
+/// * Every call ends in bounded time by the backend's own time-outs.
 /// * Once a release has been sent, nothing more is sent for that owner, except the release again and renewals that were
 ///   already on their way: the release may be carried out late, from a buffer of the store whose connection broke long ago.
 ///   The core keeps to that. A backend that takes something back *within* an attempt must name more than the owner, such
 ///   as the token of the grant: the same owner may ask again before that is carried out.
 /// * A backend spawns no task per claim, owns no guard and keeps no timer for a lease: the core does.
 ///
-/// # Minimal implementation
+/// # Cancel safety
 ///
-/// [`MemoryBackend`](crate::memory::MemoryBackend) is the shortest correct one.
+/// Of [`changed`](Self::changed), [`suspects`](Self::suspects) and [`close`](Self::close): must be safe to drop at any time.
+/// The core drops no other call half-way: a caller that leaves early leaves the call running in a task, and a
+/// [`release`](Self::release) follows it. Only the end of the runtime drops a call; a release follows that too.
 #[async_trait]
 pub trait LockBackend: Debug + Send + Sync + 'static {
     /// The promises of this backend in its mode. Asked once, when the client is built.
     fn semantics(&self) -> Semantics;
 
     /// Makes one attempt to get the claim granted.
-    ///
-    /// # Behavior
     ///
     /// * Free, or ended by the store's clock: granted with a new token, for one [`ttl`](Claim::ttl).
     /// * Held by this very claim (the reply to an earlier attempt was lost): granted again, with the same token; the
@@ -56,26 +52,19 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt>;
 
     /// Extends held claims, and answers for each of them, in their order. They fall due together, so they should travel in
-    /// one request.
-    ///
-    /// # Behavior
+    /// one request. [`renew_each`] serves backends that renew one at a time.
     ///
     /// * Held by this claim: the lease lasts at least one ttl from now. Never shortens it, never changes the token.
     /// * On any other claim it changes nothing, least of all does it bring an ended lease back, and answers
     ///   [`Lost`](Renewal::Lost).
-    ///
-    /// [`renew_each`] serves backends that renew one at a time. Where holds live in several places, see
-    /// [`renewal_group`](Self::renewal_group).
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>>;
 
-    /// Where the hold of a claim lives, as a number: two claims of one number are renewed in one call, two of different
-    /// numbers in calls of their own, which run beside each other. The answer to [`renew`](Self::renew) comes as a
-    /// whole: one node that hangs, or one connection that is dead, keeps all claims of the same call waiting, beyond their
-    /// leases.
+    /// Where the hold of a claim lives, as a number: claims of one number are renewed in one call, those of different
+    /// numbers in calls that run beside each other. The answer to [`renew`](Self::renew) comes as a whole, so one node that
+    /// hangs keeps all claims of the same call waiting, beyond their leases.
     ///
-    /// Asked before each renewal, so it may change, and must answer at once, from memory. It is an optimisation only: `renew`
-    /// must serve claims of several groups too. A call has
-    /// [`MAX_CLAIMS_PER_RENEWAL`] claims at most, and where each claim is a group, so many calls run at once instead of it: as many as with [`renew_each`].
+    /// Asked before each renewal: it may change, and must answer at once, from memory. An optimisation only: `renew` must
+    /// serve claims of several groups too. Each of [`MAX_CLAIMS_PER_RENEWAL`] claims may be a group of its own.
     ///
     /// Default: all holds live in one place. A wrapper must pass it on.
     fn renewal_group(&self, claim: &Claim) -> u64 {
@@ -84,8 +73,6 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     }
 
     /// Ends the claim: the hold *and* any place in a queue, in whatever state it is.
-    ///
-    /// # Behavior
     ///
     /// * Held by this claim and `linger` is zero: free at once.
     /// * Held by this claim and `linger` is longer: it has no holder from now on, but stays taken until `linger` is over by
@@ -101,19 +88,11 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// Returns when a claim that was busy may be granted if it is asked for again. A hint: it may be early and it may never
     /// come; the core asks again at the interval of [`WakeUp`](crate::WakeUp) in any case. A change since the last `Busy` of this
     /// claim should count; one that is missed costs an interval.
-    ///
-    /// # Cancel safety
-    ///
-    /// Must be safe to drop at any time.
     async fn changed(&self, claim: &Claim);
 
     /// Returns the owners of held claims that may be over, as the store has just told. The core renews them at once, so that a
-    /// loss is announced when it happens. A hint, as [`changed`](Self::changed) is: it may be wrong and it may never come, and
-    /// each is told once. A backend that is told nothing between two renewals never returns.
-    ///
-    /// # Cancel safety
-    ///
-    /// Must be safe to drop at any time, without forgetting a claim.
+    /// loss is announced when it happens. A hint, as [`changed`](Self::changed) is. Each is told once, and a call that is
+    /// dropped forgets none. A backend that is told nothing between two renewals never returns.
     async fn suspects(&self) -> Vec<OwnerId>;
 
     /// The operator's side: inspect, list, release by force, initialise, purge, check. `None` if the store has none.
@@ -121,10 +100,6 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
 
     /// Gives connections back, in bounded time: the core waits for 5 s. Later calls of other methods fail; `close` itself may
     /// be called again, after one that was dropped too.
-    ///
-    /// # Cancel safety
-    ///
-    /// Must be safe to drop at any time.
     async fn close(&self) -> Result<()>;
 }
 
@@ -158,17 +133,15 @@ impl Grant {
         Self { token, lease: None, handed_over: false }
     }
 
-    /// Sets the least time for which the store keeps the lock without a renewal: where a hold is a part of a session, the
-    /// time-out of the session decides, and not the claim. A time longer than the ttl changes nothing. Renewals are sent, and
-    /// counted, in leases of this length. Default: the ttl.
+    /// Sets [`lease`](Self::lease), for a hold that lasts as long as a session: renewals are sent, and counted, in leases of
+    /// this length. A time longer than the ttl changes nothing. Default: the ttl.
     #[must_use]
     pub fn with_lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
     }
 
-    /// Marks a grant that the store made by itself, after the last attempt that it answered with a place in a queue.
-    /// Default: the attempt was granted that it answers.
+    /// Marks a grant as [handed over](Self::handed_over). Default: it is the effect of the attempt that it answers.
     #[must_use]
     pub fn from_hand_over(mut self) -> Self {
         self.handed_over = true;
@@ -229,15 +202,8 @@ pub enum Release {
     NotHeld,
 }
 
-/// [`LockBackend::renew`] for a backend that renews one claim at a time: all at once, answers in order.
-///
-/// # Errors
-///
-/// Each claim's own, in its place.
-///
-/// # Cancel safety
-///
-/// That of `renew_one`: dropped, it drops those that are under way.
+/// [`LockBackend::renew`] for a backend that renews one claim at a time: all at once, answers and errors in order. Dropped,
+/// it drops the calls that are under way.
 pub async fn renew_each<'a, F, Fut>(claims: &'a [Claim], renew_one: F) -> Vec<Result<Renewal>>
 where
     F: FnMut(&'a Claim) -> Fut,

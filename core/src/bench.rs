@@ -15,8 +15,7 @@ pub trait Yardstick: Debug + Send + Sync + 'static {
     fn has(&self, measure: ByHand) -> bool;
 
     /// Takes a free name and gives it back by the least that could be right: a lease with a new token, and a release that
-    /// looks whose it is. Over the same client crate and the same kind of connection as the backend's, with no time
-    /// limit, no retry and no client state.
+    /// checks its owner, over the backend's kind of connection, with no time limit and no retry.
     async fn raw_pair(&self, name: &LockName) -> Result<()>;
 
     /// The same without a token: the difference is the cost of a token.
@@ -24,8 +23,8 @@ pub trait Yardstick: Debug + Send + Sync + 'static {
         Err(unmeasured())
     }
 
-    /// Takes a free name, and gives it back while a waiter on another connection listens. Answers the time from the begin of the
-    /// release until the waiter was told. Not for two callers at a time.
+    /// Takes a free name, and gives it back while a waiter on another connection listens. Answers the time from the begin of
+    /// the release until the waiter was told. Not for two callers at a time.
     async fn raw_notice(&self, _name: &LockName) -> Result<Duration> {
         Err(unmeasured())
     }
@@ -33,8 +32,8 @@ pub trait Yardstick: Debug + Send + Sync + 'static {
     /// The counters of the server since its start, for all its clients; `None` if it has none, or may not tell.
     async fn counters(&self) -> Result<Option<Counters>>;
 
-    /// Deletes what free locks of these names have left in the store, such as the last token. Only for names that are not used
-    /// again: their next token may be smaller.
+    /// Deletes what free locks of these names have left in the store. Their next token may be smaller: only for names that are
+    /// not used again.
     async fn forget(&self, names: &[LockName]) -> Result<()>;
 }
 

@@ -57,10 +57,8 @@ impl fmt::Display for LockMode {
 }
 
 impl Claim {
-    /// An exclusive claim of a lease of `ttl`. `holder` is the stored form of a [`HolderInfo`](crate::HolderInfo).
-    ///
-    /// [`LockClient`](crate::LockClient) makes claims; this is for tests that talk to a backend directly. It checks no
-    /// range: the client did, before any I/O.
+    /// An exclusive claim of a lease of `ttl`, not checked. `holder` is the stored form of a
+    /// [`HolderInfo`](crate::HolderInfo). For tests of backends: [`LockClient`](crate::LockClient) makes and checks claims.
     pub fn new(name: LockName, owner: OwnerId, ttl: Duration, holder: Arc<str>) -> Self {
         Self { name, owner, ttl, mode: LockMode::default(), holder, waits: false }
     }
@@ -96,7 +94,7 @@ impl Claim {
 
     /// [`ttl`](Self::ttl) in the unit that most stores want.
     pub fn ttl_millis(&self) -> u64 {
-        u64::try_from(self.ttl().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// What kind of hold is wanted.
@@ -123,10 +121,10 @@ impl Claim {
 
 impl fmt::Debug for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Claim")
-            .field("name", &self.name)
+        let mut out = f.debug_struct("Claim");
+        out.field("name", &self.name)
             .field("owner", &self.owner)
-            .field("ttl", &self.ttl())
+            .field("ttl", &self.ttl)
             .finish_non_exhaustive()
     }
 }

@@ -1,11 +1,11 @@
 use crate::Moment;
 use std::time::Duration;
 
-/// The allowance for drift between clocks. The holder's lease is shorter than the store's: `valid_until = sent_at + ttl·(1 − rate) − margin`.
+/// The allowance for drift between clocks: `valid_until = sent_at + ttl·(1 − rate) − margin`.
 ///
-/// `sent_at` lies before the request was sent and the store starts its lease after it has received it, so the holder's
-/// lease ends first as long as the two clocks run at rates that differ by less than `rate`. Redlock allows for the same
-/// 1 % + 2 ms (redis.io, *Distributed Locks with Redis*). No difference in what the clocks *show* matters.
+/// `sent_at` lies before the send, and the store starts its lease after it, so the holder's lease ends first as long as the
+/// rates of the two clocks differ by less than `rate`. Redlock allows for the same 1 % + 2 ms (redis.io, *Distributed Locks
+/// with Redis*). No difference in what the clocks *show* matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drift {
     per_mille: u32,

@@ -1,20 +1,13 @@
 use crate::{Error, Result};
 use std::time::Duration;
 
-/// Reads a duration with its unit: `30s`, `1500ms`, `1m 30s`, `2h`. `field` names it in the error.
-///
-/// # Errors
-///
-/// [`Invalid`](crate::ErrorKind::Invalid). A number without a unit is refused, because half of the world's lock
-/// libraries would read it as milliseconds.
+/// Reads a duration with its unit: `30s`, `1500ms`, `1m 30s`, `2h`. Anything else is [`Invalid`](crate::ErrorKind::Invalid),
+/// also a number without a unit: half of all lock libraries read it as milliseconds. `field` names it in the error.
 pub fn parse_duration(field: &str, text: &str) -> Result<Duration> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(Error::invalid(
-            field,
-            format_args!("{text:?} has no unit"),
-            format!("write {text}s or {text}ms"),
-        ));
+        let fix = format!("write {text}s or {text}ms");
+        return Err(Error::invalid(field, format_args!("{text:?} has no unit"), fix));
     }
     humantime::parse_duration(text).map_err(|problem| {
         Error::invalid(field, format_args!("{text:?}: {problem}"), "write it like 30s, 1500ms or 1m 30s")

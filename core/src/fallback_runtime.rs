@@ -1,9 +1,8 @@
 //! The runtime for releases whose own runtime has ended.
 //!
-//! A release runs on the runtime that acquired. A runtime that ends drops its tasks, and nothing but the release ends a
-//! hold that is not a lease: a session lives on in another runtime of the same process. The first such release starts one
-//! thread with a small runtime. It lives as long as the client, because connections that are made there serve later
-//! requests too.
+//! A runtime that ends drops its tasks, releases too, and nothing but a release ends a hold that is not a lease. The first
+//! such release starts one thread with a small runtime. It lives as long as the client, because connections that are made
+//! there serve later requests too.
 
 use crate::locked;
 use crate::sync::Mutex;
@@ -36,30 +35,21 @@ impl FallbackRuntime {
     /// Runs the work that `make` builds, on the one thread of this client for it. `make` is not called where the system has
     /// no thread to give now: the hold then ends with its lease, or with the session.
     pub(crate) fn spawn(&self, make: impl FnOnce() -> Work) {
-        let Some(work) = self.sender() else { return };
-        if let Err(refused) = work.send(make()) {
-            // Work that is dropped unfinished asks for this runtime again. Later work may start another thread.
-            self.set(State::Failed);
-            drop(refused);
-            self.set(State::NotStarted);
-        }
-    }
-
-    fn sender(&self) -> Option<UnboundedSender<Work>> {
         let mut state = locked(&self.state);
         if let State::NotStarted = *state
             && let Some(sender) = start()
         {
             *state = State::Running(sender);
         }
-        match &*state {
-            State::Running(sender) => Some(sender.clone()),
-            State::NotStarted | State::Failed => None,
+        let State::Running(sender) = &*state else { return };
+        let sender = sender.clone();
+        drop(state);
+        if let Err(refused) = sender.send(make()) {
+            // Work that is dropped unfinished asks for this runtime again. Later work may start another thread.
+            *locked(&self.state) = State::Failed;
+            drop(refused);
+            *locked(&self.state) = State::NotStarted;
         }
-    }
-
-    fn set(&self, state: State) {
-        *locked(&self.state) = state;
     }
 }
 

@@ -27,11 +27,9 @@ pub struct HolderInfo {
 }
 
 impl HolderInfo {
-    /// The largest stored form, in bytes of JSON: a waiter or holder must cost its store little, and ZooKeeper drops the
-    /// connection on a payload that is too large instead of answering.
+    /// The largest stored form, in bytes of JSON. ZooKeeper drops the connection on a payload that is too large.
     pub const MAX_BYTES: usize = 1024;
-    /// The longest user, host and program name that is taken from the system, in characters. In JSON it takes at most four
-    /// times as many bytes.
+    /// The longest user, host and program name taken from the system, in characters; at most four times as many bytes in JSON.
     const MAX_PART: usize = 64;
 
     /// This process: user and host name as far as they are known, process id, and the file name of the program.
@@ -39,10 +37,10 @@ impl HolderInfo {
         let program = std::env::args_os().next().unwrap_or_default();
         let program = std::path::Path::new(&program).file_name().unwrap_or_default();
         Self {
-            user: cut(user()),
-            host: cut(rustix::system::uname().nodename().to_string_lossy().into_owned()),
+            user: cut(&user()),
+            host: cut(&rustix::system::uname().nodename().to_string_lossy()),
             pid: std::process::id(),
-            doing: cut(program.to_string_lossy().into_owned()),
+            doing: cut(&program.to_string_lossy()),
             labels: BTreeMap::new(),
         }
     }
@@ -76,21 +74,15 @@ impl HolderInfo {
 fn ascii_json(value: &(impl Serialize + ?Sized)) -> String {
     // Strings and numbers cannot fail to serialise; should they ever, "no information" is the right form.
     let json = serde_json::to_string(value).unwrap_or_default();
-    let mut ascii = String::with_capacity(json.len());
-    for letter in json.chars() {
-        if letter.is_ascii() {
-            ascii.push(letter);
-            continue;
-        }
-        // Outside of strings JSON is ASCII, so this is within one; two units where the character is beyond U+FFFF.
-        for unit in letter.encode_utf16(&mut [0; 2]) {
-            ascii.push_str(&format!("\\u{unit:04x}"));
-        }
-    }
-    ascii
+    // Outside of strings JSON is ASCII, so an escape is within one.
+    let escaped = |unit: u16| match u8::try_from(unit) {
+        Ok(byte) if byte.is_ascii() => char::from(byte).to_string(),
+        _ => format!("\\u{unit:04x}"),
+    };
+    json.encode_utf16().map(escaped).collect()
 }
 
-/// A login sets both of these, cron the second alone, and a container as a rule none.
+/// A login sets both variables, cron the second alone, and a container as a rule none.
 fn user() -> String {
     ["USER", "LOGNAME"]
         .into_iter()
@@ -99,13 +91,9 @@ fn user() -> String {
         .unwrap_or_else(|| format!("uid{}", rustix::process::getuid().as_raw()))
 }
 
-/// Cuts a part to its longest form. The environment may hold a text of any length, which would make every acquisition of the
-/// process invalid.
-fn cut(part: String) -> String {
-    let mut part = match part.char_indices().nth(HolderInfo::MAX_PART) {
-        Some((end, _)) => part[..end].to_owned(),
-        None => part,
-    };
+/// Cuts a part to its longest form. A longer text in the environment would make every acquisition invalid.
+fn cut(part: &str) -> String {
+    let mut part: String = part.chars().take(HolderInfo::MAX_PART).collect();
     while ascii_json(&part).len() > 4 * HolderInfo::MAX_PART {
         part.pop();
     }
@@ -145,10 +133,10 @@ mod tests {
     #[test]
     fn longest_user_and_host_leave_room_for_the_description() {
         for letter in ["x", "é", "日", "🔒", "\u{7f}"] {
-            let part = cut(letter.repeat(1_000));
+            let part = cut(&letter.repeat(1_000));
             let stored = HolderInfo::default().with_doing(part.clone()).to_json();
             assert!(stored.len() < 280 && !part.is_empty(), "{} bytes of {letter:?}", stored.len());
         }
-        assert_eq!(cut("x".repeat(64)).len(), 64);
+        assert_eq!(cut(&"x".repeat(64)).len(), 64);
     }
 }

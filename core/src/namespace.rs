@@ -9,11 +9,8 @@ impl Namespace {
     /// The longest prefix, in bytes.
     pub const MAX_BYTES: usize = 128;
 
-    /// The namespace of this prefix; the empty one puts nothing in front.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if it is too long, has a control character, or has white space around it.
+    /// The namespace of this prefix. [`Invalid`](crate::ErrorKind::Invalid) if it is too long, has a control character, or has
+    /// white space around it.
     pub fn new(prefix: &str) -> Result<Self> {
         if prefix.len() > Self::MAX_BYTES {
             let problem = format_args!("{} bytes, limit {}", prefix.len(), Self::MAX_BYTES);

@@ -14,102 +14,40 @@ pub trait Observer: Debug + Send + Sync + 'static {
     fn event(&self, event: &Event<'_>);
 }
 
-/// What happened.
+/// What happened to the lock `name`; `token` is that of its grant.
 ///
 /// Counting them is enough to know what a client does. Each acquisition that passes the check of its arguments ends in
 /// exactly one of [`Granted`](Event::Granted), [`NotGranted`](Event::NotGranted) and [`Cancelled`](Event::Cancelled), and
 /// each grant in exactly one of [`Released`](Event::Released) and [`Lost`](Event::Lost), unless its guard is leaked.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the event says what its fields are")]
 #[non_exhaustive]
 pub enum Event<'a> {
     /// An acquisition waits: the lock is held, or other tasks of this client stand before it. At most once per acquisition.
-    Waiting {
-        /// The lock.
-        name: &'a LockName,
-    },
-    /// A lock was acquired.
-    Granted {
-        /// The lock.
-        name: &'a LockName,
-        /// The token of the grant.
-        token: FencingToken,
-        /// From the call until the grant.
-        waited: Duration,
-    },
-    /// An acquisition failed, for the reason that its caller gets.
-    NotGranted {
-        /// The lock.
-        name: &'a LockName,
-        /// Why.
-        error: &'a Error,
-        /// From the call until the failure.
-        waited: Duration,
-    },
-    /// An acquisition was dropped by its caller before it ended.
-    Cancelled {
-        /// The lock.
-        name: &'a LockName,
-        /// From the call until the drop.
-        waited: Duration,
-    },
-    /// The store confirmed a renewal, or an extension.
-    Renewed {
-        /// The lock.
-        name: &'a LockName,
-        /// The token of the grant.
-        token: FencingToken,
-        /// What was left of the lease when the confirmation arrived. A margin that shrinks is the earliest warning there
-        /// is; at zero the lock is lost.
-        margin: Duration,
-    },
-    /// The holder gave the lock back while it believed to hold it: by a release, or by dropping its guard. The store has not
-    /// confirmed it yet; a release that then fails with `Lost` is counted here.
-    Released {
-        /// The lock.
-        name: &'a LockName,
-        /// The token of the grant.
-        token: FencingToken,
-        /// From the grant until the release.
-        held: Duration,
-    },
-    /// A lock that was held is lost.
-    Lost {
-        /// The lock.
-        name: &'a LockName,
-        /// The token of the grant.
-        token: FencingToken,
-        /// Why.
-        loss: &'a Loss,
-    },
+    Waiting { name: &'a LockName },
+    /// A lock was acquired, after a time counted from the call.
+    Granted { name: &'a LockName, token: FencingToken, waited: Duration },
+    /// An acquisition failed with the error that its caller gets, after a time counted from the call.
+    NotGranted { name: &'a LockName, error: &'a Error, waited: Duration },
+    /// An acquisition was dropped by its caller before it ended, after a time counted from the call.
+    Cancelled { name: &'a LockName, waited: Duration },
+    /// The store confirmed a renewal, or an extension. `margin` was left of the lease when the confirmation arrived: one that
+    /// shrinks is the earliest warning there is; at zero the lock is lost.
+    Renewed { name: &'a LockName, token: FencingToken, margin: Duration },
+    /// The holder gave the lock back while it believed to hold it, by a release or by dropping its guard, after a time counted
+    /// from the grant. The store has not confirmed it yet; a release that then fails with `Lost` is counted here.
+    Released { name: &'a LockName, token: FencingToken, held: Duration },
+    /// A lock that was held is lost, and why.
+    Lost { name: &'a LockName, token: FencingToken, loss: &'a Loss },
     /// A renewal or an extension was answered with an error, such as the time-out of the backend. The lease goes on for
     /// `remaining`, and the keeper renews it again, unless it is a fixed one.
-    RenewalFailed {
-        /// The lock.
-        name: &'a LockName,
-        /// The error.
-        error: &'a Error,
-        /// What is left of the lease.
-        remaining: Duration,
-    },
+    RenewalFailed { name: &'a LockName, error: &'a Error, remaining: Duration },
     /// The store granted a lock after its acquisition had ended: dropped, or out of time. It is being released.
-    LateGrant {
-        /// The lock.
-        name: &'a LockName,
-    },
-    /// A release could not be confirmed. The lock is free when its lease ends.
-    ReleaseUnconfirmed {
-        /// The lock.
-        name: &'a LockName,
-        /// The last failure.
-        error: &'a Error,
-    },
+    LateGrant { name: &'a LockName },
+    /// A release could not be confirmed, for this last failure. The lock is free when its lease ends.
+    ReleaseUnconfirmed { name: &'a LockName, error: &'a Error },
     /// A waiter got no usable answer from the store, and goes on waiting.
-    WaitFailed {
-        /// The lock.
-        name: &'a LockName,
-        /// What went wrong.
-        error: &'a Error,
-    },
+    WaitFailed { name: &'a LockName, error: &'a Error },
 }
 
 /// Writes each event to `tracing`, with target `leasehold`. Its message begins with a fixed word, and the lock is the
@@ -123,9 +61,8 @@ pub enum Event<'a> {
 /// | `wait_failed` | warn | [`WaitFailed`](Event::WaitFailed) |
 /// | `late_grant` | info | [`LateGrant`](Event::LateGrant) |
 ///
-/// This is what a client without an [observer](crate::LockClientBuilder::with_observer) does. An observer replaces it:
-/// call this one from it to keep the log. Events of calls that have a caller (granted, released …) are not logged; the
-/// span `leasehold.acquire` has them.
+/// The default of a client; another [observer](crate::LockClientBuilder::with_observer) replaces it. Events that a caller
+/// learns of (granted, released …) are not logged; the span `leasehold.acquire` has them.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct TracingObserver;
@@ -150,36 +87,18 @@ impl Observer for TracingObserver {
             Event::WaitFailed { name, error } => {
                 warn!(target: "leasehold", { lock.name = %name }, "wait_failed: {error}");
             }
-            Event::Waiting { .. }
-            | Event::Granted { .. }
-            | Event::NotGranted { .. }
-            | Event::Cancelled { .. }
-            | Event::Renewed { .. }
-            | Event::Released { .. } => {}
+            // The caller learns of the others.
+            _ => {}
         }
     }
 }
 
-/// The observer of a client, if it has one.
-#[derive(Debug, Default)]
-pub(crate) struct Events(Option<Arc<dyn Observer>>);
+#[derive(Debug)]
+pub(crate) struct Events(pub(crate) Arc<dyn Observer>);
 
 impl Events {
-    pub(crate) fn to(observer: Arc<dyn Observer>) -> Self {
-        Self(Some(observer))
-    }
-
-    /// True if events are wanted that the caller of a method learns anyway. Without an observer nothing is measured or
-    /// built for them.
-    pub(crate) fn are_observed(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// A panic of the observer ends here: the keeper may have other leases in its hands. The panic hook has reported it.
     pub(crate) fn tell(&self, event: &Event<'_>) {
-        drop(catch_unwind(AssertUnwindSafe(|| match &self.0 {
-            Some(observer) => observer.event(event),
-            None => TracingObserver.event(event),
-        })));
+        drop(catch_unwind(AssertUnwindSafe(|| self.0.event(event))));
     }
 }

@@ -1,16 +1,10 @@
-use crate::{Error, HolderInfo, LockMode, Moment, Result, parse_duration};
+use crate::{Error, HolderInfo, LockMode, Result, parse_duration};
 use serde::{Deserialize, Deserializer, de};
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How to acquire, and how to hold. Every setter says its default.
-///
-/// ```
-/// # use leasehold_core::AcquireOptions;
-/// # use std::time::Duration;
-/// let options = AcquireOptions::new().with_ttl(Duration::from_secs(10)).with_wait(Duration::from_secs(2));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcquireOptions {
     pub(crate) ttl: Duration,
@@ -26,8 +20,8 @@ pub struct AcquireOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Wait {
-    /// Exactly one attempt. It ends when the store has answered, or with the backend's own time-out. That time-out is counted on
-    /// the runtime of the connection, and stands still with it.
+    /// Exactly one attempt. It ends when the store has answered, or with the backend's own time-out, which stands still with
+    /// the runtime of the connection.
     No,
     /// Until the lock is free or this time is over, whatever the store does: one deadline covers connecting, queueing
     /// and every request. A store that cannot be reached is asked again for as long. Behind other tasks of its client, a
@@ -87,9 +81,8 @@ impl AcquireOptions {
     /// The longest hold: after this time the lock is lost with [`MaxHold`](crate::LossCause::MaxHold), however healthy the
     /// renewals are. Default: no limit.
     ///
-    /// Renewals end then, and so does the store's lease, or its limit for a silent connection (`mode=for-update`): a holder
-    /// that hangs does not keep the lock for ever. On ZooKeeper it does: a hold is a part of a session that the whole process
-    /// shares, so the lock is free only when the guard is dropped.
+    /// Renewals end then, and with them the store's lease, or its limit for a silent connection (`mode=for-update`). On
+    /// ZooKeeper a hold is a part of a session that the whole process shares: the lock is free when the guard is dropped.
     #[must_use]
     pub fn with_max_hold(mut self, max_hold: Duration) -> Self {
         self.max_hold = max_hold;
@@ -99,11 +92,9 @@ impl AcquireOptions {
     /// Keeps others out for at least this time after the grant, even if the guard is released earlier. For periodic
     /// jobs that are shorter than the difference between the clocks that start them. At most 24 h. Default: zero.
     ///
-    /// Release it while it is held: a lease that has ended before keeps others out no longer.
-    ///
-    /// A lease is left to end by itself, so the release returns at once. Where a hold is a session or a connection
-    /// (ZooKeeper, `mode=for-update`) the release waits for the rest of the time, and if this process ends before, so
-    /// does the hold.
+    /// Not promised for a lease that ended before its release. A lease is left to end by itself, so the release returns at
+    /// once. Where a hold is a session or a connection (ZooKeeper, `mode=for-update`) the release waits for the rest of the
+    /// time, and if this process ends before, so does the hold.
     #[must_use]
     pub fn with_hold_at_least(mut self, hold_at_least: Duration) -> Self {
         self.hold_at_least = hold_at_least;
@@ -147,52 +138,27 @@ impl AcquireOptions {
         self.hold_at_least
     }
 
-    fn from_fields(fields: Fields) -> Result<Self> {
-        let read = |field, text: Option<String>, default| {
-            text.map_or(Ok(default), |text| parse_duration(field, &text))
-        };
-        let default = Self::default();
-        Ok(Self {
-            ttl: read("ttl", fields.ttl, default.ttl)?,
-            wait: fields.wait.unwrap_or(default.wait),
-            mode: default.mode,
-            renewed: fields.renew.unwrap_or(default.renewed),
-            max_hold: read("max_hold", fields.max_hold, default.max_hold)?,
-            hold_at_least: read("hold_at_least", fields.hold_at_least, default.hold_at_least)?,
-            holder: default.holder,
-        })
-    }
-
-    /// The options in their normal form, as an acquisition checks them before any I/O.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](crate::ErrorKind::Invalid), naming the field, the value and the limit.
+    /// The options in their normal form, as an acquisition checks them before any I/O; [`Invalid`](crate::ErrorKind::Invalid),
+    /// naming the field, the value and the limit.
     pub fn checked(mut self) -> Result<Self> {
-        self.ttl = self.check()?;
-        Ok(self)
-    }
-
-    /// The ttl in its normal form, if all is in range. No other option has another form.
-    pub(crate) fn check(&self) -> Result<Duration> {
-        let ttl = check_ttl(self.ttl)?;
-        if self.max_hold.is_zero() {
+        self.ttl = check_ttl(self.ttl)?;
+        let (at_least, max_hold, max) = (self.hold_at_least, self.max_hold, Self::MAX_TTL);
+        if max_hold.is_zero() {
             return Err(Error::invalid("max_hold", "it is zero", "give it a time, or leave it out"));
         }
-        if self.hold_at_least > Self::MAX_TTL {
-            let problem = format_args!("{:?}, limit {:?}", self.hold_at_least, Self::MAX_TTL);
+        if at_least > max {
+            let problem = format_args!("{at_least:?}, limit {max:?}");
             return Err(Error::invalid("hold_at_least", problem, "shorten it"));
         }
-        if self.hold_at_least > self.max_hold {
-            let problem =
-                format_args!("{:?} is longer than max_hold {:?}", self.hold_at_least, self.max_hold);
+        if at_least > max_hold {
+            let problem = format_args!("{at_least:?} is longer than max_hold {max_hold:?}");
             return Err(Error::invalid("hold_at_least", problem, "make it the shorter of the two"));
         }
         if self.holder.len() > HolderInfo::MAX_BYTES {
             let problem = format_args!("{} bytes, limit {}", self.holder.len(), HolderInfo::MAX_BYTES);
             return Err(Error::invalid("holder info", problem, "shorten its text and labels"));
         }
-        Ok(ttl)
+        Ok(self)
     }
 }
 
@@ -226,16 +192,6 @@ impl Default for AcquireOptions {
     }
 }
 
-impl Wait {
-    /// The one deadline of an acquisition that begins now.
-    pub(crate) fn deadline(self, now: impl FnOnce() -> Moment) -> Moment {
-        match self {
-            Self::UpTo(time) => now().plus(time),
-            Self::No | Self::Forever => Moment::NEVER,
-        }
-    }
-}
-
 /// No time is no limit.
 impl From<Option<Duration>> for Wait {
     fn from(time: Option<Duration>) -> Self {
@@ -251,10 +207,9 @@ impl FromStr for Wait {
         match text {
             "forever" => Ok(Self::Forever),
             "no" => Ok(Self::No),
-            time => match parse_duration("wait", time) {
-                Ok(time) => Ok(time.into()),
-                Err(error) => Err(error.with_help("write forever, no, or a time like 30s")),
-            },
+            time => parse_duration("wait", time)
+                .map(Self::from)
+                .map_err(|error| error.with_help("write forever, no, or a time like 30s")),
         }
     }
 }
@@ -265,23 +220,33 @@ impl<'de> Deserialize<'de> for Wait {
     }
 }
 
-/// The fields of a configuration file, each of them optional.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Fields {
-    ttl: Option<String>,
-    wait: Option<Wait>,
-    renew: Option<bool>,
-    max_hold: Option<String>,
-    hold_at_least: Option<String>,
-}
-
 /// From a table with the optional keys `ttl`, `wait`, `renew`, `max_hold` and `hold_at_least`; times have their unit, as in
 /// `"30s"`. Checked as by [`AcquireOptions::checked`]. The holder is not read: it is this process.
 impl<'de> Deserialize<'de> for AcquireOptions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields {
+            ttl: Option<String>,
+            wait: Option<Wait>,
+            renew: Option<bool>,
+            max_hold: Option<String>,
+            hold_at_least: Option<String>,
+        }
         let fields = Fields::deserialize(deserializer)?;
-        Self::from_fields(fields).and_then(Self::checked).map_err(de::Error::custom)
+        let mut options = Self::default();
+        for (field, text, time) in [
+            ("ttl", fields.ttl, &mut options.ttl),
+            ("max_hold", fields.max_hold, &mut options.max_hold),
+            ("hold_at_least", fields.hold_at_least, &mut options.hold_at_least),
+        ] {
+            if let Some(text) = text {
+                *time = parse_duration(field, &text).map_err(de::Error::custom)?;
+            }
+        }
+        options.wait = fields.wait.unwrap_or(options.wait);
+        options.renewed = fields.renew.unwrap_or(options.renewed);
+        options.checked().map_err(de::Error::custom)
     }
 }
 
@@ -343,7 +308,6 @@ mod tests {
     fn longest_wait_is_for_ever_and_shortest_is_one_attempt() {
         assert_eq!(Wait::from(Duration::MAX), Wait::Forever);
         assert_eq!(Wait::from(Duration::ZERO), Wait::No);
-        assert_eq!(Wait::UpTo(Duration::MAX).deadline(|| Moment::ORIGIN), Moment::NEVER);
     }
 
     #[test]

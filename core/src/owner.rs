@@ -3,20 +3,16 @@ use std::fmt;
 
 /// The owner of one acquisition: 128 random bits, fresh for each.
 ///
-/// Never a thread, host, process or object id: those outlive one acquisition, so a late release of the last one would
-/// free the next. Made before the first request, so that a request whose reply was lost can be recognised and undone.
+/// Never the id of a thread or process: a late release of its last acquisition would free the next. Made before the first
+/// request, so that a request whose reply was lost can be recognised and undone.
 ///
-/// It authorises a release, so it is a secret towards other tenants of the store: `Debug` and `Display` show
-/// the first eight of its 32 digits, which leaves 96 bits unguessable; only [`to_hex`](Self::to_hex) gives all.
+/// It authorises a release, so it is a secret towards other tenants of the store: `Debug` and `Display` show the first
+/// eight of its 32 digits, which leaves 96 bits unguessable.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OwnerId([u8; 16]);
 
 impl OwnerId {
-    /// A new owner, from the operating system's random source.
-    ///
-    /// # Errors
-    ///
-    /// [`Unavailable`](ErrorKind::Unavailable) if the system has no randomness to give.
+    /// A new owner, from the operating system's random source; [`Unavailable`](ErrorKind::Unavailable) if it gives none.
     pub fn random() -> Result<Self> {
         // Drawn each time: two virtual machines that go on from one snapshot would use up the same reserve.
         let mut bytes = [0; 16];

@@ -5,21 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// The timeout of callers that are queued behind a limit on requests at once. It fires only if no request was answered
-/// meanwhile: many callers before a healthy store are no outage, however long the queue is.
-///
-/// For backends, which own the queue, and tell when the store has answered.
-///
-/// ```
-/// # use leasehold_core::StallTimeout;
-/// # use std::time::Duration;
-/// # #[tokio::main(flavor = "current_thread")] async fn main() {
-/// let (limit, timeout) = (tokio::sync::Semaphore::new(1), StallTimeout::new(Duration::from_millis(20)));
-/// let permit = timeout.wait(limit.acquire()).await.expect("the first permit is free");
-/// assert!(timeout.wait(limit.acquire()).await.is_none(), "the request in front had no answer");
-/// timeout.answered();
-/// drop(permit);
-/// # }
-/// ```
+/// meanwhile: a long queue before a healthy store is no outage. For backends.
 #[derive(Debug)]
 pub struct StallTimeout {
     limit: Duration,
@@ -33,11 +19,8 @@ impl StallTimeout {
         Self { limit, answers: AtomicU64::new(0) }
     }
 
-    /// Waits for a permit. `None` if none came, and no request was answered, for all of the limit.
-    ///
-    /// # Cancel safety
-    ///
-    /// As safe to drop as `permit` is.
+    /// Waits for a permit. `None` if none came, and no request was answered, for all of the limit. As safe to drop as
+    /// `permit` is.
     pub async fn wait<T>(&self, permit: impl Future<Output = T>) -> Option<T> {
         let mut permit = pin!(permit);
         loop {

@@ -2,12 +2,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A number that grows with every grant of a name. Pass it to the resource that the lock protects, and let the
-/// resource refuse a number lower than the highest it has seen: then a holder that was paused, and wakes up after its
-/// lease, can do no harm (Kleppmann, *How to do distributed locking*, 2016).
+/// resource refuse a number lower than the highest it has seen: then a holder that wakes up after its lease can do no
+/// harm (Kleppmann, *How to do distributed locking*, 2016).
 ///
-/// Later grants have larger tokens, no two grants share one, and renewal does not change it. Numbers may be skipped,
-/// and only tokens of one name on one store can be compared. How long the order is kept across the loss of the
-/// store's data is declared in [`Semantics`](crate::Semantics).
+/// No two grants share one, and renewal does not change it. Numbers may be skipped, and only tokens of one name on one
+/// store can be compared. [`TokenClass`](crate::TokenClass) says what the order survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FencingToken(u64);
@@ -28,23 +27,15 @@ impl FencingToken {
     }
 
     /// The rule of Redis, SQL and memory for the next token: `max(last + 1, server clock in µs)`. It grows across
-    /// restarts and lost counters because time does, and across a clock that steps back because the counter does.
-    ///
-    /// `None` when the numbers are used up.
+    /// restarts and lost counters because time does, and across a clock that steps back because the counter does. `None`
+    /// when the numbers are used up.
     pub fn after(last: Option<Self>, clock_micros: u64) -> Option<Self> {
         let next = last.map_or(0, |last| last.0).saturating_add(1).max(clock_micros);
         (next <= Self::MAX_COUNTED).then_some(Self(next))
     }
 }
 
-impl From<FencingToken> for u64 {
-    fn from(token: FencingToken) -> Self {
-        token.0
-    }
-}
-
-/// For columns of SQL, which have no unsigned numbers. The backends of this workspace give no token above `i64::MAX`, at which
-/// the conversion saturates.
+/// For columns of SQL, which have no unsigned numbers. Saturates; no backend of this workspace gives a token above `i64::MAX`.
 impl From<FencingToken> for i64 {
     fn from(token: FencingToken) -> Self {
         Self::try_from(token.0).unwrap_or(Self::MAX)

@@ -1,5 +1,4 @@
 use super::cleanup::Cleanup;
-use super::detach_on_drop::DetachOnDrop;
 use crate::context::Context;
 use crate::guard::{Hold, HoldStatus};
 use crate::keeper::{GrantedLease, Keeper, KeptLease, unanswered};
@@ -9,33 +8,33 @@ use crate::{
     Release, Renewal, Result,
 };
 use futures_util::future::BoxFuture;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// The hold behind a guard: a lease that the keeper renews, and its release.
 #[derive(Debug)]
 pub(super) struct ClientHold {
-    context: Arc<Context>,
     keeper: Arc<Keeper>,
     lease: Arc<KeptLease>,
     runtime: Handle,
-    /// Others are kept out until then.
+    /// The hold keeps others out until then.
     linger_until: Option<Moment>,
 }
 
 impl ClientHold {
     pub(super) fn new(
-        context: &Arc<Context>,
         keeper: &Arc<Keeper>,
         (claim, runtime): (Claim, Handle),
         options: &AcquireOptions,
         grant: &GrantedLease,
     ) -> Arc<Self> {
+        let context = &keeper.context;
         let lease = Arc::new(KeptLease::new(context, claim, options, grant));
         keeper.watch(&lease, &runtime);
         Arc::new(Self {
-            context: Arc::clone(context),
             keeper: Arc::clone(keeper),
             lease,
             runtime,
@@ -49,37 +48,17 @@ impl ClientHold {
     fn end(&self) -> (Cleanup, Option<Loss>) {
         self.keeper.forget(&self.lease);
         let loss = self.lease.release();
-        (Cleanup::of_hold(&self.context, self.lease.claim_to_release(), self.linger_until), loss)
-    }
-
-    async fn extend_to(&self, ttl: Duration) -> Result<()> {
-        let sent_at = self.context.clock.now();
-        let claim = self.lease.begin_extension(ttl);
-        let answer = self.context.backend.renew(&[claim]).await.pop().unwrap_or_else(|| Err(unanswered()));
-        self.lease.answered(sent_at, ttl, answer.clone());
-        if let HoldStatus::Lost(loss) = self.lease.status() {
-            return Err(loss.into());
-        }
-        match answer? {
-            Renewal::Renewed => {
-                self.lease.extended(ttl);
-                Ok(())
-            }
-            Renewal::Held => {
-                Err(Error::new(ErrorKind::Unavailable, "the store would not extend the lease now"))
-            }
-            Renewal::Lost(cause) => Err(Loss::new(cause).into()),
-        }
+        (Cleanup::new(&self.keeper.context, self.lease.claim_to_release(), true, self.linger_until), loss)
     }
 }
 
 impl Hold for ClientHold {
     fn name(&self) -> &LockName {
-        self.lease.claim().name()
+        self.lease.claim.name()
     }
 
     fn token(&self) -> FencingToken {
-        self.lease.token()
+        self.lease.token
     }
 
     fn status(&self) -> HoldStatus {
@@ -91,17 +70,32 @@ impl Hold for ClientHold {
     }
 
     fn extend(self: Arc<Self>, ttl: Duration) -> BoxFuture<'static, Result<()>> {
-        let (context, runtime) = (Arc::clone(&self.context), self.runtime.clone());
-        Box::pin(DetachOnDrop::new(context, runtime, async move {
+        Box::pin(DetachOnDrop::new(&Arc::clone(&self.keeper.context), self.runtime.clone(), async move {
             if let HoldStatus::Lost(loss) = self.lease.status() {
                 return Err(loss.into());
             }
-            if self.context.semantics.hold != HoldKind::Lease {
+            if self.keeper.context.semantics.hold != HoldKind::Lease {
                 let message = "a hold of this store is not a lease, and cannot be extended";
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
             let ttl = check_ttl(ttl)?.max(self.lease.length());
-            self.extend_to(ttl).await
+            let sent_at = self.keeper.context.clock.now();
+            let claim = self.lease.begin_extension(ttl);
+            let answer =
+                self.keeper.context.backend.renew(&[claim]).await.pop().unwrap_or_else(|| Err(unanswered()));
+            self.lease.answered(sent_at, ttl, answer.clone());
+            match (self.lease.status(), answer) {
+                (HoldStatus::Lost(loss), _) => Err(loss.into()),
+                (_, Ok(Renewal::Renewed)) => {
+                    self.lease.extended(ttl);
+                    Ok(())
+                }
+                (_, Ok(Renewal::Held)) => {
+                    Err(Error::new(ErrorKind::Unavailable, "the store would not extend the lease now"))
+                }
+                (_, Ok(Renewal::Lost(cause))) => Err(Loss::new(cause).into()),
+                (_, Err(error)) => Err(error),
+            }
         }))
     }
 
@@ -113,7 +107,7 @@ impl Hold for ClientHold {
             cleanup.run_in_background(&runtime);
             return Box::pin(std::future::ready(Err(loss.into())));
         }
-        Box::pin(DetachOnDrop::new(Arc::clone(&self.context), runtime.clone(), async move {
+        Box::pin(DetachOnDrop::new(&self.keeper.context, runtime.clone(), async move {
             match cleanup.run_for_caller(&runtime).await? {
                 Release::Released => Ok(()),
                 Release::NotHeld => Err(Loss::new(LossCause::Gone).into()),
@@ -125,4 +119,57 @@ impl Hold for ClientHold {
         let (cleanup, _) = self.end();
         cleanup.run_in_background(&self.runtime);
     }
+}
+
+/// A request that goes on in the background if its caller drops it: its effect on the store must be known to the end.
+/// Closing the client waits for it in either case.
+///
+/// Not a task from the start: while the caller stays, no other thread is woken and nothing is scheduled.
+pub(super) struct DetachOnDrop<T: Send + 'static> {
+    /// The runtime of the caller that polls it, to which the timers and sockets of the request belong; before the first poll,
+    /// the runtime that acquired.
+    runtime: Handle,
+    request: Option<BoxFuture<'static, T>>,
+}
+
+impl<T: Send + 'static> DetachOnDrop<T> {
+    pub(super) fn new(
+        context: &Context,
+        runtime: Handle,
+        request: impl Future<Output = T> + Send + 'static,
+    ) -> Self {
+        Self { runtime, request: Some(Box::pin(context.background.track_future(request))) }
+    }
+}
+
+impl<T: Send + 'static> Future for DetachOnDrop<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<T> {
+        if let Ok(caller) = Handle::try_current() {
+            self.runtime = caller;
+        }
+        poll_request(&mut self.request, cx)
+    }
+}
+
+impl<T: Send + 'static> Drop for DetachOnDrop<T> {
+    fn drop(&mut self) {
+        if let Some(request) = self.request.take() {
+            self.runtime.spawn(request);
+        }
+    }
+}
+
+/// Polls a request that is taken out meanwhile: one that panics is not polled again.
+pub(super) fn poll_request<T>(
+    request: &mut Option<BoxFuture<'static, T>>,
+    cx: &mut TaskContext<'_>,
+) -> Poll<T> {
+    let Some(mut polled) = request.take() else { return Poll::Pending };
+    let answer = polled.as_mut().poll(cx);
+    if answer.is_pending() {
+        *request = Some(polled);
+    }
+    answer
 }

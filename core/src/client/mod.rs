@@ -1,8 +1,7 @@
-//! [`LockClient`]: makes a [`DistributedLock`] of any [`LockBackend`], and does the hard part once for all of them.
+//! [`LockClient`]: makes a [`DistributedLock`] of any [`LockBackend`].
 
 mod acquire;
 mod cleanup;
-mod detach_on_drop;
 mod hold;
 mod observed;
 mod pending_claim;
@@ -14,13 +13,13 @@ use crate::memory::MemoryBackend;
 use crate::observer::{Events, Observer};
 use crate::{
     AcquireOptions, Clock, DistributedLock, Drift, Error, ErrorKind, LockAdmin, LockBackend, LockGuard,
-    LockName, Result, RuntimeClock, Semantics, SystemClock,
+    LockName, Result, RuntimeClock, Semantics, SystemClock, TracingObserver,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long [`close`](DistributedLock::close) waits for what runs in the background, and then for the backend to close.
+/// How long [`close`](DistributedLock::close) waits for background work, and then for the backend.
 const CLOSE_AT_MOST: Duration = Duration::from_secs(5);
 
 /// A [`DistributedLock`] over a [`LockBackend`].
@@ -29,12 +28,10 @@ const CLOSE_AT_MOST: Duration = Duration::from_secs(5);
 /// and I/O enabled.
 ///
 /// Renewals, and a backend's connection, run on the runtime that needed them first. If that runtime ends, the next
-/// acquisition makes new ones on its own. If it only stands still, such as a current-thread runtime outside `block_on`,
-/// they stand still with it: guards are lost at their deadlines, and calls from other runtimes get no answer before
-/// theirs.
+/// acquisition makes new ones on its own. If it stands still, such as a current-thread runtime outside `block_on`, guards
+/// are lost at their deadlines, and calls from other runtimes get no answer before theirs.
 #[derive(Clone, Debug)]
 pub struct LockClient {
-    context: Arc<Context>,
     keeper: Arc<Keeper>,
     defaults: Arc<AcquireOptions>,
 }
@@ -50,27 +47,24 @@ impl LockClient {
         LockClientBuilder {
             backend,
             clock: Arc::new(SystemClock::new()),
-            events: Events::default(),
+            observer: Arc::new(TracingObserver),
             drift: Drift::DEFAULT,
             defaults: AcquireOptions::default(),
         }
     }
 
-    /// A client over an empty store in memory, for tests. Both run on the clock of the runtime: on virtual time under
-    /// `tokio::time::pause`, so that a test waits hours in microseconds.
+    /// A client over an empty store in memory, for tests, on the clock of the runtime: virtual time under `tokio::time::pause`.
     ///
     /// ```
     /// # use leasehold_core::{DistributedLockExt, LockClient};
     /// # use std::time::Duration;
-    /// #[tokio::main(flavor = "current_thread")]
-    /// async fn main() -> leasehold_core::Result<()> {
-    ///     tokio::time::pause();
-    ///     let locks = LockClient::in_memory();
-    ///     let guard = locks.acquire("job").await?;
-    ///     tokio::time::sleep(Duration::from_secs(3600)).await;
-    ///     assert!(guard.is_held(), "it was renewed for an hour");
-    ///     guard.release().await
-    /// }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold_core::Result<()> {
+    /// tokio::time::pause();
+    /// let locks = LockClient::in_memory();
+    /// let guard = locks.acquire("job").await?;
+    /// tokio::time::sleep(Duration::from_secs(3600)).await;
+    /// assert!(guard.is_held(), "it was renewed for an hour");
+    /// # guard.release().await }
     /// ```
     pub fn in_memory() -> Self {
         let clock = Arc::new(RuntimeClock::new());
@@ -85,7 +79,7 @@ impl LockClient {
 pub struct LockClientBuilder {
     backend: Arc<dyn LockBackend>,
     clock: Arc<dyn Clock>,
-    events: Events,
+    observer: Arc<dyn Observer>,
     drift: Drift,
     defaults: AcquireOptions,
 }
@@ -98,11 +92,10 @@ impl LockClientBuilder {
         self
     }
 
-    /// The receiver of all [events](crate::Event). Default: [`TracingObserver`](crate::TracingObserver), which logs
-    /// those that have no caller; an observer replaces it.
+    /// The receiver of all [events](crate::Event). Default: [`TracingObserver`](crate::TracingObserver); an observer replaces it.
     #[must_use]
     pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.events = Events::to(observer);
+        self.observer = observer;
         self
     }
 
@@ -122,15 +115,15 @@ impl LockClientBuilder {
 
     /// The client.
     pub fn build(self) -> LockClient {
-        let context = Arc::new(Context::new(self.backend, self.clock, self.drift, self.events));
-        LockClient { keeper: Arc::new(Keeper::new(&context)), context, defaults: Arc::new(self.defaults) }
+        let context = Context::new(self.backend, self.clock, self.drift, Events(self.observer));
+        LockClient { keeper: Arc::new(Keeper::new(context)), defaults: Arc::new(self.defaults) }
     }
 }
 
 #[async_trait]
 impl DistributedLock for LockClient {
     fn semantics(&self) -> &Semantics {
-        &self.context.semantics
+        &self.keeper.context.semantics
     }
 
     fn defaults(&self) -> &AcquireOptions {
@@ -138,7 +131,7 @@ impl DistributedLock for LockClient {
     }
 
     async fn acquire_named(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
-        acquire::acquire(&self.context, &self.keeper, name, options).await
+        acquire::acquire(&self.keeper, name, options).await
     }
 
     fn handle(&self) -> Arc<dyn DistributedLock> {
@@ -146,38 +139,36 @@ impl DistributedLock for LockClient {
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
-        self.context.backend.admin()
+        self.keeper.context.backend.admin()
     }
 
     async fn ping(&self) -> Result<()> {
-        self.context.check_open()?;
-        let Some(admin) = self.admin() else {
-            return Err(Error::new(ErrorKind::Unsupported, "this store has nothing to read its locks with"));
-        };
+        self.keeper.context.check_open()?;
+        let admin = self.admin().ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, "this store has nothing to read its locks with")
+        })?;
         admin.inspect(&LockName::new("ping")?).await.map(drop)
     }
 
     async fn close(&self) -> Result<()> {
-        let context = &self.context;
+        let context = &self.keeper.context;
         context.mark_closed();
         self.keeper.end_all_if_closed();
         context.background.close();
         let in_time = tokio::time::timeout(CLOSE_AT_MOST, context.background.wait()).await.is_ok();
         // Counted now: a request may end while the backend closes, which is as late.
         let late = if in_time { 0 } else { context.background.len().max(1) };
-        let closed = tokio::time::timeout(CLOSE_AT_MOST, context.backend.close()).await;
-        closed.unwrap_or_else(|_| Err(not_closed()))?;
-        if late == 0 { Ok(()) } else { Err(late_requests(late)) }
+        tokio::time::timeout(CLOSE_AT_MOST, context.backend.close()).await.unwrap_or_else(|_| {
+            let message = format!("the store did not close within {CLOSE_AT_MOST:?}");
+            Err(Error::new(ErrorKind::Indeterminate, message)
+                .with_help("its connections end with this process at the latest"))
+        })?;
+        if late == 0 {
+            return Ok(());
+        }
+        // Most of them are releases.
+        let message = format!("{late} requests were still under way after {CLOSE_AT_MOST:?}");
+        Err(Error::new(ErrorKind::Indeterminate, message)
+            .with_help("their locks are free when their leases end"))
     }
-}
-
-/// Most of them are releases.
-fn late_requests(count: usize) -> Error {
-    let message = format!("{count} requests were still under way after {CLOSE_AT_MOST:?}");
-    Error::new(ErrorKind::Indeterminate, message).with_help("their locks are free when their leases end")
-}
-
-fn not_closed() -> Error {
-    Error::new(ErrorKind::Indeterminate, format!("the store did not close within {CLOSE_AT_MOST:?}"))
-        .with_help("its connections end with this process at the latest")
 }

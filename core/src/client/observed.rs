@@ -1,10 +1,35 @@
 use crate::context::Context;
 use crate::keeper::GrantedLease;
 use crate::observer::Event;
-use crate::{LockName, Moment, Result};
+use crate::{Claim, LockName, Moment, Result};
 use std::time::Duration;
+use tracing::{Span, field};
 
-/// The events of one acquisition, for an observer.
+/// The span of one acquisition, and the fields that [`record`] fills in.
+pub(super) fn span(context: &Context, name: &LockName) -> Span {
+    tracing::info_span!(
+        target: "leasehold",
+        "leasehold.acquire",
+        otel.kind = "client",
+        lock.name = %name,
+        lock.backend = context.semantics.backend,
+        lock.mode = context.semantics.mode,
+        lock.ttl_ms = field::Empty,
+        lock.attempts = field::Empty,
+        lock.outcome = field::Empty,
+        lock.fencing_token = field::Empty,
+    )
+}
+
+pub(super) fn record(span: &Span, claim: &Claim, attempts: u32, outcome: &Result<GrantedLease>) {
+    span.record("lock.attempts", attempts).record("lock.ttl_ms", claim.ttl_millis());
+    match outcome {
+        Ok(grant) => span.record("lock.outcome", "acquired").record("lock.fencing_token", grant.token.get()),
+        Err(error) => span.record("lock.outcome", error.kind().code()),
+    };
+}
+
+/// The events of one acquisition.
 pub(super) struct Observed<'a> {
     context: &'a Context,
     name: LockName,
@@ -24,7 +49,7 @@ impl<'a> Observed<'a> {
         }
     }
 
-    pub(super) fn ended(mut self, outcome: &Result<GrantedLease>) {
+    pub(super) fn ended(&mut self, outcome: &Result<GrantedLease>) {
         self.has_ended = true;
         let (name, waited) = (&self.name, self.waited());
         self.context.events.tell(&match outcome {

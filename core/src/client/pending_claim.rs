@@ -1,14 +1,14 @@
 use super::cleanup::Cleanup;
+use super::hold::poll_request;
 use crate::context::Context;
 use crate::keeper::GrantedLease;
 use crate::observer::Event;
-use crate::{Attempt, Busy, Claim, Grant, Moment, Result};
+use crate::{Attempt, Claim, Grant, Moment, Result};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::task::Poll;
 use tokio::runtime::Handle;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -17,29 +17,23 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 pub(super) struct PendingClaim<'a> {
     context: &'a Arc<Context>,
     runtime: Handle,
-    claim: Claim,
+    pub(super) claim: Claim,
     /// The request that is under way. Independent of this value, so that it can go on without it.
     request: Option<BoxFuture<'static, Result<Attempt>>>,
     /// True from the send of a request until its answer, also after the request has panicked and is gone.
-    is_asking: bool,
+    pub(super) is_asking: bool,
     /// Held while the store may have granted the claim: closing the client waits for it, because a backend that is closed
     /// releases nothing.
     under_way: Option<TaskTrackerToken>,
-    attempts: u32,
+    pub(super) attempts: u32,
     /// True once the store has said that another owner holds the lock.
-    was_busy: bool,
-    /// True if an earlier request may have left something: a grant whose reply was lost, an entry in a queue.
+    pub(super) was_busy: bool,
+    /// True if an answered request may have left something: a grant, also one whose reply was lost, or an entry in a queue.
     left_something: bool,
     /// When the last attempt was sent.
     sent_at: Moment,
     /// A hand-over is counted from here: the send of the last attempt that was answered `Busy`, or of the first attempt.
     waiting_since: Moment,
-}
-
-/// The answer to one attempt.
-pub(super) enum AttemptOutcome {
-    Granted(GrantedLease),
-    Busy(Busy),
 }
 
 impl<'a> PendingClaim<'a> {
@@ -59,40 +53,8 @@ impl<'a> PendingClaim<'a> {
         }
     }
 
-    pub(super) fn claim(&self) -> &Claim {
-        &self.claim
-    }
-
-    pub(super) fn attempts(&self) -> u32 {
-        self.attempts
-    }
-
-    pub(super) fn was_busy(&self) -> bool {
-        self.was_busy
-    }
-
-    /// True if an attempt was sent and has no answer.
-    pub(super) fn is_asking(&self) -> bool {
-        self.is_asking
-    }
-
     /// Makes one attempt. If this future is dropped, the request stays with this value.
-    pub(super) async fn attempt(&mut self) -> Result<AttemptOutcome> {
-        self.send();
-        let answer = poll_fn(|cx| {
-            // Taken out while it is polled: a request that panics is not polled again.
-            let Some(mut request) = self.request.take() else { return Poll::Pending };
-            let answer = request.as_mut().poll(cx);
-            if answer.is_pending() {
-                self.request = Some(request);
-            }
-            answer
-        });
-        let answer = answer.await;
-        self.answered(answer)
-    }
-
-    fn send(&mut self) {
+    pub(super) async fn attempt(&mut self) -> Result<Attempt> {
         self.attempts += 1;
         self.is_asking = true;
         self.under_way.get_or_insert_with(|| self.context.background.token());
@@ -100,21 +62,15 @@ impl<'a> PendingClaim<'a> {
         self.waiting_since = self.waiting_since.min(self.sent_at);
         let (backend, claim) = (Arc::clone(&self.context.backend), self.claim.clone());
         self.request = Some(Box::pin(async move { backend.try_acquire(&claim).await }));
-    }
-
-    fn answered(&mut self, answer: Result<Attempt>) -> Result<AttemptOutcome> {
+        let answer = poll_fn(|cx| poll_request(&mut self.request, cx)).await;
         self.is_asking = false;
-        match answer {
-            Ok(Attempt::Granted(grant)) => {
-                self.left_something = true;
-                Ok(AttemptOutcome::Granted(self.granted_lease(&grant)))
-            }
+        match &answer {
+            Ok(Attempt::Granted(_)) => self.left_something = true,
             Ok(Attempt::Busy(busy)) => {
                 self.under_way = None;
                 self.was_busy = true;
                 self.left_something |= busy.queued;
                 self.waiting_since = self.sent_at;
-                Ok(AttemptOutcome::Busy(busy))
             }
             Err(error) => {
                 // Every other error says that this request changed nothing.
@@ -122,12 +78,13 @@ impl<'a> PendingClaim<'a> {
                 if !self.left_something {
                     self.under_way = None;
                 }
-                Err(error)
             }
         }
+        answer
     }
 
-    fn granted_lease(&self, grant: &Grant) -> GrantedLease {
+    /// The lease of a grant that the last attempt was answered with.
+    pub(super) fn granted_lease(&self, grant: &Grant) -> GrantedLease {
         let ttl = self.claim.ttl();
         GrantedLease {
             token: grant.token,
@@ -149,7 +106,7 @@ impl Drop for PendingClaim<'_> {
         if !self.left_something && !self.is_asking {
             return;
         }
-        let cleanup = Cleanup::of_pending(self.context, self.claim.clone());
+        let cleanup = Cleanup::new(self.context, self.claim.clone(), false, None);
         let Some(request) = self.request.take() else {
             return cleanup.run_in_background(&self.runtime);
         };

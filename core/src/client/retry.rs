@@ -12,56 +12,41 @@ const FREE_WAKE_UPS: u32 = 3;
 /// When one waiter asks again.
 ///
 /// * Where waiters poll, pauses are jittered and grow up to the bound of the backend.
-/// * Where waiters are told, one question in each interval guards against a lost message. Its phase is drawn once: a
-///   pause that is counted from the last answer would keep waiters together that one stall of the store has brought
-///   together.
+/// * Where waiters are told, one question in each interval guards against a lost message. Its phase is drawn once: pauses
+///   counted from the last answer would keep waiters in step after a stall of the store.
 #[derive(Debug)]
 pub(super) struct RetrySchedule {
     longest: Duration,
-    pauses: Pauses,
+    /// The longest next pause where waiters poll, `None` where they are told.
+    growing: Option<Duration>,
+    /// A moment at which the interval begins.
+    phase: Option<Moment>,
     wake_ups_in_a_row: u32,
-}
-
-#[derive(Debug)]
-enum Pauses {
-    Growing { next: Duration },
-    Periodic { first: Option<Moment> },
 }
 
 impl RetrySchedule {
     pub(super) fn new(wake_up: WakeUp) -> Self {
-        let (longest, pauses) = match wake_up {
-            WakeUp::Poll { at_most } => (at_most, Pauses::Growing { next: FIRST_PAUSE.min(at_most) }),
-            WakeUp::Look { fallback, .. } | WakeUp::Push { fallback } => {
-                (fallback, Pauses::Periodic { first: None })
-            }
+        let (longest, growing) = match wake_up {
+            WakeUp::Poll { at_most } => (at_most, Some(FIRST_PAUSE.min(at_most))),
+            WakeUp::Look { fallback, .. } | WakeUp::Push { fallback } => (fallback, None),
         };
-        Self { longest, pauses, wake_ups_in_a_row: 0 }
+        Self { longest, growing, phase: None, wake_ups_in_a_row: 0 }
     }
 
     /// The next pause. With `ends_in`, the time until the present lease ends by itself, it is no longer than that and a
     /// little jitter: waiters that all know the end of a dead holder's lease do not come at one instant.
     pub(super) fn pause(&mut self, now: Moment, ends_in: Option<Duration>) -> Duration {
-        let pause = match &mut self.pauses {
-            Pauses::Growing { next } => {
-                let longest = *next;
-                *next = longest.saturating_mul(2).min(self.longest);
-                between(longest / 4, longest)
-            }
-            Pauses::Periodic { first } => {
-                let first = *first.get_or_insert_with(|| now.plus(between(self.longest / 4, self.longest)));
-                to_next_period(first, self.longest, now)
-            }
+        let pause = if let Some(longest) = self.growing {
+            self.growing = Some(longest.saturating_mul(2).min(self.longest));
+            between(longest / 4, longest)
+        } else {
+            let phase = *self.phase.get_or_insert_with(|| now.plus(between(self.longest / 4, self.longest)));
+            to_next_period(phase, self.longest, now)
         };
         match ends_in {
             Some(ends_in) => pause.min(ends_in.saturating_add(between(Duration::ZERO, self.longest / 4))),
             None => pause,
         }
-    }
-
-    /// The pause of a waiter behind others of this client: it only guards against a first one that is not polled.
-    pub(super) fn pause_behind_others(fallback: Duration) -> Duration {
-        between(fallback / 2, fallback)
     }
 
     /// The least time to the next question after a hint.
@@ -86,7 +71,7 @@ fn to_next_period(first: Moment, interval: Duration, now: Moment) -> Duration {
     interval.saturating_sub(Duration::from_nanos(u64::try_from(elapsed).unwrap_or(u64::MAX)))
 }
 
-fn between(low: Duration, high: Duration) -> Duration {
+pub(super) fn between(low: Duration, high: Duration) -> Duration {
     low + high.saturating_sub(low).mul_f64(fastrand::f64())
 }
 

@@ -1,11 +1,9 @@
-use super::loss_rule::{End, HoldState, Limit};
-use super::schedule::Key;
+use super::loss_rule::{End, HoldState};
 use crate::context::Context;
 use crate::guard::HoldStatus;
 use crate::observer::Event;
 use crate::sync::Mutex;
-use crate::{AcquireOptions, Claim, FencingToken, Loss, LossCause, Moment, OwnerId, Renewal, Result, locked};
-use std::fmt;
+use crate::{AcquireOptions, Claim, FencingToken, Loss, LossCause, Moment, Renewal, Result, locked};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -26,19 +24,19 @@ pub(crate) struct GrantedLease {
 }
 
 /// The lease of one grant: what its holder may believe, and when it is renewed.
+#[derive(Debug)]
 pub(crate) struct KeptLease {
+    pub(crate) claim: Claim,
+    pub(crate) token: FencingToken,
     context: Arc<Context>,
-    claim: Claim,
-    token: FencingToken,
     /// A moment before the grant.
     since: Moment,
     is_renewed: bool,
     state: Mutex<State>,
     ended: Notify,
-    /// Its entry in the keeper's schedule. Changed only under the keeper's lock.
-    key: Mutex<Option<Key>>,
 }
 
+#[derive(Debug)]
 struct State {
     rule: HoldState,
     /// The length of the lease: the grant's, or what an extension has made of it.
@@ -46,17 +44,6 @@ struct State {
     /// The longest lease that was asked for, confirmed or not: the store may have it.
     longest_asked: Duration,
     is_loss_announced: bool,
-}
-
-/// What the keeper does with a lease that is due.
-#[derive(Debug)]
-pub(super) enum Step {
-    /// It is over.
-    Forget,
-    /// It is not renewed. Its end is due then.
-    WaitUntil(Moment),
-    /// Renew it now, and again then if there is no answer.
-    Renew { again_at: Moment },
 }
 
 /// When a lease is renewed that was granted, or confirmed, at `sent_at`.
@@ -71,36 +58,25 @@ impl KeptLease {
         options: &AcquireOptions,
         grant: &GrantedLease,
     ) -> Self {
-        let limit = Limit::max_hold(grant.asked_at.plus(options.max_hold));
-        // The store keeps this fixed lease for less than was asked: it is renewed to its end and no further.
-        let renewed_to_its_end = !options.renewed && grant.length < claim.ttl();
-        let limit = match renewed_to_its_end {
-            true => limit.and_fixed_lease(context.drift.valid_until(grant.since, claim.ttl())),
-            false => limit,
-        };
+        let valid_until = |length| context.drift.valid_until(grant.since, length);
+        // A fixed lease that the store keeps for less than was asked: it is renewed to its end and no further.
+        let is_renewed_to_its_end = !options.renewed && grant.length < claim.ttl();
+        let fixed_end = if is_renewed_to_its_end { valid_until(claim.ttl()) } else { Moment::NEVER };
+        let max_hold = grant.asked_at.plus(options.max_hold);
         Self {
             context: Arc::clone(context),
             token: grant.token,
             since: grant.since,
-            is_renewed: options.renewed || renewed_to_its_end,
+            is_renewed: options.renewed || is_renewed_to_its_end,
             state: Mutex::new(State {
-                rule: HoldState::granted(context.drift.valid_until(grant.since, grant.length), limit),
+                rule: HoldState::granted(valid_until(grant.length), max_hold, fixed_end),
                 length: grant.length,
                 longest_asked: claim.ttl(),
                 is_loss_announced: false,
             }),
             claim,
             ended: Notify::new(),
-            key: Mutex::new(None),
         }
-    }
-
-    pub(crate) fn claim(&self) -> &Claim {
-        &self.claim
-    }
-
-    pub(crate) fn token(&self) -> FencingToken {
-        self.token
     }
 
     pub(crate) fn status(&self) -> HoldStatus {
@@ -108,14 +84,10 @@ impl KeptLease {
             Some(End::Lost(loss)) => HoldStatus::Lost(loss.clone()),
             Some(End::Released) => HoldStatus::Released,
             None => HoldStatus::Held {
-                remaining: state.rule.valid_until().since(now),
-                at_risk: state.rule.failure().is_some(),
+                remaining: state.rule.valid_until.since(now),
+                at_risk: state.rule.failure.is_some(),
             },
         })
-    }
-
-    pub(crate) fn is_held(&self) -> bool {
-        matches!(self.status(), HoldStatus::Held { .. })
     }
 
     /// Waits for the end: the loss, or `None` if it was released.
@@ -140,22 +112,14 @@ impl KeptLease {
     pub(crate) fn release(&self) -> Option<Loss> {
         let (loss, held) = self.look(|state, now| {
             state.rule.end(now, End::Released);
-            match state.rule.settle(now) {
-                Some(End::Lost(loss)) => (Some(loss.clone()), None),
-                _ => (None, Some(now.since(self.since))),
-            }
+            (state.rule.loss(now), now.since(self.since))
         });
         self.ended.notify_waiters();
-        if let (Some(held), true) = (held, self.context.events.are_observed()) {
+        if loss.is_none() {
             let name = self.claim.name();
             self.context.events.tell(&Event::Released { name, token: self.token, held });
         }
         loss
-    }
-
-    /// Announces the loss if there is one, such as that of a client that was closed.
-    pub(super) fn check(&self) {
-        self.look(|_, _| ());
     }
 
     /// Looks at the state as it is now. The first look that finds a loss announces it.
@@ -167,11 +131,8 @@ impl KeptLease {
             state.rule.end(now, End::Lost(Loss::new(LossCause::Closed)));
         }
         let seen = look(&mut state, now);
-        let loss = match state.rule.settle(now) {
-            Some(End::Lost(loss)) => Some(loss.clone()),
-            _ => None,
-        };
-        let new_loss = loss.filter(|_| !std::mem::replace(&mut state.is_loss_announced, true));
+        let new_loss =
+            state.rule.loss(now).filter(|_| !std::mem::replace(&mut state.is_loss_announced, true));
         drop(state);
         if let Some(loss) = new_loss {
             self.ended.notify_waiters();
@@ -183,7 +144,7 @@ impl KeptLease {
 
     /// The deadline, unless a renewal moves it.
     pub(crate) fn valid_until(&self) -> Moment {
-        locked(&self.state).rule.valid_until()
+        locked(&self.state).rule.valid_until
     }
 
     pub(crate) fn length(&self) -> Duration {
@@ -195,36 +156,25 @@ impl KeptLease {
         self.claim.clone().with_ttl(locked(&self.state).longest_asked)
     }
 
-    pub(super) fn owner(&self) -> OwnerId {
-        self.claim.owner()
-    }
-
-    pub(super) fn set_key(&self, key: Key) {
-        *locked(&self.key) = Some(key);
-    }
-
-    pub(super) fn take_key(&self) -> Option<Key> {
-        locked(&self.key).take()
-    }
-
     pub(super) fn first_due(&self) -> Moment {
         let state = locked(&self.state);
-        let end = state.rule.valid_until();
+        let end = state.rule.valid_until;
         if self.is_renewed { renewal_due(self.since, state.length).min(end) } else { end }
     }
 
-    /// What to do with it now that it is due.
-    pub(super) fn step(&self, now: Moment) -> Step {
+    /// The next step of a lease that is due: true for a renewal that is sent now, and when it is due again. `None` if it is
+    /// over.
+    pub(super) fn step(&self, now: Moment) -> Option<(bool, Moment)> {
         self.look(|state, _| {
             if state.rule.settle(now).is_some() {
-                return Step::Forget;
+                return None;
             }
-            let end = state.rule.valid_until();
+            let end = state.rule.valid_until;
             if !self.is_renewed || state.rule.at_limit() {
-                return Step::WaitUntil(end);
+                return Some((false, end));
             }
             state.rule.renewal_overdue();
-            Step::Renew { again_at: renewal_due(now, state.length).min(end) }
+            Some((true, renewal_due(now, state.length).min(end)))
         })
     }
 
@@ -258,26 +208,17 @@ impl KeptLease {
         let renewed_until = self.context.drift.valid_until(sent_at, length);
         let is_confirmed = matches!(answer, Ok(Renewal::Renewed));
         let (is_held, failure, left_before, left) = self.look(|state, now| {
-            let left_before = state.rule.valid_until().since(now);
+            let left_before = state.rule.valid_until.since(now);
             state.rule.answered(now, renewed_until, answer);
             let is_held = state.rule.settle(now).is_none();
-            (is_held, state.rule.failure().cloned(), left_before, state.rule.valid_until().since(now))
+            (is_held, state.rule.failure.clone(), left_before, state.rule.valid_until.since(now))
         });
-        let (name, events) = (self.claim.name(), &self.context.events);
-        if !is_held {
-            return;
+        let (name, token, events) = (self.claim.name(), self.token, &self.context.events);
+        match failure {
+            _ if !is_held => {}
+            Some(error) => events.tell(&Event::RenewalFailed { name, error: &error, remaining: left }),
+            None if is_confirmed => events.tell(&Event::Renewed { name, token, margin: left_before }),
+            None => {}
         }
-        if let Some(error) = failure {
-            events.tell(&Event::RenewalFailed { name, error: &error, remaining: left });
-        } else if is_confirmed && events.are_observed() {
-            events.tell(&Event::Renewed { name, token: self.token, margin: left_before });
-        }
-    }
-}
-
-impl fmt::Debug for KeptLease {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = f.debug_struct("KeptLease");
-        out.field("claim", &self.claim).field("token", &self.token).finish_non_exhaustive()
     }
 }

@@ -12,81 +12,73 @@
 
 use crate::{Error, ErrorKind, Loss, LossCause, Moment, Renewal, Result};
 
-/// What is known of one hold.
+/// The state of one hold.
 #[derive(Debug)]
-pub(crate) struct HoldState {
-    valid_until: Moment,
-    limit: Limit,
-    /// The failure of the last renewal, if it failed.
-    failure: Option<Error>,
+pub(super) struct HoldState {
+    pub(super) valid_until: Moment,
+    /// The end that no renewal moves, and the cause of a loss there.
+    limit: (Moment, LossCause),
+    /// The failure of the last renewal, while the hold is at risk.
+    pub(super) failure: Option<Error>,
     /// Renewals that were sent and not yet answered.
     unanswered: u32,
     end: Option<End>,
 }
 
-/// The holder's own limit; the deadline never moves past it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limit {
-    at: Moment,
-    cause: LossCause,
-}
-
-impl Limit {
-    /// The longest hold that the holder allows.
-    pub(crate) fn max_hold(at: Moment) -> Self {
-        Self { at, cause: LossCause::MaxHold }
-    }
-
-    /// The hold also ends with a fixed lease.
-    #[must_use]
-    pub(crate) fn and_fixed_lease(self, ends_at: Moment) -> Self {
-        if ends_at < self.at { Self { at: ends_at, cause: LossCause::Expired } } else { self }
-    }
-}
-
 /// How a hold ended.
 #[derive(Clone, Debug)]
-pub(crate) enum End {
+pub(super) enum End {
     Lost(Loss),
     Released,
 }
 
 impl HoldState {
-    /// A hold that was granted until `valid_until`, to be held until `limit` at most.
-    pub(crate) fn granted(valid_until: Moment, limit: Limit) -> Self {
-        Self { valid_until: valid_until.min(limit.at), limit, failure: None, unanswered: 0, end: None }
+    /// A hold that was granted until `valid_until`. Renewals move its end up to `max_hold`, and to the end of a fixed lease.
+    pub(super) fn granted(valid_until: Moment, max_hold: Moment, fixed_end: Moment) -> Self {
+        let limit = match fixed_end < max_hold {
+            true => (fixed_end, LossCause::Expired),
+            false => (max_hold, LossCause::MaxHold),
+        };
+        Self { valid_until: valid_until.min(limit.0), limit, failure: None, unanswered: 0, end: None }
     }
 
     /// Ends it if its deadline has passed, and answers how it has ended, if it has. `answered` and `end` apply this first.
-    pub(crate) fn settle(&mut self, now: Moment) -> Option<&End> {
+    pub(super) fn settle(&mut self, now: Moment) -> Option<&End> {
         if self.end.is_none() && now >= self.valid_until {
             self.end = Some(End::Lost(self.loss_by_deadline()));
         }
         self.end.as_ref()
     }
 
+    /// The loss, if it is lost by now.
+    pub(super) fn loss(&mut self, now: Moment) -> Option<Loss> {
+        match self.settle(now)? {
+            End::Lost(loss) => Some(loss.clone()),
+            End::Released => None,
+        }
+    }
+
     /// The next renewal is due: one that has no answer by now counts as failed.
-    pub(crate) fn renewal_overdue(&mut self) {
+    pub(super) fn renewal_overdue(&mut self) {
         if self.unanswered > 0 {
             self.failure = Some(no_answer_yet());
         }
     }
 
-    /// A renewal is sent.
-    pub(crate) fn renewal_sent(&mut self) {
+    pub(super) fn renewal_sent(&mut self) {
         self.unanswered += 1;
     }
 
     /// The store answered a renewal. If confirmed, the lease lasts until `renewed_until`.
-    pub(crate) fn answered(&mut self, now: Moment, renewed_until: Moment, answer: Result<Renewal>) {
+    pub(super) fn answered(&mut self, now: Moment, renewed_until: Moment, answer: Result<Renewal>) {
         if self.settle(now).is_some() {
             return;
         }
         self.unanswered = self.unanswered.saturating_sub(1);
         match answer {
             Ok(Renewal::Renewed) => {
-                // Answers may come out of order: a later answer must not take back what an earlier one gave.
-                self.valid_until = self.valid_until.max(renewed_until.min(self.limit.at));
+                // Answers may come out of order: the deadline never moves back.
+                self.valid_until = self.valid_until.max(renewed_until.min(self.limit.0));
                 self.failure = None;
             }
             Ok(Renewal::Held) => self.failure = Some(not_extended()),
@@ -96,29 +88,20 @@ impl HoldState {
     }
 
     /// Ends it for its holder or its client. Without effect if it is over already.
-    pub(crate) fn end(&mut self, now: Moment, end: End) {
+    pub(super) fn end(&mut self, now: Moment, end: End) {
         if self.settle(now).is_none() {
             self.end = Some(end);
         }
     }
 
-    pub(crate) fn valid_until(&self) -> Moment {
-        self.valid_until
-    }
-
-    /// The last failure, while the hold is at risk.
-    pub(crate) fn failure(&self) -> Option<&Error> {
-        self.failure.as_ref()
-    }
-
     /// True once no renewal can move the deadline.
-    pub(crate) fn at_limit(&self) -> bool {
-        self.valid_until >= self.limit.at
+    pub(super) fn at_limit(&self) -> bool {
+        self.valid_until >= self.limit.0
     }
 
     fn loss_by_deadline(&mut self) -> Loss {
         if self.at_limit() {
-            return Loss::new(self.limit.cause);
+            return Loss::new(self.limit.1);
         }
         match self.failure.take() {
             Some(error) => Loss::unreachable(error),
@@ -145,15 +128,12 @@ mod tests {
         Moment::since_origin(Duration::from_secs(seconds))
     }
 
-    fn no_limit() -> Limit {
-        Limit::max_hold(Moment::NEVER)
+    fn granted() -> HoldState {
+        HoldState::granted(at(10), Moment::NEVER, Moment::NEVER)
     }
 
     fn cause(state: &mut HoldState, now: Moment) -> Option<LossCause> {
-        match state.settle(now) {
-            Some(End::Lost(loss)) => Some(loss.cause()),
-            _ => None,
-        }
+        state.loss(now).map(|loss| loss.cause())
     }
 
     fn unknown() -> Result<Renewal> {
@@ -162,85 +142,85 @@ mod tests {
 
     #[test]
     fn deadline_ends_the_hold() {
-        let mut state = HoldState::granted(at(10), no_limit());
+        let mut state = granted();
         assert_eq!(cause(&mut state, at(9)), None);
         assert_eq!(cause(&mut state, at(10)), Some(LossCause::Expired));
     }
 
     #[test]
     fn late_confirmation_revives_nothing() {
-        let mut state = HoldState::granted(at(10), no_limit());
+        let mut state = granted();
         state.answered(at(10), at(20), Ok(Renewal::Renewed));
         assert_eq!(cause(&mut state, at(10)), Some(LossCause::Expired));
     }
 
     #[test]
     fn confirmed_renewal_moves_the_deadline_and_never_back() {
-        let mut state = HoldState::granted(at(10), no_limit());
+        let mut state = granted();
         state.answered(at(5), at(15), Ok(Renewal::Renewed));
         state.answered(at(6), at(13), Ok(Renewal::Renewed));
-        assert_eq!(state.valid_until(), at(15));
+        assert_eq!(state.valid_until, at(15));
     }
 
     #[test]
     fn unknown_outcome_puts_at_risk_until_a_confirmation() {
-        let mut state = HoldState::granted(at(10), no_limit());
+        let mut state = granted();
         state.answered(at(3), at(13), unknown());
-        assert!(state.failure().is_some());
-        assert_eq!(state.valid_until(), at(10));
+        assert!(state.failure.is_some());
+        assert_eq!(state.valid_until, at(10));
         state.answered(at(4), at(14), Ok(Renewal::Renewed));
-        assert!(state.failure().is_none());
+        assert!(state.failure.is_none());
     }
 
     #[test]
     fn held_but_not_extended_moves_no_deadline() {
-        let mut state = HoldState::granted(at(10), no_limit());
+        let mut state = granted();
         state.answered(at(3), at(13), Ok(Renewal::Held));
-        assert!(state.failure().is_some());
-        assert_eq!(state.valid_until(), at(10));
+        assert!(state.failure.is_some());
+        assert_eq!(state.valid_until, at(10));
     }
 
     #[test]
     fn unknown_outcome_until_the_deadline_is_unreachable() {
-        let mut state = HoldState::granted(at(10), no_limit());
+        let mut state = granted();
         state.answered(at(3), at(13), unknown());
         assert_eq!(cause(&mut state, at(10)), Some(LossCause::Unreachable));
     }
 
     #[test]
     fn first_renewal_without_answer_until_the_deadline_is_unreachable() {
-        let mut state = HoldState::granted(at(10), no_limit());
+        let mut state = granted();
         state.renewal_sent();
-        assert!(state.failure().is_none(), "the answer may be on its way");
+        assert!(state.failure.is_none(), "the answer may be on its way");
         state.answered(at(10), at(19), Ok(Renewal::Renewed));
         assert_eq!(cause(&mut state, at(10)), Some(LossCause::Unreachable));
     }
 
     #[test]
     fn unanswered_renewal_puts_at_risk_when_the_next_is_due() {
-        let mut state = HoldState::granted(at(10), no_limit());
+        let mut state = granted();
         state.renewal_overdue();
         state.renewal_sent();
-        assert!(state.failure().is_none());
+        assert!(state.failure.is_none());
         state.renewal_overdue();
         state.renewal_sent();
-        assert!(state.failure().is_some());
+        assert!(state.failure.is_some());
         state.answered(at(4), at(13), Ok(Renewal::Renewed));
-        assert!(state.failure().is_none());
+        assert!(state.failure.is_none());
         state.answered(at(5), at(14), Ok(Renewal::Renewed));
         assert_eq!(cause(&mut state, at(14)), Some(LossCause::Expired));
     }
 
     #[test]
     fn lost_answer_ends_the_hold_before_its_deadline() {
-        let mut state = HoldState::granted(at(10), no_limit());
+        let mut state = granted();
         state.answered(at(3), at(13), Ok(Renewal::Lost(LossCause::Taken)));
         assert_eq!(cause(&mut state, at(3)), Some(LossCause::Taken));
     }
 
     #[test]
     fn first_cause_stays() {
-        let mut state = HoldState::granted(at(10), no_limit());
+        let mut state = granted();
         state.answered(at(3), at(13), Ok(Renewal::Lost(LossCause::Gone)));
         state.answered(at(4), at(14), Ok(Renewal::Renewed));
         state.end(at(5), End::Released);
@@ -249,7 +229,7 @@ mod tests {
 
     #[test]
     fn renewal_moves_the_deadline_to_the_limit_at_most() {
-        let mut state = HoldState::granted(at(10), Limit::max_hold(at(12)));
+        let mut state = HoldState::granted(at(10), at(12), Moment::NEVER);
         assert!(!state.at_limit());
         state.answered(at(5), at(15), Ok(Renewal::Renewed));
         assert!(state.at_limit());
@@ -258,7 +238,7 @@ mod tests {
 
     #[test]
     fn fixed_lease_that_is_renewed_expires_at_its_end() {
-        let mut state = HoldState::granted(at(10), no_limit().and_fixed_lease(at(15)));
+        let mut state = HoldState::granted(at(10), Moment::NEVER, at(15));
         state.answered(at(8), at(18), Ok(Renewal::Renewed));
         assert!(state.at_limit());
         assert_eq!(cause(&mut state, at(14)), None);
@@ -267,15 +247,14 @@ mod tests {
 
     #[test]
     fn max_hold_is_the_cause_if_both_limits_are_equal() {
-        let limit = |at_most: u64| Limit::max_hold(at(at_most)).and_fixed_lease(at(15));
-        let cause_of = |limit| cause(&mut HoldState::granted(at(20), limit), at(15));
-        assert_eq!(cause_of(limit(15)), Some(LossCause::MaxHold));
-        assert_eq!(cause_of(limit(16)), Some(LossCause::Expired));
+        let cause_of = |max_hold| cause(&mut HoldState::granted(at(20), at(max_hold), at(15)), at(15));
+        assert_eq!(cause_of(15), Some(LossCause::MaxHold));
+        assert_eq!(cause_of(16), Some(LossCause::Expired));
     }
 
     #[test]
     fn released_hold_is_not_lost_later() {
-        let mut state = HoldState::granted(at(10), no_limit());
+        let mut state = granted();
         state.end(at(5), End::Released);
         assert_eq!(cause(&mut state, at(99)), None);
         assert!(matches!(state.settle(at(99)), Some(End::Released)));

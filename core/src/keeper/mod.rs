@@ -1,31 +1,24 @@
 //! The keeper: one task per client that renews every held lease at a third of its length and announces losses.
 //!
 //! There is no task, timer or thread per lock. Leases stand in one [`Schedule`], and those that fall due together are
-//! renewed by one call of the backend, in a task of its own. What an answer means is the [loss rule](loss_rule); when to ask
-//! is here.
-//!
-//! | word | meaning |
-//! |---|---|
-//! | [`GrantedLease`] | a grant as it arrived: token, length, and the moment from which it is counted |
-//! | [`KeptLease`] | the lease of one guard, from its grant to its end |
-//! | [`HoldState`](loss_rule::HoldState) | the loss rule applied to one lease |
-//! | [`Hold`](crate::Hold) | what a guard needs of a lock library; `client/hold.rs` implements it over a `KeptLease` |
+//! renewed by one call of the backend, in a task of its own. What an answer means is the [loss rule](loss_rule).
 
 mod lease;
 mod loss_rule;
-mod renewal;
 mod schedule;
 
 pub(crate) use lease::{GrantedLease, KeptLease, renewal_due};
-pub(crate) use renewal::unanswered;
 
 use crate::context::Context;
 use crate::sync::Mutex;
-use crate::{LockBackend, MAX_CLAIMS_PER_RENEWAL, Moment, OwnerId, locked};
+use crate::{
+    Claim, Error, ErrorKind, HoldStatus, LockBackend, MAX_CLAIMS_PER_RENEWAL, Moment, OwnerId, Renewal,
+    locked,
+};
 use futures_util::FutureExt;
-use lease::Step;
+use futures_util::future::join_all;
 use schedule::Schedule;
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
@@ -33,12 +26,18 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tracing::Instrument;
 
 /// How much earlier than due a lease may be renewed along with others, as a part of its length.
 const SLACK_PARTS: u32 = 30;
+/// The pause before an unconfirmed renewal is tried again: a fifteenth of the lease, within these bounds. A holder gains
+/// little from the rest of a lease after an outage if it does not ask for more soon, above all under `leasehold run`.
+const RETRY_PARTS: u32 = 15;
+const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Keeper {
-    context: Arc<Context>,
+    pub(crate) context: Arc<Context>,
     state: Mutex<State>,
     wake: Arc<Notify>,
 }
@@ -49,16 +48,16 @@ struct State {
 }
 
 impl Keeper {
-    pub(crate) fn new(context: &Arc<Context>) -> Self {
+    pub(crate) fn new(context: Context) -> Self {
         let state = Mutex::new(State { schedule: Schedule::new(), task: None });
-        Self { context: Arc::clone(context), state, wake: Arc::default() }
+        Self { context: Arc::new(context), state, wake: Arc::default() }
     }
 
     /// Keeps a new lease from now on, on this runtime if the task does not run yet.
     pub(crate) fn watch(self: &Arc<Self>, lease: &Arc<KeptLease>, runtime: &Handle) {
         let due = lease.first_due();
         let mut state = locked(&self.state);
-        let wake = enter(&mut state.schedule, lease, due);
+        let wake = state.schedule.enter(lease.claim.owner(), due, Arc::clone(lease));
         // The task may have ended with its runtime, while the client goes on in another.
         if state.task.as_ref().is_none_or(JoinHandle::is_finished) {
             state.task = Some(runtime.spawn(run(Arc::downgrade(self), Arc::clone(&self.wake))));
@@ -70,31 +69,24 @@ impl Keeper {
         self.end_all_if_closed();
     }
 
-    /// Keeps it no longer.
     pub(crate) fn forget(&self, lease: &KeptLease) {
-        remove(&mut locked(&self.state).schedule, lease);
+        locked(&self.state).schedule.remove(lease.claim.owner());
     }
 
     /// Announces the loss of all leases, if the client was closed.
     pub(crate) fn end_all_if_closed(&self) {
-        if !self.context.is_closed() {
-            return;
-        }
-        let mut state = locked(&self.state);
-        let all = state.schedule.drain();
-        // Still under the lock: a lease that is entered again meanwhile must know its new key.
-        for lease in &all {
-            lease.take_key();
-        }
-        drop(state);
-        for lease in all {
-            lease.check();
+        if self.context.is_closed() {
+            let all = locked(&self.state).schedule.drain();
+            for lease in all {
+                // The first look announces it.
+                lease.status();
+            }
         }
     }
 
     /// Moves a lease to another time. A lease that was forgotten meanwhile stays forgotten.
-    fn reschedule(&self, lease: &Arc<KeptLease>, due: Moment) {
-        if move_to(&mut locked(&self.state).schedule, lease, due) {
+    fn reschedule(&self, lease: &KeptLease, due: Moment) {
+        if locked(&self.state).schedule.move_to(lease.claim.owner(), due) {
             self.wake.notify_one();
         }
     }
@@ -102,36 +94,29 @@ impl Keeper {
     /// Renews these leases at once, because the store has said that they may be over: the answer shows whether they are.
     /// A lease that is not renewed is left alone: its end is fixed.
     fn renew_now(&self, owners: &[OwnerId], now: Moment) {
-        let owners: HashSet<OwnerId> = owners.iter().copied().collect();
         let mut state = locked(&self.state);
-        let suspected = |lease: &&Arc<KeptLease>| owners.contains(&lease.owner());
-        let suspected: Vec<Arc<KeptLease>> = state.schedule.entries().filter(suspected).cloned().collect();
-        for lease in suspected {
-            move_to(&mut state.schedule, &lease, now);
+        for owner in owners {
+            state.schedule.move_to(*owner, now);
         }
     }
 
-    /// Takes the leases that are due, and enters each again for its next step, so that a renewal that is never answered does
-    /// not hide a deadline. Answers those to be renewed.
+    /// The leases to be renewed now. All that are due are moved to their next step, so that a renewal that is never answered
+    /// does not hide a deadline.
     fn take_due(&self, now: Moment) -> Vec<Arc<KeptLease>> {
-        let mut due = locked(&self.state).schedule.take_due(now, slack);
-        // Not under the lock: a step may announce a loss, and an observer may do anything, such as drop a guard.
-        let steps: Vec<Step> = due.iter().map(|lease| lease.step(now)).collect();
-        let mut state = locked(&self.state);
-        let mut steps = steps.into_iter();
-        due.retain(|lease| match steps.next() {
-            Some(Step::Renew { again_at }) => {
-                move_to(&mut state.schedule, lease, again_at);
-                true
-            }
-            Some(Step::WaitUntil(moment)) => {
-                move_to(&mut state.schedule, lease, moment);
-                false
-            }
-            Some(Step::Forget) | None => {
-                // An answer may have entered it again meanwhile.
-                remove(&mut state.schedule, lease);
-                false
+        let mut due = locked(&self.state).schedule.due(now, slack);
+        due.retain(|lease| {
+            // Not under the lock: a step may announce a loss, and an observer may do anything, such as drop a guard.
+            let step = lease.step(now);
+            let (owner, schedule) = (lease.claim.owner(), &mut locked(&self.state).schedule);
+            match step {
+                Some((is_renewed, next)) => {
+                    schedule.move_to(owner, next);
+                    is_renewed
+                }
+                None => {
+                    schedule.remove(owner);
+                    false
+                }
             }
         });
         due
@@ -142,19 +127,15 @@ impl Keeper {
         self.end_all_if_closed();
         for batch in due.chunks(MAX_CLAIMS_PER_RENEWAL) {
             // A task of its own: a batch that hangs, or a backend that panics, does not hold up the others.
-            tokio::spawn(renewal::renew(Arc::clone(self), batch.to_vec()));
+            tokio::spawn(renew(Arc::clone(self), batch.to_vec()));
         }
-    }
-
-    fn plan(&self) -> Moment {
-        locked(&self.state).schedule.plan(self.context.clock.now())
     }
 }
 
 /// Without its leases: writing may block, and a drop of a guard would wait for that.
 impl fmt::Debug for Keeper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").finish_non_exhaustive()
+        f.debug_struct("Keeper").field("context", &self.context).finish_non_exhaustive()
     }
 }
 
@@ -168,7 +149,8 @@ impl Drop for Keeper {
 async fn run(keeper: Weak<Keeper>, wake: Arc<Notify>) {
     while let Some(this) = keeper.upgrade() {
         this.begin_renewals();
-        let sleep = this.context.clock.sleep_until(this.plan());
+        let wake_at = locked(&this.state).schedule.plan(this.context.clock.now());
+        let sleep = this.context.clock.sleep_until(wake_at);
         let backend = Arc::clone(&this.context.backend);
         drop(this);
         let suspects = tokio::select! {
@@ -180,6 +162,52 @@ async fn run(keeper: Weak<Keeper>, wake: Arc<Notify>) {
             this.renew_now(&suspects, this.context.clock.now());
         }
     }
+}
+
+/// Renews these leases, in one call for each [group](crate::LockBackend::renewal_group).
+async fn renew(keeper: Arc<Keeper>, batch: Vec<Arc<KeptLease>>) {
+    let mut groups = BTreeMap::<u64, Vec<Arc<KeptLease>>>::new();
+    for lease in batch {
+        groups.entry(keeper.context.backend.renewal_group(&lease.claim)).or_default().push(lease);
+    }
+    join_all(groups.into_values().map(|group| renew_group(&keeper, group))).await;
+}
+
+async fn renew_group(keeper: &Keeper, batch: Vec<Arc<KeptLease>>) {
+    let held = batch.into_iter().filter_map(|lease| lease.begin_renewal().map(|claim| (lease, claim)));
+    let (batch, claims): (Vec<Arc<KeptLease>>, Vec<Claim>) = held.unzip();
+    if claims.is_empty() {
+        return;
+    }
+    let context = &keeper.context;
+    let span = tracing::trace_span!(target: "leasehold", "leasehold.renew", lock.backend = context.semantics.backend, leases = claims.len());
+    let sent_at = context.clock.now();
+    let mut answers = context.backend.renew(&claims).instrument(span).await.into_iter();
+    for (lease, claim) in batch.iter().zip(&claims) {
+        let (length, answer) = (claim.ttl(), answers.next().unwrap_or_else(|| Err(unanswered())));
+        let is_confirmed = matches!(answer, Ok(Renewal::Renewed));
+        lease.answered(sent_at, length, answer);
+        if is_confirmed {
+            keeper.reschedule(lease, renewal_due(sent_at, length));
+        } else if let HoldStatus::Held { .. } = lease.status() {
+            // Not after its end, which is announced when it comes.
+            let again = context.clock.now().plus(retry_pause(length));
+            keeper.reschedule(lease, again.min(lease.valid_until()));
+        } else {
+            keeper.forget(lease);
+        }
+    }
+}
+
+/// Jittered, so that the holders of many locks do not come back in step after an outage.
+fn retry_pause(length: Duration) -> Duration {
+    let pause = (length / RETRY_PARTS).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+    pause.mul_f64(0.5 + fastrand::f64() / 2.0)
+}
+
+/// A backend gave fewer answers than it was asked for.
+pub(crate) fn unanswered() -> Error {
+    Error::new(ErrorKind::Indeterminate, "the backend left a renewal without an answer")
 }
 
 /// A backend that panics here names no suspects. Its locks are renewed all the same.
@@ -195,23 +223,20 @@ fn slack(lease: &Arc<KeptLease>, due: Moment) -> Duration {
     if due < lease.valid_until() { lease.length() / SLACK_PARTS } else { Duration::ZERO }
 }
 
-/// Moves a lease that is in the schedule. True if the keeper must be woken for it.
-fn move_to(schedule: &mut Schedule<Arc<KeptLease>>, lease: &Arc<KeptLease>, due: Moment) -> bool {
-    remove(schedule, lease) && enter(schedule, lease, due)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// False if it was not in the schedule: it was forgotten.
-fn remove(schedule: &mut Schedule<Arc<KeptLease>>, lease: &KeptLease) -> bool {
-    let key = lease.take_key();
-    if let Some(key) = key {
-        schedule.remove(key);
+    #[test]
+    fn retry_pause_is_between_half_and_all_of_a_fifteenth_of_the_lease() {
+        let leases = [(1, 5), (10, 5), (1_500, 100), (30_000, 2_000), (600_000, 5_000)];
+        for (length, pause) in
+            leases.map(|(length, pause)| (Duration::from_millis(length), Duration::from_millis(pause)))
+        {
+            for _ in 0..200 {
+                let drawn = retry_pause(length);
+                assert!(pause / 2 <= drawn && drawn <= pause, "{drawn:?} for {length:?}");
+            }
+        }
     }
-    key.is_some()
-}
-
-fn enter(schedule: &mut Schedule<Arc<KeptLease>>, lease: &Arc<KeptLease>, due: Moment) -> bool {
-    schedule.enter(due, |key| {
-        lease.set_key(key);
-        Arc::clone(lease)
-    })
 }

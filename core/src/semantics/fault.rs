@@ -1,15 +1,24 @@
-use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
+use serde::{Deserialize, Serialize, Serializer};
 
-/// The faults that a lock can meet. One row of the table that every backend fills in.
-///
-/// Complete on purpose: a fault that is added here must make every backend say what it promises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[expect(
-    clippy::exhaustive_enums,
-    reason = "a new fault is to break the build of every backend until it answers"
-)]
-pub enum Fault {
+/// Declares the faults, and the table of all of them, from one list.
+macro_rules! faults {
+    ($($(#[$doc:meta])* $fault:ident,)*) => {
+        /// A fault that a lock can meet: one row of the table that every backend fills in.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        #[expect(clippy::exhaustive_enums, reason = "a new fault breaks the build of backends until they answer")]
+        pub enum Fault {
+            $($(#[$doc])* $fault,)*
+        }
+
+        impl Fault {
+            /// All of them, in the order of the table.
+            pub const ALL: [Self; 24] = [$(Self::$fault,)*];
+        }
+    };
+}
+
+faults! {
     /// None at all.
     None,
     /// The holder's process is killed.
@@ -60,36 +69,6 @@ pub enum Fault {
     NetworkFileSystem,
 }
 
-impl Fault {
-    /// All of them, in the order of the table.
-    pub const ALL: [Self; 24] = [
-        Self::None,
-        Self::HolderKilled,
-        Self::HolderPaused,
-        Self::ExecutorStarved,
-        Self::HolderPartitioned,
-        Self::AcquireReplyLost,
-        Self::StorePaused,
-        Self::StoreRestarted,
-        Self::PowerLost,
-        Self::RecordDeleted,
-        Self::DataLost,
-        Self::FailOver,
-        Self::SplitBrain,
-        Self::MinorityDown,
-        Self::QuorumLost,
-        Self::StoreClockForward,
-        Self::StoreClockBack,
-        Self::ClientClockJumps,
-        Self::ClientSuspended,
-        Self::MemoryFull,
-        Self::DiskFull,
-        Self::ConnectionKilled,
-        Self::Pooler,
-        Self::NetworkFileSystem,
-    ];
-}
-
 /// The promise of a backend under a [`Fault`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -108,7 +87,7 @@ pub enum Outcome {
     NotApplicable,
 }
 
-/// The promise under every fault: complete, because it is made from a function of all of them.
+/// The promise under every fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promises([Outcome; Fault::ALL.len()]);
 
@@ -131,24 +110,13 @@ impl Promises {
 
 impl Serialize for Promises {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (fault, outcome) in self.iter() {
-            map.serialize_entry(&fault, &outcome)?;
-        }
-        map.end()
+        serializer.collect_map(self.iter())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn fault_is_the_index_of_its_row() {
-        for (index, fault) in Fault::ALL.into_iter().enumerate() {
-            assert_eq!(fault as usize, index);
-        }
-    }
 
     #[test]
     fn promise_is_found_under_its_fault() {

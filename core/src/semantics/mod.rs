@@ -7,8 +7,7 @@ pub use fault::{Fault, Outcome, Promises};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What one backend promises in one mode. For choosing, and for the conformance suite, which compares each field with what it
-/// measures.
+/// What one backend promises in one mode. The conformance suite compares each field with what it measures.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Semantics {
@@ -39,8 +38,7 @@ pub struct Semantics {
 }
 
 impl Semantics {
-    /// The semantics of a plain lease on a network store: polling, unordered, tokens that survive restarts. A backend
-    /// then sets the fields in which it differs.
+    /// A plain lease on a network store: polling, unordered, durable tokens. A backend sets the fields in which it differs.
     pub fn lease(backend: &'static str, mode: &'static str, promises: Promises) -> Self {
         Self {
             backend,
@@ -124,26 +122,16 @@ pub enum Sharing {
 /// How a waiter learns that asking again may help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "each way of waking says what its intervals are")]
 #[non_exhaustive]
 pub enum WakeUp {
-    /// It asks, with jitter, at intervals that grow up to this one. A release by its own client wakes it sooner.
-    Poll {
-        /// The longest interval.
-        at_most: Duration,
-    },
-    /// One query serves all waiters of a process, at intervals that grow up to a bound. A waiter for which no query
-    /// succeeds asks by itself at another interval.
-    Look {
-        /// The longest interval between two queries.
-        at_most: Duration,
-        /// The interval at which it asks anyway.
-        fallback: Duration,
-    },
-    /// The store tells it; if every message is lost, it asks at this interval.
-    Push {
-        /// The interval at which it asks anyway.
-        fallback: Duration,
-    },
+    /// It asks, with jitter, at intervals that grow to `at_most`. A release by its own client wakes it sooner.
+    Poll { at_most: Duration },
+    /// One query serves all waiters of a process, at intervals that grow to `at_most`. A waiter for which no query succeeds
+    /// asks by itself at intervals of `fallback`.
+    Look { at_most: Duration, fallback: Duration },
+    /// The store tells it; if every message is lost, it asks at intervals of `fallback`.
+    Push { fallback: Duration },
 }
 
 impl WakeUp {

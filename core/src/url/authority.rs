@@ -2,7 +2,7 @@ use super::{Secret, decode, invalid};
 use crate::Result;
 use std::fmt;
 
-/// The part of a URL that names servers: the login, the hosts and the path.
+/// The part of a [`StoreUrl`](crate::StoreUrl) that names servers: the login, the hosts and the path.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Authority {
@@ -33,21 +33,23 @@ impl Authority {
             return Err(invalid("there is no // after its scheme", form));
         };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (login, hosts) = split_login(authority);
-        let (user, own_password) = login.map_or(Ok((None, None)), parse_login)?;
+        let (user, own_password, hosts) = match authority.rsplit_once('@') {
+            Some((login, hosts)) => (parse_user(login)?, parse_password(login)?, hosts),
+            None => (None, None, authority),
+        };
+        if hosts.is_empty() {
+            return Err(invalid("it names no host", "name at least one"));
+        }
+        let endpoints = hosts.split(',').zip(1..).map(|(host, number)| parse_endpoint(number, host));
         Ok(Self {
             user,
             password: password.or(own_password),
-            endpoints: parse_endpoints(hosts)?,
+            endpoints: endpoints.collect::<Result<_>>()?,
             path: decode("path", path)?,
         })
     }
 
-    /// The only server.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if there are several.
+    /// The only server. Several are [`Invalid`](crate::ErrorKind::Invalid).
     pub fn only_endpoint(&self) -> Result<&Endpoint> {
         match self.endpoints.as_slice() {
             [only] => Ok(only),
@@ -68,100 +70,59 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// True if the body of a URL has a password of its own.
-pub(super) fn has_password(body: &str) -> bool {
-    let authority = body.strip_prefix("//").and_then(|rest| rest.split('/').next()).unwrap_or_default();
-    split_login(authority).0.is_some_and(|login| login.contains(':'))
-}
-
-fn split_login(authority: &str) -> (Option<&str>, &str) {
-    match authority.rsplit_once('@') {
-        Some((login, hosts)) => (Some(login), hosts),
-        None => (None, authority),
-    }
-}
-
-fn parse_login(login: &str) -> Result<(Option<String>, Option<Secret>)> {
+fn parse_user(login: &str) -> Result<Option<String>> {
     if login.contains('@') {
         return Err(invalid("there are two @ before its host", "write the @ of a user or password as %40"));
     }
-    let (user, password) =
-        login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
-    let user = Some(decode("user", user)?).filter(|user| !user.is_empty());
-    let password = password.map(|password| decode("password", password)).transpose()?;
-    Ok((user, password.map(Secret::from)))
+    let user = login.split(':').next().unwrap_or_default();
+    Ok(Some(decode("user", user)?).filter(|user| !user.is_empty()))
 }
 
-fn parse_endpoints(hosts: &str) -> Result<Vec<Endpoint>> {
-    if hosts.is_empty() {
-        return Err(invalid("it names no host", "name at least one"));
-    }
-    hosts.split(',').enumerate().map(|(index, host)| parse_endpoint(index + 1, host)).collect()
+fn parse_password(login: &str) -> Result<Option<Secret>> {
+    let password = login.split_once(':').map(|(_, password)| decode("password", password));
+    Ok(password.transpose()?.map(Secret::from))
 }
 
 fn parse_endpoint(number: usize, text: &str) -> Result<Endpoint> {
-    let (host, port) = split_port(number, text)?;
-    if host.is_empty() {
-        return Err(invalid(
-            format_args!("its host {number} is empty"),
-            "name it, or take the comma or colon out",
-        ));
-    }
-    let address = text.starts_with('[');
-    let odd = |c: char| {
-        if address { !(c.is_ascii_hexdigit() || ":.%".contains(c)) } else { odd_in_host(c) }
+    let fail =
+        |problem: &str, fix: &'static str| Err(invalid(format_args!("its host {number} {problem}"), fix));
+    let is_address = text.starts_with('[');
+    let (host, port) = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
+        None => match text.split_once(':') {
+            None => (text, None),
+            Some((_, rest)) if rest.contains(':') => {
+                return fail("has several colons", "put an IPv6 address in brackets: [::1]:6379");
+            }
+            Some((host, port)) => (host, Some(port)),
+        },
+        Some(None) => return fail("has no closing bracket", "write it as [::1]:6379"),
+        Some(Some((host, ""))) => (host, None),
+        Some(Some((host, rest))) => match rest.strip_prefix(':') {
+            None => return fail("goes on after its bracket", "write a : before the port"),
+            port => (host, port),
+        },
     };
-    if let Some(odd) = host.chars().find(|c| odd(*c)) {
-        return Err(invalid(
-            format_args!("its host {number} has the character {odd:?}"),
-            "write a name or an address",
-        ));
+    if host.is_empty() {
+        return fail("is empty", "name it, or take the comma or colon out");
+    }
+    let is_odd = |c: &char| match is_address {
+        true => !c.is_ascii_hexdigit() && !":.%".contains(*c),
+        false => !c.is_ascii_alphanumeric() && !"-._".contains(*c),
+    };
+    if let Some(odd) = host.chars().find(is_odd) {
+        return fail(&format!("has the character {odd:?}"), "write a name or an address");
     }
     Ok(Endpoint { host: host.to_owned(), port: port.map(|port| parse_port(number, port)).transpose()? })
 }
 
-fn split_port(number: usize, text: &str) -> Result<(&str, Option<&str>)> {
-    if let Some(rest) = text.strip_prefix('[') {
-        let Some((host, rest)) = rest.split_once(']') else {
-            return Err(invalid(
-                format_args!("its host {number} has no closing bracket"),
-                "write it as [::1]:6379",
-            ));
-        };
-        return match rest.strip_prefix(':') {
-            None if rest.is_empty() => Ok((host, None)),
-            Some(port) => Ok((host, Some(port))),
-            None => Err(invalid(
-                format_args!("its host {number} goes on after its bracket"),
-                "write a : before the port",
-            )),
-        };
-    }
-    match text.split_once(':') {
-        None => Ok((text, None)),
-        Some((_, rest)) if rest.contains(':') => {
-            let problem = format_args!("its host {number} has several colons");
-            Err(invalid(problem, "put an IPv6 address in brackets: [::1]:6379"))
-        }
-        Some((host, port)) => Ok((host, Some(port))),
-    }
-}
-
 fn parse_port(number: usize, text: &str) -> Result<u16> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    match text.parse() {
-        Ok(port) if digits && port != 0 => Ok(port),
-        // Only figures are echoed: letters here may be a password whose @ was forgotten.
-        _ if digits => {
-            Err(invalid(format_args!("the port {text} of its host {number}"), "take one from 1 to 65535"))
+    let problem = match text.parse() {
+        // Only digits are echoed: letters here may be a password whose @ was forgotten.
+        _ if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("the port of its host {number} is no number")
         }
-        _ => Err(invalid(
-            format_args!("the port of its host {number} is no number"),
-            "take one from 1 to 65535",
-        )),
-    }
-}
-
-fn odd_in_host(c: char) -> bool {
-    !(c.is_ascii_alphanumeric() || "-._".contains(c))
+        Ok(port) if port != 0 => return Ok(port),
+        _ => format!("the port {text} of its host {number}"),
+    };
+    Err(invalid(problem, "take one from 1 to 65535"))
 }

@@ -15,11 +15,16 @@ pub use secret::Secret;
 
 use crate::{Error, Result};
 use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
 use std::fmt;
 
 /// The address of a store, split at its scheme and its query. The scheme defines the meaning of the part between them.
 ///
 /// `Debug` and `Display` show no password.
+///
+/// # Errors
+///
+/// Of every method: [`Invalid`](crate::ErrorKind::Invalid), naming the part, without any secret in it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl {
     scheme: String,
@@ -31,10 +36,6 @@ pub struct StoreUrl {
 
 impl StoreUrl {
     /// Splits a URL.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](crate::ErrorKind::Invalid), without any secret in it.
     pub fn parse(text: &str) -> Result<Self> {
         let trimmed = text.trim();
         let url = Self::parse_trimmed(trimmed)?;
@@ -55,17 +56,21 @@ impl StoreUrl {
         let (scheme, rest) = text.split_once(':').ok_or_else(|| {
             invalid("it has no scheme", "write it like redis://host:6379/0 or sqlite:/path/to/file")
         })?;
-        check_scheme(scheme)?;
-        redact::check_shape(rest)?;
-        redact::check_unescaped_password(rest)?;
-        let (body, query) = rest.split_once('?').map_or((rest, None), |(body, query)| (body, Some(query)));
+        let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+        if !is_scheme {
+            // Not echoed: the text before the first colon of a URL without a scheme may be half a password.
+            return Err(invalid("it does not begin with a scheme", "begin it with redis:// or sqlite:"));
+        }
+        redact::check(rest)?;
         if text.chars().any(char::is_control) {
             return Err(invalid("it has a control character", "percent-encode it"));
         }
+        let (body, query) = rest.split_once('?').unwrap_or((rest, ""));
         Ok(Self {
             scheme: scheme.to_ascii_lowercase(),
             body: body.to_owned(),
-            query: query::split(query.unwrap_or_default())?,
+            query: query::split(query)?,
             password: None,
         })
     }
@@ -75,17 +80,13 @@ impl StoreUrl {
         &self.scheme
     }
 
-    /// The password, or the file or the variable that has it.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if the URL has a password too.
+    /// Sets the password, or the file or the variable that has it. Refused if the URL has a password of its own.
     pub fn with_password(mut self, password: Secret) -> Result<Self> {
-        if authority::has_password(&self.body) {
-            return Err(invalid(
-                "it has a password, and another one is given beside it",
-                "leave one of them out",
-            ));
+        let authority =
+            self.body.strip_prefix("//").unwrap_or_default().split('/').next().unwrap_or_default();
+        if authority.rsplit_once('@').is_some_and(|(login, _)| login.contains(':')) {
+            let problem = "it has a password, and another one is given beside it";
+            return Err(invalid(problem, "leave one of them out"));
         }
         self.password = Some(password);
         Ok(self)
@@ -97,17 +98,11 @@ impl StoreUrl {
         self.password.as_ref()
     }
 
-    /// Adds a parameter, as if it had been written in the query.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if it is there already, or has white space around its value.
+    /// Adds a parameter, as if it had been written in the query. Refused if it is there already, or has white space around
+    /// its value.
     pub fn with_parameter(mut self, key: impl Into<String>, value: impl Into<String>) -> Result<Self> {
         let (key, value) = (key.into(), value.into());
-        query::check_value(&key, &value)?;
-        if self.query.iter().any(|(known, _)| *known == key) {
-            return Err(invalid(format_args!("{key:?} is given twice"), "leave one of them out"));
-        }
+        query::check(&self.query, &key, &value)?;
         self.query.push((key, value));
         Ok(self)
     }
@@ -115,76 +110,49 @@ impl StoreUrl {
     /// True if it has a secret, which `Display` does not show.
     pub fn has_secret(&self) -> bool {
         let secret = |(key, value): &(String, String)| redact::is_secret(key) && !value.is_empty();
-        self.password.is_some() || redact::has_password(&self.body) || self.query.iter().any(secret)
+        self.password.is_some()
+            || matches!(redact::body(&self.body), Cow::Owned(_))
+            || self.query.iter().any(secret)
     }
 
     /// The value of a parameter as `Display` shows it: not at all, if its key says that it is a secret.
     pub fn shown_parameter<'a>(key: &str, value: &'a str) -> &'a str {
-        redact::value(key, value)
+        if redact::is_secret(key) && !value.is_empty() { redact::HIDDEN } else { value }
     }
 
     /// The parameters, to be taken one by one; [`finish`](Query::finish) refuses those that are left.
     pub fn query(&self) -> Query {
-        Query::new(self.query.clone())
+        Query { left: self.query.clone(), known: Vec::new() }
     }
 
     /// The URL as that of servers: user, hosts and path.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](crate::ErrorKind::Invalid), naming the part.
     pub fn authority(&self) -> Result<Authority> {
         Authority::parse(&self.scheme, &self.body, self.password.clone())
     }
 
     /// The URL as that of a file or directory: `scheme:path`, or `scheme:///absolute`, or `scheme://relative`, which
     /// sqlx reads likewise. Empty if there is none.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) for a percent sign that encodes nothing.
     pub fn path(&self) -> Result<String> {
         decode("path", self.body.strip_prefix("//").unwrap_or(&self.body))
     }
 }
 
-fn check_scheme(scheme: &str) -> Result<()> {
-    let good = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
-    // Not echoed: the text before the first colon of a URL without a scheme may be half a password.
-    if good {
-        Ok(())
-    } else {
-        Err(invalid("it does not begin with a scheme", "begin it with redis:// or sqlite:"))
-    }
-}
-
 fn decode(part: &str, text: &str) -> Result<String> {
-    let bytes = text.as_bytes();
-    let escaped =
-        |at: usize| bytes.get(at + 1..at + 3).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit));
-    if bytes.iter().enumerate().any(|(at, byte)| *byte == b'%' && !escaped(at)) {
+    let is_escape = |text: &str| text.len() >= 2 && text.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    if !text.split('%').skip(1).all(is_escape) {
         return Err(invalid(
             format_args!("its {part} has a % that encodes nothing"),
             "write a plain % as %25",
         ));
     }
-    let decoded = percent_decode_str(text).decode_utf8();
-    decoded
-        .map(std::borrow::Cow::into_owned)
-        .map_err(|_| invalid(format_args!("its {part} is not UTF-8 once decoded"), "encode it as UTF-8"))
-}
-
-fn invalid(problem: impl fmt::Display, fix: impl Into<std::borrow::Cow<'static, str>>) -> Error {
-    Error::invalid("store URL", problem, fix)
-}
-
-impl std::str::FromStr for StoreUrl {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        Self::parse(text)
+    match percent_decode_str(text).decode_utf8() {
+        Ok(decoded) => Ok(decoded.into_owned()),
+        Err(_) => Err(invalid(format_args!("its {part} is not UTF-8 once decoded"), "encode it as UTF-8")),
     }
+}
+
+fn invalid(problem: impl fmt::Display, fix: impl Into<Cow<'static, str>>) -> Error {
+    Error::invalid("store URL", problem, fix)
 }
 
 impl fmt::Display for StoreUrl {
@@ -192,7 +160,7 @@ impl fmt::Display for StoreUrl {
         write!(f, "{}:{}", self.scheme, redact::body(&self.body))?;
         for (index, (key, value)) in self.query.iter().enumerate() {
             let mark = if index == 0 { '?' } else { '&' };
-            write!(f, "{mark}{key}={}", redact::value(key, value))?;
+            write!(f, "{mark}{key}={}", Self::shown_parameter(key, value))?;
         }
         Ok(())
     }

@@ -7,17 +7,17 @@ use std::time::Duration;
 
 /// The parameters of a URL. The backend takes each parameter that it knows; a parameter that is left, such as a mistyped
 /// `timout`, is an error.
+///
+/// # Errors
+///
+/// Of every method: [`Invalid`](crate::ErrorKind::Invalid), naming the parameter and what it may be.
 #[derive(Clone)]
 pub struct Query {
-    left: Vec<(String, String)>,
-    known: Vec<&'static str>,
+    pub(super) left: Vec<(String, String)>,
+    pub(super) known: Vec<&'static str>,
 }
 
 impl Query {
-    pub(super) fn new(left: Vec<(String, String)>) -> Self {
-        Self { left, known: Vec::new() }
-    }
-
     /// Takes a parameter, if it is given.
     pub fn take(&mut self, key: &'static str) -> Option<String> {
         self.known.push(key);
@@ -26,40 +26,26 @@ impl Query {
     }
 
     /// Takes a duration such as `1500ms`.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if it is none.
     pub fn take_duration(&mut self, key: &'static str) -> Result<Option<Duration>> {
-        let text = self.take(key);
-        text.map(|text| parse_duration(key, &text)).transpose()
+        self.take(key).map(|text| parse_duration(key, &text)).transpose()
     }
 
     /// Takes one of a few words.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](crate::ErrorKind::Invalid), with the words, for any other.
     pub fn take_choice<T: Copy>(&mut self, key: &'static str, choices: &[(&str, T)]) -> Result<Option<T>> {
-        let Some(text) = self.take(key) else {
-            return Ok(None);
-        };
-        let found = choices.iter().find(|(word, _)| *word == text);
-        let words = || choices.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
-        found
-            .map(|(_, choice)| Some(*choice))
-            .ok_or_else(|| Error::invalid(key, format_args!("{text:?}"), format!("use one of: {}", words())))
+        let Some(text) = self.take(key) else { return Ok(None) };
+        match choices.iter().find(|(word, _)| *word == text) {
+            Some((_, choice)) => Ok(Some(*choice)),
+            None => {
+                let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+                let fix = format!("use one of: {}", words.join(", "));
+                Err(Error::invalid(key, format_args!("{text:?}"), fix))
+            }
+        }
     }
 
     /// Refuses what is left.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if a parameter is left, with the nearest one that is known.
     pub fn finish(self) -> Result<()> {
-        let Some((unknown, _)) = self.left.first() else {
-            return Ok(());
-        };
+        let Some((unknown, _)) = self.left.first() else { return Ok(()) };
         Err(invalid(format_args!("unknown parameter {unknown:?}"), did_you_mean(unknown, self.known)))
     }
 }
@@ -71,24 +57,24 @@ impl fmt::Debug for Query {
 }
 
 pub(super) fn split(query: &str) -> Result<Vec<(String, String)>> {
-    let mut pairs: Vec<(String, String)> = Vec::new();
+    let mut pairs = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let Some((key, value)) = pair.split_once('=') else {
             return Err(invalid("a parameter of its query has no value", "write key=value"));
         };
         let key = decode("query", key)?;
-        if pairs.iter().any(|(known, _)| *known == key) {
-            return Err(invalid(format_args!("{key:?} is given twice"), "leave one of them out"));
-        }
-        check_value(&key, value)?;
+        check(&pairs, &key, value)?;
         pairs.push((key, decode("query", value)?));
     }
     Ok(pairs)
 }
 
-/// Refuses white space around a value, such as the name of a table: it would silently mean another one. In a secret it may
-/// be meant, and so it may if it is written as `%20`.
-pub(super) fn check_value(key: &str, value: &str) -> Result<()> {
+/// Refuses a parameter that is given twice, and white space around a value, such as the name of a table: it would silently
+/// mean another one. In a secret it may be meant, and so it may if it is written as `%20`.
+pub(super) fn check(pairs: &[(String, String)], key: &str, value: &str) -> Result<()> {
+    if pairs.iter().any(|(known, _)| known == key) {
+        return Err(invalid(format_args!("{key:?} is given twice"), "leave one of them out"));
+    }
     if value.trim() == value || redact::is_secret(key) {
         return Ok(());
     }

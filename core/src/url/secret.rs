@@ -1,20 +1,19 @@
-//! Passwords that are read at every connection, so that a rotated one is used without a restart.
-
 use crate::{Error, ErrorKind, Result};
 use secrecy::{ExposeSecret, SecretString};
+use std::env::VarError;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The longest password file, in bytes. A longer file was named by mistake.
+/// The longest password file. A longer file was named by mistake.
 const MAX_BYTES: u64 = 64 * 1024;
 
 /// A password, or the file or the environment variable that has it.
 ///
-/// A backend calls [`read`](Self::read) for every connection that it opens. A password that was rotated in the store and in
-/// its file is therefore used from the next connection on. `Debug` shows neither the password nor its place.
+/// A backend [reads](Self::read) it for every connection that it opens, so a password that was rotated in the store and in
+/// its file is used from the next connection on. `Debug` shows neither the password nor its place.
 #[derive(Clone)]
 pub struct Secret(Source);
 
@@ -28,10 +27,8 @@ enum Source {
 impl Secret {
     /// The password in this file: one line of UTF-8, without its line end.
     ///
-    /// The file is read at once, to find mistakes early, and again by every [`read`](Self::read). A pipe and other files
-    /// that can be read only once are an exception: their password is kept.
-    ///
-    /// # Errors
+    /// The file is read at once, to find mistakes early, and again by every [`read`](Self::read). The password of a pipe, or
+    /// another file that can be read only once, is kept.
     ///
     /// [`Misconfigured`](ErrorKind::Misconfigured) if the file has no password now. A relative path is not shown: it may
     /// be the password itself, written in the wrong place.
@@ -63,9 +60,8 @@ impl Secret {
     /// # Errors
     ///
     /// Each names the file or the variable. [`Unavailable`](ErrorKind::Unavailable) if the file is missing, empty or
-    /// unreadable for a reason that may pass, because it may be replaced at this moment;
-    /// [`Denied`](ErrorKind::Denied) if this process may not read it; [`Misconfigured`](ErrorKind::Misconfigured) for
-    /// other contents, and for a variable that is not set.
+    /// unreadable, because it may be replaced at this moment; [`Denied`](ErrorKind::Denied) if this process may not read it;
+    /// [`Misconfigured`](ErrorKind::Misconfigured) for other contents, and for a variable that is not set.
     pub fn read(&self) -> Result<SecretString> {
         match &self.0 {
             Source::Fixed(password) => Ok(password.clone()),
@@ -76,30 +72,23 @@ impl Secret {
                 }
                 _ => read_file(path).map(|(password, _)| password),
             },
-            Source::Variable(name) => match std::env::var(&**name) {
-                Ok(value) if !value.is_empty() => Ok(value.into()),
-                Ok(_) => Err(unusable_variable(name, "is empty")),
-                Err(std::env::VarError::NotPresent) => Err(unusable_variable(name, "is not set")),
-                Err(std::env::VarError::NotUnicode(_)) => Err(unusable_variable(name, "is not UTF-8")),
-            },
+            Source::Variable(name) => {
+                let problem = match std::env::var(&**name) {
+                    Ok(value) if !value.is_empty() => return Ok(value.into()),
+                    Ok(_) => "is empty",
+                    Err(VarError::NotPresent) => "is not set",
+                    Err(VarError::NotUnicode(_)) => "is not UTF-8",
+                };
+                let message = format!("the environment variable {name}, which has the password, {problem}");
+                Err(Error::new(ErrorKind::Misconfigured, message).with_help("set it to the password"))
+            }
         }
     }
 }
 
-impl From<SecretString> for Secret {
-    fn from(password: SecretString) -> Self {
-        Self(Source::Fixed(password))
-    }
-}
-
-impl From<String> for Secret {
-    fn from(password: String) -> Self {
-        Self(Source::Fixed(password.into()))
-    }
-}
-
-impl From<&str> for Secret {
-    fn from(password: &str) -> Self {
+/// A password in any form of text.
+impl<P: Into<SecretString>> From<P> for Secret {
+    fn from(password: P) -> Self {
         Self(Source::Fixed(password.into()))
     }
 }
@@ -166,11 +155,6 @@ fn read_file(path: &Path) -> Result<(SecretString, bool)> {
 fn unusable(path: &Path, problem: impl fmt::Display, fix: &'static str) -> Error {
     let shown = if path.is_absolute() { format!(" {}", path.display()) } else { String::new() };
     Error::new(ErrorKind::Misconfigured, format!("invalid password_file{shown}: {problem}")).with_help(fix)
-}
-
-fn unusable_variable(name: &str, problem: &str) -> Error {
-    let message = format!("the environment variable {name}, which has the password, {problem}");
-    Error::new(ErrorKind::Misconfigured, message).with_help("set it to the password")
 }
 
 #[cfg(test)]

@@ -134,14 +134,9 @@ fn names_tokens_and_addresses_display_their_value() {
 
 #[test]
 fn token_converts_to_the_integers_of_a_query() {
-    assert_eq!(u64::from(FencingToken::new(7)), 7);
-    assert_eq!(i64::from(FencingToken::new(7)), 7);
+    assert_eq!((FencingToken::new(7).get(), i64::from(FencingToken::new(7))), (7, 7));
     let largest = FencingToken::new(u64::MAX);
-    assert_eq!(
-        (u64::from(largest), i64::from(largest)),
-        (u64::MAX, i64::MAX),
-        "a column has no larger number"
-    );
+    assert_eq!(i64::from(largest), i64::MAX, "a column has no larger number");
 }
 
 #[test]

@@ -1,11 +1,3 @@
-//! One error type; its [kind](ErrorKind) is advice on what to do next.
-
-mod kind;
-mod loss;
-
-pub use kind::ErrorKind;
-pub use loss::{Loss, LossCause};
-
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
@@ -16,9 +8,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failure. Its [`kind`](Error::kind) says what to do about it.
 ///
-/// One word wide and cheap to clone: one failed batch of renewals is the error of every lease in it. `Display` is one
-/// line without the cause; the chain is in [`source`](StdError::source); [`help`](Error::help) is the next step in
-/// words. No secret is ever inside: backends put their store's message in, never a URL with a password.
+/// One word wide and cheap to clone. `Display` is one line without the cause; the chain is in
+/// [`source`](StdError::source); [`help`](Error::help) is the next step in words. It has no secret, such as a password.
 ///
 /// Not promised: the wording of messages, and the concrete types in the source chain.
 #[derive(Clone)]
@@ -151,21 +142,146 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { kind, message, help, source, .. } = &*self.0;
         let mut out = f.debug_struct("Error");
-        out.field("kind", &self.0.kind).field("message", &self.0.message);
-        if let Some(help) = &self.0.help {
-            out.field("help", help);
-        }
-        if let Some(source) = &self.0.source {
-            out.field("source", source);
-        }
-        out.finish()
+        out.field("kind", kind).field("message", message).field("help", help).field("source", source).finish()
     }
 }
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.source.as_ref().map(|source| &**source as &(dyn StdError + 'static))
+    }
+}
+
+/// The advice of a failed operation to its caller. Two kinds differ only where the caller would act differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Another owner holds the lock, and the caller did not want to wait. Try again later.
+    Busy,
+    /// Another owner held the lock for the whole of the wait, as far as is known: the store may have stopped answering before
+    /// the end. Wait longer, or look at the holder.
+    TimedOut,
+    /// The lock was held and is lost. Stop touching the resource. [`Error::loss`](crate::Error::loss) has the cause.
+    Lost,
+    /// The store may or may not have applied the operation: a reply was lost, or did not come in time. What it may
+    /// have left is being released and ends with its lease at the latest. Never used for an answer that is known.
+    Indeterminate,
+    /// The store was certainly not changed, and cannot serve now: unreachable, read-only, out of memory. Try again later.
+    Unavailable,
+    /// The store refuses these credentials, or they lack a permission. Fix the credentials. If a request before in the same call
+    /// had no answer, that may have been applied; what it left ends with its lease.
+    Denied,
+    /// Store or configuration do not fit together: wrong scheme, missing table, foreign data under the key. Fix the set-up.
+    Misconfigured,
+    /// An argument is out of its range; nothing was sent. Fix the call.
+    Invalid,
+    /// This backend or mode cannot do it at all. Choose another, or do without.
+    Unsupported,
+    /// The client was closed. Make a new one.
+    Closed,
+}
+
+impl ErrorKind {
+    /// A short stable code for people and scripts: `E_BUSY`.
+    pub const fn code(self) -> &'static str {
+        self.code_and_words().0
+    }
+
+    const fn code_and_words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Busy => ("E_BUSY", "busy"),
+            Self::TimedOut => ("E_TIMED_OUT", "timed out"),
+            Self::Lost => ("E_LOST", "lost"),
+            Self::Indeterminate => ("E_INDETERMINATE", "unknown outcome"),
+            Self::Unavailable => ("E_UNAVAILABLE", "unavailable"),
+            Self::Denied => ("E_DENIED", "denied"),
+            Self::Misconfigured => ("E_MISCONFIGURED", "misconfigured"),
+            Self::Invalid => ("E_INVALID", "invalid"),
+            Self::Unsupported => ("E_UNSUPPORTED", "unsupported"),
+            Self::Closed => ("E_CLOSED", "closed"),
+        }
+    }
+}
+
+/// The kind in words, as in `timed out`.
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code_and_words().1)
+    }
+}
+
+/// Why a lock was lost. Sticky: a lease is lost once, for one cause.
+#[derive(Clone, Debug)]
+pub struct Loss {
+    cause: LossCause,
+    error: Option<Error>,
+}
+
+/// The cause of a [`Loss`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LossCause {
+    /// The local deadline passed, and no renewal had failed or was under way: the process or its executor did not run in
+    /// time, or the lease was a fixed one.
+    Expired,
+    /// The local deadline passed while renewals failed, or no answer was seen; [`Loss::error`] is the last failure. The
+    /// store may be fine and only out of reach.
+    Unreachable,
+    /// The store does not know the lease: it ended there, or was deleted, evicted or released by force.
+    Gone,
+    /// The store says that another owner holds the lock.
+    Taken,
+    /// Its session with the store is over.
+    SessionOver,
+    /// The holder's own limit, `max_hold`, was reached.
+    MaxHold,
+    /// The client was closed while the lock was held.
+    Closed,
+}
+
+impl Loss {
+    /// A loss for this cause.
+    pub fn new(cause: LossCause) -> Self {
+        Self { cause, error: None }
+    }
+
+    pub(crate) fn unreachable(error: Error) -> Self {
+        Self { cause: LossCause::Unreachable, error: Some(error) }
+    }
+
+    /// The cause.
+    pub fn cause(&self) -> LossCause {
+        self.cause
+    }
+
+    /// The last failure of the store, for [`LossCause::Unreachable`].
+    pub fn error(&self) -> Option<&Error> {
+        self.error.as_ref()
+    }
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.error {
+            Some(error) => write!(f, "{} ({error})", self.cause),
+            None => self.cause.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for LossCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Expired => "its lease ended before it was renewed",
+            Self::Unreachable => "its lease ended while the store did not answer",
+            Self::Gone => "the store no longer has it",
+            Self::Taken => "another owner holds it",
+            Self::SessionOver => "the session with the store that it was a part of is over",
+            Self::MaxHold => "it was held for as long as its holder allowed",
+            Self::Closed => "its client was closed",
+        })
     }
 }
 

@@ -28,6 +28,7 @@
 //! | the hold behind a guard | `client/hold.rs` |
 //! | when a lease is renewed | `keeper/mod.rs` |
 //! | when a lock is lost | `keeper/loss_rule.rs` |
+//! | a kind of lock that is built on exclusive locks | `kinds/` |
 //! | the shortest correct backend | `memory/mod.rs` |
 //!
 //! This crate knows no store, no command line and no TLS.
@@ -74,6 +75,7 @@ pub use duration::parse_duration;
 pub use error::{Error, ErrorKind, Loss, LossCause, Result};
 pub use guard::{Health, Hold, HoldStatus, Lease, LockGuard};
 pub use holder::HolderInfo;
+pub use kinds::{Election, Leader, Leadership, Semaphore};
 pub use lock::{DistributedLock, DistributedLockExt};
 pub use name::{IntoLockName, LockName};
 pub use namespace::Namespace;

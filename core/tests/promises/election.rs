@@ -110,7 +110,7 @@ impl Work {
         }
         let _end = OnDrop(self.ended);
         self.begun.fetch_add(1, SeqCst);
-        pending().await
+        pending::<()>().await;
     }
 
     fn counts(&self) -> (usize, usize) {

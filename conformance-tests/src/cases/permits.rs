@@ -256,6 +256,9 @@ async fn first_waiter_that_dies_stops_or_leaves_holds_up_the_others_for_a_lease(
     first.abort();
     let bound = client.semantics().wake_up.bound() * 2 + cx.slack();
     let mut held = next_within(held, behind, bound, "left").await?;
+    if client.semantics().reach == Reach::Process {
+        return Ok(held.release().await?);
+    }
     for kill in [true, false] {
         let mut first = cx.worker().await?;
         first.begin_permit(1, cx.ttl(), &cx.name()).await?;

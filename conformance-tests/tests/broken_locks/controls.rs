@@ -7,6 +7,7 @@ use crate::locks::redlock::{self, Mistake as Redlock};
 use crate::locks::replica;
 use crate::locks::sql::{self, advisory, deferred, held, row};
 use crate::locks::zookeeper::{self, Mistake as Zk};
+use crate::permits::{CountedByNodes, ENDS_BY_CLIENTS_CLOCKS, TokenIsACount};
 use crate::plain::{SOUND, lock};
 use crate::steps;
 use crate::subject::{Made, Make, SoundKinds, Start, redis};
@@ -182,6 +183,10 @@ pub(crate) fn controls() -> Vec<Control> {
             |address| waiters::told(false, address), |address| waiters::told(true, address)),
         control!(64 last_come_first_served H09 "it so often",
             |address| waiters::in_line("-1", address), |address| waiters::in_line("0", address)),
+        control!(72 permits_counted_on_a_majority U01 "hold a permit, of 2", kinds CountedByNodes),
+        control!(74 permits_end_by_the_clients_clocks J14 "whose clock is an hour ahead",
+            |address| lock(ENDS_BY_CLIENTS_CLOCKS, address), |address| lock(SOUND, address)),
+        control!(75 slot_given_again_with_an_older_token U03 "granted again: token", kinds TokenIsACount),
         // Once more, by nothing but the history of clients that know nothing of the mistake.
         control!(42 for_update_in_autocommit S01 "Exclusion broken", held InAutocommit),
         control!(52 release_deletes_the_row S01 "TokenUnique broken", row ReleaseDeletes),

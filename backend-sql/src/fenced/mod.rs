@@ -35,6 +35,12 @@ use std::fmt;
 /// The rows that were found, not those whose values are different now: in MySQL that is `CLIENT_FOUND_ROWS`, which sqlx
 /// sets. Without it, a write that changes nothing at all, with a token that is there already, is taken for a refused one.
 ///
+/// # Readers and writers
+///
+/// Under a lock with [readers](leasehold_core::LockMode::Shared) the table needs a second column of that type: the token of the
+/// last *write*. A write names it in [`with_readers`](Self::with_readers); a reader runs the statement of
+/// [`before_read`](Self::before_read) before it reads, which refuses the writers before it.
+///
 /// # Not promised
 ///
 /// A row that is not there is not written either, and is judged as refused. Effects beside this statement are not
@@ -43,18 +49,29 @@ use std::fmt;
 pub struct FencedWrite {
     table: String,
     fence: String,
+    /// The column with the token of the last write, where there are readers.
+    last_write: Option<String>,
+    is_read: bool,
     parameters: Parameters,
     set: Vec<String>,
     key: Vec<String>,
+}
+
+/// A part of a statement.
+enum Part<'a> {
+    Text(&'a str),
+    /// The value of this column.
+    Value(&'a str),
+    Token,
 }
 
 /// How a client writes the parameters of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Parameters {
-    /// `?`, as in MySQL, MariaDB and SQLite. The token is bound twice: behind the values that are set, and at the end.
+    /// `?`, as in MySQL, MariaDB and SQLite. The token is bound at each of its places.
     Question,
-    /// `$1`, as in PostgreSQL. The token is bound once, behind the values that are set.
+    /// `$1`, as in PostgreSQL. The token is bound once, at its first place.
     Numbered,
 }
 
@@ -70,7 +87,36 @@ impl FencedWrite {
             check_name("table", part)?;
         }
         let fence = check_name("fence column", fence)?;
-        Ok(Self { table: table.to_owned(), fence, parameters, set: Vec::new(), key: Vec::new() })
+        Ok(Self {
+            table: table.to_owned(),
+            fence,
+            last_write: None,
+            is_read: false,
+            parameters,
+            set: Vec::new(),
+            key: Vec::new(),
+        })
+    }
+
+    /// The column that keeps the token of the last write, for a table that readers of a shared lock read.
+    ///
+    /// # Errors
+    ///
+    /// As of [`update`](Self::update).
+    pub fn with_readers(mut self, last_write: &str) -> Result<Self> {
+        self.last_write = Some(check_name("column of the last write", last_write)?);
+        Ok(self)
+    }
+
+    /// What a reader does before it reads: raises the column `fence` to its own token, so that every earlier writer is refused.
+    /// It is refused itself if a later writer has written; other readers, earlier and later ones, refuse it never.
+    ///
+    /// # Errors
+    ///
+    /// As of [`update`](Self::update).
+    pub fn before_read(table: &str, fence: &str, last_write: &str, parameters: Parameters) -> Result<Self> {
+        let read = Self::update(table, fence, parameters)?.with_readers(last_write)?;
+        Ok(Self { is_read: true, ..read })
     }
 
     /// Sets a column to a value.
@@ -94,35 +140,60 @@ impl FencedWrite {
         Ok(self)
     }
 
+    fn parts(&self) -> Vec<Part<'_>> {
+        use Part::{Text, Token, Value};
+        let (fence, last_write) = (&self.fence, self.last_write.as_deref());
+        let mut parts = vec![Text("UPDATE "), Text(&self.table), Text(" SET ")];
+        for column in &self.set {
+            parts.extend([Text(column), Text(" = "), Value(column), Text(", ")]);
+        }
+        if self.is_read {
+            parts.extend([Text(fence), Text(" = CASE WHEN "), Text(fence), Text(" < "), Token]);
+            parts.extend([Text(" THEN "), Token, Text(" ELSE "), Text(fence), Text(" END")]);
+        } else {
+            parts.extend([Text(fence), Text(" = "), Token]);
+            parts.extend(last_write.iter().flat_map(|column| [Text(", "), Text(column), Text(" = "), Token]));
+        }
+        parts.push(Text(" WHERE "));
+        for column in &self.key {
+            parts.extend([Text(column), Text(" = "), Value(column), Text(" AND ")]);
+        }
+        let compared = last_write.filter(|_| self.is_read).unwrap_or(fence);
+        parts.extend([Text(compared), Text(" <= "), Token]);
+        parts
+    }
+
     /// The statement.
     pub fn text(&self) -> String {
-        let mut number = 0;
+        let (mut number, mut token) = (0, None);
         let mut next = || {
             number += 1;
             self.parameters.write(number)
         };
-        let set: Vec<String> = self.set.iter().map(|column| format!("{column} = {}, ", next())).collect();
-        let token = next();
-        let key: Vec<String> = self.key.iter().map(|column| format!("{column} = {} AND ", next())).collect();
-        let again = match self.parameters {
-            Parameters::Question => "?",
-            Parameters::Numbered => &token,
-        };
-        let (table, fence) = (&self.table, &self.fence);
-        format!(
-            "UPDATE {table} SET {}{fence} = {token} WHERE {}{fence} <= {again}",
-            set.concat(),
-            key.concat()
-        )
+        let mut text = String::new();
+        for part in self.parts() {
+            match part {
+                Part::Text(part) => text.push_str(part),
+                Part::Value(_) => text.push_str(&next()),
+                Part::Token if self.parameters == Parameters::Numbered => {
+                    text.push_str(token.get_or_insert_with(&mut next));
+                }
+                Part::Token => text.push_str(&next()),
+            }
+        }
+        text
     }
 
     /// What is to be bound, in this order: the columns by their names, and the token as `None`.
     pub fn parameters(&self) -> Vec<Option<&str>> {
-        let mut all: Vec<Option<&str>> = self.set.iter().map(|column| Some(&**column)).collect();
-        all.push(None);
-        all.extend(self.key.iter().map(|column| Some(&**column)));
-        if self.parameters == Parameters::Question {
-            all.push(None);
+        let mut all = Vec::new();
+        for part in self.parts() {
+            match part {
+                Part::Text(_) => {}
+                Part::Value(column) => all.push(Some(column)),
+                Part::Token if self.parameters == Parameters::Numbered && all.contains(&None) => {}
+                Part::Token => all.push(None),
+            }
         }
         all
     }
@@ -193,6 +264,22 @@ mod tests {
             "UPDATE shop.account SET balance = ?, note = ?, fence = ? WHERE id = ? AND fence <= ?"
         );
         assert_eq!(write.parameters(), [Some("balance"), Some("note"), None, Some("id"), None]);
+    }
+
+    #[test]
+    fn reader_raises_the_fence_and_is_compared_with_the_last_write() {
+        let read = |parameters| {
+            FencedWrite::before_read("account", "fence", "last_write", parameters).unwrap().key("id").unwrap()
+        };
+        let text = "UPDATE account SET fence = CASE WHEN fence < $1 THEN $1 ELSE fence END WHERE id = $2 AND last_write <= $1";
+        assert_eq!(read(Parameters::Numbered).text(), text);
+        assert_eq!(read(Parameters::Numbered).parameters(), [None, Some("id")]);
+        assert_eq!(read(Parameters::Question).parameters(), [None, None, Some("id"), None]);
+        let write = FencedWrite::update("account", "fence", Parameters::Question).unwrap();
+        let write = write.with_readers("last_write").unwrap().set("balance").unwrap().key("id").unwrap();
+        let text = "UPDATE account SET balance = ?, fence = ?, last_write = ? WHERE id = ? AND fence <= ?";
+        assert_eq!(write.text(), text);
+        assert_eq!(write.parameters(), [Some("balance"), None, None, Some("id"), None]);
     }
 
     #[test]

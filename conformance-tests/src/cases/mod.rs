@@ -23,17 +23,19 @@ mod programs;
 mod queue;
 mod replicas;
 mod secrets;
+mod shared_records;
+mod sharing;
 mod waiting;
 
 use crate::case::Case;
 
 /// Every case, in the order of the families: A basics, B waiting, C ownership, D lease and renewal, E loss, F fencing,
 /// G cancellation, H hand-over, I crash, J faults of the machine and of single servers, K names, P databases,
-/// Q queues, R secrets, S histories, U permits, X elections.
+/// Q queues, R secrets, S histories, T shared locks, U permits, X elections.
 ///
 /// An id is for good: the numbers between them that have no case are not used again.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 24] = [
+    let families: [&[Case]; 26] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
@@ -55,6 +57,8 @@ pub fn all() -> impl Iterator<Item = Case> {
         databases::CASES,
         queue::CASES,
         secrets::CASES,
+        sharing::CASES,
+        shared_records::CASES,
         histories::CASES,
         permits::CASES,
         elections::CASES,

@@ -9,6 +9,7 @@ use crate::locks::sql::{self, advisory, deferred, held, row};
 use crate::locks::zookeeper::{self, Mistake as Zk};
 use crate::permits::{CountedByNodes, ENDS_BY_CLIENTS_CLOCKS, TokenIsACount};
 use crate::plain::{SOUND, lock};
+use crate::shared::{Mistake as Sharing, shared};
 use crate::steps;
 use crate::subject::{Made, Make, SoundKinds, Start, redis};
 use crate::waiters;
@@ -108,6 +109,10 @@ macro_rules! control {
         control!($number $mistake $case $words,
             |address| by_hand(Hand::$wrong, address), |address| by_hand(Hand::Nothing, address))
     };
+    ($number:literal $mistake:ident $case:ident $words:literal, shared $wrong:ident) => {
+        control!($number $mistake $case $words,
+            |address| shared(Sharing::$wrong, address), |address| shared(Sharing::Nothing, address))
+    };
     ($number:literal $mistake:ident $case:ident $words:literal, redlock $wrong:ident on $start:ident) => {
         control!($number $mistake $case $words on redlock::$start,
             |address| redlock::lock(Redlock::$wrong, address), |address| redlock::lock(Redlock::Nothing, address))
@@ -194,5 +199,9 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(39 woken_is_taken_for_granted H05 "got a lock that is held", zookeeper TrustsTheWatch),
         control!(64 last_come_first_served H05 "were served in the order",
             |address| waiters::in_line("-1", address), |address| waiters::in_line("0", address)),
+        control!(65 readers_are_counted T05 "after the repeated release of another reader", shared CountsReaders),
+        control!(66 one_end_for_all_readers T07 "a writer waited for", shared OneEndForAll),
+        control!(67 looks_for_a_writer_then_enters T04 "hold together", shared LooksThenEnters),
+        control!(71 last_reader_deletes_without_looking T20 "under a reader that came", shared DeletesWithoutLooking),
     ]
 }

@@ -13,6 +13,7 @@ mod guards;
 mod locks;
 mod permits;
 mod plain;
+mod shared;
 mod steps;
 mod subject;
 mod table;

@@ -97,6 +97,16 @@ const MISTAKES: &[(u8, &str)] = &[
     (62, "A renewal that comes late begins the lease anew, for a holder who has given up."),
     (63, "Waiters are to be told, and nobody tells them: each hand-over lasts until they ask anyway."),
     (64, "The queue is served from the end at which one joins it: who comes last is first."),
+    (65, "Shared: a count of readers without their owners: a repeated release frees another's hold."),
+    (
+        66,
+        "Shared: one end for all readers, which each of them renews: a crashed reader stays as long as another reads.",
+    ),
+    (67, "Shared: a look for holders, then an entry, in two steps: a reader and a writer hold together."),
+    (
+        71,
+        "Shared: the last reader deletes the record without another look: a reader that came meanwhile is gone.",
+    ),
 ];
 
 /// True to the table, or the table is written anew.

@@ -151,7 +151,7 @@ impl Cleanup {
     /// Wakes the next waiter of this client, if the lock may be free now.
     fn finish(&mut self, may_be_free: bool) {
         if !std::mem::replace(&mut self.is_over, true) && may_be_free {
-            self.context.wait_queues.released(self.claim.name(), &*self.context.clock);
+            self.context.wait_queues.released(&self.claim, &*self.context.clock);
         }
     }
 }

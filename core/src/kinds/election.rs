@@ -325,8 +325,8 @@ impl Watch {
 /// The present leader. A lock of another program has no term, and is not one.
 async fn leader(admin: Option<&dyn LockAdmin>, name: &LockName) -> Result<Option<Leader>> {
     let Some(admin) = admin else { return Ok(None) };
-    let status = admin.inspect(name).await?.filter(|status| !status.is_released());
-    Ok(status.and_then(|status| {
-        Some(Leader { who: status.holder, since: status.acquired_at, term: status.token? })
-    }))
+    let holds = admin.inspect(name).await?;
+    // Readers are no leaders.
+    let leader = holds.into_iter().find(|hold| !hold.mode.is_shared() && !hold.is_released());
+    Ok(leader.and_then(|hold| Some(Leader { who: hold.holder, since: hold.acquired_at, term: hold.token? })))
 }

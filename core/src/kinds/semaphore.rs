@@ -8,6 +8,7 @@
 //!   counts, and the other claims are withdrawn, as those of any dropped acquisition.
 //! * **The gate protects the order alone.** If two clients believe that they own it, each of them still gets a slot of its own.
 
+use super::deadline::Deadline;
 use crate::sync::Mutex;
 use crate::{
     AcquireOptions, DistributedLock, Error, ErrorKind, Lease, LockGuard, LockMode, LockName, Result, Wait,
@@ -15,10 +16,8 @@ use crate::{
 };
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
 
 /// The longest lease of the gate: what its owner costs the waiters behind it if it crashes.
 const GATE_TTL: Duration = Duration::from_secs(3);
@@ -141,33 +140,35 @@ impl Semaphore {
             let problem = format_args!("{}, for a permit of a semaphore", options.mode);
             return Err(Error::invalid("mode", problem, "leave it out: a permit is an exclusive hold"));
         }
+        let deadline = Deadline::of(options.wait);
         let permit = match options.wait {
             Wait::No => self
                 .try_slots(options, self.slots.len())
                 .await
-                .and_then(|permit| permit.ok_or_else(|| self.full(ErrorKind::Busy))),
-            Wait::UpTo(_) | Wait::Forever => self.wait_in_line(options).await,
+                .and_then(|permit| permit.ok_or_else(|| self.full())),
+            Wait::UpTo(_) | Wait::Forever => self.wait_in_line(options, &deadline).await,
         };
-        permit.map_err(|error| match error.is_contended() {
-            true => self.full(error.kind()),
-            false => error.context(format_args!("semaphore {:?}", self.name)),
+        permit.map_err(|error| match error.kind() {
+            ErrorKind::TimedOut => self.timed_out(&deadline),
+            ErrorKind::Busy => error,
+            _ => error.context(format_args!("semaphore {:?}", self.name)),
         })
     }
 
     /// Waits for the gate, and as its owner for a slot. The gate is released at the end of this function, in the background.
-    async fn wait_in_line(&self, options: &AcquireOptions) -> Result<LockGuard> {
-        let deadline = Deadline::of(options.wait);
+    async fn wait_in_line(&self, options: &AcquireOptions, deadline: &Deadline) -> Result<LockGuard> {
         let _gate = self.locks.acquire_named(&self.gate, &gate_options(options)).await?;
         let one_attempt = options.clone().with_wait(Wait::No);
-        let failure = match deadline.cut(self.try_slots(&one_attempt, TRIED_ONE_BY_ONE)).await {
+        let tried = deadline.bound(self.try_slots(&one_attempt, TRIED_ONE_BY_ONE)).await;
+        let failure = match tried.unwrap_or_else(|| Err(no_answer())) {
             Ok(Some(permit)) => return Ok(permit),
             Ok(None) => None,
             Err(error) if error.is_outage() => Some(error),
             Err(error) => return Err(error),
         };
-        match deadline.rest() {
+        match deadline.left() {
             Some(wait) => self.wait_for_any_slot(&options.clone().with_wait(wait), failure).await,
-            None => Err(failure.unwrap_or_else(|| self.full(ErrorKind::TimedOut))),
+            None => Err(failure.unwrap_or_else(|| self.timed_out(deadline))),
         }
     }
 
@@ -194,7 +195,7 @@ impl Semaphore {
         slots
     }
 
-    /// Waits for all slots at once. `failure` is a failure of the store since its last answer.
+    /// Waits for all slots at once. `failure` is a failure of the store before.
     async fn wait_for_any_slot(
         &self,
         options: &AcquireOptions,
@@ -204,15 +205,16 @@ impl Semaphore {
             (0..self.slots.len()).map(|slot| self.acquire_slot(slot, options)).collect();
         while let Some(outcome) = waits.next().await {
             match outcome {
-                Err(error) if error.is_contended() => {}
-                // Another slot may be on another server. An unknown outcome is kept in front of other failures.
-                Err(error) if error.is_outage() => {
-                    failure = failure.filter(Error::is_indeterminate).or(Some(error));
+                // Other slots may be free, or on other servers. At the end, an unknown outcome of one comes before the
+                // outage of another, and that before a slot that stayed held.
+                Err(error) if error.is_retryable() => {
+                    let rank = |error: &Error| (error.is_indeterminate(), error.is_outage());
+                    failure = failure.into_iter().chain([error]).max_by_key(rank);
                 }
                 outcome => return outcome,
             }
         }
-        Err(failure.unwrap_or_else(|| self.full(ErrorKind::TimedOut)))
+        Err(failure.unwrap_or_else(no_answer))
     }
 
     async fn acquire_slot(&self, slot: usize, options: &AcquireOptions) -> Result<LockGuard> {
@@ -221,15 +223,23 @@ impl Semaphore {
         Ok(permit)
     }
 
-    fn full(&self, kind: ErrorKind) -> Error {
-        let message = match kind {
-            ErrorKind::Busy => {
-                format!("all {} permits of semaphore {:?} are held", self.slots.len(), self.name)
-            }
-            _ => format!("no permit of semaphore {:?} came free in time for this waiter", self.name),
-        };
-        Error::new(kind, message).with_help("wait longer, or look at the holders of its slots")
+    fn full(&self) -> Error {
+        let message = format!("all {} permits of semaphore {:?} are held", self.slots.len(), self.name);
+        Error::new(ErrorKind::Busy, message).with_help(FULL)
     }
+
+    fn timed_out(&self, deadline: &Deadline) -> Error {
+        let (name, time) = (&self.name, deadline.time());
+        let message = format!("no permit of semaphore {name:?} came free for this waiter within {time:?}");
+        Error::new(ErrorKind::TimedOut, message).with_help(FULL)
+    }
+}
+
+const FULL: &str = "wait longer, or look at the holders of its slots";
+
+fn no_answer() -> Error {
+    Error::new(ErrorKind::Indeterminate, "the store did not answer before the deadline")
+        .with_help("if it granted a permit, that is being released and ends with its lease at the latest")
 }
 
 /// The gate is held for as long as its owner waits for a slot, on a short lease that is renewed.
@@ -237,38 +247,4 @@ fn gate_options(options: &AcquireOptions) -> AcquireOptions {
     let mut gate = options.clone().with_ttl(options.ttl.min(GATE_TTL)).with_max_hold(Duration::MAX);
     (gate.hold_at_least, gate.renewed) = (Duration::ZERO, true);
     gate
-}
-
-/// The one deadline over gate and slots.
-struct Deadline(Option<Instant>);
-
-impl Deadline {
-    fn of(wait: Wait) -> Self {
-        Self(match wait {
-            Wait::UpTo(time) => Instant::now().checked_add(time),
-            Wait::No | Wait::Forever => None,
-        })
-    }
-
-    /// The time that is left, to wait for; `None` if it is over.
-    fn rest(&self) -> Option<Wait> {
-        match self.0 {
-            None => Some(Wait::Forever),
-            Some(end) => {
-                let rest = end.saturating_duration_since(Instant::now());
-                (!rest.is_zero()).then_some(Wait::UpTo(rest))
-            }
-        }
-    }
-
-    /// Drops an attempt that has no answer at the deadline.
-    async fn cut<T>(&self, attempt: impl Future<Output = Result<T>>) -> Result<T> {
-        let Some(end) = self.0 else { return attempt.await };
-        timeout_at(end, attempt).await.unwrap_or_else(|_| {
-            Err(Error::new(ErrorKind::Indeterminate, "the store did not answer before the deadline")
-                .with_help(
-                    "if it granted a permit, that is being released and ends with its lease at the latest",
-                ))
-        })
-    }
 }

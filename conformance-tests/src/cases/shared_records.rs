@@ -1,0 +1,243 @@
+//! T: shared locks, and what the store and its administrator see of them.
+
+use super::sharing::{NOT_SHARED, attempt, ensure_excluded, hold, sharing};
+use crate::case::{Case, Stop, Verdict, cases, ensure};
+use crate::context::{ClientExt, Context, ensure_kind, loss_within, optional};
+use leasehold_core::{
+    AcquireOptions, DistributedLockExt, ErrorKind, Fault, FencingToken, LockMode, Outcome, Sharing,
+};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+pub(super) const CASES: &[Case] = cases![
+    T11 tokens_of_readers_and_writers_differ_and_grow,
+    T12 resource_with_two_marks_refuses_stale_writers_and_readers,
+    T13 record_deleted_under_readers_is_told_to_all,
+    T14 readers_leave_nothing_behind,
+    T15 dropped_attempt_of_a_reader_or_writer_blocks_nobody,
+    T16 looking_shows_every_reader,
+    T17 forced_release_of_one_reader_leaves_the_others,
+    T19 store_without_readers_refuses_them_before_any_trace,
+    T20 reader_that_comes_as_the_last_one_leaves_is_kept,
+];
+
+async fn tokens_of_readers_and_writers_differ_and_grow(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    let (client, name) = (cx.client().await?, cx.name());
+    let mut all: BTreeSet<FencingToken> = BTreeSet::new();
+    for round in 0..4 {
+        let last = all.last().copied();
+        let mut readers = Vec::new();
+        for _ in 0..3 {
+            readers.push(hold(cx, &client, &name, LockMode::Shared).await?);
+        }
+        for reader in readers {
+            let token = reader.token()?;
+            ensure!(all.insert(token), "round {round}: a reader has the token {token} of another grant");
+            ensure!(Some(token) > last, "round {round}: a reader has {token} after the writer's {last:?}");
+            reader.release().await?;
+        }
+        let writer = hold(cx, &client, &name, LockMode::Write).await?;
+        let (token, last) = (writer.token()?, all.last().copied());
+        ensure!(Some(token) > last, "round {round}: a writer has {token} after a reader's {last:?}");
+        all.insert(token);
+        writer.release().await?;
+    }
+    Ok(())
+}
+
+/// What a resource with readers and writers keeps: the highest token it has seen, and that of the last write.
+#[derive(Default)]
+struct Marks {
+    fence: u64,
+    last_write: u64,
+}
+
+impl Marks {
+    fn write(&mut self, token: FencingToken) -> bool {
+        let accepted = token.get() >= self.fence;
+        if accepted {
+            (self.fence, self.last_write) = (token.get(), token.get());
+        }
+        accepted
+    }
+
+    fn read(&mut self, token: FencingToken) -> bool {
+        let accepted = token.get() >= self.last_write;
+        self.fence = self.fence.max(if accepted { token.get() } else { 0 });
+        accepted
+    }
+}
+
+/// The stale ones go by the token that they had, as a process would that was paused while its lease ended.
+async fn resource_with_two_marks_refuses_stale_writers_and_readers(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    let (client, name, mut marks) = (cx.client().await?, cx.name(), Marks::default());
+    let grant = async |mode| {
+        let guard = hold(cx, &client, &name, mode).await?;
+        let token = guard.token()?;
+        guard.release().await?;
+        Ok::<_, Stop>(token)
+    };
+    let stale_writer = grant(LockMode::Write).await?;
+    let reader = grant(LockMode::Shared).await?;
+    let second_reader = grant(LockMode::Shared).await?;
+    ensure!(marks.read(second_reader) && marks.read(reader), "a reader was refused beside another");
+    ensure!(!marks.write(stale_writer), "a stale writer was accepted under a reader");
+    let writer = grant(LockMode::Write).await?;
+    ensure!(marks.write(writer), "a writer was refused");
+    ensure!(!marks.read(reader), "a stale reader was accepted after a writer");
+    ensure!(!marks.write(stale_writer), "a stale writer was accepted after another");
+    let reader = grant(LockMode::Shared).await?;
+    ensure!(marks.read(reader), "a reader was refused");
+    Ok(())
+}
+
+async fn record_deleted_under_readers_is_told_to_all(cx: &Context) -> Verdict {
+    let semantics = sharing(cx).await?;
+    let (one, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let first = hold(cx, &one, &name, LockMode::Shared).await?;
+    let second = hold(cx, &other, &name, LockMode::Shared).await?;
+    let before = first.token()?.max(second.token()?);
+    cx.store().delete(&name).await?;
+    for reader in [&first, &second] {
+        loss_within(reader, cx.ttl() / 3 + cx.slack()).await?;
+    }
+    let next = hold(cx, &one, &name, LockMode::Write).await?;
+    if semantics.promises.under(Fault::RecordDeleted) == Outcome::FencedOnly {
+        ensure!(next.token()? > before, "token {} after the deleted {before}", next.token()?);
+    }
+    Ok(next.release().await?)
+}
+
+async fn readers_leave_nothing_behind(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    let (client, name) = (cx.client().await?, cx.name());
+    hold(cx, &client, &name, LockMode::Shared).await?.release().await?;
+    hold(cx, &client, &name, LockMode::Write).await?.release().await?;
+    let before = optional(cx.store().records().await)?;
+    for round in 0..50 {
+        let reader = hold(cx, &client, &name, LockMode::Shared).await?;
+        let refused = attempt(&client, &name, LockMode::Write).await?;
+        ensure!(refused.is_none(), "round {round}: a writer was let in beside a reader");
+        let short = cx.options().with_wait(Duration::from_millis(1)).with_mode(LockMode::Write);
+        ensure!(client.acquire_with(&name, &short).await.is_err(), "a writer was let in beside a reader");
+        if round % 2 == 0 { reader.release().await? } else { drop(reader) }
+    }
+    let crashed = client.take(&name, &cx.fixed().with_mode(LockMode::Shared)).await?;
+    tokio::time::sleep(cx.ttl() + cx.slack() / 5).await;
+    let ended = Context::let_go_unless_lease(&client, crashed);
+    let writer = hold(cx, &client, &name, LockMode::Write).await?;
+    writer.release().await?;
+    drop(ended);
+    tokio::time::sleep(cx.slack()).await;
+    let after = optional(cx.store().records().await)?;
+    ensure!(after <= before, "{before:?} records before, {after:?} after fifty readers");
+    if let Some(admin) = client.admin() {
+        let left = admin.inspect(&name).await?;
+        ensure!(left.is_empty(), "still shown as held: {left:?}");
+    }
+    Ok(())
+}
+
+/// Dropped after each of its first steps, while it is granted at once and while it waits.
+async fn dropped_attempt_of_a_reader_or_writer_blocks_nobody(cx: &Context) -> Verdict {
+    let semantics = sharing(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    cx.warm_up(&client).await?;
+    for mode in [LockMode::Shared, LockMode::Write] {
+        for held in [None, Some(LockMode::Shared), Some(LockMode::Write)] {
+            let holder = match held {
+                Some(held) => Some(hold(cx, &other, &name, held).await?),
+                None => None,
+            };
+            for steps in 0..6 {
+                let options = cx.options().with_mode(mode);
+                let asking = client.acquire_with(&name, &options);
+                drop(tokio::time::timeout(Duration::from_millis(steps), asking).await);
+            }
+            if let Some(holder) = holder {
+                holder.release().await?;
+            }
+            let bound = semantics.wake_up.bound() + cx.slack() * 2;
+            let options = AcquireOptions::new().with_wait(bound).with_mode(LockMode::Write);
+            match other.acquire_with(&name, &options).await {
+                Ok(writer) => writer.release().await?,
+                Err(error) => {
+                    let when = format!("dropped {mode} attempts under {held:?}");
+                    return Err(Stop::Failed(format!("{when}: not free within {bound:?}: {error}")));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn looking_shows_every_reader(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let readers =
+        [hold(cx, &client, &name, LockMode::Shared).await?, hold(cx, &other, &name, LockMode::Shared).await?];
+    let shown = other.looking()?.inspect(&name).await?;
+    let tokens: BTreeSet<_> = shown.iter().filter_map(|hold| hold.token).collect();
+    let held: BTreeSet<_> = readers.iter().map(|reader| reader.token()).collect::<Result<_, _>>()?;
+    ensure!(tokens == held && shown.len() == 2, "{shown:?} is shown of the tokens {held:?}");
+    ensure!(shown.iter().all(|hold| hold.mode.is_shared()), "a reader is shown as exclusive: {shown:?}");
+    let listed = other.looking()?.list(name.as_str()).await?;
+    ensure!(listed.len() == 2, "{} of 2 readers are listed", listed.len());
+    for reader in readers {
+        reader.release().await?;
+    }
+    let writer = hold(cx, &client, &name, LockMode::Write).await?;
+    let shown = other.looking()?.inspect(&name).await?;
+    ensure!(shown.len() == 1 && !shown[0].mode.is_shared(), "a writer is shown as {shown:?}");
+    Ok(writer.release().await?)
+}
+
+async fn forced_release_of_one_reader_leaves_the_others(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let first = hold(cx, &client, &name, LockMode::Shared).await?;
+    let second = hold(cx, &other, &name, LockMode::Shared).await?;
+    let ended = other.looking()?.force_release(&name, Some(first.token()?)).await?;
+    ensure!(ended.len() == 1 && ended[0].token == Some(first.token()?), "{ended:?} was ended");
+    loss_within(&first, cx.ttl() + cx.slack()).await?;
+    tokio::time::sleep(cx.ttl()).await;
+    ensure!(second.is_held(), "the other reader lost its lock: {:?}", second.loss());
+    ensure_excluded(&client, &name, &NOT_SHARED, "under the reader that is left").await?;
+    other.looking()?.force_release(&name, None).await?;
+    loss_within(&second, cx.ttl() + cx.slack()).await?;
+    let writer = attempt(&client, &name, LockMode::Write).await?;
+    ensure!(writer.is_some(), "the lock is not free after its last reader was ended");
+    Ok(())
+}
+
+/// A store that decides in one step that the reader was the last, and deletes in the next, forgets a reader that came between.
+async fn reader_that_comes_as_the_last_one_leaves_is_kept(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    cx.warm_up(&other).await?;
+    for round in 0..40 {
+        let last = hold(cx, &client, &name, LockMode::Shared).await?;
+        let (released, coming) = tokio::join!(last.release(), hold(cx, &other, &name, LockMode::Shared));
+        released?;
+        let reader = coming?;
+        let when = format!("round {round}, under a reader that came as the last one left");
+        ensure_excluded(&client, &name, &NOT_SHARED, &when).await?;
+        reader.release().await?;
+    }
+    Ok(())
+}
+
+async fn store_without_readers_refuses_them_before_any_trace(cx: &Context) -> Verdict {
+    if cx.semantics().await?.sharing != Sharing::Unsupported {
+        return Err(Stop::Skipped("the store declares shared locks".to_owned()));
+    }
+    let (client, name) = (cx.client().await?, cx.name());
+    let before = optional(cx.store().records().await)?;
+    ensure_kind(client.read(&name).await, ErrorKind::Unsupported, "a reader")?;
+    ensure_kind(client.write(&name).await, ErrorKind::Unsupported, "a writer")?;
+    let after = optional(cx.store().records().await)?;
+    ensure!(before == after, "{before:?} records before, {after:?} after refused modes");
+    Ok(())
+}

@@ -46,7 +46,7 @@ async fn terms_grow_over_resignation_force_and_restart(cx: &Context) -> Verdict 
     let forced = lead(&other).await?;
     if let Ok(admin) = one.looking() {
         ensure!(
-            admin.force_release(&cx.name(), Some(forced.term())).await?.is_some(),
+            !admin.force_release(&cx.name(), Some(forced.term())).await?.is_empty(),
             "a leader was not released by force"
         );
         lead(&one).await?.resign().await?;

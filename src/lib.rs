@@ -161,3 +161,7 @@ mod readme {}
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/fencing.md")]
 mod fencing {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/kinds.md")]
+mod kinds {}

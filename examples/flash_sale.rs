@@ -1,6 +1,6 @@
 //! A flash sale: 100 000 buyers in four processes want ten items. The shop reads its stock, takes the money, and writes the
-//! stock back: two buyers in between have bought the same item. Once without a lock and once with one, on MariaDB and on
-//! Redis; servers of its own, which end with it.
+//! stock back: two buyers in between have bought the same item. Once without a lock, once with one, and once with a semaphore, whose
+//! slots are the shelves of the shop; on MariaDB and on Redis, servers of its own, which end with it.
 //!
 //! `cargo run --release --example flash_sale --features full`
 
@@ -8,7 +8,7 @@
 
 use futures_util::{StreamExt, stream};
 use indicatif::{ProgressBar, ProgressStyle};
-use leasehold::{DistributedLock, DistributedLockExt};
+use leasehold::{DistributedLock, DistributedLockExt, Semaphore};
 use leasehold_conformance::servers::{MariaDbServer, RedisServer};
 use sqlx::{Executor, MySqlPool, query, query_scalar};
 use std::error::Error;
@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 const ITEMS: i64 = 10;
+/// With a semaphore, so many buyers pay at the same time, each at a shelf of its own.
+const SHELVES: u32 = 5;
 const BUYERS: usize = 100_000;
 const PROCESSES: usize = 4;
 /// Buyers of one process who are in the shop at the same time.
@@ -33,21 +35,22 @@ const SERVED: usize = 500;
 async fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.as_slice() {
-        [_, url, with_lock] => serve_buyers(url, with_lock == "with").await,
+        [_, url, shelves] => serve_buyers(url, shelves.parse()?).await,
         _ => hold_sales().await,
     }
 }
 
-/// The four sales, one after the other.
+/// The sales, one after the other.
 async fn hold_sales() -> Result<()> {
     let redis = RedisServer::start()?;
     let mariadb = MariaDbServer::start()?;
     let at_mariadb = format!("mariadb://root@127.0.0.1:{}/{}", mariadb.port(), MariaDbServer::DATABASE);
     println!("{BUYERS} buyers in {PROCESSES} processes, {ITEMS} items");
     for (store, url) in [("MariaDB", at_mariadb), ("Redis", redis.url())] {
-        for with_lock in [false, true] {
-            let (sold, took) = hold_sale(&url, with_lock).await?;
-            let how = if with_lock { "with the lock" } else { "without a lock" };
+        for (shelves, how) in
+            [(0, "without a lock"), (1, "with the lock"), (SHELVES, "with a semaphore of shelves")]
+        {
+            let (sold, took) = hold_sale(&url, shelves).await?;
             let verdict = match sold - ITEMS {
                 0 => "exactly what there was".to_owned(),
                 more => format!("{more} more than there were"),
@@ -59,17 +62,16 @@ async fn hold_sales() -> Result<()> {
 }
 
 /// One sale. How many items were sold, and how long it took.
-async fn hold_sale(url: &str, with_lock: bool) -> Result<(i64, Duration)> {
+async fn hold_sale(url: &str, shelves: u32) -> Result<(i64, Duration)> {
     let shop = Shop::open(url).await?;
-    shop.stock_up().await?;
+    shop.stock_up(shelves.max(1)).await?;
     if let Some(admin) = leasehold::connect(url).await?.admin() {
         admin.init().await?;
     }
     let bar = ProgressBar::new(BUYERS as u64)
         .with_style(ProgressStyle::with_template("{bar:40} {pos} buyers, {elapsed}")?);
     let start = Instant::now();
-    let processes: Vec<Child> =
-        (0..PROCESSES).map(|_| start_process(url, with_lock)).collect::<Result<_>>()?;
+    let processes: Vec<Child> = (0..PROCESSES).map(|_| start_process(url, shelves)).collect::<Result<_>>()?;
     let watching = processes.into_iter().map(|process| {
         let bar = bar.clone();
         tokio::task::spawn_blocking(move || watch(process, &bar))
@@ -81,9 +83,9 @@ async fn hold_sale(url: &str, with_lock: bool) -> Result<(i64, Duration)> {
     Ok((shop.sold().await?, start.elapsed()))
 }
 
-fn start_process(url: &str, with_lock: bool) -> Result<Child> {
-    let how = if with_lock { "with" } else { "without" };
-    Ok(Command::new(std::env::current_exe()?).args([url, how]).stdout(Stdio::piped()).spawn()?)
+fn start_process(url: &str, shelves: u32) -> Result<Child> {
+    let shelves = shelves.to_string();
+    Ok(Command::new(std::env::current_exe()?).args([url, &shelves]).stdout(Stdio::piped()).spawn()?)
 }
 
 /// Every line of a process is about so many buyers more.
@@ -96,10 +98,14 @@ fn watch(mut process: Child, bar: &ProgressBar) -> Result<()> {
 }
 
 /// What each of the processes does.
-async fn serve_buyers(url: &str, with_lock: bool) -> Result<()> {
-    let shop = Shop::open(url).await?;
-    let locks = if with_lock { Some(leasehold::connect(url).await?) } else { None };
-    let buyers = stream::iter(0..BUYERS / PROCESSES).map(|_| buy(&shop, locks.as_ref()));
+async fn serve_buyers(url: &str, shelves: u32) -> Result<()> {
+    let (shop, locks) = (Shop::open(url).await?, leasehold::connect(url).await?);
+    let order = match shelves {
+        0 => Order::None,
+        1 => Order::Lock(locks),
+        _ => Order::Semaphore(locks.semaphore("flash-sale/shelves", shelves)?),
+    };
+    let buyers = stream::iter(0..BUYERS / PROCESSES).map(|_| buy(&shop, &order));
     let mut served = buyers.buffer_unordered(AT_ONCE).chunks(SERVED);
     while let Some(buyers) = served.next().await {
         let count = buyers.len();
@@ -110,30 +116,41 @@ async fn serve_buyers(url: &str, with_lock: bool) -> Result<()> {
     Ok(())
 }
 
-/// Whoever finds the shop sold out leaves. Whoever does not takes the lock, if there is one, and looks again: others were
-/// there before.
-async fn buy(shop: &Shop, locks: Option<&Arc<dyn DistributedLock>>) -> Result<()> {
-    if shop.stock().await? == 0 {
+/// What keeps buyers apart.
+enum Order {
+    None,
+    Lock(Arc<dyn DistributedLock>),
+    Semaphore(Semaphore),
+}
+
+/// A buyer who finds the shop sold out leaves. Another one waits for its turn, and looks again: others were there before.
+async fn buy(shop: &Shop, order: &Order) -> Result<()> {
+    if shop.stock(None).await? == 0 {
         return Ok(());
     }
-    match locks {
-        None => pay_and_take(shop).await,
-        Some(locks) => locks.with_lock("flash-sale/item", |_| pay_and_take(shop)).await?,
+    match order {
+        Order::None => pay_and_take(shop, 0).await,
+        Order::Lock(locks) => locks.with_lock("flash-sale/item", |_| pay_and_take(shop, 0)).await?,
+        Order::Semaphore(shelves) => {
+            let permit = shelves.acquire().await?;
+            // Released in the background, when it is dropped.
+            permit.protect(pay_and_take(shop, permit.slot().unwrap_or(0))).await?
+        }
     }
 }
 
-/// Right, unless somebody else does it at the same time.
-async fn pay_and_take(shop: &Shop) -> Result<()> {
-    let stock = shop.stock().await?;
+/// Right, unless another buyer is at the same shelf at the same time.
+async fn pay_and_take(shop: &Shop, shelf: u32) -> Result<()> {
+    let stock = shop.stock(Some(shelf)).await?;
     if stock > 0 {
         tokio::time::sleep(PAYING).await;
-        shop.set_stock(stock - 1).await?;
+        shop.set_stock(shelf, stock - 1).await?;
         shop.note_sale().await?;
     }
     Ok(())
 }
 
-/// The shop's own data: a stock, and the sales so far.
+/// The shop's own data: the stock of each shelf, and the sales so far.
 enum Shop {
     MariaDb(MySqlPool),
     Redis(redis::aio::MultiplexedConnection),
@@ -147,39 +164,56 @@ impl Shop {
         })
     }
 
-    async fn stock_up(&self) -> Result<()> {
+    async fn stock_up(&self, shelves: u32) -> Result<()> {
         match self {
             Self::MariaDb(pool) => {
-                pool.execute("CREATE TABLE IF NOT EXISTS items (stock BIGINT)").await?;
+                pool.execute("CREATE TABLE IF NOT EXISTS items (shelf INT PRIMARY KEY, stock BIGINT)")
+                    .await?;
                 pool.execute("CREATE TABLE IF NOT EXISTS sales (id BIGINT AUTO_INCREMENT PRIMARY KEY)")
                     .await?;
                 pool.execute("DELETE FROM items").await?;
                 pool.execute("DELETE FROM sales").await?;
-                pool.execute("INSERT INTO items VALUES (0)").await?;
             }
             Self::Redis(connection) => {
+                redis::cmd("DEL").arg("stock").exec_async(&mut connection.clone()).await?;
                 redis::cmd("SET").arg("sold").arg(0).exec_async(&mut connection.clone()).await?;
             }
         }
-        self.set_stock(ITEMS).await
+        for shelf in 0..shelves {
+            self.set_stock(shelf, ITEMS / i64::from(shelves)).await?;
+        }
+        Ok(())
     }
 
-    async fn stock(&self) -> Result<i64> {
-        Ok(match self {
-            Self::MariaDb(pool) => query_scalar("SELECT stock FROM items").fetch_one(pool).await?,
-            Self::Redis(connection) => {
-                redis::cmd("GET").arg("stock").query_async(&mut connection.clone()).await?
+    /// Of one shelf, or of all.
+    async fn stock(&self, shelf: Option<u32>) -> Result<i64> {
+        let stocks: Vec<i64> = match (self, shelf) {
+            (Self::MariaDb(pool), None) => query_scalar("SELECT stock FROM items").fetch_all(pool).await?,
+            (Self::MariaDb(pool), Some(shelf)) => {
+                query_scalar("SELECT stock FROM items WHERE shelf = ?").bind(shelf).fetch_all(pool).await?
             }
-        })
+            (Self::Redis(connection), None) => {
+                redis::cmd("HVALS").arg("stock").query_async(&mut connection.clone()).await?
+            }
+            (Self::Redis(connection), Some(shelf)) => {
+                redis::cmd("HMGET").arg("stock").arg(shelf).query_async(&mut connection.clone()).await?
+            }
+        };
+        Ok(stocks.into_iter().sum())
     }
 
-    async fn set_stock(&self, stock: i64) -> Result<()> {
+    async fn set_stock(&self, shelf: u32, stock: i64) -> Result<()> {
         match self {
             Self::MariaDb(pool) => {
-                query("UPDATE items SET stock = ?").bind(stock).execute(pool).await?;
+                query("REPLACE INTO items VALUES (?, ?)").bind(shelf).bind(stock).execute(pool).await?;
             }
             Self::Redis(connection) => {
-                redis::cmd("SET").arg("stock").arg(stock).exec_async(&mut connection.clone()).await?;
+                redis::cmd("HSET")
+                    .arg("stock")
+                    .arg(shelf)
+                    .arg(stock)
+                    .exec_async(&mut connection.clone())
+                    .await?;
             }
         }
         Ok(())

@@ -76,6 +76,7 @@
 //! # Where to go
 //!
 //! * to use locks: [`DistributedLock`], [`LockGuard`], [`AcquireOptions`], [`ErrorKind`]
+//! * for several holders at a time: [`Semaphore`]; for a leader: [`Election`]
 //! * to configure the store: [`Config`]
 //! * to see holders, and to free a stuck lock: [`admin`]
 //! * to observe a client, or to choose its clock: [`Registry::connect_with`], [`client`]; without an observer, losses and
@@ -96,6 +97,7 @@ pub use leasehold_core::{
     IntoLockName, Lease, LockGuard, LockMode, LockName, Loss, LossCause, Result, Secret, Wait,
     parse_duration,
 };
+pub use leasehold_core::{Election, Leader, Leadership, Semaphore};
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use leasehold_sql::{FencedWrite, Parameters};
 pub use registry::Registry;
@@ -162,3 +164,7 @@ mod readme {}
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/fencing.md")]
 mod fencing {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../docs/kinds.md")]
+mod kinds {}

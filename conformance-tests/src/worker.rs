@@ -1,9 +1,11 @@
 //! Worker processes: this very program, executed again, taking locks on command. For what only another process can
 //! show: crashes, pauses, clocks of its own.
 
+mod kinds;
 mod served;
 mod shifts;
 
+pub(crate) use kinds::occupy;
 pub use served::{is_worker, serve_as_worker, worker_order};
 
 use crate::case::Stop;
@@ -13,6 +15,7 @@ use crate::servers::{spawn_lasting, until_still};
 use crate::workload::{Workload, in_one_word};
 use leasehold_core::LockName;
 use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -65,6 +68,37 @@ impl Worker {
     /// Begins to acquire, and does not wait for the end of it.
     pub(crate) async fn begin_take(&mut self, name: &LockName, ttl: Duration) -> Result<(), Stop> {
         self.send(&format!("take {} {name}", ttl.as_millis())).await
+    }
+
+    /// Acquires a permit of a semaphore, and does not wait for the end of it.
+    pub(crate) async fn begin_permit(
+        &mut self,
+        limit: u32,
+        ttl: Duration,
+        name: &LockName,
+    ) -> Result<(), Stop> {
+        self.send(&format!("permit {limit} {} {name}", ttl.as_millis())).await
+    }
+
+    /// Begins to take permits, so many times, and to see in the directory that there are never more holders than allowed.
+    pub(crate) async fn begin_occupy(
+        &mut self,
+        limit: u32,
+        times: u64,
+        directory: &Path,
+        name: &LockName,
+    ) -> Result<(), Stop> {
+        self.send(&format!("occupy {limit} {times} {} {name}", in_one_word(directory))).await
+    }
+
+    /// Begins to campaign and to lead. While it leads, the file changes all the time, and begins with its term.
+    pub(crate) async fn begin_lead(
+        &mut self,
+        ttl: Duration,
+        file: &Path,
+        name: &LockName,
+    ) -> Result<(), Stop> {
+        self.send(&format!("lead {} {} {name}", ttl.as_millis(), in_one_word(file))).await
     }
 
     /// What it says within this time, if anything: of what was begun.

@@ -1,8 +1,11 @@
 //! The suite over the backends of this workspace, on real servers. Oracle's MySQL is asked for by `scripts/test
 //! --with-mysql`: it is not in stable Debian.
 
+use leasehold_conformance::stores;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    leasehold_conformance::run(leasehold_conformance::stores::all())
+    let mut subjects = stores::all();
+    subjects.extend(stores::adapters());
+    leasehold_conformance::run(subjects)
 }

@@ -16,8 +16,22 @@
 //! # Ok(()) }
 //! ```
 //!
-//! An acquisition is read from `client/acquire.rs`, a renewal from `keeper/mod.rs`, and the rule by which a lock is lost in
-//! `keeper/loss_rule.rs`. The shortest correct backend is `memory/mod.rs`. This crate knows no store, no command line and no TLS.
+//! # Where things are
+//!
+//! | looking for | file |
+//! |---|---|
+//! | an acquisition from its call to its grant | `client/acquire.rs` |
+//! | what a dropped acquisition leaves behind | `client/pending_claim.rs`, then `client/cleanup.rs` |
+//! | when a waiter asks again | `client/retry.rs` |
+//! | how tasks of one client stand in line | `wait_queue.rs` |
+//! | where releases go on when their runtime has ended | `fallback_runtime.rs` |
+//! | the hold behind a guard | `client/hold.rs` |
+//! | when a lease is renewed | `keeper/mod.rs` |
+//! | when a lock is lost | `keeper/loss_rule.rs` |
+//! | a kind of lock that is built on exclusive locks | `kinds/` |
+//! | the shortest correct backend | `memory/mod.rs` |
+//!
+//! This crate knows no store, no command line and no TLS.
 
 mod admin;
 mod backend;
@@ -61,6 +75,7 @@ pub use duration::parse_duration;
 pub use error::{Error, ErrorKind, Loss, LossCause, Result};
 pub use guard::{Health, Hold, HoldStatus, Lease, LockGuard};
 pub use holder::HolderInfo;
+pub use kinds::{Election, Leader, Leadership, Semaphore};
 pub use lock::{DistributedLock, DistributedLockExt};
 pub use name::{IntoLockName, LockName};
 pub use namespace::Namespace;

@@ -1,8 +1,8 @@
 //! The contract for people who use locks.
 
 use crate::{
-    AcquireOptions, Error, ErrorKind, IntoLockName, Lease, LockAdmin, LockGuard, LockMode, LockName, Result,
-    Semantics, Wait,
+    AcquireOptions, Election, Error, ErrorKind, IntoLockName, Lease, LockAdmin, LockGuard, LockMode,
+    LockName, Result, Semantics, Semaphore, Wait,
 };
 use async_trait::async_trait;
 use std::fmt::Debug;
@@ -240,6 +240,25 @@ pub trait DistributedLockExt: DistributedLock {
                 None => Ok(None),
             }
         }
+    }
+
+    /// The semaphore of this name, for a caller that allows so many permits. It shares nothing with the lock of that name.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for no permits, for more than [`Semaphore::MAX_PERMITS`], and for a name that leaves no
+    /// room for `::slot:` and a number. Nothing is sent.
+    fn semaphore(&self, name: impl IntoLockName, permits: u32) -> Result<Semaphore> {
+        Semaphore::new(self.handle(), name.into_lock_name()?, permits)
+    }
+
+    /// A candidate for the leadership of this name, which is the exclusive lock of the name.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) for a bad name. Nothing is sent.
+    fn elect(&self, name: impl IntoLockName) -> Result<Election> {
+        Ok(Election::new(self.handle(), name.into_lock_name()?))
     }
 }
 

@@ -6,6 +6,7 @@ mod blocking;
 mod cancellation;
 mod crash;
 mod databases;
+mod elections;
 mod faults;
 mod fencing;
 mod handover;
@@ -19,6 +20,7 @@ mod network;
 mod nodes;
 mod order;
 mod ownership;
+mod permits;
 mod programs;
 mod queue;
 mod replicas;
@@ -31,11 +33,11 @@ use crate::case::Case;
 
 /// Every case, in the order of the families: A basics, B waiting, C ownership, D lease and renewal, E loss, F fencing,
 /// G cancellation, H hand-over, I crash, J faults of the machine and of single servers, K names, P databases,
-/// Q queues, R secrets, S histories, T shared locks, Y the blocking API.
+/// Q queues, R secrets, S histories, T shared locks, U permits, X elections, Y the blocking API.
 ///
 /// An id is for good: the numbers between them that have no case are not used again.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 24] = [
+    let families: [&[Case]; 26] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
@@ -60,6 +62,8 @@ pub fn all() -> impl Iterator<Item = Case> {
         sharing::CASES,
         shared_records::CASES,
         histories::CASES,
+        permits::CASES,
+        elections::CASES,
     ];
     // A file is of one kind of store, and may have cases of several families.
     let mut all: Vec<Case> = families.into_iter().flatten().copied().collect();

@@ -8,6 +8,7 @@ mod redis;
 mod redis_cluster;
 mod redis_sentinel;
 mod redlock;
+mod semaphore_of_one;
 mod sql;
 mod sqlite;
 mod zookeeper;
@@ -45,6 +46,11 @@ pub fn all() -> Vec<Box<dyn Subject>> {
         subjects.push(Box::new(MySql::optimistic("mysql-optimistic")));
     }
     subjects
+}
+
+/// Kinds of lock in the place of a plain lock: the cases of one name are put to them too.
+pub fn adapters() -> Vec<Box<dyn Subject>> {
+    vec![Box::new(semaphore_of_one::SemaphoreOfOne)]
 }
 
 /// A URL, and the prefix of lock names if there is one: `URL` or `URL PREFIX`, in one line for worker processes.

@@ -1,6 +1,7 @@
 //! The other side: a worker process, which serves the case that has started it.
 
 use super::ENVIRONMENT;
+use super::kinds::{lead, occupy, permit};
 use super::shifts::Shifts;
 use crate::case::Stop;
 use crate::context::Client;
@@ -58,6 +59,31 @@ fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Result<(),
             let verb = words.next().unwrap_or_default();
             let answer = match verb {
                 "take" => take(&client, &mut words, &mut guard).await?,
+                "permit" => {
+                    let (limit, ttl) = (number(&mut words)?, Duration::from_millis(number(&mut words)?));
+                    match permit((&**subject, &client), (limit, ttl, &rest(&mut words))).await {
+                        Ok(new) => {
+                            let answer = format!("token {}", new.token()?);
+                            guard = Some(new);
+                            answer
+                        }
+                        Err(stop) => format!("error {stop:?}"),
+                    }
+                }
+                "occupy" => {
+                    let (limit, times) = (number(&mut words)?, number(&mut words)?);
+                    let directory = of_one_word(words.next().unwrap_or_default());
+                    let name = LockName::new(rest(&mut words))?;
+                    let permits = subject.kinds().semaphore(&*client, &name, limit)?;
+                    let outcome = occupy(&*permits, limit, times, &directory, &AcquireOptions::new()).await;
+                    outcome.map_or_else(|stop| format!("error {stop:?}"), |()| "done".to_owned())
+                }
+                "lead" => {
+                    let ttl = Duration::from_millis(number(&mut words)?);
+                    let file = of_one_word(words.next().unwrap_or_default());
+                    let outcome = lead(&client, ttl, &file, &rest(&mut words)).await;
+                    outcome.map_or_else(|stop| format!("error {stop:?}"), |()| "done".to_owned())
+                }
                 "status" => status(guard.as_ref()),
                 "release" => match guard.take() {
                     Some(guard) => {
@@ -123,7 +149,7 @@ async fn count(client: &Client, words: Words<'_, '_>) -> Result<String, Stop> {
     Ok("counted".to_owned())
 }
 
-fn number(words: Words<'_, '_>) -> Result<u64, Stop> {
+fn number<N: std::str::FromStr>(words: Words<'_, '_>) -> Result<N, Stop> {
     let word = words.next().unwrap_or_default();
     word.parse().map_err(|_| Stop::Failed(format!("{word:?} is no number")))
 }

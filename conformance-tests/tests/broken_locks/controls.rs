@@ -7,12 +7,13 @@ use crate::locks::redlock::{self, Mistake as Redlock};
 use crate::locks::replica;
 use crate::locks::sql::{self, advisory, deferred, held, row};
 use crate::locks::zookeeper::{self, Mistake as Zk};
+use crate::permits::{CountedByNodes, ENDS_BY_CLIENTS_CLOCKS, TokenIsACount};
 use crate::plain::{SOUND, lock};
 use crate::shared::{Mistake as Sharing, shared};
 use crate::steps;
-use crate::subject::{Made, Make, Start, redis};
+use crate::subject::{Made, Make, SoundKinds, Start, redis};
 use crate::waiters;
-use leasehold_conformance::Subject;
+use leasehold_conformance::{Kinds, Subject};
 use std::sync::Arc;
 
 /// A broken lock, the same lock without the mistake, and the case that tells them apart.
@@ -28,6 +29,8 @@ pub(crate) struct Control {
     start: Start,
     broken: Make,
     mended: Make,
+    /// The kinds of the broken lock. Those of the mended one are the library's.
+    broken_kinds: &'static dyn Kinds,
 }
 
 impl Control {
@@ -51,11 +54,16 @@ impl Control {
     }
 
     pub(crate) fn broken(&self) -> Arc<dyn Subject> {
-        Arc::new(Made { name: self.name(), start: self.start, make: self.broken })
+        Arc::new(Made { name: self.name(), start: self.start, make: self.broken, kinds: self.broken_kinds })
     }
 
     pub(crate) fn mended(&self) -> Arc<dyn Subject> {
-        Arc::new(Made { name: format!("{}_mended", self.name()), start: self.start, make: self.mended })
+        Arc::new(Made {
+            name: format!("{}_mended", self.name()),
+            start: self.start,
+            make: self.mended,
+            kinds: &SoundKinds,
+        })
     }
 }
 
@@ -73,6 +81,13 @@ macro_rules! control {
             start: $start,
             broken: |address| Ok($broken(address)),
             mended: |address| Ok($mended(address)),
+            broken_kinds: &SoundKinds,
+        }
+    };
+    ($number:literal $mistake:ident $case:ident $words:literal, kinds $wrong:expr) => {
+        Control {
+            broken_kinds: &$wrong,
+            ..control!($number $mistake $case $words, |address| lock(SOUND, address), |address| lock(SOUND, address))
         }
     };
     ($number:literal $mistake:ident $case:ident $words:literal, steps $steps:ident) => {
@@ -173,6 +188,10 @@ pub(crate) fn controls() -> Vec<Control> {
             |address| waiters::told(false, address), |address| waiters::told(true, address)),
         control!(64 last_come_first_served H09 "it so often",
             |address| waiters::in_line("-1", address), |address| waiters::in_line("0", address)),
+        control!(72 permits_counted_on_a_majority U01 "hold a permit, of 2", kinds CountedByNodes),
+        control!(74 permits_end_by_the_clients_clocks J14 "whose clock is an hour ahead",
+            |address| lock(ENDS_BY_CLIENTS_CLOCKS, address), |address| lock(SOUND, address)),
+        control!(75 slot_given_again_with_an_older_token U03 "granted again: token", kinds TokenIsACount),
         // Once more, by nothing but the history of clients that know nothing of the mistake.
         control!(42 for_update_in_autocommit S01 "Exclusion broken", held InAutocommit),
         control!(52 release_deletes_the_row S01 "TokenUnique broken", row ReleaseDeletes),

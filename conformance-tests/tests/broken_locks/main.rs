@@ -11,6 +11,7 @@ mod calls;
 mod controls;
 mod guards;
 mod locks;
+mod permits;
 mod plain;
 mod shared;
 mod steps;

@@ -49,6 +49,11 @@ impl Lease {
         self.0.name()
     }
 
+    /// The slot, if this is a permit of a [`Semaphore`](crate::Semaphore): counted from zero, and below the number of permits.
+    pub fn slot(&self) -> Option<u32> {
+        self.name().slot()
+    }
+
     /// The fencing token, to be passed to what the lock protects. Reading it *is* the liveness check: there is no
     /// token for a lock that is not held.
     ///

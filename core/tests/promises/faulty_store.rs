@@ -316,7 +316,7 @@ impl Observer for EventLog {
 }
 
 pub(crate) fn lock_name(name: &str) -> LockName {
-    LockName::new(name).unwrap()
+    LockName::from_store(name).unwrap()
 }
 
 /// Acquires with these options.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 /// Polls a future `polls` times at most, and drops it. `None` if it was not ready by then.
-async fn poll_at_most<F: Future>(polls: usize, future: F) -> Option<F::Output> {
+pub(crate) async fn poll_at_most<F: Future>(polls: usize, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut polled = 0;
     poll_fn(|cx| {
@@ -48,7 +48,7 @@ async fn drop_at_every_await<G>(bound: Duration, prepare: impl AsyncFn(&Arc<Faul
 }
 
 /// Enough for a release and its repetitions.
-const RELEASE_TIME: Duration = Duration::from_millis(200);
+pub(crate) const RELEASE_TIME: Duration = Duration::from_millis(200);
 
 #[tokio::test(start_paused = true)]
 async fn acquisition_of_a_free_lock_dropped_at_any_await_leaves_nothing() {

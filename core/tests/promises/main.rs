@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
 
 mod c1_clean_outcomes;
+mod election;
 mod faulty_store;
 mod guard;
 mod handed_over;
@@ -18,6 +19,7 @@ mod n1_loss_in_time;
 mod n1_validity;
 mod observer;
 mod renewal_groups;
+mod semaphore;
 mod sessions;
 mod short_forms;
 mod traces;

@@ -1,0 +1,58 @@
+//! The requests of a worker that are about a kind of lock built on exclusive ones.
+
+use crate::case::Stop;
+use crate::context::Client;
+use crate::kinds::Permits;
+use crate::subject::Subject;
+use leasehold_core::{AcquireOptions, DistributedLockExt, LockGuard, LockName, Result};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// Takes permits, so many times, and each time sees in the directory how many others hold one.
+///
+/// A holder has a file in the directory for as long as it holds. It looks after it has made its own, so of any set of holders
+/// that overlap the last one sees all.
+pub(crate) async fn occupy(
+    permits: &dyn Permits,
+    limit: u32,
+    times: u64,
+    directory: &Path,
+    options: &AcquireOptions,
+) -> Result<(), Stop> {
+    for _ in 0..times {
+        let guard = permits.acquire(options).await?;
+        let mine = directory.join(format!("{:016x}", fastrand::u64(..)));
+        fs::write(&mine, "")?;
+        tokio::time::sleep(Duration::from_micros(fastrand::u64(..2000))).await;
+        let holders = fs::read_dir(directory)?.count();
+        fs::remove_file(&mine)?;
+        if holders > limit as usize {
+            return Err(Stop::Failed(format!("{holders} hold a permit, of {limit}")));
+        }
+        guard.release().await?;
+    }
+    Ok(())
+}
+
+/// Takes one permit and answers the token, or the error.
+pub(super) async fn permit(
+    (subject, client): (&dyn Subject, &Client),
+    (limit, ttl, name): (u32, Duration, &str),
+) -> Result<LockGuard, Stop> {
+    let permits = subject.kinds().semaphore(&**client, &LockName::new(name)?, limit)?;
+    Ok(permits.acquire(&AcquireOptions::new().with_ttl(ttl)).await?)
+}
+
+/// Leads for ever; writes the term into a file each few milliseconds while it does.
+pub(super) async fn lead(client: &Client, ttl: Duration, file: &Path, name: &str) -> Result<(), Stop> {
+    let election = client.elect(name)?.with_options(AcquireOptions::new().with_ttl(ttl));
+    let work = |leader: leasehold_core::Lease| async move {
+        let term = leader.token().map_err(Stop::from)?;
+        loop {
+            fs::write(file, format!("{term} {:016x}", fastrand::u64(..)))?;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    election.lead(work).await?
+}

@@ -1,0 +1,332 @@
+//! Leader election: the exclusive lock of a name, with the words of an election. The leader is the holder, its term is the
+//! fencing token.
+
+use crate::sync::{AtomicBool, Mutex};
+use crate::{
+    AcquireOptions, DistributedLock, Error, ErrorKind, FencingToken, HolderInfo, Lease, LockAdmin, LockGuard,
+    LockName, Result, locked,
+};
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, SystemTime};
+
+/// How often an observer looks, and how often a campaign is begun again while the store does not answer.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// One candidate for the leadership of a name. Made by [`DistributedLockExt::elect`](crate::DistributedLockExt::elect), on every
+/// store.
+///
+/// A service that must run once runs in [`lead`](Self::lead) on every host:
+///
+/// ```
+/// # use leasehold_core::{DistributedLockExt, LockClient};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold_core::Result<()> {
+/// # let locks = LockClient::in_memory();
+/// let election = locks.elect("scheduler")?;
+/// let done = election.lead(|leader| async move {
+///     // Pass the term to what the leader writes, and refuse earlier terms there.
+///     format!("did the work in term {}", leader.token().unwrap())
+/// });
+/// println!("{}", done.await?);
+/// # Ok(()) }
+/// ```
+///
+/// An election of a name **is** the [exclusive lock](crate::DistributedLockExt::acquire) of that name: a program that holds the
+/// lock leads.
+///
+/// Not promised: exclusion of *effects*, as with any lock. A leader that is paused wakes up later, with requests under way, so the
+/// resource must check the [term](Leadership::term). Nor that there is a leader at every moment, that a leader stays one, or that
+/// the healthiest candidate wins: it is the first in the [order of the store](crate::Fairness).
+///
+/// Cheap to clone. The clones are one candidate.
+#[derive(Clone, Debug)]
+pub struct Election {
+    locks: Arc<dyn DistributedLock>,
+    name: LockName,
+    options: AcquireOptions,
+    role: Arc<Role>,
+}
+
+#[derive(Debug, Default)]
+struct Role {
+    campaigns: AtomicBool,
+    /// The last one.
+    office: Mutex<Option<Arc<Office>>>,
+}
+
+/// The hold of a leader. Taken out by the one that ends it: a resignation, or the drop of the [`Leadership`].
+#[derive(Debug)]
+struct Office {
+    lease: Lease,
+    term: FencingToken,
+    guard: Mutex<Option<LockGuard>>,
+}
+
+impl Office {
+    fn vacate(&self) -> Option<LockGuard> {
+        locked(&self.guard).take()
+    }
+}
+
+impl Election {
+    pub(crate) fn new(locks: Arc<dyn DistributedLock>, name: LockName) -> Self {
+        let options = locks.defaults().clone();
+        Self { locks, name, options, role: Arc::default() }
+    }
+
+    /// Campaigns with these options instead of the [defaults](DistributedLock::defaults): the ttl bounds how long a crashed leader
+    /// keeps the others out, the wait bounds one campaign.
+    #[must_use]
+    pub fn with_options(mut self, options: AcquireOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The name of the election.
+    pub fn name(&self) -> &LockName {
+        &self.name
+    }
+
+    /// Waits to be the leader.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](ErrorKind::Invalid) before any I/O if this candidate campaigns or leads already; else as
+    /// [`acquire_named`](DistributedLock::acquire_named).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire_named`](DistributedLock::acquire_named): a dropped campaign is over.
+    pub async fn campaign(&self) -> Result<Leadership> {
+        let campaign = Campaign::begin(&self.role)?;
+        let guard = self.locks.acquire_named(&self.name, &self.options).await?;
+        let (lease, term) = (guard.lease(), guard.token()?);
+        let office = Arc::new(Office { lease, term, guard: Mutex::new(Some(guard)) });
+        *locked(&campaign.0.office) = Some(Arc::clone(&office));
+        Ok(Leadership(office))
+    }
+
+    /// Campaigns, and runs `work` as the leader. If the leadership is lost or [resigned](Self::resign) meanwhile, `work` is dropped
+    /// at its next await, and the campaign begins anew, until a `work` has come to its end. Then the leadership is resigned.
+    ///
+    /// After the first term, a store that does not answer is asked again each second. `work` gets the lease of its term, to
+    /// [pass the term on](Lease::token).
+    ///
+    /// # Errors
+    ///
+    /// As [`campaign`](Self::campaign). [`Lost`](ErrorKind::Lost) if the store had ended the leadership before `work` came to its
+    /// end, and that was found out by the release: the result is not covered by the term.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe to drop as far as `work` is: the leadership is resigned in the background.
+    pub async fn lead<F, W>(&self, mut work: F) -> Result<W::Output>
+    where
+        F: FnMut(Lease) -> W + Send,
+        W: Future<Output: Send> + Send,
+    {
+        let mut has_led = false;
+        loop {
+            let leadership = match self.campaign().await {
+                Err(error) if has_led && error.is_outage() => {
+                    tokio::time::sleep(INTERVAL).await;
+                    continue;
+                }
+                leadership => leadership?,
+            };
+            has_led = true;
+            // An error is the end of the term.
+            if let Ok(output) = leadership.protect(work(leadership.lease())).await {
+                return match leadership.resign().await {
+                    Err(error) if error.kind() == ErrorKind::Lost => Err(error),
+                    _ => Ok(output),
+                };
+            }
+        }
+    }
+
+    /// Ends the leadership of this candidate, as [`Leadership::resign`] does. Does nothing if it does not lead; to end a campaign,
+    /// drop it.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::release`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`LockGuard::release`].
+    pub async fn resign(&self) -> Result<()> {
+        let office = locked(&self.role.office).clone();
+        match office.and_then(|office| office.vacate()) {
+            Some(guard) => guard.release().await,
+            None => Ok(()),
+        }
+    }
+
+    /// The leaders, from the present one on: one item for each term that is seen, never a smaller term after a larger one. Needs no
+    /// candidate; it looks once a second with [`LockAdmin::inspect`], and never ends by itself.
+    ///
+    /// It is late by nature: an item says who led when the store was asked. A term that is shorter than a second may be missed, an
+    /// office that is vacant is not shown, and while the store does not answer there is no news. After a store has lost its data,
+    /// terms may [begin anew](crate::TokenClass), and are shown once they are larger.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](ErrorKind::Unsupported) if the store cannot show its locks. An item is an error if the store refuses to
+    /// show them, and then the last one.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe to drop; so is each `next`.
+    pub fn observe(&self) -> Result<impl Stream<Item = Result<Leader>> + Send + Unpin + use<>> {
+        if self.locks.admin().is_none() {
+            return Err(Error::new(ErrorKind::Unsupported, "this store cannot show who leads"));
+        }
+        let watch = Watch { locks: Arc::clone(&self.locks), name: self.name.clone(), last: None };
+        Ok(Box::pin(unfold(Some(watch), |watch| async {
+            let mut watch = watch?;
+            match watch.next().await {
+                Ok(leader) => Some((Ok(leader), Some(watch))),
+                Err(error) => Some((Err(error), None)),
+            }
+        })))
+    }
+}
+
+/// A campaign under way; dropping it ends it.
+struct Campaign<'a>(&'a Role);
+
+impl<'a> Campaign<'a> {
+    fn begin(role: &'a Role) -> Result<Self> {
+        let refused = |problem| {
+            Error::invalid("campaign", problem, "use one election for each candidate, or resign first")
+        };
+        if role.campaigns.swap(true, SeqCst) {
+            return Err(refused("this candidate campaigns already"));
+        }
+        let campaign = Self(role);
+        // Not under the mutex: to find a loss is to tell an observer.
+        let office = locked(&role.office).clone();
+        match office.is_some_and(|office| office.lease.is_held()) {
+            true => Err(refused("this candidate leads already")),
+            false => Ok(campaign),
+        }
+    }
+}
+
+impl Drop for Campaign<'_> {
+    fn drop(&mut self) {
+        self.0.campaigns.store(false, SeqCst);
+    }
+}
+
+/// The leadership of one term. It dereferences to its [`Lease`], with [`lost`](Lease::lost) and [`protect`](Lease::protect). Dropping
+/// it resigns in the background.
+#[must_use = "the leadership is resigned when this is dropped"]
+#[derive(Debug)]
+pub struct Leadership(Arc<Office>);
+
+impl Leadership {
+    /// The term: the fencing token of the hold. Each term is larger than all terms before.
+    pub fn term(&self) -> FencingToken {
+        self.0.term
+    }
+
+    /// True while this is certainly the leader, by the clock at this call. Once false, it stays false.
+    pub fn is_leader(&self) -> bool {
+        self.0.lease.is_held()
+    }
+
+    /// A handle that can be given away, and keeps nothing held.
+    pub fn lease(&self) -> Lease {
+        self.0.lease.clone()
+    }
+
+    /// Resigns, and waits for the confirmation of the store. The next candidate leads within its [wake-up](crate::WakeUp).
+    ///
+    /// # Errors
+    ///
+    /// As [`LockGuard::release`]. Nothing is left to do, and nothing fails, if [`Election::resign`] was quicker.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`LockGuard::release`].
+    pub async fn resign(self) -> Result<()> {
+        match self.0.vacate() {
+            Some(guard) => guard.release().await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Deref for Leadership {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.0.lease
+    }
+}
+
+impl Drop for Leadership {
+    fn drop(&mut self) {
+        drop(self.0.vacate());
+    }
+}
+
+/// A leader, as an observer saw it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Leader {
+    /// What the leader says about itself.
+    pub who: HolderInfo,
+    /// The beginning of the term by the clock of the store, for people.
+    pub since: Option<SystemTime>,
+    /// The term.
+    pub term: FencingToken,
+}
+
+/// `ada@web-1:4711, term 7`.
+impl fmt::Display for Leader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, term {}", self.who, self.term)
+    }
+}
+
+/// The state of an observer.
+struct Watch {
+    locks: Arc<dyn DistributedLock>,
+    name: LockName,
+    last: Option<FencingToken>,
+}
+
+impl Watch {
+    /// The next leader with a larger term. `Err` for what is no outage.
+    async fn next(&mut self) -> Result<Leader> {
+        if self.last.is_some() {
+            tokio::time::sleep(INTERVAL).await;
+        }
+        loop {
+            match leader(self.locks.admin(), &self.name).await {
+                Ok(Some(leader)) if Some(leader.term) > self.last => {
+                    self.last = Some(leader.term);
+                    return Ok(leader);
+                }
+                Err(error) if !error.is_outage() => return Err(error),
+                Ok(_) | Err(_) => tokio::time::sleep(INTERVAL).await,
+            }
+        }
+    }
+}
+
+/// The present leader. A lock of another program has no term, and is not one.
+async fn leader(admin: Option<&dyn LockAdmin>, name: &LockName) -> Result<Option<Leader>> {
+    let Some(admin) = admin else { return Ok(None) };
+    let holds = admin.inspect(name).await?;
+    // Readers are no leaders.
+    let leader = holds.into_iter().find(|hold| !hold.mode.is_shared() && !hold.is_released());
+    Ok(leader.and_then(|hold| Some(Leader { who: hold.holder, since: hold.acquired_at, term: hold.token? })))
+}

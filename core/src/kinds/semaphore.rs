@@ -1,0 +1,250 @@
+//! Semaphores: one name, and at most N holders of it at a time.
+//!
+//! The store sees exclusive locks alone: one *slot* for each permit, and a *gate*. So a permit keeps every promise of a lock.
+//!
+//! * **Order.** A waiter acquires the gate first, in the order of the store. The owner of the gate takes the first free slot, waits
+//!   for one if there is none, and releases the gate.
+//! * **No herd.** The owner of the gate is the only one that waits for slots. It waits for all of them at once: the first grant
+//!   counts, and the other claims are withdrawn, as those of any dropped acquisition.
+//! * **The gate protects the order alone.** If two clients believe that they own it, each of them still gets a slot of its own.
+
+use super::deadline::Deadline;
+use crate::sync::Mutex;
+use crate::{
+    AcquireOptions, DistributedLock, Error, ErrorKind, Lease, LockGuard, LockMode, LockName, Result, Wait,
+    locked,
+};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The longest lease of the gate: what its owner costs the waiters behind it if it crashes.
+const GATE_TTL: Duration = Duration::from_secs(3);
+/// How many slots the owner of the gate tries one by one, before it waits for all of them at once.
+const TRIED_ONE_BY_ONE: usize = 8;
+
+/// A lock that has room for several holders: connections to a service, licences, workers of one kind.
+///
+/// Made by [`DistributedLockExt::semaphore`](crate::DistributedLockExt::semaphore), on every store. A permit is a [`LockGuard`]
+/// and an exclusive hold of one of N slots, so it is renewed, lost and released as a lock is. To fence a resource, compare the
+/// [token](Lease::token) with those of the same [slot](Lease::slot) only: each slot counts for itself.
+///
+/// ```
+/// # use leasehold_core::{DistributedLockExt, LockClient};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold_core::Result<()> {
+/// # let locks = LockClient::in_memory();
+/// let licences = locks.semaphore("licences", 2)?;
+/// let first = licences.acquire().await?;
+/// let second = licences.acquire().await?;
+/// assert_ne!(first.slot(), second.slot());
+/// assert!(licences.try_acquire().await?.is_none(), "both are in use");
+/// first.release().await?;
+/// assert!(licences.try_acquire().await?.is_some());
+/// # Ok(()) }
+/// ```
+///
+/// **Order.** Waiters are served in the [order of the store](crate::Fairness). A single attempt does not stand in line.
+///
+/// **Callers that name different numbers** of permits share the slots that both know: a caller with 3 sees the slots 0 to 2, a
+/// caller with 5 the slots 0 to 4, and there are never more than five holders. They wait in one line, so a caller with 3 that is
+/// first may keep a caller with 5 waiting while slot 3 is free.
+///
+/// **A semaphore is not a lock of the same name.** The two do not exclude each other.
+///
+/// Not promised: an order across the crash or the pause of the waiter that is first, which holds up the others for the shorter
+/// of its lease and 3 s, or for its session or connection; several permits in one step; that the lowest free slot is taken.
+///
+/// Cheap to clone. The clones, and no others, know which permits this one gave, and try free slots first.
+#[derive(Clone, Debug)]
+pub struct Semaphore {
+    locks: Arc<dyn DistributedLock>,
+    name: LockName,
+    gate: LockName,
+    slots: Arc<[LockName]>,
+    /// The last permit of each slot that this semaphore gave: a slot is not free while it is held, and likely free afterwards.
+    given: Arc<Mutex<Vec<Option<Lease>>>>,
+}
+
+impl Semaphore {
+    /// The largest number of permits. A waiter may have to ask the store for each slot, and above this that takes too long.
+    pub const MAX_PERMITS: u32 = 1000;
+
+    pub(crate) fn new(locks: Arc<dyn DistributedLock>, name: LockName, permits: u32) -> Result<Self> {
+        if permits == 0 || permits > Self::MAX_PERMITS {
+            let problem = format_args!("{permits}, from 1 to {}", Self::MAX_PERMITS);
+            return Err(Error::invalid("number of permits", problem, "choose a number in this range"));
+        }
+        let slots = (0..permits).map(|slot| name.of_slot(slot)).collect::<Result<Arc<[_]>>>()?;
+        let given = Arc::new(Mutex::new(vec![None; slots.len()]));
+        Ok(Self { locks, gate: name.gate()?, name, slots, given })
+    }
+
+    /// The name of the semaphore.
+    pub fn name(&self) -> &LockName {
+        &self.name
+    }
+
+    /// The number of permits.
+    pub fn permits(&self) -> u32 {
+        // At most `MAX_PERMITS`.
+        u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Acquires a permit with the [defaults](DistributedLock::defaults) of the client.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_with`](Self::acquire_with).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire_with`](Self::acquire_with).
+    pub async fn acquire(&self) -> Result<LockGuard> {
+        self.acquire_with(self.locks.defaults()).await
+    }
+
+    /// Makes one attempt on each slot: `None` if each was held when it was asked for. Keep the result in a variable, or the permit
+    /// is released at once.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_with`](Self::acquire_with), without [`Busy`](ErrorKind::Busy).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire_with`](Self::acquire_with).
+    pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
+        match self.acquire_with(&self.locks.defaults().clone().with_wait(Wait::No)).await {
+            Ok(permit) => Ok(Some(permit)),
+            Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Acquires a permit with these options. The ttl, `max_hold` and `hold_at_least` are those of the permit; one deadline covers
+    /// the gate and the slots.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_named`](DistributedLock::acquire_named); [`Invalid`](ErrorKind::Invalid) for a
+    /// [mode](AcquireOptions::with_mode) other than exclusive.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe to drop at any time, as [`acquire_named`](DistributedLock::acquire_named): what the gate and the slots may have
+    /// granted is released in the background.
+    pub async fn acquire_with(&self, options: &AcquireOptions) -> Result<LockGuard> {
+        options.check()?;
+        if options.mode != LockMode::Exclusive {
+            let problem = format_args!("{}, for a permit of a semaphore", options.mode);
+            return Err(Error::invalid("mode", problem, "leave it out: a permit is an exclusive hold"));
+        }
+        let deadline = Deadline::of(options.wait);
+        let permit = match options.wait {
+            Wait::No => self
+                .try_slots(options, self.slots.len())
+                .await
+                .and_then(|permit| permit.ok_or_else(|| self.full())),
+            Wait::UpTo(_) | Wait::Forever => self.wait_in_line(options, &deadline).await,
+        };
+        permit.map_err(|error| match error.kind() {
+            ErrorKind::TimedOut => self.timed_out(&deadline),
+            ErrorKind::Busy => error,
+            _ => error.context(format_args!("semaphore {:?}", self.name)),
+        })
+    }
+
+    /// Waits for the gate, and as its owner for a slot. The gate is released at the end of this function, in the background.
+    async fn wait_in_line(&self, options: &AcquireOptions, deadline: &Deadline) -> Result<LockGuard> {
+        let _gate = self.locks.acquire_named(&self.gate, &gate_options(options)).await?;
+        let one_attempt = options.clone().with_wait(Wait::No);
+        let tried = deadline.bound(self.try_slots(&one_attempt, TRIED_ONE_BY_ONE)).await;
+        let failure = match tried.unwrap_or_else(|| Err(no_answer())) {
+            Ok(Some(permit)) => return Ok(permit),
+            Ok(None) => None,
+            Err(error) if error.is_outage() => Some(error),
+            Err(error) => return Err(error),
+        };
+        match deadline.left() {
+            Some(wait) => self.wait_for_any_slot(&options.clone().with_wait(wait), failure).await,
+            None => Err(failure.unwrap_or_else(|| self.timed_out(deadline))),
+        }
+    }
+
+    /// One attempt on each slot that is not held by a permit of this semaphore, one after the other, at most so many.
+    async fn try_slots(&self, options: &AcquireOptions, at_most: usize) -> Result<Option<LockGuard>> {
+        for slot in self.likely_free().into_iter().take(at_most) {
+            match self.acquire_slot(slot, options).await {
+                Err(error) if error.kind() == ErrorKind::Busy => {}
+                outcome => return outcome.map(Some),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The slots that are not held by a permit of this semaphore: those first that were, then the others from a random one on, so
+    /// that clients do not all ask for the same slot.
+    fn likely_free(&self) -> Vec<usize> {
+        let (given, count) = (locked(&self.given).clone(), self.slots.len());
+        let first = fastrand::usize(..count);
+        let is_held = |slot: &usize| given[*slot].as_ref().is_some_and(Lease::is_held);
+        let mut slots: Vec<usize> =
+            (first..first + count).map(|slot| slot % count).filter(|slot| !is_held(slot)).collect();
+        slots.sort_by_key(|slot| given[*slot].is_none());
+        slots
+    }
+
+    /// Waits for all slots at once. `failure` is a failure of the store before.
+    async fn wait_for_any_slot(
+        &self,
+        options: &AcquireOptions,
+        mut failure: Option<Error>,
+    ) -> Result<LockGuard> {
+        let mut waits: FuturesUnordered<_> =
+            (0..self.slots.len()).map(|slot| self.acquire_slot(slot, options)).collect();
+        while let Some(outcome) = waits.next().await {
+            match outcome {
+                // Other slots may be free, or on other servers. At the end, an unknown outcome of one comes before the
+                // outage of another, and that before a slot that stayed held.
+                Err(error) if error.is_retryable() => {
+                    let rank = |error: &Error| (error.is_indeterminate(), error.is_outage());
+                    failure = failure.into_iter().chain([error]).max_by_key(rank);
+                }
+                outcome => return outcome,
+            }
+        }
+        Err(failure.unwrap_or_else(no_answer))
+    }
+
+    async fn acquire_slot(&self, slot: usize, options: &AcquireOptions) -> Result<LockGuard> {
+        let permit = self.locks.acquire_named(&self.slots[slot], options).await?;
+        locked(&self.given)[slot] = Some(permit.lease());
+        Ok(permit)
+    }
+
+    fn full(&self) -> Error {
+        let message = format!("all {} permits of semaphore {:?} are held", self.slots.len(), self.name);
+        Error::new(ErrorKind::Busy, message).with_help(FULL)
+    }
+
+    fn timed_out(&self, deadline: &Deadline) -> Error {
+        let (name, time) = (&self.name, deadline.time());
+        let message = format!("no permit of semaphore {name:?} came free for this waiter within {time:?}");
+        Error::new(ErrorKind::TimedOut, message).with_help(FULL)
+    }
+}
+
+const FULL: &str = "wait longer, or look at the holders of its slots";
+
+fn no_answer() -> Error {
+    Error::new(ErrorKind::Indeterminate, "the store did not answer before the deadline")
+        .with_help("if it granted a permit, that is being released and ends with its lease at the latest")
+}
+
+/// The gate is held for as long as its owner waits for a slot, on a short lease that is renewed.
+fn gate_options(options: &AcquireOptions) -> AcquireOptions {
+    let mut gate = options.clone().with_ttl(options.ttl.min(GATE_TTL)).with_max_hold(Duration::MAX);
+    (gate.hold_at_least, gate.renewed) = (Duration::ZERO, true);
+    gate
+}

@@ -8,6 +8,7 @@ pub(crate) use expect::{
 };
 
 use crate::case::{Stop, Verdict};
+use crate::kinds::Kinds;
 use crate::proxy::{Proxy, Traffic};
 use crate::runner::Terms;
 use crate::subject::{Cannot, Store, Subject};
@@ -69,6 +70,11 @@ impl Context {
 
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.store
+    }
+
+    /// The kinds of lock of the subject.
+    pub(crate) fn kinds(&self) -> &dyn Kinds {
+        self.subject.kinds()
     }
 
     /// A client with connections of its own.

@@ -6,6 +6,7 @@ pub use several::{Members, Replicas};
 
 use crate::administrator::Administrator;
 use crate::case::{Case, Stop};
+use crate::kinds::{Kinds, LibraryKinds};
 use crate::proxy::Proxy;
 use async_trait::async_trait;
 use leasehold_core::{DistributedLock, Fault, LockName, Result};
@@ -42,6 +43,11 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
     ///
     /// The backend's own.
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>>;
+
+    /// The kinds of lock that are built on its exclusive locks. Default: the library's.
+    fn kinds(&self) -> &dyn Kinds {
+        &LibraryKinds
+    }
 
     /// Whether this case is put to it at all: a subject that differs from another one only in its servers need not be
     /// asked everything twice. Default: yes.

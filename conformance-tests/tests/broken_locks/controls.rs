@@ -9,9 +9,9 @@ use crate::locks::sql::{self, advisory, deferred, held, row};
 use crate::locks::zookeeper::{self, Mistake as Zk};
 use crate::plain::{SOUND, lock};
 use crate::steps;
-use crate::subject::{Made, Make, Start, redis};
+use crate::subject::{Made, Make, SoundKinds, Start, redis};
 use crate::waiters;
-use leasehold_conformance::Subject;
+use leasehold_conformance::{Kinds, Subject};
 use std::sync::Arc;
 
 /// A broken lock, the same lock without the mistake, and the case that tells them apart.
@@ -27,6 +27,8 @@ pub(crate) struct Control {
     start: Start,
     broken: Make,
     mended: Make,
+    /// The kinds of the broken lock. Those of the mended one are the library's.
+    broken_kinds: &'static dyn Kinds,
 }
 
 impl Control {
@@ -50,11 +52,16 @@ impl Control {
     }
 
     pub(crate) fn broken(&self) -> Arc<dyn Subject> {
-        Arc::new(Made { name: self.name(), start: self.start, make: self.broken })
+        Arc::new(Made { name: self.name(), start: self.start, make: self.broken, kinds: self.broken_kinds })
     }
 
     pub(crate) fn mended(&self) -> Arc<dyn Subject> {
-        Arc::new(Made { name: format!("{}_mended", self.name()), start: self.start, make: self.mended })
+        Arc::new(Made {
+            name: format!("{}_mended", self.name()),
+            start: self.start,
+            make: self.mended,
+            kinds: &SoundKinds,
+        })
     }
 }
 
@@ -72,6 +79,13 @@ macro_rules! control {
             start: $start,
             broken: |address| Ok($broken(address)),
             mended: |address| Ok($mended(address)),
+            broken_kinds: &SoundKinds,
+        }
+    };
+    ($number:literal $mistake:ident $case:ident $words:literal, kinds $wrong:expr) => {
+        Control {
+            broken_kinds: &$wrong,
+            ..control!($number $mistake $case $words, |address| lock(SOUND, address), |address| lock(SOUND, address))
         }
     };
     ($number:literal $mistake:ident $case:ident $words:literal, steps $steps:ident) => {

@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::servers::RedisServer;
-use leasehold_conformance::{Cannot, Store, Subject};
+use leasehold_conformance::{Cannot, Kinds, Store, Subject};
 use leasehold_core::{DistributedLock, LockName, Result};
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,14 @@ pub(crate) struct Made {
     pub(crate) name: String,
     pub(crate) start: Start,
     pub(crate) make: Make,
+    pub(crate) kinds: &'static dyn Kinds,
 }
+
+/// The library's kinds of lock.
+#[derive(Debug)]
+pub(crate) struct SoundKinds;
+
+impl Kinds for SoundKinds {}
 
 /// `host:port patience_ms [password [hold_ms [replica]]]`, in one line for worker processes.
 #[derive(Clone, Debug)]
@@ -76,6 +83,10 @@ impl Subject for Made {
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
         (self.make)(&Address::parse(address))
+    }
+
+    fn kinds(&self) -> &dyn Kinds {
+        self.kinds
     }
 }
 

@@ -196,10 +196,10 @@ fn held_value(value: &Value) -> Result<Option<String>> {
 }
 
 /// What was inspected, if a record of ours tells of it. With an empty prefix, another program's keys may look like ours.
-pub(crate) fn only_ours(inspected: Result<Option<LockStatus>>) -> Result<Option<LockStatus>> {
+pub(crate) fn only_ours(inspected: Result<Vec<LockStatus>>) -> Result<Vec<LockStatus>> {
     match inspected {
-        Ok(status) => Ok(status.filter(|status| status.token.is_some())),
-        Err(error) if error.kind() == ErrorKind::Misconfigured => Ok(None),
+        Ok(holds) => Ok(holds.into_iter().filter(|hold| hold.token.is_some()).collect()),
+        Err(error) if error.kind() == ErrorKind::Misconfigured => Ok(Vec::new()),
         Err(error) => Err(error),
     }
 }

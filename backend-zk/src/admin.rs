@@ -20,8 +20,9 @@ const AT_ONCE: usize = 256;
 impl LockAdmin for ZooKeeperBackend {
     /// A lock that another program holds is told as one of ours: its node has an owner and a token too, and its data is
     /// given as the description. The time is that of its node: since when it holds the lock or began to wait for it.
-    async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>> {
-        inspect(&self.turn_to_look().await?, &self.names.directory_of(name), name).await
+    async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
+        let held = inspect(&self.turn_to_look().await?, &self.names.directory_of(name), name).await?;
+        Ok(held.into_iter().collect())
     }
 
     /// Reads the names of all locks there are, then the first in line of each that fits. Those that may not be read are
@@ -74,25 +75,21 @@ impl LockAdmin for ZooKeeperBackend {
     }
 
     /// Deletes the holder's node, which has the holder's own name: it cannot hit the next one.
-    async fn force_release(
-        &self,
-        name: &LockName,
-        only_if: Option<FencingToken>,
-    ) -> Result<Option<LockStatus>> {
+    async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
         let (turn, directory) = (self.turn_to_look().await?, self.names.directory_of(name));
         let Some(first) = line(&turn, &directory).await?.into_iter().next() else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let Some(seen) = look(&turn, &directory, &first).await? else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let status = status(name, &first, seen);
         if only_if.is_some() && status.token != only_if {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let deleted = recipe::delete(&turn, &format!("{directory}/{}", first.node)).await;
         let deleted = deleted.map_err(Trouble::into_error)?;
-        Ok(deleted.then_some(status))
+        Ok(deleted.then_some(status).into_iter().collect())
     }
 
     /// Makes the directory of the locks, with its access list.

@@ -124,5 +124,5 @@ async fn tell_who_holds(store: &Store, name: &LockName, console: Console) {
 
 /// Who holds it, if somebody does and the store tells.
 async fn who_holds(store: &Store, name: &LockName) -> Option<LockStatus> {
-    store.admin().ok()?.inspect(name).await.ok().flatten()
+    store.admin().ok()?.inspect(name).await.ok()?.into_iter().next()
 }

@@ -1,6 +1,6 @@
 //! The operator's side of a backend: look at locks, and release them by force.
 
-use crate::{Error, FencingToken, HoldKind, HolderInfo, LockName, OwnerId, Result};
+use crate::{Error, FencingToken, HoldKind, HolderInfo, LockMode, LockName, OwnerId, Result};
 use async_trait::async_trait;
 use serde::{Serialize, Serializer};
 use std::fmt::{self, Debug};
@@ -21,8 +21,10 @@ use std::time::{Duration, SystemTime};
 /// Dropping one of these futures may or may not stop what it asked of the store; every one can be asked again.
 #[async_trait]
 pub trait LockAdmin: Debug + Send + Sync {
-    /// The state of one lock; `None` if it is free. Changes nothing.
-    async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>>;
+    /// The holds of one lock: none if it is free, several if it is [shared](LockMode::Shared). Changes nothing.
+    ///
+    /// The permits of a semaphore are locks of their own: [`list`](Self::list) those that begin with its name and `::slot:`.
+    async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>>;
 
     /// The locks that are held now and whose names begin with `prefix`, ordered by name. Changes nothing. May read the
     /// whole key space of the store.
@@ -35,16 +37,12 @@ pub trait LockAdmin: Debug + Send + Sync {
     /// know its waiters. Changes nothing.
     async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>>;
 
-    /// Releases a lock by force, and answers its former holder; `None` if it was not held or `only_if` is not the token of
-    /// its grant. Check and effect are one step, unless the store can only end the connection that holds the lock: see the
+    /// Releases a lock by force, and answers its former holds; none if it was not held. With `only_if`, the hold with this token
+    /// alone, which leaves other readers theirs. Check and effect are one step, unless the store can only end the connection that holds the lock: see the
     /// backend. The token of the next grant is larger.
     ///
     /// The holder is not asked. It learns of it from its next renewal at the latest; until then both may work.
-    async fn force_release(
-        &self,
-        name: &LockName,
-        only_if: Option<FencingToken>,
-    ) -> Result<Option<LockStatus>>;
+    async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>>;
 
     /// Creates what the store needs, such as a table. Does nothing if it is there.
     async fn init(&self) -> Result<()>;
@@ -104,7 +102,7 @@ impl Purge {
 /// Longer than any correction of a clock.
 const LEAST_IDLE: Duration = Duration::from_secs(3600);
 
-/// A held lock, as its store sees it.
+/// A hold of a lock, as its store sees it.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct LockStatus {
@@ -126,6 +124,8 @@ pub struct LockStatus {
     pub ends_in: Option<Duration>,
     /// The kind of hold, which says what ends it: the end of a lease, a session or a connection.
     pub hold: HoldKind,
+    /// Whether others may hold it at the same time.
+    pub mode: LockMode,
 }
 
 impl LockStatus {
@@ -139,6 +139,7 @@ impl LockStatus {
             acquired_at: None,
             ends_in: None,
             hold: HoldKind::Lease,
+            mode: LockMode::Exclusive,
         }
     }
 
@@ -204,6 +205,9 @@ impl fmt::Display for LockStatus {
         match self.is_released() {
             true => write!(f, "{}: released, not yet free", self.name)?,
             false => write!(f, "{}: held by {}", self.name, self.holder)?,
+        }
+        if self.mode != LockMode::Exclusive {
+            write!(f, ", {}", self.mode)?;
         }
         if let Some(token) = self.token {
             write!(f, ", token {token}")?;

@@ -4,18 +4,19 @@
 //! waiters, and there each task waits for itself.
 //!
 //! The first in line asks the store at its own pace, the others wait for it, and a release by this client wakes the first at
-//! once. A wake-up is a hint, and a grant is always the store's. A single attempt does not stand in line.
+//! once, with the readers that follow it if it is a reader. A wake-up is a hint, and a grant is always the store's. A single
+//! attempt does not stand in line.
 //!
 //! * No release is missed. Before a waiter is in line, [`join`](WaitQueues::join) sees that `releases` has changed; while it
 //!   asks, the notification is kept; while it is not polled, the next release wakes the waiter behind it.
 //! * Each waiter behind the first also asks by itself, at intervals of at most [`FALLBACK`]: a task that is never polled
 //!   delays the others by that at most.
 //! * A waiter that was first, or was woken, and leaves without a grant passes the wake-up on.
-//! * After a streak of [`LONGEST_STREAK`] a release wakes no waiter, and timers wait for one polling interval: waiters of other
-//!   processes get their turn.
+//! * After a [streak](WaitQueues::longest_streak) a release wakes no waiter, and timers wait for one polling interval: waiters
+//!   of other processes get their turn.
 
 use crate::sync::{AtomicBool, AtomicU64, Mutex};
-use crate::{Clock, Fairness, LockName, Moment, Semantics, WakeUp, locked};
+use crate::{Claim, Clock, Fairness, LockName, Moment, Semantics, WakeUp, locked};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -25,8 +26,8 @@ use tokio::sync::Notify;
 
 /// The longest time between two questions of a waiter behind others.
 pub(crate) const FALLBACK: Duration = Duration::from_millis(500);
-/// How long the tasks of one client pass a lock among themselves before other processes get their turn.
-const LONGEST_STREAK: Duration = Duration::from_millis(100);
+/// How long, at least, the tasks of one client pass a lock among themselves before other processes get their turn.
+const LEAST_STREAK: Duration = Duration::from_millis(100);
 
 /// The wait queues of one client, by name.
 pub(crate) struct WaitQueues {
@@ -51,6 +52,7 @@ struct WaitQueue {
 
 #[derive(Default)]
 struct Waiter {
+    is_reader: bool,
     /// It was woken to ask, or has become the first in line.
     notify: Notify,
     /// True from its wake-up until it asks.
@@ -66,6 +68,11 @@ impl WaitQueues {
         Self { is_used, polling_interval, queues: Mutex::default(), releases: AtomicU64::new(0) }
     }
 
+    /// How long the tasks of one client pass a lock among themselves. The pause that follows costs a third of the time at most.
+    fn longest_streak(&self) -> Duration {
+        LEAST_STREAK.max(self.polling_interval.saturating_mul(2))
+    }
+
     /// How many releases there were, for [`join`](Self::join). Read before the attempt.
     pub(crate) fn releases(&self) -> u64 {
         self.releases.load(SeqCst)
@@ -73,12 +80,12 @@ impl WaitQueues {
 
     /// A place at the end of the line of this name, for a waiter whose attempt was refused. `None` if the waiters of this
     /// store do not stand in line here.
-    pub(crate) fn join(&self, name: &LockName, releases_before_attempt: u64) -> Option<Place<'_>> {
+    pub(crate) fn join(&self, claim: &Claim, releases_before_attempt: u64) -> Option<Place<'_>> {
         if !self.is_used {
             return None;
         }
         let mut queues = locked(&self.queues);
-        let place = self.enter(queues.entry(name.clone()).or_default(), name);
+        let place = self.enter(queues.entry(claim.name().clone()).or_default(), claim);
         drop(queues);
         if self.releases() != releases_before_attempt {
             place.waiter.wake();
@@ -87,23 +94,29 @@ impl WaitQueues {
     }
 
     /// A place behind others, if there are any: a newcomer that may wait does not ask the store before them.
-    pub(crate) fn join_behind_others(&self, name: &LockName) -> Option<Place<'_>> {
+    pub(crate) fn join_behind_others(&self, claim: &Claim) -> Option<Place<'_>> {
         if !self.is_used {
             return None;
         }
         let mut queues = locked(&self.queues);
-        let queue = queues.get_mut(name).filter(|queue| !queue.line.is_empty())?;
-        Some(self.enter(queue, name))
+        let queue = queues.get_mut(claim.name()).filter(|queue| !queue.line.is_empty())?;
+        Some(self.enter(queue, claim))
     }
 
-    fn enter(&self, queue: &mut WaitQueue, name: &LockName) -> Place<'_> {
-        let waiter = Arc::<Waiter>::default();
+    fn enter(&self, queue: &mut WaitQueue, claim: &Claim) -> Place<'_> {
+        let waiter = Arc::new(Waiter { is_reader: claim.mode().is_shared(), ..Waiter::default() });
         queue.line.push_back(Arc::clone(&waiter));
-        Place { queues: self, name: name.clone(), waiter, asks_after_wake_up: false, is_granted: false }
+        Place {
+            queues: self,
+            name: claim.name().clone(),
+            waiter,
+            asks_after_wake_up: false,
+            is_granted: false,
+        }
     }
 
-    /// A cleanup is over: a release of this client was answered, or given up. Wakes the first that was not woken before,
-    /// unless the line yields to other processes.
+    /// A cleanup is over: a release of this client was answered, or given up. Wakes the first that was not woken before, and
+    /// the readers that follow a reader, unless the line yields to other processes.
     pub(crate) fn released(&self, name: &LockName, clock: &dyn Clock) {
         if !self.is_used {
             return;
@@ -121,14 +134,14 @@ impl WaitQueues {
             queues.remove(name);
         } else if now < queue.yields_until {
             // Acquired by a waiter that asked as the line began to yield. It goes on yielding.
-        } else if streak_since.is_some_and(|since| now.since(since) >= LONGEST_STREAK) {
+        } else if streak_since.is_some_and(|since| now.since(since) >= self.longest_streak()) {
             // The first asks by its own timer, at about the end of this interval.
             queue.yields_until = now.plus(self.polling_interval);
         } else {
             queue.streak_since = streak_since;
             let next = queue.take_next();
             drop(queues);
-            next.inspect(|next| next.notify.notify_one());
+            notify(&next);
         }
     }
 }
@@ -141,14 +154,22 @@ impl fmt::Debug for WaitQueues {
 
 impl WaitQueue {
     /// The first that was not woken before, marked as woken: a waiter that was woken, and has not asked since, may never be
-    /// polled. The caller notifies it, after it has released the lock.
-    fn take_next(&self) -> Option<Arc<Waiter>> {
-        self.line.iter().find(|waiter| !waiter.woken.swap(true, SeqCst)).cloned()
+    /// polled. If it is a reader, with the readers behind it. The caller notifies them, after it has released the lock.
+    fn take_next(&self) -> Vec<Arc<Waiter>> {
+        let mut unwoken = self.line.iter().skip_while(|waiter| waiter.woken.swap(true, SeqCst));
+        let Some(first) = unwoken.next() else { return Vec::new() };
+        let others = unwoken.take_while(|next| first.is_reader && next.is_reader);
+        let others = others.filter(|reader| !reader.woken.swap(true, SeqCst));
+        [first].into_iter().chain(others).cloned().collect()
     }
 
     fn is_first(&self, waiter: &Arc<Waiter>) -> bool {
         self.line.front().is_some_and(|first| Arc::ptr_eq(first, waiter))
     }
+}
+
+fn notify(waiters: &[Arc<Waiter>]) {
+    waiters.iter().for_each(|waiter| waiter.notify.notify_one());
 }
 
 impl Waiter {
@@ -214,26 +235,30 @@ impl Drop for Place<'_> {
         let Some(queue) = queues.get_mut(&self.name) else { return };
         let was_first = queue.is_first(&self.waiter);
         queue.line.retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
-        let notified = if !self.is_granted && (was_first || self.waiter.woken.load(SeqCst)) {
+        let admits_reader = self.waiter.is_reader
+            && queue.line.front().is_some_and(|next| next.is_reader && !next.woken.load(SeqCst));
+        let notified = if was_first && admits_reader
+            || !self.is_granted && (was_first || self.waiter.woken.load(SeqCst))
+        {
             queue.take_next()
         } else if was_first {
-            queue.line.front().cloned()
+            queue.line.front().cloned().into_iter().collect()
         } else {
-            None
+            Vec::new()
         };
         if queue.line.is_empty() && !self.is_granted {
             queues.remove(&self.name);
         }
         drop(queues);
-        notified.inspect(|waiter| waiter.notify.notify_one());
+        notify(&notified);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LockBackend;
     use crate::memory::MemoryBackend;
+    use crate::{LockBackend, LockMode, OwnerId};
     use futures_util::FutureExt;
 
     fn queues() -> WaitQueues {
@@ -262,8 +287,16 @@ mod tests {
         }
     }
 
+    fn claim(mode: LockMode) -> Claim {
+        Claim::new(name(), OwnerId::from_u128(1), Duration::from_secs(1), "".into()).with_mode(mode)
+    }
+
     fn join(queues: &WaitQueues) -> Place<'_> {
-        queues.join(&name(), queues.releases()).unwrap()
+        join_in_mode(queues, LockMode::Exclusive)
+    }
+
+    fn join_in_mode(queues: &WaitQueues, mode: LockMode) -> Place<'_> {
+        queues.join(&claim(mode), queues.releases()).unwrap()
     }
 
     fn is_woken(place: &Place<'_>) -> bool {
@@ -291,11 +324,36 @@ mod tests {
     }
 
     #[test]
+    fn release_wakes_a_reader_with_the_readers_that_follow_it() {
+        let queues = queues();
+        let modes = [LockMode::Shared, LockMode::Shared, LockMode::Write, LockMode::Shared];
+        let line = modes.map(|mode| join_in_mode(&queues, mode));
+        queues.released(&name(), &ClockAt(at(0)));
+        assert_eq!(line.each_ref().map(is_woken), [true, true, false, false]);
+    }
+
+    #[test]
+    fn granted_reader_wakes_a_reader_that_joined_after_the_release() {
+        let queues = queues();
+        let first = join_in_mode(&queues, LockMode::Shared);
+        queues.released(&name(), &ClockAt(at(0)));
+        let (second, writer) = (join_in_mode(&queues, LockMode::Shared), join(&queues));
+        first.granted(at(1));
+        assert!(is_woken(&second));
+        second.granted(at(2));
+        assert_eq!(
+            writer.notified().now_or_never(),
+            Some(false),
+            "it is the first, and waits for the readers"
+        );
+    }
+
+    #[test]
     fn release_between_attempt_and_join_wakes_the_newcomer() {
         let queues = queues();
         let before_attempt = queues.releases();
         queues.released(&name(), &ClockAt(at(0)));
-        assert!(is_woken(&queues.join(&name(), before_attempt).unwrap()));
+        assert!(is_woken(&queues.join(&claim(LockMode::Exclusive), before_attempt).unwrap()));
         assert!(!is_woken(&join(&queues)));
     }
 
@@ -330,11 +388,13 @@ mod tests {
     #[test]
     fn newcomer_stands_behind_others_only_if_there_are_any() {
         let queues = queues();
-        assert!(queues.join_behind_others(&name()).is_none());
+        assert!(queues.join_behind_others(&claim(LockMode::Exclusive)).is_none());
         let first = join(&queues);
-        let second = queues.join_behind_others(&name()).unwrap();
+        let second = queues.join_behind_others(&claim(LockMode::Exclusive)).unwrap();
         assert!(first.is_first() && !second.is_first());
-        assert!(queues.join_behind_others(&LockName::new("other").unwrap()).is_none());
+        let other = LockName::new("other").unwrap();
+        let other = Claim::new(other, OwnerId::from_u128(2), Duration::from_secs(1), "".into());
+        assert!(queues.join_behind_others(&other).is_none());
     }
 
     #[test]
@@ -394,6 +454,9 @@ mod tests {
         let mut semantics = MemoryBackend::new().semantics();
         semantics.wake_up = WakeUp::Push { fallback: Duration::from_secs(1) };
         let queues = WaitQueues::new(&semantics);
-        assert!(queues.join(&name(), 0).is_none() && queues.join_behind_others(&name()).is_none());
+        assert!(
+            queues.join(&claim(LockMode::Exclusive), 0).is_none()
+                && queues.join_behind_others(&claim(LockMode::Exclusive)).is_none()
+        );
     }
 }

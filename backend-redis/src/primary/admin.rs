@@ -16,10 +16,10 @@ const INSPECT_AT_ONCE: usize = 256;
 impl LockAdmin for RedisBackend {
     /// A lock that another program holds is told without owner and token. One whose key has vanished is told as held
     /// for as long as it is kept for its holder.
-    async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>> {
+    async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
         let keys = self.keys.of(name);
         let known = self.servers.run(&scripts::INSPECT, &keys.of_hold(), &[]).await?;
-        reply::status(name, &known)
+        Ok(reply::status(name, &known)?.into_iter().collect())
     }
 
     /// Reads the names of all keys of the database, on every server that has some. Locks that other programs hold are not
@@ -47,15 +47,11 @@ impl LockAdmin for RedisBackend {
         reply::waiters(&known)
     }
 
-    async fn force_release(
-        &self,
-        name: &LockName,
-        only_if: Option<FencingToken>,
-    ) -> Result<Option<LockStatus>> {
+    async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
         let keys = self.keys.of(name);
         let only_if = only_if.map(|token| token.to_string()).unwrap_or_default();
         let before = self.servers.run(&scripts::FORCE_RELEASE, &keys.all(), &[&only_if]).await?;
-        reply::status(name, &before)
+        Ok(reply::status(name, &before)?.into_iter().collect())
     }
 
     /// There is nothing to create. Makes sure that the servers answer.

@@ -18,7 +18,7 @@ const INSPECT_AT_ONCE: usize = 64;
 impl LockAdmin for RedlockBackend {
     /// A lock is told as held if one owner holds it on a majority of the nodes. One that other programs hold there is told
     /// without owner and token.
-    async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>> {
+    async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
         let keys = Arc::new(self.keys.of(name));
         let name = name.clone();
         let found = self
@@ -30,7 +30,8 @@ impl LockAdmin for RedlockBackend {
                 })
             })
             .await?;
-        Ok(agreed(self.nodes.quorum(), found.into_iter().flatten().collect()))
+        let held = agreed(self.nodes.quorum(), found.into_iter().flatten().collect());
+        Ok(held.into_iter().collect())
     }
 
     /// Reads the names of all keys of the database, on every node. Locks that other programs hold are not found.
@@ -60,11 +61,7 @@ impl LockAdmin for RedlockBackend {
     }
 
     /// On each node by itself: what is freed there is what has that token there.
-    async fn force_release(
-        &self,
-        name: &LockName,
-        only_if: Option<FencingToken>,
-    ) -> Result<Option<LockStatus>> {
+    async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
         let keys = Arc::new(self.keys.of(name));
         let only_if: Arc<str> = only_if.map(|token| token.to_string()).unwrap_or_default().into();
         let name = name.clone();
@@ -77,7 +74,8 @@ impl LockAdmin for RedlockBackend {
                 })
             })
             .await?;
-        Ok(agreed(self.nodes.quorum(), found.into_iter().flatten().collect()))
+        let held = agreed(self.nodes.quorum(), found.into_iter().flatten().collect());
+        Ok(held.into_iter().collect())
     }
 
     /// There is nothing to create. Makes sure that a majority of the nodes answers.

@@ -140,9 +140,9 @@ async fn everything_works_with_the_documented_rights() {
     assert_eq!(hold(&backend, &first).await, token);
     assert!(busy(&backend, &claim("job/{x} y")).await.is_some());
     assert_eq!(renew(&backend, &again_for(&first, TTL * 2)).await.unwrap(), Renewal::Renewed);
-    assert_eq!(backend.inspect(first.name()).await.unwrap().unwrap().token, Some(token));
+    assert_eq!(backend.inspect(first.name()).await.unwrap().remove(0).token, Some(token));
     assert_eq!(backend.list("job/").await.unwrap().len(), 1);
-    assert!(backend.force_release(first.name(), Some(token)).await.unwrap().is_some());
+    assert!(!backend.force_release(first.name(), Some(token)).await.unwrap().is_empty());
     assert_eq!(release(&backend, &first).await, Release::NotHeld);
 
     let lingering = claim("linger");

@@ -11,12 +11,12 @@ use std::time::{Duration, SystemTime};
 async fn a_held_lock_tells_all_and_looking_changes_nothing() {
     let server = server();
     let backend = backend(&server.url());
-    assert!(backend.inspect(&name("job")).await.unwrap().is_none());
+    assert!(backend.inspect(&name("job")).await.unwrap().is_empty());
     let claim = claim("job");
     let token = hold(&backend, &claim).await;
 
     let before = (server.keys(), server.get(&keys("job").lock), server.get(&keys("job").holder));
-    let status = backend.inspect(&name("job")).await.unwrap().unwrap();
+    let status = backend.inspect(&name("job")).await.unwrap().remove(0);
     assert_eq!(status.name, name("job"));
     assert_eq!((status.owner, status.token), (Some(claim.owner()), Some(token)));
     assert_eq!(status.holder, holder_info());
@@ -34,12 +34,12 @@ async fn a_foreign_programs_lock_is_told_as_such() {
     let server = server();
     let backend = backend(&server.url());
     server.command(&["SET", "leasehold:job", "5f0c", "PX", "60000"]).unwrap();
-    let status = backend.inspect(&name("job")).await.unwrap().unwrap();
+    let status = backend.inspect(&name("job")).await.unwrap().remove(0);
     assert_eq!((status.owner, status.token, &status.holder), (None, None, &HolderInfo::default()));
     assert!(status.ends_in.unwrap() <= TTL);
 
     server.set("leasehold:hand", "by hand");
-    assert_eq!(backend.inspect(&name("hand")).await.unwrap().unwrap().ends_in, None);
+    assert_eq!(backend.inspect(&name("hand")).await.unwrap().remove(0).ends_in, None);
 }
 
 #[tokio::test]
@@ -49,11 +49,11 @@ async fn a_stale_record_beside_a_foreign_programs_lock_is_not_taken_for_its_own(
     let token = hold(&backend, &claim("job")).await;
     server.command(&["SET", "leasehold:job", "5f0c"]).unwrap();
 
-    let status = backend.inspect(&name("job")).await.unwrap().unwrap();
+    let status = backend.inspect(&name("job")).await.unwrap().remove(0);
     assert_eq!((status.owner, status.token, status.ends_in), (None, None, None));
-    assert!(backend.force_release(&name("job"), Some(token)).await.unwrap().is_none());
+    assert!(backend.force_release(&name("job"), Some(token)).await.unwrap().is_empty());
     assert_eq!(server.get("leasehold:job").as_deref(), Some("5f0c"));
-    assert!(backend.force_release(&name("job"), None).await.unwrap().unwrap().token.is_none());
+    assert!(backend.force_release(&name("job"), None).await.unwrap().remove(0).token.is_none());
     hold(&backend, &claim("job")).await;
 }
 
@@ -64,12 +64,12 @@ async fn a_vanished_lock_is_told_for_as_long_as_it_is_kept_for_its_holder() {
     let claim = claim("job");
     let token = hold(&backend, &claim).await;
     server.del(&keys("job").lock);
-    let status = backend.inspect(&name("job")).await.unwrap().unwrap();
+    let status = backend.inspect(&name("job")).await.unwrap().remove(0);
     assert_eq!((status.owner, status.token), (Some(claim.owner()), Some(token)));
     assert!(status.ends_in.unwrap() > Duration::from_secs(50));
     assert_eq!(backend.list("").await.unwrap().len(), 1);
 
-    assert!(backend.force_release(&name("job"), Some(token)).await.unwrap().is_some());
+    assert!(!backend.force_release(&name("job"), Some(token)).await.unwrap().is_empty());
     hold(&backend, &crate::kit::claim("job")).await;
 }
 
@@ -80,12 +80,12 @@ async fn a_lingering_lock_has_no_owner_and_can_be_freed() {
     let last = claim("job");
     let token = hold(&backend, &last).await;
     backend.release(&last, TTL * 2).await.unwrap();
-    let status = backend.inspect(&name("job")).await.unwrap().unwrap();
+    let status = backend.inspect(&name("job")).await.unwrap().remove(0);
     assert_eq!((status.owner, status.token), (None, Some(token)));
     assert_eq!(status.holder, holder_info());
     assert!(status.ends_in.unwrap() > TTL);
 
-    assert!(backend.force_release(&name("job"), Some(token)).await.unwrap().is_some());
+    assert!(!backend.force_release(&name("job"), Some(token)).await.unwrap().is_empty());
     hold(&backend, &claim("job")).await;
 }
 
@@ -95,7 +95,7 @@ async fn force_frees_at_once_and_the_next_token_is_larger() {
     let backend = backend(&server.url());
     let first = claim("job");
     let token = hold(&backend, &first).await;
-    let broken = backend.force_release(&name("job"), None).await.unwrap().unwrap();
+    let broken = backend.force_release(&name("job"), None).await.unwrap().remove(0);
     assert_eq!(
         (broken.owner, broken.token, broken.holder),
         (Some(first.owner()), Some(token), holder_info())
@@ -104,7 +104,7 @@ async fn force_frees_at_once_and_the_next_token_is_larger() {
 
     assert!(hold(&backend, &claim("job")).await > token);
     assert_eq!(renew(&backend, &first).await.unwrap(), Renewal::Lost(LossCause::Taken));
-    assert!(backend.force_release(&name("free"), None).await.unwrap().is_none());
+    assert!(backend.force_release(&name("free"), None).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -114,10 +114,10 @@ async fn force_with_a_token_frees_that_grant_and_no_other() {
     let claim = claim("job");
     let token = hold(&backend, &claim).await;
     for other in [FencingToken::new(1), FencingToken::new(token.get() + 1)] {
-        assert!(backend.force_release(&name("job"), Some(other)).await.unwrap().is_none());
+        assert!(backend.force_release(&name("job"), Some(other)).await.unwrap().is_empty());
     }
     assert_eq!(server.get(&keys("job").lock), Some(claim.owner().to_hex()));
-    assert!(backend.force_release(&name("job"), Some(token)).await.unwrap().is_some());
+    assert!(!backend.force_release(&name("job"), Some(token)).await.unwrap().is_empty());
     assert_eq!(server.get(&keys("job").lock), None);
 }
 

@@ -144,7 +144,7 @@ async fn the_older_protocol_will_do_too() {
     let backend = backend(&format!("{}?protocol=resp2", server.url()));
     let claim = claim("job");
     let token = hold(&backend, &claim).await;
-    let status = backend.inspect(claim.name()).await.unwrap().unwrap();
+    let status = backend.inspect(claim.name()).await.unwrap().remove(0);
     assert_eq!(status.token, Some(token));
     assert_eq!(backend.list("").await.unwrap().len(), 1);
     assert!(!backend.check().await.unwrap().is_empty());

@@ -114,16 +114,16 @@ async fn an_operator_sees_what_a_majority_holds_and_can_free_it() {
     // The node that stops must not be one of the three that wrote the token first.
     until(|| servers.iter().all(|server| server.get("{leasehold:job}:holder").is_some())).await;
     servers.truncate(4);
-    let status = backend.inspect(holder.name()).await.unwrap().unwrap();
+    let status = backend.inspect(holder.name()).await.unwrap().remove(0);
     assert_eq!((status.owner, status.token), (Some(holder.owner()), Some(token)));
     assert_eq!(status.holder, leasehold_core::HolderInfo::from_json(HOLDER));
     assert_eq!(backend.list("jo").await.unwrap().len(), 1);
     assert_eq!(backend.list("x").await.unwrap().len(), 0);
     let wrong = FencingToken::new(token.get() - 1);
-    assert!(backend.force_release(holder.name(), Some(wrong)).await.unwrap().is_none());
-    let freed = backend.force_release(holder.name(), Some(token)).await.unwrap().unwrap();
+    assert!(backend.force_release(holder.name(), Some(wrong)).await.unwrap().is_empty());
+    let freed = backend.force_release(holder.name(), Some(token)).await.unwrap().remove(0);
     assert_eq!(freed.token, Some(token));
-    assert!(backend.inspect(holder.name()).await.unwrap().is_none());
+    assert!(backend.inspect(holder.name()).await.unwrap().is_empty());
     assert!(matches!(backend.renew(std::slice::from_ref(&holder)).await[0], Ok(Renewal::Lost(_))));
     assert!(hold(&backend, &claim("job")).await > token);
 }
@@ -170,9 +170,9 @@ async fn everything_works_with_the_documented_rights() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(backend.list("").await.unwrap().len(), 1);
-    assert!(backend.inspect(holder.name()).await.unwrap().is_some());
+    assert!(!backend.inspect(holder.name()).await.unwrap().is_empty());
     assert!(!codes(&backend.check().await.unwrap()).contains(&"E_DENIED"));
-    assert!(backend.force_release(holder.name(), None).await.unwrap().is_some());
+    assert!(!backend.force_release(holder.name(), None).await.unwrap().is_empty());
     let last = claim("job");
     hold(&backend, &last).await;
     assert_eq!(backend.release(&last, Duration::from_secs(1)).await.unwrap(), Release::Released);

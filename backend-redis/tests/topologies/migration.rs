@@ -156,6 +156,6 @@ async fn waiters_are_served_wherever_the_name_goes() {
         let released = agreed(async || waiting.release(&next, Duration::ZERO).await).await;
         assert_eq!(released, Release::Released);
         let admin = waiting.admin().unwrap();
-        assert!(agreed(async || admin.inspect(&name("job")).await).await.is_none());
+        assert!(agreed(async || admin.inspect(&name("job")).await).await.is_empty());
     }
 }

@@ -13,8 +13,9 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 #[async_trait]
 impl LockAdmin for HeldRow {
-    async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>> {
-        Ok(self.holder(name).await?.and_then(|holder| holder.status(self.rows.namespace())))
+    async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
+        let holder = self.holder(name).await?;
+        Ok(holder.and_then(|holder| holder.status(self.rows.namespace())).into_iter().collect())
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
@@ -33,21 +34,17 @@ impl LockAdmin for HeldRow {
         Ok(Vec::new())
     }
 
-    async fn force_release(
-        &self,
-        name: &LockName,
-        only_if: Option<FencingToken>,
-    ) -> Result<Option<LockStatus>> {
+    async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
         let Some(holder) = self.holder(name).await? else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         // Whoever has the row locked, it is not who is entered, if that was before the server started.
         let is_another = only_if.is_some_and(|token| token != holder.token);
         if is_another || !self.rows.is_of_this_run(holder.token).await? {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         self.end_hold(name, &holder).await?;
-        Ok(holder.status(self.rows.namespace()))
+        Ok(holder.status(self.rows.namespace()).into_iter().collect())
     }
 
     async fn init(&self) -> Result<()> {

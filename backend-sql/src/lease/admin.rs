@@ -7,9 +7,9 @@ use std::time::Duration;
 
 #[async_trait]
 impl LockAdmin for RowLease {
-    async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>> {
+    async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
         let row = self.table.look(name).await?;
-        Ok(row.and_then(|row| row.status(self.table.namespace())))
+        Ok(row.and_then(|row| row.status(self.table.namespace())).into_iter().collect())
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
@@ -21,12 +21,8 @@ impl LockAdmin for RowLease {
         Ok(Vec::new())
     }
 
-    async fn force_release(
-        &self,
-        name: &LockName,
-        only_if: Option<FencingToken>,
-    ) -> Result<Option<LockStatus>> {
-        self.break_open(name, only_if).await
+    async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
+        Ok(self.break_open(name, only_if).await?.into_iter().collect())
     }
 
     async fn init(&self) -> Result<()> {

@@ -56,7 +56,7 @@ async fn one_holds_and_the_others_do_not(server: &Server, setting: &str) {
             tokio::time::sleep(Duration::from_millis(60)).await;
             let renewed = backend.renew(std::slice::from_ref(&held)).await.remove(0).unwrap();
             assert_eq!(renewed, Renewal::Renewed, "{mode}, {setting}");
-            let shown = other.admin().unwrap().inspect(held.name()).await.unwrap().unwrap();
+            let shown = other.admin().unwrap().inspect(held.name()).await.unwrap().remove(0);
             assert_eq!(shown.owner, Some(held.owner()), "{mode}, {setting}");
             let released = backend.release(&held, Duration::ZERO).await.unwrap();
             assert_eq!(released, Release::Released, "{mode}, {setting}");
@@ -109,7 +109,7 @@ async fn a_holder_says_who_it_is_also_where_a_session_knows_ascii_alone() {
         let (name, owner) = (LockName::new(mode).unwrap(), OwnerId::random().unwrap());
         let held = Claim::new(name, owner, Duration::from_secs(30), info.to_json().into());
         granted(&backend, &held).await;
-        let shown = backend.admin().unwrap().inspect(held.name()).await.unwrap().unwrap();
+        let shown = backend.admin().unwrap().inspect(held.name()).await.unwrap().remove(0);
         assert_eq!(shown.holder, info, "{mode}");
     }
 }

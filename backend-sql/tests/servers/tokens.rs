@@ -67,7 +67,7 @@ async fn token_ahead_of_the_clock_grows_by_one() {
             let token = granted(&backend, &mine).await;
             assert_eq!(token.get().cast_signed(), last + 1);
             assert_eq!(granted(&backend, &mine).await, token, "the reply was lost");
-            let shown = backend.admin().unwrap().inspect(mine.name()).await.unwrap().unwrap();
+            let shown = backend.admin().unwrap().inspect(mine.name()).await.unwrap().remove(0);
             assert_eq!(shown.token, Some(token));
             server.run("DELETE FROM leasehold").await;
         }
@@ -104,9 +104,9 @@ async fn force_release_ends_only_the_grant_with_the_given_token() {
         let mine = claim("a");
         let token = granted(&backend, &mine).await;
         let admin = backend.admin().unwrap();
-        assert!(admin.force_release(mine.name(), Some(earlier_token)).await.unwrap().is_none());
+        assert!(admin.force_release(mine.name(), Some(earlier_token)).await.unwrap().is_empty());
         assert!(ask(&backend, &claim("a")).await.is_none());
-        let broken = admin.force_release(mine.name(), Some(token)).await.unwrap().unwrap();
+        let broken = admin.force_release(mine.name(), Some(token)).await.unwrap().remove(0);
         assert_eq!(broken.token, Some(token));
         assert!(granted(&backend, &claim("a")).await > token);
         server.run("DELETE FROM leasehold").await;

@@ -14,7 +14,7 @@ async fn a_killed_holder_is_followed_when_its_lease_ends_and_not_before() {
     worker.kill().await;
 
     let inspected = locks.admin().unwrap().inspect(&name("a")).await.unwrap();
-    let (ends_in, seen) = (inspected.unwrap().ends_in.unwrap(), Instant::now());
+    let (ends_in, seen) = (inspected[0].ends_in.unwrap(), Instant::now());
     let options = AcquireOptions::new().with_wait(Duration::from_secs(20));
     let guard = locks.acquire_with(&name("a"), &options).await.unwrap();
     let waited = seen.elapsed();

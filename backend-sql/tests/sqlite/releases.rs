@@ -68,7 +68,7 @@ async fn a_release_that_lingers_keeps_everybody_out_and_nobody_in() {
     assert!(is_about(busy_for(&backend, &claim("a")).await, linger));
 
     let shown = backend.admin().unwrap().inspect(mine.name()).await.unwrap();
-    let shown = shown.unwrap();
+    let shown = &shown[0];
     assert_eq!(shown.owner, None);
     assert_eq!(shown.holder.user, "");
     assert!(is_about(shown.ends_in.unwrap(), linger));

@@ -16,7 +16,7 @@ async fn a_lease_of_another_boot_is_over_however_long_it_would_last() {
         .sql("UPDATE leasehold SET boot = '00000000-0000-4000-8000-000000000000', linger_until = ends_at")
         .await;
     let admin = backend.admin().unwrap();
-    assert!(admin.inspect(before_the_reboot.name()).await.unwrap().is_none());
+    assert!(admin.inspect(before_the_reboot.name()).await.unwrap().is_empty());
     assert!(admin.list("").await.unwrap().is_empty());
     let second = granted(&backend, &claim("a")).await;
     assert!(second > first);

@@ -10,13 +10,13 @@ async fn inspect_tells_the_holder_and_waiters_tells_the_line() {
     let server = server();
     let backend = backend(&server.url());
     let line: Vec<_> = (0..4).map(|_| claim("job")).collect();
-    assert!(backend.inspect(line[0].name()).await.unwrap().is_none());
+    assert!(backend.inspect(line[0].name()).await.unwrap().is_empty());
     let token = hold(&backend, &line[0]).await;
     for waiter in &line[1..] {
         busy(&backend, waiter).await;
     }
 
-    let status = backend.inspect(line[0].name()).await.unwrap().unwrap();
+    let status = backend.inspect(line[0].name()).await.unwrap().remove(0);
     assert_eq!((status.owner, status.token), (Some(line[0].owner()), Some(token)));
     assert_eq!((status.holder.pid, status.holder.doing.as_str()), (7, "two words"));
     assert!(status.acquired_at.is_some() && status.ends_in.is_none());
@@ -70,7 +70,7 @@ async fn a_lock_of_another_program_is_told_with_what_it_says_of_itself() {
     let path = format!("{BASE}/job/_c_01234567-89ab-cdef-0123-456789abcdef-lock-");
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     look.0.create(&path, b"10.0.0.7", &options).await.unwrap();
-    let status = backend(&server.url()).inspect(&name("job")).await.unwrap().unwrap();
+    let status = backend(&server.url()).inspect(&name("job")).await.unwrap().remove(0);
     assert_eq!(status.holder.doing, "10.0.0.7");
     assert!(status.token.is_some());
 }
@@ -82,16 +82,16 @@ async fn a_forced_release_frees_the_lock_and_tells_the_holder_at_once() {
     let guard = client.acquire("job").await.unwrap();
     let token = guard.token().unwrap();
     let wrong = FencingToken::new(token.get() + 1);
-    assert!(admin.force_release(&name("job"), Some(wrong)).await.unwrap().is_none());
+    assert!(admin.force_release(&name("job"), Some(wrong)).await.unwrap().is_empty());
     assert!(guard.is_held());
 
-    let broken = admin.force_release(&name("job"), Some(token)).await.unwrap().unwrap();
+    let broken = admin.force_release(&name("job"), Some(token)).await.unwrap().remove(0);
 
     assert_eq!(broken.token, Some(token));
     // The next proof of this session is two and a half seconds away.
     let loss = within(Duration::from_secs(1), guard.lost()).await;
     assert_eq!(loss.cause(), LossCause::Gone);
-    assert!(admin.force_release(&name("job"), None).await.unwrap().is_none());
+    assert!(admin.force_release(&name("job"), None).await.unwrap().is_empty());
     let next = answered(client.acquire("job")).await.unwrap();
     assert!(next.token().unwrap() > token);
 }
@@ -105,7 +105,7 @@ async fn a_holder_whose_lock_was_given_on_is_told_that_it_was_taken() {
     let admin = backend(&server.url());
     eventually(async || (admin.waiters(&name("job")).await.unwrap().len() == 1).then_some(())).await;
 
-    admin.force_release(&name("job"), None).await.unwrap().unwrap();
+    admin.force_release(&name("job"), None).await.unwrap().remove(0);
 
     let loss = within(Duration::from_secs(1), guard.lost()).await;
     assert_eq!(loss.cause(), LossCause::Taken);

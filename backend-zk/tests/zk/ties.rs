@@ -32,7 +32,7 @@ async fn a_node_of_our_number_that_came_first_is_the_holder_for_us_and_for_whoev
         busy(&backend, &claim).await;
         assert!(look.children(&directory).await.iter().all(|node| node.ends_with("0000000001")));
         busy(&backend, &claim).await;
-        let status = backend.inspect(claim.name()).await.unwrap().unwrap();
+        let status = backend.inspect(claim.name()).await.unwrap().remove(0);
         assert_eq!(status.token.unwrap().get(), made.unsigned_abs(), "{name}");
         let waiters = backend.waiters(claim.name()).await.unwrap();
         assert_eq!(waiters.len(), 1, "{name}");
@@ -41,7 +41,7 @@ async fn a_node_of_our_number_that_came_first_is_the_holder_for_us_and_for_whoev
         look.delete(&node).await;
         changed(&backend, &claim).await;
         let token = hold(&backend, &claim).await;
-        assert_eq!(backend.inspect(claim.name()).await.unwrap().unwrap().token, Some(token), "{name}");
+        assert_eq!(backend.inspect(claim.name()).await.unwrap().remove(0).token, Some(token), "{name}");
     }
 }
 
@@ -62,7 +62,7 @@ async fn a_node_of_a_number_that_is_taken_overtakes_neither_its_holder_nor_a_wai
         // Behind both of the number 1, of which the first is of its own process.
         busy(&other, &last).await;
 
-        let held_by = async || one.inspect(holder.name()).await.unwrap().unwrap().token;
+        let held_by = async || one.inspect(holder.name()).await.unwrap().remove(0).token;
         assert_eq!(held_by().await, Some(token), "{name}");
         assert_eq!(renew(&one, &holder).await.unwrap(), Renewal::Renewed, "{name}");
         assert_eq!(hold(&one, &holder).await, token, "asked again, it has what it has: {name}");

@@ -15,7 +15,7 @@ pub(crate) use common::Common;
 pub(crate) use run::{AcquireArgs, RunArgs};
 #[cfg(feature = "lab")]
 pub(crate) use values::duration;
-pub(crate) use values::{lock_name, shell_word};
+pub(crate) use values::{lock_name, shell_word, stored_name};
 pub(crate) use verbs::{
     CompletionsArgs, ConfigVerb, HoldArgs, InitArgs, InspectArgs, LsArgs, ManArgs, PurgeArgs, ReleaseArgs,
     TryArgs, Verb,

@@ -5,10 +5,19 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::time::Duration;
 
-/// A lock name from the command line.
+/// The name of a lock to be acquired, from the command line.
 pub(crate) fn lock_name(word: &OsStr) -> Result<LockName> {
+    LockName::new(text(word)?)
+}
+
+/// The name of a lock to be looked at, or to be taken from its holder: it may be a part of a semaphore.
+pub(crate) fn stored_name(word: &OsStr) -> Result<LockName> {
+    LockName::from_store(text(word)?)
+}
+
+fn text(word: &OsStr) -> Result<&str> {
     let not_text = || Error::invalid("lock name", "it is not UTF-8", "use UTF-8, or percent-encode it");
-    LockName::new(word.to_str().ok_or_else(not_text)?)
+    word.to_str().ok_or_else(not_text)
 }
 
 /// A word as a shell would have to be given it, for commands that we suggest.

@@ -1,5 +1,5 @@
 use super::unprinted;
-use crate::args::{Common, InspectArgs, lock_name};
+use crate::args::{Common, InspectArgs, stored_name};
 use crate::exit::Code;
 use crate::report::{Console, Failure, State, block, brief, print_json, safe, sentence};
 use crate::store::{Store, sources};
@@ -8,34 +8,30 @@ use std::io::{self, Write};
 
 /// Shows everything that is known of a lock.
 pub(super) async fn inspect(args: &InspectArgs, common: &Common, console: Console) -> Result<Code, Failure> {
-    let name = lock_name(&args.name)?;
+    let name = stored_name(&args.name)?;
     let store = Store::open(sources(common), console).await?;
     let admin = store.admin()?;
-    let lock = admin.inspect(&name).await?;
+    let holds = admin.inspect(&name).await?;
     let waiters = admin.waiters(&name).await?;
-    let printed = match &lock {
-        _ if args.json => print_json(&State {
-            name: name.as_str(),
-            held: lock.is_some(),
-            released: lock.as_ref().is_some_and(LockStatus::is_released),
-            lock: lock.as_ref(),
-            waiters: Some(&waiters),
-        }),
-        Some(lock) => print(lock, &waiters),
-        None => writeln!(anstream::stdout(), "{name:?} is free"),
+    let printed = match holds.as_slice() {
+        _ if args.json => print_json(&State::new(&name, &holds, Some(&waiters))),
+        [] => writeln!(anstream::stdout(), "{name:?} is free"),
+        holds => print(holds, &waiters),
     };
     printed.map_err(unprinted)?;
     Ok(Code::SUCCESS)
 }
 
-fn print(lock: &LockStatus, waiters: &[Waiter]) -> io::Result<()> {
+fn print(holds: &[LockStatus], waiters: &[Waiter]) -> io::Result<()> {
     let mut out = anstream::stdout();
-    writeln!(out, "{}", sentence(lock))?;
-    for (label, text) in block(lock) {
-        writeln!(out, "  {label:<8} {text}")?;
-    }
-    if let Some(owner) = lock.owner {
-        writeln!(out, "  owner    {owner}")?;
+    for hold in holds {
+        writeln!(out, "{}", sentence(hold))?;
+        for (label, text) in block(hold) {
+            writeln!(out, "  {label:<8} {text}")?;
+        }
+        if let Some(owner) = hold.owner {
+            writeln!(out, "  owner    {owner}")?;
+        }
     }
     for waiter in waiters {
         let waiting = waiter.waiting.map(|time| format!(" for {}", brief(time))).unwrap_or_default();

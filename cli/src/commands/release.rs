@@ -1,4 +1,4 @@
-use crate::args::{Common, ReleaseArgs, lock_name};
+use crate::args::{Common, ReleaseArgs, stored_name};
 use crate::exit::Code;
 use crate::report::{Console, Failure, block, sentence};
 use crate::store::{Store, sources};
@@ -10,29 +10,55 @@ use std::io::{self, IsTerminal};
 /// step of the store, so that nobody who came after it is hit. Another program's lock on Redis has no token: who holds the
 /// name by then loses it.
 pub(super) async fn release(args: &ReleaseArgs, common: &Common, console: Console) -> Result<Code, Failure> {
-    let name = lock_name(&args.name)?;
+    let name = stored_name(&args.name)?;
     let store = Store::open(sources(common), console).await?;
     let admin = store.admin()?;
-    let Some(lock) = admin.inspect(&name).await? else {
+    let holds = admin.inspect(&name).await?;
+    if holds.is_empty() {
         return Ok(nothing_to_release(&name, console));
-    };
-    check_conditions(args, &lock).map_err(|error| Failure::new(error).with_lines(block(&lock)))?;
-    console.note(sentence(&lock));
-    let lines = block(&lock);
-    console.lines(lines.iter().map(|(label, text)| (*label, text.as_str())));
-    if !args.yes && !confirmed(&lock, console)? {
+    }
+    let holds = those_that_are_meant(args, &holds)?;
+    for hold in &holds {
+        console.note(sentence(hold));
+        let lines = block(hold);
+        console.lines(lines.iter().map(|(label, text)| (*label, text.as_str())));
+    }
+    if !args.yes && !confirmed(&name, console)? {
         return Ok(Code::DECLINED);
     }
-    if admin.force_release(&name, lock.token).await?.is_none() {
-        // It was given back meanwhile; somebody else may have come since, who is not meant.
-        if admin.inspect(&name).await?.is_none() {
+    let mut ended = 0;
+    for hold in &holds {
+        ended += admin.force_release(&name, hold.token).await?.len();
+    }
+    if ended == 0 {
+        // It was released meanwhile. A later holder is not meant.
+        if admin.inspect(&name).await?.is_empty() {
             return Ok(nothing_to_release(&name, console));
         }
         let message = format!("{name:?} is not held by that holder any more; nothing was released");
         return Err(Error::new(ErrorKind::Busy, message).into());
     }
-    console.note(format_args!("{name:?} was taken from its holder"));
+    console
+        .note(format_args!("{name:?} was taken from its {}", if ended == 1 { "holder" } else { "holders" }));
     Ok(Code::SUCCESS)
+}
+
+/// The holds that fit the conditions of the call: several only if readers share the lock.
+fn those_that_are_meant<'a>(
+    args: &ReleaseArgs,
+    holds: &'a [LockStatus],
+) -> Result<Vec<&'a LockStatus>, Failure> {
+    let (mut meant, mut refused) = (Vec::new(), None);
+    for hold in holds {
+        match check_conditions(args, hold) {
+            Ok(()) => meant.push(hold),
+            Err(error) => refused = refused.or(Some(Failure::new(error).with_lines(block(hold)))),
+        }
+    }
+    match refused {
+        Some(failure) if meant.is_empty() => Err(failure),
+        _ => Ok(meant),
+    }
 }
 
 fn nothing_to_release(name: &LockName, console: Console) -> Code {
@@ -63,12 +89,12 @@ fn check_conditions(args: &ReleaseArgs, lock: &LockStatus) -> Result<()> {
     }
 }
 
-fn confirmed(lock: &LockStatus, console: Console) -> Result<bool, Failure> {
+fn confirmed(name: &LockName, console: Console) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() {
         let error = Error::invalid("call", "there is no terminal to ask on", "add --yes");
         return Err(error.into());
     }
     console
-        .ask(format_args!("Take {:?} away? Its holder may work on until its next renewal.", lock.name))
+        .ask(format_args!("Take {name:?} away? Its holder may work on until its next renewal."))
         .map_err(|error| Failure::internal("cannot read the answer", error))
 }

@@ -10,7 +10,8 @@ pub(crate) fn sentence(lock: &LockStatus) -> String {
     if let Some(ends_in) = lock.ends_in.filter(|_| lock.is_released()) {
         return format!("{:?} is released, and others are kept out for {} more", lock.name, brief(ends_in));
     }
-    let mut sentence = format!("{:?} is held by {}", lock.name, holder(lock));
+    let shared = if lock.mode.is_shared() { " shared" } else { "" };
+    let mut sentence = format!("{:?} is held{shared} by {}", lock.name, holder(lock));
     if let Some(since) = lock.acquired_at {
         sentence += &format!(" for {}", ago(since, SystemTime::now()));
     }

@@ -60,8 +60,8 @@ impl Stack {
         };
         let held = store.admin()?.inspect(name).await?;
         // One that is only kept from others for a while ends by itself, and can be waited for.
-        let held = held.filter(|lock| !lock.is_released());
-        if held.and_then(|lock| lock.token) != Some(FencingToken::new(entry.token)) {
+        let token = Some(FencingToken::new(entry.token));
+        if !held.iter().any(|lock| !lock.is_released() && lock.token == token) {
             return Ok(());
         }
         let message = format!(

@@ -50,8 +50,8 @@ impl Run<'_> {
         // A guard keeps to its time at the least, and who takes the lock away does not.
         let token = guard.token();
         let taken_away = async { store.admin()?.force_release(name, Some(token?)).await };
-        let is_freed =
-            at_least.is_zero() || matches!(signals.unless_ended(taken_away).await, Ok(Ok(Some(_))));
+        let is_freed = at_least.is_zero()
+            || matches!(signals.unless_ended(taken_away).await, Ok(Ok(ended)) if !ended.is_empty());
         let released = give_back(store, guard, at_least, false, signals, *console).await;
         released.warn(store, name, *console);
         match (released, is_freed) {

@@ -209,7 +209,7 @@ async fn token_in_the_store(cx: &Context, name: &LockName) -> Result<Option<Fenc
     let client = cx.client().await?;
     match client.admin() {
         Some(admin) if client.semantics().hold != HoldKind::Connection => {
-            Ok(admin.inspect(name).await?.and_then(|status| status.token))
+            Ok(admin.inspect(name).await?.first().and_then(|status| status.token))
         }
         _ => Ok(None),
     }

@@ -130,7 +130,7 @@ async fn renewal_does_not_change_the_token(cx: &Context) -> Verdict {
     let token = guard.token()?;
     tokio::time::sleep(cx.ttl() * 3 / 2).await;
     ensure!(guard.token()? == token, "token {} after renewals of {token}", guard.token()?);
-    if let Some(status) = client.looking()?.inspect(&name).await? {
+    for status in client.looking()?.inspect(&name).await? {
         ensure!(status.token == Some(token), "the store has {:?} for {token}", status.token);
     }
     Ok(guard.release().await?)

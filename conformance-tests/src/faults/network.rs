@@ -136,7 +136,7 @@ pub(crate) async fn until_granted_unheard(
 /// By a look, where there is one: to ask for a lock changes what somebody else may have read of it.
 async fn is_taken(other: &dyn DistributedLock, name: &LockName) -> Result<bool, Stop> {
     if let Some(admin) = other.admin() {
-        return Ok(admin.inspect(name).await?.is_some_and(|status| !status.is_released()));
+        return Ok(admin.inspect(name).await?.iter().any(|status| !status.is_released()));
     }
     match other.acquire_with(name, &AcquireOptions::new().with_wait(Wait::No)).await {
         Ok(guard) => guard.release().await.map(|()| false).map_err(Stop::from),

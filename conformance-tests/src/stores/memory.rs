@@ -41,7 +41,7 @@ impl Store for Namespace {
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         let admin = self.keeper.admin().ok_or_else(|| Cannot::new("no way to look"))?;
         let held = admin.force_release(name, None).await.map_err(cannot)?;
-        held.map(drop).ok_or_else(|| Cannot::absent(NOBODY))
+        if held.is_empty() { Err(Cannot::absent(NOBODY)) } else { Ok(()) }
     }
 
     async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {

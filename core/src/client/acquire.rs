@@ -106,7 +106,7 @@ impl<'a> Acquisition<'a> {
 
     async fn run(&mut self) -> Result<GrantedLease> {
         if self.options.wait != Wait::No {
-            self.place = self.context.wait_queues.join_behind_others(self.claim.claim().name());
+            self.place = self.context.wait_queues.join_behind_others(self.claim.claim());
         }
         if self.place.is_some() {
             self.waits();
@@ -126,7 +126,7 @@ impl<'a> Acquisition<'a> {
                 Next::AskAgain => continue,
                 Next::Pause(ends_in) => {
                     if self.place.is_none() {
-                        self.place = self.context.wait_queues.join(self.claim.claim().name(), releases);
+                        self.place = self.context.wait_queues.join(self.claim.claim(), releases);
                     }
                     // Boxed: an acquisition that does not wait has no use for the space.
                     Box::pin(self.pause(ends_in)).await;

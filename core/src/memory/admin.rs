@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 #[async_trait]
 impl LockAdmin for MemoryBackend {
-    async fn inspect(&self, name: &LockName) -> Result<Option<LockStatus>> {
+    async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
         let (store, now) = self.lock();
         Ok(store.status(name, now))
     }
@@ -12,27 +12,19 @@ impl LockAdmin for MemoryBackend {
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
         let (store, now) = self.lock();
         let names = store.names().filter(|name| name.as_str().starts_with(prefix));
-        Ok(names.filter_map(|name| store.status(name, now)).collect())
+        Ok(names.flat_map(|name| store.status(name, now)).collect())
     }
 
     async fn waiters(&self, _name: &LockName) -> Result<Vec<Waiter>> {
         Ok(Vec::new())
     }
 
-    async fn force_release(
-        &self,
-        name: &LockName,
-        only_if: Option<FencingToken>,
-    ) -> Result<Option<LockStatus>> {
+    async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
         let (mut store, now) = self.lock();
-        let Some(status) = store.status(name, now) else {
-            return Ok(None);
-        };
-        if only_if.is_some() && only_if != status.token {
-            return Ok(None);
-        }
-        store.end(name, now, now);
-        Ok(Some(status))
+        let mut ended = store.status(name, now);
+        ended.retain(|hold| only_if.is_none() || hold.token == only_if);
+        store.end(name, only_if, now);
+        Ok(ended)
     }
 
     async fn init(&self) -> Result<()> {

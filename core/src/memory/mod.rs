@@ -5,13 +5,13 @@ mod store;
 
 use crate::sync::{Mutex, MutexGuard};
 use crate::{
-    Attempt, Busy, Claim, Clock, Error, Fault, Grant, LockAdmin, LockBackend, LossCause, Moment, Outcome,
-    OwnerId, Promises, Reach, Release, Renewal, Result, Semantics, SystemClock, TokenClass, WakeUp, locked,
+    Attempt, Busy, Claim, Clock, Error, Fault, LockAdmin, LockBackend, LossCause, Moment, Outcome, OwnerId,
+    Promises, Reach, Release, Renewal, Result, Semantics, Sharing, SystemClock, TokenClass, WakeUp, locked,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
-use store::Store;
+use store::{Refusal, Store};
 
 /// Locks in this process's memory, shared by the clones of one value. For tests, and for code that must choose its
 /// store by configuration.
@@ -68,43 +68,40 @@ impl LockBackend for MemoryBackend {
         semantics.expiry_clock = crate::ExpiryClock::Host;
         semantics.wake_up = WakeUp::Poll { at_most: Self::POLL_INTERVAL };
         semantics.token = TokenClass::Process;
+        semantics.sharing = Sharing::WriterFirst;
         semantics
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
         let (mut store, now) = self.lock();
-        if let Some(entry) = store.held(claim.name(), now) {
-            if entry.owner != Some(claim.owner()) {
-                return Ok(Attempt::Busy(Busy::new().with_end(entry.ends_at.since(now))));
+        match store.grant(claim, now) {
+            Ok(grant) => Ok(Attempt::Granted(grant)),
+            Err(Refusal::TokensUsedUp) => Err(Error::tokens_used_up()),
+            Err(Refusal::Held { until, leaves_mark }) => {
+                let busy = Busy::new().with_end(until.since(now));
+                Ok(Attempt::Busy(if leaves_mark { busy.with_place_in_queue() } else { busy }))
             }
-            entry.ends_at = entry.ends_at.max(now.plus(claim.ttl()));
-            return Ok(Attempt::Granted(Grant::new(entry.token)));
         }
-        store.grant(claim, now).map(Attempt::Granted).ok_or_else(Error::tokens_used_up)
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         let (mut store, now) = self.lock();
-        let renew = |claim: &Claim| match store.held(claim.name(), now) {
-            Some(entry) if entry.owner == Some(claim.owner()) => {
-                entry.ends_at = entry.ends_at.max(now.plus(claim.ttl()));
-                Ok(Renewal::Renewed)
-            }
-            Some(_) => Ok(Renewal::Lost(LossCause::Taken)),
-            None => Ok(Renewal::Lost(LossCause::Gone)),
+        let renew = |claim: &Claim| {
+            Ok(if store.renew(claim, now.plus(claim.ttl()), now) {
+                Renewal::Renewed
+            } else if store.is_held(claim.name(), now) {
+                Renewal::Lost(LossCause::Taken)
+            } else {
+                Renewal::Lost(LossCause::Gone)
+            })
         };
         claims.iter().map(renew).collect()
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         let (mut store, now) = self.lock();
-        match store.held(claim.name(), now) {
-            Some(entry) if entry.owner == Some(claim.owner()) => {
-                store.end(claim.name(), now.plus(linger), now);
-                Ok(Release::Released)
-            }
-            _ => Ok(Release::NotHeld),
-        }
+        let was_held = store.release(claim, now.plus(linger), now);
+        Ok(if was_held { Release::Released } else { Release::NotHeld })
     }
 
     /// Never: the client keeps its waiters in line, and they poll.
@@ -163,10 +160,10 @@ mod tests {
         let claim = Claim::new(name.clone(), OwnerId::from_u128(1), Duration::from_secs(10), "".into());
         store.try_acquire(&claim).await.unwrap();
         store.renew(std::slice::from_ref(&claim)).await.pop().unwrap().unwrap();
-        assert!(store.inspect(&name).await.unwrap().is_some());
+        assert!(store.inspect(&name).await.unwrap().len() == 1);
         assert_eq!(store.list("").await.unwrap().len(), 1);
         store.release(&claim, Duration::ZERO).await.unwrap();
-        assert!(store.force_release(&name, None).await.unwrap().is_none());
+        assert!(store.force_release(&name, None).await.unwrap().is_empty());
         assert_eq!((clock.reads.load(Relaxed), clock.without_lock.load(Relaxed)), (6, 0));
     }
 }

@@ -1,11 +1,14 @@
-use crate::{Claim, FencingToken, Grant, HolderInfo, LockName, LockStatus, Moment, OwnerId};
+use super::MemoryBackend;
+use crate::{Claim, FencingToken, Grant, HolderInfo, LockMode, LockName, LockStatus, Moment, OwnerId};
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// The least number of entries that is swept.
 const LEAST_TO_SWEEP: usize = 64;
+/// How long readers give way to a writer that has asked and was refused. It asks again sooner.
+const WRITER_WAITS: Duration = MemoryBackend::POLL_INTERVAL.saturating_mul(4);
 
-/// The entries of a server. An entry outlives its hold until the clock alone makes the next token larger.
+/// The entries of a server. An entry outlives its holds until the clock alone makes the next token larger.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     entries: BTreeMap<LockName, Entry>,
@@ -14,43 +17,115 @@ pub(super) struct Store {
 }
 
 #[derive(Debug)]
-pub(super) struct Entry {
-    /// `None` after a release, also while it lingers.
-    pub(super) owner: Option<OwnerId>,
-    pub(super) ends_at: Moment,
-    /// The token of the present grant, or of the last one. The next token is larger.
-    pub(super) token: FencingToken,
+struct Entry {
+    /// In the order of their grants. Several only if all are shared. Those that have ended stay until the next look.
+    holds: Vec<Hold>,
+    /// The token of the last grant. The next token is larger.
+    token: FencingToken,
+    /// A writer that waits for readers to leave, and until when new readers give way to it.
+    writer: Option<(OwnerId, Moment)>,
+}
+
+#[derive(Debug)]
+struct Hold {
+    /// `None` after a release that lingers.
+    owner: Option<OwnerId>,
+    mode: LockMode,
+    ends_at: Moment,
+    token: FencingToken,
     holder: String,
     since: SystemTime,
 }
 
-impl Store {
-    /// The entry of a name that is not free now.
-    pub(super) fn held(&mut self, name: &LockName, now: Moment) -> Option<&mut Entry> {
-        self.entries.get_mut(name).filter(|entry| entry.ends_at > now)
-    }
+/// The answer to a claim that was not granted.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// Others keep it out, until then unless they renew.
+    Held {
+        until: Moment,
+        leaves_mark: bool,
+    },
+    TokensUsedUp,
+}
 
-    /// Grants a name that is free; `None` if its tokens are used up.
-    pub(super) fn grant(&mut self, claim: &Claim, now: Moment) -> Option<Grant> {
+impl Store {
+    /// Grants a claim, unless another owner's hold conflicts with it. A claim that holds already gets its token again.
+    pub(super) fn grant(&mut self, claim: &Claim, now: Moment) -> Result<Grant, Refusal> {
         self.sweep(now);
-        let last = self.entries.get(claim.name()).map(|entry| entry.token);
-        let token = FencingToken::after(last, micros(now))?;
-        let entry = Entry {
+        let end = now.plus(claim.ttl());
+        let entry = self.entries.entry(claim.name().clone()).or_insert_with(Entry::unused);
+        entry.holds.retain(|hold| hold.ends_at > now);
+        if let Some(own) = entry.hold_of(claim.owner()) {
+            own.ends_at = own.ends_at.max(end);
+            return Ok(Grant::new(own.token));
+        }
+        if let Some(until) = entry.conflict(claim, now) {
+            let leaves_mark = entry.writer.is_some_and(|(owner, _)| owner == claim.owner());
+            return Err(Refusal::Held { until, leaves_mark });
+        }
+        let token = FencingToken::after(Some(entry.token), micros(now)).ok_or(Refusal::TokensUsedUp)?;
+        entry.token = token;
+        if !claim.mode().is_shared() {
+            entry.writer = None;
+        }
+        entry.holds.push(Hold {
             owner: Some(claim.owner()),
-            ends_at: now.plus(claim.ttl()),
+            mode: claim.mode(),
+            ends_at: end,
             token,
             holder: claim.holder().to_owned(),
             since: SystemTime::now(),
-        };
-        self.entries.insert(claim.name().clone(), entry);
-        Some(Grant::new(token))
+        });
+        Ok(Grant::new(token))
     }
 
-    /// Ends the hold of a name, and keeps others out until `until`.
-    pub(super) fn end(&mut self, name: &LockName, until: Moment, now: Moment) {
-        let Some(entry) = self.entries.get_mut(name) else { return };
-        (entry.owner, entry.ends_at) = (None, until);
-        if entry.may_be_forgotten(now) {
+    /// True if the claim is held; its lease then ends at `end` or later.
+    pub(super) fn renew(&mut self, claim: &Claim, end: Moment, now: Moment) -> bool {
+        let own = self.held(claim.name(), now).and_then(|entry| entry.hold_of(claim.owner()));
+        own.map(|own| own.ends_at = own.ends_at.max(end)).is_some()
+    }
+
+    /// Ends the hold of a claim, and its wish to write; keeps others out until `until`. False if it did not hold.
+    pub(super) fn release(&mut self, claim: &Claim, until: Moment, now: Moment) -> bool {
+        let Some(entry) = self.held(claim.name(), now) else { return false };
+        entry.writer.take_if(|(owner, _)| *owner == claim.owner());
+        let released = entry.hold_of(claim.owner());
+        let was_held = released.map(|hold| (hold.owner, hold.ends_at) = (None, until)).is_some();
+        self.forget_if_free(claim.name(), now);
+        was_held
+    }
+
+    /// Ends the holds of a name, or the one with this token.
+    pub(super) fn end(&mut self, name: &LockName, token: Option<FencingToken>, now: Moment) {
+        if let Some(entry) = self.held(name, now) {
+            entry.holds.retain(|hold| token.is_some_and(|token| hold.token != token));
+            self.forget_if_free(name, now);
+        }
+    }
+
+    pub(super) fn is_held(&mut self, name: &LockName, now: Moment) -> bool {
+        self.held(name, now).is_some_and(|entry| !entry.holds.is_empty())
+    }
+
+    /// The holds of a name, in the order of their grants.
+    pub(super) fn status(&self, name: &LockName, now: Moment) -> Vec<LockStatus> {
+        let holds = self.entries.get(name).map_or(&[][..], |entry| &entry.holds);
+        holds.iter().filter(|hold| hold.ends_at > now).map(|hold| hold.status(name, now)).collect()
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &LockName> {
+        self.entries.keys()
+    }
+
+    /// An entry, without the holds that have ended.
+    fn held(&mut self, name: &LockName, now: Moment) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(name)?;
+        entry.holds.retain(|hold| hold.ends_at > now);
+        Some(entry)
+    }
+
+    fn forget_if_free(&mut self, name: &LockName, now: Moment) {
+        if self.entries.get(name).is_some_and(|entry| entry.may_be_forgotten(now)) {
             self.entries.remove(name);
         }
     }
@@ -62,27 +137,51 @@ impl Store {
             self.swept_at = (2 * self.entries.len()).max(LEAST_TO_SWEEP);
         }
     }
-
-    pub(super) fn status(&self, name: &LockName, now: Moment) -> Option<LockStatus> {
-        let entry = self.entries.get(name).filter(|entry| entry.ends_at > now)?;
-        let mut status = LockStatus::new(name.clone());
-        status.owner = entry.owner;
-        status.token = Some(entry.token);
-        status.holder = HolderInfo::from_json(&entry.holder);
-        status.acquired_at = Some(entry.since);
-        status.ends_in = Some(entry.ends_at.since(now));
-        Some(status)
-    }
-
-    pub(super) fn names(&self) -> impl Iterator<Item = &LockName> {
-        self.entries.keys()
-    }
 }
 
 impl Entry {
+    fn unused() -> Self {
+        Self { holds: Vec::new(), token: FencingToken::new(0), writer: None }
+    }
+
+    fn hold_of(&mut self, owner: OwnerId) -> Option<&mut Hold> {
+        self.holds.iter_mut().find(|hold| hold.owner == Some(owner))
+    }
+
+    /// The moment until which others keep a claim out.
+    ///
+    /// A writer that is refused by readers leaves a mark, and new readers give way to it, also once the last reader has left. Its
+    /// grant removes the mark, and a writer that waits for a writer leaves none: after each writer, readers have their chance.
+    fn conflict(&mut self, claim: &Claim, now: Moment) -> Option<Moment> {
+        let conflicts = self.holds.iter().filter(|hold| hold.mode.conflicts_with(claim.mode()));
+        let conflict = conflicts.map(|hold| hold.ends_at).max();
+        if claim.mode().is_shared() {
+            return conflict.or(self.writer.map(|(_, until)| until).filter(|until| *until > now));
+        }
+        if claim.waits() && self.holds.iter().any(|hold| hold.mode.is_shared()) {
+            self.writer = Some((claim.owner(), now.plus(WRITER_WAITS)));
+        }
+        conflict
+    }
+
     /// True if the name is free and the clock alone makes its next token larger.
     fn may_be_forgotten(&self, now: Moment) -> bool {
-        self.ends_at <= now && self.token.get() < micros(now)
+        self.holds.iter().all(|hold| hold.ends_at <= now)
+            && self.writer.is_none_or(|(_, until)| until <= now)
+            && self.token.get() < micros(now)
+    }
+}
+
+impl Hold {
+    fn status(&self, name: &LockName, now: Moment) -> LockStatus {
+        let mut status = LockStatus::new(name.clone());
+        status.owner = self.owner;
+        status.mode = self.mode;
+        status.token = Some(self.token);
+        status.holder = HolderInfo::from_json(&self.holder);
+        status.acquired_at = Some(self.since);
+        status.ends_in = Some(self.ends_at.since(now));
+        status
     }
 }
 
@@ -114,12 +213,12 @@ mod tests {
         for number in 0..10 * LEAST_TO_SWEEP as u64 {
             let claim = claim_of(&format!("invoice/{number}"));
             store.grant(&claim, at(number)).unwrap();
-            store.end(claim.name(), at(number), at(number + 1));
+            store.release(&claim, at(number), at(number + 1));
             // Not released: this hold ends with its lease.
             store.grant(&claim_of(&format!("left/{number}")), at(number)).unwrap();
             let often = store.grant(&claim_of("job"), at(number)).unwrap();
             assert!(last.replace(often.token) < Some(often.token));
-            store.end(claim_of("job").name(), at(number), at(number + 1));
+            store.release(&claim_of("job"), at(number), at(number + 1));
         }
         assert!(
             store.entries.len() <= 2 * TTL.as_millis() as usize + LEAST_TO_SWEEP,
@@ -136,7 +235,7 @@ mod tests {
         for _ in 0..3 {
             let grant = store.grant(&claim, Moment::ORIGIN).unwrap();
             assert!(last.replace(grant.token) < Some(grant.token));
-            store.end(claim.name(), Moment::ORIGIN, Moment::ORIGIN);
+            store.release(&claim, Moment::ORIGIN, Moment::ORIGIN);
         }
     }
 }

@@ -187,7 +187,7 @@ impl FaultyStore {
 
     pub(crate) async fn holder(&self, name: &str) -> Option<String> {
         let status = self.store.inspect(&lock_name(name)).await.unwrap();
-        status.and_then(|status| status.owner).map(|owner| owner.to_hex())
+        status.first().and_then(|status| status.owner).map(|owner| owner.to_hex())
     }
 
     /// Deletes the lock of the holder in the store.
@@ -203,7 +203,7 @@ impl FaultyStore {
     }
 
     pub(crate) async fn owner(&self, name: &str) -> OwnerId {
-        self.store.inspect(&lock_name(name)).await.unwrap().and_then(|status| status.owner).unwrap()
+        self.store.inspect(&lock_name(name)).await.unwrap()[0].owner.unwrap()
     }
 }
 

@@ -38,7 +38,7 @@ async fn a_heartbeat_keeps_the_place_and_says_so() {
 #[tokio::test]
 async fn the_mark_changes_nothing_for_the_holder() {
     let scene = scene(1).await;
-    let status = scene.backend.inspect(&name("job")).await.unwrap().unwrap();
+    let status = scene.backend.inspect(&name("job")).await.unwrap().remove(0);
     assert_eq!((status.owner, status.token), (Some(scene.holder.owner()), Some(scene.token)));
     assert_eq!(renew(&scene.backend, &scene.holder).await.unwrap(), Renewal::Renewed);
     assert_eq!(hold(&scene.backend, &scene.holder).await, scene.token);

@@ -28,6 +28,8 @@
 //! | the hold behind a guard | `client/hold.rs` |
 //! | when a lease is renewed | `keeper/mod.rs` |
 //! | when a lock is lost | `keeper/loss_rule.rs` |
+//! | several names at once | `kinds/lock_set.rs` |
+//! | re-entry | `kinds/scope.rs` |
 //! | the shortest correct backend | `memory/mod.rs` |
 //!
 //! This crate knows no store, no command line and no TLS.
@@ -74,6 +76,7 @@ pub use duration::parse_duration;
 pub use error::{Error, ErrorKind, Loss, LossCause, Result};
 pub use guard::{Health, Hold, HoldStatus, Lease, LockGuard};
 pub use holder::HolderInfo;
+pub use kinds::{LockSetGuard, Scope};
 pub use lock::{DistributedLock, DistributedLockExt};
 pub use name::{IntoLockName, LockName};
 pub use namespace::Namespace;

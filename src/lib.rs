@@ -91,7 +91,8 @@ mod registry;
 pub use config::{Config, ConfigEntry, ConfigSource, ConfigSources};
 pub use leasehold_core::{
     AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken, Health, HolderInfo,
-    IntoLockName, Lease, LockGuard, LockName, Loss, LossCause, Result, Secret, Wait, parse_duration,
+    IntoLockName, Lease, LockGuard, LockMode, LockName, LockSetGuard, Loss, LossCause, Result, Scope, Secret,
+    Wait, parse_duration,
 };
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use leasehold_sql::{FencedWrite, Parameters};

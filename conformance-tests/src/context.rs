@@ -68,6 +68,11 @@ impl Context {
         &*self.subject
     }
 
+    /// For tasks of a case.
+    pub(crate) fn shared_subject(&self) -> Arc<dyn Subject> {
+        Arc::clone(&self.subject)
+    }
+
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.store
     }

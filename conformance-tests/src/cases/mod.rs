@@ -20,18 +20,20 @@ mod ownership;
 mod programs;
 mod queue;
 mod replicas;
+mod scopes;
 mod secrets;
+mod sets;
 mod waiting;
 
 use crate::case::Case;
 
 /// Every case, in the order of the families: A basics, B waiting, C ownership, D lease and renewal, E loss, F fencing,
 /// G cancellation, H hand-over, I crash, J faults of the machine and of single servers, K names, P databases,
-/// Q queues, R secrets, S histories.
+/// Q queues, R secrets, S histories, V several names, W scopes.
 ///
 /// An id is for good: the numbers between them that have no case are not used again.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 22] = [
+    let families: [&[Case]; 24] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
@@ -54,6 +56,8 @@ pub fn all() -> impl Iterator<Item = Case> {
         queue::CASES,
         secrets::CASES,
         histories::CASES,
+        sets::CASES,
+        scopes::CASES,
     ];
     // A file is of one kind of store, and may have cases of several families.
     let mut all: Vec<Case> = families.into_iter().flatten().copied().collect();

@@ -166,8 +166,8 @@ pub trait DistributedLockExt: DistributedLock {
     /// ```
     ///
     /// Not promised: that no deadlock arises with locks that are acquired one by one beside the set, or with a second set that
-    /// is acquired while the first is held; nor a place in a queue for the names behind the one that is waited for. In
-    /// `mode=for-update` each name needs a connection of its own.
+    /// is acquired while the first is held; a place in a queue for the names behind the one that is waited for; that all locks
+    /// become free at one moment. In `mode=for-update` each name needs a connection of its own.
     ///
     /// # Errors
     ///

@@ -175,7 +175,10 @@ async fn deadline_of_a_set_covers_all_its_names(cx: &Context) -> Verdict {
     let (released, refused) = tokio::join!(releases, acquire_all(cx, &client, [&a, &b, &c], &options));
     released?;
     let took = start.elapsed();
-    ensure_kind(refused, ErrorKind::TimedOut, "a set of which one name stays held")?;
+    // The attempt for the last name may have had too little time for an answer.
+    if !refused.as_ref().is_err_and(leasehold_core::Error::is_indeterminate) {
+        ensure_kind(refused, ErrorKind::TimedOut, "a set of which one name stays held")?;
+    }
     ensure!(took >= wait, "it gave up after {took:?} of {wait:?}");
     ensure!(took <= wait + cx.slack(), "it gave up only after {took:?}, with a wait of {wait:?}");
     let Some((proxy, address)) = optional(cx.store().proxied(cx.patience()).await)? else { return Ok(()) };

@@ -1,13 +1,13 @@
 //! Several names at once: all of them are acquired, or none.
 //!
 //! 1. The names are sorted and each is taken once, so that all callers have one order.
-//! 2. All names that are missing are tried at once, by one attempt each: on a store that batches requests this is one round
-//!    trip.
-//! 3. At the first name that is refused, every lock *behind* it is given back. The locks in front of it are kept, and this
-//!    name is waited for. Then step 2 again.
+//! 2. All names are tried at once, by one attempt each. Without contention that is all: one round trip, where the store
+//!    batches requests.
+//! 3. At the first name that is refused, every lock *behind* it is given back, and the locks in front of it are kept. From
+//!    there on the names are acquired one after the other, each with its place among the waiters of the store.
 //!
-//! *No deadlock*: while a set waits for a name, it holds smaller names only, so a circle of waiting sets cannot close.
-//! *No livelock*: each round adds at least one name to the kept ones. One deadline covers all rounds.
+//! No deadlock: while a set waits for a name, it holds smaller names only, so a circle of waiting sets cannot close. No
+//! livelock: after step 2, no lock is given back to be acquired again, unless it was lost. One deadline covers all steps.
 
 use super::deadline::Deadline;
 use crate::guard::{Hold, HoldStatus};
@@ -31,8 +31,6 @@ use tokio_util::sync::CancellationToken;
 /// [`token`](Self::token) is given, and the other locks are released in the background.
 ///
 /// Dropping it releases all locks in the background, in reverse order, as dropping a [`LockGuard`] does.
-///
-/// Not promised: that the locks are free at one moment. Another owner may get one of them while the rest is being released.
 #[must_use = "the locks are released when their guard is dropped: keep it in a variable while you work"]
 pub struct LockSetGuard {
     guard: LockGuard,
@@ -65,47 +63,41 @@ pub(crate) async fn acquire_all<L: DistributedLock + ?Sized>(
         return Err(Error::invalid("hold_at_least", "a set of locks cannot have it", fix));
     }
     let deadline = Deadline::of(options.wait);
-    let mut held: Vec<LockGuard> = Vec::with_capacity(names.len());
+    let mut held = match names.len() {
+        1 => Vec::new(),
+        _ => try_all(locks, &names, options, &deadline).await?,
+    };
     loop {
         // A lock may be lost while the set waits for another one.
         if let Some(lost) = held.iter().position(|guard| !guard.is_held()) {
             held.truncate(lost);
         }
-        // One attempt would only delay the wait for a single name.
-        if names.len() - held.len() > 1 {
-            try_missing(locks, &names, options, &deadline, &mut held).await?;
-        }
-        let Some(name) = names.get(held.len()) else {
-            match held.iter().all(|guard| guard.is_held()) {
-                true => return Ok(LockSetGuard::new(held)),
-                false => continue,
-            }
-        };
+        let Some(name) = names.get(held.len()) else { return Ok(LockSetGuard::new(held)) };
         let left = deadline.left().ok_or_else(|| out_of_time(&deadline, name))?;
         let waiting = options.clone().with_wait(left);
         held.push(locks.acquire_named(name, &waiting).await.map_err(|error| of_set(error, name))?);
     }
 }
 
-/// Tries all missing names at once. Keeps those in front of the first that is refused, and gives those behind it back.
-async fn try_missing<L: DistributedLock + ?Sized>(
+/// One attempt for each name. Answers the guards in front of the first that was refused, and gives those behind it back.
+async fn try_all<L: DistributedLock + ?Sized>(
     locks: &L,
     names: &[LockName],
     options: &AcquireOptions,
     deadline: &Deadline,
-    held: &mut Vec<LockGuard>,
-) -> Result<()> {
-    let (missing, once) = (&names[held.len()..], options.clone().with_wait(Wait::No));
-    let attempts = join_all(missing.iter().map(|name| locks.acquire_named(name, &once)));
-    let outcomes = deadline.bound(attempts).await.ok_or_else(|| no_answer(deadline, missing))?;
-    for (name, outcome) in missing.iter().zip(outcomes) {
+) -> Result<Vec<LockGuard>> {
+    let once = options.clone().with_wait(Wait::No);
+    let attempts = join_all(names.iter().map(|name| locks.acquire_named(name, &once)));
+    let outcomes = deadline.bound(attempts).await.ok_or_else(|| no_answer(deadline, names))?;
+    let mut held = Vec::with_capacity(names.len());
+    for (name, outcome) in names.iter().zip(outcomes) {
         match outcome {
             Ok(guard) => held.push(guard),
             Err(error) if options.wait != Wait::No && error.is_retryable() => break,
             Err(error) => return Err(of_set(error, name)),
         }
     }
-    Ok(())
+    Ok(held)
 }
 
 /// Contention names its lock by itself.
@@ -118,10 +110,9 @@ fn out_of_time(deadline: &Deadline, name: &LockName) -> Error {
     Error::new(ErrorKind::TimedOut, message).with_help("wait longer, or look at who holds it")
 }
 
-fn no_answer(deadline: &Deadline, missing: &[LockName]) -> Error {
-    let message = format!("the store did not answer within {:?} for all of {missing:?}", deadline.time());
-    Error::new(ErrorKind::Indeterminate, message)
-        .with_help("what it granted is being taken back, and ends with its lease at the latest")
+fn no_answer(deadline: &Deadline, names: &[LockName]) -> Error {
+    let message = format!("the store did not answer within {:?} for all of {names:?}", deadline.time());
+    Error::new(ErrorKind::Indeterminate, message).with_help("what it granted is being taken back")
 }
 
 impl LockSetGuard {
@@ -146,18 +137,13 @@ impl LockSetGuard {
     ///
     /// # Errors
     ///
-    /// [`Lost`](ErrorKind::Lost) once the set is not held any more; [`Invalid`](ErrorKind::Invalid) for a name that is not in
-    /// the set.
+    /// [`Lost`](ErrorKind::Lost) once the set is not held any more; [`Invalid`](ErrorKind::Invalid) for a name not in it.
     pub fn token(&self, name: impl AsRef<str>) -> Result<FencingToken> {
         let name = name.as_ref();
-        let Some((_, token)) = self.tokens()?.find(|(held, _)| *held == name) else {
-            return Err(Error::invalid(
-                "lock name",
-                format_args!("{name:?} is not in the set"),
-                "acquire it too",
-            ));
-        };
-        Ok(token)
+        let found = self.tokens()?.find(|(held, _)| *held == name);
+        let missing =
+            || Error::invalid("lock name", format_args!("{name:?} is not in the set"), "acquire it too");
+        found.map(|(_, token)| token).ok_or_else(missing)
     }
 
     /// All names, each with its fencing token.
@@ -166,7 +152,7 @@ impl LockSetGuard {
     ///
     /// [`Lost`](ErrorKind::Lost) once the set is not held any more.
     pub fn tokens(&self) -> Result<impl ExactSizeIterator<Item = (&LockName, FencingToken)>> {
-        self.guard.token().map_err(|error| self.named(error))?;
+        self.guard.token().map_err(|error| self.set.named(error))?;
         Ok(self.set.holds.iter().map(|hold| (hold.name(), hold.token())))
     }
 
@@ -188,7 +174,7 @@ impl LockSetGuard {
     /// The lock that was lost first, and its loss.
     pub fn loss(&self) -> Option<(&LockName, Loss)> {
         self.guard.loss()?;
-        self.set.loss.get().map(|(at, loss)| (self.set.holds[*at].name(), loss.clone()))
+        self.set.loss.get().map(|(name, loss)| (name, loss.clone()))
     }
 
     /// Waits until a lock is lost, and says which and why. Timely as [`Lease::lost`](crate::Lease::lost) is.
@@ -221,7 +207,7 @@ impl LockSetGuard {
     ///
     /// As safe as `work` is.
     pub async fn protect<F: Future>(&self, work: F) -> Result<F::Output> {
-        self.guard.protect(work).await.map_err(|error| self.named(error))
+        self.guard.protect(work).await.map_err(|error| self.set.named(error))
     }
 
     /// Makes the store keep every lease for at least `ttl` from now, as [`LockGuard::extend`].
@@ -250,13 +236,6 @@ impl LockSetGuard {
     pub async fn release(self) -> Result<()> {
         self.guard.release().await
     }
-
-    fn named(&self, error: Error) -> Error {
-        match self.loss() {
-            Some((name, _)) => of_set(error, name),
-            None => error,
-        }
-    }
 }
 
 impl fmt::Debug for LockSetGuard {
@@ -265,15 +244,14 @@ impl fmt::Debug for LockSetGuard {
     }
 }
 
-/// The holds of a set as one hold, for the guard of the set. Its name and token are those of the first lock, and are not
-/// shown.
+/// The holds of a set as one hold, for its guard. Name and token are those of the first lock, and are not shown.
 #[derive(Debug)]
 struct SetHold {
     holds: Vec<Arc<dyn Hold>>,
     /// True once the locks are being released: each is ended once.
     is_ended: AtomicBool,
-    /// The first loss that was seen, and its place among the holds. Set before the other locks are released.
-    loss: OnceLock<(usize, Loss)>,
+    /// The first loss that was seen, and its lock. Set before the other locks are released.
+    loss: OnceLock<(LockName, Loss)>,
 }
 
 impl SetHold {
@@ -292,10 +270,12 @@ impl SetHold {
         }
     }
 
-    /// The error of a loss, with the name of the lock.
-    fn lost(&self, loss: Loss) -> Error {
-        let at = self.loss.get().map_or(0, |(at, _)| *at);
-        of_set(loss.into(), self.holds[at].name())
+    /// Adds the name of the lock that was lost.
+    fn named(&self, error: Error) -> Error {
+        match self.loss.get() {
+            Some((name, _)) => of_set(error, name),
+            None => error,
+        }
     }
 }
 
@@ -313,24 +293,24 @@ impl Hold for SetHold {
         if let Some((_, loss)) = self.loss.get() {
             return HoldStatus::Lost(loss.clone());
         }
-        let mut of_all = HoldStatus::Held { remaining: Duration::MAX, at_risk: false };
-        for (at, hold) in self.holds.iter().enumerate() {
-            match (hold.status(), &mut of_all) {
-                (HoldStatus::Lost(loss), _) => {
-                    return HoldStatus::Lost(self.loss.get_or_init(|| (at, loss)).1.clone());
+        let (mut least, mut is_at_risk, mut is_released) = (Duration::MAX, false, false);
+        for hold in &self.holds {
+            match hold.status() {
+                HoldStatus::Held { remaining, at_risk } => {
+                    least = least.min(remaining);
+                    is_at_risk |= at_risk;
                 }
-                (HoldStatus::Released, of_all) => *of_all = HoldStatus::Released,
-                (
-                    HoldStatus::Held { remaining, at_risk },
-                    HoldStatus::Held { remaining: least, at_risk: any },
-                ) => {
-                    *least = remaining.min(*least);
-                    *any |= at_risk;
+                HoldStatus::Lost(loss) => {
+                    let (_, first) = self.loss.get_or_init(|| (hold.name().clone(), loss));
+                    return HoldStatus::Lost(first.clone());
                 }
-                (HoldStatus::Held { .. }, _) => {}
+                HoldStatus::Released => is_released = true,
             }
         }
-        of_all
+        match is_released {
+            true => HoldStatus::Released,
+            false => HoldStatus::Held { remaining: least, at_risk: is_at_risk },
+        }
     }
 
     fn ended(self: Arc<Self>) -> BoxFuture<'static, Option<Loss>> {
@@ -354,20 +334,13 @@ impl Hold for SetHold {
     fn release(self: Arc<Self>) -> BoxFuture<'static, Result<()>> {
         let releases = self.end(|hold| hold.release());
         Box::pin(async move {
-            let outcomes = join_all(releases).await;
+            let outcomes = self.holds.iter().rev().zip(join_all(releases).await);
             if let HoldStatus::Lost(loss) = self.status() {
-                return Err(self.lost(loss));
+                return Err(self.named(loss.into()));
             }
-            let mut failures: Vec<Error> = self
-                .holds
-                .iter()
-                .rev()
-                .zip(outcomes)
-                .filter_map(|(hold, outcome)| Some(of_set(outcome.err()?, hold.name())))
-                .collect();
+            let failures = outcomes.filter_map(|(hold, outcome)| Some(of_set(outcome.err()?, hold.name())));
             // A loss first: it alone says that the work was not covered.
-            failures.sort_by_key(|error| error.kind() != ErrorKind::Lost);
-            failures.into_iter().next().map_or(Ok(()), Err)
+            failures.min_by_key(|error| error.kind() != ErrorKind::Lost).map_or(Ok(()), Err)
         })
     }
 

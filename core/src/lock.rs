@@ -171,7 +171,7 @@ pub trait DistributedLockExt: DistributedLock {
     ///
     /// # Errors
     ///
-    /// As [`acquire_named`](DistributedLock::acquire_named), naming the lock; no lock is held then.
+    /// As [`acquire_named`](DistributedLock::acquire_named), naming the lock; the others are given back in the background.
     /// [`Invalid`](ErrorKind::Invalid), before any I/O, for no name, for more than
     /// [`MAX_NAMES`](LockSetGuard::MAX_NAMES), and for [`hold_at_least`](AcquireOptions::with_hold_at_least).
     ///

@@ -6,7 +6,7 @@ use crate::context::{
 };
 use crate::kinds::LockSet;
 use crate::proxy::Traffic;
-use leasehold_core::{AcquireOptions, ErrorKind, LockName, LockSetGuard, Result, Wait};
+use leasehold_core::{AcquireOptions, Error, ErrorKind, LockName, LockSetGuard, Result, Wait};
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
@@ -72,25 +72,30 @@ async fn set_is_acquired_whole_or_not_at_all(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// First the smallest circle, by a forced order: each set gets the lock that the other needs as its second, if it takes them
-/// in the order of its caller. Then many tasks with random sets.
+/// First the smallest circle, by a forced order: the names between keep each set waiting with its first name, if it takes them in
+/// the order of its caller, until the other set has the name that it wants last. Then many tasks with random sets.
 async fn sets_in_crossed_orders_all_end(cx: &Context) -> Verdict {
     let (outside, one, two) = (cx.client().await?, cx.client().await?, cx.client().await?);
-    let (a, b) = (cx.named("crossed-a"), cx.named("crossed-b"));
-    let (held_a, held_b) =
-        (outside.take(&a, &AcquireOptions::new()).await?, outside.take(&b, &AcquireOptions::new()).await?);
+    let [a, b, between_one, between_two] = ["a", "b", "between-1", "between-2"].map(|name| cx.named(name));
+    let gates = [
+        outside.take(&between_one, &AcquireOptions::new()).await?,
+        outside.take(&between_two, &AcquireOptions::new()).await?,
+    ];
     let options = cx.options().with_wait(cx.patience() / 4);
-    let crossed = async {
+    let opened = async {
         // Both wait by then.
         tokio::time::sleep(cx.slack()).await;
-        held_b.release().await?;
-        held_a.release().await
+        for gate in gates {
+            gate.release().await?;
+        }
+        Ok::<_, Error>(())
     };
-    let end = async |client: &Client, names: [&LockName; 2]| {
+    let end = async |client: &Client, names: [&LockName; 3]| {
         acquire_all(cx, client, names, &options).await?.release().await
     };
-    let (released, first, second) = tokio::join!(crossed, end(&one, [&a, &b]), end(&two, [&b, &a]));
-    released?;
+    let (opened, first, second) =
+        tokio::join!(opened, end(&one, [&a, &between_one, &b]), end(&two, [&b, &between_two, &a]));
+    opened?;
     for outcome in [first, second] {
         ensure!(outcome.is_ok(), "two sets in crossed orders wait for each other: {outcome:?}");
     }
@@ -176,7 +181,7 @@ async fn deadline_of_a_set_covers_all_its_names(cx: &Context) -> Verdict {
     released?;
     let took = start.elapsed();
     // The attempt for the last name may have had too little time for an answer.
-    if !refused.as_ref().is_err_and(leasehold_core::Error::is_indeterminate) {
+    if !refused.as_ref().is_err_and(Error::is_indeterminate) {
         ensure_kind(refused, ErrorKind::TimedOut, "a set of which one name stays held")?;
     }
     ensure!(took >= wait, "it gave up after {took:?} of {wait:?}");

@@ -8,6 +8,8 @@ use crate::locks::replica;
 use crate::locks::sql::{self, advisory, deferred, held, row};
 use crate::locks::zookeeper::{self, Mistake as Zk};
 use crate::plain::{SOUND, lock};
+use crate::scopes::{IdentityOfTheTask, InnerReleaseFrees};
+use crate::sets::{CallersOrder, FirstLockOnly, KeptAfterFailure};
 use crate::steps;
 use crate::subject::{Made, Make, SoundKinds, Start, redis};
 use crate::waiters;
@@ -182,6 +184,11 @@ pub(crate) fn controls() -> Vec<Control> {
             |address| waiters::told(false, address), |address| waiters::told(true, address)),
         control!(64 last_come_first_served H09 "it so often",
             |address| waiters::in_line("-1", address), |address| waiters::in_line("0", address)),
+        control!(76 set_in_the_callers_order V02 "two sets in crossed orders wait for each other", kinds CallersOrder),
+        control!(78 set_keeps_what_it_got V04 "after the set has failed", kinds KeptAfterFailure),
+        control!(79 loss_is_told_of_one_name V05 "was not told of the loss of one name", kinds FirstLockOnly),
+        control!(80 scope_is_the_task W02 "by another scope of the same task", kinds IdentityOfTheTask),
+        control!(82 inner_release_frees W03 "an inner release", kinds InnerReleaseFrees),
         // Once more, by nothing but the history of clients that know nothing of the mistake.
         control!(42 for_update_in_autocommit S01 "Exclusion broken", held InAutocommit),
         control!(52 release_deletes_the_row S01 "TokenUnique broken", row ReleaseDeletes),

@@ -12,6 +12,8 @@ mod controls;
 mod guards;
 mod locks;
 mod plain;
+mod scopes;
+mod sets;
 mod steps;
 mod subject;
 mod table;

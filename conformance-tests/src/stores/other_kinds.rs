@@ -1,99 +1,83 @@
-//! The kinds of lock as subjects: what the suite asks of a lock is asked of a hold that came through another kind.
-
+use super::memory::Memory;
+use crate::{Cannot, Case, Store, Subject};
 use async_trait::async_trait;
-use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Shared};
+use leasehold::admin::LockAdmin;
 use leasehold::backend::{Hold, HoldStatus};
-use leasehold::semantics::{Fault, Semantics};
+use leasehold::semantics::Semantics;
 use leasehold::{
     AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken, Health, LockGuard,
     LockName, LockSetGuard, Loss, Result,
 };
-use leasehold_conformance::{Cannot, Case, Store, Subject, stores};
 use std::fmt;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
+use tokio::sync::watch;
 
-/// Makes a hold by another kind of lock.
+type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 type Acquire =
-    for<'a> fn(&'a dyn DistributedLock, &'a LockName, &'a AcquireOptions) -> BoxFuture<'a, Result<LockGuard>>;
+    for<'a> fn(&'a dyn DistributedLock, &'a LockName, &'a AcquireOptions) -> Later<'a, Result<LockGuard>>;
 
-/// A kind of lock: the ending of its subject's name, and how to acquire a lock by it.
-type Kind = (&'static str, Acquire);
+/// Locks in memory, each acquired by another kind of lock.
+pub(crate) struct OtherKind {
+    name: &'static str,
+    acquire: Acquire,
+}
 
-const KINDS: [Kind; 2] = [
-    ("set", |locks, name, options| Box::pin(acquire_set_of_one(locks, name, options))),
-    // A scope for each call: two calls of one scope would share.
-    ("scope", |locks, name, options| {
+/// Each lock is a set of one name.
+pub(crate) const SET_OF_ONE: OtherKind = OtherKind {
+    name: "memory-set-of-one",
+    acquire: |locks, name, options| Box::pin(acquire_set_of_one(locks, name, options)),
+};
+
+/// Each acquisition is the first of a scope of its own: two of one scope would share.
+pub(crate) const SCOPE: OtherKind = OtherKind {
+    name: "memory-scope",
+    acquire: |locks, name, options| {
         let scope = locks.scope();
         Box::pin(async move { scope.acquire_named(name, options).await })
-    }),
-];
-
-/// The kinds on memory.
-pub(crate) fn subjects() -> impl Iterator<Item = Box<dyn Subject>> {
-    KINDS.into_iter().flat_map(|kind| {
-        let stores = stores::named(&["memory".to_owned()]).unwrap_or_default();
-        stores.into_iter().map(move |inner| Box::new(Through::new(inner, kind)) as Box<dyn Subject>)
-    })
-}
-
-/// A store whose locks are acquired by another kind.
-struct Through {
-    inner: Box<dyn Subject>,
-    name: String,
-    kind: Kind,
-}
-
-impl fmt::Debug for Through {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)
-    }
-}
-
-impl Through {
-    fn new(inner: Box<dyn Subject>, kind: Kind) -> Self {
-        Self { name: format!("{}-{}", inner.name(), kind.0), inner, kind }
-    }
-}
+    },
+};
 
 #[async_trait]
-impl Subject for Through {
+impl Subject for OtherKind {
     fn name(&self) -> &str {
-        &self.name
+        self.name
     }
 
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        self.inner.start().await
+        Memory.start().await
     }
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
-        Ok(Arc::new(OfKind { inner: self.inner.connect(address).await?, acquire: self.kind.1 }))
+        Ok(Arc::new(Locks { inner: Memory.connect(address).await?, acquire: self.acquire }))
     }
 
     fn covers(&self, case: &Case) -> std::result::Result<(), Cannot> {
-        match (self.kind.0, case.id) {
+        match (self.name, case.id) {
+            ("memory-set-of-one", "D17") => Err(Cannot::new("a set refuses hold_at_least")),
             (_, id) if id.starts_with(['T', 'U', 'V', 'W', 'X', 'Y']) => {
-                Err(Cannot::new("a kind is not put through another kind"))
+                Err(Cannot::new("a kind of lock is put to the cases of one name"))
             }
-            ("set", "D17") => Err(Cannot::new("a set refuses hold_at_least")),
-            _ => self.inner.covers(case),
+            _ => Ok(()),
         }
     }
+}
 
-    fn can_meet(&self, fault: Fault) -> std::result::Result<(), Cannot> {
-        self.inner.can_meet(fault)
+impl fmt::Debug for OtherKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
     }
 }
 
 #[derive(Clone)]
-struct OfKind {
+struct Locks {
     inner: Arc<dyn DistributedLock>,
     acquire: Acquire,
 }
 
 #[async_trait]
-impl DistributedLock for OfKind {
+impl DistributedLock for Locks {
     fn semantics(&self) -> &Semantics {
         self.inner.semantics()
     }
@@ -110,7 +94,7 @@ impl DistributedLock for OfKind {
         Arc::new(self.clone())
     }
 
-    fn admin(&self) -> Option<&dyn leasehold::admin::LockAdmin> {
+    fn admin(&self) -> Option<&dyn LockAdmin> {
         self.inner.admin()
     }
 
@@ -123,7 +107,7 @@ impl DistributedLock for OfKind {
     }
 }
 
-impl fmt::Debug for OfKind {
+impl fmt::Debug for Locks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.inner.fmt(f)
     }
@@ -135,13 +119,18 @@ async fn acquire_set_of_one(
     options: &AcquireOptions,
 ) -> Result<LockGuard> {
     let set = locks.acquire_all_with([name], options).await?;
-    let ended = set.cancellation_token().cancelled_owned().boxed().shared();
+    let ended = watch::Sender::new(());
+    let (over, seen) = (set.cancellation_token(), ended.subscribe());
+    tokio::spawn(async move {
+        over.cancelled().await;
+        drop(ended);
+    });
     Ok(LockGuard::new(Arc::new(SetOfOne {
         name: name.clone(),
         token: set.token(name.as_str())?,
         set: Mutex::new(Some(Arc::new(set))),
         loss: OnceLock::new(),
-        ended,
+        ended: seen,
     })))
 }
 
@@ -154,7 +143,8 @@ struct SetOfOne {
     set: Mutex<Option<Arc<LockSetGuard>>>,
     /// A loss that came before the release.
     loss: OnceLock<Loss>,
-    ended: Shared<BoxFuture<'static, ()>>,
+    /// Its sender is dropped at the end of the set.
+    ended: watch::Receiver<()>,
 }
 
 impl SetOfOne {
@@ -192,9 +182,9 @@ impl Hold for SetOfOne {
         }
     }
 
-    fn ended(self: Arc<Self>) -> BoxFuture<'static, Option<Loss>> {
+    fn ended(self: Arc<Self>) -> Later<'static, Option<Loss>> {
         Box::pin(async move {
-            self.ended.clone().await;
+            let _ = self.ended.clone().changed().await;
             match self.status() {
                 HoldStatus::Lost(loss) => Some(loss),
                 HoldStatus::Held { .. } | HoldStatus::Released => None,
@@ -202,7 +192,7 @@ impl Hold for SetOfOne {
         })
     }
 
-    fn extend(self: Arc<Self>, ttl: Duration) -> BoxFuture<'static, Result<()>> {
+    fn extend(self: Arc<Self>, ttl: Duration) -> Later<'static, Result<()>> {
         Box::pin(async move {
             match self.set() {
                 Some(set) => set.extend(ttl).await,
@@ -211,7 +201,7 @@ impl Hold for SetOfOne {
         })
     }
 
-    fn release(self: Arc<Self>) -> BoxFuture<'static, Result<()>> {
+    fn release(self: Arc<Self>) -> Later<'static, Result<()>> {
         let set = self.take();
         Box::pin(async move {
             match set {

@@ -93,11 +93,10 @@ mod registry;
 
 pub use config::{Config, ConfigEntry, ConfigSource, ConfigSources};
 pub use leasehold_core::{
-    AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken, Health, HolderInfo,
-    IntoLockName, Lease, LockGuard, LockMode, LockName, Loss, LossCause, Result, Secret, Wait,
-    parse_duration,
+    AcquireOptions, DistributedLock, DistributedLockExt, Election, Error, ErrorKind, FencingToken, Health,
+    HolderInfo, IntoLockName, Leader, Leadership, Lease, LockGuard, LockMode, LockName, LockSetGuard, Loss,
+    LossCause, Result, Scope, Secret, Semaphore, Wait, parse_duration,
 };
-pub use leasehold_core::{Election, Leader, Leadership, Semaphore};
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use leasehold_sql::{FencedWrite, Parameters};
 pub use registry::Registry;

@@ -68,7 +68,7 @@ impl Context {
         &*self.subject
     }
 
-    #[cfg(feature = "stores")]
+    /// For tasks of a case.
     pub(crate) fn shared_subject(&self) -> Arc<dyn Subject> {
         Arc::clone(&self.subject)
     }

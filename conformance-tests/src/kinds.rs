@@ -2,16 +2,42 @@
 
 use async_trait::async_trait;
 use leasehold_core::{
-    AcquireOptions, DistributedLock, DistributedLockExt, LockGuard, LockName, Result, Semaphore,
+    AcquireOptions, DistributedLock, DistributedLockExt, FencingToken, LockGuard, LockName, LockSetGuard,
+    Result, Semaphore,
 };
 use std::fmt::Debug;
+use std::sync::Arc;
 
 /// The operations of the kinds, one method for each; every method has the library's as its default. A subject whose kind is
 /// its own, such as a broken one, replaces a method; see [`Subject::kinds`](crate::Subject::kinds).
 ///
 /// A method takes the client and answers a type of the library where that has a public constructor, and else a boxed trait of
 /// this module that the library's type implements.
+#[async_trait]
 pub trait Kinds: Debug + Send + Sync + 'static {
+    /// The locks of several names, all or none.
+    ///
+    /// # Errors
+    ///
+    /// As [`DistributedLockExt::acquire_all`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`DistributedLockExt::acquire_all`].
+    async fn acquire_all(
+        &self,
+        client: &Arc<dyn DistributedLock>,
+        names: &[LockName],
+        options: &AcquireOptions,
+    ) -> Result<Box<dyn LockSet>> {
+        Ok(Box::new(client.acquire_all_with(names, options).await?))
+    }
+
+    /// A new identity for re-entrant locks. Its [handles](DistributedLock::handle) are clones of it.
+    fn scope(&self, client: &Arc<dyn DistributedLock>) -> Arc<dyn DistributedLock> {
+        Arc::new(client.scope())
+    }
+
     /// A semaphore of this client.
     ///
     /// # Errors
@@ -46,6 +72,57 @@ pub trait Permits: Debug + Send + Sync {
 impl Permits for Semaphore {
     async fn acquire(&self, options: &AcquireOptions) -> Result<LockGuard> {
         self.acquire_with(options).await
+    }
+}
+
+/// The locks of several names, held as one: [`LockSetGuard`], or what replaces it. Dropping it releases them.
+#[async_trait]
+pub trait LockSet: Debug + Send + Sync {
+    /// The token of one of the names.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](leasehold_core::ErrorKind::Lost) once one lock is lost.
+    fn token(&self, name: &LockName) -> Result<FencingToken>;
+
+    /// True while all locks are held.
+    fn is_held(&self) -> bool;
+
+    /// Waits for the first loss, and says of which lock.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe to drop and to call again.
+    async fn lost(&self) -> LockName;
+
+    /// Releases all locks.
+    ///
+    /// # Errors
+    ///
+    /// As [`LockSetGuard::release`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped at any time, the releases go on in the background.
+    async fn release(self: Box<Self>) -> Result<()>;
+}
+
+#[async_trait]
+impl LockSet for LockSetGuard {
+    fn token(&self, name: &LockName) -> Result<FencingToken> {
+        self.token(name.as_str())
+    }
+
+    fn is_held(&self) -> bool {
+        self.is_held()
+    }
+
+    async fn lost(&self) -> LockName {
+        self.lost().await.0.clone()
+    }
+
+    async fn release(self: Box<Self>) -> Result<()> {
+        (*self).release().await
     }
 }
 

@@ -83,7 +83,7 @@ pub use case::{Case, Harm, Share, Stop, Verdict};
 pub use cases::{all, by_id};
 pub use clock::{ShimmedClock, SteppedClock};
 pub use footprint::{Footprint, SystemClockWithoutAlarm};
-pub use kinds::{Kinds, Permits};
+pub use kinds::{Kinds, LockSet, Permits};
 pub use runner::{CaseEvent, CaseOutcome, CaseResult, Interrupt, Run, RunObserver, Tally, run, run_case};
 pub use soak::{Round, Soak};
 pub use subject::{Cannot, Counters, Members, Replicas, Store, Subject};

@@ -28,7 +28,10 @@
 //! | the hold behind a guard | `client/hold.rs` |
 //! | when a lease is renewed | `keeper/mod.rs` |
 //! | when a lock is lost | `keeper/loss_rule.rs` |
-//! | a kind of lock that is built on exclusive locks | `kinds/` |
+//! | several names at once | `kinds/lock_set.rs` |
+//! | re-entry | `kinds/scope.rs` |
+//! | a permit of a semaphore | `kinds/semaphore.rs` |
+//! | who leads | `kinds/election.rs` |
 //! | the shortest correct backend | `memory/mod.rs` |
 //!
 //! This crate knows no store, no command line and no TLS.
@@ -75,7 +78,7 @@ pub use duration::parse_duration;
 pub use error::{Error, ErrorKind, Loss, LossCause, Result};
 pub use guard::{Health, Hold, HoldStatus, Lease, LockGuard};
 pub use holder::HolderInfo;
-pub use kinds::{Election, Leader, Leadership, Semaphore};
+pub use kinds::{Election, Leader, Leadership, LockSetGuard, Scope, Semaphore};
 pub use lock::{DistributedLock, DistributedLockExt};
 pub use name::{IntoLockName, LockName};
 pub use namespace::Namespace;

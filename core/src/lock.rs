@@ -1,8 +1,9 @@
 //! The contract for people who use locks.
 
+use crate::kinds::{acquire_all, checked_names};
 use crate::{
     AcquireOptions, Election, Error, ErrorKind, IntoLockName, Lease, LockAdmin, LockGuard, LockMode,
-    LockName, Result, Semantics, Semaphore, Wait,
+    LockName, LockSetGuard, Result, Scope, Semantics, Semaphore, Wait,
 };
 use async_trait::async_trait;
 use std::fmt::Debug;
@@ -18,7 +19,7 @@ use std::time::Duration;
 /// What no lock gives, this one included: exclusion of *effects*. A process that is paused while it holds a lock wakes
 /// up later and writes. Pass the [fencing token](crate::FencingToken) to what you protect, and check it there.
 ///
-/// Locks are not re-entrant: acquiring a name again while holding it waits for its release.
+/// Locks are not re-entrant: acquiring a name again while holding it waits for its release, except within one [`Scope`].
 #[async_trait]
 pub trait DistributedLock: Debug + Send + Sync + 'static {
     /// What is promised, as data.
@@ -145,6 +146,92 @@ pub trait DistributedLockExt: DistributedLock {
     /// As [`acquire_named`](DistributedLock::acquire_named).
     fn write(&self, name: impl IntoLockName) -> impl Future<Output = Result<LockGuard>> + Send {
         acquire_in_mode(self, name, LockMode::Write)
+    }
+
+    /// Acquires the locks of all these names, or none, with the [defaults](DistributedLock::defaults).
+    ///
+    /// The names may come in any order, and twice: the locks are acquired in the order of their names, each once. While one is
+    /// waited for, only those in front of it are held, so that two sets never wait for each other. One wait covers all names.
+    ///
+    /// ```
+    /// # use leasehold_core::{DistributedLockExt, LockClient};
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold_core::Result<()> {
+    /// # let locks = LockClient::in_memory();
+    /// let accounts = locks.acquire_all(["account/7", "account/3"]).await?;
+    /// let (from, to) = (accounts.token("account/7")?, accounts.token("account/3")?);
+    /// accounts.protect(transfer(from, to)).await?; // stops if one of the two locks is lost
+    /// accounts.release().await
+    /// # }
+    /// # async fn transfer(from: leasehold_core::FencingToken, to: leasehold_core::FencingToken) {}
+    /// ```
+    ///
+    /// Not promised: that no deadlock arises with locks that are acquired one by one beside the set, or with a second set that
+    /// is acquired while the first is held; a place in a queue for the names behind the one that is waited for; that all locks
+    /// become free at one moment. In `mode=for-update` each name needs a connection of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_named`](DistributedLock::acquire_named), naming the lock; the others are given back in the background.
+    /// [`Invalid`](ErrorKind::Invalid), before any I/O, for no name, for more than
+    /// [`MAX_NAMES`](LockSetGuard::MAX_NAMES), and for [`hold_at_least`](AcquireOptions::with_hold_at_least).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire_named`](DistributedLock::acquire_named): what was acquired so far is released in the background.
+    fn acquire_all<N: IntoLockName>(
+        &self,
+        names: impl IntoIterator<Item = N>,
+    ) -> impl Future<Output = Result<LockSetGuard>> + Send {
+        let names = checked_names(names);
+        async move { acquire_all(self, names?, self.defaults()).await }
+    }
+
+    /// As [`acquire_all`](Self::acquire_all), with these options for every lock. Every lock is held in the same
+    /// [mode](AcquireOptions::with_mode).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_all`](Self::acquire_all).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire_all`](Self::acquire_all).
+    fn acquire_all_with<N: IntoLockName>(
+        &self,
+        names: impl IntoIterator<Item = N>,
+        options: &AcquireOptions,
+    ) -> impl Future<Output = Result<LockSetGuard>> + Send {
+        let names = checked_names(names);
+        async move { acquire_all(self, names?, options).await }
+    }
+
+    /// Makes one attempt for each name: `None` if another owner holds one of the locks, and then none is held.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_all`](Self::acquire_all), without [`Busy`](ErrorKind::Busy).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire_all`](Self::acquire_all).
+    fn try_acquire_all<N: IntoLockName>(
+        &self,
+        names: impl IntoIterator<Item = N>,
+    ) -> impl Future<Output = Result<Option<LockSetGuard>>> + Send {
+        let names = checked_names(names);
+        async move {
+            let options = self.defaults().clone().with_wait(Wait::No);
+            match acquire_all(self, names?, &options).await {
+                Ok(guard) => Ok(Some(guard)),
+                Err(error) if error.kind() == ErrorKind::Busy => Ok(None),
+                Err(error) => Err(error),
+            }
+        }
+    }
+
+    /// A new identity for re-entrant locks: within one [`Scope`], a lock that is held can be acquired again.
+    fn scope(&self) -> Scope {
+        Scope::new(self.handle())
     }
 
     /// Acquires with the [defaults](DistributedLock::defaults), but waits for at most this time. Zero is one attempt.

@@ -24,7 +24,9 @@ mod permits;
 mod programs;
 mod queue;
 mod replicas;
+mod scopes;
 mod secrets;
+mod sets;
 mod shared_records;
 mod sharing;
 mod waiting;
@@ -33,11 +35,11 @@ use crate::case::Case;
 
 /// Every case, in the order of the families: A basics, B waiting, C ownership, D lease and renewal, E loss, F fencing,
 /// G cancellation, H hand-over, I crash, J faults of the machine and of single servers, K names, P databases,
-/// Q queues, R secrets, S histories, T shared locks, U permits, X elections, Y the blocking API.
+/// Q queues, R secrets, S histories, T shared locks, U permits, V several names, W scopes, X elections, Y the blocking API.
 ///
 /// An id is for good: the numbers between them that have no case are not used again.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 26] = [
+    let families: [&[Case]; 28] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
@@ -64,6 +66,8 @@ pub fn all() -> impl Iterator<Item = Case> {
         histories::CASES,
         permits::CASES,
         elections::CASES,
+        sets::CASES,
+        scopes::CASES,
     ];
     // A file is of one kind of store, and may have cases of several families.
     let mut all: Vec<Case> = families.into_iter().flatten().copied().collect();

@@ -3,6 +3,7 @@
 
 mod memory;
 mod named;
+mod other_kinds;
 mod pool;
 mod redis;
 mod redis_cluster;
@@ -50,7 +51,11 @@ pub fn all() -> Vec<Box<dyn Subject>> {
 
 /// Kinds of lock in the place of a plain lock: the cases of one name are put to them too.
 pub fn adapters() -> Vec<Box<dyn Subject>> {
-    vec![Box::new(semaphore_of_one::SemaphoreOfOne)]
+    vec![
+        Box::new(other_kinds::SET_OF_ONE),
+        Box::new(other_kinds::SCOPE),
+        Box::new(semaphore_of_one::SemaphoreOfOne),
+    ]
 }
 
 /// A URL, and the prefix of lock names if there is one: `URL` or `URL PREFIX`, in one line for worker processes.

@@ -9,6 +9,8 @@ use crate::locks::sql::{self, advisory, deferred, held, row};
 use crate::locks::zookeeper::{self, Mistake as Zk};
 use crate::permits::{CountedByNodes, ENDS_BY_CLIENTS_CLOCKS, TokenIsACount};
 use crate::plain::{SOUND, lock};
+use crate::scopes::{IdentityOfTheTask, InnerReleaseFrees};
+use crate::sets::{CallersOrder, FirstLockOnly, KeptAfterFailure};
 use crate::shared::{Mistake as Sharing, shared};
 use crate::steps;
 use crate::subject::{Made, Make, SoundKinds, Start, redis};
@@ -192,6 +194,11 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(74 permits_end_by_the_clients_clocks J14 "whose clock is an hour ahead",
             |address| lock(ENDS_BY_CLIENTS_CLOCKS, address), |address| lock(SOUND, address)),
         control!(75 slot_given_again_with_an_older_token U03 "granted again: token", kinds TokenIsACount),
+        control!(76 set_in_the_callers_order V02 "two sets in crossed orders wait for each other", kinds CallersOrder),
+        control!(78 set_keeps_what_it_got V04 "after the set has failed", kinds KeptAfterFailure),
+        control!(79 loss_is_told_of_one_name V05 "was not told of the loss of one name", kinds FirstLockOnly),
+        control!(80 scope_is_the_task W02 "by another scope of the same task", kinds IdentityOfTheTask),
+        control!(82 inner_release_frees W03 "an inner release", kinds InnerReleaseFrees),
         // Once more, by nothing but the history of clients that know nothing of the mistake.
         control!(42 for_update_in_autocommit S01 "Exclusion broken", held InAutocommit),
         control!(52 release_deletes_the_row S01 "TokenUnique broken", row ReleaseDeletes),

@@ -13,6 +13,8 @@ mod guards;
 mod locks;
 mod permits;
 mod plain;
+mod scopes;
+mod sets;
 mod shared;
 mod steps;
 mod subject;

@@ -107,6 +107,14 @@ const MISTAKES: &[(u8, &str)] = &[
         71,
         "Shared: the last reader deletes the record without another look: a reader that came meanwhile is gone.",
     ),
+    (76, "Set: the locks are taken in the order of the caller, and kept while the next one is waited for."),
+    (78, "Set: when one lock cannot be had, the others stay held."),
+    (79, "Set: only the loss of the first lock is told."),
+    (
+        80,
+        "Scope: its identity is the task: `join!` shares a lock that it should not, and `spawn` does not share what it should.",
+    ),
+    (82, "Scope: an inner release frees the lock of the outer guard."),
 ];
 
 /// True to the table, or the table is written anew.

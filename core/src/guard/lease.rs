@@ -40,7 +40,7 @@ impl Lease {
         Self(hold)
     }
 
-    pub(super) fn hold(&self) -> &Arc<dyn Hold> {
+    pub(crate) fn hold(&self) -> &Arc<dyn Hold> {
         &self.0
     }
 

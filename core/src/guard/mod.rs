@@ -57,9 +57,14 @@ impl LockGuard {
     /// # Cancel safety
     ///
     /// Dropped at any time, the release goes on in the background.
-    pub async fn release(mut self) -> Result<()> {
+    pub async fn release(self) -> Result<()> {
+        self.into_hold().release().await
+    }
+
+    /// The hold, which is from now on for the caller to end.
+    pub(crate) fn into_hold(mut self) -> Arc<dyn Hold> {
         self.armed = false;
-        Arc::clone(self.lease.hold()).release().await
+        Arc::clone(self.lease.hold())
     }
 
     /// Makes the store keep the lease for at least `ttl` from now, and each renewal from now on likewise; the holder counts

@@ -1,0 +1,350 @@
+//! Several names at once: all of them are acquired, or none.
+//!
+//! 1. The names are sorted and each is taken once, so that all callers have one order.
+//! 2. All names are tried at once, by one attempt each. Without contention that is all: one round trip, where the store
+//!    batches requests.
+//! 3. At the first name that is refused, every lock *behind* it is given back, and the locks in front of it are kept. From
+//!    there on the names are acquired one after the other, each with its place among the waiters of the store.
+//!
+//! No deadlock: while a set waits for a name, it holds smaller names only, so a circle of waiting sets cannot close. No
+//! livelock: after step 2, no lock is given back to be acquired again, unless it was lost. One deadline covers all steps.
+
+use super::deadline::Deadline;
+use crate::guard::{Hold, HoldStatus};
+use crate::sync::AtomicBool;
+use crate::{
+    AcquireOptions, DistributedLock, Error, ErrorKind, FencingToken, Health, IntoLockName, LockGuard,
+    LockName, Loss, Result, Wait,
+};
+use futures_util::future::{BoxFuture, join_all, select_all};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// The locks of several names, all of which are held: see [`acquire_all`](crate::DistributedLockExt::acquire_all).
+///
+/// The set is held as one. The loss of one lock is the loss of all: from then on [`is_held`](Self::is_held) is false, no
+/// [`token`](Self::token) is given, and the other locks are released in the background.
+///
+/// Dropping it releases all locks in the background, in reverse order, as dropping a [`LockGuard`] does.
+#[must_use = "the locks are released when their guard is dropped: keep it in a variable while you work"]
+pub struct LockSetGuard {
+    guard: LockGuard,
+    set: Arc<SetHold>,
+}
+
+/// The names of a set in their order, each once.
+pub(crate) fn checked_names<N: IntoLockName>(names: impl IntoIterator<Item = N>) -> Result<Vec<LockName>> {
+    let names: BTreeSet<LockName> = names.into_iter().map(N::into_lock_name).collect::<Result<_>>()?;
+    let limit = LockSetGuard::MAX_NAMES;
+    match names.len() {
+        0 => Err(Error::invalid("set of locks", "it has no name", "give it at least one")),
+        count if count > limit => {
+            let problem = format_args!("{count} names, limit {limit}");
+            Err(Error::invalid("set of locks", problem, "take one lock for all of them, or fewer names"))
+        }
+        _ => Ok(names.into_iter().collect()),
+    }
+}
+
+/// Acquires these names, which are sorted and distinct.
+pub(crate) async fn acquire_all<L: DistributedLock + ?Sized>(
+    locks: &L,
+    names: Vec<LockName>,
+    options: &AcquireOptions,
+) -> Result<LockSetGuard> {
+    options.clone().checked()?;
+    if !options.hold_at_least.is_zero() {
+        let fix = "leave it out: a lock that is given back while a set is acquired must be free at once";
+        return Err(Error::invalid("hold_at_least", "a set of locks cannot have it", fix));
+    }
+    let deadline = Deadline::of(options.wait);
+    let mut held = match names.len() {
+        1 => Vec::new(),
+        _ => try_all(locks, &names, options, &deadline).await?,
+    };
+    loop {
+        // A lock may be lost while the set waits for another one.
+        if let Some(lost) = held.iter().position(|guard| !guard.is_held()) {
+            held.truncate(lost);
+        }
+        let Some(name) = names.get(held.len()) else { return Ok(LockSetGuard::new(held)) };
+        let left = deadline.left().ok_or_else(|| out_of_time(&deadline, name))?;
+        let waiting = options.clone().with_wait(left);
+        held.push(locks.acquire_named(name, &waiting).await.map_err(|error| of_set(error, name))?);
+    }
+}
+
+/// One attempt for each name. Answers the guards in front of the first that was refused, and gives those behind it back.
+async fn try_all<L: DistributedLock + ?Sized>(
+    locks: &L,
+    names: &[LockName],
+    options: &AcquireOptions,
+    deadline: &Deadline,
+) -> Result<Vec<LockGuard>> {
+    let once = options.clone().with_wait(Wait::No);
+    let attempts = join_all(names.iter().map(|name| locks.acquire_named(name, &once)));
+    let outcomes = deadline.bound(attempts).await.ok_or_else(|| no_answer(deadline, names))?;
+    let mut held = Vec::with_capacity(names.len());
+    for (name, outcome) in names.iter().zip(outcomes) {
+        match outcome {
+            Ok(guard) => held.push(guard),
+            Err(error) if options.wait != Wait::No && error.is_retryable() => break,
+            Err(error) => return Err(of_set(error, name)),
+        }
+    }
+    Ok(held)
+}
+
+/// Contention names its lock by itself.
+fn of_set(error: Error, name: &LockName) -> Error {
+    if error.is_contended() { error } else { error.context(format_args!("lock {name:?} of a set")) }
+}
+
+fn out_of_time(deadline: &Deadline, name: &LockName) -> Error {
+    let message = format!("lock {name:?} of a set was not free within {:?}", deadline.time());
+    Error::new(ErrorKind::TimedOut, message).with_help("wait longer, or look at who holds it")
+}
+
+fn no_answer(deadline: &Deadline, names: &[LockName]) -> Error {
+    let message = format!("the store did not answer within {:?} for all of {names:?}", deadline.time());
+    Error::new(ErrorKind::Indeterminate, message).with_help("what it granted is being taken back")
+}
+
+impl LockSetGuard {
+    /// The largest set.
+    pub const MAX_NAMES: usize = 64;
+
+    fn new(guards: Vec<LockGuard>) -> Self {
+        let holds = guards.into_iter().map(LockGuard::into_hold).collect();
+        let set = Arc::new(SetHold { holds, is_ended: AtomicBool::new(false), loss: OnceLock::new() });
+        if set.holds.len() > 1 {
+            tokio::spawn(Arc::clone(&set).release_after_loss());
+        }
+        Self { guard: LockGuard::new(Arc::clone(&set) as Arc<dyn Hold>), set }
+    }
+
+    /// The names, in the order in which they were acquired.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &LockName> {
+        self.set.holds.iter().map(|hold| hold.name())
+    }
+
+    /// The fencing token of one name, to be passed to what that lock protects.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](ErrorKind::Lost) once the set is not held any more; [`Invalid`](ErrorKind::Invalid) for a name not in it.
+    pub fn token(&self, name: impl AsRef<str>) -> Result<FencingToken> {
+        let name = name.as_ref();
+        let found = self.tokens()?.find(|(held, _)| *held == name);
+        let missing =
+            || Error::invalid("lock name", format_args!("{name:?} is not in the set"), "acquire it too");
+        found.map(|(_, token)| token).ok_or_else(missing)
+    }
+
+    /// All names, each with its fencing token.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](ErrorKind::Lost) once the set is not held any more.
+    pub fn tokens(&self) -> Result<impl ExactSizeIterator<Item = (&LockName, FencingToken)>> {
+        self.guard.token().map_err(|error| self.set.named(error))?;
+        Ok(self.set.holds.iter().map(|hold| (hold.name(), hold.token())))
+    }
+
+    /// True while all locks are certainly held, by the clock at this call. Once false, it stays false.
+    pub fn is_held(&self) -> bool {
+        self.guard.is_held()
+    }
+
+    /// How sure the holder can be now: at risk if one lock is.
+    pub fn health(&self) -> Health {
+        self.guard.health()
+    }
+
+    /// For how long all locks are held even if the store never answers again; zero when the set is over.
+    pub fn remaining(&self) -> Duration {
+        self.guard.remaining()
+    }
+
+    /// The lock that was lost first, and its loss.
+    pub fn loss(&self) -> Option<(&LockName, Loss)> {
+        self.guard.loss()?;
+        self.set.loss.get().map(|(name, loss)| (name, loss.clone()))
+    }
+
+    /// Waits until a lock is lost, and says which and why. Timely as [`Lease::lost`](crate::Lease::lost) is.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe to drop and to call again, also from several tasks.
+    pub async fn lost(&self) -> (&LockName, Loss) {
+        let loss = self.guard.lost().await;
+        self.loss().unwrap_or_else(|| (self.set.name(), loss))
+    }
+
+    /// A token that is cancelled when a lock is lost or the set is released, as
+    /// [`Lease::cancellation_token`](crate::Lease::cancellation_token).
+    ///
+    /// # Panics
+    ///
+    /// Outside a Tokio runtime.
+    pub fn cancellation_token(&self) -> CancellationToken {
+        self.guard.cancellation_token()
+    }
+
+    /// Runs `work` for as long as all locks are held, as [`Lease::protect`](crate::Lease::protect) does for one.
+    ///
+    /// # Errors
+    ///
+    /// [`Lost`](ErrorKind::Lost), naming the lock, if one was lost before `work` was done.
+    ///
+    /// # Cancel safety
+    ///
+    /// As safe as `work` is.
+    pub async fn protect<F: Future>(&self, work: F) -> Result<F::Output> {
+        self.guard.protect(work).await.map_err(|error| self.set.named(error))
+    }
+
+    /// Makes the store keep every lease for at least `ttl` from now, as [`LockGuard::extend`].
+    ///
+    /// # Errors
+    ///
+    /// As of [`LockGuard::extend`], naming the lock. The leases of the other locks may be extended then.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped at any time, the requests go on in the background.
+    pub async fn extend(&self, ttl: Duration) -> Result<()> {
+        self.guard.extend(ttl).await
+    }
+
+    /// Releases all locks, in reverse order, and waits for the store's confirmations.
+    ///
+    /// # Errors
+    ///
+    /// As of [`LockGuard::release`], naming the lock: [`Lost`](ErrorKind::Lost) if one was lost, else the first failure. Every
+    /// lock is released in either case.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped at any time, the releases go on in the background.
+    pub async fn release(self) -> Result<()> {
+        self.guard.release().await
+    }
+}
+
+impl fmt::Debug for LockSetGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}
+
+/// The holds of a set as one hold, for its guard. Name and token are those of the first lock, and are not shown.
+#[derive(Debug)]
+struct SetHold {
+    holds: Vec<Arc<dyn Hold>>,
+    /// True once the locks are being released: each is ended once.
+    is_ended: AtomicBool,
+    /// The first loss that was seen, and its lock. Set before the other locks are released.
+    loss: OnceLock<(LockName, Loss)>,
+}
+
+impl SetHold {
+    /// Ends every hold in reverse order, unless that was done before.
+    fn end<T>(&self, end: impl Fn(Arc<dyn Hold>) -> T) -> Vec<T> {
+        match self.is_ended.swap(true, SeqCst) {
+            true => Vec::new(),
+            false => self.holds.iter().rev().cloned().map(end).collect(),
+        }
+    }
+
+    /// Releases the other locks when one is lost. Ready, too, when the set was released.
+    async fn release_after_loss(self: Arc<Self>) {
+        if Arc::clone(&self).ended().await.is_some() {
+            self.abandon();
+        }
+    }
+
+    /// Adds the name of the lock that was lost.
+    fn named(&self, error: Error) -> Error {
+        match self.loss.get() {
+            Some((name, _)) => of_set(error, name),
+            None => error,
+        }
+    }
+}
+
+impl Hold for SetHold {
+    fn name(&self) -> &LockName {
+        self.holds[0].name()
+    }
+
+    fn token(&self) -> FencingToken {
+        self.holds[0].token()
+    }
+
+    /// A loss outweighs a release: the locks that were not lost are released after it.
+    fn status(&self) -> HoldStatus {
+        if let Some((_, loss)) = self.loss.get() {
+            return HoldStatus::Lost(loss.clone());
+        }
+        let (mut least, mut is_at_risk, mut is_released) = (Duration::MAX, false, false);
+        for hold in &self.holds {
+            match hold.status() {
+                HoldStatus::Held { remaining, at_risk } => {
+                    least = least.min(remaining);
+                    is_at_risk |= at_risk;
+                }
+                HoldStatus::Lost(loss) => {
+                    let (_, first) = self.loss.get_or_init(|| (hold.name().clone(), loss));
+                    return HoldStatus::Lost(first.clone());
+                }
+                HoldStatus::Released => is_released = true,
+            }
+        }
+        match is_released {
+            true => HoldStatus::Released,
+            false => HoldStatus::Held { remaining: least, at_risk: is_at_risk },
+        }
+    }
+
+    fn ended(self: Arc<Self>) -> BoxFuture<'static, Option<Loss>> {
+        Box::pin(async move {
+            select_all(self.holds.iter().map(|hold| Arc::clone(hold).ended())).await;
+            match self.status() {
+                HoldStatus::Lost(loss) => Some(loss),
+                HoldStatus::Held { .. } | HoldStatus::Released => None,
+            }
+        })
+    }
+
+    fn extend(self: Arc<Self>, ttl: Duration) -> BoxFuture<'static, Result<()>> {
+        Box::pin(async move {
+            let outcomes = join_all(self.holds.iter().map(|hold| Arc::clone(hold).extend(ttl))).await;
+            let mut named = self.holds.iter().zip(outcomes);
+            named.try_for_each(|(hold, outcome)| outcome.map_err(|error| of_set(error, hold.name())))
+        })
+    }
+
+    fn release(self: Arc<Self>) -> BoxFuture<'static, Result<()>> {
+        let releases = self.end(|hold| hold.release());
+        Box::pin(async move {
+            let outcomes = self.holds.iter().rev().zip(join_all(releases).await);
+            if let HoldStatus::Lost(loss) = self.status() {
+                return Err(self.named(loss.into()));
+            }
+            let failures = outcomes.filter_map(|(hold, outcome)| Some(of_set(outcome.err()?, hold.name())));
+            // A loss first: it alone says that the work was not covered.
+            failures.min_by_key(|error| error.kind() != ErrorKind::Lost).map_or(Ok(()), Err)
+        })
+    }
+
+    fn abandon(self: Arc<Self>) {
+        self.end(|hold| hold.abandon());
+    }
+}

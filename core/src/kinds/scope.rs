@@ -1,0 +1,285 @@
+//! Re-entry: the calls of one scope share one hold of each name.
+//!
+//! The first call on a name acquires. While it is under way, or its lock is held, every other call of the scope shares it
+//! without asking the store. Two parts of libraries do the work:
+//!
+//! * an [`Arc`] counts: each guard, and each call that waits, has a clone of the [`SharedHold`]. The one that finds itself with
+//!   the last clone releases.
+//! * a [`Shared`] future acquires: it is polled by all calls that wait for it, and goes on until the last of them is dropped.
+
+use super::deadline::Deadline;
+use crate::guard::{Hold, HoldStatus};
+use crate::sync::Mutex;
+use crate::{
+    AcquireOptions, DistributedLock, Error, ErrorKind, FencingToken, LockAdmin, LockGuard, LockMode,
+    LockName, Loss, Result, Semantics, Wait, locked,
+};
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// An identity for re-entrant locks: a lock that is held in a scope can be acquired in it again.
+///
+/// It is a [`DistributedLock`], so a function that takes one can be called with a scope by a caller that holds the lock
+/// already. The first call on a name acquires it; later calls get a guard of the same hold, with the same token and without a
+/// word to the store. The lock is released with the last guard, in whatever order the guards end.
+///
+/// The identity is this value and its clones, and nothing else: not the thread, which several tasks use, and not the task, which
+/// `join!` shares between futures and `spawn` leaves. Two scopes exclude each other, and a scope excludes its client.
+///
+/// ```
+/// # use leasehold_core::{DistributedLock, DistributedLockExt, LockClient, Result};
+/// async fn pay(locks: &dyn DistributedLock) -> Result<()> {
+///     let _order = locks.acquire("order/42").await?; // waits for nothing if the caller holds it in this scope
+///     Ok(())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<()> {
+/// # let locks = LockClient::in_memory();
+/// let scope = locks.scope();
+/// let order = scope.acquire("order/42").await?;
+/// pay(&scope).await?;
+/// assert!(order.is_held(), "the inner guard ended, the hold did not");
+/// order.release().await
+/// # }
+/// ```
+///
+/// # Rules
+///
+/// * **Mode.** A shared call within an exclusive hold gets that hold. An exclusive call within a shared hold is
+///   [`Invalid`](ErrorKind::Invalid): two that upgrade would wait for each other.
+/// * **Options.** The hold has the options of the call that acquired it. Of a later call only the mode and the wait count: to
+///   hold for longer, [extend](LockGuard::extend).
+/// * **Loss.** A hold is lost for all its guards. As long as one of them lives, acquiring the name again is
+///   [`Lost`](ErrorKind::Lost).
+/// * **Wait.** Each call waits for its own time only. If the acquisition that it shares fails, it begins one of its own. A call
+///   that makes one attempt is [`Busy`](ErrorKind::Busy) beside a call of the scope that waits for the lock.
+/// * **Cancel.** An acquisition that several calls share goes on until the last of them is dropped.
+///
+/// Not promised: exclusion between the holders of one scope. Semaphores are not re-entrant, and are refused. [`close`] closes
+/// the client.
+///
+/// [`close`]: DistributedLock::close
+#[derive(Clone)]
+pub struct Scope {
+    locks: Arc<dyn DistributedLock>,
+    /// The holds of this scope that are acquired or being acquired, and some that have ended.
+    holds: Arc<Mutex<HashMap<LockName, Weak<SharedHold>>>>,
+}
+
+/// One hold of a scope, from the beginning of its acquisition to the end of its last guard.
+struct SharedHold {
+    mode: LockMode,
+    /// How long the call waits that began it.
+    wait: Wait,
+    acquired: Shared<BoxFuture<'static, Result<Arc<LockGuard>>>>,
+}
+
+impl Scope {
+    pub(crate) fn new(locks: Arc<dyn DistributedLock>) -> Self {
+        Self { locks, holds: Arc::default() }
+    }
+
+    /// The hold of this name in this scope, or a new one, and whether it is new.
+    fn join(&self, name: &LockName, options: &AcquireOptions, wait: Wait) -> Result<(Arc<SharedHold>, bool)> {
+        let mut holds = locked(&self.holds);
+        let Some(hold) = holds.get(name).and_then(Weak::upgrade).filter(|hold| !hold.has_failed()) else {
+            let hold = Arc::new(SharedHold::new(&self.locks, name, options.clone().with_wait(wait)));
+            holds.retain(|_, hold| hold.strong_count() > 0);
+            holds.insert(name.clone(), Arc::downgrade(&hold));
+            return Ok((hold, true));
+        };
+        // Before `hold` goes: it may be the last clone by now, and its end calls foreign code.
+        drop(holds);
+        if hold.mode.is_shared() && !options.mode.is_shared() {
+            return Err(upgrade(name, options.mode));
+        }
+        if wait == Wait::No && hold.is_waiting() {
+            return Err(in_use(ErrorKind::Busy, name, "is being waited for by another call of this scope"));
+        }
+        Ok((hold, false))
+    }
+}
+
+#[async_trait]
+impl DistributedLock for Scope {
+    fn semantics(&self) -> &Semantics {
+        self.locks.semantics()
+    }
+
+    fn defaults(&self) -> &AcquireOptions {
+        self.locks.defaults()
+    }
+
+    async fn acquire_named(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
+        options.clone().checked()?;
+        if name.semaphore().is_some() {
+            return Err(Error::new(ErrorKind::Unsupported, "a semaphore is not re-entrant")
+                .with_help("take its permits from the client, not from a scope"));
+        }
+        let deadline = Deadline::of(options.wait);
+        let out_of_time = || {
+            let what = format!("was not acquired by this scope within {:?}", deadline.time());
+            in_use(ErrorKind::TimedOut, name, &what)
+        };
+        loop {
+            let wait = deadline.left().ok_or_else(out_of_time)?;
+            let (hold, is_new) = self.join(name, options, wait)?;
+            if is_new {
+                let guard = hold.acquired.clone().await?;
+                return Ok(hold.into_guard(&guard));
+            }
+            match deadline.bound(hold.acquired.clone()).await.ok_or_else(out_of_time)? {
+                Ok(guard) => {
+                    return match guard.loss() {
+                        Some(loss) => Err(loss.into()),
+                        None => Ok(hold.into_guard(&guard)),
+                    };
+                }
+                // Its attempt was this one.
+                Err(error) if wait == Wait::No => return Err(error),
+                // Its own time is not over, and its own options may fare better.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn handle(&self) -> Arc<dyn DistributedLock> {
+        Arc::new(self.clone())
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        self.locks.admin()
+    }
+
+    async fn ping(&self) -> Result<()> {
+        self.locks.ping().await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.locks.close().await
+    }
+}
+
+impl fmt::Debug for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").field("locks", &self.locks).finish_non_exhaustive()
+    }
+}
+
+fn upgrade(name: &LockName, mode: LockMode) -> Error {
+    let problem = format_args!("{mode} lock {name:?} within a shared hold of the same scope");
+    Error::invalid(
+        "mode",
+        problem,
+        "acquire it for writing from the start, or release the shared hold before",
+    )
+}
+
+fn in_use(kind: ErrorKind, name: &LockName, what: &str) -> Error {
+    Error::new(kind, format!("lock {name:?} {what}")).with_help("wait longer, or look at who holds it")
+}
+
+impl SharedHold {
+    fn new(locks: &Arc<dyn DistributedLock>, name: &LockName, options: AcquireOptions) -> Self {
+        let (mode, wait) = (options.mode, options.wait);
+        let (locks, name) = (Arc::clone(locks), name.clone());
+        let acquired = async move { locks.acquire_named(&name, &options).await.map(Arc::new) };
+        Self { mode, wait, acquired: acquired.boxed().shared() }
+    }
+
+    fn has_failed(&self) -> bool {
+        matches!(self.acquired.peek(), Some(Err(_)))
+    }
+
+    /// True if nobody knows how long the acquisition takes.
+    fn is_waiting(&self) -> bool {
+        self.wait != Wait::No && self.acquired.peek().is_none()
+    }
+
+    /// One more guard of this hold.
+    fn into_guard(self: Arc<Self>, guard: &LockGuard) -> LockGuard {
+        let hold = Arc::clone(guard.lease().hold());
+        let shared = Mutex::new(Some(self));
+        LockGuard::new(Arc::new(ScopedHold { hold, shared, released: CancellationToken::new() }))
+    }
+
+    /// The guard that releases, if this was the last clone.
+    fn into_last(self: Arc<Self>) -> Option<LockGuard> {
+        let guard = Arc::into_inner(self)?.acquired.peek()?.clone().ok()?;
+        Arc::into_inner(guard)
+    }
+}
+
+/// The hold of one guard of a scope: it has an end of its own.
+struct ScopedHold {
+    hold: Arc<dyn Hold>,
+    /// `None` after the end of this guard.
+    shared: Mutex<Option<Arc<SharedHold>>>,
+    released: CancellationToken,
+}
+
+impl ScopedHold {
+    /// Ends this guard, and answers the one that releases if this was the last of its hold. A loss stays a loss.
+    fn end(&self) -> Option<LockGuard> {
+        if !matches!(self.hold.status(), HoldStatus::Lost(_)) {
+            self.released.cancel();
+        }
+        let shared = locked(&self.shared).take();
+        shared.and_then(SharedHold::into_last)
+    }
+}
+
+impl Hold for ScopedHold {
+    fn name(&self) -> &LockName {
+        self.hold.name()
+    }
+
+    fn token(&self) -> FencingToken {
+        self.hold.token()
+    }
+
+    fn status(&self) -> HoldStatus {
+        if self.released.is_cancelled() { HoldStatus::Released } else { self.hold.status() }
+    }
+
+    fn ended(self: Arc<Self>) -> BoxFuture<'static, Option<Loss>> {
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = self.released.cancelled() => None,
+                end = Arc::clone(&self.hold).ended() => end,
+            }
+        })
+    }
+
+    fn extend(self: Arc<Self>, ttl: Duration) -> BoxFuture<'static, Result<()>> {
+        Arc::clone(&self.hold).extend(ttl)
+    }
+
+    fn release(self: Arc<Self>) -> BoxFuture<'static, Result<()>> {
+        let last = self.end();
+        Box::pin(async move {
+            match (last, self.status()) {
+                (Some(guard), _) => guard.release().await,
+                (None, HoldStatus::Lost(loss)) => Err(loss.into()),
+                (None, _) => Ok(()),
+            }
+        })
+    }
+
+    fn abandon(self: Arc<Self>) {
+        self.end();
+    }
+}
+
+impl fmt::Debug for ScopedHold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ScopedHold").field(&self.hold).finish()
+    }
+}

@@ -89,6 +89,8 @@ pub mod bench;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod config;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod registry;
 
 pub use config::{Config, ConfigEntry, ConfigSource, ConfigSources};

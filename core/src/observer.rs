@@ -1,6 +1,6 @@
 //! Events of a client: for logs, metrics and alerts.
 
-use crate::{Error, FencingToken, LockName, Loss};
+use crate::{Error, FencingToken, LockMode, LockName, Loss};
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,29 +23,30 @@ pub trait Observer: Debug + Send + Sync + 'static {
 #[expect(missing_docs, reason = "the event says what its fields are")]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// An acquisition waits: the lock is held, or other tasks of this client stand before it. At most once per acquisition.
-    Waiting { name: &'a LockName },
+    /// An acquisition waits: the lock is held, or other tasks of this client stand before it. At most once per acquisition, whose
+    /// end says it again with `has_waited`.
+    Waiting { name: &'a LockName, mode: LockMode },
     /// A lock was acquired, after a time counted from the call.
-    Granted { name: &'a LockName, token: FencingToken, waited: Duration },
+    Granted { name: &'a LockName, mode: LockMode, token: FencingToken, waited: Duration, has_waited: bool },
     /// An acquisition failed with the error that its caller gets, after a time counted from the call.
-    NotGranted { name: &'a LockName, error: &'a Error, waited: Duration },
+    NotGranted { name: &'a LockName, mode: LockMode, error: &'a Error, waited: Duration, has_waited: bool },
     /// An acquisition was dropped by its caller before it ended, after a time counted from the call.
-    Cancelled { name: &'a LockName, waited: Duration },
+    Cancelled { name: &'a LockName, mode: LockMode, waited: Duration, has_waited: bool },
     /// The store confirmed a renewal, or an extension. `margin` was left of the lease when the confirmation arrived: one that
     /// shrinks is the earliest warning there is; at zero the lock is lost.
-    Renewed { name: &'a LockName, token: FencingToken, margin: Duration },
+    Renewed { name: &'a LockName, mode: LockMode, token: FencingToken, margin: Duration },
     /// The holder gave the lock back while it believed to hold it, by a release or by dropping its guard, after a time counted
     /// from the grant. The store has not confirmed it yet; a release that then fails with `Lost` is counted here.
-    Released { name: &'a LockName, token: FencingToken, held: Duration },
+    Released { name: &'a LockName, mode: LockMode, token: FencingToken, held: Duration },
     /// A lock that was held is lost, and why.
-    Lost { name: &'a LockName, token: FencingToken, loss: &'a Loss },
+    Lost { name: &'a LockName, mode: LockMode, token: FencingToken, loss: &'a Loss },
     /// A renewal or an extension was answered with an error, such as the time-out of the backend. The lease goes on for
     /// `remaining`, and the keeper renews it again, unless it is a fixed one.
-    RenewalFailed { name: &'a LockName, error: &'a Error, remaining: Duration },
+    RenewalFailed { name: &'a LockName, mode: LockMode, error: &'a Error, remaining: Duration },
     /// The store granted a lock after its acquisition had ended: dropped, or out of time. It is being released.
     LateGrant { name: &'a LockName },
     /// A release could not be confirmed, for this last failure. The lock is free when its lease ends.
-    ReleaseUnconfirmed { name: &'a LockName, error: &'a Error },
+    ReleaseUnconfirmed { name: &'a LockName, mode: LockMode, error: &'a Error },
     /// A waiter got no usable answer from the store, and goes on waiting.
     WaitFailed { name: &'a LockName, error: &'a Error },
 }
@@ -71,17 +72,17 @@ impl Observer for TracingObserver {
     fn event(&self, event: &Event<'_>) {
         use tracing::{error, info, warn};
         match event {
-            Event::Lost { name, token, loss } => {
+            Event::Lost { name, token, loss, .. } => {
                 let (token, cause) = (token.get(), loss.cause());
                 error!(target: "leasehold", { lock.name = %name, lock.fencing_token = token, ?cause }, "lost: {loss}");
             }
-            Event::RenewalFailed { name, error, remaining } => {
+            Event::RenewalFailed { name, error, remaining, .. } => {
                 warn!(target: "leasehold", { lock.name = %name, ?remaining }, "renew_failed: {error}");
             }
             Event::LateGrant { name } => {
                 info!(target: "leasehold", { lock.name = %name }, "late_grant: its caller has gone");
             }
-            Event::ReleaseUnconfirmed { name, error } => {
+            Event::ReleaseUnconfirmed { name, error, .. } => {
                 warn!(target: "leasehold", { lock.name = %name }, "release_unconfirmed: {error}");
             }
             Event::WaitFailed { name, error } => {
@@ -93,12 +94,22 @@ impl Observer for TracingObserver {
     }
 }
 
-#[derive(Debug)]
-pub(crate) struct Events(pub(crate) Arc<dyn Observer>);
+/// The observer of a client, if it has one.
+#[derive(Debug, Default)]
+pub(crate) struct Events(pub(crate) Option<Arc<dyn Observer>>);
 
 impl Events {
+    /// True if events are wanted that the caller of a method learns anyway. Without an observer nothing is measured or built
+    /// for them.
+    pub(crate) fn are_observed(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// A panic of the observer ends here: the keeper may have other leases in its hands. The panic hook has reported it.
     pub(crate) fn tell(&self, event: &Event<'_>) {
-        drop(catch_unwind(AssertUnwindSafe(|| self.0.event(event))));
+        drop(catch_unwind(AssertUnwindSafe(|| match &self.0 {
+            Some(observer) => observer.event(event),
+            None => TracingObserver.event(event),
+        })));
     }
 }

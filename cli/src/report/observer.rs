@@ -25,7 +25,7 @@ impl Observer for CliObserver {
     fn event(&self, event: &Event<'_>) {
         self.log.event(event);
         match event {
-            Event::RenewalFailed { name, error, remaining } if is_news(&self.renewal) => {
+            Event::RenewalFailed { name, error, remaining, .. } if is_news(&self.renewal) => {
                 let left = brief(*remaining);
                 self.console.warn(
                     format_args!("the lease of {name:?} was not renewed, {left} are left: {error}"),

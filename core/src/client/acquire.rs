@@ -27,7 +27,9 @@ pub(super) async fn acquire(
     let span = span(context, name);
     let mut acquisition = Acquisition::new(context, name, options)?;
     let outcome = acquisition.run().instrument(span.clone()).await;
-    acquisition.observed.ended(&outcome);
+    if let Some(observed) = &mut acquisition.observed {
+        observed.ended(&outcome);
+    }
     record(&span, &acquisition.claim.claim, acquisition.claim.attempts, &outcome);
     let grant = outcome?;
     if let Some(place) = acquisition.place.take() {
@@ -48,7 +50,7 @@ struct Acquisition<'a> {
     /// What went wrong since the store last answered. An unknown outcome is kept in front of later failures: that the last
     /// request was not applied says nothing about the one before.
     failure: Option<Error>,
-    observed: Observed<'a>,
+    observed: Option<Observed<'a>>,
 }
 
 impl<'a> Acquisition<'a> {
@@ -72,7 +74,7 @@ impl<'a> Acquisition<'a> {
                 Wait::UpTo(time) => context.clock.now().plus(time),
                 Wait::No | Wait::Forever => Moment::NEVER,
             },
-            observed: Observed::new(context, name.clone()),
+            observed: Observed::new(context, &claim),
             claim: PendingClaim::new(context, runtime, claim),
             schedule: RetrySchedule::new(context.semantics.wake_up),
             place: None,
@@ -87,7 +89,7 @@ impl<'a> Acquisition<'a> {
             self.place = self.context.wait_queues.join_behind_others(&self.claim.claim);
         }
         if self.place.is_some() {
-            self.observed.waits();
+            self.waits();
             self.pause(None).await;
             self.context.check_open()?;
         }
@@ -134,7 +136,7 @@ impl<'a> Acquisition<'a> {
                     if self.options.wait == Wait::No {
                         return Err(self.held_by_another(ErrorKind::Busy, "is held by another owner"));
                     }
-                    self.observed.waits();
+                    self.waits();
                     busy.ends_in
                 }
                 Err(error) => {
@@ -232,6 +234,12 @@ impl<'a> Acquisition<'a> {
             None if self.claim.was_busy || (self.place.is_some() && !self.claim.is_asking) => self
                 .held_by_another(ErrorKind::TimedOut, &format!("was held by others for all of {waited:?}")),
             None => no_answer(waited),
+        }
+    }
+
+    fn waits(&mut self) {
+        if let Some(observed) = &mut self.observed {
+            observed.waits();
         }
     }
 

@@ -75,7 +75,11 @@ impl Cleanup {
             if self.is_over || is_lease && self.context.clock.now() >= lease_ends_at {
                 self.finish(true);
                 let name = self.claim.name();
-                return self.context.events.tell(&Event::ReleaseUnconfirmed { name, error: &error });
+                return self.context.events.tell(&Event::ReleaseUnconfirmed {
+                    name,
+                    mode: self.claim.mode(),
+                    error: &error,
+                });
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);

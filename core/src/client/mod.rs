@@ -13,7 +13,7 @@ use crate::memory::MemoryBackend;
 use crate::observer::{Events, Observer};
 use crate::{
     AcquireOptions, Clock, DistributedLock, Drift, Error, ErrorKind, LockAdmin, LockBackend, LockGuard,
-    LockName, Result, RuntimeClock, Semantics, SystemClock, TracingObserver,
+    LockName, Result, RuntimeClock, Semantics, SystemClock,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ impl LockClient {
         LockClientBuilder {
             backend,
             clock: Arc::new(SystemClock::new()),
-            observer: Arc::new(TracingObserver),
+            events: Events::default(),
             drift: Drift::DEFAULT,
             defaults: AcquireOptions::default(),
         }
@@ -79,7 +79,7 @@ impl LockClient {
 pub struct LockClientBuilder {
     backend: Arc<dyn LockBackend>,
     clock: Arc<dyn Clock>,
-    observer: Arc<dyn Observer>,
+    events: Events,
     drift: Drift,
     defaults: AcquireOptions,
 }
@@ -95,7 +95,7 @@ impl LockClientBuilder {
     /// The receiver of all [events](crate::Event). Default: [`TracingObserver`](crate::TracingObserver); an observer replaces it.
     #[must_use]
     pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Self {
-        self.observer = observer;
+        self.events = Events(Some(observer));
         self
     }
 
@@ -113,9 +113,14 @@ impl LockClientBuilder {
         self
     }
 
+    /// The semantics of the backend, for an observer that tells them.
+    pub fn semantics(&self) -> Semantics {
+        self.backend.semantics()
+    }
+
     /// The client.
     pub fn build(self) -> LockClient {
-        let context = Context::new(self.backend, self.clock, self.drift, Events(self.observer));
+        let context = Context::new(self.backend, self.clock, self.drift, self.events);
         LockClient { keeper: Arc::new(Keeper::new(context)), defaults: Arc::new(self.defaults) }
     }
 }

@@ -1,7 +1,7 @@
 use crate::context::Context;
 use crate::keeper::GrantedLease;
 use crate::observer::Event;
-use crate::{Claim, LockName, Moment, Result};
+use crate::{Claim, LockMode, LockName, Moment, Result};
 use std::time::Duration;
 use tracing::{Span, field};
 
@@ -33,28 +33,38 @@ pub(super) fn record(span: &Span, claim: &Claim, attempts: u32, outcome: &Result
 pub(super) struct Observed<'a> {
     context: &'a Context,
     name: LockName,
+    mode: LockMode,
     since: Moment,
     has_waited: bool,
     has_ended: bool,
 }
 
 impl<'a> Observed<'a> {
-    pub(super) fn new(context: &'a Context, name: LockName) -> Self {
-        Self { since: context.clock.now(), context, name, has_waited: false, has_ended: false }
+    /// `None` if the client has no observer: then nothing is measured.
+    pub(super) fn new(context: &'a Context, claim: &Claim) -> Option<Self> {
+        context.events.are_observed().then(|| Self {
+            since: context.clock.now(),
+            context,
+            name: claim.name().clone(),
+            mode: claim.mode(),
+            has_waited: false,
+            has_ended: false,
+        })
     }
 
     pub(super) fn waits(&mut self) {
         if !std::mem::replace(&mut self.has_waited, true) {
-            self.context.events.tell(&Event::Waiting { name: &self.name });
+            self.context.events.tell(&Event::Waiting { name: &self.name, mode: self.mode });
         }
     }
 
     pub(super) fn ended(&mut self, outcome: &Result<GrantedLease>) {
         self.has_ended = true;
-        let (name, waited) = (&self.name, self.waited());
+        let Self { ref name, mode, has_waited, .. } = *self;
+        let waited = self.waited();
         self.context.events.tell(&match outcome {
-            Ok(grant) => Event::Granted { name, token: grant.token, waited },
-            Err(error) => Event::NotGranted { name, error, waited },
+            Ok(grant) => Event::Granted { name, mode, token: grant.token, waited, has_waited },
+            Err(error) => Event::NotGranted { name, mode, error, waited, has_waited },
         });
     }
 
@@ -67,7 +77,8 @@ impl<'a> Observed<'a> {
 impl Drop for Observed<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.context.events.tell(&Event::Cancelled { name: &self.name, waited: self.waited() });
+            let Self { ref name, mode, has_waited, .. } = *self;
+            self.context.events.tell(&Event::Cancelled { name, mode, waited: self.waited(), has_waited });
         }
     }
 }

@@ -115,9 +115,9 @@ impl KeptLease {
             (state.rule.loss(now), now.since(self.since))
         });
         self.ended.notify_waiters();
-        if loss.is_none() {
-            let name = self.claim.name();
-            self.context.events.tell(&Event::Released { name, token: self.token, held });
+        if loss.is_none() && self.context.events.are_observed() {
+            let (name, mode) = (self.claim.name(), self.claim.mode());
+            self.context.events.tell(&Event::Released { name, mode, token: self.token, held });
         }
         loss
     }
@@ -136,8 +136,8 @@ impl KeptLease {
         drop(state);
         if let Some(loss) = new_loss {
             self.ended.notify_waiters();
-            let name = self.claim.name();
-            self.context.events.tell(&Event::Lost { name, token: self.token, loss: &loss });
+            let (name, mode) = (self.claim.name(), self.claim.mode());
+            self.context.events.tell(&Event::Lost { name, mode, token: self.token, loss: &loss });
         }
         seen
     }
@@ -213,11 +213,14 @@ impl KeptLease {
             let is_held = state.rule.settle(now).is_none();
             (is_held, state.rule.failure.clone(), left_before, state.rule.valid_until.since(now))
         });
-        let (name, token, events) = (self.claim.name(), self.token, &self.context.events);
+        let (name, mode, token) = (self.claim.name(), self.claim.mode(), self.token);
+        let events = &self.context.events;
         match failure {
             _ if !is_held => {}
-            Some(error) => events.tell(&Event::RenewalFailed { name, error: &error, remaining: left }),
-            None if is_confirmed => events.tell(&Event::Renewed { name, token, margin: left_before }),
+            Some(error) => events.tell(&Event::RenewalFailed { name, mode, error: &error, remaining: left }),
+            None if is_confirmed && events.are_observed() => {
+                events.tell(&Event::Renewed { name, mode, token, margin: left_before });
+            }
             None => {}
         }
     }

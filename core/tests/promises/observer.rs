@@ -25,12 +25,12 @@ impl Recorder {
 impl Observer for Recorder {
     fn event(&self, event: &Event<'_>) {
         let line = match event {
-            Event::Waiting { name } => format!("{name} waiting"),
+            Event::Waiting { name, .. } => format!("{name} waiting"),
             Event::Granted { name, waited, .. } => format!("{name} granted after {waited:?}"),
-            Event::NotGranted { name, error, waited } => {
+            Event::NotGranted { name, error, waited, .. } => {
                 format!("{name} not granted after {waited:?}: {}", error.kind())
             }
-            Event::Cancelled { name, waited } => format!("{name} cancelled after {waited:?}"),
+            Event::Cancelled { name, waited, .. } => format!("{name} cancelled after {waited:?}"),
             Event::Renewed { name, margin, .. } => format!("{name} renewed, margin {}s", margin.as_secs()),
             Event::Released { name, held, .. } => format!("{name} released after {held:?}"),
             Event::Lost { name, loss, .. } => format!("{name} lost: {:?}", loss.cause()),

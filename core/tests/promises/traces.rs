@@ -1,7 +1,7 @@
 //! The default observer: one event of `tracing` for each event that has no caller.
 
 use leasehold_core::{
-    Error, ErrorKind, Event, FencingToken, LockName, Loss, LossCause, Observer, TracingObserver,
+    Error, ErrorKind, Event, FencingToken, LockMode, LockName, Loss, LossCause, Observer, TracingObserver,
 };
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
@@ -49,16 +49,20 @@ impl Subscriber for LineRecorder {
 #[test]
 fn event_is_logged_with_its_level_and_lock() {
     let (name, error) = (LockName::new("job").unwrap(), Error::new(ErrorKind::Unavailable, "no answer"));
-    let (loss, token) = (Loss::new(LossCause::Gone), FencingToken::new(7));
+    let (loss, token, mode) = (Loss::new(LossCause::Gone), FencingToken::new(7), LockMode::Exclusive);
     let events = [
-        (Event::Lost { name: &name, token, loss: &loss }, "ERROR", "lost: the store no longer has it"),
+        (Event::Lost { name: &name, mode, token, loss: &loss }, "ERROR", "lost: the store no longer has it"),
         (
-            Event::RenewalFailed { name: &name, error: &error, remaining: Duration::from_secs(1) },
+            Event::RenewalFailed { name: &name, mode, error: &error, remaining: Duration::from_secs(1) },
             "WARN",
             "renew_failed: no answer",
         ),
         (Event::LateGrant { name: &name }, "INFO", "late_grant"),
-        (Event::ReleaseUnconfirmed { name: &name, error: &error }, "WARN", "release_unconfirmed: no answer"),
+        (
+            Event::ReleaseUnconfirmed { name: &name, mode, error: &error },
+            "WARN",
+            "release_unconfirmed: no answer",
+        ),
         (Event::WaitFailed { name: &name, error: &error }, "WARN", "wait_failed: no answer"),
     ];
     let lines = LineRecorder::default();

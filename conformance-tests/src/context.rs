@@ -7,7 +7,7 @@ pub(crate) use expect::{
     optional, until_queued,
 };
 
-use crate::case::{Stop, Verdict};
+use crate::case::{Stop, Verdict, ensure};
 use crate::proxy::{Proxy, Traffic};
 use crate::runner::Terms;
 use crate::subject::{Cannot, Store, Subject};
@@ -77,7 +77,14 @@ impl Context {
     }
 
     pub(crate) async fn client_at(&self, address: &str) -> Result<Client, Stop> {
-        Ok(self.subject.connect(address).await?)
+        let client = self.subject.connect(address).await?;
+        let (bound, limit) = (client.semantics().wake_up.bound(), self.patience() / 2);
+        ensure!(
+            bound <= limit,
+            "by its `wake_up`, a waiter may ask again only after {bound:?}; the suite waits that long in many cases, and \
+             for {limit:?} at most. Declare a shorter interval"
+        );
+        Ok(client)
     }
 
     /// A client behind a proxy, which takes a request for lost after `patience`.
@@ -170,9 +177,9 @@ impl Context {
         (client.semantics().hold == HoldKind::Lease).then_some(guard)
     }
 
-    /// The lease of cases that wait for one to end.
+    /// The lease of cases that wait for one to end: one that the store keeps exactly.
     pub(crate) fn ttl(&self) -> Duration {
-        TTL.mul_f64(self.scale)
+        self.subject.lease(TTL.mul_f64(self.scale))
     }
 
     /// What a busy machine may add to a bound.

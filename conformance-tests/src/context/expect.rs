@@ -125,11 +125,15 @@ pub(crate) async fn believed_until(guard: &LockGuard) -> Instant {
 /// Waits until so many stand in the queue of a lock. For a store that knows who waits.
 pub(crate) async fn until_queued(cx: &Context, client: &Client, name: &LockName, waiters: usize) -> Verdict {
     let start = Instant::now();
-    while client.looking()?.waiters(name).await?.len() < waiters {
-        ensure!(start.elapsed() < cx.patience(), "waiter {waiters} does not appear in the queue");
-        tokio::time::sleep(Duration::from_millis(2)).await;
+    loop {
+        let queued = client.looking()?.waiters(name).await?.len();
+        if queued >= waiters {
+            return Ok(());
+        }
+        ensure!(start.elapsed() < cx.patience(), "of {waiters} waiters, `LockAdmin::waiters` shows {queued}");
+        // A long queue is a long answer.
+        tokio::time::sleep(Duration::from_millis(2) + Duration::from_micros(20) * waiters as u32).await;
     }
-    Ok(())
 }
 
 #[cfg(test)]

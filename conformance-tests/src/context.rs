@@ -3,8 +3,8 @@
 mod expect;
 
 pub(crate) use expect::{
-    ClientExt, believed_until, ensure_free, ensure_held, ensure_kind, eventually, free_within, loss_within,
-    optional, until_queued,
+    ClientExt, believed_until, ensure_free, ensure_held, ensure_kept, ensure_kind, eventually, free_within,
+    loss_within, optional, until_queued,
 };
 
 use crate::case::{Stop, Verdict, ensure};
@@ -130,9 +130,17 @@ impl Context {
     }
 
     pub(crate) fn named(&self, name: &str) -> LockName {
+        self.noted(format!("{}/{name}", self.mark))
+    }
+
+    /// The name as it is, for a case that makes it unique by itself; only a [root](crate::Run::harmless_below) stands before it.
+    pub(crate) fn bare(&self, name: &str) -> LockName {
+        self.noted(format!("{}{name}", self.terms.root))
+    }
+
+    fn noted(&self, name: String) -> LockName {
         // The mark is short and plain, and the cases' own names fit beside it; a name that does not is the case's bug.
-        let name =
-            LockName::new(format!("{}/{name}", self.mark)).unwrap_or_else(|error| unreachable!("{error}"));
+        let name = LockName::new(name).unwrap_or_else(|error| unreachable!("{error}"));
         self.terms.note(&name);
         name
     }

@@ -21,6 +21,8 @@ mod programs;
 mod queue;
 mod replicas;
 mod secrets;
+mod similar_names;
+mod values;
 mod waiting;
 
 use crate::case::Case;
@@ -31,11 +33,12 @@ use crate::case::Case;
 ///
 /// An id is for good: the numbers between them that have no case are not used again.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 22] = [
+    let families: [&[Case]; 24] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
         lease::CASES,
+        values::CASES,
         limits::CASES,
         loss::CASES,
         fencing::CASES,
@@ -50,6 +53,7 @@ pub fn all() -> impl Iterator<Item = Case> {
         nodes::CASES,
         programs::CASES,
         names::CASES,
+        similar_names::CASES,
         databases::CASES,
         queue::CASES,
         secrets::CASES,

@@ -41,6 +41,24 @@ pub(crate) async fn ensure_held(client: &Client, name: &LockName, when: &str) ->
     Ok(())
 }
 
+/// Expects that the store keeps a lease for as long as its holder believes in it; for how long it does.
+pub(crate) async fn ensure_kept(other: &Client, guard: &LockGuard, when: &str) -> Result<Duration, Stop> {
+    let (before, asked) = (guard.remaining(), Instant::now());
+    let Some(status) = other.looking()?.inspect(guard.name()).await? else {
+        return Err(Stop::Failed(format!("{when}: the store has no holder of {}", guard.name())));
+    };
+    let Some(kept) = status.ends_in else {
+        return Err(Stop::Skipped("the store does not show when a lease ends".to_owned()));
+    };
+    // A renewal meanwhile makes the one of them larger, and the time that it took the other.
+    let believed = guard.remaining().min(before.saturating_sub(asked.elapsed()));
+    ensure!(
+        kept >= believed,
+        "{when}: the holder believes in {believed:?} more, and the store keeps {kept:?}"
+    );
+    Ok(kept)
+}
+
 /// Expects that a lock can be had, and gives it back.
 pub(crate) async fn ensure_free(client: &Client, name: &LockName, when: &str) -> Verdict {
     let Some(guard) = client.poke(name).await? else {

@@ -8,6 +8,7 @@ mod faults;
 mod fencing;
 mod handover;
 mod histories;
+mod late;
 mod lease;
 mod limits;
 mod loss;
@@ -33,7 +34,7 @@ use crate::case::Case;
 ///
 /// An id is for good: the numbers between them that have no case are not used again.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 24] = [
+    let families: [&[Case]; 25] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
@@ -43,6 +44,7 @@ pub fn all() -> impl Iterator<Item = Case> {
         loss::CASES,
         fencing::CASES,
         cancellation::CASES,
+        late::CASES,
         handover::CASES,
         order::CASES,
         crash::CASES,

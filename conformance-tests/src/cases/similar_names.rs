@@ -117,9 +117,9 @@ async fn names_that_begin_or_end_alike_differ(cx: &Context) -> Verdict {
             .collect();
     names.extend(["/", ":", "a", "1", "a/"].map(|front| format!("{front}{base}")));
     let room = LockName::MAX_BYTES - bare(cx, &[base.clone()])[0].as_str().len();
-    for at in [0, room / 2, room - 1] {
+    for at in [None, Some(0), Some(room / 2), Some(room - 1)] {
         let mut long = vec![b'x'; room];
-        long[at] = b'y';
+        at.into_iter().for_each(|at| long[at] = b'y');
         let long = String::from_utf8_lossy(&long).into_owned();
         let (front, back) = long.split_at(room / 2);
         names.push(format!("{front}{base}{back}"));

@@ -15,6 +15,7 @@ mod plain;
 mod steps;
 mod subject;
 mod table;
+mod values;
 mod waiters;
 
 use controls::{Control, controls};

@@ -92,6 +92,11 @@ impl Store for Server {
         Ok((proxy, address))
     }
 
+    async fn records(&self) -> std::result::Result<usize, Cannot> {
+        let size = self.0.command(&["DBSIZE"]).map_err(|error| Cannot::new(error.to_string()))?;
+        size.trim_start_matches(':').parse().map_err(|_| Cannot::new(size.clone()))
+    }
+
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         self.0.command(&["DEL", name.as_str()]).map(drop).map_err(|error| Cannot::new(error.to_string()))
     }

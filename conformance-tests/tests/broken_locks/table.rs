@@ -97,6 +97,28 @@ const MISTAKES: &[(u8, &str)] = &[
     (62, "A renewal that comes late begins the lease anew, for a holder who has given up."),
     (63, "Waiters are to be told, and nobody tells them: each hand-over lasts until they ask anyway."),
     (64, "The queue is served from the end at which one joins it: who comes last is first."),
+    (85, "Names are trimmed: `a` is ` a`."),
+    (86, "A name that looks like a number is one: `7` is `007`, and `7.0`."),
+    (
+        88,
+        "The lock is a number, a hash of 32 bits of its name: two names in a hundred thousand are one lock.",
+    ),
+    (89, "A lock's companion key has a name that another lock can have."),
+    (90, "A renewal sets the end of the lease, whatever it is: one that comes late shortens an extension."),
+    (91, "Claims that are renewed together get the lease of the first."),
+    (92, "The answer to a batch has the losses first: another holder than the loser is told."),
+    (93, "The lease is counted in microseconds, in 32 bits: a day is eight minutes."),
+    (94, "The lease is counted in whole seconds, rounded down: the holder believes for longer."),
+    (95, "A grant that is recognised after a lost reply is not extended, and believed in as a new one."),
+    (96, "A renewal counts from its reply, not from its request."),
+    (97, "A lock that was handed over counts from the moment in which its holder hears of it."),
+    (98, "A release without an answer is made again without a look at the owner: it frees the next holder."),
+    (99, "The least time of a hold is waited for by a release, and by no drop."),
+    (100, "A refused attempt leaves a key, and nobody removes it."),
+    (101, "Waiters stand in line within their process, and between processes luck decides."),
+    (102, "The counter of tokens of a free name is kept for two leases, and begins again."),
+    (103, "Holders are to be told of a loss, and hear of it from a renewal."),
+    (104, "Of a long name, the end is kept: two that differ at the front are one."),
 ];
 
 /// True to the table, or the table is written anew.

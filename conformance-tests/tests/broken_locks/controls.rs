@@ -15,6 +15,7 @@ use crate::waiters;
 use leasehold_conformance::Subject;
 use leasehold_core::LossSignal;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A broken lock, the same lock without the mistake, and the case that tells them apart.
 pub(crate) struct Control {
@@ -105,6 +106,8 @@ macro_rules! control {
     };
 }
 
+const TWO_SECONDS: Duration = Duration::from_secs(2);
+
 pub(crate) fn controls() -> Vec<Control> {
     vec![
         control!(1 setnx_without_expiry I01 "not free within", steps steps::SETNX_WITHOUT_EXPIRY),
@@ -167,7 +170,7 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(61 released_for_unknown G13 "after a release that was lost", steps steps::RELEASED_FOR_UNKNOWN),
         control!(62 renewal_begins_anew C14 "after the late renewal arrived", steps steps::RENEWAL_BEGINS_ANEW),
         control!(63 told_of_nothing A07 "waiters are not told",
-            |address| waiters::told(false, address), |address| waiters::told(true, address)),
+            |address| waiters::told(TWO_SECONDS, false, address), |address| waiters::told(TWO_SECONDS, true, address)),
         control!(64 last_come_first_served H09 "it so often",
             |address| waiters::in_line("-1", address), |address| waiters::in_line("0", address)),
         control!(85 names_trimmed K07 "is blocked by another of", steps values::NAMES_TRIMMED),

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use leasehold_core::{
     Attempt, Busy, Claim, DistributedLock, Error, ErrorKind, FencingToken, Finding, Grant, LockAdmin,
-    LockName, LockStatus, LossCause, LossSignal, Outcome, OwnerId, Promises, Release, Renewal, Result,
-    Semantics, Waiter, renew_each,
+    LockName, LockStatus, LossCause, Outcome, OwnerId, Promises, Release, Renewal, Result, Semantics, Waiter,
+    renew_each,
 };
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{FromRedisValue, cmd};
@@ -161,8 +161,9 @@ fn down(error: &redis::RedisError) -> Error {
 pub(crate) struct Plain {
     steps: Steps,
     redis: Redis,
-    batch: Batch,
-    loss_signal: LossSignal,
+    pub(crate) batch: Batch,
+    pub(crate) semantics: Semantics,
+    pub(crate) has_admin: bool,
 }
 
 /// How claims are renewed that fall due together.
@@ -172,17 +173,8 @@ pub(crate) type Batch =
 impl Plain {
     pub(crate) fn new(steps: Steps, address: &Address) -> Self {
         let batch: Batch = |plain, claims| Box::pin(renew_each(claims, |claim| plain.renew(claim)));
-        Self { steps, redis: Redis::at(address), batch, loss_signal: LossSignal::Renewal }
-    }
-
-    pub(crate) fn with_batch(mut self, batch: Batch) -> Self {
-        self.batch = batch;
-        self
-    }
-
-    pub(crate) fn with_loss_signal(mut self, signal: LossSignal) -> Self {
-        self.loss_signal = signal;
-        self
+        let semantics = Semantics::lease("redis", "plain", Promises::new(|_| Outcome::MayBreak));
+        Self { steps, redis: Redis::at(address), batch, semantics, has_admin: true }
     }
 }
 
@@ -220,9 +212,7 @@ pub(crate) fn lock(steps: Steps, address: &Address) -> Arc<dyn DistributedLock> 
 #[async_trait]
 impl Calls for Plain {
     fn semantics(&self) -> Semantics {
-        let mut semantics = Semantics::lease("redis", "plain", Promises::new(|_| Outcome::MayBreak));
-        semantics.loss_signal = self.loss_signal;
-        semantics
+        self.semantics.clone()
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
@@ -250,7 +240,7 @@ impl Calls for Plain {
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
-        Some(self)
+        self.has_admin.then_some(self as _)
     }
 }
 

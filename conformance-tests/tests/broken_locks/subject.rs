@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::servers::RedisServer;
-use leasehold_conformance::{Cannot, Store, Subject};
+use leasehold_conformance::{Administrator, Cannot, Store, Subject};
 use leasehold_core::{DistributedLock, LockName, Result};
 use std::fmt;
 use std::sync::Arc;
@@ -97,6 +97,14 @@ impl Store for Server {
         size.trim_start_matches(':').parse().map_err(|_| Cannot::new(size.clone()))
     }
 
+    async fn wipe(&self) -> std::result::Result<(), Cannot> {
+        self.0.command(&["FLUSHALL"]).map(drop).map_err(|error| Cannot::new(error.to_string()))
+    }
+
+    fn administrator(&self) -> std::result::Result<&dyn Administrator, Cannot> {
+        Ok(self)
+    }
+
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         self.0.command(&["DEL", name.as_str()]).map(drop).map_err(|error| Cannot::new(error.to_string()))
     }
@@ -104,6 +112,13 @@ impl Store for Server {
     async fn secret(&self) -> std::result::Result<(String, String), Cannot> {
         let secret = "S3CR3T-CANARY".to_owned();
         Ok((format!("127.0.0.1:{} 5000 {secret}", self.0.port()), secret))
+    }
+}
+
+#[async_trait]
+impl Administrator for Server {
+    async fn evict_everything(&self) -> std::result::Result<(), Cannot> {
+        self.wipe().await
     }
 }
 

@@ -3,7 +3,9 @@
 use crate::calls::{Calls, lock_of};
 use crate::plain::{Batch, Plain, SOUND, Steps, busy, fence, granted, key};
 use crate::subject::Address;
-use leasehold_core::{Claim, DistributedLock, LockName, LossCause, LossSignal, Release, Renewal, renew_each};
+use leasehold_core::{
+    Claim, DistributedLock, LockName, LossCause, LossSignal, Release, Renewal, TokenClass, renew_each,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -179,14 +181,28 @@ pub(crate) const LOSSES_FIRST: Batch = |plain, claims| {
 
 /// A lock that renews in batches of this kind.
 pub(crate) fn in_batches(batch: Option<Batch>, address: &Address) -> Arc<dyn DistributedLock> {
-    let plain = Plain::new(SOUND, address);
-    lock_of(match batch {
-        Some(batch) => plain.with_batch(batch),
-        None => plain,
-    })
+    let mut plain = Plain::new(SOUND, address);
+    plain.batch = batch.unwrap_or(plain.batch);
+    lock_of(plain)
 }
 
 /// #103: a lock that says how its holders are told of a loss.
 pub(crate) fn telling(signal: LossSignal, address: &Address) -> Arc<dyn DistributedLock> {
-    lock_of(Plain::new(SOUND, address).with_loss_signal(signal))
+    let mut plain = Plain::new(SOUND, address);
+    plain.semantics.loss_signal = signal;
+    lock_of(plain)
+}
+
+/// A sound lock that says what its order of tokens survives.
+pub(crate) fn with_tokens_of(class: TokenClass, address: &Address) -> Arc<dyn DistributedLock> {
+    let mut plain = Plain::new(SOUND, address);
+    plain.semantics.token = class;
+    lock_of(plain)
+}
+
+/// A lock of these steps that nobody can look at.
+pub(crate) fn without_administrator(steps: Steps, address: &Address) -> Arc<dyn DistributedLock> {
+    let mut plain = Plain::new(steps, address);
+    plain.has_admin = false;
+    lock_of(plain)
 }

@@ -14,12 +14,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// #63: declares that waiters are told, and tells them or does not.
-pub(crate) fn told(are_told: bool, address: &Address) -> Arc<dyn DistributedLock> {
-    lock_of(Told { plain: Plain::new(SOUND, address), are_told })
+pub(crate) fn told(fallback: Duration, are_told: bool, address: &Address) -> Arc<dyn DistributedLock> {
+    lock_of(Told { plain: Plain::new(SOUND, address), fallback, are_told })
 }
 
 struct Told {
     plain: Plain,
+    fallback: Duration,
     are_told: bool,
 }
 
@@ -27,7 +28,7 @@ struct Told {
 impl Calls for Told {
     fn semantics(&self) -> Semantics {
         let mut semantics = self.plain.semantics();
-        semantics.wake_up = WakeUp::Push { fallback: Duration::from_secs(2) };
+        semantics.wake_up = WakeUp::Push { fallback: self.fallback };
         semantics
     }
 

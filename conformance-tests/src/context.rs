@@ -14,7 +14,8 @@ use crate::subject::{Cannot, Store, Subject};
 use crate::worker::Worker;
 use leasehold_core::{AcquireOptions, DistributedLock, HoldKind, LockGuard, LockName, Reach, Semantics};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// A running store and its subject, for one case.
 #[derive(Debug)]

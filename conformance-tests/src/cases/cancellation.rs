@@ -8,7 +8,8 @@ use leasehold_core::{AcquireOptions, DistributedLockExt, FencingToken, HoldKind,
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     G01 waiter_that_leaves_delays_nobody,

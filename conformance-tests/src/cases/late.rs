@@ -10,8 +10,9 @@ use crate::context::{
 };
 use crate::proxy::{Proxy, Traffic};
 use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, LockGuard, LockName};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     C15 stranded_renewal_shortens_no_extension,

@@ -9,7 +9,8 @@ use leasehold_core::{
     AcquireOptions, DistributedLockExt, Health, HoldKind, LockGuard, LossCause, TokenClass,
 };
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     D01 fixed_lease_ends_on_time,

@@ -7,7 +7,8 @@ use leasehold_core::{
     AcquireOptions, DistributedLockExt, ErrorKind, Fairness, FencingToken, LockName, WakeUp,
 };
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     H03 waiters_are_served_in_their_order,

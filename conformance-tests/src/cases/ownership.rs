@@ -11,7 +11,8 @@ use leasehold_core::{
     LockStatus,
 };
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     C01 loser_that_gives_up_frees_nobodys_lock,
@@ -142,7 +143,7 @@ async fn every_acquisition_has_an_owner_of_its_own(cx: &Context) -> Verdict {
 
 async fn holder_info_is_seen_while_held_and_gone_after(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
-    let info = HolderInfo::this_process().with_doing("reindex “ü” '\"\\").with_label("version", "1.4.2");
+    let info = HolderInfo::this_process().with_doing("Reindex “Ü” '\"\\").with_label("version", "1.4.2");
     let guard = client.take(&name, &cx.options().with_holder(&info)).await?;
     let seen = status(&cx.client().await?, &name).await?.map(|status| status.holder);
     ensure!(seen.as_ref() == Some(&info), "stored {info:?}, seen {seen:?}");
@@ -163,7 +164,9 @@ async fn looking_shows_the_holder_and_changes_nothing(cx: &Context) -> Verdict {
             return Err(Stop::Failed("a held lock is not shown".to_owned()));
         };
         ensure!(seen.token == Some(token), "token {:?} is shown", seen.token);
-        let lease = other.semantics().hold == HoldKind::Lease;
+        let hold = other.semantics().hold;
+        let lease = hold == HoldKind::Lease;
+        ensure!(seen.hold == hold, "a hold is declared to be a {hold:?}, and shown as a {:?}", seen.hold);
         ensure!(lease == seen.ends_in.is_some(), "a hold that is no lease ends in {:?}", seen.ends_in);
         let ends_in = seen.ends_in.unwrap_or(last / 2);
         ensure!(

@@ -10,8 +10,9 @@ use leasehold_core::{
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     J21 forgotten_scripts_cost_nobody_a_lock_or_a_turn,

@@ -9,8 +9,9 @@ use leasehold_core::{
     AcquireOptions, DistributedLockExt, ErrorKind, FencingToken, HoldKind, LockGuard, LockName, TokenClass,
     Wait, WakeUp,
 };
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     Q01 release_wakes_one_waiter_whatever_their_number(alone, load),

@@ -5,8 +5,9 @@ use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{
     Client, ClientExt, Context, ensure_free, ensure_held, ensure_kept, free_within, loss_within, optional,
 };
-use leasehold_core::{AcquireOptions, LockGuard, LockName};
-use std::time::{Duration, Instant};
+use leasehold_core::{AcquireOptions, LockAdmin, LockGuard, LockName};
+use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     D19 store_keeps_each_lease_for_as_long_as_was_asked,
@@ -14,6 +15,7 @@ pub(super) const CASES: &[Case] = cases![
     D21 lost_claim_of_a_batch_is_told_to_its_holder_alone,
     D22 hold_at_least_outlasts_a_dropped_guard,
     D23 renewals_shorten_no_extension_in_the_store,
+    D24 least_time_of_a_day_is_a_day,
 ];
 
 /// What a store may add, because it counts in whole seconds.
@@ -136,6 +138,23 @@ async fn hold_at_least_outlasts_a_dropped_guard(cx: &Context) -> Verdict {
         "a dropped guard held for {took:?} instead of {at_least:?} at least"
     );
     Ok(())
+}
+
+/// By the end that the store shows after the release. Then an operator ends it.
+async fn least_time_of_a_day_is_a_day(cx: &Context) -> Verdict {
+    lease_only(cx).await?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let day = AcquireOptions::MAX_TTL;
+    let operator: &dyn LockAdmin = other.looking()?;
+    client.take(&name, &cx.options().with_hold_at_least(day)).await?.release().await?;
+    let left = operator.inspect(&name).await?.and_then(|status| status.ends_in);
+    operator.force_release(&name, None).await?;
+    let Some(left) = left else {
+        return Err(Stop::Failed(format!("a lock that was to be held for {day:?} is shown without an end")));
+    };
+    let bounds = day - cx.slack()..=cx.subject().lease(day) + ROUNDING;
+    ensure!(bounds.contains(&left), "a lock that was to be held for {day:?} ends in {left:?}");
+    ensure_free(&other, &name, "after an operator ended the least time of a hold").await
 }
 
 /// Its renewals go on while it is extended.

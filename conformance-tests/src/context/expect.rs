@@ -6,7 +6,8 @@ use crate::subject::Cannot;
 use leasehold_core::{
     AcquireOptions, DistributedLockExt, Error, ErrorKind, LockAdmin, LockGuard, LockName, Loss, Wait,
 };
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Shorter words for what cases do all the time.
 pub(crate) trait ClientExt {

@@ -116,7 +116,7 @@ async fn names_that_begin_or_end_alike_differ(cx: &Context) -> Verdict {
             .map(|after| format!("{base}{after}"))
             .collect();
     names.extend(["/", ":", "a", "1", "a/"].map(|front| format!("{front}{base}")));
-    let room = LockName::MAX_BYTES - bare(cx, &[base.clone()])[0].as_str().len();
+    let room = LockName::MAX_BYTES - cx.bare(&base).as_str().len();
     for at in [None, Some(0), Some(room / 2), Some(room - 1)] {
         let mut long = vec![b'x'; room];
         at.into_iter().for_each(|at| long[at] = b'y');

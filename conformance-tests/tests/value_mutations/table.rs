@@ -26,10 +26,11 @@ pub(crate) fn check(mutations: &[Mutation], noticed: &[Vec<&'static str>]) -> Re
     for (mutation, by) in mutations.iter().zip(noticed) {
         match (by.is_empty(), mutation.excuse) {
             (true, None) => {
-                wrong.push(format!("{}, {}: no case notices it", mutation.value, mutation.change))
+                wrong.push(format!("{}, {}: no case notices it", mutation.value, mutation.change));
             }
             (false, Some(_)) => {
-                wrong.push(format!("{}, {}: noticed by {by:?}, and excused", mutation.value, mutation.change))
+                wrong
+                    .push(format!("{}, {}: noticed by {by:?}, and excused", mutation.value, mutation.change));
             }
             _ => {}
         }

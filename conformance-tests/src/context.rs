@@ -139,6 +139,11 @@ impl Context {
         self.noted(format!("{}{name}", self.terms.root))
     }
 
+    /// What stands in front of every name of this run.
+    pub(crate) fn root(&self) -> &str {
+        &self.terms.root
+    }
+
     fn noted(&self, name: String) -> LockName {
         // The mark is short and plain, and the cases' own names fit beside it; a name that does not is the case's bug.
         let name = LockName::new(name).unwrap_or_else(|error| unreachable!("{error}"));

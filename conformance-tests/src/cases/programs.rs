@@ -19,6 +19,7 @@ pub(super) const CASES: &[Case] = cases![
     J22 busy_store_says_so_in_time_and_costs_no_holder_its_lock,
     J23 storm_of_resets_never_lets_two_in,
     J24 replica_that_lags_behind_lets_nobody_in,
+    J38 tokens_grow_while_a_replica_lags_behind,
 ];
 
 /// Who waits in these cases.
@@ -200,4 +201,25 @@ async fn replica_that_lags_behind_lets_nobody_in(cx: &Context) -> Verdict {
     administrator.hold_back_replication(false).await?;
     ensure_held(&other, &name, "once the replica has caught up").await?;
     Ok(guard.release().await?)
+}
+
+/// Several grants within its lag, by two clients.
+async fn tokens_grow_while_a_replica_lags_behind(cx: &Context) -> Verdict {
+    let administrator = cx.store().administrator()?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let mut last = None;
+    for held_back in [false, true] {
+        administrator.hold_back_replication(held_back).await?;
+        for client in [&client, &other, &client] {
+            let guard = client.take(&name, &cx.options()).await?;
+            let token = guard.token()?;
+            ensure!(
+                last < Some(token),
+                "token {token} after {last:?}, with replication held back: {held_back}"
+            );
+            last = Some(token);
+            guard.release().await?;
+        }
+    }
+    administrator.hold_back_replication(false).await.map_err(Into::into)
 }

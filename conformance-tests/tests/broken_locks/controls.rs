@@ -203,6 +203,8 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(103 losses_are_not_told E01 "was not told within",
             |address| values::telling(LossSignal::Push, address), |address| values::telling(LossSignal::Renewal, address)),
         control!(104 names_cut_at_the_front K10 "is blocked by another of", steps values::NAMES_CUT_AT_THE_FRONT),
+        control!(105 token_of_the_replica J38 "with replication held back: true" on replica::start,
+            |address| lock(replica::TOKEN_OF_THE_REPLICA, address), |address| lock(SOUND, address)),
         // Once more, by nothing but the history of clients that know nothing of the mistake.
         control!(42 for_update_in_autocommit S01 "Exclusion broken", held InAutocommit),
         control!(52 release_deletes_the_row S01 "TokenUnique broken", row ReleaseDeletes),

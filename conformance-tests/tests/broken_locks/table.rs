@@ -119,6 +119,7 @@ const MISTAKES: &[(u8, &str)] = &[
     (102, "The counter of tokens of a free name is kept for two leases, and begins again."),
     (103, "Holders are to be told of a loss, and hear of it from a renewal."),
     (104, "Of a long name, the end is kept: two that differ at the front are one."),
+    (105, "The token is read from a replica, which may have the last one: two grants have one token."),
 ];
 
 /// True to the table, or the table is written anew.

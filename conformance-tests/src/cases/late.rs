@@ -169,7 +169,6 @@ async fn late_hand_over_is_counted_from_the_last_busy(cx: &Context) -> Verdict {
     guard.release().await?;
     tokio::time::sleep(cx.ttl() * 3 / 5).await;
     let successor = successor(cx, &other, &name);
-    until_queued(cx, &client, &name, 1).await?;
     proxy.set(Traffic::Pass);
     eventually(cx.patience(), || waiter.is_finished() || successor.is_finished()).await;
     if !waiter.is_finished() {

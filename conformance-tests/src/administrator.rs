@@ -16,71 +16,71 @@ pub trait Administrator: fmt::Debug + Send + Sync + 'static {
     /// The store's address for a client that may have so many connections for its statements.
     fn address_with(&self, connections: usize) -> Result<String, Cannot> {
         let _ = connections;
-        Err(Cannot::new("the number of a client's connections cannot be chosen"))
+        Err(Cannot::no_hook("address_with"))
     }
 
     /// The store's address behind a pooler that lends sessions for one transaction at a time, and the pooler, which
     /// ends when it is dropped.
     async fn behind_pooler(&self) -> Result<(Box<dyn Any + Send>, String), Cannot> {
-        Err(Cannot::new("there is no pooler for it here"))
+        Err(Cannot::no_hook("behind_pooler"))
     }
 
     /// The store's address on a file system that is not of this host alone, and that file system, which is unmounted
     /// when it is dropped.
     async fn behind_network_file_system(&self) -> Result<(Box<dyn Any + Send>, String), Cannot> {
-        Err(Cannot::new("its clients open no file"))
+        Err(Cannot::no_hook("behind_network_file_system"))
     }
 
     /// Ends the connections of all clients; the clients themselves live on.
     async fn kill_connections(&self) -> Done {
-        Err(Cannot::new("connections cannot be ended one by one"))
+        Err(Cannot::no_hook("kill_connections"))
     }
 
     /// How many connections the clients have.
     async fn connections(&self) -> Result<usize, Cannot> {
-        Err(Cannot::new("the store does not count its connections"))
+        Err(Cannot::no_hook("connections"))
     }
 
     /// How many transactions the clients have open.
     async fn open_transactions(&self) -> Result<usize, Cannot> {
-        Err(Cannot::new("the store does not count its transactions"))
+        Err(Cannot::no_hook("open_transactions"))
     }
 
     /// Opens connections until the store takes no more, and keeps them until the answer is dropped.
     async fn take_all_connections(&self) -> Result<Box<dyn Any + Send>, Cannot> {
-        Err(Cannot::new("the store takes any number of connections"))
+        Err(Cannot::no_hook("take_all_connections"))
     }
 
     /// Sets the time zone of sessions that begin from now on and do not choose their own: `+02:00`.
     async fn set_time_zone(&self, offset: &str) -> Done {
         let _ = offset;
-        Err(Cannot::new("sessions have no time zone"))
+        Err(Cannot::no_hook("set_time_zone"))
     }
 
     /// Sets the isolation level of sessions that begin from now on and do not choose their own: `SERIALIZABLE`.
     async fn set_isolation(&self, level: &str) -> Done {
         let _ = level;
-        Err(Cannot::new("sessions have no isolation level"))
+        Err(Cannot::no_hook("set_isolation"))
     }
 
     /// Ends transactions in which nothing has been asked for this long, in sessions that begin from now on and do not
     /// choose their own; and whole sessions, where the store knows no other way.
     async fn end_idle_transactions(&self, after: Duration) -> Done {
         let _ = after;
-        Err(Cannot::new("the store ends nothing that is idle"))
+        Err(Cannot::no_hook("end_idle_transactions"))
     }
 
     /// Lets the store change nothing any more, or change things again. What is under way is finished or ended.
     async fn set_read_only(&self, read_only: bool) -> Done {
         let _ = read_only;
-        Err(Cannot::new("the store cannot be made read-only"))
+        Err(Cannot::no_hook("set_read_only"))
     }
 
     /// Sets the store's wall clock this far ahead of the true time, or behind it, while it runs. The first step, which
     /// should be none, may be a new start with nothing.
     async fn step_clock(&self, seconds: i64) -> Done {
         let _ = seconds;
-        Err(Cannot::new("the clock of the store cannot be set"))
+        Err(Cannot::no_hook("step_clock"))
     }
 
     /// What must be done before anybody is connected, so that its disk can be [filled](Self::fill_disk). Default: nothing.
@@ -91,29 +91,29 @@ pub trait Administrator: fmt::Debug + Send + Sync + 'static {
     /// Leaves no room for what the store wants to write; or makes room again, and starts the store anew if it died of it.
     async fn fill_disk(&self, full: bool) -> Done {
         let _ = full;
-        Err(Cannot::new("the store's disk cannot be filled"))
+        Err(Cannot::no_hook("fill_disk"))
     }
 
     /// Makes the store throw away all that it keeps, as one does that has no room left in its memory; then it has room
     /// again.
     async fn evict_everything(&self) -> Done {
-        Err(Cannot::new("the store throws nothing away"))
+        Err(Cannot::no_hook("evict_everything"))
     }
 
     /// Makes the store forget the programs that its clients have left with it.
     async fn forget_scripts(&self) -> Done {
-        Err(Cannot::new("the store keeps no programs of its clients"))
+        Err(Cannot::no_hook("forget_scripts"))
     }
 
     /// Lets somebody's program keep the store from everything else for so long. Returns when it runs.
     async fn be_busy(&self, time: Duration) -> Done {
         let _ = time;
-        Err(Cannot::new("no client can keep the store from the others"))
+        Err(Cannot::no_hook("be_busy"))
     }
 
     /// Keeps the store's replica from hearing of changes, or lets it hear of them and waits until it has.
     async fn hold_back_replication(&self, hold: bool) -> Done {
         let _ = hold;
-        Err(Cannot::new("the store has no replica"))
+        Err(Cannot::no_hook("hold_back_replication"))
     }
 }

@@ -3,11 +3,11 @@
 mod expect;
 
 pub(crate) use expect::{
-    ClientExt, believed_until, ensure_free, ensure_held, ensure_kind, eventually, free_within, loss_within,
-    optional, until_queued,
+    ClientExt, believed_until, ensure_free, ensure_held, ensure_kept, ensure_kind, eventually, free_within,
+    loss_within, optional, until_queued,
 };
 
-use crate::case::{Stop, Verdict};
+use crate::case::{Stop, Verdict, ensure};
 use crate::kinds::Kinds;
 use crate::proxy::{Proxy, Traffic};
 use crate::runner::Terms;
@@ -15,7 +15,8 @@ use crate::subject::{Cannot, Store, Subject};
 use crate::worker::Worker;
 use leasehold_core::{AcquireOptions, DistributedLock, HoldKind, LockGuard, LockName, Reach, Semantics};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// A running store and its subject, for one case.
 #[derive(Debug)]
@@ -88,7 +89,14 @@ impl Context {
     }
 
     pub(crate) async fn client_at(&self, address: &str) -> Result<Client, Stop> {
-        Ok(self.subject.connect(address).await?)
+        let client = self.subject.connect(address).await?;
+        let (bound, limit) = (client.semantics().wake_up.bound(), self.patience() / 2);
+        ensure!(
+            bound <= limit,
+            "by its `wake_up`, a waiter may ask again only after {bound:?}; the suite waits that long in many cases, and \
+             for {limit:?} at most. Declare a shorter interval"
+        );
+        Ok(client)
     }
 
     /// A client behind a proxy, which takes a request for lost after `patience`.
@@ -134,9 +142,22 @@ impl Context {
     }
 
     pub(crate) fn named(&self, name: &str) -> LockName {
+        self.noted(format!("{}/{name}", self.mark))
+    }
+
+    /// The name as it is, for a case that makes it unique by itself; only a [root](crate::Run::harmless_below) stands before it.
+    pub(crate) fn bare(&self, name: &str) -> LockName {
+        self.noted(format!("{}{name}", self.terms.root))
+    }
+
+    /// What stands in front of every name of this run.
+    pub(crate) fn root(&self) -> &str {
+        &self.terms.root
+    }
+
+    fn noted(&self, name: String) -> LockName {
         // The mark is short and plain, and the cases' own names fit beside it; a name that does not is the case's bug.
-        let name =
-            LockName::new(format!("{}/{name}", self.mark)).unwrap_or_else(|error| unreachable!("{error}"));
+        let name = LockName::new(name).unwrap_or_else(|error| unreachable!("{error}"));
         self.terms.note(&name);
         name
     }
@@ -181,9 +202,9 @@ impl Context {
         (client.semantics().hold == HoldKind::Lease).then_some(guard)
     }
 
-    /// The lease of cases that wait for one to end.
+    /// The lease of cases that wait for one to end: one that the store keeps exactly.
     pub(crate) fn ttl(&self) -> Duration {
-        TTL.mul_f64(self.scale)
+        self.subject.lease(TTL.mul_f64(self.scale))
     }
 
     /// What a busy machine may add to a bound.

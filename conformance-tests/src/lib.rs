@@ -84,7 +84,9 @@ pub use cases::{all, by_id};
 pub use clock::{ShimmedClock, SteppedClock};
 pub use footprint::{Footprint, SystemClockWithoutAlarm};
 pub use kinds::{Kinds, LockSet, Permits};
-pub use runner::{CaseEvent, CaseOutcome, CaseResult, Interrupt, Run, RunObserver, Tally, run, run_case};
+pub use runner::{
+    CaseEvent, CaseOutcome, CaseResult, Interrupt, Run, RunObserver, Tally, run, run_case, run_case_here,
+};
 pub use soak::{Round, Soak};
 pub use subject::{Cannot, Counters, Members, Replicas, Store, Subject};
 pub use worker::{is_worker, serve_as_worker, worker_order};

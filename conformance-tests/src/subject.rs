@@ -49,6 +49,12 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
         &LibraryKinds
     }
 
+    /// The lease that the store makes of this ttl: longer, if it counts in whole seconds or has a smallest lease; never shorter.
+    /// The cases then use leases that it keeps exactly. Default: the ttl.
+    fn lease(&self, ttl: Duration) -> Duration {
+        ttl
+    }
+
     /// Whether this case is put to it at all: a subject that differs from another one only in its servers need not be
     /// asked everything twice. Default: yes.
     ///
@@ -96,28 +102,29 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// request for lost after `patience`.
     async fn proxied(&self, patience: Duration) -> std::result::Result<(Proxy, String), Cannot> {
         let _ = patience;
-        Err(Cannot::new("the store is not reached by a network that could be cut"))
+        Err(Cannot::no_hook("proxied"))
     }
 
     /// Stops the store without closing a connection.
     async fn pause(&self) -> std::result::Result<(), Cannot> {
-        Err(Cannot::new("the store has no process that could be stopped"))
+        Err(Cannot::no_hook("pause"))
     }
 
     /// Lets it go on.
     async fn resume(&self) -> std::result::Result<(), Cannot> {
-        Err(Cannot::new("the store has no process that could be stopped"))
+        Err(Cannot::no_hook("resume"))
     }
 
     /// Kills it as a crash would. It stays down until [`restart`](Self::restart).
     async fn kill(&self) -> std::result::Result<(), Cannot> {
-        Err(Cannot::new("the store has no process that could be killed"))
+        Err(Cannot::no_hook("kill"))
     }
 
-    /// Starts it again at the same address, with what it had written or with nothing.
+    /// Starts it again at the same address, with what it had written or with nothing. Also called on a store that runs: it is
+    /// stopped first.
     async fn restart(&self, keep_data: bool) -> std::result::Result<(), Cannot> {
         let _ = keep_data;
-        Err(Cannot::new("the store has no process that could be restarted"))
+        Err(Cannot::no_hook("restart"))
     }
 
     /// Kills it as a crash would, and starts it again with what one that is set up in the usual way would have written by
@@ -130,24 +137,24 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// From now on, what is there counts as synced to the disk, and what comes later only if the store syncs it. Those
     /// that have connections to it may lose them.
     async fn sync(&self) -> std::result::Result<(), Cannot> {
-        Err(Cannot::new("there is no way here to lose what the kernel has and the disk has not"))
+        Err(Cannot::no_hook("sync"))
     }
 
     /// Kills it as a loss of power would, and starts it again with what was [synced](Self::sync).
     async fn lose_power(&self) -> std::result::Result<(), Cannot> {
-        Err(Cannot::new("there is no way here to lose what the kernel has and the disk has not"))
+        Err(Cannot::no_hook("lose_power"))
     }
 
     /// Deletes the record of one held lock, as an administrator with the store's own client would; where there is none, it
     /// is [absent](Cannot::absent).
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         let _ = name;
-        Err(Cannot::new("no way to delete one lock's record behind its holder's back"))
+        Err(Cannot::no_hook("delete"))
     }
 
     /// Deletes everything in the store.
     async fn wipe(&self) -> std::result::Result<(), Cannot> {
-        Err(Cannot::new("no way to delete everything in the store"))
+        Err(Cannot::no_hook("wipe"))
     }
 
     /// Loses everything that it keeps, by whatever is the worst way to do so. Default: [`wipe`](Self::wipe).
@@ -157,28 +164,28 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// How many records the store has, of whatever kind: keys, rows, nodes.
     async fn records(&self) -> std::result::Result<usize, Cannot> {
-        Err(Cannot::new("no way to count what is in the store"))
+        Err(Cannot::no_hook("records"))
     }
 
     /// Who looks after it, where it is a database.
     fn administrator(&self) -> std::result::Result<&dyn Administrator, Cannot> {
-        Err(Cannot::new("the store is no database"))
+        Err(Cannot::no_hook("administrator"))
     }
 
     /// What the store itself has counted. Exact only where nobody but the case uses it.
     async fn counters(&self) -> std::result::Result<Counters, Cannot> {
-        Err(Cannot::new("the store does not count its messages"))
+        Err(Cannot::no_hook("counters"))
     }
 
     /// Deletes everything that the store keeps of one name, the places of its waiters included.
     async fn delete_queue(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         let _ = name;
-        Err(Cannot::new("the store keeps no queue that could be deleted"))
+        Err(Cannot::no_hook("delete_queue"))
     }
 
     /// Its servers one by one, where several are one store.
     fn members(&self) -> std::result::Result<&dyn Members, Cannot> {
-        Err(Cannot::new("the store is one server"))
+        Err(Cannot::no_hook("members"))
     }
 
     /// Lets a replica follow it from now on, where there is none from the start; then it has [`replicas`](Self::replicas),
@@ -191,23 +198,23 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Its replicas, one of which takes over when a primary fails.
     fn replicas(&self) -> std::result::Result<&dyn Replicas, Cannot> {
-        Err(Cannot::new("the store has no replica that takes over"))
+        Err(Cannot::no_hook("replicas"))
     }
 
     /// The same store under a prefix for lock names.
     async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {
         let _ = prefix;
-        Err(Cannot::new("the backend has no prefix for lock names"))
+        Err(Cannot::no_hook("namespaced"))
     }
 
     /// Other addresses of the same store: with and without the default port, another spelling of the path.
     async fn aliases(&self) -> std::result::Result<Vec<String>, Cannot> {
-        Err(Cannot::new("the store has one address only"))
+        Err(Cannot::no_hook("aliases"))
     }
 
     /// An address with a secret in it, and the secret. It need not let anybody in.
     async fn secret(&self) -> std::result::Result<(String, String), Cannot> {
-        Err(Cannot::new("the backend takes no secret"))
+        Err(Cannot::no_hook("secret"))
     }
 }
 
@@ -249,6 +256,11 @@ impl Cannot {
     /// There is no way to do it, for this reason: a case that needs it is skipped.
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), why: Why::NoWay }
+    }
+
+    /// The subject does not implement this hook. Says nothing of the store, of which nothing is known then.
+    pub(crate) fn no_hook(hook: &str) -> Self {
+        Self::new(format!("the subject has no hook `{hook}`"))
     }
 
     /// It was tried, and came to nothing, or to one knows not what: a case that needs it has failed.

@@ -7,7 +7,8 @@ use crate::proxy::Traffic;
 use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, HolderInfo, LockName, Wait, WakeUp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     A01 released_lock_can_be_had_again,

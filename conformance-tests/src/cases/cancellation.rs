@@ -8,7 +8,8 @@ use leasehold_core::{AcquireOptions, DistributedLockExt, FencingToken, HoldKind,
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     G01 waiter_that_leaves_delays_nobody,
@@ -22,6 +23,7 @@ pub(super) const CASES: &[Case] = cases![
     G09 grant_whose_reply_is_lost_is_recognised,
     G10 release_whose_reply_is_lost_is_a_success,
     G11 guard_may_be_released_by_another_thread,
+    G15 fifty_refused_attempts_leave_nothing,
 ];
 
 /// Polls a future `polls` times at most; `None` if it was not ready by then, and was dropped.
@@ -50,6 +52,46 @@ async fn waiter_that_leaves_delays_nobody(cx: &Context) -> Verdict {
     free_within(&other, &name, bound, "after a waiter left").await?;
     let after = optional(cx.store().records().await)?;
     ensure!(after <= before, "{before:?} records while a waiter had left, {after:?} later");
+    Ok(())
+}
+
+/// Fifty that make one attempt, and fifty that wait in vain. What the first of each leaves, a name keeps for good.
+async fn fifty_refused_attempts_leave_nothing(cx: &Context) -> Verdict {
+    const TIMES: usize = 50;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let fail = async |times: usize| {
+        let mut attempts = tokio::task::JoinSet::new();
+        for number in 0..times * 2 {
+            let wait = if number < times { Duration::ZERO } else { cx.slack() / 2 };
+            let (other, name) = (other.clone(), name.clone());
+            attempts.spawn(async move {
+                other.acquire_with(&name, &AcquireOptions::new().with_wait(wait)).await.is_ok()
+            });
+        }
+        ensure!(!attempts.join_all().await.contains(&true), "a lock that is held was granted again");
+        Ok::<_, Stop>(())
+    };
+    fail(1).await?;
+    tokio::time::sleep(cx.slack()).await;
+    let before = cx.store().records().await?;
+    fail(TIMES).await?;
+    let start = Instant::now();
+    loop {
+        let after = cx.store().records().await?;
+        if after <= before {
+            break;
+        }
+        let bound = withdrawn_within(cx, &other);
+        ensure!(
+            start.elapsed() < bound,
+            "{before} records before, {after} after {TIMES} refused attempts of each kind"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    guard.release().await?;
+    // What had no answer yet when its time was over is taken back.
+    free_within(&other, &name, withdrawn_within(cx, &other), "after refused attempts").await?;
     Ok(())
 }
 

@@ -4,7 +4,8 @@ use crate::case::{Case, Verdict, cases, ensure};
 use crate::context::{ClientExt, Context, ensure_held, eventually, free_within};
 use crate::proxy::Traffic;
 use leasehold_core::{AcquireOptions, CrashBound};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     I01 killed_holder_is_replaced_within_its_bound,

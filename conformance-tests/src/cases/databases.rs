@@ -7,8 +7,9 @@ use crate::context::{
 use crate::proxy::{Proxy, Traffic};
 use crate::subject::Cannot;
 use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, HoldKind, LockName, Purge, Wait};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     P01 many_locks_need_the_declared_connections,

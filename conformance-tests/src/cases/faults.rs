@@ -7,7 +7,8 @@ use crate::context::{Client, ClientExt, Context, ensure_free, ensure_held, free_
 use leasehold_core::{
     AcquireOptions, DistributedLockExt, ErrorKind, Fault, HoldKind, LockGuard, Outcome, Wait,
 };
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     J10 evicted_lock_is_told_and_its_waiters_go_on_with_larger_tokens,

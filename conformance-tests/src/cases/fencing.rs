@@ -17,6 +17,7 @@ pub(super) const CASES: &[Case] = cases![
     F08 late_write_of_a_paused_holder_is_refused,
     F11 tokens_survive_the_loss_of_all_data,
     F13 tokens_grow_whatever_the_clocks_of_clients_show,
+    F14 tokens_grow_over_several_idle_leases,
 ];
 
 async fn next_token(client: &Client, name: &LockName) -> Result<FencingToken, Stop> {
@@ -198,6 +199,21 @@ async fn tokens_survive_the_loss_of_all_data(cx: &Context) -> Verdict {
     let after = next_token(&cx.client().await?, &name).await?;
     ensure!(after > before, "token {after} after {before}, over the loss of all data");
     Ok(())
+}
+
+/// Long after the end of anything that a store might keep for as long as a lease: one name was released, one was not.
+async fn tokens_grow_over_several_idle_leases(cx: &Context) -> Verdict {
+    let (client, released, ended) = (cx.client().await?, cx.named("released"), cx.named("ended"));
+    let ttl = cx.ttl() / 2;
+    let guard = client.take(&released, &cx.options().with_ttl(ttl)).await?;
+    let mut after_release = Growing(Some(guard.token()?));
+    guard.release().await?;
+    let guard = client.take(&ended, &cx.fixed().with_ttl(ttl)).await?;
+    let mut after_end = Growing(Some(guard.token()?));
+    tokio::time::sleep(ttl * 4).await;
+    drop(guard);
+    after_release.ensure(next_token(&client, &released).await?, "four leases after a release")?;
+    after_end.ensure(next_token(&client, &ended).await?, "three leases after the end of a lease")
 }
 
 /// One of them is an hour ahead, and had the lock first.

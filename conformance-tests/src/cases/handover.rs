@@ -8,7 +8,8 @@ use crate::proxy::Traffic;
 use crate::worker::Worker;
 use leasehold_core::{AcquireOptions, DistributedLockExt, Fault, LockName, Outcome, WakeUp};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// So many that leases of all of them would last longer than two.
 const SEVERAL: usize = 4;

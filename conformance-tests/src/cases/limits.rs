@@ -4,7 +4,8 @@ use super::lease::lease_only;
 use crate::case::{Case, Verdict, cases, ensure};
 use crate::context::{ClientExt, Context, ensure_held, ensure_kind, free_within, loss_within};
 use leasehold_core::{ErrorKind, LossCause};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     D12 max_hold_ends_a_healthy_hold,

@@ -4,7 +4,8 @@ use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{ClientExt, Context, ensure_kind, loss_within, until_queued};
 use crate::proxy::Traffic;
 use leasehold_core::{ErrorKind, Fairness, Health, LossCause, LossSignal};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     E01 deleted_record_is_a_loss_within_its_bound,

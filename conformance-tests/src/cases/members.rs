@@ -5,7 +5,8 @@ use crate::context::{ClientExt, Context, ensure_held, free_within, loss_within};
 use crate::proxy::Traffic;
 
 use leasehold_core::{AcquireOptions, DistributedLockExt, LockGuard, Wait};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     J17 killed_leader_costs_no_holder_its_lock(half),

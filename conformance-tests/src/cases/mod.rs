@@ -11,6 +11,7 @@ mod faults;
 mod fencing;
 mod handover;
 mod histories;
+mod late;
 mod lease;
 mod limits;
 mod loss;
@@ -29,6 +30,8 @@ mod secrets;
 mod sets;
 mod shared_records;
 mod sharing;
+mod similar_names;
+mod values;
 mod waiting;
 
 use crate::case::Case;
@@ -39,15 +42,17 @@ use crate::case::Case;
 ///
 /// An id is for good: the numbers between them that have no case are not used again.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 28] = [
+    let families: [&[Case]; 31] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
         lease::CASES,
+        values::CASES,
         limits::CASES,
         loss::CASES,
         fencing::CASES,
         cancellation::CASES,
+        late::CASES,
         handover::CASES,
         order::CASES,
         crash::CASES,
@@ -58,6 +63,7 @@ pub fn all() -> impl Iterator<Item = Case> {
         nodes::CASES,
         programs::CASES,
         names::CASES,
+        similar_names::CASES,
         databases::CASES,
         queue::CASES,
         secrets::CASES,

@@ -13,7 +13,7 @@ pub(super) const CASES: &[Case] = cases![
 ];
 
 /// Takes all of them at once, with one client, and gives them back.
-async fn all_at_once(cx: &Context, names: &[LockName]) -> Verdict {
+pub(super) async fn all_at_once(cx: &Context, names: &[LockName]) -> Verdict {
     let (client, other) = (cx.client().await?, cx.client().await?);
     let mut guards = Vec::new();
     for name in names {
@@ -21,6 +21,9 @@ async fn all_at_once(cx: &Context, names: &[LockName]) -> Verdict {
         ensure!(guard.is_some(), "{name:?} is blocked by another of {names:?}");
         guards.extend(guard);
         ensure_held(&other, name, "a name that is held").await?;
+    }
+    for name in names {
+        ensure_held(&other, name, "a name that is held, once all others are").await?;
     }
     for guard in guards {
         guard.release().await?;

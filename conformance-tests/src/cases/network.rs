@@ -13,8 +13,9 @@ use leasehold_core::{
     AcquireOptions, DistributedLockExt, Error, ErrorKind, HoldKind, LockGuard, LockName, Wait,
 };
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     G12 only_attempt_whose_reply_is_lost_is_indeterminate,

@@ -6,7 +6,8 @@ use crate::context::{Client, ClientExt, Context, ensure_free, ensure_held, loss_
 use crate::proxy::{Proxy, Traffic};
 use crate::subject::Members;
 use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, LockName, Wait};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     F12 tokens_grow_although_majorities_differ,

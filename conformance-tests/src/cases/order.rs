@@ -7,7 +7,8 @@ use leasehold_core::{
     AcquireOptions, DistributedLockExt, ErrorKind, Fairness, FencingToken, LockName, WakeUp,
 };
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     H03 waiters_are_served_in_their_order,
@@ -15,6 +16,7 @@ pub(super) const CASES: &[Case] = cases![
     H09 nobody_starves,
     H11 tasks_of_two_processes_share_a_lock,
     H12 newcomer_waits_behind_one_who_has_not_heard,
+    H14 waiters_of_several_processes_are_served_in_their_order,
 ];
 
 /// Skips a case where waiters are served by luck.
@@ -51,6 +53,39 @@ async fn waiters_are_served_in_their_order(cx: &Context) -> Verdict {
     }
     let served = served.lock().unwrap_or_else(PoisonError::into_inner);
     ensure!(served.is_sorted(), "served in the order {served:?}");
+    Ok(())
+}
+
+/// By turns a process of its own and a client in this one.
+async fn waiters_of_several_processes_are_served_in_their_order(cx: &Context) -> Verdict {
+    let (client, name) = (cx.client().await?, cx.name());
+    fifo_only(&client)?;
+    let guard = client.take(&name, &AcquireOptions::new()).await?;
+    let (mut workers, mut tasks) = (Vec::new(), Vec::new());
+    for pair in 0..3 {
+        let mut worker = cx.worker().await?;
+        worker.begin_take(&name, cx.patience()).await?;
+        until_waiting(&client, cx, &name, 2 * pair + 1).await?;
+        workers.push(worker);
+        let (waiter, wanted, options) = (cx.client().await?, name.clone(), cx.options());
+        tasks.push(tokio::spawn(async move { waiter.take(&wanted, &options).await }));
+        until_waiting(&client, cx, &name, 2 * pair + 2).await?;
+    }
+    guard.release().await?;
+    let bound = client.semantics().wake_up.bound() + cx.slack() * 2;
+    for (pair, (mut worker, task)) in workers.into_iter().zip(tasks).enumerate() {
+        let served = worker.answers_within(bound).await?;
+        ensure!(
+            served.is_some(),
+            "waiter {} of six, in another process, was not served in its turn",
+            2 * pair
+        );
+        worker.release().await?;
+        let Ok(served) = tokio::time::timeout(bound, task).await else {
+            return Err(Stop::Failed(format!("waiter {} of six was not served in its turn", 2 * pair + 1)));
+        };
+        served??.release().await?;
+    }
     Ok(())
 }
 

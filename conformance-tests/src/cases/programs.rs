@@ -5,18 +5,21 @@ use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{ClientExt, Context, ensure_held, loss_within};
 use crate::proxy::Traffic;
 use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, FencingToken, HoldKind, LockGuard, LockName, Wait,
+    AcquireOptions, DistributedLockExt, ErrorKind, FencingToken, HoldKind, LockGuard, LockName, TokenClass,
+    Wait,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     J21 forgotten_scripts_cost_nobody_a_lock_or_a_turn,
     J22 busy_store_says_so_in_time_and_costs_no_holder_its_lock,
     J23 storm_of_resets_never_lets_two_in,
     J24 replica_that_lags_behind_lets_nobody_in,
+    J38 tokens_grow_while_a_replica_lags_behind,
 ];
 
 /// Who waits in these cases.
@@ -39,18 +42,25 @@ async fn waiters(cx: &Context, name: &LockName) -> Result<JoinSet<Result<Fencing
     Ok(waiters)
 }
 
-async fn all_are_served(mut waiters: JoinSet<Result<FencingToken, Stop>>, after: FencingToken) -> Verdict {
-    let mut tokens = vec![after];
-    while let Some(token) = waiters.join_next().await {
-        tokens.push(token??);
-    }
-    tokens[1..].sort_unstable();
-    ensure!(tokens.windows(2).all(|pair| pair[0] < pair[1]), "tokens that do not grow: {tokens:?}");
+async fn all_are_served(waiters: JoinSet<Result<FencingToken, Stop>>, after: FencingToken) -> Verdict {
+    let tokens = tokens_of(waiters).await?;
+    ensure!(tokens.iter().all(|token| *token > after), "tokens {tokens:?} after {after}");
     Ok(())
 }
 
-/// Everything goes at once: the lock, what is known of its holder, the last token, and the queue. For want of memory, or by
-/// the hand of an administrator.
+/// Expects that all are served, and that no two have one token.
+async fn tokens_of(mut waiters: JoinSet<Result<FencingToken, Stop>>) -> Result<Vec<FencingToken>, Stop> {
+    let mut tokens = Vec::new();
+    while let Some(token) = waiters.join_next().await {
+        tokens.push(token??);
+    }
+    tokens.sort_unstable();
+    ensure!(tokens.is_sorted_by(|one, next| one < next), "a token was given twice: {tokens:?}");
+    Ok(tokens)
+}
+
+/// Everything goes at once: the lock, its holder, the last token, and the queue. For want of memory, or by the hand of an
+/// administrator. Where tokens are declared to live in the store's data, they begin anew; the waiters' are distinct all the same.
 pub(super) async fn evicted_lock_is_told_and_its_waiters_go_on_with_larger_tokens(cx: &Context) -> Verdict {
     let administrator = cx.store().administrator()?;
     let client = cx.client().await?;
@@ -64,7 +74,11 @@ pub(super) async fn evicted_lock_is_told_and_its_waiters_go_on_with_larger_token
             _ => cx.store().wipe().await?,
         }
         loss_within(&guard, cx.ttl() / 3 + cx.slack()).await?;
-        all_are_served(waiters, token).await?;
+        if client.semantics().token == TokenClass::Durable {
+            all_are_served(waiters, token).await?;
+        } else {
+            tokens_of(waiters).await?;
+        }
     }
     Ok(())
 }
@@ -187,4 +201,25 @@ async fn replica_that_lags_behind_lets_nobody_in(cx: &Context) -> Verdict {
     administrator.hold_back_replication(false).await?;
     ensure_held(&other, &name, "once the replica has caught up").await?;
     Ok(guard.release().await?)
+}
+
+/// Several grants within its lag, by two clients.
+async fn tokens_grow_while_a_replica_lags_behind(cx: &Context) -> Verdict {
+    let administrator = cx.store().administrator()?;
+    let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
+    let mut last = None;
+    for held_back in [false, true] {
+        administrator.hold_back_replication(held_back).await?;
+        for client in [&client, &other, &client] {
+            let guard = client.take(&name, &cx.options()).await?;
+            let token = guard.token()?;
+            ensure!(
+                last < Some(token),
+                "token {token} after {last:?}, with replication held back: {held_back}"
+            );
+            last = Some(token);
+            guard.release().await?;
+        }
+    }
+    administrator.hold_back_replication(false).await.map_err(Into::into)
 }

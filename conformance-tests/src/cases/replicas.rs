@@ -4,7 +4,8 @@ use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{Client, ClientExt, Context, ensure_kind, loss_within};
 use crate::subject::{Cannot, Replicas};
 use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, Fault, HoldKind, LockGuard, Outcome};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     J04 lost_grant_makes_two_holders_as_declared_and_never_two_equal_tokens(quarter),

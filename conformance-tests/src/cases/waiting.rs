@@ -4,7 +4,8 @@ use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{Client, ClientExt, Context, ensure_kind};
 use crate::proxy::Traffic;
 use leasehold_core::{AcquireOptions, DistributedLockExt, Error, ErrorKind, LockGuard, LockName, Wait};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 pub(super) const CASES: &[Case] = cases![
     B01 bounded_wait_ends_neither_early_nor_late,

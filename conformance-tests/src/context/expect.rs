@@ -6,7 +6,8 @@ use crate::subject::Cannot;
 use leasehold_core::{
     AcquireOptions, DistributedLockExt, Error, ErrorKind, LockAdmin, LockGuard, LockName, Loss, Wait,
 };
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Shorter words for what cases do all the time.
 pub(crate) trait ClientExt {
@@ -39,6 +40,24 @@ impl ClientExt for Client {
 pub(crate) async fn ensure_held(client: &Client, name: &LockName, when: &str) -> Verdict {
     ensure!(client.poke(name).await?.is_none(), "{when}: somebody else got the lock");
     Ok(())
+}
+
+/// Expects that the store keeps a lease for as long as its holder believes in it; for how long it does.
+pub(crate) async fn ensure_kept(other: &Client, guard: &LockGuard, when: &str) -> Result<Duration, Stop> {
+    let (before, asked) = (guard.remaining(), Instant::now());
+    let Some(status) = other.looking()?.inspect(guard.name()).await?.pop() else {
+        return Err(Stop::Failed(format!("{when}: the store has no holder of {}", guard.name())));
+    };
+    let Some(kept) = status.ends_in else {
+        return Err(Stop::Skipped("the store does not show when a lease ends".to_owned()));
+    };
+    // A renewal meanwhile makes the one of them larger, and the time that it took the other.
+    let believed = guard.remaining().min(before.saturating_sub(asked.elapsed()));
+    ensure!(
+        kept >= believed,
+        "{when}: the holder believes in {believed:?} more, and the store keeps {kept:?}"
+    );
+    Ok(kept)
 }
 
 /// Expects that a lock can be had, and gives it back.
@@ -125,11 +144,15 @@ pub(crate) async fn believed_until(guard: &LockGuard) -> Instant {
 /// Waits until so many stand in the queue of a lock. For a store that knows who waits.
 pub(crate) async fn until_queued(cx: &Context, client: &Client, name: &LockName, waiters: usize) -> Verdict {
     let start = Instant::now();
-    while client.looking()?.waiters(name).await?.len() < waiters {
-        ensure!(start.elapsed() < cx.patience(), "waiter {waiters} does not appear in the queue");
-        tokio::time::sleep(Duration::from_millis(2)).await;
+    loop {
+        let queued = client.looking()?.waiters(name).await?.len();
+        if queued >= waiters {
+            return Ok(());
+        }
+        ensure!(start.elapsed() < cx.patience(), "of {waiters} waiters, `LockAdmin::waiters` shows {queued}");
+        // A long queue is a long answer.
+        tokio::time::sleep(Duration::from_millis(2) + Duration::from_micros(20) * waiters as u32).await;
     }
-    Ok(())
 }
 
 #[cfg(test)]

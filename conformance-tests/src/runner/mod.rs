@@ -15,7 +15,7 @@ mod result;
 mod terms;
 
 pub use libtest::run;
-pub use one::run_case;
+pub use one::{run_case, run_case_here};
 pub use result::{CaseOutcome, CaseResult, Tally};
 pub use terms::Interrupt;
 

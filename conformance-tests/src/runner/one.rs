@@ -27,6 +27,21 @@ pub fn run_case(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
     watched(subject, case, &Terms::of_environment(), scaled(WATCHDOG)).unwrap_or_else(interrupted)
 }
 
+/// Runs one case in the runtime of the caller, with no limit of time: under `tokio::time::pause` in virtual time, if the store is
+/// in memory and on the [`RuntimeClock`](leasehold_core::RuntimeClock). Cases that block a thread do not work there.
+///
+/// # Errors
+///
+/// [`Stop`]: failed or skipped, and why.
+///
+/// # Cancel safety
+///
+/// Safe to drop; the case ends with the runtime.
+pub async fn run_case_here(subject: &Arc<dyn Subject>, case: Case) -> Verdict {
+    subject.covers(&case)?;
+    in_a_store(Arc::clone(subject), case, Terms::of_environment()).await
+}
+
 /// Runs one case when its share of the machine is free, and says when it begins.
 /// `None` if it was interrupted.
 pub(super) fn in_turn(

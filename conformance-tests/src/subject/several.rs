@@ -39,29 +39,27 @@ pub trait Members: fmt::Debug + Send + Sync + 'static {
     /// Starts one again with nothing, where each keeps for itself what the clients tell it.
     async fn restart_empty(&self, member: usize) -> Result<(), Cannot> {
         let _ = member;
-        Err(Cannot::new(REPLICATED))
+        Err(Cannot::no_hook("restart_empty"))
     }
 
     /// How many records one has, of whatever kind.
     async fn records_of(&self, member: usize) -> Result<usize, Cannot> {
         let _ = member;
-        Err(Cannot::new(REPLICATED))
+        Err(Cannot::no_hook("records_of"))
     }
 
     /// True if one has this lock as taken, by whomever.
     async fn holds(&self, member: usize, name: &LockName) -> Result<bool, Cannot> {
         let _ = (member, name);
-        Err(Cannot::new(REPLICATED))
+        Err(Cannot::no_hook("holds"))
     }
 
     /// Ends the lease of a lock on one of them, as its clock would.
     async fn end_lease(&self, member: usize, name: &LockName) -> Result<(), Cannot> {
         let _ = (member, name);
-        Err(Cannot::new(REPLICATED))
+        Err(Cannot::no_hook("end_lease"))
     }
 }
-
-const REPLICATED: &str = "its servers are one store, and tell each other what they know";
 
 /// A store with a primary for each name, and a replica that takes over from it. Errors and cancel safety are those of
 /// [`Store`](super::Store).
@@ -69,7 +67,7 @@ const REPLICATED: &str = "its servers are one store, and tell each other what th
 pub trait Replicas: fmt::Debug + Send + Sync + 'static {
     /// The store's address for clients that believe no grant which the replica does not have.
     fn confirmed_address(&self) -> Result<String, Cannot> {
-        Err(Cannot::new("clients cannot ask whether a replica has what the primary has"))
+        Err(Cannot::no_hook("confirmed_address"))
     }
 
     /// Waits until the replica of the name's primary has all that it has.

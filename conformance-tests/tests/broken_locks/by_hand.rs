@@ -28,6 +28,8 @@ pub(crate) enum Mistake {
     ValidFromReply,
     /// #15: validity counts from the first attempt of the wait.
     ValidFromFirstAttempt,
+    /// #96: a renewal counts from its reply.
+    RenewedFromReply,
     /// #28: whoever waits asks again when the server says that the key is gone, and only then. What is said while
     /// nobody listens is not said again.
     AsksWhenToldOnly,
@@ -57,7 +59,7 @@ impl ByHand {
                 let since = match self.mistake {
                     Mistake::ValidFromReply => Instant::now(),
                     Mistake::ValidFromFirstAttempt => begun,
-                    Mistake::Nothing | Mistake::WatchdogBeforeGuard | Mistake::AsksWhenToldOnly => sent,
+                    _ => sent,
                 };
                 return Ok((grant.token, since));
             }
@@ -89,7 +91,8 @@ impl DistributedLock for ByHand {
         let claim = Claim::new(name.clone(), OwnerId::random()?, options.ttl(), "".into());
         let (token, since) = self.granted(&claim, options.wait()).await?;
         let valid_until = Arc::new(Mutex::new(end_of(&claim, since)));
-        let watchdog = watchdog(Arc::clone(&self.backend), claim.clone(), Arc::clone(&valid_until));
+        let watchdog =
+            watchdog(Arc::clone(&self.backend), claim.clone(), Arc::clone(&valid_until), self.mistake);
         let watchdog = if self.mistake == Mistake::WatchdogBeforeGuard {
             let handle = tokio::spawn(watchdog).abort_handle();
             // Any await will do: here the acquisition may be dropped.
@@ -115,12 +118,13 @@ impl DistributedLock for ByHand {
     }
 }
 
-async fn watchdog(backend: Arc<Plain>, claim: Claim, valid_until: Arc<Mutex<Instant>>) {
+async fn watchdog(backend: Arc<Plain>, claim: Claim, valid_until: Arc<Mutex<Instant>>, mistake: Mistake) {
     loop {
         tokio::time::sleep(claim.ttl() / 3).await;
         let sent = Instant::now();
         if let Ok(Renewal::Renewed) = backend.renew(&claim).await {
-            *valid_until.lock().unwrap_or_else(PoisonError::into_inner) = end_of(&claim, sent);
+            let since = if mistake == Mistake::RenewedFromReply { Instant::now() } else { sent };
+            *valid_until.lock().unwrap_or_else(PoisonError::into_inner) = end_of(&claim, since);
         }
     }
 }

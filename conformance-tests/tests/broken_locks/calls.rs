@@ -1,4 +1,4 @@
-//! What is the same in every lock here: it is told of nothing, has no queue, nothing for administrators, and nothing to
+//! What is the same in most locks here: it is told of nothing, has no queue, nothing for administrators, and nothing to
 //! close.
 
 use async_trait::async_trait;
@@ -19,8 +19,22 @@ pub(crate) trait Calls: Send + Sync + 'static {
     async fn renew(&self, claim: &Claim) -> Result<Renewal>;
     async fn release(&self, claim: &Claim) -> Result<Release>;
 
+    /// All of these, answered in their order.
+    async fn renew_all(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        renew_each(claims, |claim| self.renew(claim)).await
+    }
+
+    /// A release that is to keep others out for a while; most locks here cannot.
+    async fn linger(&self, claim: &Claim, _time: Duration) -> Result<Release> {
+        self.release(claim).await
+    }
+
     async fn changed(&self, _claim: &Claim) {
         pending::<()>().await;
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        None
     }
 }
 
@@ -43,11 +57,14 @@ impl<C: Calls> LockBackend for ByCalls<C> {
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        renew_each(claims, |claim| self.0.renew(claim)).await
+        self.0.renew_all(claims).await
     }
 
-    async fn release(&self, claim: &Claim, _linger: Duration) -> Result<Release> {
-        self.0.release(claim).await
+    async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
+        match linger.is_zero() {
+            true => self.0.release(claim).await,
+            false => self.0.linger(claim, linger).await,
+        }
     }
 
     async fn changed(&self, claim: &Claim) {
@@ -59,7 +76,7 @@ impl<C: Calls> LockBackend for ByCalls<C> {
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
-        None
+        self.0.admin()
     }
 
     async fn close(&self) -> Result<()> {

@@ -14,9 +14,12 @@ use crate::sets::{CallersOrder, FirstLockOnly, KeptAfterFailure};
 use crate::shared::{Mistake as Sharing, shared};
 use crate::steps;
 use crate::subject::{Made, Make, SoundKinds, Start, redis};
+use crate::values;
 use crate::waiters;
 use leasehold_conformance::{Kinds, Subject};
+use leasehold_core::LossSignal;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A broken lock, the same lock without the mistake, and the case that tells them apart.
 pub(crate) struct Control {
@@ -92,8 +95,8 @@ macro_rules! control {
             ..control!($number $mistake $case $words, |address| lock(SOUND, address), |address| lock(SOUND, address))
         }
     };
-    ($number:literal $mistake:ident $case:ident $words:literal, steps $steps:ident) => {
-        control!($number $mistake $case $words, |address| lock(steps::$steps, address), |address| lock(SOUND, address))
+    ($number:literal $mistake:ident $case:ident $words:literal, steps $steps:path) => {
+        control!($number $mistake $case $words, |address| lock($steps, address), |address| lock(SOUND, address))
     };
     ($number:literal $mistake:ident $case:ident $words:literal, guard $wrong:ident) => {
         control!($number $mistake $case $words,
@@ -125,32 +128,34 @@ macro_rules! control {
     };
 }
 
+const TWO_SECONDS: Duration = Duration::from_secs(2);
+
 pub(crate) fn controls() -> Vec<Control> {
     vec![
-        control!(1 setnx_without_expiry I01 "not free within", steps SETNX_WITHOUT_EXPIRY),
-        control!(2 setnx_then_expire I05 "not free within", steps SETNX_THEN_EXPIRE),
-        control!(3 timestamp_and_getset C11 "another attempt overwrote it", steps GETSET),
-        control!(4 client_clock_expiry J14 "whose clock is an hour ahead", steps CLIENT_CLOCK_EXPIRY),
-        control!(5 del_without_owner_check C02 "after the late release", steps DEL_WITHOUT_OWNER_CHECK),
-        control!(6 get_then_del C12 "after the delayed release went on", steps GET_THEN_DEL),
-        control!(8 pexpire_without_owner_check C04 "after the stale renewal arrived", steps PEXPIRE_WITHOUT_OWNER_CHECK),
+        control!(1 setnx_without_expiry I01 "not free within", steps steps::SETNX_WITHOUT_EXPIRY),
+        control!(2 setnx_then_expire I05 "not free within", steps steps::SETNX_THEN_EXPIRE),
+        control!(3 timestamp_and_getset C11 "another attempt overwrote it", steps steps::GETSET),
+        control!(4 client_clock_expiry J14 "whose clock is an hour ahead", steps steps::CLIENT_CLOCK_EXPIRY),
+        control!(5 del_without_owner_check C02 "after the late release", steps steps::DEL_WITHOUT_OWNER_CHECK),
+        control!(6 get_then_del C12 "after the delayed release went on", steps steps::GET_THEN_DEL),
+        control!(8 pexpire_without_owner_check C04 "after the stale renewal arrived", steps steps::PEXPIRE_WITHOUT_OWNER_CHECK),
         control!(10 watchdog_outlives_a_dropped_acquire D05 "the lock is not free", hand WatchdogBeforeGuard),
         control!(11 watchdog_outlives_a_panic G08 "after a panic in the critical section", guard RenewedAfterPanic),
-        control!(12 inconclusive_renewal_carries_on E02 "still held after", steps INCONCLUSIVE_IS_RENEWED),
+        control!(12 inconclusive_renewal_carries_on E02 "still held after", steps steps::INCONCLUSIVE_IS_RENEWED),
         control!(13 validity_is_a_flag_set_by_a_task E12 "is believed in after a pause", guard FlagSetByATask),
         control!(14 validity_from_the_reply D18 "taken for a hold", hand ValidFromReply),
         control!(15 validity_from_the_first_attempt B07 "of a new lease", hand ValidFromFirstAttempt),
         control!(16 validity_by_the_wall_clock J14 "after its wall clock stepped",
             on_the_wall_clock, |address| lock(SOUND, address)),
-        control!(18 new_owner_for_each_try G09 "it waits for its own ghost", steps NEW_OWNER_EACH_TRY),
+        control!(18 new_owner_for_each_try G09 "it waits for its own ghost", steps steps::NEW_OWNER_EACH_TRY),
         control!(19 half_is_a_majority J32 "each half of 4 nodes has granted", redlock HalfIsAMajority on four),
         control!(20 silent_nodes_are_not_released J07 "still has the lock as taken", redlock ForgetsTheSilent on five),
         control!(21 no_time_is_subtracted J09 "its lease on the nodes had ended", redlock NoTimeIsSubtracted on five),
         control!(22 one_node_after_the_other J06 "did not answer within", redlock OneAfterTheOther on five),
         control!(23 token_is_the_maximum_of_counts F12 "of a majority that differs", redlock MaximumOfCounts on five),
-        control!(25 fence_is_the_clients_time F13 "of a client whose clock is right", steps FENCE_IS_THE_CLIENTS_TIME),
+        control!(25 fence_is_the_clients_time F13 "of a client whose clock is right", steps steps::FENCE_IS_THE_CLIENTS_TIME),
         control!(26 token_counter_goes_with_the_record F02 "after a lease that ended: token 1",
-            steps FENCE_GOES_WITH_THE_RECORD),
+            steps steps::FENCE_GOES_WITH_THE_RECORD),
         control!(28 asks_only_when_told H02 "whose wake-up was lost", hand AsksWhenToldOnly),
         control!(29 name_is_the_hash_tag K02 "CrossSlot" on cluster::start,
             |address| lock(cluster::NAME_IS_THE_TAG, address), |address| lock(cluster::NO_BRACES_IN_NAMES, address)),
@@ -183,11 +188,11 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(57 deadline_begins_again_with_every_try B04 "it gave up only after", guard DeadlineForEachTry),
         control!(58 drop_blocks G06 "a drop blocked its thread", guard DropBlocks),
         control!(59 password_in_debug R06 "a password appears", chatty, discreet),
-        control!(60 busy_for_unknown G12 "Busy instead of Indeterminate", steps BUSY_FOR_UNKNOWN),
-        control!(61 released_for_unknown G13 "after a release that was lost", steps RELEASED_FOR_UNKNOWN),
-        control!(62 renewal_begins_anew C14 "after the late renewal arrived", steps RENEWAL_BEGINS_ANEW),
+        control!(60 busy_for_unknown G12 "Busy instead of Indeterminate", steps steps::BUSY_FOR_UNKNOWN),
+        control!(61 released_for_unknown G13 "after a release that was lost", steps steps::RELEASED_FOR_UNKNOWN),
+        control!(62 renewal_begins_anew C14 "after the late renewal arrived", steps steps::RENEWAL_BEGINS_ANEW),
         control!(63 told_of_nothing A07 "waiters are not told",
-            |address| waiters::told(false, address), |address| waiters::told(true, address)),
+            |address| waiters::told(TWO_SECONDS, false, address), |address| waiters::told(TWO_SECONDS, true, address)),
         control!(64 last_come_first_served H09 "it so often",
             |address| waiters::in_line("-1", address), |address| waiters::in_line("0", address)),
         control!(72 permits_counted_on_a_majority U01 "hold a permit, of 2", kinds CountedByNodes),
@@ -199,6 +204,38 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(79 loss_is_told_of_one_name V05 "was not told of the loss of one name", kinds FirstLockOnly),
         control!(80 scope_is_the_task W02 "by another scope of the same task", kinds IdentityOfTheTask),
         control!(82 inner_release_frees W03 "an inner release", kinds InnerReleaseFrees),
+        control!(85 names_trimmed K07 "is blocked by another of", steps values::NAMES_TRIMMED),
+        control!(86 names_that_count K07 "is blocked by another of", steps values::NAMES_THAT_COUNT),
+        control!(88 name_hashed_to_32_bits K08 "is blocked by another of" on sql::postgres,
+            |address| advisory::hashed("hashtext($1)", address),
+            |address| advisory::hashed("hashtextextended($1, 0)", address)),
+        control!(89 name_of_another_ones_token K09 "is blocked by another of",
+            |address| lock(SOUND, address), |address| lock(values::NO_COLONS_IN_NAMES, address)),
+        control!(90 renewal_sets_the_end C15 "sent before the extension", steps values::RENEWAL_SETS_THE_END),
+        control!(91 ttl_of_the_first_in_a_batch D20 "a lease of",
+            |address| values::in_batches(Some(values::TTL_OF_THE_FIRST), address),
+            |address| values::in_batches(None, address)),
+        control!(92 losses_first_in_the_answer D21 "was told of the loss of",
+            |address| values::in_batches(Some(values::LOSSES_FIRST), address),
+            |address| values::in_batches(None, address)),
+        control!(93 lease_in_32_bits D19 "the store keeps", steps values::LEASE_IN_32_BITS),
+        control!(94 whole_seconds_rounded_down D19 "the store keeps",
+            |address| lock(values::WHOLE_SECONDS, address), |address| lock(values::WHOLE_SECONDS_AT_LEAST, address)),
+        control!(95 recognised_and_not_extended G14 "recognised late", steps values::RECOGNISED_AS_IT_IS),
+        control!(96 renewed_from_the_reply E13 "after a late reply to a renewal", hand RenewedFromReply),
+        control!(97 hand_over_counts_from_its_arrival H13 "heard of late",
+            |address| waiters::handed_over(false, address), |address| waiters::handed_over(true, address)),
+        control!(98 released_again_by_name C16 "after a release that was made again", steps values::RELEASED_AGAIN_BY_NAME),
+        control!(99 least_time_of_releases_only D22 "a dropped guard held for", guard LeastTimeOfReleasesOnly),
+        control!(100 refused_attempts_leave_a_key G15 "refused attempts of each kind", steps values::REFUSED_LEAVE_A_KEY),
+        control!(101 order_within_a_process H14 "was not served in its turn",
+            waiters::in_line_of_a_process, |address| waiters::in_line("0", address)),
+        control!(102 token_of_a_free_name_is_forgotten F14 "four leases after a release", steps values::FENCE_OF_A_FREE_NAME_ENDS),
+        control!(103 losses_are_not_told E01 "was not told within",
+            |address| values::telling(LossSignal::Push, address), |address| values::telling(LossSignal::Renewal, address)),
+        control!(104 names_cut_at_the_front K10 "is blocked by another of", steps values::NAMES_CUT_AT_THE_FRONT),
+        control!(105 token_of_the_replica J38 "with replication held back: true" on replica::start,
+            |address| lock(replica::TOKEN_OF_THE_REPLICA, address), |address| lock(SOUND, address)),
         // Once more, by nothing but the history of clients that know nothing of the mistake.
         control!(42 for_update_in_autocommit S01 "Exclusion broken", held InAutocommit),
         control!(52 release_deletes_the_row S01 "TokenUnique broken", row ReleaseDeletes),

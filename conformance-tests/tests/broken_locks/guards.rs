@@ -13,7 +13,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -31,6 +31,8 @@ pub(crate) enum Mistake {
     DeadlineForEachTry,
     /// #58: dropping waits for the release.
     DropBlocks,
+    /// #99: the least time is waited for by a release, and by no drop.
+    LeastTimeOfReleasesOnly,
 }
 
 /// How often [`Mistake::DeadlineForEachTry`] tries again.
@@ -65,10 +67,15 @@ impl DistributedLock for Wrapped {
     }
 
     async fn acquire_named(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
-        let mut outcome = self.inner.acquire_with(name, options).await;
+        let mut options = options.clone();
+        let at_least = options.hold_at_least();
+        if self.mistake == Mistake::LeastTimeOfReleasesOnly {
+            options = options.with_hold_at_least(Duration::ZERO);
+        }
+        let mut outcome = self.inner.acquire_with(name, &options).await;
         for _ in 0..TRIES {
             if self.mistake == Mistake::DeadlineForEachTry && outcome.is_err() {
-                outcome = self.inner.acquire_with(name, options).await;
+                outcome = self.inner.acquire_with(name, &options).await;
             }
         }
         let guard = outcome?;
@@ -87,6 +94,7 @@ impl DistributedLock for Wrapped {
             held,
             address: self.address.clone(),
             mistake: self.mistake,
+            release_at: Instant::now() + at_least,
         })))
     }
 
@@ -110,6 +118,8 @@ struct Wrapping {
     held: Arc<AtomicBool>,
     address: Address,
     mistake: Mistake,
+    /// The end of the least time.
+    release_at: Instant,
 }
 
 impl Wrapping {
@@ -160,6 +170,9 @@ impl Hold for Wrapping {
         let guard = self.take();
         Box::pin(async move {
             let Some(guard) = guard else { return Ok(()) };
+            if self.mistake == Mistake::LeastTimeOfReleasesOnly {
+                tokio::time::sleep_until(self.release_at.into()).await;
+            }
             guard.release().await?;
             if self.mistake == Mistake::ReleasedTwice {
                 let redis = crate::plain::Redis::at(&self.address);

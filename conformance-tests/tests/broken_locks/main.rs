@@ -16,9 +16,11 @@ mod plain;
 mod scopes;
 mod sets;
 mod shared;
+mod sound;
 mod steps;
 mod subject;
 mod table;
+mod values;
 mod waiters;
 
 use controls::{Control, controls};
@@ -32,7 +34,8 @@ const INNOCENT: [&str; 3] = ["A01", "A02", "A03"];
 
 fn main() -> ExitCode {
     let controls: Vec<Arc<Control>> = controls().into_iter().map(Arc::new).collect();
-    let subjects: Vec<_> = controls.iter().flat_map(|control| [control.broken(), control.mended()]).collect();
+    let subjects = controls.iter().flat_map(|control| [control.broken(), control.mended()]);
+    let subjects: Vec<_> = subjects.chain(sound::subjects()).collect();
     if let Some(done) = serve_as_worker(&subjects) {
         return done;
     }
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(10);
     let mut trials: Vec<Trial> = controls.iter().flat_map(|control| trials(control, &controls)).collect();
+    trials.extend(sound::trials());
     trials.push(Trial::test("documentation_has_them_all", move || Ok(table::check(&controls)?)));
     libtest_mimic::run(&arguments, trials).exit_code()
 }

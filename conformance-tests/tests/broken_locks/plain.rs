@@ -5,11 +5,13 @@ use crate::subject::Address;
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use leasehold_core::{
-    Attempt, Busy, Claim, DistributedLock, Error, ErrorKind, FencingToken, Grant, LossCause, Outcome,
-    Promises, Release, Renewal, Result, Semantics,
+    Attempt, Busy, Claim, DistributedLock, Error, ErrorKind, FencingToken, Finding, Grant, LockAdmin,
+    LockName, LockStatus, LossCause, Outcome, OwnerId, Promises, Release, Renewal, Result, Semantics, Waiter,
+    renew_each,
 };
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{FromRedisValue, cmd};
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -47,7 +49,7 @@ pub(crate) const SOUND: Steps = Steps {
     renew: |redis, claim| {
         Box::pin(async move {
             let script = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-                          return redis.call('PEXPIRE', KEYS[1], ARGV[2])";
+                          redis.call('PEXPIRE', KEYS[1], ARGV[2], 'GT') return 1";
             let arguments = [claim.owner().to_hex(), claim.ttl_millis().to_string()];
             let held: u64 = redis.script(script, &[&key(claim)], &[&arguments[0], &arguments[1]]).await?;
             Ok(if held == 1 { Renewal::Renewed } else { Renewal::Lost(LossCause::Gone) })
@@ -159,11 +161,20 @@ fn down(error: &redis::RedisError) -> Error {
 pub(crate) struct Plain {
     steps: Steps,
     redis: Redis,
+    pub(crate) batch: Batch,
+    pub(crate) semantics: Semantics,
+    pub(crate) has_admin: bool,
 }
+
+/// How claims are renewed that fall due together.
+pub(crate) type Batch =
+    for<'a> fn(&'a Plain, &'a [Claim]) -> Pin<Box<dyn Future<Output = Vec<Result<Renewal>>> + Send + 'a>>;
 
 impl Plain {
     pub(crate) fn new(steps: Steps, address: &Address) -> Self {
-        Self { steps, redis: Redis::at(address) }
+        let batch: Batch = |plain, claims| Box::pin(renew_each(claims, |claim| plain.renew(claim)));
+        let semantics = Semantics::lease("redis", "plain", Promises::new(|_| Outcome::MayBreak));
+        Self { steps, redis: Redis::at(address), batch, semantics, has_admin: true }
     }
 }
 
@@ -201,7 +212,7 @@ pub(crate) fn lock(steps: Steps, address: &Address) -> Arc<dyn DistributedLock> 
 #[async_trait]
 impl Calls for Plain {
     fn semantics(&self) -> Semantics {
-        Semantics::lease("redis", "plain", Promises::new(|_| Outcome::MayBreak))
+        self.semantics.clone()
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
@@ -212,7 +223,79 @@ impl Calls for Plain {
         (self.steps.renew)(&self.redis, claim).await
     }
 
+    async fn renew_all(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        (self.batch)(self, claims).await
+    }
+
     async fn release(&self, claim: &Claim) -> Result<Release> {
         (self.steps.release)(&self.redis, claim).await
+    }
+
+    async fn linger(&self, claim: &Claim, time: Duration) -> Result<Release> {
+        let script = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+                      redis.call('SET', KEYS[1], '', 'PX', ARGV[2]) return 1";
+        let arguments = [claim.owner().to_hex(), time.as_millis().to_string()];
+        let held: u64 = self.redis.script(script, &[&key(claim)], &[&arguments[0], &arguments[1]]).await?;
+        Ok(if held == 1 { Release::Released } else { Release::NotHeld })
+    }
+
+    fn admin(&self) -> Option<&dyn LockAdmin> {
+        self.has_admin.then_some(self as _)
+    }
+}
+
+/// The part of an administrator that cases need: a look at one lock, and its end by force.
+#[async_trait]
+impl LockAdmin for Plain {
+    async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
+        let script = "local v = redis.call('GET', KEYS[1])
+                      if not v then return false end
+                      return {v, redis.call('PTTL', KEYS[1]), tonumber(redis.call('GET', KEYS[2]) or 0)}";
+        let keys = [name.to_string(), format!("{name}:fence")];
+        let found: Option<(String, i64, u64)> = self.redis.script(script, &[&keys[0], &keys[1]], &[]).await?;
+        let status = |(owner, left, token): (String, i64, u64)| {
+            let mut status = LockStatus::new(name.clone());
+            status.owner = OwnerId::from_hex(&owner);
+            status.token = Some(FencingToken::new(token));
+            status.ends_in = u64::try_from(left).ok().map(Duration::from_millis);
+            status
+        };
+        Ok(found.map(status).into_iter().collect())
+    }
+
+    async fn list(&self, _prefix: &str) -> Result<Vec<LockStatus>> {
+        Err(Error::new(ErrorKind::Unsupported, "nobody lists these locks"))
+    }
+
+    async fn waiters(&self, _name: &LockName) -> Result<Vec<Waiter>> {
+        Ok(Vec::new())
+    }
+
+    async fn force_release(
+        &self,
+        name: &LockName,
+        _only_if: Option<FencingToken>,
+    ) -> Result<Vec<LockStatus>> {
+        let status = self.inspect(name).await?;
+        self.redis.command::<u64>(&["DEL", name.as_str()]).await?;
+        Ok(status)
+    }
+
+    async fn init(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn init_script(&self) -> Option<String> {
+        None
+    }
+
+    async fn check(&self) -> Result<Vec<Finding>> {
+        Ok(Vec::new())
+    }
+}
+
+impl fmt::Debug for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Plain")
     }
 }

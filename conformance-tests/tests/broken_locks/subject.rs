@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::servers::RedisServer;
-use leasehold_conformance::{Cannot, Kinds, Store, Subject};
+use leasehold_conformance::{Administrator, Cannot, Kinds, Store, Subject};
 use leasehold_core::{DistributedLock, LockName, Result};
 use std::fmt;
 use std::sync::Arc;
@@ -103,6 +103,19 @@ impl Store for Server {
         Ok((proxy, address))
     }
 
+    async fn records(&self) -> std::result::Result<usize, Cannot> {
+        let size = self.0.command(&["DBSIZE"]).map_err(|error| Cannot::new(error.to_string()))?;
+        size.trim_start_matches(':').parse().map_err(|_| Cannot::new(size.clone()))
+    }
+
+    async fn wipe(&self) -> std::result::Result<(), Cannot> {
+        self.0.command(&["FLUSHALL"]).map(drop).map_err(|error| Cannot::new(error.to_string()))
+    }
+
+    fn administrator(&self) -> std::result::Result<&dyn Administrator, Cannot> {
+        Ok(self)
+    }
+
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         self.0.command(&["DEL", name.as_str()]).map(drop).map_err(|error| Cannot::new(error.to_string()))
     }
@@ -110,6 +123,13 @@ impl Store for Server {
     async fn secret(&self) -> std::result::Result<(String, String), Cannot> {
         let secret = "S3CR3T-CANARY".to_owned();
         Ok((format!("127.0.0.1:{} 5000 {secret}", self.0.port()), secret))
+    }
+}
+
+#[async_trait]
+impl Administrator for Server {
+    async fn evict_everything(&self) -> std::result::Result<(), Cannot> {
+        self.wipe().await
     }
 }
 

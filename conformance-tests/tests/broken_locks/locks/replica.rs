@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use leasehold_conformance::proxy::{Proxy, Traffic};
 use leasehold_conformance::servers::RedisServer;
 use leasehold_conformance::{Administrator, Cannot, Store};
+use leasehold_core::Attempt;
 use std::time::{Duration, Instant};
 
 /// A primary, a replica, and the network between them.
@@ -45,6 +46,22 @@ pub(crate) const ASKS_THE_REPLICA: Steps = Steps {
             let released = (SOUND.release)(redis, claim).await?;
             redis.command::<u64>(&["WAIT", "1", "300"]).await?;
             Ok(released)
+        })
+    },
+    ..SOUND
+};
+
+/// #105: the token of a grant is asked of the replica, which may have the last one.
+pub(crate) const TOKEN_OF_THE_REPLICA: Steps = Steps {
+    acquire: |redis, claim| {
+        Box::pin(async move {
+            let attempt = (SOUND.acquire)(redis, claim).await?;
+            if let Attempt::Busy(_) = attempt {
+                return Ok(attempt);
+            }
+            redis.command::<u64>(&["WAIT", "1", "300"]).await?;
+            let token: Option<u64> = redis.replica().command(&["GET", &fence(claim)]).await?;
+            Ok(granted(token.unwrap_or_default()))
         })
     },
     ..SOUND

@@ -9,7 +9,7 @@ use leasehold_core::{
     LockName, Loss, Outcome, Promises, Result, Semantics, Wait,
 };
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
-use sqlx::{Connection, query_scalar};
+use sqlx::{AssertSqlSafe, Connection, query_scalar};
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -20,6 +20,15 @@ type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A lock that gives connections back with whatever they hold, or that lets them end.
 pub(crate) fn lock(goes_back: bool, address: &Address) -> Arc<dyn DistributedLock> {
+    lock_by("hashtextextended($1, 0)", goes_back, address)
+}
+
+/// #88: the number of the lock is this hash of its name.
+pub(crate) fn hashed(hash: &'static str, address: &Address) -> Arc<dyn DistributedLock> {
+    lock_by(hash, false, address)
+}
+
+fn lock_by(hash: &'static str, goes_back: bool, address: &Address) -> Arc<dyn DistributedLock> {
     let (host, port) = address.server.split_once(':').unwrap();
     let options = PgConnectOptions::new_without_pgpass().host(host).port(port.parse().unwrap());
     let options = options.username("postgres").database("postgres").ssl_mode(PgSslMode::Disable);
@@ -28,6 +37,7 @@ pub(crate) fn lock(goes_back: bool, address: &Address) -> Arc<dyn DistributedLoc
         idle: Arc::default(),
         address: address.clone(),
         goes_back,
+        hash,
         semantics: Semantics::lease("postgres", "plain", Promises::new(|_| Outcome::MayBreak)),
         defaults: AcquireOptions::new(),
     })
@@ -40,6 +50,8 @@ struct Advisory {
     address: Address,
     /// Whether a connection whose reply was not waited for goes back as well.
     goes_back: bool,
+    /// The number of a lock, of its name.
+    hash: &'static str,
     semantics: Semantics,
     defaults: AcquireOptions,
 }
@@ -80,10 +92,15 @@ impl Advisory {
     async fn try_lock(&self, name: &LockName) -> Result<Option<(Pooled, i64)>> {
         in_time(&self.address, async {
             let mut connection = self.connection().await?;
-            let lock = "SELECT CASE WHEN pg_try_advisory_lock(hashtextextended($1, 0))
-                        THEN CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint) END";
-            let token: Option<i64> =
-                query_scalar(lock).bind(name.as_str()).fetch_one(connection.connection()).await?;
+            let lock = format!(
+                "SELECT CASE WHEN pg_try_advisory_lock({})
+                 THEN CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint) END",
+                self.hash
+            );
+            let token: Option<i64> = query_scalar(AssertSqlSafe(lock))
+                .bind(name.as_str())
+                .fetch_one(connection.connection())
+                .await?;
             // Its reply is here.
             connection.goes_back = true;
             Ok(token.map(|token| (connection, token)))
@@ -108,7 +125,12 @@ impl DistributedLock for Advisory {
             if let Some((connection, token)) = self.try_lock(name).await? {
                 let token = FencingToken::new(token.unsigned_abs());
                 let connection = Mutex::new(Some(connection));
-                return Ok(LockGuard::new(Arc::new(Held { name: name.clone(), token, connection })));
+                return Ok(LockGuard::new(Arc::new(Held {
+                    name: name.clone(),
+                    hash: self.hash,
+                    token,
+                    connection,
+                })));
             }
             match options.wait() {
                 Wait::No => return Err(Error::new(ErrorKind::Busy, "held")),
@@ -135,6 +157,7 @@ impl DistributedLock for Advisory {
 
 struct Held {
     name: LockName,
+    hash: &'static str,
     token: FencingToken,
     connection: Mutex<Option<Pooled>>,
 }
@@ -173,7 +196,8 @@ impl Hold for Held {
         let connection = self.take();
         Box::pin(async move {
             let Some(mut connection) = connection else { return Ok(()) };
-            let unlock = query_scalar("SELECT pg_advisory_unlock(hashtextextended($1, 0))");
+            let unlock = format!("SELECT pg_advisory_unlock({})", self.hash);
+            let unlock = query_scalar(AssertSqlSafe(unlock));
             let unlocked = unlock.bind(self.name.as_str()).fetch_one(connection.connection()).await;
             let unlocked: bool = unlocked.map_err(|error| unknown(error.to_string()))?;
             if unlocked { Ok(()) } else { Err(unknown("it was not locked".to_owned())) }

@@ -1,0 +1,85 @@
+//! Value mutations: the memory backend with one wrong value at a time, under the cases that a store in memory can show, in
+//! virtual time. `docs/generated/value-mutations.md` is written by this program with `LEASEHOLD_WRITE_DOCS=1`, and otherwise compared.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
+
+mod answers;
+mod mutant;
+mod mutations;
+mod table;
+
+use leasehold_conformance::{Case, Harm, Stop, all, run_case_here};
+use mutant::{Mutant, SOUND, Values};
+use mutations::Mutation;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Those of the families that need nothing but a lock, but for cases that block a thread, count turns in a time, or are a load.
+fn cases() -> Vec<Case> {
+    const FAMILIES: &str = "ABCDEFGHK";
+    const THREADS: [&str; 5] = ["E12", "G06", "G07", "G11", "H11"];
+    let in_virtual_time = |case: &Case| {
+        case.id.starts_with(|family| FAMILIES.contains(family))
+            && !THREADS.contains(&case.id)
+            && case.harm == Harm::None
+    };
+    all().filter(in_virtual_time).collect()
+}
+
+/// One case on the memory backend with these values, on a clock that jumps to the next event.
+fn run(values: Values, case: Case) -> Result<(), Stop> {
+    /// In virtual time: longer than any case takes.
+    const HANGS: Duration = Duration::from_secs(180);
+    fastrand::seed(17);
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let subject = Mutant::subject(values);
+        let ended = tokio::time::timeout(HANGS, run_case_here(&subject, case)).await;
+        ended.unwrap_or_else(|_| Err(Stop::Failed("it hangs".to_owned())))
+    })
+}
+
+/// Which cases notice each mutation, in the order of the cases.
+fn noticed(mutations: &[Mutation], cases: &[Case]) -> Vec<Vec<&'static str>> {
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(vec![Vec::new(); mutations.len()]));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                while let Some((at, mutation)) = {
+                    let at = next.fetch_add(1, Ordering::SeqCst);
+                    mutations.get(at).map(|mutation| (at, mutation))
+                } {
+                    let fails = |case: &&Case| matches!(run(mutation.values, **case), Err(Stop::Failed(_)));
+                    let by = cases.iter().filter(fails).map(|case| case.id).collect();
+                    results.lock().unwrap()[at] = by;
+                }
+            });
+        }
+    });
+    results.into_inner().unwrap()
+}
+
+#[test]
+fn unchanged_store_passes_all_cases() {
+    let mut passed = 0;
+    for case in cases() {
+        match run(SOUND, case) {
+            Ok(()) => passed += 1,
+            Err(Stop::Skipped(_)) => {}
+            Err(Stop::Failed(words)) => panic!("{}: {words}", case.name()),
+        }
+    }
+    assert!(passed > 60, "{passed} cases");
+}
+
+#[test]
+fn table_of_mutations_is_up_to_date() {
+    // What a mutant makes a case panic with is not to be read by anybody.
+    std::panic::set_hook(Box::new(|_| {}));
+    let (mutations, cases) = (mutations::all(), cases());
+    let noticed = noticed(&mutations, &cases);
+    let _ = std::panic::take_hook();
+    table::check(&mutations, &noticed).unwrap();
+}

@@ -1,0 +1,157 @@
+//! Each parameter and each answer of [`LockBackend`](leasehold_core::LockBackend), and the wrong values that it is given.
+
+use crate::answers;
+use crate::mutant::{SOUND, Values};
+use leasehold_core::{Fairness, HoldKind, LossSignal, WakeUp};
+use std::time::Duration;
+
+/// One value, changed in one way.
+pub(crate) struct Mutation {
+    pub(crate) value: &'static str,
+    pub(crate) change: &'static str,
+    pub(crate) values: Values,
+    /// Why it is no mistake, or none that a store in memory can show.
+    pub(crate) excuse: Option<&'static str>,
+}
+
+pub(crate) const fn changed(value: &'static str, change: &'static str, values: Values) -> Mutation {
+    Mutation { value, change, values, excuse: None }
+}
+
+impl Mutation {
+    pub(crate) const fn excused(mut self, excuse: &'static str) -> Self {
+        self.excuse = Some(excuse);
+        self
+    }
+}
+
+/// Each way to change a duration, for one place in which there is one.
+macro_rules! durations {
+    ($of:literal, $field:ident) => {
+        [
+            changed($of, "a tenth of it", Values { $field: |time| time / 10, ..SOUND }),
+            changed($of, "ten times as long", Values { $field: |time| time * 10, ..SOUND }),
+            changed($of, "whole seconds, rounded down", Values { $field: whole_seconds, ..SOUND }),
+            changed($of, "µs in 32 bits", Values { $field: micros_in_32_bits, ..SOUND }),
+            changed($of, "ms in 32 bits", Values { $field: millis_in_32_bits, ..SOUND }).excused(A_DAY_FITS),
+        ]
+    };
+}
+
+pub(crate) const A_HINT: &str = "a hint: a waiter asks at its interval, whatever the hint says";
+const A_DAY_FITS: &str = "24 h are 86,400,000 ms, and 32 bits hold 2,147,483,647";
+
+pub(crate) fn whole_seconds(time: Duration) -> Duration {
+    Duration::from_secs(time.as_secs())
+}
+
+pub(crate) fn micros_in_32_bits(time: Duration) -> Duration {
+    Duration::from_micros((time.as_micros() as u32).into())
+}
+
+fn millis_in_32_bits(time: Duration) -> Duration {
+    Duration::from_millis((time.as_millis() as i32).unsigned_abs().into())
+}
+
+pub(crate) fn all() -> Vec<Mutation> {
+    let mut all = Vec::new();
+    all.extend(names());
+    all.extend(durations!("ttl of an attempt", granted_for));
+    all.extend(durations!("ttl of a renewal", renewed_for));
+    all.extend(durations!("linger of a release", lingers_for));
+    all.extend(answers::attempts());
+    all.extend(answers::tokens());
+    all.extend(answers::renewals());
+    all.extend(answers::releases());
+    all.extend(answers::statuses());
+    all.extend(answers::lists());
+    all.extend(declarations());
+    all
+}
+
+fn names() -> Vec<Mutation> {
+    const NAME: &str = "name of a claim";
+    let of = |change, name| changed(NAME, change, Values { name, ..SOUND });
+    vec![
+        of("the first 64 bytes", |name| cut(name, 64)),
+        of("the first 255 bytes", |name| cut(name, 255)),
+        of("the last 255 bytes", |name| name.chars().rev().take(255).collect()),
+        of("trimmed", |name| name.trim().to_owned()),
+        of("without blanks at its end", |name| name.trim_end().to_owned()),
+        of("without dots at its ends", |name| name.trim_matches('.').to_owned()),
+        of("in lower case", str::to_lowercase),
+        of("in lower case, ASCII only", str::to_ascii_lowercase),
+        of("ASCII only", |name| name.replace(|c: char| !c.is_ascii(), "?")),
+        of("without accents", |name| name.replace(['é', '\u{301}'], "e").replace('É', "E")),
+        of("as a number", |name| {
+            name.parse::<f64>().map_or_else(|_| name.to_owned(), |number| number.to_string())
+        }),
+        of("up to the first colon", |name| before(name, ':')),
+        of("up to the last slash", |name| name.rsplit_once('/').map_or(name, |(front, _)| front).to_owned()),
+        of("with one slash for several", |name| name.replace("//", "/")),
+        of("the text in braces", |name| {
+            name.split(['{', '}']).nth(1).filter(|tag| !tag.is_empty()).unwrap_or(name).to_owned()
+        }),
+        of("percent-decoded", |name| name.replace("%7B", "{").replace("%25", "%")),
+        of("its Java hash code", |name| java_hash(name).to_string()),
+        of("its length", |name| name.len().to_string()),
+        of("the same for all", |_| "lock".to_owned()),
+        changed("owner of a claim", "the same for all", Values { owner: |_| 7, ..SOUND }),
+        changed(
+            "owner of a claim",
+            "64 bits of it",
+            Values { owner: |owner| owner & u128::from(u64::MAX), ..SOUND },
+        )
+        .excused("64 random bits meet once in four thousand million owners: no case can take so many locks"),
+        changed("holder of a claim", "nothing", Values { holder: |_| String::new(), ..SOUND }),
+        changed(
+            "holder of a claim",
+            "the first 32 bytes",
+            Values { holder: |holder| cut(holder, 32), ..SOUND },
+        ),
+        changed("holder of a claim", "in lower case", Values { holder: str::to_lowercase, ..SOUND }),
+    ]
+}
+
+pub(crate) fn cut(text: &str, bytes: usize) -> String {
+    let end = (0..=bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text[..end.unwrap_or(0)].to_owned()
+}
+
+fn before(name: &str, separator: char) -> String {
+    name.split_once(separator).map_or(name, |(front, _)| front).to_owned()
+}
+
+fn java_hash(name: &str) -> u32 {
+    name.bytes().fold(0, |hash: u32, byte| hash.wrapping_mul(31).wrapping_add(byte.into()))
+}
+
+fn declarations() -> Vec<Mutation> {
+    let of = |value, change, semantics| changed(value, change, Values { semantics, ..SOUND });
+    vec![
+        changed("`changed`", "at once, always", Values { changes: Some(Duration::ZERO), ..SOUND })
+            .excused(A_HINT),
+        changed("`renewal_group`", "each claim its own", Values { group: |owner| owner as u64, ..SOUND })
+            .excused("an optimisation only, says the contract"),
+        of("`fairness`", "`Fifo`", |mut semantics| {
+            semantics.fairness = Fairness::Fifo;
+            semantics
+        }),
+        of("`loss_signal`", "`Push`", |mut semantics| {
+            semantics.loss_signal = LossSignal::Push;
+            semantics
+        }),
+        of("`hold`", "`Connection`", |mut semantics| {
+            semantics.hold = HoldKind::Connection;
+            semantics
+        }),
+        of("`wake_up`", "`Push`, and nobody is told", |mut semantics| {
+            semantics.wake_up = WakeUp::Push { fallback: Duration::from_secs(2) };
+            semantics
+        }),
+        of("`wake_up`", "once in an hour", |mut semantics| {
+            semantics.wake_up = WakeUp::Poll { at_most: Duration::from_secs(3_600) };
+            semantics
+        }),
+    ]
+}

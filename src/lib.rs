@@ -52,8 +52,9 @@
 //! resource cannot check a token, make the work safe to repeat. See the guide `docs/fencing.md`.
 //!
 //! [`protect`](Lease::protect) cannot stop code that does not await, or that was spawned: give it a clone of the
-//! [`lease`](LockGuard::lease), to ask for the [`token`](Lease::token) before each effect. Locks are not re-entrant, and a
-//! deadlock between two names is not detected: take them in the same order everywhere.
+//! [`lease`](LockGuard::lease), to ask for the [`token`](Lease::token) before each effect. Locks are not re-entrant, except
+//! within one [`scope`](DistributedLockExt::scope). A deadlock between two names is not detected: take them at once with
+//! [`acquire_all`](DistributedLockExt::acquire_all), or in the same order everywhere.
 //!
 //! # Stores and features
 //!

@@ -1,0 +1,20 @@
+//! The short examples run to their end, on locks in memory.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
+
+use std::process::Command;
+
+const EXAMPLES: [&str; 4] = ["hello", "lock_set", "scope", "flash_sale_sets"];
+
+#[test]
+fn short_examples_succeed() {
+    let program = std::env::current_exe().unwrap();
+    let examples = program.parent().unwrap().parent().unwrap().join("examples");
+    for name in EXAMPLES {
+        // `cargo test` builds them, unless it is told to build one test alone.
+        let output = Command::new(examples.join(name)).output();
+        let output =
+            output.unwrap_or_else(|error| panic!("{name}: {error}: build it with cargo test --examples"));
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}

@@ -158,6 +158,10 @@ pub async fn connect_with(config: &Config) -> Result<Arc<dyn DistributedLock>> {
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+#[cfg(doctest)]
+#[doc = include_str!("../docs/kinds.md")]
+mod kinds {}
+
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../docs/fencing.md")]
 mod fencing {}

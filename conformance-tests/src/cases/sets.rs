@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 pub(super) const CASES: &[Case] = cases![
     V01 set_is_acquired_whole_or_not_at_all,
-    V02 sets_in_crossed_orders_all_end(load),
+    V02 sets_in_crossed_orders_all_end(quarter),
     V03 deadline_of_a_set_covers_all_its_names,
     V04 failed_and_dropped_sets_leave_nothing,
     V05 loss_of_one_name_is_the_loss_of_the_set_at_once,
@@ -81,7 +81,7 @@ async fn sets_in_crossed_orders_all_end(cx: &Context) -> Verdict {
         outside.take(&between_one, &AcquireOptions::new()).await?,
         outside.take(&between_two, &AcquireOptions::new()).await?,
     ];
-    let options = cx.options().with_wait(cx.patience() / 4);
+    let options = cx.options().with_ttl(cx.patience()).with_wait(cx.patience() / 4);
     let opened = async {
         // Both wait by then.
         tokio::time::sleep(cx.slack()).await;

@@ -13,8 +13,7 @@ fn short_examples_succeed() {
     for name in EXAMPLES {
         // `cargo test` builds them, unless it is told which targets to build.
         let output = Command::new(examples.join(name)).output();
-        let output =
-            output.unwrap_or_else(|error| panic!("{name}: {error}: run cargo build --examples"));
+        let output = output.unwrap_or_else(|error| panic!("{name}: {error}: run cargo build --examples"));
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }

@@ -52,8 +52,9 @@
 //! resource cannot check a token, make the work safe to repeat. See the guide `docs/fencing.md`.
 //!
 //! [`protect`](Lease::protect) cannot stop code that does not await, or that was spawned: give it a clone of the
-//! [`lease`](LockGuard::lease), to ask for the [`token`](Lease::token) before each effect. Locks are not re-entrant, and a
-//! deadlock between two names is not detected: take them in the same order everywhere.
+//! [`lease`](LockGuard::lease), to ask for the [`token`](Lease::token) before each effect. Locks are not re-entrant, except
+//! within one [`scope`](DistributedLockExt::scope). A deadlock between two names is not detected: take them at once with
+//! [`acquire_all`](DistributedLockExt::acquire_all), or in the same order everywhere.
 //!
 //! # Stores and features
 //!
@@ -70,13 +71,16 @@
 //!
 //! `full` is all of these features but `zookeeper-tls`, which links a second crypto library, written in C. No feature is on
 //! by default. MySQL, MariaDB and PostgreSQL need their tables made once, by `leasehold init` or
-//! [`LockAdmin::init`](admin::LockAdmin::init). Two calls of `connect("memory:")` are two stores; `memory:NAME` is one. All
+//! [`LockAdmin::init`](admin::LockAdmin::init). `blocking` adds the API for programs without an async runtime, `metrics` counts
+//! through the `metrics` crate. Two calls of `connect("memory:")` are two stores; `memory:NAME` is one. All
 //! stores need a Tokio runtime with I/O and time enabled.
 //!
 //! # Where to go
 //!
 //! * to use locks: [`DistributedLock`], [`LockGuard`], [`AcquireOptions`], [`ErrorKind`]
-//! * for several holders at a time: [`Semaphore`]; for a leader: [`Election`]
+//! * for readers and writers: [`read`](DistributedLockExt::read) and [`write`](DistributedLockExt::write); for several holders at
+//!   a time: [`Semaphore`]; for several names: [`acquire_all`](DistributedLockExt::acquire_all); to acquire what is held already:
+//!   [`Scope`]; for a leader: [`Election`]. See the guide `docs/kinds.md`
 //! * to configure the store: [`Config`]
 //! * to see holders, and to free a stuck lock: [`admin`]
 //! * to observe a client, or to choose its clock: [`Registry::connect_with`], [`client`]; without an observer, losses and
@@ -166,6 +170,6 @@ mod readme {}
 #[doc = include_str!("../docs/fencing.md")]
 mod fencing {}
 
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "blocking"))]
 #[doc = include_str!("../docs/kinds.md")]
 mod kinds {}

@@ -103,9 +103,10 @@ async fn last_guard_of_a_scope_releases_in_any_order(cx: &Context) -> Verdict {
 async fn acquiring_on_a_lost_hold_is_lost(cx: &Context) -> Verdict {
     let (client, name) = (cx.client().await?, cx.name());
     let scope = cx.kinds().scope(&client);
-    let guard = scope.take(&name, &cx.options().with_max_hold(cx.ttl() / 2)).await?;
+    cx.warm_up(&client).await?;
+    let guard = scope.take(&name, &cx.options().with_max_hold(cx.ttl())).await?;
     let token = guard.token()?;
-    loss_within(&guard, cx.ttl() / 2 + cx.slack()).await?;
+    loss_within(&guard, cx.ttl() + cx.slack()).await?;
     ensure_kind(scope.acquire_with(&name, &cx.options()).await, ErrorKind::Lost, "acquiring on a lost hold")?;
     ensure_kind(scope.try_acquire(&name).await, ErrorKind::Lost, "an attempt on a lost hold")?;
     drop(guard);

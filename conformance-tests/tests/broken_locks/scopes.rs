@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::task;
 
+/// By the address of the client, and the task.
+type TaskScopes = HashMap<(usize, Option<task::Id>), Scope>;
 type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// #80: the identity is the task: what one task holds is held by all that runs in it, and by nothing that it spawns.
@@ -30,7 +32,7 @@ struct TaskScope(Arc<dyn DistributedLock>);
 
 impl TaskScope {
     fn of_task(&self) -> Scope {
-        static SCOPES: Mutex<Option<HashMap<(usize, Option<task::Id>), Scope>>> = Mutex::new(None);
+        static SCOPES: Mutex<Option<TaskScopes>> = Mutex::new(None);
         let key = (Arc::as_ptr(&self.0).addr(), task::try_id());
         let mut scopes = SCOPES.lock().unwrap_or_else(PoisonError::into_inner);
         scopes.get_or_insert_default().entry(key).or_insert_with(|| self.0.scope()).clone()

@@ -6,17 +6,20 @@
 //!   for one if there is none, and releases the gate.
 //! * **No herd.** The owner of the gate is the only one that waits for slots. It waits for all of them at once: the first grant
 //!   counts, and the other claims are withdrawn, as those of any dropped acquisition.
+//! * **No gate without an order.** Where the store promises no order, a task that finds no other task of its semaphore waiting
+//!   tries one slot before it asks for the gate: a permit that is free costs as much as a lock.
 //! * **The gate protects the order alone.** If two clients believe that they own it, each of them still gets a slot of its own.
 
 use super::deadline::Deadline;
-use crate::sync::Mutex;
+use crate::sync::{AtomicU64, Mutex};
 use crate::{
-    AcquireOptions, DistributedLock, Error, ErrorKind, Lease, LockGuard, LockMode, LockName, Result, Wait,
-    locked,
+    AcquireOptions, DistributedLock, Error, ErrorKind, Fairness, Lease, LockGuard, LockMode, LockName,
+    Result, Wait, locked,
 };
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 /// The longest lease of the gate: what its owner costs the waiters behind it if it crashes.
@@ -64,6 +67,8 @@ pub struct Semaphore {
     slots: Arc<[LockName]>,
     /// The last permit of each slot that this semaphore gave: a slot is not free while it is held, and likely free afterwards.
     given: Arc<Mutex<Vec<Option<Lease>>>>,
+    /// How many tasks wait in line through this semaphore.
+    waiting: Arc<AtomicU64>,
 }
 
 impl Semaphore {
@@ -77,7 +82,7 @@ impl Semaphore {
         }
         let slots = (0..permits).map(|slot| name.of_slot(slot)).collect::<Result<Arc<[_]>>>()?;
         let given = Arc::new(Mutex::new(vec![None; slots.len()]));
-        Ok(Self { locks, gate: name.gate()?, name, slots, given })
+        Ok(Self { locks, gate: name.gate()?, name, slots, given, waiting: Arc::default() })
     }
 
     /// The name of the semaphore.
@@ -157,8 +162,19 @@ impl Semaphore {
 
     /// Waits for the gate, and as its owner for a slot. The gate is released at the end of this function, in the background.
     async fn wait_in_line(&self, options: &AcquireOptions, deadline: &Deadline) -> Result<LockGuard> {
-        let _gate = self.locks.acquire_named(&self.gate, &gate_options(options)).await?;
         let one_attempt = options.clone().with_wait(Wait::No);
+        let mut wait = options.wait;
+        if self.waiting.load(SeqCst) == 0 && self.locks.semantics().fairness == Fairness::Unordered {
+            match deadline.bound(self.try_slots(&one_attempt, 1)).await {
+                Some(Ok(Some(permit))) => return Ok(permit),
+                Some(Err(error)) if !error.is_outage() => return Err(error),
+                Some(Ok(None) | Err(_)) => {}
+                None => return Err(no_answer()),
+            }
+            wait = deadline.left().ok_or_else(|| self.timed_out(deadline))?;
+        }
+        let _waiting = Waiting::begin(&self.waiting);
+        let _gate = self.locks.acquire_named(&self.gate, &gate_options(options).with_wait(wait)).await?;
         let tried = deadline.bound(self.try_slots(&one_attempt, TRIED_ONE_BY_ONE)).await;
         let failure = match tried.unwrap_or_else(|| Err(no_answer())) {
             Ok(Some(permit)) => return Ok(permit),
@@ -232,6 +248,22 @@ impl Semaphore {
         let (name, time) = (&self.name, deadline.time());
         let message = format!("no permit of semaphore {name:?} came free for this waiter within {time:?}");
         Error::new(ErrorKind::TimedOut, message).with_help(FULL)
+    }
+}
+
+/// Counts a task that waits in line.
+struct Waiting<'a>(&'a AtomicU64);
+
+impl<'a> Waiting<'a> {
+    fn begin(count: &'a AtomicU64) -> Self {
+        count.fetch_add(1, SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
     }
 }
 

@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
-    AcquireOptions, Attempt, Claim, Clock, DistributedLockExt, Error, ErrorKind, Event, HoldKind, LockAdmin,
-    LockBackend, LockClient, LockGuard, LockName, Observer, OwnerId, Release, Renewal, Result, RuntimeClock,
-    Semantics, WakeUp,
+    AcquireOptions, Attempt, Claim, Clock, DistributedLockExt, Error, ErrorKind, Event, Fairness, HoldKind,
+    LockAdmin, LockBackend, LockClient, LockGuard, LockName, Observer, OwnerId, Release, Renewal, Result,
+    RuntimeClock, Semantics, WakeUp,
 };
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -212,6 +212,9 @@ impl LockBackend for FaultyStore {
     fn semantics(&self) -> Semantics {
         let mut semantics = self.store.semantics();
         semantics.hold = self.hold;
+        if self.has_queue {
+            semantics.fairness = Fairness::Fifo;
+        }
         semantics.wake_up = match self.polling_interval {
             Some(at_most) => WakeUp::Poll { at_most },
             None => WakeUp::Push { fallback: FALLBACK },

@@ -290,9 +290,11 @@ async fn outage_while_a_waiter_tries_the_slots_is_waited_out() {
 /// Drops a wait after one poll, after two, and so on until it is ready, each time on a new store.
 #[tokio::test(start_paused = true)]
 async fn wait_dropped_at_any_await_leaves_nothing() {
-    for (is_full, fewest) in [(false, 5), (true, 12)] {
+    let stores: [(fn() -> Arc<FaultyStore>, bool, usize); 4] =
+        [(queueing, false, 5), (queueing, true, 12), (polling, false, 3), (polling, true, 12)];
+    for (store, is_full, fewest) in stores {
         for polls in 1.. {
-            let store = queueing();
+            let store = store();
             let permits = if is_full { acquire_all(&semaphore(&store, 2)).await } else { Vec::new() };
             let mut releaser = tokio::task::JoinSet::new();
             releaser.spawn(async move {
@@ -312,6 +314,25 @@ async fn wait_dropped_at_any_await_leaves_nothing() {
             }
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn gate_is_asked_for_where_an_order_is_promised_or_others_wait() {
+    for (store, requests) in [(queueing(), 2), (polling(), 1)] {
+        let permit = semaphore(&store, 1).acquire().await.unwrap();
+        assert_eq!(store.acquires.calls(), requests);
+        drop(permit);
+    }
+    let store = polling();
+    let pool = semaphore(&store, 1);
+    let permits = acquire_all(&pool).await;
+    let first = spawn_waiter(&pool, options());
+    run_ready_tasks().await;
+    drop(permits);
+    // The slot is free, and the first waiter has not asked for it yet.
+    let newcomer = pool.acquire_with(&options().with_wait(SECOND)).await;
+    assert_eq!(newcomer.unwrap_err().kind(), ErrorKind::TimedOut);
+    first.await.unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

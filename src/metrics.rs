@@ -1,4 +1,4 @@
-//! Metrics of a client, through the `metrics` crate: for Prometheus, StatsD, OpenTelemetry and what else has a recorder for it.
+//! Metrics of a client, through the `metrics` crate: for Prometheus and any other recorder.
 //!
 //! | metric | kind | labels | is |
 //! |---|---|---|---|

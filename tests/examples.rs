@@ -4,8 +4,16 @@
 
 use std::process::Command;
 
-const EXAMPLES: [&str; 7] =
-    ["hello", "lock_set", "scope", "semaphore", "election", "metrics", "flash_sale_sets"];
+const EXAMPLES: &[&str] = &[
+    "hello",
+    "lock_set",
+    "scope",
+    "semaphore",
+    "election",
+    #[cfg(feature = "metrics")]
+    "metrics",
+    "flash_sale_sets",
+];
 
 #[test]
 fn short_examples_succeed() {

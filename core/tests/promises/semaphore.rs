@@ -290,7 +290,8 @@ async fn outage_while_a_waiter_tries_the_slots_is_waited_out() {
 /// Drops a wait after one poll, after two, and so on until it is ready, each time on a new store.
 #[tokio::test(start_paused = true)]
 async fn wait_dropped_at_any_await_leaves_nothing() {
-    let stores: [(fn() -> Arc<FaultyStore>, bool, usize); 4] =
+    type Make = fn() -> Arc<FaultyStore>;
+    let stores: [(Make, bool, usize); 4] =
         [(queueing, false, 5), (queueing, true, 12), (polling, false, 3), (polling, true, 12)];
     for (store, is_full, fewest) in stores {
         for polls in 1.. {

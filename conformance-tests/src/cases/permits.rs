@@ -272,9 +272,9 @@ async fn first_waiter_that_dies_stops_or_leaves_holds_up_the_others_for_a_lease(
             false => (silent_bound(cx).await? * 2, "was stopped"),
         };
         if kill {
-            Worker::kill(&mut first)
+            Worker::kill(&mut first);
         } else {
-            first.pause()
+            first.pause();
         }
         held = next_within(held, behind, bound, what).await?;
     }

@@ -1,6 +1,6 @@
 //! Mistakes in semaphores.
 
-use crate::plain::{SOUND, Steps, busy, fence, granted, key};
+use crate::plain::{Steps, busy, fence, granted, key};
 use async_trait::async_trait;
 use leasehold_conformance::{Kinds, Permits};
 use leasehold_core::{
@@ -196,7 +196,6 @@ pub(crate) const ENDS_BY_CLIENTS_CLOCKS: Steps = Steps {
             Ok(if held == 1 { Release::Released } else { Release::NotHeld })
         })
     },
-    ..SOUND
 };
 
 fn now_millis() -> u64 {

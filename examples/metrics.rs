@@ -1,5 +1,7 @@
 //! The metrics of a client, as Prometheus reads them: `cargo run --example metrics --features metrics`.
 
+#![allow(clippy::print_stdout, clippy::expect_used, reason = "an example talks, and has one recorder")]
+
 use leasehold::{Config, DistributedLockExt, Registry, Result};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use std::time::Duration;

@@ -107,6 +107,15 @@ const MISTAKES: &[(u8, &str)] = &[
         71,
         "Shared: the last reader deletes the record without another look: a reader that came meanwhile is gone.",
     ),
+    (
+        72,
+        "Semaphore: permits are counted on each node, and a majority decides: three majorities of five fit into two permits.",
+    ),
+    (74, "Semaphore: a permit ends by the clock of the client that took it."),
+    (
+        75,
+        "Semaphore: the token is the number of permits in use: a slot is given again with a token that is not larger.",
+    ),
     (76, "Set: the locks are taken in the order of the caller, and kept while the next one is waited for."),
     (78, "Set: when one lock cannot be had, the others stay held."),
     (79, "Set: only the loss of the first lock is told."),
@@ -115,6 +124,7 @@ const MISTAKES: &[(u8, &str)] = &[
         "Scope: its identity is the task: `join!` shares a lock that it should not, and `spawn` does not share what it should.",
     ),
     (82, "Scope: an inner release frees the lock of the outer guard."),
+    (84, "Blocking: dropping a guard waits for the store."),
     (85, "Names are trimmed: `a` is ` a`."),
     (86, "A name that looks like a number is one: `7` is `007`, and `7.0`."),
     (

@@ -52,6 +52,7 @@ pub fn all() -> Vec<Box<dyn Subject>> {
 /// Kinds of lock in the place of a plain lock: the cases of one name are put to them too.
 pub fn adapters() -> Vec<Box<dyn Subject>> {
     vec![
+        Box::new(other_kinds::WRITE),
         Box::new(other_kinds::SET_OF_ONE),
         Box::new(other_kinds::SCOPE),
         Box::new(semaphore_of_one::SemaphoreOfOne),

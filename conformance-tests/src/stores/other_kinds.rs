@@ -6,7 +6,7 @@ use leasehold::backend::{Hold, HoldStatus};
 use leasehold::semantics::Semantics;
 use leasehold::{
     AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, FencingToken, Health, LockGuard,
-    LockName, LockSetGuard, Loss, Result,
+    LockMode, LockName, LockSetGuard, Loss, Result,
 };
 use std::fmt;
 use std::pin::Pin;
@@ -23,6 +23,15 @@ pub(crate) struct OtherKind {
     name: &'static str,
     acquire: Acquire,
 }
+
+/// Each lock is that of a writer.
+pub(crate) const WRITE: OtherKind = OtherKind {
+    name: "memory-write",
+    acquire: |locks, name, options| {
+        let options = options.clone().with_mode(LockMode::Write);
+        Box::pin(async move { locks.acquire_named(name, &options).await })
+    },
+};
 
 /// Each lock is a set of one name.
 pub(crate) const SET_OF_ONE: OtherKind = OtherKind {

@@ -12,8 +12,8 @@
 //! # }
 //! ```
 //!
-//! Not for async code: inside a Tokio runtime every call here is [`Misconfigured`](ErrorKind::Misconfigured), because a call that
-//! waits would block the runtime.
+//! Not for async code: inside a Tokio runtime every call that waits is [`Misconfigured`](ErrorKind::Misconfigured), because it
+//! would block the runtime. [`Lease::cancellation_token`] needs a runtime: call it within [`Locks::run`].
 
 use crate::{
     AcquireOptions, Config, DistributedLock, DistributedLockExt, Error, ErrorKind, IntoLockName, Lease,
@@ -48,7 +48,7 @@ pub fn connect_with(config: &Config) -> Result<Locks> {
 
 /// A client. Cheap to clone; the clones and their guards share one thread, which ends after the last of them.
 ///
-/// Dropping the last one does not wait: [`close`](Self::close) does.
+/// Dropping the last one does not wait for releases: [`close`](Self::close) does.
 #[derive(Clone, Debug)]
 pub struct Locks(Arc<Client>);
 
@@ -57,7 +57,7 @@ struct Client {
     locks: Arc<dyn DistributedLock>,
     runtime: Handle,
     /// The thread closes the client, and ends, when this is dropped.
-    _ends: oneshot::Sender<()>,
+    _stop: oneshot::Sender<()>,
 }
 
 impl Locks {
@@ -73,13 +73,13 @@ impl Locks {
     {
         check_no_runtime()?;
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
-        let (handle, (ends, ended)) = (runtime.handle().clone(), oneshot::channel::<()>());
+        let (handle, (stop, stopped)) = (runtime.handle().clone(), oneshot::channel::<()>());
         let (connected, locks) = mpsc::sync_channel(1);
         let run = async move {
             let made = connecting.await;
             let locks = made.as_ref().map(Arc::clone).ok();
             if let (Ok(()), Some(locks)) = (connected.send(made), locks) {
-                drop(ended.await);
+                drop(stopped.await);
                 // Waits for the releases of guards that were dropped just before.
                 drop(locks.close().await);
             }
@@ -87,7 +87,7 @@ impl Locks {
         let thread = thread::Builder::new().name("leasehold-blocking".to_owned());
         thread.spawn(move || runtime.block_on(run)).map_err(no_thread)?;
         let locks = locks.recv().map_err(|_| Error::closed())??;
-        Ok(Self(Arc::new(Client { locks, runtime: handle, _ends: ends })))
+        Ok(Self(Arc::new(Client { locks, runtime: handle, _stop: stop })))
     }
 
     /// As [`acquire`](DistributedLockExt::acquire).

@@ -119,7 +119,7 @@ pub mod admin {
 pub mod backend {
     pub use leasehold_core::memory::MemoryBackend;
     pub use leasehold_core::{
-        Attempt, Authority, Busy, Claim, Endpoint, Grant, Hold, HoldStatus, LockBackend, LockMode,
+        Attempt, Authority, Busy, Claim, Endpoint, Grant, Hold, HoldStatus, LockBackend,
         MAX_CLAIMS_PER_RENEWAL, Namespace, OwnerId, Query, Release, Renewal, StallTimeout, StoreUrl,
         did_you_mean, nearest, renew_each,
     };

@@ -162,6 +162,13 @@ impl Context {
         name
     }
 
+    /// The names of the locks that a semaphore is made of, for the look at what is left in a store.
+    pub(crate) fn note_semaphore(&self, name: &LockName, permits: u32) {
+        let slots = (0..permits).map(|slot| format!("{name}::slot:{slot}"));
+        let parts = slots.chain([format!("{name}::gate")]);
+        parts.filter_map(|part| LockName::from_store(part).ok()).for_each(|part| self.terms.note(&part));
+    }
+
     pub(crate) fn mark(&self) -> &str {
         &self.mark
     }

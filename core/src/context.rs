@@ -46,11 +46,11 @@ impl Context {
 
     /// From now on no guard of this client is held, and nothing new is acquired.
     pub(crate) fn mark_closed(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.closed.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        self.closed.load(Ordering::SeqCst)
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {

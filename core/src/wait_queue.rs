@@ -7,10 +7,10 @@
 //! once, with the readers that follow it if it is a reader. A wake-up is a hint, and a grant is always the store's. A single
 //! attempt does not stand in line.
 //!
-//! * No release is missed. Before a waiter is in line, [`join`](WaitQueues::join) sees that `releases` has changed; while it
+//! * A waiter that is polled misses no release of its own client. Before a waiter is in line, [`join`](WaitQueues::join) sees that `releases` has changed; while it
 //!   asks, the notification is kept; while it is not polled, the next release wakes the waiter behind it.
-//! * Each waiter behind the first also asks by itself, at intervals of at most [`FALLBACK`]: a task that is never polled
-//!   delays the others by that at most.
+//! * Each waiter behind the first also asks by itself, at intervals of at most [`FALLBACK`], and one polling interval more while
+//!   the line yields: a task that is never polled delays the others by that at most.
 //! * A waiter that was first, or was woken, and leaves without a grant passes the wake-up on.
 //! * After a [streak](WaitQueues::longest_streak) a release wakes no waiter, and timers wait for one polling interval: waiters
 //!   of other processes get their turn.
@@ -31,7 +31,7 @@ const LEAST_STREAK: Duration = Duration::from_millis(100);
 
 /// The wait queues of one client, by name.
 pub(crate) struct WaitQueues {
-    is_used: bool,
+    is_enabled: bool,
     /// The longest time between two questions of the first in line, and so of the waiters of other processes.
     polling_interval: Duration,
     queues: Mutex<HashMap<LockName, WaitQueue>>,
@@ -40,7 +40,7 @@ pub(crate) struct WaitQueues {
     releases: AtomicU64,
 }
 
-/// Exists while tasks wait for the name, or a task that waited holds it.
+/// Exists while tasks wait for the name. A holder that waited keeps it too, until a last waiter leaves.
 #[derive(Default)]
 struct WaitQueue {
     line: VecDeque<Arc<Waiter>>,
@@ -61,14 +61,14 @@ struct Waiter {
 
 impl WaitQueues {
     pub(crate) fn new(semantics: &Semantics) -> Self {
-        let (is_used, polling_interval) = match (semantics.fairness, semantics.wake_up) {
+        let (is_enabled, polling_interval) = match (semantics.fairness, semantics.wake_up) {
             (Fairness::Unordered, WakeUp::Poll { at_most }) => (true, at_most),
             _ => (false, Duration::ZERO),
         };
-        Self { is_used, polling_interval, queues: Mutex::default(), releases: AtomicU64::new(0) }
+        Self { is_enabled, polling_interval, queues: Mutex::default(), releases: AtomicU64::new(0) }
     }
 
-    /// How long the tasks of one client pass a lock among themselves. The pause that follows costs a third of the time at most.
+    /// How long the tasks of one client pass a lock among themselves. The pause that follows is half as long at most.
     fn longest_streak(&self) -> Duration {
         LEAST_STREAK.max(self.polling_interval.saturating_mul(2))
     }
@@ -81,7 +81,7 @@ impl WaitQueues {
     /// A place at the end of the line of this name, for a waiter whose attempt was refused. `None` if the waiters of this
     /// store do not stand in line here.
     pub(crate) fn join(&self, claim: &Claim, releases_before_attempt: u64) -> Option<Place<'_>> {
-        if !self.is_used {
+        if !self.is_enabled {
             return None;
         }
         let mut queues = locked(&self.queues);
@@ -95,7 +95,7 @@ impl WaitQueues {
 
     /// A place behind others, if there are any: a newcomer that may wait does not ask the store before them.
     pub(crate) fn join_behind_others(&self, claim: &Claim) -> Option<Place<'_>> {
-        if !self.is_used {
+        if !self.is_enabled {
             return None;
         }
         let mut queues = locked(&self.queues);
@@ -122,7 +122,7 @@ impl WaitQueues {
     /// another reader would pass it.
     pub(crate) fn released(&self, claim: &Claim, clock: &dyn Clock) {
         let name = claim.name();
-        if !self.is_used {
+        if !self.is_enabled {
             return;
         }
         self.releases.fetch_add(1, SeqCst);
@@ -216,12 +216,12 @@ impl Place<'_> {
     }
 
     /// This waiter sends an attempt now.
-    pub(crate) fn begins_attempt(&mut self) {
+    pub(crate) fn note_attempt(&mut self) {
         self.asks_after_wake_up = self.waiter.woken.swap(false, SeqCst);
     }
 
     /// The attempt was refused. After a wake-up another process was quicker, which ends the streak of this client.
-    pub(crate) fn is_refused(&mut self) {
+    pub(crate) fn note_refusal(&mut self) {
         if std::mem::take(&mut self.asks_after_wake_up)
             && let Some(queue) = locked(&self.queues.queues).get_mut(&self.name)
         {
@@ -326,7 +326,7 @@ mod tests {
         let mut line = [join(&queues), join(&queues), join(&queues)];
         queues.released(&claim(LockMode::Exclusive), &ClockAt(at(0)));
         queues.released(&claim(LockMode::Exclusive), &ClockAt(at(1)));
-        line[0].begins_attempt();
+        line[0].note_attempt();
         queues.released(&claim(LockMode::Exclusive), &ClockAt(at(2)));
         assert_eq!(line.each_ref().map(is_woken), [true, true, false]);
         assert!(line[0].waiter.woken.load(SeqCst), "woken a second time");
@@ -436,13 +436,13 @@ mod tests {
 
     /// Another process had its turn already.
     #[test]
-    fn streak_ends_when_a_woken_waiter_is_refused() {
+    fn streak_ends_when_a_woken_waiter_note_refusal() {
         let queues = queues();
         let (first, mut second) = (join(&queues), join(&queues));
         first.granted(at(0));
         queues.released(&claim(LockMode::Exclusive), &ClockAt(at(50)));
-        second.begins_attempt();
-        second.is_refused();
+        second.note_attempt();
+        second.note_refusal();
         let third = join(&queues);
         second.granted(at(90));
         queues.released(&claim(LockMode::Exclusive), &ClockAt(at(120)));

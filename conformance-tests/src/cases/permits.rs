@@ -38,7 +38,9 @@ const GRANTS: &str = "LEASEHOLD_PERMIT_GRANTS";
 
 impl Context {
     fn permits(&self, client: &Client, limit: u32) -> Result<Box<dyn Permits>> {
-        self.kinds().semaphore(&**client, &self.name(), limit)
+        let permits = self.kinds().semaphore(&**client, &self.name(), limit)?;
+        self.note_semaphore(&self.name(), limit);
+        Ok(permits)
     }
 
     /// A permit, by a client of its own.

@@ -234,6 +234,7 @@ async fn store_without_readers_refuses_them_before_any_trace(cx: &Context) -> Ve
         return Err(Stop::Skipped("the store declares shared locks".to_owned()));
     }
     let (client, name) = (cx.client().await?, cx.name());
+    cx.warm_up(&client).await?;
     let before = optional(cx.store().records().await)?;
     ensure_kind(client.read(&name).await, ErrorKind::Unsupported, "a reader")?;
     ensure_kind(client.write(&name).await, ErrorKind::Unsupported, "a writer")?;

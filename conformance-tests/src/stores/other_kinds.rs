@@ -64,7 +64,7 @@ impl Subject for OtherKind {
 
     fn covers(&self, case: &Case) -> std::result::Result<(), Cannot> {
         match (self.name, case.id) {
-            ("memory-set-of-one", "D17") => Err(Cannot::new("a set refuses hold_at_least")),
+            ("memory-set-of-one", "D17" | "D22" | "D24") => Err(Cannot::new("a set refuses hold_at_least")),
             (_, id) if id.starts_with(['T', 'U', 'V', 'W', 'X', 'Y']) => {
                 Err(Cannot::new("a kind of lock is put to the cases of one name"))
             }

@@ -78,6 +78,8 @@ impl Store for Slots {
     }
 
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
+        // A guard has the name of its slot.
+        let name = name.semaphore().unwrap_or(name.as_str());
         let slot = LockName::from_store(format!("{name}::slot:0")).map_err(super::cannot)?;
         self.0.delete(&slot).await
     }

@@ -101,7 +101,7 @@ impl<'a> Acquisition<'a> {
             }
             let releases = self.context.wait_queues.releases();
             if let Some(place) = &mut self.place {
-                place.begins_attempt();
+                place.note_attempt();
             }
             let answer = tokio::select! {
                 biased;
@@ -114,7 +114,7 @@ impl<'a> Acquisition<'a> {
                 Ok(Attempt::Granted(grant)) => {
                     self.context.check_open()?;
                     let (grant, now) = (self.claim.granted_lease(&grant), self.context.clock.now());
-                    if is_old(&grant, now) {
+                    if is_due_for_renewal(&grant, now) {
                         continue;
                     }
                     if now < self.context.drift.valid_until(grant.since, grant.length) {
@@ -131,7 +131,7 @@ impl<'a> Acquisition<'a> {
                 Ok(Attempt::Busy(busy)) => {
                     self.failure = None;
                     if let Some(place) = &mut self.place {
-                        place.is_refused();
+                        place.note_refusal();
                     }
                     if self.options.wait == Wait::No {
                         return Err(self.held_by_another(ErrorKind::Busy, "is held by another owner"));
@@ -187,7 +187,7 @@ impl<'a> Acquisition<'a> {
                     if is_woken {
                         break;
                     }
-                    // The waiters in front have left the line.
+                    // This waiter is the first now, or its earlier attempt has used up the wake-up.
                     until = self.next_question(None);
                 }
                 () = self.context.clock.sleep_until(until) => {
@@ -210,7 +210,7 @@ impl<'a> Acquisition<'a> {
     fn next_question(&mut self, ends_in: Option<Duration>) -> Moment {
         let now = self.context.clock.now();
         let pause = match &self.place {
-            // It only guards against a first one that is not polled.
+            // This timer matters only if the first waiter is never polled.
             Some(place) if !place.is_first() => between(FALLBACK / 2, FALLBACK),
             _ => self.schedule.pause(now, ends_in),
         };
@@ -263,7 +263,7 @@ fn check_mode(context: &Context, mode: LockMode) -> Result<()> {
 
 /// True if a lease was handed over so long ago that it is due to be renewed. It is asked for again at once, which makes it a
 /// whole one: the holder of a lock that was handed over begins with at least two thirds of its ttl.
-fn is_old(grant: &GrantedLease, now: Moment) -> bool {
+fn is_due_for_renewal(grant: &GrantedLease, now: Moment) -> bool {
     grant.since < grant.asked_at && now >= renewal_due(grant.since, grant.length)
 }
 

@@ -20,8 +20,8 @@ pub(super) struct Cleanup {
     is_hold: bool,
     /// The hold keeps others out until then.
     linger_until: Option<Moment>,
-    /// The failure of a release that may have been applied. "Nothing to end" is then what a success looks like, and a
-    /// later try that was certainly not applied says nothing about the first.
+    /// The failure of a release that may have been applied. A later answer "not held" then means success, and a later failure
+    /// that changed nothing says nothing about this one.
     unknown: Option<Error>,
     /// True once the store has confirmed the hold after its work was done: a later end of the hold is no loss of that work.
     confirmed_after_work: bool,
@@ -47,7 +47,7 @@ impl Cleanup {
         }
     }
 
-    /// Tries twice. After an outage it goes on in the background.
+    /// Tries once, and after an outage once more; after another outage it goes on in the background.
     pub(super) async fn run_for_caller(mut self, runtime: &Handle) -> Result<Release> {
         let mut answer = self.try_release().await;
         if !self.is_over {

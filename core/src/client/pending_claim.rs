@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// A claim on its way to a grant. It knows what its attempts may have left in the store, and removes that when it is
-/// dropped: all of cancel safety, and of clean time-outs, is in its `Drop`.
+/// dropped: all that an acquisition may leave in the store is removed in its `Drop`.
 pub(super) struct PendingClaim<'a> {
     context: &'a Arc<Context>,
     runtime: Handle,
@@ -22,8 +22,8 @@ pub(super) struct PendingClaim<'a> {
     request: Option<BoxFuture<'static, Result<Attempt>>>,
     /// True from the send of a request until its answer, also after the request has panicked and is gone.
     pub(super) is_asking: bool,
-    /// Held while the store may have granted the claim: closing the client waits for it, because a backend that is closed
-    /// releases nothing.
+    /// Held from the send of a request until an answer rules a grant out: closing the client waits for it, because a backend
+    /// that is closed releases nothing. A claim that waits in the store's own queue does not hold it.
     under_way: Option<TaskTrackerToken>,
     pub(super) attempts: u32,
     /// True once the store has said that another owner holds the lock.
@@ -55,9 +55,11 @@ impl<'a> PendingClaim<'a> {
 
     /// Makes one attempt. If this future is dropped, the request stays with this value.
     pub(super) async fn attempt(&mut self) -> Result<Attempt> {
+        self.under_way.get_or_insert_with(|| self.context.background.token());
+        // Not before: a close that has not seen the token does not wait for this request.
+        self.context.check_open()?;
         self.attempts += 1;
         self.is_asking = true;
-        self.under_way.get_or_insert_with(|| self.context.background.token());
         self.sent_at = self.context.clock.now();
         self.waiting_since = self.waiting_since.min(self.sent_at);
         let (backend, claim) = (Arc::clone(&self.context.backend), self.claim.clone());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// A lease is renewed after one third: two more attempts fit in before it ends.
+/// A lease is renewed after one third: a renewal that is never answered leaves time for another.
 const RENEWAL_PARTS: u32 = 3;
 
 /// A grant, with the moments from which its lease is counted.
@@ -178,7 +178,8 @@ impl KeptLease {
         })
     }
 
-    /// The claim of a renewal that is sent now; `None` if the lease is over, because nothing is sent after a release.
+    /// The claim of a renewal that is sent now; `None` if the lease is over. A release from
+    /// here on may reach the store before this renewal, which then changes nothing.
     /// Only from the send on does it count as unanswered.
     pub(super) fn begin_renewal(&self) -> Option<Claim> {
         self.look(|state, now| {

@@ -5,7 +5,8 @@
 //! 2. Until then three things end it: the store's answer (*gone*, *taken*, *session over*), its release, and the close of
 //!    its client.
 //! 3. No answer, or an error, ends nothing. The hold is at risk and goes on to its deadline.
-//! 4. The deadline moves only when the store confirms a renewal, and is counted from before that renewal was sent.
+//! 4. The deadline moves only when the store confirms a renewal, never past the limit (`max_hold`, or the end of a fixed lease),
+//!    and is counted from before that renewal was sent.
 //! 5. A hold that is over stays over, with its first cause.
 //!
 //! Pure: no clock, no I/O, no task. Its callers race, and call it under one mutex.

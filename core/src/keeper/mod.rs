@@ -1,4 +1,5 @@
-//! The keeper: one task per client that renews every held lease at a third of its length and announces losses.
+//! The keeper: one task per client that renews leases, except fixed ones, at a third of their length, and announces a loss that no
+//! look has found before.
 //!
 //! There is no task, timer or thread per lock. Leases stand in one [`Schedule`], and those that fall due together are
 //! renewed by one call of the backend, in a task of its own. What an answer means is the [loss rule](loss_rule).
@@ -93,7 +94,7 @@ impl Keeper {
 
     /// Renews these leases at once, because the store has said that they may be over: the answer shows whether they are.
     /// A lease that is not renewed is left alone: its end is fixed.
-    fn renew_now(&self, owners: &[OwnerId], now: Moment) {
+    fn make_due(&self, owners: &[OwnerId], now: Moment) {
         let mut state = locked(&self.state);
         for owner in owners {
             state.schedule.move_to(*owner, now);
@@ -159,7 +160,7 @@ async fn run(keeper: Weak<Keeper>, wake: Arc<Notify>) {
             suspects = suspects(&*backend) => suspects,
         };
         if let Some(this) = keeper.upgrade() {
-            this.renew_now(&suspects, this.context.clock.now());
+            this.make_due(&suspects, this.context.clock.now());
         }
     }
 }

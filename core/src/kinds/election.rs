@@ -53,7 +53,7 @@ pub struct Election {
 
 #[derive(Debug, Default)]
 struct Role {
-    campaigns: AtomicBool,
+    is_campaigning: AtomicBool,
     /// The last one.
     office: Mutex<Option<Arc<Office>>>,
 }
@@ -205,7 +205,7 @@ impl<'a> Campaign<'a> {
         let refused = |problem| {
             Error::invalid("campaign", problem, "use one election for each candidate, or resign first")
         };
-        if role.campaigns.swap(true, SeqCst) {
+        if role.is_campaigning.swap(true, SeqCst) {
             return Err(refused("this candidate campaigns already"));
         }
         let campaign = Self(role);
@@ -220,7 +220,7 @@ impl<'a> Campaign<'a> {
 
 impl Drop for Campaign<'_> {
     fn drop(&mut self) {
-        self.0.campaigns.store(false, SeqCst);
+        self.0.is_campaigning.store(false, SeqCst);
     }
 }
 

@@ -6,8 +6,8 @@
 //! 3. At the first name that is refused, every lock *behind* it is given back, and the locks in front of it are kept. From
 //!    there on the names are acquired one after the other, each with its place among the waiters of the store.
 //!
-//! No deadlock: while a set waits for a name, it holds smaller names only, so a circle of waiting sets cannot close. No
-//! livelock: after step 2, no lock is given back to be acquired again, unless it was lost. One deadline covers all steps.
+//! No deadlock: while a set waits for a name, it asks for no larger one, so a circle of waiting sets cannot close. A larger name
+//! that was given back may stay taken until its release is confirmed, or its lease ends. No livelock: after step 2, no lock is given back to be acquired again, unless it was lost. One deadline covers all steps.
 
 use super::deadline::Deadline;
 use crate::guard::{Hold, HoldStatus};
@@ -250,7 +250,7 @@ struct SetHold {
     holds: Vec<Arc<dyn Hold>>,
     /// True once the locks are being released: each is ended once.
     is_ended: AtomicBool,
-    /// The first loss that was seen, and its lock. Set before the other locks are released.
+    /// The first loss that was seen, and its lock. Set before a loss releases the other locks.
     loss: OnceLock<(LockName, Loss)>,
 }
 

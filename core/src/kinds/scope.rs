@@ -5,7 +5,8 @@
 //!
 //! * an [`Arc`] counts: each guard, and each call that waits, has a clone of the [`SharedHold`]. The one that finds itself with
 //!   the last clone releases.
-//! * a [`Shared`] future acquires: it is polled by all calls that wait for it, and goes on until the last of them is dropped.
+//! * a [`Shared`] future acquires: it is polled by all calls that wait for it, and ends with the wait of the call that began it,
+//!   or when the last of them is dropped. Calls that have time left then begin anew.
 
 use super::deadline::Deadline;
 use crate::guard::{Hold, HoldStatus};
@@ -19,6 +20,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -59,7 +61,8 @@ use tokio_util::sync::CancellationToken;
 ///   [`Lost`](ErrorKind::Lost).
 /// * **Wait.** Each call waits for its own time only. If the acquisition that it shares fails, it begins one of its own. A call
 ///   that makes one attempt is [`Busy`](ErrorKind::Busy) beside a call of the scope that waits for the lock.
-/// * **Cancel.** An acquisition that several calls share goes on until the last of them is dropped.
+/// * **Cancel.** An acquisition that several calls share goes on until the last of them is dropped, or until the wait of the call
+///   that began it is over.
 ///
 /// Not promised: exclusion between the holders of one scope. Semaphores are not re-entrant, and are refused. [`close`] closes
 /// the client.
@@ -185,11 +188,19 @@ fn in_use(kind: ErrorKind, name: &LockName, what: &str) -> Error {
     Error::new(kind, format!("lock {name:?} {what}")).with_help("wait longer, or look at who holds it")
 }
 
+fn panicked() -> Error {
+    Error::new(ErrorKind::Indeterminate, "the acquisition that this call shares has panicked")
+        .with_help("look at the message of the panic; if the store granted the lock, it ends with its lease")
+}
+
 impl SharedHold {
     fn new(locks: &Arc<dyn DistributedLock>, name: &LockName, options: AcquireOptions) -> Self {
         let (mode, wait) = (options.mode, options.wait);
         let (locks, name) = (Arc::clone(locks), name.clone());
-        let acquired = async move { locks.acquire_named(&name, &options).await.map(Arc::new) };
+        let acquiring = async move { locks.acquire_named(&name, &options).await.map(Arc::new) };
+        // A panic within a `Shared` future would leave the other calls waiting for ever.
+        let acquired = AssertUnwindSafe(acquiring).catch_unwind();
+        let acquired = acquired.map(|outcome| outcome.unwrap_or_else(|_| Err(panicked())));
         Self { mode, wait, acquired: acquired.boxed().shared() }
     }
 
@@ -197,7 +208,7 @@ impl SharedHold {
         matches!(self.acquired.peek(), Some(Err(_)))
     }
 
-    /// True if nobody knows how long the acquisition takes.
+    /// True while the acquisition may be waiting for another owner.
     fn is_waiting(&self) -> bool {
         self.wait != Wait::No && self.acquired.peek().is_none()
     }

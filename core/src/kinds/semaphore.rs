@@ -6,8 +6,8 @@
 //!   for one if there is none, and releases the gate.
 //! * **No herd.** The owner of the gate is the only one that waits for slots. It waits for all of them at once: the first grant
 //!   counts, and the other claims are withdrawn, as those of any dropped acquisition.
-//! * **No gate without an order.** Where the store promises no order, a task that finds no other task of its semaphore waiting
-//!   tries one slot before it asks for the gate: a permit that is free costs as much as a lock.
+//! * **A free permit needs no gate** where the store promises no order: a task that finds no other task of its semaphore waiting
+//!   tries one slot before it asks for the gate, so that permit costs as much as a lock.
 //! * **The gate protects the order alone.** If two clients believe that they own it, each of them still gets a slot of its own.
 
 use super::deadline::Deadline;
@@ -24,6 +24,8 @@ use std::time::Duration;
 
 /// The longest lease of the gate: what its owner costs the waiters behind it if it crashes.
 const GATE_TTL: Duration = Duration::from_secs(3);
+/// How long an endless wait for a slot pauses after an outage.
+const AFTER_OUTAGE: Duration = Duration::from_millis(500);
 /// How many slots the owner of the gate tries one by one, before it waits for all of them at once.
 const TRIED_ONE_BY_ONE: usize = 8;
 
@@ -109,7 +111,7 @@ impl Semaphore {
         self.acquire_with(self.locks.defaults()).await
     }
 
-    /// Makes one attempt on each slot: `None` if each was held when it was asked for. Keep the result in a variable, or the permit
+    /// Makes one attempt on each slot that no permit of this semaphore holds: `None` if each was held when it was asked for. Keep the result in a variable, or the permit
     /// is released at once.
     ///
     /// # Errors
@@ -217,10 +219,18 @@ impl Semaphore {
         options: &AcquireOptions,
         mut failure: Option<Error>,
     ) -> Result<LockGuard> {
+        let wait_for = |slot, pause| async move {
+            tokio::time::sleep(pause).await;
+            (slot, self.acquire_slot(slot, options).await)
+        };
         let mut waits: FuturesUnordered<_> =
-            (0..self.slots.len()).map(|slot| self.acquire_slot(slot, options)).collect();
-        while let Some(outcome) = waits.next().await {
+            (0..self.slots.len()).map(|slot| wait_for(slot, Duration::ZERO)).collect();
+        while let Some((slot, outcome)) = waits.next().await {
             match outcome {
+                // The gate was granted, so the store was reached, and an endless wait goes on through an outage.
+                Err(error) if error.is_outage() && options.wait == Wait::Forever => {
+                    waits.push(wait_for(slot, AFTER_OUTAGE));
+                }
                 // Other slots may be free, or on other servers. At the end, an unknown outcome of one comes before the
                 // outage of another, and that before a slot that stayed held.
                 Err(error) if error.is_retryable() => {

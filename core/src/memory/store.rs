@@ -3,12 +3,13 @@ use crate::{Claim, FencingToken, Grant, HolderInfo, LockMode, LockName, LockStat
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-/// The least number of entries that is swept.
+/// A store with fewer entries than this is not swept.
 const LEAST_TO_SWEEP: usize = 64;
-/// How long readers give way to a writer that has asked and was refused. It asks again sooner.
+/// How long readers give way to a writer that has asked and was refused. Longer than the pause of a waiter that is the first of
+/// its client; the mark of a writer behind others may end between its questions.
 const WRITER_WAITS: Duration = MemoryBackend::POLL_INTERVAL.saturating_mul(4);
 
-/// The entries of a server. An entry outlives its holds until the clock alone makes the next token larger.
+/// The entries of a server. An entry stays until the clock has passed its last token, so that the next token is larger without it.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     entries: BTreeMap<LockName, Entry>,
@@ -150,8 +151,9 @@ impl Entry {
 
     /// The moment until which others keep a claim out.
     ///
-    /// A writer that is refused by readers leaves a mark, and new readers give way to it, also once the last reader has left. Its
-    /// grant removes the mark, and a writer that waits for a writer leaves none: after each writer, readers have their chance.
+    /// A writer that is refused by readers leaves a mark, and new readers give way to it, also once the last reader has left. The
+    /// last writer that was refused owns the mark, and the grant of any writer removes it. A writer that is refused by a writer
+    /// leaves none, so after each writer readers and writers ask as equals.
     fn conflict(&mut self, claim: &Claim, now: Moment) -> Option<Moment> {
         let conflicts = self.holds.iter().filter(|hold| hold.mode.conflicts_with(claim.mode()));
         let conflict = conflicts.map(|hold| hold.ends_at).max();

@@ -287,6 +287,29 @@ async fn outage_while_a_waiter_tries_the_slots_is_waited_out() {
     assert!(start.elapsed() < 2 * SECOND);
 }
 
+/// Each slot is asked for again after the outage, so the release of any permit ends the wait.
+#[tokio::test(start_paused = true)]
+async fn endless_wait_for_a_slot_goes_on_through_an_outage() {
+    for freed in 0..2 {
+        let store = queueing();
+        let mut permits = acquire_all(&semaphore(&store, 2)).await;
+        let calls = store.acquires.calls();
+        let waiter = spawn_waiter(&semaphore(&store, 2), options());
+        // The gate, and one attempt on each slot.
+        while store.acquires.calls() < calls + 3 {
+            tokio::task::yield_now().await;
+        }
+        store.acquires.set_default(Some(CallFault::Unavailable));
+        sleep(SECOND).await;
+        store.acquires.set_default(None);
+        sleep(SECOND).await;
+        assert!(!waiter.is_finished(), "the outage ended the wait");
+        drop(permits.remove(freed));
+        let permit = tokio::time::timeout(2 * SECOND, waiter).await.expect("the slot is asked for again");
+        drop(permit.unwrap().unwrap());
+    }
+}
+
 /// Drops a wait after one poll, after two, and so on until it is ready, each time on a new store.
 #[tokio::test(start_paused = true)]
 async fn wait_dropped_at_any_await_leaves_nothing() {

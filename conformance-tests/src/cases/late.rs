@@ -130,7 +130,7 @@ async fn late_reply_to_a_renewal_is_counted_from_its_request(cx: &Context) -> Ve
     ensure_believed_before(&guard, successor, "after a late reply to a renewal").await
 }
 
-/// Its first reply is lost with its connection, and most of that lease is over when the attempt is made again. Nobody renews it.
+/// Its first reply is lost with its connection, and most of that lease is over when the attempt is made again. It is not renewed.
 async fn grant_recognised_late_lasts_a_whole_lease(cx: &Context) -> Verdict {
     lease_only(cx).await?;
     let (name, other, ttl) = (cx.name(), cx.client().await?, cx.ttl());

@@ -137,7 +137,7 @@ fn bare(cx: &Context, names: &[String]) -> Vec<LockName> {
 
 type Hash = fn(&[u8]) -> u32;
 
-/// Those that people take for a lock's number: `pg_advisory_lock(hashtext(name))` above all.
+/// Hashes that are used as the number of a lock, as in `pg_advisory_lock(hashtext(name))`.
 const HASHES: &[(&str, Hash)] = &[
     ("crc32", crc32),
     ("fnv", fnv1a),

@@ -34,7 +34,7 @@ pub(crate) struct Control {
     start: Start,
     broken: Make,
     mended: Make,
-    /// The kinds of the broken lock. Those of the mended one are the library's.
+    /// The kinds of the broken lock. The mended one has the library's.
     broken_kinds: &'static dyn Kinds,
 }
 

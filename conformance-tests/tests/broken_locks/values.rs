@@ -83,7 +83,7 @@ fn whole_seconds_at_least(claim: &Claim) -> Claim {
     lasting(claim, Duration::from_secs(claim.ttl().as_secs_f64().ceil() as u64))
 }
 
-/// #90: a renewal sets the end of the lease, whatever it is. One that comes late makes it earlier.
+/// #90: a renewal sets the end of the lease, whatever it is. A late renewal makes it earlier.
 pub(crate) const RENEWAL_SETS_THE_END: Steps = Steps {
     renew: |redis, claim| {
         Box::pin(async move {

@@ -39,8 +39,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// lock leads.
 ///
 /// Not promised: exclusion of *effects*, as with any lock. A leader that is paused wakes up later, with requests under way, so the
-/// resource must check the [term](Leadership::term). Nor that there is a leader at every moment, that a leader stays one, or that
-/// the healthiest candidate wins: it is the first in the [order of the store](crate::Fairness).
+/// resource must check the [term](Leadership::term). There may be no leader for a while, a leader may lose
+/// its term, and the winner is the first in the [order of the store](crate::Fairness), not the healthiest candidate.
 ///
 /// Cheap to clone. The clones are one candidate.
 #[derive(Clone, Debug)]

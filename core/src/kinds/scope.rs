@@ -55,7 +55,7 @@ use tokio_util::sync::CancellationToken;
 ///
 /// * **Mode.** A shared call within an exclusive hold gets that hold. An exclusive call within a shared hold is
 ///   [`Invalid`](ErrorKind::Invalid): two that upgrade would wait for each other.
-/// * **Options.** The hold has the options of the call that acquired it. Of a later call only the mode and the wait count: to
+/// * **Options.** The hold has the options of the call that acquired it. A later call brings its mode and its wait only: to
 ///   hold for longer, [extend](LockGuard::extend).
 /// * **Loss.** A hold is lost for all its guards. As long as one of them lives, acquiring the name again is
 ///   [`Lost`](ErrorKind::Lost).

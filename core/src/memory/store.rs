@@ -19,7 +19,7 @@ pub(super) struct Store {
 
 #[derive(Debug)]
 struct Entry {
-    /// In the order of their grants. Several only if all are shared. Those that have ended stay until the next look.
+    /// In the order of their grants. Several only if all are shared. Holds that have ended stay until the next look.
     holds: Vec<Hold>,
     /// The token of the last grant. The next token is larger.
     token: FencingToken,

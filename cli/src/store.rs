@@ -40,7 +40,7 @@ impl Store {
         let mut config = load(&sources, console)?;
         if let Some(ttl) = ttl {
             config = config.with_ttl(parse_duration("ttl", ttl)?);
-            config.options().checked()?;
+            config.options().check()?;
         }
         Self::configured(config, console).await
     }

@@ -108,7 +108,7 @@ impl Claim {
     }
 
     /// The holder's description, as it is stored.
-    pub fn holder(&self) -> &str {
+    pub fn holder(&self) -> &Arc<str> {
         &self.holder
     }
 

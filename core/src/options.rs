@@ -138,10 +138,10 @@ impl AcquireOptions {
         self.hold_at_least
     }
 
-    /// The options in their normal form, as an acquisition checks them before any I/O; [`Invalid`](crate::ErrorKind::Invalid),
-    /// naming the field, the value and the limit.
-    pub fn checked(mut self) -> Result<Self> {
-        self.ttl = check_ttl(self.ttl)?;
+    /// Checks the options as every acquisition does before any I/O; [`Invalid`](crate::ErrorKind::Invalid), naming the field,
+    /// the value and the limit.
+    pub fn check(&self) -> Result<()> {
+        check_ttl(self.ttl)?;
         let (at_least, max_hold, max) = (self.hold_at_least, self.max_hold, Self::MAX_TTL);
         if max_hold.is_zero() {
             return Err(Error::invalid("max_hold", "it is zero", "give it a time, or leave it out"));
@@ -158,12 +158,11 @@ impl AcquireOptions {
             let problem = format_args!("{} bytes, limit {}", self.holder.len(), HolderInfo::MAX_BYTES);
             return Err(Error::invalid("holder info", problem, "shorten its text and labels"));
         }
-        Ok(self)
+        Ok(())
     }
 }
 
-/// A lease length in whole milliseconds, if it is in range.
-pub(crate) fn check_ttl(ttl: Duration) -> Result<Duration> {
+pub(crate) fn check_ttl(ttl: Duration) -> Result<()> {
     let (min, max) = (AcquireOptions::MIN_TTL, AcquireOptions::MAX_TTL);
     if ttl < min {
         return Err(Error::invalid("ttl", format_args!("{ttl:?}, at least {min:?}"), "lengthen it"));
@@ -172,7 +171,12 @@ pub(crate) fn check_ttl(ttl: Duration) -> Result<Duration> {
         let fix = "shorten it: a lease that is renewed need not outlast the work";
         return Err(Error::invalid("ttl", format_args!("{ttl:?}, at most {max:?}"), fix));
     }
-    Ok(Duration::from_millis(u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)))
+    Ok(())
+}
+
+/// Rounded up: stores keep milliseconds, and a lease is never shorter than was asked.
+pub(crate) fn whole_millis(ttl: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
 }
 
 impl Default for AcquireOptions {
@@ -221,7 +225,7 @@ impl<'de> Deserialize<'de> for Wait {
 }
 
 /// From a table with the optional keys `ttl`, `wait`, `renew`, `max_hold` and `hold_at_least`; times have their unit, as in
-/// `"30s"`. Checked as by [`AcquireOptions::checked`]. The holder is not read: it is this process.
+/// `"30s"`. Checked as by [`AcquireOptions::check`]. The holder is not read: it is this process.
 impl<'de> Deserialize<'de> for AcquireOptions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -246,7 +250,8 @@ impl<'de> Deserialize<'de> for AcquireOptions {
         }
         options.wait = fields.wait.unwrap_or(options.wait);
         options.renewed = fields.renew.unwrap_or(options.renewed);
-        options.checked().map_err(de::Error::custom)
+        options.check().map_err(de::Error::custom)?;
+        Ok(options)
     }
 }
 
@@ -265,7 +270,7 @@ mod tests {
     use super::*;
 
     fn problem(options: AcquireOptions) -> String {
-        options.checked().unwrap_err().to_string()
+        options.check().unwrap_err().to_string()
     }
 
     #[test]
@@ -275,14 +280,14 @@ mod tests {
         assert_eq!(problem(with(Duration::from_nanos(1))), "invalid ttl: 1ns, at least 50ms");
         assert_eq!(problem(with(Duration::from_secs(86_401))), "invalid ttl: 86401s, at most 86400s");
         assert!(problem(with(Duration::MAX)).ends_with("at most 86400s"));
-        assert!(with(AcquireOptions::MIN_TTL).checked().is_ok());
-        assert!(with(AcquireOptions::MAX_TTL).checked().is_ok());
+        assert!(with(AcquireOptions::MIN_TTL).check().is_ok());
+        assert!(with(AcquireOptions::MAX_TTL).check().is_ok());
     }
 
     #[test]
     fn ttl_is_rounded_up_to_whole_milliseconds() {
-        let options = AcquireOptions::new().with_ttl(Duration::from_micros(60_001)).checked().unwrap();
-        assert_eq!(options.ttl(), Duration::from_millis(61));
+        assert_eq!(whole_millis(Duration::from_micros(60_001)), Duration::from_millis(61));
+        assert_eq!(whole_millis(Duration::from_millis(61)), Duration::from_millis(61));
     }
 
     #[test]

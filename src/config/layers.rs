@@ -81,7 +81,7 @@ impl Config {
             "max_hold" => options.with_max_hold(parse_duration(key, text)?),
             _ => options.with_hold_at_least(parse_duration(key, text)?),
         };
-        self.options.clone().checked().map(drop)
+        self.options.check()
     }
 
     /// The value of a setting, as it can be read again.

@@ -167,7 +167,7 @@ mod tests {
             let told = description(&[letter.repeat(99), letter.repeat(99), "x".into()].map(OsString::from));
             assert!(told.ends_with(&format!("{letter} …")));
             let options = AcquireOptions::new().with_holder(&HolderInfo::this_process().with_doing(&told));
-            assert!(options.checked().is_ok(), "{told}");
+            assert!(options.check().is_ok(), "{told}");
         }
     }
 }

@@ -7,6 +7,7 @@ use super::retry::{RetrySchedule, between};
 use crate::context::Context;
 use crate::keeper::{GrantedLease, Keeper, renewal_due};
 use crate::observer::Event;
+use crate::options::whole_millis;
 use crate::wait_queue::{FALLBACK, Place};
 use crate::{
     AcquireOptions, Attempt, Claim, Error, ErrorKind, LockGuard, LockMode, LockName, Moment, OwnerId, Result,
@@ -41,7 +42,7 @@ pub(super) async fn acquire(
 
 struct Acquisition<'a> {
     context: &'a Arc<Context>,
-    options: AcquireOptions,
+    options: &'a AcquireOptions,
     deadline: Moment,
     claim: PendingClaim<'a>,
     schedule: RetrySchedule,
@@ -55,7 +56,7 @@ struct Acquisition<'a> {
 
 impl<'a> Acquisition<'a> {
     /// Refuses before any I/O what can be refused, and chooses the owner before the first await.
-    fn new(context: &'a Arc<Context>, name: &LockName, options: &AcquireOptions) -> Result<Self> {
+    fn new(context: &'a Arc<Context>, name: &LockName, options: &'a AcquireOptions) -> Result<Self> {
         let runtime = Handle::try_current().map_err(|_| {
             Error::new(
                 ErrorKind::Misconfigured,
@@ -64,9 +65,10 @@ impl<'a> Acquisition<'a> {
             .with_help("call it from async code that runs on Tokio, for instance under #[tokio::main]")
         })?;
         context.check_open()?;
-        let options = options.clone().checked()?;
+        options.check()?;
         check_mode(context, options.mode)?;
-        let claim = Claim::new(name.clone(), OwnerId::random()?, options.ttl, Arc::clone(&options.holder))
+        let (owner, ttl) = (OwnerId::random()?, whole_millis(options.ttl));
+        let claim = Claim::new(name.clone(), owner, ttl, Arc::clone(&options.holder))
             .with_waiting(options.wait != Wait::No)
             .with_mode(options.mode);
         Ok(Self {

@@ -96,8 +96,9 @@ impl Cleanup {
             Some(until) => self.keep_hold(until).await,
             None => {}
         }
-        let (context, claim) = (Arc::clone(&self.context), self.claim.clone());
-        let answer = self.unless_it_panics(async { context.backend.release(&claim, linger).await }).await;
+        let release = async { self.context.backend.release(&self.claim, linger).await };
+        let answer = AssertUnwindSafe(release).catch_unwind().await;
+        let answer = self.unless_it_panicked(answer);
         if !answer.as_ref().is_err_and(Error::is_outage) {
             // A claim that had nothing in the store frees nothing.
             let is_released = matches!(answer, Ok(Release::Released));
@@ -118,23 +119,23 @@ impl Cleanup {
 
     /// Renews a hold that is not a lease until then.
     async fn keep_hold(&mut self, until: Moment) {
-        let (context, claim) = (Arc::clone(&self.context), self.claim.clone());
-        let clock = &context.clock;
-        while clock.now() < until {
-            let renewal = async { context.backend.renew(std::slice::from_ref(&claim)).await };
-            match self.unless_it_panics(renewal).await.first() {
+        while self.context.clock.now() < until {
+            let renewal = async { self.context.backend.renew(std::slice::from_ref(&self.claim)).await };
+            let answer = AssertUnwindSafe(renewal).catch_unwind().await;
+            match self.unless_it_panicked(answer).first() {
                 Some(Ok(Renewal::Renewed)) => self.confirmed_after_work = true,
                 Some(Ok(Renewal::Lost(_))) => return,
                 Some(Err(error)) if error.kind() == ErrorKind::Closed => return,
                 Some(Ok(Renewal::Held) | Err(_)) | None => {}
             }
-            clock.sleep_until(clock.now().plus(claim.ttl() / 3).min(until)).await;
+            let clock = &self.context.clock;
+            clock.sleep_until(clock.now().plus(self.claim.ttl() / 3).min(until)).await;
         }
     }
 
     /// A backend that has panicked is not asked again: it would do the same.
-    async fn unless_it_panics<T>(&mut self, call: impl Future<Output = T>) -> T {
-        AssertUnwindSafe(call).catch_unwind().await.unwrap_or_else(|panic| {
+    fn unless_it_panicked<T>(&mut self, answer: std::thread::Result<T>) -> T {
+        answer.unwrap_or_else(|panic| {
             self.finish(true);
             resume_unwind(panic)
         })

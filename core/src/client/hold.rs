@@ -2,7 +2,7 @@ use super::cleanup::Cleanup;
 use crate::context::Context;
 use crate::guard::{Hold, HoldStatus};
 use crate::keeper::{GrantedLease, Keeper, KeptLease, unanswered};
-use crate::options::check_ttl;
+use crate::options::{check_ttl, whole_millis};
 use crate::{
     AcquireOptions, Claim, Error, ErrorKind, FencingToken, HoldKind, LockName, Loss, LossCause, Moment,
     Release, Renewal, Result,
@@ -78,7 +78,8 @@ impl Hold for ClientHold {
                 let message = "a hold of this store is not a lease, and cannot be extended";
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
-            let ttl = check_ttl(ttl)?.max(self.lease.length());
+            check_ttl(ttl)?;
+            let ttl = whole_millis(ttl).max(self.lease.length());
             let sent_at = self.keeper.context.clock.now();
             let claim = self.lease.begin_extension(ttl);
             let answer =

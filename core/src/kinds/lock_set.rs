@@ -57,7 +57,7 @@ pub(crate) async fn acquire_all<L: DistributedLock + ?Sized>(
     names: Vec<LockName>,
     options: &AcquireOptions,
 ) -> Result<LockSetGuard> {
-    options.clone().checked()?;
+    options.check()?;
     if !options.hold_at_least.is_zero() {
         let fix = "leave it out: a lock that is given back while a set is acquired must be free at once";
         return Err(Error::invalid("hold_at_least", "a set of locks cannot have it", fix));

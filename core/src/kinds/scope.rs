@@ -120,7 +120,7 @@ impl DistributedLock for Scope {
     }
 
     async fn acquire_named(&self, name: &LockName, options: &AcquireOptions) -> Result<LockGuard> {
-        options.clone().checked()?;
+        options.check()?;
         if name.semaphore().is_some() {
             return Err(Error::new(ErrorKind::Unsupported, "a semaphore is not re-entrant")
                 .with_help("take its permits from the client, not from a scope"));

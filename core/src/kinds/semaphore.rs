@@ -142,7 +142,7 @@ impl Semaphore {
     /// Safe to drop at any time, as [`acquire_named`](DistributedLock::acquire_named): what the gate and the slots may have
     /// granted is released in the background.
     pub async fn acquire_with(&self, options: &AcquireOptions) -> Result<LockGuard> {
-        options.clone().checked()?;
+        options.check()?;
         if options.mode != LockMode::Exclusive {
             let problem = format_args!("{}, for a permit of a semaphore", options.mode);
             return Err(Error::invalid("mode", problem, "leave it out: a permit is an exclusive hold"));

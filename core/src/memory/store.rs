@@ -1,6 +1,7 @@
 use super::MemoryBackend;
 use crate::{Claim, FencingToken, Grant, HolderInfo, LockMode, LockName, LockStatus, Moment, OwnerId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map as map};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// A store with fewer entries than this is not swept.
@@ -34,7 +35,7 @@ struct Hold {
     mode: LockMode,
     ends_at: Moment,
     token: FencingToken,
-    holder: String,
+    holder: Arc<str>,
     since: SystemTime,
 }
 
@@ -74,7 +75,7 @@ impl Store {
             mode: claim.mode(),
             ends_at: end,
             token,
-            holder: claim.holder().to_owned(),
+            holder: Arc::clone(claim.holder()),
             since: SystemTime::now(),
         });
         Ok(Grant::new(token))
@@ -88,20 +89,19 @@ impl Store {
 
     /// Ends the hold of a claim, and its wish to write; keeps others out until `until`. False if it did not hold.
     pub(super) fn release(&mut self, claim: &Claim, until: Moment, now: Moment) -> bool {
-        let Some(entry) = self.held(claim.name(), now) else { return false };
-        entry.writer.take_if(|(owner, _)| *owner == claim.owner());
-        let released = entry.hold_of(claim.owner());
-        let was_held = released.map(|hold| (hold.owner, hold.ends_at) = (None, until)).is_some();
-        self.forget_if_free(claim.name(), now);
-        was_held
+        let was_held = self.change(claim.name(), now, |entry| {
+            entry.writer.take_if(|(owner, _)| *owner == claim.owner());
+            let released = entry.hold_of(claim.owner());
+            released.map(|hold| (hold.owner, hold.ends_at) = (None, until)).is_some()
+        });
+        was_held.unwrap_or(false)
     }
 
     /// Ends the holds of a name, or the one with this token.
     pub(super) fn end(&mut self, name: &LockName, token: Option<FencingToken>, now: Moment) {
-        if let Some(entry) = self.held(name, now) {
+        self.change(name, now, |entry| {
             entry.holds.retain(|hold| token.is_some_and(|token| hold.token != token));
-            self.forget_if_free(name, now);
-        }
+        });
     }
 
     pub(super) fn is_held(&mut self, name: &LockName, now: Moment) -> bool {
@@ -125,10 +125,16 @@ impl Store {
         Some(entry)
     }
 
-    fn forget_if_free(&mut self, name: &LockName, now: Moment) {
-        if self.entries.get(name).is_some_and(|entry| entry.may_be_forgotten(now)) {
-            self.entries.remove(name);
+    /// Ends holds of an entry, and forgets an entry that is free then. `None` for a name without an entry.
+    fn change<T>(&mut self, name: &LockName, now: Moment, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+        let map::Entry::Occupied(mut found) = self.entries.entry(name.clone()) else { return None };
+        let entry = found.get_mut();
+        entry.holds.retain(|hold| hold.ends_at > now);
+        let changed = change(entry);
+        if entry.may_be_forgotten(now) {
+            found.remove();
         }
+        Some(changed)
     }
 
     /// Each time that the number of entries has doubled.
@@ -142,7 +148,7 @@ impl Store {
 
 impl Entry {
     fn unused() -> Self {
-        Self { holds: Vec::new(), token: FencingToken::new(0), writer: None }
+        Self { holds: Vec::with_capacity(1), token: FencingToken::new(0), writer: None }
     }
 
     fn hold_of(&mut self, owner: OwnerId) -> Option<&mut Hold> {

@@ -195,13 +195,13 @@ fn lock_status_display_shows_the_known_parts() {
 fn options_at_their_limits_are_accepted() {
     let options = AcquireOptions::new().with_wait(SECOND).with_max_hold(SECOND);
     assert_eq!((options.wait(), options.max_hold()), (Wait::UpTo(SECOND), SECOND));
-    assert!(options.with_hold_at_least(SECOND).checked().is_ok());
+    assert!(options.with_hold_at_least(SECOND).check().is_ok());
     let longest = AcquireOptions::new().with_hold_at_least(AcquireOptions::MAX_TTL);
-    assert!(longest.checked().is_ok());
+    assert!(longest.check().is_ok());
     let fixed = HolderInfo::default().with_doing("").to_json().len();
     let described = |bytes: usize| {
         let holder = HolderInfo::default().with_doing("x".repeat(bytes));
-        (holder.to_json().len(), AcquireOptions::new().with_holder(&holder).checked().is_ok())
+        (holder.to_json().len(), AcquireOptions::new().with_holder(&holder).check().is_ok())
     };
     let overhead = described(1).0 - 1;
     assert!(fixed <= overhead);

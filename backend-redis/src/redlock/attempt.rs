@@ -26,7 +26,7 @@ impl NumberedAttempt {
             owner: claim.owner().to_hex(),
             number: number.to_string(),
             ttl: claim.ttl_millis().to_string(),
-            words: claim.holder().into(),
+            words: Arc::clone(claim.holder()),
         }
     }
 

@@ -94,7 +94,7 @@ pub(crate) fn waiter(lock: &str) -> Claim {
 
 /// The same owner's claim, for another time.
 pub(crate) fn again_for(claim: &Claim, ttl: Duration) -> Claim {
-    Claim::new(claim.name().clone(), claim.owner(), ttl, claim.holder().into())
+    Claim::new(claim.name().clone(), claim.owner(), ttl, claim.holder().clone())
 }
 
 /// The answer of a call that must end by itself. The bound is far above every time-out in these tests.

@@ -196,7 +196,7 @@ pub(crate) const NEW_OWNER_EACH_TRY: Steps = Steps {
     acquire: |redis, claim| {
         Box::pin(async move {
             let aka =
-                Claim::new(claim.name().clone(), OwnerId::random()?, claim.ttl(), claim.holder().into());
+                Claim::new(claim.name().clone(), OwnerId::random()?, claim.ttl(), claim.holder().clone());
             aliases(|aliases| aliases.insert(claim.owner(), aka.clone()));
             (SOUND.acquire)(redis, &aka).await
         })

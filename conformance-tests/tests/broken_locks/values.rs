@@ -40,11 +40,11 @@ pub(crate) const WHOLE_SECONDS: Steps = of_another_claim!(whole_seconds);
 pub(crate) const WHOLE_SECONDS_AT_LEAST: Steps = of_another_claim!(whole_seconds_at_least);
 
 fn named(claim: &Claim, name: &str) -> Claim {
-    Claim::new(LockName::new(name).unwrap(), claim.owner(), claim.ttl(), claim.holder().into())
+    Claim::new(LockName::new(name).unwrap(), claim.owner(), claim.ttl(), claim.holder().clone())
 }
 
 fn lasting(claim: &Claim, ttl: Duration) -> Claim {
-    Claim::new(claim.name().clone(), claim.owner(), ttl, claim.holder().into())
+    Claim::new(claim.name().clone(), claim.owner(), ttl, claim.holder().clone())
 }
 
 fn trimmed(claim: &Claim) -> Claim {

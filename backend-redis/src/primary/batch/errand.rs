@@ -57,7 +57,7 @@ impl Errand for Acquire {
         let keys = by_kind(&keys);
         let (shared, owners) = (claims.first(), owners(claims));
         let ttl = ScriptArg::number(shared.map_or(0, Claim::ttl_millis));
-        let shared = [&*ttl, shared.map_or("", Claim::holder)];
+        let shared = [&*ttl, shared.map_or("", |claim| claim.holder())];
         let args: Vec<&str> = shared.into_iter().chain(owners.iter().map(|owner| &**owner)).collect();
         link.ask(&Call::new(&scripts::ACQUIRE_BATCH, &keys, &args)).await
     }

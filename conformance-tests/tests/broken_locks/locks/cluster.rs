@@ -57,7 +57,7 @@ async fn acquire(redis: &Redis, claim: &Claim) -> Result<Attempt> {
 
 fn encoded(claim: &Claim) -> Claim {
     let name = claim.name().as_str().replace('%', "%25").replace('{', "%7B").replace('}', "%7D");
-    Claim::new(LockName::new(name).unwrap(), claim.owner(), claim.ttl(), claim.holder().into())
+    Claim::new(LockName::new(name).unwrap(), claim.owner(), claim.ttl(), claim.holder().clone())
 }
 
 #[async_trait]

@@ -114,11 +114,11 @@ impl LockSet for LockSetGuard {
     }
 
     fn is_held(&self) -> bool {
-        self.is_held()
+        (**self).is_held()
     }
 
     async fn lost(&self) -> LockName {
-        self.lost().await.0.clone()
+        (**self).lost().await.lock().expect("the loss of a set names its lock").clone()
     }
 
     async fn release(self: Box<Self>) -> Result<()> {

@@ -1,3 +1,4 @@
+use crate::LockName;
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
@@ -118,7 +119,8 @@ impl Error {
 
 impl From<Loss> for Error {
     fn from(loss: Loss) -> Self {
-        let mut error = Self::new(ErrorKind::Lost, format!("the lock was lost: {loss}"))
+        let what = loss.lock.as_ref().map_or("the lock".to_owned(), |name| format!("lock {name:?} of a set"));
+        let mut error = Self::new(ErrorKind::Lost, format!("{what} was lost: {loss}"))
             .with_help("stop touching what the lock protects; acquire a new guard to go on");
         let inner = error.inner_mut();
         inner.source = loss.error().map(|cause| Arc::new(cause.clone()) as Arc<dyn StdError + Send + Sync>);
@@ -217,6 +219,7 @@ impl fmt::Display for ErrorKind {
 pub struct Loss {
     cause: LossCause,
     error: Option<Error>,
+    lock: Option<LockName>,
 }
 
 /// The cause of a [`Loss`].
@@ -244,11 +247,16 @@ pub enum LossCause {
 impl Loss {
     /// A loss for this cause.
     pub fn new(cause: LossCause) -> Self {
-        Self { cause, error: None }
+        Self { cause, error: None, lock: None }
     }
 
     pub(crate) fn unreachable(error: Error) -> Self {
-        Self { cause: LossCause::Unreachable, error: Some(error) }
+        Self { error: Some(error), ..Self::new(LossCause::Unreachable) }
+    }
+
+    /// The loss of a set, by the loss of this lock.
+    pub(crate) fn of_lock(self, name: &LockName) -> Self {
+        Self { lock: Some(name.clone()), ..self }
     }
 
     /// The cause.
@@ -259,6 +267,11 @@ impl Loss {
     /// The last failure of the store, for [`LossCause::Unreachable`].
     pub fn error(&self) -> Option<&Error> {
         self.error.as_ref()
+    }
+
+    /// The lock that was lost, for the loss of a [set](crate::LockSetGuard).
+    pub fn lock(&self) -> Option<&LockName> {
+        self.lock.as_ref()
     }
 }
 

@@ -269,17 +269,17 @@ impl From<Duration> for Wait {
 mod tests {
     use super::*;
 
-    fn problem(options: AcquireOptions) -> String {
+    fn problem(options: &AcquireOptions) -> String {
         options.check().unwrap_err().to_string()
     }
 
     #[test]
     fn ttl_out_of_range_is_refused_with_the_limit() {
         let with = |ttl| AcquireOptions::new().with_ttl(ttl);
-        assert_eq!(problem(with(Duration::ZERO)), "invalid ttl: 0ns, at least 50ms");
-        assert_eq!(problem(with(Duration::from_nanos(1))), "invalid ttl: 1ns, at least 50ms");
-        assert_eq!(problem(with(Duration::from_secs(86_401))), "invalid ttl: 86401s, at most 86400s");
-        assert!(problem(with(Duration::MAX)).ends_with("at most 86400s"));
+        assert_eq!(problem(&with(Duration::ZERO)), "invalid ttl: 0ns, at least 50ms");
+        assert_eq!(problem(&with(Duration::from_nanos(1))), "invalid ttl: 1ns, at least 50ms");
+        assert_eq!(problem(&with(Duration::from_secs(86_401))), "invalid ttl: 86401s, at most 86400s");
+        assert!(problem(&with(Duration::MAX)).ends_with("at most 86400s"));
         assert!(with(AcquireOptions::MIN_TTL).check().is_ok());
         assert!(with(AcquireOptions::MAX_TTL).check().is_ok());
     }
@@ -299,14 +299,14 @@ mod tests {
     #[test]
     fn limits_of_the_hold_that_contradict_are_refused() {
         let options = AcquireOptions::new();
-        assert_eq!(problem(options.clone().with_max_hold(Duration::ZERO)), "invalid max_hold: it is zero");
+        assert_eq!(problem(&options.clone().with_max_hold(Duration::ZERO)), "invalid max_hold: it is zero");
         let crossed =
             options.clone().with_max_hold(Duration::from_secs(1)).with_hold_at_least(Duration::from_secs(2));
-        assert_eq!(problem(crossed), "invalid hold_at_least: 2s is longer than max_hold 1s");
+        assert_eq!(problem(&crossed), "invalid hold_at_least: 2s is longer than max_hold 1s");
         let too_long = options.clone().with_hold_at_least(Duration::from_secs(86_401));
-        assert_eq!(problem(too_long), "invalid hold_at_least: 86401s, limit 86400s");
+        assert_eq!(problem(&too_long), "invalid hold_at_least: 86401s, limit 86400s");
         let chatty = options.with_holder(&HolderInfo::default().with_doing("x".repeat(2000)));
-        assert_eq!(problem(chatty), "invalid holder info: 2020 bytes, limit 1024");
+        assert_eq!(problem(&chatty), "invalid holder info: 2020 bytes, limit 1024");
     }
 
     #[test]

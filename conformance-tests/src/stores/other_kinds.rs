@@ -185,7 +185,7 @@ impl Hold for SetOfOne {
         }
         let Some(set) = self.set() else { return HoldStatus::Released };
         match (set.health(), set.loss()) {
-            (Health::Ended, Some((_, loss))) => HoldStatus::Lost(loss),
+            (Health::Ended, Some(loss)) => HoldStatus::Lost(loss),
             (Health::Ended, None) => HoldStatus::Released,
             (health, _) => HoldStatus::Held { remaining: set.remaining(), at_risk: health == Health::AtRisk },
         }

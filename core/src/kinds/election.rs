@@ -1,7 +1,7 @@
 //! Leader election: the exclusive lock of a name, with the words of an election. The leader is the holder, its term is the
 //! fencing token.
 
-use crate::sync::{AtomicBool, Mutex};
+use crate::sync::Mutex;
 use crate::{
     AcquireOptions, DistributedLock, Error, ErrorKind, FencingToken, HolderInfo, Lease, LockAdmin, LockGuard,
     LockName, Result, locked,
@@ -11,7 +11,6 @@ use futures_util::stream::unfold;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, SystemTime};
 
 /// How often an observer looks, and how often a campaign is begun again while the store does not answer.
@@ -53,7 +52,8 @@ pub struct Election {
 
 #[derive(Debug, Default)]
 struct Role {
-    is_campaigning: AtomicBool,
+    /// Locked while this candidate campaigns.
+    campaign: tokio::sync::Mutex<()>,
     /// The last one.
     office: Mutex<Option<Arc<Office>>>,
 }
@@ -102,11 +102,21 @@ impl Election {
     ///
     /// As [`acquire_named`](DistributedLock::acquire_named): a dropped campaign is over.
     pub async fn campaign(&self) -> Result<Leadership> {
-        let campaign = Campaign::begin(&self.role)?;
+        let refused = |problem| {
+            Error::invalid("campaign", problem, "use one election for each candidate, or resign first")
+        };
+        let Ok(_campaign) = self.role.campaign.try_lock() else {
+            return Err(refused("this candidate campaigns already"));
+        };
+        // Not under the mutex: to find a loss is to tell an observer.
+        let office = locked(&self.role.office).clone();
+        if office.is_some_and(|office| office.lease.is_held()) {
+            return Err(refused("this candidate leads already"));
+        }
         let guard = self.locks.acquire_named(&self.name, &self.options).await?;
         let (lease, term) = (guard.lease(), guard.token()?);
         let office = Arc::new(Office { lease, term, guard: Mutex::new(Some(guard)) });
-        *locked(&campaign.0.office) = Some(Arc::clone(&office));
+        *locked(&self.role.office) = Some(Arc::clone(&office));
         Ok(Leadership(office))
     }
 
@@ -149,16 +159,8 @@ impl Election {
         }
     }
 
-    /// Ends the leadership of this candidate, as [`Leadership::resign`] does. Does nothing if it does not lead; to end a campaign,
-    /// drop it.
-    ///
-    /// # Errors
-    ///
-    /// As [`LockGuard::release`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`LockGuard::release`].
+    /// Ends the leadership of this candidate, as [`Leadership::resign`] does, with its errors and its cancel safety. Does nothing
+    /// if it does not lead; to end a campaign, drop it.
     pub async fn resign(&self) -> Result<()> {
         let office = locked(&self.role.office).clone();
         match office.and_then(|office| office.vacate()) {
@@ -197,33 +199,6 @@ impl Election {
     }
 }
 
-/// A campaign under way; dropping it ends it.
-struct Campaign<'a>(&'a Role);
-
-impl<'a> Campaign<'a> {
-    fn begin(role: &'a Role) -> Result<Self> {
-        let refused = |problem| {
-            Error::invalid("campaign", problem, "use one election for each candidate, or resign first")
-        };
-        if role.is_campaigning.swap(true, SeqCst) {
-            return Err(refused("this candidate campaigns already"));
-        }
-        let campaign = Self(role);
-        // Not under the mutex: to find a loss is to tell an observer.
-        let office = locked(&role.office).clone();
-        match office.is_some_and(|office| office.lease.is_held()) {
-            true => Err(refused("this candidate leads already")),
-            false => Ok(campaign),
-        }
-    }
-}
-
-impl Drop for Campaign<'_> {
-    fn drop(&mut self) {
-        self.0.is_campaigning.store(false, SeqCst);
-    }
-}
-
 /// The leadership of one term. It dereferences to its [`Lease`], with [`lost`](Lease::lost) and [`protect`](Lease::protect). Dropping
 /// it resigns in the background.
 #[must_use = "the leadership is resigned when this is dropped"]
@@ -248,13 +223,8 @@ impl Leadership {
 
     /// Resigns, and waits for the confirmation of the store. The next candidate leads within its [wake-up](crate::WakeUp).
     ///
-    /// # Errors
-    ///
-    /// As [`LockGuard::release`]. Nothing is left to do, and nothing fails, if [`Election::resign`] was quicker.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`LockGuard::release`].
+    /// Errors and cancel safety are those of [`LockGuard::release`]. If [`Election::resign`] was quicker, there is nothing left
+    /// to do, and nothing fails.
     pub async fn resign(self) -> Result<()> {
         match self.0.vacate() {
             Some(guard) => guard.release().await,

@@ -13,24 +13,24 @@ use super::deadline::Deadline;
 use crate::guard::{Hold, HoldStatus};
 use crate::sync::AtomicBool;
 use crate::{
-    AcquireOptions, DistributedLock, Error, ErrorKind, FencingToken, Health, IntoLockName, LockGuard,
-    LockName, Loss, Result, Wait,
+    AcquireOptions, DistributedLock, Error, ErrorKind, FencingToken, IntoLockName, LockGuard, LockName, Loss,
+    Result, Wait,
 };
 use futures_util::future::{BoxFuture, join_all, select_all};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::future::Future;
+use std::ops::Deref;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio_util::sync::CancellationToken;
 
 /// The locks of several names, all of which are held: see [`acquire_all`](crate::DistributedLockExt::acquire_all).
 ///
-/// The set is held as one. The loss of one lock is the loss of all: from then on [`is_held`](Self::is_held) is false, no
-/// [`token`](Self::token) is given, and the other locks are released in the background.
+/// It dereferences to one [`LockGuard`] for the whole set: held while all locks are, at risk if one is, extended as one. The loss
+/// of one lock is the loss of the set, and the other locks are released in the background; [`Loss::lock`] says which was lost.
+/// That guard's own [`name`](crate::Lease::name) and [`token`](crate::Lease::token) are those of the first lock.
 ///
-/// Dropping it releases all locks in the background, in reverse order, as dropping a [`LockGuard`] does.
+/// Dropping it releases all locks in the background, in reverse order.
 #[must_use = "the locks are released when their guard is dropped: keep it in a variable while you work"]
 pub struct LockSetGuard {
     guard: LockGuard,
@@ -146,81 +146,10 @@ impl LockSetGuard {
         found.map(|(_, token)| token).ok_or_else(missing)
     }
 
-    /// All names, each with its fencing token.
-    ///
-    /// # Errors
-    ///
-    /// [`Lost`](ErrorKind::Lost) once the set is not held any more.
+    /// All names, each with its fencing token; [`Lost`](ErrorKind::Lost) once the set is not held any more.
     pub fn tokens(&self) -> Result<impl ExactSizeIterator<Item = (&LockName, FencingToken)>> {
-        self.guard.token().map_err(|error| self.set.named(error))?;
+        self.guard.token()?;
         Ok(self.set.holds.iter().map(|hold| (hold.name(), hold.token())))
-    }
-
-    /// True while all locks are certainly held, by the clock at this call. Once false, it stays false.
-    pub fn is_held(&self) -> bool {
-        self.guard.is_held()
-    }
-
-    /// How sure the holder can be now: at risk if one lock is.
-    pub fn health(&self) -> Health {
-        self.guard.health()
-    }
-
-    /// For how long all locks are held even if the store never answers again; zero when the set is over.
-    pub fn remaining(&self) -> Duration {
-        self.guard.remaining()
-    }
-
-    /// The lock that was lost first, and its loss.
-    pub fn loss(&self) -> Option<(&LockName, Loss)> {
-        self.guard.loss()?;
-        self.set.loss.get().map(|(name, loss)| (name, loss.clone()))
-    }
-
-    /// Waits until a lock is lost, and says which and why. Timely as [`Lease::lost`](crate::Lease::lost) is.
-    ///
-    /// # Cancel safety
-    ///
-    /// Safe to drop and to call again, also from several tasks.
-    pub async fn lost(&self) -> (&LockName, Loss) {
-        let loss = self.guard.lost().await;
-        self.loss().unwrap_or_else(|| (self.set.name(), loss))
-    }
-
-    /// A token that is cancelled when a lock is lost or the set is released, as
-    /// [`Lease::cancellation_token`](crate::Lease::cancellation_token).
-    ///
-    /// # Panics
-    ///
-    /// Outside a Tokio runtime.
-    pub fn cancellation_token(&self) -> CancellationToken {
-        self.guard.cancellation_token()
-    }
-
-    /// Runs `work` for as long as all locks are held, as [`Lease::protect`](crate::Lease::protect) does for one.
-    ///
-    /// # Errors
-    ///
-    /// [`Lost`](ErrorKind::Lost), naming the lock, if one was lost before `work` was done.
-    ///
-    /// # Cancel safety
-    ///
-    /// As safe as `work` is.
-    pub async fn protect<F: Future>(&self, work: F) -> Result<F::Output> {
-        self.guard.protect(work).await.map_err(|error| self.set.named(error))
-    }
-
-    /// Makes the store keep every lease for at least `ttl` from now, as [`LockGuard::extend`].
-    ///
-    /// # Errors
-    ///
-    /// As of [`LockGuard::extend`], naming the lock. The leases of the other locks may be extended then.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped at any time, the requests go on in the background.
-    pub async fn extend(&self, ttl: Duration) -> Result<()> {
-        self.guard.extend(ttl).await
     }
 
     /// Releases all locks, in reverse order, and waits for the store's confirmations.
@@ -238,6 +167,14 @@ impl LockSetGuard {
     }
 }
 
+impl Deref for LockSetGuard {
+    type Target = LockGuard;
+
+    fn deref(&self) -> &LockGuard {
+        &self.guard
+    }
+}
+
 impl fmt::Debug for LockSetGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.names()).finish()
@@ -250,8 +187,8 @@ struct SetHold {
     holds: Vec<Arc<dyn Hold>>,
     /// True once the locks are being released: each is ended once.
     is_ended: AtomicBool,
-    /// The first loss that was seen, and its lock. Set before a loss releases the other locks.
-    loss: OnceLock<(LockName, Loss)>,
+    /// The first loss that was seen. Set before a loss releases the other locks.
+    loss: OnceLock<Loss>,
 }
 
 impl SetHold {
@@ -269,14 +206,6 @@ impl SetHold {
             self.abandon();
         }
     }
-
-    /// Adds the name of the lock that was lost.
-    fn named(&self, error: Error) -> Error {
-        match self.loss.get() {
-            Some((name, _)) => of_set(error, name),
-            None => error,
-        }
-    }
 }
 
 impl Hold for SetHold {
@@ -290,7 +219,7 @@ impl Hold for SetHold {
 
     /// A loss outweighs a release: the locks that were not lost are released after it.
     fn status(&self) -> HoldStatus {
-        if let Some((_, loss)) = self.loss.get() {
+        if let Some(loss) = self.loss.get() {
             return HoldStatus::Lost(loss.clone());
         }
         let (mut least, mut is_at_risk, mut is_released) = (Duration::MAX, false, false);
@@ -301,7 +230,7 @@ impl Hold for SetHold {
                     is_at_risk |= at_risk;
                 }
                 HoldStatus::Lost(loss) => {
-                    let (_, first) = self.loss.get_or_init(|| (hold.name().clone(), loss));
+                    let first = self.loss.get_or_init(|| loss.of_lock(hold.name()));
                     return HoldStatus::Lost(first.clone());
                 }
                 HoldStatus::Released => is_released = true,
@@ -336,7 +265,7 @@ impl Hold for SetHold {
         Box::pin(async move {
             let outcomes = self.holds.iter().rev().zip(join_all(releases).await);
             if let HoldStatus::Lost(loss) = self.status() {
-                return Err(self.named(loss.into()));
+                return Err(loss.into());
             }
             let failures = outcomes.filter_map(|(hold, outcome)| Some(of_set(outcome.err()?, hold.name())));
             // A loss first: it alone says that the work was not covered.

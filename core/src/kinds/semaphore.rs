@@ -11,7 +11,7 @@
 //! * **The gate protects the order alone.** If two clients believe that they own it, each of them still gets a slot of its own.
 
 use super::deadline::Deadline;
-use crate::sync::{AtomicU64, Mutex};
+use crate::sync::Mutex;
 use crate::{
     AcquireOptions, DistributedLock, Error, ErrorKind, Fairness, Lease, LockGuard, LockMode, LockName,
     Result, Wait, locked,
@@ -19,8 +19,8 @@ use crate::{
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
+use tokio_util::task::TaskTracker;
 
 /// The longest lease of the gate: what its owner costs the waiters behind it if it crashes.
 const GATE_TTL: Duration = Duration::from_secs(3);
@@ -69,8 +69,8 @@ pub struct Semaphore {
     slots: Arc<[LockName]>,
     /// The last permit of each slot that this semaphore gave: a slot is not free while it is held, and likely free afterwards.
     given: Arc<Mutex<Vec<Option<Lease>>>>,
-    /// How many tasks wait in line through this semaphore.
-    waiting: Arc<AtomicU64>,
+    /// The tasks that wait in line through this semaphore.
+    waiting: TaskTracker,
 }
 
 impl Semaphore {
@@ -84,7 +84,7 @@ impl Semaphore {
         }
         let slots = (0..permits).map(|slot| name.of_slot(slot)).collect::<Result<Arc<[_]>>>()?;
         let given = Arc::new(Mutex::new(vec![None; slots.len()]));
-        Ok(Self { locks, gate: name.gate()?, name, slots, given, waiting: Arc::default() })
+        Ok(Self { locks, gate: name.gate()?, name, slots, given, waiting: TaskTracker::new() })
     }
 
     /// The name of the semaphore.
@@ -98,29 +98,13 @@ impl Semaphore {
         u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
     }
 
-    /// Acquires a permit with the [defaults](DistributedLock::defaults) of the client.
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire_with`](Self::acquire_with).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire_with`](Self::acquire_with).
+    /// [`acquire_with`](Self::acquire_with) the [defaults](DistributedLock::defaults) of the client.
     pub async fn acquire(&self) -> Result<LockGuard> {
         self.acquire_with(self.locks.defaults()).await
     }
 
-    /// Makes one attempt on each slot that no permit of this semaphore holds: `None` if each was held when it was asked for. Keep the result in a variable, or the permit
-    /// is released at once.
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire_with`](Self::acquire_with), without [`Busy`](ErrorKind::Busy).
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire_with`](Self::acquire_with).
+    /// [`acquire_with`](Self::acquire_with) the defaults, but one attempt on each slot that no permit of this semaphore holds:
+    /// `None` if each was held when it was asked for. Keep the result in a variable, or the permit is released at once.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
         match self.acquire_with(&self.locks.defaults().clone().with_wait(Wait::No)).await {
             Ok(permit) => Ok(Some(permit)),
@@ -166,7 +150,7 @@ impl Semaphore {
     async fn wait_in_line(&self, options: &AcquireOptions, deadline: &Deadline) -> Result<LockGuard> {
         let one_attempt = options.clone().with_wait(Wait::No);
         let mut wait = options.wait;
-        if self.waiting.load(SeqCst) == 0 && self.locks.semantics().fairness == Fairness::Unordered {
+        if self.waiting.is_empty() && self.locks.semantics().fairness == Fairness::Unordered {
             match deadline.bound(self.try_slots(&one_attempt, 1)).await {
                 Some(Ok(Some(permit))) => return Ok(permit),
                 Some(Err(error)) if !error.is_outage() => return Err(error),
@@ -175,7 +159,7 @@ impl Semaphore {
             }
             wait = deadline.left().ok_or_else(|| self.timed_out(deadline))?;
         }
-        let _waiting = Waiting::begin(&self.waiting);
+        let _waiting = self.waiting.token();
         let _gate = self.locks.acquire_named(&self.gate, &gate_options(options).with_wait(wait)).await?;
         let tried = deadline.bound(self.try_slots(&one_attempt, TRIED_ONE_BY_ONE)).await;
         let failure = match tried.unwrap_or_else(|| Err(no_answer())) {
@@ -258,22 +242,6 @@ impl Semaphore {
         let (name, time) = (&self.name, deadline.time());
         let message = format!("no permit of semaphore {name:?} came free for this waiter within {time:?}");
         Error::new(ErrorKind::TimedOut, message).with_help(FULL)
-    }
-}
-
-/// Counts a task that waits in line.
-struct Waiting<'a>(&'a AtomicU64);
-
-impl<'a> Waiting<'a> {
-    fn begin(count: &'a AtomicU64) -> Self {
-        count.fetch_add(1, SeqCst);
-        Self(count)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, SeqCst);
     }
 }
 

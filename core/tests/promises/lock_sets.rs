@@ -223,8 +223,8 @@ async fn loss_of_one_lock_ends_the_set_and_releases_the_others_once() {
     assert_eq!((error.kind(), error.loss().unwrap().cause()), (ErrorKind::Lost, LossCause::Gone));
     assert!(error.to_string().starts_with(r#"lock "b" of a set: the lock was lost"#), "{error}");
     assert!(!set.is_held() && set.remaining().is_zero() && set.health() == Health::Ended);
-    assert_eq!(set.loss().unwrap().0, "b");
-    assert_eq!(set.lost().await.0, "b");
+    assert_eq!(set.loss().unwrap().lock().unwrap(), "b");
+    assert_eq!(set.lost().await.lock().unwrap(), "b");
     for name in NAMES {
         assert_eq!(set.token(name).unwrap_err().kind(), ErrorKind::Lost);
     }
@@ -244,7 +244,7 @@ async fn set_is_over_at_its_first_deadline_without_any_task() {
     let set = store.client().acquire_all_with(NAMES, &options().with_fixed_lease()).await.unwrap();
     assert!(advance(TTL).now_or_never().is_none(), "a task may have run");
     assert!(!set.is_held());
-    assert_eq!(set.loss().unwrap().1.cause(), LossCause::Expired);
+    assert_eq!(set.loss().unwrap().cause(), LossCause::Expired);
 }
 
 #[tokio::test(start_paused = true)]
@@ -332,6 +332,6 @@ async fn closed_client_ends_the_set() {
     let client = store.client();
     let set = client.acquire_all(NAMES).await.unwrap();
     leasehold_core::DistributedLock::close(&client).await.unwrap();
-    assert_eq!(set.loss().unwrap().1.cause(), LossCause::Closed);
+    assert_eq!(set.loss().unwrap().cause(), LossCause::Closed);
     assert_eq!(client.acquire_all(NAMES).await.unwrap_err().kind(), ErrorKind::Closed);
 }

@@ -1,3 +1,4 @@
+use super::KINDS;
 use super::memory::Memory;
 use crate::{Cannot, Case, Store, Subject};
 use async_trait::async_trait;
@@ -65,7 +66,8 @@ impl Subject for OtherKind {
     fn covers(&self, case: &Case) -> std::result::Result<(), Cannot> {
         match (self.name, case.id) {
             ("memory-set-of-one", "D17" | "D22" | "D24") => Err(Cannot::new("a set refuses hold_at_least")),
-            (_, id) if id.starts_with(['T', 'U', 'V', 'W', 'X', 'Y']) => {
+            (_, "D16") => Err(Cannot::new("its renewals are those of the locks that it is made of")),
+            (_, id) if id.starts_with('T') || id.starts_with(KINDS) => {
                 Err(Cannot::new("a kind of lock is put to the cases of one name"))
             }
             _ => Ok(()),

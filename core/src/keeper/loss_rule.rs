@@ -81,6 +81,8 @@ impl HoldState {
                 // Answers may come out of order: the deadline never moves back.
                 self.valid_until = self.valid_until.max(renewed_until.min(self.limit.0));
                 self.failure = None;
+                // A renewal before it may have died with its task, and is never answered.
+                self.unanswered = 0;
             }
             Ok(Renewal::Held) => self.failure = Some(not_extended()),
             Ok(Renewal::Lost(cause)) => self.end = Some(End::Lost(Loss::new(cause))),
@@ -195,6 +197,17 @@ mod tests {
         assert!(state.failure.is_none(), "the answer may be on its way");
         state.answered(at(10), at(19), Ok(Renewal::Renewed));
         assert_eq!(cause(&mut state, at(10)), Some(LossCause::Unreachable));
+    }
+
+    #[test]
+    fn renewal_that_died_with_its_task_is_forgotten_at_the_next_confirmation() {
+        let mut state = granted();
+        state.renewal_sent();
+        state.renewal_sent();
+        state.answered(at(6), at(16), Ok(Renewal::Renewed));
+        state.renewal_overdue();
+        assert!(state.failure.is_none());
+        assert_eq!(cause(&mut state, at(16)), Some(LossCause::Expired));
     }
 
     #[test]

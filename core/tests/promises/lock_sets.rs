@@ -221,7 +221,7 @@ async fn loss_of_one_lock_ends_the_set_and_releases_the_others_once() {
     let work = set.protect(std::future::pending::<()>());
     let error = work.await.unwrap_err();
     assert_eq!((error.kind(), error.loss().unwrap().cause()), (ErrorKind::Lost, LossCause::Gone));
-    assert!(error.to_string().starts_with(r#"lock "b" of a set: the lock was lost"#), "{error}");
+    assert!(error.to_string().starts_with(r#"lock "b" of a set was lost: "#), "{error}");
     assert!(!set.is_held() && set.remaining().is_zero() && set.health() == Health::Ended);
     assert_eq!(set.loss().unwrap().lock().unwrap(), "b");
     assert_eq!(set.lost().await.lock().unwrap(), "b");

@@ -88,12 +88,12 @@ pub trait LockSet: Debug + Send + Sync {
     /// True while all locks are held.
     fn is_held(&self) -> bool;
 
-    /// Waits for the first loss, and says of which lock.
+    /// Waits for the first loss. Answers the lock that was lost, if it is known.
     ///
     /// # Cancel safety
     ///
     /// Safe to drop and to call again.
-    async fn lost(&self) -> LockName;
+    async fn lost(&self) -> Option<LockName>;
 
     /// Releases all locks.
     ///
@@ -117,8 +117,8 @@ impl LockSet for LockSetGuard {
         (**self).is_held()
     }
 
-    async fn lost(&self) -> LockName {
-        (**self).lost().await.lock().expect("the loss of a set names its lock").clone()
+    async fn lost(&self) -> Option<LockName> {
+        (**self).lost().await.lock().cloned()
     }
 
     async fn release(self: Box<Self>) -> Result<()> {

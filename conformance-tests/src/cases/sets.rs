@@ -235,7 +235,7 @@ async fn loss_of_one_name_is_the_loss_of_the_set_at_once(cx: &Context) -> Verdic
     let Ok(lost) = told else {
         return Err(Stop::Failed("the holder of the set was not told of the loss of one name".to_owned()));
     };
-    ensure!(lost == b, "{lost} is said to be lost, and not {b}");
+    ensure!(lost.as_ref() == Some(&b), "{lost:?} is said to be lost, and not {b}");
     ensure!(!set.is_held(), "the set is held after the loss of one name");
     for name in [&a, &b, &c] {
         ensure_kind(set.token(name), ErrorKind::Lost, "the token of a name after the loss of another")?;

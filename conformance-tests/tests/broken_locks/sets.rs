@@ -92,10 +92,10 @@ impl LockSet for Guards {
         self.0.iter().all(|guard| guard.is_held())
     }
 
-    async fn lost(&self) -> LockName {
+    async fn lost(&self) -> Option<LockName> {
         let losses = self.0.iter().map(|guard| Box::pin(guard.lost()));
         let (_, at, _) = select_all(losses).await;
-        self.0[at].name().clone()
+        Some(self.0[at].name().clone())
     }
 
     async fn release(mut self: Box<Self>) -> Result<()> {
@@ -119,9 +119,9 @@ impl LockSet for AsTheFirst {
         self.0.0[0].is_held()
     }
 
-    async fn lost(&self) -> LockName {
+    async fn lost(&self) -> Option<LockName> {
         self.0.0[0].lost().await;
-        self.0.0[0].name().clone()
+        Some(self.0.0[0].name().clone())
     }
 
     async fn release(self: Box<Self>) -> Result<()> {

@@ -125,12 +125,12 @@ pub mod backend {
     };
 }
 
-/// The client between the two contracts, to be built with a clock, an observer or a drift allowance of your own. Start at
+/// The client between the two contracts, to be built with a clock or an observer of your own. Start at
 /// [`Registry::connect_with`].
 pub mod client {
     pub use leasehold_core::{
-        Clock, Drift, Event, LockClient, LockClientBuilder, Moment, Observer, RuntimeClock, Sleep,
-        SystemClock, TracingObserver,
+        Clock, Event, LockClient, LockClientBuilder, Moment, Observer, RuntimeClock, Sleep, SystemClock,
+        TracingObserver,
     };
 }
 

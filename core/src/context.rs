@@ -4,7 +4,7 @@ use crate::fallback_runtime::FallbackRuntime;
 use crate::observer::Events;
 use crate::sync::AtomicBool;
 use crate::wait_queue::WaitQueues;
-use crate::{Clock, Drift, Error, LockBackend, Result, Semantics};
+use crate::{Clock, Error, LockBackend, Result, Semantics};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,6 @@ pub(crate) struct Context {
     pub(crate) backend: Arc<dyn LockBackend>,
     pub(crate) semantics: Semantics,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) drift: Drift,
     pub(crate) events: Events,
     pub(crate) wait_queues: WaitQueues,
     /// Requests that go on without a caller. Closing the client waits for them.
@@ -24,19 +23,13 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(
-        backend: Arc<dyn LockBackend>,
-        clock: Arc<dyn Clock>,
-        drift: Drift,
-        events: Events,
-    ) -> Self {
+    pub(crate) fn new(backend: Arc<dyn LockBackend>, clock: Arc<dyn Clock>, events: Events) -> Self {
         let semantics = backend.semantics();
         Self {
             wait_queues: WaitQueues::new(&semantics),
             backend,
             semantics,
             clock,
-            drift,
             events,
             background: TaskTracker::new(),
             fallback_runtime: FallbackRuntime::default(),

@@ -45,7 +45,6 @@ mod claim;
 mod client;
 mod clock;
 mod context;
-mod drift;
 mod duration;
 mod error;
 mod fallback_runtime;
@@ -74,7 +73,6 @@ pub use backend::{Attempt, Busy, Grant, LockBackend, MAX_CLAIMS_PER_RENEWAL, Rel
 pub use claim::{Claim, LockMode};
 pub use client::{LockClient, LockClientBuilder};
 pub use clock::{Clock, Moment, RuntimeClock, Sleep, SystemClock};
-pub use drift::Drift;
 pub use duration::parse_duration;
 pub use error::{Error, ErrorKind, Loss, LossCause, Result};
 pub use guard::{Health, Hold, HoldStatus, Lease, LockGuard};

@@ -1,4 +1,4 @@
-use leasehold_core::{CrashBound, Drift, Fairness, Fault, HoldKind, Outcome, Semantics};
+use leasehold_core::{CrashBound, Fairness, Fault, HoldKind, Outcome, Semantics};
 use std::time::Duration;
 
 /// What a history is held against.
@@ -111,9 +111,8 @@ impl Model {
     }
 }
 
-/// What is rounded, as in [`Drift::DEFAULT`].
+/// The 2 ms by which a holder's lease is shorter, beside 1 %.
 const MARGIN: u64 = 2_000_000;
-const _: Drift = Drift::new(10, Duration::from_nanos(MARGIN));
 
 pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

@@ -5,7 +5,7 @@ use super::observed::{Observed, record, span};
 use super::pending_claim::PendingClaim;
 use super::retry::{RetrySchedule, between};
 use crate::context::Context;
-use crate::keeper::{GrantedLease, Keeper, renewal_due};
+use crate::keeper::{GrantedLease, Keeper, renewal_due, valid_until};
 use crate::observer::Event;
 use crate::options::whole_millis;
 use crate::wait_queue::{FALLBACK, Place};
@@ -119,7 +119,7 @@ impl<'a> Acquisition<'a> {
                     if is_due_for_renewal(&grant, now) {
                         continue;
                     }
-                    if now < self.context.drift.valid_until(grant.since, grant.length) {
+                    if now < valid_until(grant.since, grant.length) {
                         return Ok(grant);
                     }
                     let lease = grant.length;

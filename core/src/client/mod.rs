@@ -12,8 +12,8 @@ use crate::keeper::Keeper;
 use crate::memory::MemoryBackend;
 use crate::observer::{Events, Observer};
 use crate::{
-    AcquireOptions, Clock, DistributedLock, Drift, Error, ErrorKind, LockAdmin, LockBackend, LockGuard,
-    LockName, Result, RuntimeClock, Semantics, SystemClock,
+    AcquireOptions, Clock, DistributedLock, Error, ErrorKind, LockAdmin, LockBackend, LockGuard, LockName,
+    Result, RuntimeClock, Semantics, SystemClock,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -48,7 +48,6 @@ impl LockClient {
             backend,
             clock: Arc::new(SystemClock::new()),
             events: Events::default(),
-            drift: Drift::DEFAULT,
             defaults: AcquireOptions::default(),
         }
     }
@@ -80,7 +79,6 @@ pub struct LockClientBuilder {
     backend: Arc<dyn LockBackend>,
     clock: Arc<dyn Clock>,
     events: Events,
-    drift: Drift,
     defaults: AcquireOptions,
 }
 
@@ -99,13 +97,6 @@ impl LockClientBuilder {
         self
     }
 
-    /// How much shorter than the store's lease the holder's is. Default: 1 % and 2 ms.
-    #[must_use]
-    pub fn with_drift(mut self, drift: Drift) -> Self {
-        self.drift = drift;
-        self
-    }
-
     /// The options of the short forms. Default: [`AcquireOptions::default`].
     #[must_use]
     pub fn with_defaults(mut self, defaults: AcquireOptions) -> Self {
@@ -120,7 +111,7 @@ impl LockClientBuilder {
 
     /// The client.
     pub fn build(self) -> LockClient {
-        let context = Context::new(self.backend, self.clock, self.drift, self.events);
+        let context = Context::new(self.backend, self.clock, self.events);
         LockClient { keeper: Arc::new(Keeper::new(context)), defaults: Arc::new(self.defaults) }
     }
 }

@@ -68,7 +68,7 @@ impl LockGuard {
     }
 
     /// Makes the store keep the lease for at least `ttl` from now, and each renewal from now on likewise; the holder counts
-    /// on less by the [allowance for drift](crate::Drift). Never shortens it: a `ttl` below the present one leaves that as it
+    /// on less, by 1 % and 2 ms for the drift of clocks. Never shortens it: a `ttl` below the present one leaves that as it
     /// is. The limit of [`max_hold`](crate::AcquireOptions::with_max_hold) stays.
     ///
     /// # Errors

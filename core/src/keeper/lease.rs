@@ -1,4 +1,4 @@
-use super::loss_rule::{End, HoldState};
+use super::loss_rule::{End, HoldState, valid_until};
 use crate::context::Context;
 use crate::guard::HoldStatus;
 use crate::observer::Event;
@@ -58,10 +58,10 @@ impl KeptLease {
         options: &AcquireOptions,
         grant: &GrantedLease,
     ) -> Self {
-        let valid_until = |length| context.drift.valid_until(grant.since, length);
+        let until = |length| valid_until(grant.since, length);
         // A fixed lease that the store keeps for less than was asked: it is renewed to its end and no further.
         let is_renewed_to_its_end = !options.renewed && grant.length < claim.ttl();
-        let fixed_end = if is_renewed_to_its_end { valid_until(claim.ttl()) } else { Moment::NEVER };
+        let fixed_end = if is_renewed_to_its_end { until(claim.ttl()) } else { Moment::NEVER };
         let max_hold = grant.asked_at.plus(options.max_hold);
         Self {
             context: Arc::clone(context),
@@ -69,7 +69,7 @@ impl KeptLease {
             since: grant.since,
             is_renewed: options.renewed || is_renewed_to_its_end,
             state: Mutex::new(State {
-                rule: HoldState::granted(valid_until(grant.length), max_hold, fixed_end),
+                rule: HoldState::granted(until(grant.length), max_hold, fixed_end),
                 length: grant.length,
                 longest_asked: claim.ttl(),
                 is_loss_announced: false,
@@ -206,7 +206,7 @@ impl KeptLease {
 
     /// The store answered a renewal of this length that was sent at `sent_at`.
     pub(crate) fn answered(&self, sent_at: Moment, length: Duration, answer: Result<Renewal>) {
-        let renewed_until = self.context.drift.valid_until(sent_at, length);
+        let renewed_until = valid_until(sent_at, length);
         let is_confirmed = matches!(answer, Ok(Renewal::Renewed));
         let (is_held, failure, left_before, left) = self.look(|state, now| {
             let left_before = state.rule.valid_until.since(now);

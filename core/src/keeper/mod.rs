@@ -9,6 +9,7 @@ mod loss_rule;
 mod schedule;
 
 pub(crate) use lease::{GrantedLease, KeptLease, renewal_due};
+pub(crate) use loss_rule::valid_until;
 
 use crate::context::Context;
 use crate::sync::Mutex;

@@ -1,7 +1,7 @@
 //! N1, the start of a lease: its validity counts from before the send of the request that granted it.
 
 use crate::faulty_store::{CallFault, EventLog, FaultyStore, TTL, acquire, options, run_ready_tasks};
-use leasehold_core::{DistributedLockExt, Drift, ErrorKind, LockClient, RuntimeClock};
+use leasehold_core::{DistributedLockExt, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -18,17 +18,6 @@ async fn validity_counts_from_before_the_send() {
     let guard = store.client().acquire("job").await.unwrap();
 
     assert_eq!(guard.remaining(), VALID - Duration::from_secs(4));
-}
-
-#[tokio::test(start_paused = true)]
-async fn validity_is_shorter_by_the_configured_drift() {
-    let client = LockClient::builder(FaultyStore::new())
-        .with_clock(Arc::new(RuntimeClock::new()))
-        .with_defaults(options())
-        .with_drift(Drift::new(100, Duration::from_secs(1)))
-        .build();
-    let guard = client.acquire("job").await.unwrap();
-    assert_eq!(guard.remaining(), TTL - TTL / 10 - Duration::from_secs(1));
 }
 
 #[tokio::test(start_paused = true)]

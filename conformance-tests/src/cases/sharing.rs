@@ -78,7 +78,7 @@ async fn waiter(
     tokio::select! {
         refused = waits.reach(cx, 1) => refused.map(|()| waiter),
         granted = &mut waiter => {
-            granted??;
+            drop(granted??);
             Err(Stop::Failed(format!("a {mode} lock was not waited for")))
         }
     }

@@ -9,7 +9,7 @@ mod mutations;
 mod table;
 
 use leasehold_conformance::{Case, Harm, Stop, all, run_case_here};
-use mutant::{Mutant, SOUND, Values};
+use mutant::{Mutant, QUEUED, SOUND, TELLING, Values};
 use mutations::Mutation;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Those of the families that need nothing but a lock, but for cases that block a thread, count turns in a time, or are a load.
 fn cases() -> Vec<Case> {
-    const FAMILIES: &str = "ABCDEFGHK";
+    const FAMILIES: &str = "ABCDEFGHKT";
     const THREADS: [&str; 5] = ["E12", "G06", "G07", "G11", "H11"];
     let in_virtual_time = |case: &Case| {
         case.id.starts_with(|family| FAMILIES.contains(family))
@@ -52,7 +52,9 @@ fn noticed(mutations: &[Mutation], cases: &[Case]) -> Vec<Vec<&'static str>> {
                     mutations.get(at).map(|mutation| (at, mutation))
                 } {
                     let fails = |case: &&Case| matches!(run(mutation.values, **case), Err(Stop::Failed(_)));
-                    let by = cases.iter().filter(fails).map(|case| case.id).collect();
+                    let looks =
+                        |case: &&Case| case.id.starts_with(|family| mutation.families.contains(family));
+                    let by = cases.iter().filter(looks).filter(fails).map(|case| case.id).collect();
                     results.lock().unwrap()[at] = by;
                 }
             });
@@ -62,16 +64,18 @@ fn noticed(mutations: &[Mutation], cases: &[Case]) -> Vec<Vec<&'static str>> {
 }
 
 #[test]
-fn unchanged_store_passes_all_cases() {
-    let mut passed = 0;
-    for case in cases() {
-        match run(SOUND, case) {
-            Ok(()) => passed += 1,
-            Err(Stop::Skipped(_)) => {}
-            Err(Stop::Failed(words)) => panic!("{}: {words}", case.name()),
+fn unchanged_stores_pass_all_cases() {
+    for (values, least) in [(SOUND, 75), (TELLING, 75), (QUEUED, 75)] {
+        let mut passed = 0;
+        for case in cases() {
+            match run(values, case) {
+                Ok(()) => passed += 1,
+                Err(Stop::Skipped(_)) => {}
+                Err(Stop::Failed(words)) => panic!("{}: {words}", case.name()),
+            }
         }
+        assert!(passed >= least, "{passed} cases");
     }
-    assert!(passed > 60, "{passed} cases");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The answers of a backend and of its administrator's side, and the wrong ones that are given instead.
 
-use crate::mutant::{QUEUED, SOUND, TELLING, Values, unknown};
+use crate::mutant::unknown;
 use crate::mutations::{A_HINT, ALIKE, Mutation, changed, cut, micros_in_32_bits, whole_seconds};
+use crate::values::{QUEUED, SOUND, TELLING, Values};
 use leasehold_core::{
     Attempt, Busy, Error, ErrorKind, FencingToken, Grant, HoldKind, HolderInfo, LockMode, LockName,
     LockStatus, LossCause, OwnerId, Release, Renewal, Result, Waiter,

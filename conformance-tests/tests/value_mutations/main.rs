@@ -7,13 +7,15 @@ mod answers;
 mod mutant;
 mod mutations;
 mod table;
+mod values;
 
 use leasehold_conformance::{Case, Harm, Stop, all, run_case_here};
-use mutant::{Mutant, QUEUED, SOUND, TELLING, Values};
+use mutant::Mutant;
 use mutations::Mutation;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use values::{QUEUED, SOUND, TELLING, Values};
 
 /// Those of the families that need nothing but a lock, but for cases that block a thread, count turns in a time, or are a load.
 fn cases() -> Vec<Case> {

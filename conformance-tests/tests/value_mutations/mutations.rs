@@ -1,7 +1,7 @@
 //! Each parameter and each answer of [`LockBackend`](leasehold_core::LockBackend), and the wrong values that it is given.
 
 use crate::answers;
-use crate::mutant::{SOUND, Values};
+use crate::values::{SOUND, Values};
 use leasehold_core::{Fairness, HoldKind, LockMode, LossSignal, WakeUp};
 use std::time::Duration;
 

@@ -2,9 +2,7 @@
 
 use crate::faulty_store::{CallFault, TTL, acquire, options, run_ready_tasks};
 use crate::semaphore::{SECOND, acquire_all, is_clean, polling, queueing, semaphore, spawn_waiter};
-use leasehold_core::{
-    Claim, DistributedLockExt, ErrorKind, LockBackend, LockName, LossCause, OwnerId, Release,
-};
+use leasehold_core::{Claim, ErrorKind, LockBackend, LockName, LossCause, OwnerId, Release};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 

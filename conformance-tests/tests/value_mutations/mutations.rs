@@ -142,7 +142,7 @@ pub(crate) const ALIKE: &str =
 fn modes() -> Vec<Mutation> {
     use LockMode::{Exclusive, Shared, Write};
     const BY_OWNER: &str = "\"a claim is known by its owner alone\", says the contract";
-    let of = |value, change, values| changed(value, change, values).under("ACT");
+    let of = |value, change, values| changed(value, change, values).under("CT");
     let asked = |change, granted_mode| of("mode of an attempt", change, Values { granted_mode, ..SOUND });
     let renewed = |change, renewed_mode| of("mode of a renewal", change, Values { renewed_mode, ..SOUND });
     let released = |change, released_mode| of("mode of a release", change, Values { released_mode, ..SOUND });

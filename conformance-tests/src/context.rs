@@ -1,10 +1,11 @@
 //! What a case has at hand: a store of its own, clients, unique names, and worker processes.
 
 mod expect;
+mod waits;
 
 pub(crate) use expect::{
     ClientExt, believed_until, ensure_free, ensure_held, ensure_kept, ensure_kind, eventually, free_within,
-    loss_within, optional, until_queued,
+    loss_within, optional, until_answer_is_held, until_queued,
 };
 
 use crate::case::{Stop, Verdict, ensure};

@@ -9,7 +9,7 @@ use crate::case::{Case, Stop};
 use crate::kinds::{Kinds, LibraryKinds};
 use crate::proxy::Proxy;
 use async_trait::async_trait;
-use leasehold_core::{DistributedLock, Fault, LockName, Result};
+use leasehold_core::{DistributedLock, Fault, LockName, Observer, Result};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +43,17 @@ pub trait Subject: fmt::Debug + Send + Sync + 'static {
     ///
     /// The backend's own.
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>>;
+
+    /// Likewise, with an observer of the client's events: its `Waiting` tells a case that the store has refused a waiter. Cases
+    /// that need to know that are skipped without this hook.
+    async fn connect_observed(
+        &self,
+        address: &str,
+        observer: Arc<dyn Observer>,
+    ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
+        let _ = (address, observer);
+        Err(Cannot::no_hook("connect_observed"))
+    }
 
     /// The kinds of lock that are built on its exclusive locks. Default: the library's.
     fn kinds(&self) -> &dyn Kinds {

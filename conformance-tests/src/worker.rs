@@ -2,6 +2,7 @@
 //! show: crashes, pauses, clocks of its own.
 
 mod kinds;
+mod namespaces;
 mod served;
 mod shifts;
 
@@ -40,7 +41,16 @@ impl Worker {
         address: &str,
         environment: &[(String, String)],
     ) -> Result<Self, Stop> {
-        let mut command = Command::new(std::env::current_exe()?);
+        Self::start_by(Command::new(std::env::current_exe()?), subject, address, environment).await
+    }
+
+    /// A worker that this command executes: this very program, directly or by another.
+    async fn start_by(
+        mut command: Command,
+        subject: &str,
+        address: &str,
+        environment: &[(String, String)],
+    ) -> Result<Self, Stop> {
         command.env(ENVIRONMENT, format!("{subject}\n{address}"));
         command.envs(environment.iter().map(|(key, value)| (key, value)));
         let mut child = spawn_lasting(&command, |command| {
@@ -63,6 +73,12 @@ impl Worker {
     pub(crate) async fn take(&mut self, name: &LockName, ttl: Duration) -> Result<u64, Stop> {
         let answer = self.ask(&format!("take {} {name}", ttl.as_millis())).await?;
         token(&answer)
+    }
+
+    /// One attempt: true if it was granted.
+    pub(crate) async fn try_take(&mut self, name: &LockName, ttl: Duration) -> Result<bool, Stop> {
+        let answer = self.ask(&format!("try {} {name}", ttl.as_millis())).await?;
+        if answer == "error Busy" { Ok(false) } else { token(&answer).map(|_| true) }
     }
 
     /// Begins to acquire, and does not wait for the end of it.

@@ -11,6 +11,7 @@ mod faults;
 mod fencing;
 mod handover;
 mod histories;
+mod identity;
 mod late;
 mod lease;
 mod limits;
@@ -42,10 +43,11 @@ use crate::case::Case;
 ///
 /// An id is for good: the numbers between them that have no case are not used again.
 pub fn all() -> impl Iterator<Item = Case> {
-    let families: [&[Case]; 31] = [
+    let families: [&[Case]; 32] = [
         basics::CASES,
         waiting::CASES,
         ownership::CASES,
+        identity::CASES,
         lease::CASES,
         values::CASES,
         limits::CASES,

@@ -4,7 +4,7 @@ use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{Client, ClientExt, Context, ensure_kind, until_queued};
 use crate::proxy::Traffic;
 use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, Fairness, FencingToken, LockName, WakeUp,
+    AcquireOptions, DistributedLockExt, ErrorKind, Fairness, FencingToken, LockName, OwnerId, WakeUp,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,6 +17,7 @@ pub(super) const CASES: &[Case] = cases![
     H11 tasks_of_two_processes_share_a_lock,
     H12 newcomer_waits_behind_one_who_has_not_heard,
     H14 waiters_of_several_processes_are_served_in_their_order,
+    H15 waiters_are_shown_by_name_and_in_their_order,
 ];
 
 /// Skips a case where waiters are served by luck.
@@ -53,6 +54,40 @@ async fn waiters_are_served_in_their_order(cx: &Context) -> Verdict {
     }
     let served = served.lock().unwrap_or_else(PoisonError::into_inner);
     ensure!(served.is_sorted(), "served in the order {served:?}");
+    Ok(())
+}
+
+/// Each is shown behind those that came before it, and the first that is shown is the next owner.
+async fn waiters_are_shown_by_name_and_in_their_order(cx: &Context) -> Verdict {
+    let (client, name, other) = (cx.client().await?, cx.name(), cx.named("other"));
+    fifo_only(&client)?;
+    let shown_of = async |name: &LockName| {
+        let waiters = client.looking()?.waiters(name).await?;
+        Ok::<Vec<Option<OwnerId>>, Stop>(waiters.into_iter().map(|waiter| waiter.owner).collect())
+    };
+    let guards = [client.take(&name, &cx.options()).await?, client.take(&other, &cx.options()).await?];
+    let (mut waiters, mut shown) = (Vec::new(), Vec::new());
+    for place in 0..3 {
+        let (waiter, wanted, options) = (cx.client().await?, name.clone(), cx.options());
+        waiters.push(tokio::spawn(async move { waiter.take(&wanted, &options).await }));
+        until_queued(cx, &client, &name, place + 1).await?;
+        let owners = shown_of(&name).await?;
+        let is_longer = owners.len() == place + 1 && owners.starts_with(&shown);
+        ensure!(is_longer, "after {shown:?} and one more waiter, {owners:?} are shown");
+        shown = owners;
+    }
+    let of_other = shown_of(&other).await?;
+    ensure!(of_other.is_empty(), "the waiters {of_other:?} are shown of a lock that has none");
+    for guard in guards {
+        guard.release().await?;
+    }
+    for (place, (waiter, shown)) in waiters.into_iter().zip(shown).enumerate() {
+        let guard = waiter.await??;
+        let owner = client.looking()?.inspect(&name).await?.pop().and_then(|hold| hold.owner);
+        let is_same = shown.is_none() || owner == shown;
+        ensure!(is_same, "{shown:?} was shown as waiter {place}, and {owner:?} was served in its place");
+        guard.release().await?;
+    }
     Ok(())
 }
 

@@ -167,6 +167,7 @@ async fn looking_shows_the_holder_and_changes_nothing(cx: &Context) -> Verdict {
         let hold = other.semantics().hold;
         let lease = hold == HoldKind::Lease;
         ensure!(seen.hold == hold, "a hold is declared to be a {hold:?}, and shown as a {:?}", seen.hold);
+        ensure!(!seen.mode.is_shared(), "a hold that excludes all others is shown as {}", seen.mode);
         ensure!(lease == seen.ends_in.is_some(), "a hold that is no lease ends in {:?}", seen.ends_in);
         let ends_in = seen.ends_in.unwrap_or(last / 2);
         ensure!(

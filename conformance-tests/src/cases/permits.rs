@@ -26,7 +26,7 @@ pub(super) const CASES: &[Case] = cases![
     U06 callers_with_different_numbers_share_the_slots_that_both_know,
     U07 failing_nodes_grant_no_permit_beyond_the_number(quarter, load),
     U08 first_waiter_that_dies_stops_or_leaves_holds_up_the_others_for_a_lease,
-    U09 grant_of_a_permit_that_nobody_waits_for_is_given_back,
+    U09 late_grant_of_an_abandoned_permit_is_released,
     U10 semaphore_of_one_excludes_and_other_numbers_are_checked,
 ];
 
@@ -299,7 +299,7 @@ async fn next_within(
 }
 
 /// All slots are granted, or about to be, to a waiter that does not hear of it, and leaves.
-async fn grant_of_a_permit_that_nobody_waits_for_is_given_back(cx: &Context) -> Verdict {
+async fn late_grant_of_an_abandoned_permit_is_released(cx: &Context) -> Verdict {
     let client = cx.client().await?;
     let permits = cx.permits(&client, LIMIT)?;
     let (proxy, deaf) = cx.client_behind_proxy(cx.patience()).await?;

@@ -2,7 +2,8 @@
 
 use super::sharing::{NOT_SHARED, attempt, ensure_excluded, hold, sharing};
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context, ensure_kind, loss_within, optional};
+use crate::context::{ClientExt, Context, ensure_kind, loss_within, optional, until_answer_is_held};
+use crate::proxy::Traffic;
 use leasehold_core::{
     AcquireOptions, DistributedLockExt, ErrorKind, Fault, FencingToken, LockMode, Outcome, Sharing,
 };
@@ -212,21 +213,20 @@ async fn forced_release_of_one_reader_leaves_the_others(cx: &Context) -> Verdict
     Ok(())
 }
 
-/// A store that decides in one step that the reader was the last, and deletes in the next, forgets a reader that came between.
+/// The first reply to the release is held until another reader has come: a store that decides in one step that the reader was the
+/// last, and deletes in the next, forgets the other.
 async fn reader_that_comes_as_the_last_one_leaves_is_kept(cx: &Context) -> Verdict {
     sharing(cx).await?;
+    let (proxy, leaving) = cx.client_behind_proxy(cx.patience()).await?;
     let (client, other, name) = (cx.client().await?, cx.client().await?, cx.name());
-    cx.warm_up(&other).await?;
-    for round in 0..40 {
-        let last = hold(cx, &client, &name, LockMode::Shared).await?;
-        let (released, coming) = tokio::join!(last.release(), hold(cx, &other, &name, LockMode::Shared));
-        released?;
-        let reader = coming?;
-        let when = format!("round {round}, under a reader that came as the last one left");
-        ensure_excluded(&client, &name, &NOT_SHARED, &when).await?;
-        reader.release().await?;
-    }
-    Ok(())
+    // A renewal would be answered in the place of the release.
+    let last = leaving.take(&name, &cx.fixed().with_mode(LockMode::Shared)).await?;
+    let release = until_answer_is_held(cx, &proxy, last.release()).await?;
+    let reader = hold(cx, &other, &name, LockMode::Shared).await?;
+    proxy.set(Traffic::Pass);
+    release.await??;
+    ensure_excluded(&client, &name, &NOT_SHARED, "under a reader that came as the last one left").await?;
+    Ok(reader.release().await?)
 }
 
 async fn store_without_readers_refuses_them_before_any_trace(cx: &Context) -> Verdict {

@@ -1,7 +1,7 @@
 //! T: shared locks. Readers hold together, a writer holds alone.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{Client, ClientExt, Context, ensure_kind};
+use crate::context::{Client, ClientExt, Context, ensure_kind, until_answer_is_held};
 use crate::proxy::Traffic;
 use leasehold_core::{
     AcquireOptions, DistributedLockExt, ErrorKind, LockGuard, LockMode, LockName, Semantics, Sharing, Wait,
@@ -66,18 +66,22 @@ pub(super) async fn ensure_excluded(
     Ok(())
 }
 
-/// A waiter that sends its guard back. It has asked, and was refused, when this returns.
+/// A waiter that sends its guard back. The store has refused it once when this returns.
 async fn waiter(
     cx: &Context,
     name: &LockName,
     mode: LockMode,
 ) -> Result<JoinHandle<Result<LockGuard, Stop>>, Stop> {
-    let (client, options, name) = (cx.client().await?, cx.options().with_mode(mode), name.clone());
-    cx.warm_up(&client).await?;
-    let waiter = tokio::spawn(async move { client.take(&name, &options).await });
-    tokio::time::sleep(cx.slack() / 2).await;
-    ensure!(!waiter.is_finished(), "a {mode} lock was not waited for");
-    Ok(waiter)
+    let (client, mut waits) = cx.observed_client().await?;
+    let (options, name) = (cx.options().with_mode(mode), name.clone());
+    let mut waiter = tokio::spawn(async move { client.take(&name, &options).await });
+    tokio::select! {
+        refused = waits.reach(cx, 1) => refused.map(|()| waiter),
+        granted = &mut waiter => {
+            drop(granted??);
+            Err(Stop::Failed(format!("a {mode} lock was not waited for")))
+        }
+    }
 }
 
 async fn granted_within(
@@ -136,36 +140,28 @@ async fn exclusive_lock_and_reader_exclude_each_other(cx: &Context) -> Verdict {
     Ok(reader.release().await?)
 }
 
-/// A store that looks for holders and enters the new one in two steps lets both in, in one of the rounds.
+/// One of the two gets its first reply only after the other has asked: a store that looks for holders and enters the new one in
+/// two steps lets both in.
 async fn reader_and_writer_that_ask_at_once_never_hold_together(cx: &Context) -> Verdict {
     sharing(cx).await?;
-    let mut clients = Vec::new();
-    for _ in 0..4 {
-        let client = cx.client().await?;
-        cx.warm_up(&client).await?;
-        clients.push(client);
-    }
-    for round in 0..40 {
-        let name = cx.named(&format!("round-{round}"));
-        let mut asking = JoinSet::new();
-        for (client, mode) in clients.iter().cloned().zip([LockMode::Shared, LockMode::Write].repeat(2)) {
-            let name = name.clone();
-            asking.spawn(async move { Ok::<_, Stop>((mode, attempt(&client, &name, mode).await?)) });
-        }
-        let mut granted = Vec::new();
-        while let Some(asked) = asking.join_next().await {
-            let (mode, guard) = asked??;
-            granted.extend(guard.map(|guard| (mode, guard)));
-        }
-        let writers = granted.iter().filter(|(mode, _)| !mode.is_shared()).count();
-        let readers = granted.len() - writers;
+    let (proxy, slow) = cx.client_behind_proxy(cx.patience()).await?;
+    let fast = cx.client().await?;
+    cx.warm_up(&slow).await?;
+    cx.warm_up(&fast).await?;
+    for (first, second) in
+        NOT_SHARED.into_iter().flat_map(|mode| [(LockMode::Shared, mode), (mode, LockMode::Shared)])
+    {
+        let (late, name) = (slow.clone(), cx.named(&format!("{first}-{second}")));
+        let wanted = name.clone();
+        let asking = async move { attempt(&late, &wanted, first).await };
+        let asking = until_answer_is_held(cx, &proxy, asking).await?;
+        let second_guard = attempt(&fast, &name, second).await?;
+        proxy.set(Traffic::Pass);
+        let first_guard = asking.await??;
         ensure!(
-            writers == 0 || granted.len() == 1,
-            "round {round}: {readers} readers and {writers} writers hold together"
+            first_guard.is_none() || second_guard.is_none(),
+            "a {first} and a {second} lock, asked for at once, hold together"
         );
-        for (_, guard) in granted {
-            guard.release().await?;
-        }
     }
     Ok(())
 }
@@ -251,6 +247,7 @@ async fn new_reader_does_not_pass_a_waiting_writer(cx: &Context) -> Verdict {
     let second = waiter(cx, &name, LockMode::Shared).await?;
     first.release().await?;
     let writer = granted_within(writer, bound, "a writer after the last reader").await?;
+    ensure_excluded(&client, &name, &ALL, "under a writer that readers wait for").await?;
     ensure!(!second.is_finished(), "a reader was let in beside a writer");
     writer.release().await?;
     let second = granted_within(second, bound, "a reader after the writer").await?;
@@ -315,21 +312,23 @@ async fn stream_of_readers_starves_no_writer_nor_one_of_writers_a_reader(cx: &Co
 /// In the order of one client: three readers, a writer, and a reader behind it.
 async fn release_of_a_writer_admits_all_readers_before_the_next_writer(cx: &Context) -> Verdict {
     let semantics = sharing(cx).await?;
-    let (client, name) = (cx.client().await?, cx.name());
-    let bound = semantics.wake_up.bound() + cx.slack();
+    let ((client, mut waits), name) = (cx.observed_client().await?, cx.name());
+    let (wake_up, slack) = (semantics.wake_up.bound(), cx.slack());
     let holder = hold(cx, &client, &name, LockMode::Write).await?;
     let mut waiters = Vec::new();
     for mode in [LockMode::Shared, LockMode::Shared, LockMode::Shared, LockMode::Write, LockMode::Shared] {
         let (client, options, name) = (client.clone(), cx.options().with_mode(mode), name.clone());
         waiters.push(tokio::spawn(async move { client.take(&name, &options).await }));
-        tokio::time::sleep(cx.slack() / 10).await;
+        waits.reach(cx, waiters.len()).await?;
     }
     holder.release().await?;
     let (last, writer) = (waiters.pop(), waiters.pop());
     let mut readers = Vec::new();
     for reader in waiters {
-        readers.push(granted_within(reader, bound, "a reader after the writer").await?);
+        readers.push(granted_within(reader, wake_up + slack, "a reader after the writer").await?);
     }
+    // A waiter asks again within the bound of its wake-up, which the store declares: by then a wrong one is let in.
+    tokio::time::sleep(wake_up).await;
     ensure!(readers.iter().all(|reader| reader.is_held()), "the readers do not hold together");
     let (Some(writer), Some(last)) = (writer, last) else { return Ok(()) };
     ensure!(!writer.is_finished(), "a writer was let in beside readers");
@@ -337,8 +336,9 @@ async fn release_of_a_writer_admits_all_readers_before_the_next_writer(cx: &Cont
     for reader in readers {
         reader.release().await?;
     }
-    let writer = granted_within(writer, bound, "the writer after the readers").await?;
+    let writer = granted_within(writer, wake_up + slack, "the writer after the readers").await?;
+    ensure_excluded(&client, &name, &ALL, "under the writer after the readers").await?;
     ensure!(!last.is_finished(), "a reader was let in beside a writer");
     writer.release().await?;
-    Ok(granted_within(last, bound, "the reader after the writer").await?.release().await?)
+    Ok(granted_within(last, wake_up + slack, "the reader after the writer").await?.release().await?)
 }

@@ -2,11 +2,13 @@
 
 use super::{Client, Context};
 use crate::case::{Stop, Verdict, ensure};
+use crate::proxy::{Proxy, Traffic};
 use crate::subject::Cannot;
 use leasehold_core::{
     AcquireOptions, DistributedLockExt, Error, ErrorKind, LockAdmin, LockGuard, LockName, Loss, Wait,
 };
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// Shorter words for what cases do all the time.
@@ -118,6 +120,20 @@ pub(crate) async fn eventually(bound: Duration, mut holds: impl FnMut() -> bool)
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     true
+}
+
+/// Starts a request through a proxy, and returns when the store has answered its first part. The proxy holds the answer.
+pub(crate) async fn until_answer_is_held<T: Send + 'static>(
+    cx: &Context,
+    proxy: &Proxy,
+    request: impl Future<Output = T> + Send + 'static,
+) -> Result<JoinHandle<T>, Stop> {
+    let before = proxy.reply_bytes();
+    proxy.set(Traffic::HoldReplies);
+    let request = tokio::spawn(request);
+    let is_answered = eventually(cx.patience(), || proxy.reply_bytes() > before).await;
+    ensure!(is_answered, "the store did not answer the request whose reply is held");
+    Ok(request)
 }
 
 /// Waits for the loss of a guard; fails the case if it does not come.

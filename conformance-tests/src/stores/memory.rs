@@ -1,6 +1,7 @@
-use super::{NOBODY, cannot, connect};
+use super::{NOBODY, cannot, connect, connect_observed};
 use crate::{Cannot, Store, Subject};
 use async_trait::async_trait;
+use leasehold::client::Observer;
 use leasehold::{DistributedLock, LockName, Result};
 use std::sync::Arc;
 
@@ -29,6 +30,14 @@ impl Subject for Memory {
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
         connect(address).await
+    }
+
+    async fn connect_observed(
+        &self,
+        address: &str,
+        observer: Arc<dyn Observer>,
+    ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
+        connect_observed(address, observer).await.map_err(cannot)
     }
 }
 

@@ -16,7 +16,8 @@ mod zookeeper;
 
 use crate::servers::{MySqlServer, disk_missing};
 use crate::{Cannot, Subject};
-use leasehold::{Config, DistributedLock, Result};
+use leasehold::client::{LockClientBuilder, Observer};
+use leasehold::{Config, DistributedLock, Registry, Result};
 pub use named::named;
 use sql::{MariaDb, MySql, Postgres};
 use std::sync::Arc;
@@ -61,13 +62,21 @@ pub fn adapters() -> Vec<Box<dyn Subject>> {
 
 /// A URL, and the prefix of lock names if there is one: `URL` or `URL PREFIX`, in one line for worker processes.
 async fn connect(address: &str) -> Result<Arc<dyn DistributedLock>> {
+    leasehold::connect_with(&config(address)?).await
+}
+
+async fn connect_observed(address: &str, observer: Arc<dyn Observer>) -> Result<Arc<dyn DistributedLock>> {
+    let observed = |client: LockClientBuilder| client.with_observer(observer);
+    Ok(Arc::new(Registry::default().connect_with(&config(address)?, observed).await?))
+}
+
+fn config(address: &str) -> Result<Config> {
     let (url, prefix) = address.split_once(' ').map_or((address, None), |(url, prefix)| (url, Some(prefix)));
     let config = Config::new(url)?;
-    let config = match prefix {
-        Some(prefix) => config.with_prefix(prefix)?,
-        None => config,
-    };
-    leasehold::connect_with(&config).await
+    match prefix {
+        Some(prefix) => config.with_prefix(prefix),
+        None => Ok(config),
+    }
 }
 
 /// The families of the kinds that are built on exclusive locks.

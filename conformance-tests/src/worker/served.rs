@@ -58,7 +58,9 @@ fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Result<(),
             let mut words = request.split(' ');
             let verb = words.next().unwrap_or_default();
             let answer = match verb {
-                "take" => take(&client, &mut words, &mut guard).await?,
+                "take" => take(&client, &mut words, &mut guard, Wait::Forever).await?,
+                "try" => take(&client, &mut words, &mut guard, Wait::No).await?,
+                "identity" => identity(),
                 "permit" => {
                     let (limit, ttl) = (number(&mut words)?, Duration::from_millis(number(&mut words)?));
                     match permit((&**subject, &client), (limit, ttl, &rest(&mut words))).await {
@@ -112,10 +114,15 @@ fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Result<(),
 
 type Words<'a, 'b> = &'a mut std::str::Split<'b, char>;
 
-async fn take(client: &Client, words: Words<'_, '_>, guard: &mut Option<LockGuard>) -> Result<String, Stop> {
+async fn take(
+    client: &Client,
+    words: Words<'_, '_>,
+    guard: &mut Option<LockGuard>,
+    wait: Wait,
+) -> Result<String, Stop> {
     let ttl = Duration::from_millis(number(words)?);
     let name = LockName::new(rest(words))?;
-    let options = AcquireOptions::new().with_ttl(ttl).with_wait(Wait::Forever);
+    let options = AcquireOptions::new().with_ttl(ttl).with_wait(wait);
     Ok(match client.acquire_with(&name, &options).await {
         Ok(new) => {
             let token = new.token().map_or_else(|error| refusal(&error), |token| format!("token {token}"));
@@ -124,6 +131,12 @@ async fn take(client: &Client, words: Words<'_, '_>, guard: &mut Option<LockGuar
         }
         Err(error) => refusal(&error),
     })
+}
+
+/// The process id, and the seconds of the boot clock.
+fn identity() -> String {
+    let boot = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    format!("{} {}", std::process::id(), boot.tv_sec)
 }
 
 fn status(guard: Option<&LockGuard>) -> String {

@@ -7,7 +7,7 @@ use crate::locks::redlock::{self, Mistake as Redlock};
 use crate::locks::replica;
 use crate::locks::sql::{self, advisory, deferred, held, row};
 use crate::locks::zookeeper::{self, Mistake as Zk};
-use crate::permits::{CountedByNodes, ENDS_BY_CLIENTS_CLOCKS, TokenIsACount};
+use crate::permits::{CountedByNodes, ENDS_BY_BOOT_CLOCKS, ENDS_BY_CLIENTS_CLOCKS, TokenIsACount};
 use crate::plain::{SOUND, lock};
 use crate::scopes::{IdentityOfTheTask, InnerReleaseFrees};
 use crate::sets::{CallersOrder, FirstLockOnly, KeptAfterFailure};
@@ -236,6 +236,13 @@ pub(crate) fn controls() -> Vec<Control> {
         control!(104 names_cut_at_the_front K10 "is blocked by another of", steps values::NAMES_CUT_AT_THE_FRONT),
         control!(105 token_of_the_replica J38 "with replication held back: true" on replica::start,
             |address| lock(replica::TOKEN_OF_THE_REPLICA, address), |address| lock(SOUND, address)),
+        control!(106 waiters_are_shown_from_the_end H15 "and one more waiter",
+            waiters::shown_from_the_end, |address| waiters::in_line("0", address)),
+        control!(107 owner_of_pid_and_boot_clock C17 "whose boot clock is 0ns ahead, got", steps steps::OWNER_OF_PID_AND_BOOT_CLOCK),
+        control!(108 expiry_by_the_boot_clock_of_the_client C17 "whose boot clock is 86400s ahead, got",
+            |address| lock(ENDS_BY_BOOT_CLOCKS, address), |address| lock(SOUND, address)),
+        control!(109 exclusive_hold_is_shown_as_shared C08 "is shown as shared",
+            values::shown_as_shared, |address| lock(SOUND, address)),
         // Once more, by nothing but the history of clients that know nothing of the mistake.
         control!(42 for_update_in_autocommit S01 "Exclusion broken", held InAutocommit),
         control!(52 release_deletes_the_row S01 "TokenUnique broken", row ReleaseDeletes),

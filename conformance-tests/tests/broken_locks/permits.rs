@@ -14,6 +14,43 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// Permits in a sorted set, each with its end by a clock of the client.
+macro_rules! ends_by {
+    ($now:ident) => {
+        Steps {
+            acquire: |redis, claim| {
+                Box::pin(async move {
+                    let script = "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[2])
+                                  if redis.call('ZSCORE', KEYS[1], ARGV[1]) then return redis.call('GET', KEYS[2]) end
+                                  if redis.call('ZCARD', KEYS[1]) >= 1 then return false end
+                                  redis.call('ZADD', KEYS[1], ARGV[3], ARGV[1])
+                                  return redis.call('INCR', KEYS[2])";
+                    let (now, keys) = ($now(), [key(claim), fence(claim)]);
+                    let (now, end) = (now.to_string(), (now + claim.ttl_millis()).to_string());
+                    let arguments = [&*claim.owner().to_hex(), &now, &end];
+                    let token: Option<u64> = redis.script(script, &[&keys[0], &keys[1]], &arguments).await?;
+                    Ok(token.map_or_else(busy, granted))
+                })
+            },
+            renew: |redis, claim| {
+                Box::pin(async move {
+                    let end = ($now() + claim.ttl_millis()).to_string();
+                    let script = "if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
+                                  redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1]) return 1";
+                    let held: u64 = redis.script(script, &[&key(claim)], &[&claim.owner().to_hex(), &end]).await?;
+                    Ok(if held == 1 { Renewal::Renewed } else { Renewal::Lost(LossCause::Gone) })
+                })
+            },
+            release: |redis, claim| {
+                Box::pin(async move {
+                    let held: u64 = redis.command(&["ZREM", &key(claim), &claim.owner().to_hex()]).await?;
+                    Ok(if held == 1 { Release::Released } else { Release::NotHeld })
+                })
+            },
+        }
+    };
+}
+
 type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// #72: five nodes count permits, each for itself, and a majority of them is a permit: three majorities of five fit into two
@@ -166,39 +203,17 @@ impl Hold for Wrapped {
 
 /// #74: the holders are the members of a sorted set, and their score is the end of their lease by their own clock. Each removes
 /// those whose end has passed, by its own clock. With one permit, it is a lock.
-pub(crate) const ENDS_BY_CLIENTS_CLOCKS: Steps = Steps {
-    acquire: |redis, claim| {
-        Box::pin(async move {
-            let script = "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[2])
-                          if redis.call('ZSCORE', KEYS[1], ARGV[1]) then return redis.call('GET', KEYS[2]) end
-                          if redis.call('ZCARD', KEYS[1]) >= 1 then return false end
-                          redis.call('ZADD', KEYS[1], ARGV[3], ARGV[1])
-                          return redis.call('INCR', KEYS[2])";
-            let (now, keys) = (now_millis(), [key(claim), fence(claim)]);
-            let (now, end) = (now.to_string(), (now + claim.ttl_millis()).to_string());
-            let arguments = [&*claim.owner().to_hex(), &now, &end];
-            let token: Option<u64> = redis.script(script, &[&keys[0], &keys[1]], &arguments).await?;
-            Ok(token.map_or_else(busy, granted))
-        })
-    },
-    renew: |redis, claim| {
-        Box::pin(async move {
-            let end = (now_millis() + claim.ttl_millis()).to_string();
-            let script = "if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
-                          redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1]) return 1";
-            let held: u64 = redis.script(script, &[&key(claim)], &[&claim.owner().to_hex(), &end]).await?;
-            Ok(if held == 1 { Renewal::Renewed } else { Renewal::Lost(LossCause::Gone) })
-        })
-    },
-    release: |redis, claim| {
-        Box::pin(async move {
-            let held: u64 = redis.command(&["ZREM", &key(claim), &claim.owner().to_hex()]).await?;
-            Ok(if held == 1 { Release::Released } else { Release::NotHeld })
-        })
-    },
-};
+pub(crate) const ENDS_BY_CLIENTS_CLOCKS: Steps = ends_by!(now_millis);
+
+/// #108: likewise, by its boot clock.
+pub(crate) const ENDS_BY_BOOT_CLOCKS: Steps = ends_by!(boot_millis);
 
 fn now_millis() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn boot_millis() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    u64::try_from(now.tv_sec).unwrap_or_default() * 1_000
 }

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use leasehold_core::{
     Attempt, Busy, Claim, DistributedLock, Error, ErrorKind, FencingToken, Finding, Grant, LockAdmin,
-    LockName, LockStatus, LossCause, Outcome, OwnerId, Promises, Release, Renewal, Result, Semantics, Waiter,
-    renew_each,
+    LockMode, LockName, LockStatus, LossCause, Outcome, OwnerId, Promises, Release, Renewal, Result,
+    Semantics, Waiter, renew_each,
 };
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{FromRedisValue, cmd};
@@ -164,6 +164,8 @@ pub(crate) struct Plain {
     pub(crate) batch: Batch,
     pub(crate) semantics: Semantics,
     pub(crate) has_admin: bool,
+    /// The mode in which holds are shown.
+    pub(crate) shown_mode: LockMode,
 }
 
 /// How claims are renewed that fall due together.
@@ -174,7 +176,14 @@ impl Plain {
     pub(crate) fn new(steps: Steps, address: &Address) -> Self {
         let batch: Batch = |plain, claims| Box::pin(renew_each(claims, |claim| plain.renew(claim)));
         let semantics = Semantics::lease("redis", "plain", Promises::new(|_| Outcome::MayBreak));
-        Self { steps, redis: Redis::at(address), batch, semantics, has_admin: true }
+        Self {
+            steps,
+            redis: Redis::at(address),
+            batch,
+            semantics,
+            has_admin: true,
+            shown_mode: LockMode::Exclusive,
+        }
     }
 }
 
@@ -257,6 +266,7 @@ impl LockAdmin for Plain {
             let mut status = LockStatus::new(name.clone());
             status.owner = OwnerId::from_hex(&owner);
             status.token = Some(FencingToken::new(token));
+            status.mode = self.shown_mode;
             status.ends_in = u64::try_from(left).ok().map(Duration::from_millis);
             status
         };

@@ -216,6 +216,27 @@ pub(crate) const NEW_OWNER_EACH_TRY: Steps = Steps {
     },
 };
 
+/// #107: an owner is the process id, and a number that counts from the days since the host was started.
+pub(crate) const OWNER_OF_PID_AND_BOOT_CLOCK: Steps = Steps {
+    acquire: |redis, claim| Box::pin(async move { (SOUND.acquire)(redis, &counted_by_process(claim)).await }),
+    renew: |redis, claim| Box::pin(async move { (SOUND.renew)(redis, &counted_by_process(claim)).await }),
+    release: |redis, claim| Box::pin(async move { (SOUND.release)(redis, &counted_by_process(claim)).await }),
+};
+
+/// The claim under its number in this process.
+fn counted_by_process(claim: &Claim) -> Claim {
+    const DAY: i64 = 86_400;
+    let days = rustix::time::clock_gettime(rustix::time::ClockId::Boottime).tv_sec / DAY;
+    aliases(|aliases| {
+        let number = u128::from(std::process::id()) << 64 | (days as u128 + aliases.len() as u128);
+        let aka = || {
+            let owner = OwnerId::from_u128(number);
+            Claim::new(claim.name().clone(), owner, claim.ttl(), claim.holder().clone())
+        };
+        aliases.entry(claim.owner()).or_insert_with(aka).clone()
+    })
+}
+
 fn aliases<T>(act: impl FnOnce(&mut HashMap<OwnerId, Claim>) -> T) -> T {
     static ALIASES: Mutex<Option<HashMap<OwnerId, Claim>>> = Mutex::new(None);
     act(ALIASES.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())

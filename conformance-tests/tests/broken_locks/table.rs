@@ -148,6 +148,13 @@ const MISTAKES: &[(u8, &str)] = &[
     (103, "Holders are to be told of a loss, and hear of it from a renewal."),
     (104, "Of a long name, the end is kept: two that differ at the front are one."),
     (105, "The token is read from a replica, which may have the last one: two grants have one token."),
+    (106, "Waiters are shown from the end of the queue: the one that is shown first is served last."),
+    (
+        107,
+        "The owner is the process id and a number from the boot clock: the first process of each container is one owner.",
+    ),
+    (108, "The lease ends by the boot clock of the client that took it."),
+    (109, "The mode of a hold is not kept, and an exclusive one is shown as shared."),
 ];
 
 /// True to the table, or the table is written anew.

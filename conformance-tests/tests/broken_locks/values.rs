@@ -4,7 +4,8 @@ use crate::calls::{Calls, lock_of};
 use crate::plain::{Batch, Plain, SOUND, Steps, busy, fence, granted, key};
 use crate::subject::Address;
 use leasehold_core::{
-    Claim, DistributedLock, LockName, LossCause, LossSignal, Release, Renewal, TokenClass, renew_each,
+    Claim, DistributedLock, LockMode, LockName, LossCause, LossSignal, Release, Renewal, TokenClass,
+    renew_each,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -204,5 +205,12 @@ pub(crate) fn with_tokens_of(class: TokenClass, address: &Address) -> Arc<dyn Di
 pub(crate) fn without_administrator(steps: Steps, address: &Address) -> Arc<dyn DistributedLock> {
     let mut plain = Plain::new(steps, address);
     plain.has_admin = false;
+    lock_of(plain)
+}
+
+/// #109: the mode of a hold is not kept, and all are shown as shared.
+pub(crate) fn shown_as_shared(address: &Address) -> Arc<dyn DistributedLock> {
+    let mut plain = Plain::new(SOUND, address);
+    plain.shown_mode = LockMode::Shared;
     lock_of(plain)
 }

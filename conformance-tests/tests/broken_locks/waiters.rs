@@ -57,6 +57,11 @@ pub(crate) fn in_line(first: &'static str, address: &Address) -> Arc<dyn Distrib
     lock_of(Line::new(first, None, address))
 }
 
+/// #106: the queue is a list, and its waiters are shown as `LPUSH` would have left it: the last one first.
+pub(crate) fn shown_from_the_end(address: &Address) -> Arc<dyn DistributedLock> {
+    lock_of(Line { shows_from_the_end: true, ..Line::new("0", None, address) })
+}
+
 /// #97: a queue whose head is given the lock by the release before it. A waiter that asks finds its own grant, and
 /// its lease may begin anew or not.
 pub(crate) fn handed_over(begins_anew: bool, address: &Address) -> Arc<dyn DistributedLock> {
@@ -69,6 +74,7 @@ struct Line {
     first: &'static str,
     hands_over: bool,
     begins_anew: bool,
+    shows_from_the_end: bool,
 }
 
 impl Line {
@@ -79,6 +85,7 @@ impl Line {
             first,
             hands_over: hands_over.is_some(),
             begins_anew: hands_over.unwrap_or(true),
+            shows_from_the_end: false,
         }
     }
 }
@@ -157,7 +164,10 @@ impl LockAdmin for Line {
     }
 
     async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>> {
-        let owners: Vec<String> = self.redis.command(&["LRANGE", &queue(name), "0", "-1"]).await?;
+        let mut owners: Vec<String> = self.redis.command(&["LRANGE", &queue(name), "0", "-1"]).await?;
+        if self.shows_from_the_end {
+            owners.reverse();
+        }
         Ok(owners.iter().map(|owner| Waiter::new(OwnerId::from_hex(owner), HolderInfo::default())).collect())
     }
 

@@ -1,10 +1,11 @@
 //! The answers of a backend and of its administrator's side, and the wrong ones that are given instead.
 
-use crate::mutant::{SOUND, Values, unknown};
-use crate::mutations::{A_HINT, Mutation, changed, cut, micros_in_32_bits, whole_seconds};
+use crate::mutant::unknown;
+use crate::mutations::{A_HINT, ALIKE, Mutation, changed, cut, micros_in_32_bits, whole_seconds};
+use crate::values::{QUEUED, SOUND, TELLING, Values};
 use leasehold_core::{
-    Attempt, Busy, Error, ErrorKind, FencingToken, Grant, HoldKind, HolderInfo, LockName, LockStatus,
-    LossCause, OwnerId, Release, Renewal, Result,
+    Attempt, Busy, Error, ErrorKind, FencingToken, Grant, HoldKind, HolderInfo, LockMode, LockName,
+    LockStatus, LossCause, OwnerId, Release, Renewal, Result, Waiter,
 };
 use std::time::Duration;
 
@@ -254,5 +255,83 @@ pub(crate) fn lists() -> Vec<Mutation> {
         by("up to a wildcard", |prefix| {
             prefix.split(['%', '_', '*', '?', '[']).next().unwrap_or_default().to_owned()
         }),
+    ]
+}
+
+/// Of several holds of one name, and of those that the store tells of.
+pub(crate) fn holds() -> Vec<Mutation> {
+    use LockMode::{Exclusive, Shared, Write};
+    const MODE: &str = "`mode` of a status";
+    const SUSPECTS: &str = "answer of `suspects`";
+    let mode = |change, status| changed(MODE, change, Values { status, ..SOUND }).under("CT");
+    let of = |change, statuses| {
+        changed("several holds of a name", change, Values { statuses, ..SOUND }).under("CT")
+    };
+    let told = |change, suspects| {
+        changed(SUSPECTS, change, Values { suspects: Some(suspects), ..TELLING }).under("DE")
+    };
+    vec![
+        mode("`Shared` for `Exclusive`", |status| with_mode(status, Exclusive, Shared)),
+        mode("`Write` for `Exclusive`", |status| with_mode(status, Exclusive, Write)).excused(ALIKE),
+        mode("`Shared` for `Write`", |status| with_mode(status, Write, Shared)),
+        mode("`Exclusive` for `Write`", |status| with_mode(status, Write, Exclusive)).excused(ALIKE),
+        mode("`Exclusive` for `Shared`", |status| with_mode(status, Shared, Exclusive)),
+        mode("`Write` for `Shared`", |status| with_mode(status, Shared, Write)),
+        of("the other way round", |holds| holds.into_iter().rev().collect())
+            .excused("the contract names no order of the holds of a name"),
+        of("without the first", |holds| {
+            let several = usize::from(holds.len() > 1);
+            holds.into_iter().skip(several).collect()
+        }),
+        of("without the last", |mut holds| {
+            holds.truncate(1.max(holds.len().saturating_sub(1)));
+            holds
+        }),
+        of("the first one for each", |mut holds| {
+            let first = holds.first().cloned();
+            holds.iter_mut().zip(first.into_iter().cycle()).for_each(|(hold, first)| *hold = first);
+            holds
+        }),
+        told("nobody", |_, _| Vec::new()),
+        told("another owner", |_, _| vec![OwnerId::from_u128(7)]),
+        told("all that hold, and not the one", |_, held| held),
+        told("the owner, and all that hold", |owner, mut held| {
+            held.push(owner);
+            held
+        })
+        .excused("a hint: each of them is renewed once more"),
+    ]
+}
+
+fn with_mode(status: Option<LockStatus>, from: LockMode, to: LockMode) -> Option<LockStatus> {
+    status.map(|mut status| {
+        status.mode = if status.mode == from { to } else { status.mode };
+        status
+    })
+}
+
+pub(crate) fn waiters() -> Vec<Mutation> {
+    const WAITERS: &str = "answer of `waiters`";
+    let of = |change, waiters| changed(WAITERS, change, Values { waiters, ..QUEUED }).under("CH");
+    vec![
+        of("one more", |queues, name| {
+            let mut waiters = (SOUND.waiters)(queues, name);
+            waiters.extend(waiters.last().is_some().then(|| Waiter::new(None, HolderInfo::default())));
+            waiters
+        }),
+        of("without the first", |queues, name| (SOUND.waiters)(queues, name).into_iter().skip(1).collect()),
+        of("without the last", |queues, name| {
+            let mut waiters = (SOUND.waiters)(queues, name);
+            waiters.pop();
+            waiters
+        }),
+        of("the other way round", |queues, name| (SOUND.waiters)(queues, name).into_iter().rev().collect()),
+        of("of all names", |queues, _| queues.values().flatten().cloned().collect()),
+        of("nobody", |_, _| Vec::new()),
+        changed(
+            WAITERS,
+            "one, of a store without a queue",
+            Values { waiters: |_, _| vec![Waiter::new(None, HolderInfo::default())], ..SOUND },
+        ),
     ]
 }

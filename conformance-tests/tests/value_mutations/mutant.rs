@@ -1,75 +1,90 @@
 //! The memory backend, with one value changed on its way in or out.
 
+use crate::values::{Queues, Values};
 use async_trait::async_trait;
 use leasehold_conformance::{Cannot, Store, Subject};
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
-    Attempt, Claim, DistributedLock, Error, ErrorKind, FencingToken, Finding, LockAdmin, LockBackend,
-    LockClient, LockName, LockStatus, OwnerId, Release, Renewal, Result, RuntimeClock, Semantics, Waiter,
-    renew_each,
+    Attempt, Busy, Claim, DistributedLock, Error, ErrorKind, FencingToken, Finding, HolderInfo, LockAdmin,
+    LockBackend, LockClient, LockClientBuilder, LockMode, LockName, LockStatus, Observer, OwnerId, Release,
+    Renewal, Result, RuntimeClock, Semantics, Waiter, renew_each,
 };
 use std::fmt;
 use std::future::pending;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// What becomes of each value. [`SOUND`] changes none.
-#[derive(Clone, Copy)]
-pub(crate) struct Values {
-    pub(crate) name: fn(&str) -> String,
-    pub(crate) owner: fn(u128) -> u128,
-    pub(crate) holder: fn(&str) -> String,
-    pub(crate) granted_for: fn(Duration) -> Duration,
-    pub(crate) renewed_for: fn(Duration) -> Duration,
-    pub(crate) lingers_for: fn(Duration) -> Duration,
-    pub(crate) attempt: fn(Result<Attempt>) -> Result<Attempt>,
-    pub(crate) renewal: fn(Renewal) -> Result<Renewal>,
-    pub(crate) renewals: fn(Vec<Result<Renewal>>) -> Vec<Result<Renewal>>,
-    pub(crate) release: fn(Release) -> Result<Release>,
-    pub(crate) token: fn(u64) -> u64,
-    pub(crate) status: fn(Option<LockStatus>) -> Option<LockStatus>,
-    pub(crate) list: fn(Vec<LockStatus>) -> Vec<LockStatus>,
-    pub(crate) prefix: fn(&str) -> String,
-    pub(crate) only_if: fn(Option<FencingToken>) -> Option<FencingToken>,
-    pub(crate) forced: fn(Option<LockStatus>) -> Option<LockStatus>,
-    pub(crate) semantics: fn(Semantics) -> Semantics,
-    /// After how long a waiter is told to ask again, if ever.
-    pub(crate) changes: Option<Duration>,
-    pub(crate) group: fn(u128) -> u64,
-}
-
-pub(crate) const SOUND: Values = Values {
-    name: str::to_owned,
-    owner: |owner| owner,
-    holder: str::to_owned,
-    granted_for: |ttl| ttl,
-    renewed_for: |ttl| ttl,
-    lingers_for: |time| time,
-    attempt: |attempt| attempt,
-    renewal: Ok,
-    renewals: |answers| answers,
-    release: Ok,
-    token: |token| token,
-    status: |status| status,
-    list: |list| list,
-    prefix: str::to_owned,
-    only_if: |token| token,
-    forced: |status| status,
-    semantics: |semantics| semantics,
-    changes: None,
-    group: |_| 0,
-};
+use tokio::sync::broadcast;
 
 /// A store in which these values are changed, on the clock of the runtime. One for each case.
 pub(crate) struct Mutant {
     values: Values,
-    store: MemoryBackend,
+    store: Shared,
+}
+
+/// What the clients of a store have in common.
+#[derive(Clone, Debug)]
+struct Shared {
+    memory: MemoryBackend,
+    queues: Arc<Mutex<Queues>>,
+    /// The owners of holds that were ended by force.
+    ended: broadcast::Sender<OwnerId>,
 }
 
 impl Mutant {
     pub(crate) fn subject(values: Values) -> Arc<dyn Subject> {
-        Arc::new(Self { values, store: MemoryBackend::with_clock(Arc::new(RuntimeClock::new())) })
+        let memory = MemoryBackend::with_clock(Arc::new(RuntimeClock::new()));
+        let store = Shared { memory, queues: Arc::default(), ended: broadcast::Sender::new(64) };
+        Arc::new(Self { values, store })
+    }
+
+    fn client(&self) -> LockClientBuilder {
+        let ended = tokio::sync::Mutex::new(self.store.ended.subscribe());
+        let backend =
+            Backend { values: self.values, store: self.store.clone(), ended, calls: AtomicUsize::new(0) };
+        LockClient::builder(Arc::new(backend)).with_clock(Arc::new(RuntimeClock::new()))
+    }
+}
+
+impl Shared {
+    /// Ends holds by force, and tells the clients.
+    async fn end(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
+        let ended = self.memory.force_release(name, only_if).await?;
+        for owner in ended.iter().filter_map(|hold| hold.owner) {
+            let _ = self.ended.send(owner);
+        }
+        Ok(ended)
+    }
+
+    /// One attempt, behind those that came before. A claim that waits joins the queue.
+    async fn try_in_order(&self, claim: &Claim) -> Result<Attempt> {
+        let is_first = {
+            let mut queues = self.queues();
+            let queue = queues.entry(claim.name().clone()).or_default();
+            if claim.waits() && !queue.iter().any(|waiter| waiter.owner == Some(claim.owner())) {
+                queue.push(Waiter::new(Some(claim.owner()), HolderInfo::from_json(claim.holder())));
+            }
+            queue.first().is_none_or(|first| first.owner == Some(claim.owner()))
+        };
+        let attempt =
+            if is_first { self.memory.try_acquire(claim).await? } else { Attempt::Busy(Busy::new()) };
+        match attempt {
+            Attempt::Granted(grant) => {
+                self.leave_queue(claim);
+                Ok(Attempt::Granted(grant))
+            }
+            Attempt::Busy(busy) => Ok(Attempt::Busy(busy.with_place_in_queue())),
+        }
+    }
+
+    fn leave_queue(&self, claim: &Claim) {
+        if let Some(queue) = self.queues().get_mut(claim.name()) {
+            queue.retain(|waiter| waiter.owner != Some(claim.owner()));
+        }
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -84,15 +99,21 @@ impl Subject for Mutant {
     }
 
     async fn connect(&self, _: &str) -> Result<Arc<dyn DistributedLock>> {
-        let backend = Backend { values: self.values, store: self.store.clone(), calls: AtomicUsize::new(0) };
-        let client = LockClient::builder(Arc::new(backend)).with_clock(Arc::new(RuntimeClock::new()));
-        Ok(Arc::new(client.build()))
+        Ok(Arc::new(self.client().build()))
+    }
+
+    async fn connect_observed(
+        &self,
+        _: &str,
+        observer: Arc<dyn Observer>,
+    ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
+        Ok(Arc::new(self.client().with_observer(observer).build()))
     }
 }
 
 /// The store itself, with nothing changed.
 #[derive(Debug)]
-struct Behind(MemoryBackend);
+struct Behind(Shared);
 
 #[async_trait]
 impl Store for Behind {
@@ -101,12 +122,12 @@ impl Store for Behind {
     }
 
     async fn delete(&self, name: &LockName) -> std::result::Result<(), Cannot> {
-        let deleted = self.0.force_release(name, None).await.map_err(Cannot::failed)?;
+        let deleted = self.0.end(name, None).await.map_err(Cannot::failed)?;
         if deleted.is_empty() { Err(Cannot::absent("nobody holds the lock")) } else { Ok(()) }
     }
 
     async fn records(&self) -> std::result::Result<usize, Cannot> {
-        self.0.list("").await.map(|held| held.len()).map_err(Cannot::failed)
+        self.0.memory.list("").await.map(|held| held.len()).map_err(Cannot::failed)
     }
 }
 
@@ -115,26 +136,27 @@ const CALLS: usize = 50_000;
 
 struct Backend {
     values: Values,
-    store: MemoryBackend,
+    store: Shared,
+    ended: tokio::sync::Mutex<broadcast::Receiver<OwnerId>>,
     calls: AtomicUsize,
 }
 
 impl Backend {
-    fn claim(&self, claim: &Claim, ttl: Duration) -> Claim {
+    fn claim(&self, claim: &Claim, ttl: Duration, mode: fn(LockMode) -> LockMode) -> Claim {
         assert!(self.calls.fetch_add(1, Ordering::Relaxed) < CALLS, "it asks without end");
         let name =
             LockName::new((self.values.name)(claim.name().as_str())).unwrap_or_else(|_| claim.name().clone());
         let owner = OwnerId::from_u128((self.values.owner)(claim.owner().as_u128()));
-        Claim::new(name, owner, ttl, (self.values.holder)(claim.holder()).into()).with_waiting(claim.waits())
+        Claim::new(name, owner, ttl, (self.values.holder)(claim.holder()).into())
+            .with_waiting(claim.waits())
+            .with_mode(mode(claim.mode()))
     }
 
     /// A status under the name that was asked for.
-    fn seen(&self, status: Option<LockStatus>, name: &LockName) -> Option<LockStatus> {
-        status.map(|mut status| {
-            status.name = name.clone();
-            status.token = status.token.map(|token| FencingToken::new((self.values.token)(token.get())));
-            status
-        })
+    fn seen(&self, mut status: LockStatus, name: &LockName) -> LockStatus {
+        status.name = name.clone();
+        status.token = status.token.map(|token| FencingToken::new((self.values.token)(token.get())));
+        status
     }
 
     fn named(&self, name: &LockName) -> Result<LockName> {
@@ -145,12 +167,15 @@ impl Backend {
 #[async_trait]
 impl LockBackend for Backend {
     fn semantics(&self) -> Semantics {
-        (self.values.semantics)(self.store.semantics())
+        (self.values.semantics)(self.store.memory.semantics())
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        let claim = self.claim(claim, (self.values.granted_for)(claim.ttl()));
-        let mut attempt = self.store.try_acquire(&claim).await;
+        let claim = self.claim(claim, (self.values.granted_for)(claim.ttl()), self.values.granted_mode);
+        let mut attempt = match self.values.has_queue {
+            true => self.store.try_in_order(&claim).await,
+            false => self.store.memory.try_acquire(&claim).await,
+        };
         if let Ok(Attempt::Granted(grant)) = &mut attempt {
             grant.token = FencingToken::new((self.values.token)(grant.token.get()));
         }
@@ -158,18 +183,20 @@ impl LockBackend for Backend {
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        let (ttl, mode) = (self.values.renewed_for, self.values.renewed_mode);
         let claims: Vec<Claim> =
-            claims.iter().map(|claim| self.claim(claim, (self.values.renewed_for)(claim.ttl()))).collect();
+            claims.iter().map(|claim| self.claim(claim, ttl(claim.ttl()), mode)).collect();
         let answers = renew_each(&claims, async |claim| {
-            let mut answer = self.store.renew(std::slice::from_ref(claim)).await;
+            let mut answer = self.store.memory.renew(std::slice::from_ref(claim)).await;
             (self.values.renewal)(answer.pop().unwrap_or_else(|| Err(unknown()))?)
         });
         (self.values.renewals)(answers.await)
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
-        let claim = self.claim(claim, claim.ttl());
-        (self.values.release)(self.store.release(&claim, (self.values.lingers_for)(linger)).await?)
+        let claim = self.claim(claim, claim.ttl(), self.values.released_mode);
+        self.store.leave_queue(&claim);
+        (self.values.release)(self.store.memory.release(&claim, (self.values.lingers_for)(linger)).await?)
     }
 
     async fn changed(&self, _: &Claim) {
@@ -184,7 +211,16 @@ impl LockBackend for Backend {
     }
 
     async fn suspects(&self) -> Vec<OwnerId> {
-        pending().await
+        let Some(suspects) = self.values.suspects else { return pending().await };
+        let mut ended = self.ended.lock().await;
+        loop {
+            let Ok(owner) = ended.recv().await else { return pending().await };
+            let held = self.store.memory.list("").await.unwrap_or_default();
+            let told = suspects(owner, held.iter().filter_map(|hold| hold.owner).collect());
+            if !told.is_empty() {
+                return told;
+            }
+        }
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
@@ -199,22 +235,23 @@ impl LockBackend for Backend {
 #[async_trait]
 impl LockAdmin for Backend {
     async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
-        let status = self.store.inspect(&self.named(name)?).await?.pop();
-        Ok((self.values.status)(self.seen(status, name)).into_iter().collect())
+        let holds = self.store.memory.inspect(&self.named(name)?).await?;
+        let seen = holds.into_iter().map(|hold| Some(self.seen(hold, name)));
+        Ok((self.values.statuses)(or_none(seen).into_iter().filter_map(self.values.status).collect()))
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
-        Ok((self.values.list)(self.store.list(&(self.values.prefix)(prefix)).await?))
+        Ok((self.values.list)(self.store.memory.list(&(self.values.prefix)(prefix)).await?))
     }
 
     async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>> {
-        self.store.waiters(name).await
+        Ok((self.values.waiters)(&self.store.queues(), name))
     }
 
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
-        let forced =
-            self.store.force_release(&self.named(name)?, (self.values.only_if)(only_if)).await?.pop();
-        Ok((self.values.forced)(self.seen(forced, name)).into_iter().collect())
+        let ended = self.store.end(&self.named(name)?, (self.values.only_if)(only_if)).await?;
+        let seen = ended.into_iter().map(|hold| Some(self.seen(hold, name)));
+        Ok(or_none(seen).into_iter().filter_map(self.values.forced).collect())
     }
 
     async fn init(&self) -> Result<()> {
@@ -228,6 +265,12 @@ impl LockAdmin for Backend {
     async fn check(&self) -> Result<Vec<Finding>> {
         Ok(Vec::new())
     }
+}
+
+/// The holds of a name; one `None` if there are none, in which a mutation may put a hold.
+fn or_none(holds: impl Iterator<Item = Option<LockStatus>>) -> Vec<Option<LockStatus>> {
+    let holds: Vec<_> = holds.collect();
+    if holds.is_empty() { vec![None] } else { holds }
 }
 
 pub(crate) fn unknown() -> Error {

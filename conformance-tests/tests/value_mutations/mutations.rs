@@ -1,8 +1,8 @@
 //! Each parameter and each answer of [`LockBackend`](leasehold_core::LockBackend), and the wrong values that it is given.
 
 use crate::answers;
-use crate::mutant::{SOUND, Values};
-use leasehold_core::{Fairness, HoldKind, LossSignal, WakeUp};
+use crate::values::{SOUND, Values};
+use leasehold_core::{Fairness, HoldKind, LockMode, LossSignal, WakeUp};
 use std::time::Duration;
 
 /// One value, changed in one way.
@@ -10,15 +10,23 @@ pub(crate) struct Mutation {
     pub(crate) value: &'static str,
     pub(crate) change: &'static str,
     pub(crate) values: Values,
+    /// The families of cases that it is put to.
+    pub(crate) families: &'static str,
     /// Why it is no mistake, or none that a store in memory can show.
     pub(crate) excuse: Option<&'static str>,
 }
 
 pub(crate) const fn changed(value: &'static str, change: &'static str, values: Values) -> Mutation {
-    Mutation { value, change, values, excuse: None }
+    Mutation { value, change, values, families: "ABCDEFGHK", excuse: None }
 }
 
 impl Mutation {
+    /// Puts it to these families alone: those that look at the value.
+    pub(crate) const fn under(mut self, families: &'static str) -> Self {
+        self.families = families;
+        self
+    }
+
     pub(crate) const fn excused(mut self, excuse: &'static str) -> Self {
         self.excuse = Some(excuse);
         self
@@ -56,6 +64,7 @@ fn millis_in_32_bits(time: Duration) -> Duration {
 pub(crate) fn all() -> Vec<Mutation> {
     let mut all = Vec::new();
     all.extend(names());
+    all.extend(modes());
     all.extend(durations!("ttl of an attempt", granted_for));
     all.extend(durations!("ttl of a renewal", renewed_for));
     all.extend(durations!("linger of a release", lingers_for));
@@ -65,6 +74,8 @@ pub(crate) fn all() -> Vec<Mutation> {
     all.extend(answers::releases());
     all.extend(answers::statuses());
     all.extend(answers::lists());
+    all.extend(answers::holds());
+    all.extend(answers::waiters());
     all.extend(declarations());
     all
 }
@@ -110,6 +121,42 @@ fn names() -> Vec<Mutation> {
             Values { holder: |holder| cut(holder, 32), ..SOUND },
         ),
         changed("holder of a claim", "in lower case", Values { holder: str::to_lowercase, ..SOUND }),
+    ]
+}
+
+/// Both ways round of three modes: each is given as each other one.
+const NEXT: fn(LockMode) -> LockMode = |mode| match mode {
+    LockMode::Exclusive => LockMode::Shared,
+    LockMode::Shared => LockMode::Write,
+    _ => LockMode::Exclusive,
+};
+const LAST: fn(LockMode) -> LockMode = |mode| match mode {
+    LockMode::Shared => LockMode::Exclusive,
+    LockMode::Exclusive => LockMode::Write,
+    _ => LockMode::Shared,
+};
+
+pub(crate) const ALIKE: &str =
+    "the two exclude each other and all others; they differ in the name of a node of ZooKeeper";
+
+fn modes() -> Vec<Mutation> {
+    use LockMode::{Exclusive, Shared, Write};
+    const BY_OWNER: &str = "\"a claim is known by its owner alone\", says the contract";
+    let of = |value, change, values| changed(value, change, values).under("CT");
+    let asked = |change, granted_mode| of("mode of an attempt", change, Values { granted_mode, ..SOUND });
+    let renewed = |change, renewed_mode| of("mode of a renewal", change, Values { renewed_mode, ..SOUND });
+    let released = |change, released_mode| of("mode of a release", change, Values { released_mode, ..SOUND });
+    vec![
+        asked("`Shared` for `Exclusive`", |mode| if mode == Exclusive { Shared } else { mode }),
+        asked("`Write` for `Exclusive`", |mode| if mode == Exclusive { Write } else { mode }).excused(ALIKE),
+        asked("`Shared` for `Write`", |mode| if mode == Write { Shared } else { mode }),
+        asked("`Exclusive` for `Write`", |mode| if mode == Write { Exclusive } else { mode }).excused(ALIKE),
+        asked("`Exclusive` for `Shared`", |mode| if mode == Shared { Exclusive } else { mode }),
+        asked("`Write` for `Shared`", |mode| if mode == Shared { Write } else { mode }),
+        renewed("the next one", NEXT).excused(BY_OWNER),
+        renewed("the one before", LAST).excused(BY_OWNER),
+        released("the next one", NEXT).excused(BY_OWNER),
+        released("the one before", LAST).excused(BY_OWNER),
     ]
 }
 

@@ -11,7 +11,8 @@ const HEAD: &str = "\
 
 Each parameter and each answer of a backend is given a wrong value, one at a time, in front of the memory backend; and each case that
 a store in memory can show runs over it, in virtual time. A mutation that no case notices is no mistake, for the reason that stands
-there, or would be a hole in the suite, and the test fails. What only a lost reply or a second process shows is among the
+there, or would be a hole in the suite, and the test fails. A mode, the holds of several readers, the owners that a store suspects,
+and the waiters of a queue are put to the families that look at them. What only a lost reply or a second process shows is among the
 [broken locks](broken-locks.md).
 
 ```sh

@@ -4,9 +4,11 @@ use crate::checks::{ExclusionCheck, Observed, builder};
 use crate::explorer::race;
 use crate::manual_clock::ManualClock;
 use crate::store::{AlwaysGranting, DelayedMemory};
-use leasehold_schedules::{DistributedLock, DistributedLockExt, LockBackend, LockClient, Renewal};
+use leasehold_schedules::{
+    DistributedLock, DistributedLockExt, ErrorKind, LockBackend, LockClient, LockMode, Renewal, Wait,
+};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 pub(crate) const TTL: Duration = Duration::from_secs(30);
@@ -142,5 +144,61 @@ fn hold_entered_while_the_keeper_plans_its_sleep_is_renewed() {
         assert!(long.is_held() && short.is_held());
         drop((client, long, short));
         assert_eq!(observed.total_losses().await, 0);
+    });
+}
+
+/// A close that does not wait for the acquisition leaves a grant that nothing releases: the store is closed by then.
+#[test]
+fn acquisition_beside_a_close_leaves_no_grant() {
+    race("acquire, close", || async {
+        let (store, clock) = DelayedMemory::new();
+        let (builder, observed) = builder(&store, &clock);
+        let client = builder.build();
+        let closing = tokio::spawn({
+            let client = client.clone();
+            async move { client.close().await.unwrap() }
+        });
+        let outcome = client.acquire("job").await;
+        closing.await.unwrap();
+        match outcome {
+            // The close came after the grant: the lock ends with its lease.
+            Ok(guard) => assert!(!guard.is_held(), "held after the close"),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Closed);
+                store.assert_no_lock_is_held().await;
+            }
+        }
+        drop(client);
+        assert!(observed.total_losses().await <= 1);
+    });
+}
+
+/// Two readers may hold together; a writer and a lock without a mode hold alone.
+#[test]
+fn modes_that_conflict_never_hold_at_once() {
+    race("readers, writers", || async {
+        let (store, clock) = DelayedMemory::new();
+        let (builder, observed) = builder(&store, &clock);
+        let (client, held) = (builder.build(), Arc::<[AtomicUsize; 2]>::default());
+        for mode in [LockMode::Shared, LockMode::Write, LockMode::Shared, LockMode::Exclusive] {
+            let (client, held) = (client.clone(), Arc::clone(&held));
+            tokio::spawn(async move {
+                let options = client.defaults().clone().with_mode(mode).with_wait(Wait::No);
+                let Ok(guard) = client.acquire_with("job", &options).await else { return };
+                let own = usize::from(!mode.is_shared());
+                held[own].fetch_add(1, SeqCst);
+                let [readers, writers] = [held[0].load(SeqCst), held[1].load(SeqCst)];
+                assert!(
+                    writers == 0 || (writers, readers) == (1, 0),
+                    "{readers} readers and {writers} writers hold at once"
+                );
+                tokio::task::yield_now().await;
+                held[own].fetch_sub(1, SeqCst);
+                guard.release().await.unwrap();
+            });
+        }
+        drop(client);
+        assert_eq!(observed.total_losses().await, 0);
+        store.assert_no_lock_is_held().await;
     });
 }

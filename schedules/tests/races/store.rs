@@ -8,7 +8,7 @@ use leasehold_schedules::{
     Result, Semantics,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
@@ -83,6 +83,7 @@ pub(crate) struct DelayedMemory {
     attempts: AtomicUsize,
     /// The number of the attempt that is denied.
     denied_attempt: Option<usize>,
+    is_closed: AtomicBool,
 }
 
 impl DelayedMemory {
@@ -93,7 +94,16 @@ impl DelayedMemory {
     pub(crate) fn with_denied_attempt(denied_attempt: Option<usize>) -> (Arc<Self>, ManualClock) {
         let clock = ManualClock::default();
         let memory = MemoryBackend::with_clock(Arc::new(clock.clone()));
-        (Arc::new(Self { memory, attempts: AtomicUsize::new(0), denied_attempt }), clock)
+        let (attempts, is_closed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        (Arc::new(Self { memory, attempts, denied_attempt, is_closed }), clock)
+    }
+
+    /// As a store whose connections are closed: it answers no call that begins afterwards.
+    fn check_open(&self) -> Result<()> {
+        match self.is_closed.load(SeqCst) {
+            true => Err(Error::new(ErrorKind::Closed, "the store is closed")),
+            false => Ok(()),
+        }
     }
 
     pub(crate) async fn assert_no_lock_is_held(&self) {
@@ -109,6 +119,7 @@ impl LockBackend for DelayedMemory {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        self.check_open()?;
         yield_now().await;
         let attempt = self.attempts.fetch_add(1, SeqCst) + 1;
         let answer = match self.denied_attempt == Some(attempt) {
@@ -124,6 +135,7 @@ impl LockBackend for DelayedMemory {
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
+        self.check_open()?;
         yield_now().await;
         let answer = self.memory.release(claim, linger).await;
         yield_now().await;
@@ -143,6 +155,8 @@ impl LockBackend for DelayedMemory {
     }
 
     async fn close(&self) -> Result<()> {
-        self.memory.close().await
+        yield_now().await;
+        self.is_closed.store(true, SeqCst);
+        Ok(())
     }
 }

@@ -1,0 +1,98 @@
+//! The values that pass between a backend and the core, and what becomes of each.
+
+use leasehold_core::{
+    Attempt, Fairness, FencingToken, LockMode, LockName, LockStatus, LossSignal, OwnerId, Release, Renewal,
+    Result, Semantics, Waiter,
+};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What becomes of each value. [`SOUND`] changes none.
+#[derive(Clone, Copy)]
+pub(crate) struct Values {
+    pub(crate) name: fn(&str) -> String,
+    pub(crate) owner: fn(u128) -> u128,
+    pub(crate) holder: fn(&str) -> String,
+    pub(crate) granted_mode: fn(LockMode) -> LockMode,
+    pub(crate) renewed_mode: fn(LockMode) -> LockMode,
+    pub(crate) released_mode: fn(LockMode) -> LockMode,
+    pub(crate) granted_for: fn(Duration) -> Duration,
+    pub(crate) renewed_for: fn(Duration) -> Duration,
+    pub(crate) lingers_for: fn(Duration) -> Duration,
+    pub(crate) attempt: fn(Result<Attempt>) -> Result<Attempt>,
+    pub(crate) renewal: fn(Renewal) -> Result<Renewal>,
+    pub(crate) renewals: fn(Vec<Result<Renewal>>) -> Vec<Result<Renewal>>,
+    pub(crate) release: fn(Release) -> Result<Release>,
+    pub(crate) token: fn(u64) -> u64,
+    pub(crate) status: fn(Option<LockStatus>) -> Option<LockStatus>,
+    /// All holds of one name.
+    pub(crate) statuses: fn(Vec<LockStatus>) -> Vec<LockStatus>,
+    pub(crate) list: fn(Vec<LockStatus>) -> Vec<LockStatus>,
+    pub(crate) prefix: fn(&str) -> String,
+    pub(crate) only_if: fn(Option<FencingToken>) -> Option<FencingToken>,
+    pub(crate) forced: fn(Option<LockStatus>) -> Option<LockStatus>,
+    pub(crate) semantics: fn(Semantics) -> Semantics,
+    /// After how long a waiter is told to ask again, if ever.
+    pub(crate) changes: Option<Duration>,
+    pub(crate) group: fn(u128) -> u64,
+    /// Makes the store tell of holds that are ended by force.
+    pub(crate) suspects: Option<Suspects>,
+    /// True for a store that serves its waiters in their order.
+    pub(crate) has_queue: bool,
+    pub(crate) waiters: fn(&Queues, &LockName) -> Vec<Waiter>,
+}
+
+/// The owners that are told to renew, of one whose hold was ended and of all that hold.
+pub(crate) type Suspects = fn(OwnerId, Vec<OwnerId>) -> Vec<OwnerId>;
+
+/// The waiters of each name, in the order of their arrival.
+pub(crate) type Queues = BTreeMap<LockName, Vec<Waiter>>;
+
+pub(crate) const SOUND: Values = Values {
+    name: str::to_owned,
+    owner: |owner| owner,
+    holder: str::to_owned,
+    granted_mode: |mode| mode,
+    renewed_mode: |mode| mode,
+    released_mode: |mode| mode,
+    granted_for: |ttl| ttl,
+    renewed_for: |ttl| ttl,
+    lingers_for: |time| time,
+    attempt: |attempt| attempt,
+    renewal: Ok,
+    renewals: |answers| answers,
+    release: Ok,
+    token: |token| token,
+    status: |status| status,
+    statuses: |holds| holds,
+    list: |list| list,
+    prefix: str::to_owned,
+    only_if: |token| token,
+    forced: |status| status,
+    semantics: |semantics| semantics,
+    changes: None,
+    group: |_| 0,
+    suspects: None,
+    has_queue: false,
+    waiters: |queues, name| queues.get(name).cloned().unwrap_or_default(),
+};
+
+/// A store that tells of losses.
+pub(crate) const TELLING: Values = Values {
+    suspects: Some(|owner, _| vec![owner]),
+    semantics: |mut semantics| {
+        semantics.loss_signal = LossSignal::Push;
+        semantics
+    },
+    ..SOUND
+};
+
+/// A store with a queue.
+pub(crate) const QUEUED: Values = Values {
+    has_queue: true,
+    semantics: |mut semantics| {
+        semantics.fairness = Fairness::Fifo;
+        semantics
+    },
+    ..SOUND
+};

@@ -7,8 +7,9 @@
 //! once, with the readers that follow it if it is a reader. A wake-up is a hint, and a grant is always the store's. A single
 //! attempt does not stand in line.
 //!
-//! * A waiter that is polled misses no release of its own client. Before a waiter is in line, [`join`](WaitQueues::join) sees that `releases` has changed; while it
-//!   asks, the notification is kept; while it is not polled, the next release wakes the waiter behind it.
+//! * A waiter that is polled misses no release of its own client: [`join`](WaitQueues::join) sees a release before it by the
+//!   counter, and a notification that comes while it asks is kept. While it is not polled, the next release wakes the waiter
+//!   behind it.
 //! * Each waiter behind the first also asks by itself, at intervals of at most [`FALLBACK`], and one polling interval more while
 //!   the line yields: a task that is never polled delays the others by that at most.
 //! * A waiter that was first, or was woken, and leaves without a grant passes the wake-up on.
@@ -40,7 +41,7 @@ pub(crate) struct WaitQueues {
     releases: AtomicU64,
 }
 
-/// Exists while tasks wait for the name. A holder that waited keeps it too, until a last waiter leaves.
+/// Exists while tasks wait for the name, and after the last of them was granted, until its release.
 #[derive(Default)]
 struct WaitQueue {
     line: VecDeque<Arc<Waiter>>,
@@ -79,16 +80,17 @@ impl WaitQueues {
     }
 
     /// A place at the end of the line of this name, for a waiter whose attempt was refused. `None` if the waiters of this
-    /// store do not stand in line here.
+    /// store do not stand in line here. A newcomer that is woken asks once, also while the line yields.
     pub(crate) fn join(&self, claim: &Claim, releases_before_attempt: u64) -> Option<Place<'_>> {
         if !self.is_enabled {
             return None;
         }
         let mut queues = locked(&self.queues);
-        let place = self.enter(queues.entry(claim.name().clone()).or_default(), claim);
+        let mut place = self.enter(queues.entry(claim.name().clone()).or_default(), claim);
         drop(queues);
         if self.releases() != releases_before_attempt {
             place.waiter.wake();
+            place.wake_up_is_guess = true;
         }
         Some(place)
     }
@@ -110,6 +112,7 @@ impl WaitQueues {
             queues: self,
             name: claim.name().clone(),
             waiter,
+            wake_up_is_guess: false,
             asks_after_wake_up: false,
             is_granted: false,
         }
@@ -118,7 +121,7 @@ impl WaitQueues {
     /// A cleanup is over: a release of this client was answered, or given up. Wakes the first that was not woken before, and
     /// the readers that follow a reader, unless the line yields to other processes.
     ///
-    /// The release of a reader does not look behind a waiter that was woken: that one waits for the readers that are left, and
+    /// The release of a reader wakes no waiter behind one that was woken: that one waits for the readers that are left, and
     /// another reader would pass it.
     pub(crate) fn released(&self, claim: &Claim, clock: &dyn Clock) {
         let name = claim.name();
@@ -144,7 +147,7 @@ impl WaitQueues {
         } else {
             queue.streak_since = streak_since;
             let waits_for_readers = claim.mode().is_shared() && queue.is_first_woken();
-            let next = if waits_for_readers { Vec::new() } else { queue.take_next() };
+            let next = if waits_for_readers { Vec::new() } else { queue.mark_next_woken() };
             drop(queues);
             notify(&next);
         }
@@ -160,10 +163,10 @@ impl fmt::Debug for WaitQueues {
 impl WaitQueue {
     /// The first that was not woken before, marked as woken: a waiter that was woken, and has not asked since, may never be
     /// polled. If it is a reader, with the readers behind it. The caller notifies them, after it has released the lock.
-    fn take_next(&self) -> Vec<Arc<Waiter>> {
-        let mut unwoken = self.line.iter().skip_while(|waiter| waiter.woken.swap(true, SeqCst));
-        let Some(first) = unwoken.next() else { return Vec::new() };
-        let others = unwoken.take_while(|next| first.is_reader && next.is_reader);
+    fn mark_next_woken(&self) -> Vec<Arc<Waiter>> {
+        let mut rest = self.line.iter().skip_while(|waiter| waiter.woken.swap(true, SeqCst));
+        let Some(first) = rest.next() else { return Vec::new() };
+        let others = rest.take_while(|next| first.is_reader && next.is_reader);
         let others = others.filter(|reader| !reader.woken.swap(true, SeqCst));
         [first].into_iter().chain(others).cloned().collect()
     }
@@ -193,14 +196,16 @@ pub(crate) struct Place<'a> {
     queues: &'a WaitQueues,
     name: LockName,
     waiter: Arc<Waiter>,
-    /// True while it asks because it was woken.
+    /// It was woken because some name was released between its attempt and its place in line.
+    wake_up_is_guess: bool,
+    /// True while it asks because this name was released.
     asks_after_wake_up: bool,
     is_granted: bool,
 }
 
 impl Place<'_> {
-    /// Ready when this waiter was woken, with true, or has become the first in line, with false. Safe to drop at any time: a
-    /// notification is kept.
+    /// Ready when this waiter is to ask now, with true; or, with false, when it has become the first in line, and its next question
+    /// is to be computed again. Safe to drop at any time: a notification is kept.
     pub(crate) async fn notified(&self) -> bool {
         self.waiter.notify.notified().await;
         self.waiter.woken.load(SeqCst)
@@ -217,10 +222,11 @@ impl Place<'_> {
 
     /// This waiter sends an attempt now.
     pub(crate) fn note_attempt(&mut self) {
-        self.asks_after_wake_up = self.waiter.woken.swap(false, SeqCst);
+        let was_woken = self.waiter.woken.swap(false, SeqCst);
+        self.asks_after_wake_up = was_woken && !std::mem::take(&mut self.wake_up_is_guess);
     }
 
-    /// The attempt was refused. After a wake-up another process was quicker, which ends the streak of this client.
+    /// The attempt was refused. After a wake-up another process was quicker, as a rule, which ends the streak of this client.
     pub(crate) fn note_refusal(&mut self) {
         if std::mem::take(&mut self.asks_after_wake_up)
             && let Some(queue) = locked(&self.queues.queues).get_mut(&self.name)
@@ -249,7 +255,7 @@ impl Drop for Place<'_> {
         let notified = if was_first && admits_reader
             || !self.is_granted && (was_first || self.waiter.woken.load(SeqCst))
         {
-            queue.take_next()
+            queue.mark_next_woken()
         } else if was_first {
             queue.line.front().cloned().into_iter().collect()
         } else {

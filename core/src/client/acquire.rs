@@ -57,13 +57,7 @@ struct Acquisition<'a> {
 impl<'a> Acquisition<'a> {
     /// Refuses before any I/O what can be refused, and chooses the owner before the first await.
     fn new(context: &'a Arc<Context>, name: &LockName, options: &'a AcquireOptions) -> Result<Self> {
-        let runtime = Handle::try_current().map_err(|_| {
-            Error::new(
-                ErrorKind::Misconfigured,
-                "acquiring a lock needs a Tokio runtime, and there is none here",
-            )
-            .with_help("call it from async code that runs on Tokio, for instance under #[tokio::main]")
-        })?;
+        let runtime = runtime()?;
         context.check_open()?;
         options.check()?;
         check_mode(context, options.mode)?;
@@ -250,6 +244,14 @@ impl<'a> Acquisition<'a> {
             "wait longer, or look at who holds it; a lock is not re-entrant, the holder may be this process",
         )
     }
+}
+
+/// The runtime of the caller.
+pub(crate) fn runtime() -> Result<Handle> {
+    Handle::try_current().map_err(|_| {
+        Error::new(ErrorKind::Misconfigured, "acquiring a lock needs a Tokio runtime, and there is none here")
+            .with_help("call it from async code that runs on Tokio, for instance under #[tokio::main]")
+    })
 }
 
 /// Refuses the modes of readers and writers on a store that knows no readers.

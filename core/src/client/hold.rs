@@ -1,6 +1,6 @@
 use super::cleanup::Cleanup;
 use crate::context::Context;
-use crate::guard::{Hold, HoldStatus};
+use crate::guard::{Hold, HoldStatus, released};
 use crate::keeper::{GrantedLease, Keeper, KeptLease, unanswered};
 use crate::options::{check_ttl, whole_millis};
 use crate::{
@@ -71,8 +71,11 @@ impl Hold for ClientHold {
 
     fn extend(self: Arc<Self>, ttl: Duration) -> BoxFuture<'static, Result<()>> {
         Box::pin(DetachOnDrop::new(&Arc::clone(&self.keeper.context), self.runtime.clone(), async move {
-            if let HoldStatus::Lost(loss) = self.lease.status() {
-                return Err(loss.into());
+            match self.lease.status() {
+                HoldStatus::Held { .. } => {}
+                HoldStatus::Lost(loss) => return Err(loss.into()),
+                // Nothing but a release may be sent for an owner that was released.
+                HoldStatus::Released => return Err(released()),
             }
             if self.keeper.context.semantics.hold != HoldKind::Lease {
                 let message = "a hold of this store is not a lease, and cannot be extended";

@@ -7,6 +7,8 @@ mod observed;
 mod pending_claim;
 mod retry;
 
+pub(crate) use acquire::runtime;
+
 use crate::context::Context;
 use crate::keeper::Keeper;
 use crate::memory::MemoryBackend;

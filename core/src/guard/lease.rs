@@ -163,7 +163,7 @@ impl Lease {
     }
 }
 
-fn released() -> Error {
+pub(crate) fn released() -> Error {
     Error::new(ErrorKind::Lost, "the lock was released").with_help("acquire a new guard to go on")
 }
 

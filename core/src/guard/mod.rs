@@ -6,6 +6,7 @@ mod lease;
 mod tests;
 
 pub use hold::{Hold, HoldStatus};
+pub(crate) use lease::released;
 pub use lease::{Health, Lease};
 
 use crate::Result;

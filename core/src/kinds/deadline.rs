@@ -4,7 +4,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 
-/// One wait over several steps: each step gets what the steps before it have left.
+/// One wait over several steps: each step gets what the steps before it have left. By the clock of the runtime, which stands still
+/// while the host is suspended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline {
     wait: Wait,
@@ -13,12 +14,12 @@ pub(super) struct Deadline {
 
 impl Deadline {
     /// Begins now.
-    pub(super) fn of(wait: Wait) -> Self {
+    pub(super) fn start(wait: Wait) -> Self {
         Self { wait, began: Instant::now() }
     }
 
-    /// The wait of the next step; `None` if the time is over.
-    pub(super) fn left(&self) -> Option<Wait> {
+    /// The wait of the next step; `None` if the time is over, and never for one attempt or an endless wait.
+    pub(super) fn remaining(&self) -> Option<Wait> {
         match self.wait {
             Wait::UpTo(time) => {
                 time.checked_sub(self.began.elapsed()).filter(|left| !left.is_zero()).map(Wait::UpTo)
@@ -28,18 +29,20 @@ impl Deadline {
     }
 
     /// The time of all steps together, for a message.
-    pub(super) fn time(&self) -> Duration {
+    pub(super) fn total(&self) -> Duration {
         match self.wait {
             Wait::UpTo(time) => time,
             Wait::No | Wait::Forever => Duration::ZERO,
         }
     }
 
-    /// Runs a step, and drops it at the deadline; `None` if it has not ended by then.
-    pub(super) async fn bound<F: Future>(&self, step: F) -> Option<F::Output> {
-        match self.left()? {
-            // Without a runtime there is no timer, and the step itself fails for the want of it.
-            Wait::UpTo(left) if Handle::try_current().is_ok() => timeout(left, step).await.ok(),
+    /// Runs a step, and drops it at the deadline; `None` if it has not ended by then. After the deadline it is still polled once.
+    pub(super) async fn run<F: Future>(&self, step: F) -> Option<F::Output> {
+        match self.wait {
+            // Without a runtime there is no timer; a step that needs one fails by itself.
+            Wait::UpTo(time) if Handle::try_current().is_ok() => {
+                timeout(time.saturating_sub(self.began.elapsed()), step).await.ok()
+            }
             _ => Some(step.await),
         }
     }

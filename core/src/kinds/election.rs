@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// How often an observer looks, and how often a campaign is begun again while the store does not answer.
-const INTERVAL: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One candidate for the leadership of a name. Made by [`DistributedLockExt::elect`](crate::DistributedLockExt::elect), on every
 /// store.
@@ -47,27 +47,28 @@ pub struct Election {
     locks: Arc<dyn DistributedLock>,
     name: LockName,
     options: AcquireOptions,
-    role: Arc<Role>,
+    state: Arc<CandidateState>,
 }
 
 #[derive(Debug, Default)]
-struct Role {
+struct CandidateState {
     /// Locked while this candidate campaigns.
     campaign: tokio::sync::Mutex<()>,
-    /// The last one.
-    office: Mutex<Option<Arc<Office>>>,
+    /// The last term of this candidate, also after its end.
+    term: Mutex<Option<Arc<Term>>>,
 }
 
-/// The hold of a leader. Taken out by the one that ends it: a resignation, or the drop of the [`Leadership`].
+/// The hold of a leader.
 #[derive(Debug)]
-struct Office {
+struct Term {
     lease: Lease,
-    term: FencingToken,
+    token: FencingToken,
+    /// Taken by the call that ends the term: a resignation, or the drop of the [`Leadership`].
     guard: Mutex<Option<LockGuard>>,
 }
 
-impl Office {
-    fn vacate(&self) -> Option<LockGuard> {
+impl Term {
+    fn take_guard(&self) -> Option<LockGuard> {
         locked(&self.guard).take()
     }
 }
@@ -75,7 +76,7 @@ impl Office {
 impl Election {
     pub(crate) fn new(locks: Arc<dyn DistributedLock>, name: LockName) -> Self {
         let options = locks.defaults().clone();
-        Self { locks, name, options, role: Arc::default() }
+        Self { locks, name, options, state: Arc::default() }
     }
 
     /// Campaigns with these options instead of the [defaults](DistributedLock::defaults): the ttl bounds how long a crashed leader
@@ -95,8 +96,8 @@ impl Election {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) before any I/O if this candidate campaigns or leads already; else as
-    /// [`acquire_named`](DistributedLock::acquire_named).
+    /// [`Invalid`](ErrorKind::Invalid) before any I/O if this candidate campaigns or leads already, and for a shared
+    /// [mode](AcquireOptions::with_mode); else as [`acquire_named`](DistributedLock::acquire_named).
     ///
     /// # Cancel safety
     ///
@@ -105,31 +106,36 @@ impl Election {
         let refused = |problem| {
             Error::invalid("campaign", problem, "use one election for each candidate, or resign first")
         };
-        let Ok(_campaign) = self.role.campaign.try_lock() else {
+        let Ok(_campaign) = self.state.campaign.try_lock() else {
             return Err(refused("this candidate campaigns already"));
         };
         // Not under the mutex: to find a loss is to tell an observer.
-        let office = locked(&self.role.office).clone();
-        if office.is_some_and(|office| office.lease.is_held()) {
+        let term = locked(&self.state.term).clone();
+        if term.is_some_and(|term| term.lease.is_held()) {
             return Err(refused("this candidate leads already"));
         }
+        if self.options.mode.is_shared() {
+            let fix = "leave it out: a leader holds the lock alone";
+            return Err(Error::invalid("mode", "shared, for a candidate", fix));
+        }
         let guard = self.locks.acquire_named(&self.name, &self.options).await?;
-        let (lease, term) = (guard.lease(), guard.token()?);
-        let office = Arc::new(Office { lease, term, guard: Mutex::new(Some(guard)) });
-        *locked(&self.role.office) = Some(Arc::clone(&office));
-        Ok(Leadership(office))
+        let (lease, token) = (guard.lease(), guard.lease().hold().token());
+        let term = Arc::new(Term { lease, token, guard: Mutex::new(Some(guard)) });
+        *locked(&self.state.term) = Some(Arc::clone(&term));
+        Ok(Leadership(term))
     }
 
     /// Campaigns, and runs `work` as the leader. If the leadership is lost or [resigned](Self::resign) meanwhile, `work` is dropped
-    /// at its next await, and the campaign begins anew, until a `work` has come to its end. Then the leadership is resigned.
+    /// at its next await, and the campaign begins anew, until a `work` has come to its end. Then the leadership is resigned. A
+    /// candidate that has resigned meanwhile first gives the others the time of one [wake-up](crate::WakeUp::bound).
     ///
     /// After the first term, a store that does not answer is asked again each second. `work` gets the lease of its term, to
     /// [pass the term on](Lease::token).
     ///
     /// # Errors
     ///
-    /// As [`campaign`](Self::campaign). [`Lost`](ErrorKind::Lost) if the store had ended the leadership before `work` came to its
-    /// end, and that was found out by the release: the result is not covered by the term.
+    /// As [`campaign`](Self::campaign). [`Lost`](ErrorKind::Lost) if the release at the end found that the store had ended the term
+    /// before: the result of `work` is not covered by it.
     ///
     /// # Cancel safety
     ///
@@ -143,7 +149,7 @@ impl Election {
         loop {
             let leadership = match self.campaign().await {
                 Err(error) if has_led && error.is_outage() => {
-                    tokio::time::sleep(INTERVAL).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                     continue;
                 }
                 leadership => leadership?,
@@ -156,14 +162,18 @@ impl Election {
                     _ => Ok(output),
                 };
             }
+            if leadership.loss().is_none() {
+                // It was resigned by hand, for another candidate to lead.
+                tokio::time::sleep(self.locks.semantics().wake_up.bound()).await;
+            }
         }
     }
 
     /// Ends the leadership of this candidate, as [`Leadership::resign`] does, with its errors and its cancel safety. Does nothing
     /// if it does not lead; to end a campaign, drop it.
     pub async fn resign(&self) -> Result<()> {
-        let office = locked(&self.role.office).clone();
-        match office.and_then(|office| office.vacate()) {
+        let term = locked(&self.state.term).clone();
+        match term.and_then(|term| term.take_guard()) {
             Some(guard) => guard.release().await,
             None => Ok(()),
         }
@@ -173,7 +183,7 @@ impl Election {
     /// candidate; it looks once a second with [`LockAdmin::inspect`], and never ends by itself.
     ///
     /// It is late by nature: an item says who led when the store was asked. A term that is shorter than a second may be missed, an
-    /// office that is vacant is not shown, and while the store does not answer there is no news. After a store has lost its data,
+    /// time without a leader is not shown, and while the store does not answer there is no news. After a store has lost its data,
     /// terms may [begin anew](crate::TokenClass), and are shown once they are larger.
     ///
     /// # Errors
@@ -188,7 +198,7 @@ impl Election {
         if self.locks.admin().is_none() {
             return Err(Error::new(ErrorKind::Unsupported, "this store cannot show who leads"));
         }
-        let watch = Watch { locks: Arc::clone(&self.locks), name: self.name.clone(), last: None };
+        let watch = LeaderWatcher { locks: Arc::clone(&self.locks), name: self.name.clone(), last: None };
         Ok(Box::pin(unfold(Some(watch), |watch| async {
             let mut watch = watch?;
             match watch.next().await {
@@ -203,12 +213,12 @@ impl Election {
 /// it resigns in the background.
 #[must_use = "the leadership is resigned when this is dropped"]
 #[derive(Debug)]
-pub struct Leadership(Arc<Office>);
+pub struct Leadership(Arc<Term>);
 
 impl Leadership {
     /// The term: the fencing token of the hold. Each term is larger than all terms before.
     pub fn term(&self) -> FencingToken {
-        self.0.term
+        self.0.token
     }
 
     /// True while this is certainly the leader, by the clock at this call. Once false, it stays false.
@@ -226,7 +236,7 @@ impl Leadership {
     /// Errors and cancel safety are those of [`LockGuard::release`]. If [`Election::resign`] was quicker, there is nothing left
     /// to do, and nothing fails.
     pub async fn resign(self) -> Result<()> {
-        match self.0.vacate() {
+        match self.0.take_guard() {
             Some(guard) => guard.release().await,
             None => Ok(()),
         }
@@ -243,7 +253,7 @@ impl Deref for Leadership {
 
 impl Drop for Leadership {
     fn drop(&mut self) {
-        drop(self.0.vacate());
+        drop(self.0.take_guard());
     }
 }
 
@@ -267,17 +277,17 @@ impl fmt::Display for Leader {
 }
 
 /// The state of an observer.
-struct Watch {
+struct LeaderWatcher {
     locks: Arc<dyn DistributedLock>,
     name: LockName,
     last: Option<FencingToken>,
 }
 
-impl Watch {
-    /// The next leader with a larger term. `Err` for what is no outage.
+impl LeaderWatcher {
+    /// The next leader with a larger term. Asks again after an outage; any other error is returned.
     async fn next(&mut self) -> Result<Leader> {
         if self.last.is_some() {
-            tokio::time::sleep(INTERVAL).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         loop {
             match leader(self.locks.admin(), &self.name).await {
@@ -286,7 +296,7 @@ impl Watch {
                     return Ok(leader);
                 }
                 Err(error) if !error.is_outage() => return Err(error),
-                Ok(_) | Err(_) => tokio::time::sleep(INTERVAL).await,
+                Ok(_) | Err(_) => tokio::time::sleep(POLL_INTERVAL).await,
             }
         }
     }

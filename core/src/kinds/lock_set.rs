@@ -3,13 +3,16 @@
 //! 1. The names are sorted and each is taken once, so that all callers have one order.
 //! 2. All names are tried at once, by one attempt each. Without contention that is all: one round trip, where the store
 //!    batches requests.
-//! 3. At the first name that is refused, every lock *behind* it is given back, and the locks in front of it are kept. From
-//!    there on the names are acquired one after the other, each with its place among the waiters of the store.
+//! 3. At the first name that is held, or whose request fails in an outage, every lock *behind* it is given back, and the locks in
+//!    front of it are kept. From there on the names are acquired one after the other, each with its place among the waiters of
+//!    the store.
 //!
-//! No deadlock: while a set waits for a name, it asks for no larger one, so a circle of waiting sets cannot close. A larger name
-//! that was given back may stay taken until its release is confirmed, or its lease ends. No livelock: after step 2, no lock is given back to be acquired again, unless it was lost. One deadline covers all steps.
+//! No deadlock: a set that waits for a name holds only smaller names, so no circle can close. A larger name stays taken until its
+//! release is confirmed or its lease ends; until then another set may wait for it. No livelock: after step 2, no lock is given
+//! back to be acquired again, unless it was lost. One deadline covers all steps.
 
 use super::deadline::Deadline;
+use crate::client::runtime;
 use crate::guard::{Hold, HoldStatus};
 use crate::sync::AtomicBool;
 use crate::{
@@ -26,11 +29,12 @@ use std::time::Duration;
 
 /// The locks of several names, all of which are held: see [`acquire_all`](crate::DistributedLockExt::acquire_all).
 ///
-/// It dereferences to one [`LockGuard`] for the whole set: held while all locks are, at risk if one is, extended as one. The loss
-/// of one lock is the loss of the set, and the other locks are released in the background; [`Loss::lock`] says which was lost.
-/// That guard's own [`name`](crate::Lease::name) and [`token`](crate::Lease::token) are those of the first lock.
+/// It dereferences to one [`LockGuard`] for the whole set: held while all locks are, at risk if one is. An extension is sent for
+/// each lock; after an error some may be extended. The loss of one lock is the loss of the set, and the other locks are released
+/// in the background; [`Loss::lock`] says which was lost. That guard's own [`name`](crate::Lease::name) and
+/// [`token`](crate::Lease::token) are those of the first lock: for a name of the set ask [`token`](Self::token).
 ///
-/// Dropping it releases all locks in the background, in reverse order.
+/// Dropping it releases all locks in the background, beginning with the last.
 #[must_use = "the locks are released when their guard is dropped: keep it in a variable while you work"]
 pub struct LockSetGuard {
     guard: LockGuard,
@@ -58,28 +62,29 @@ pub(crate) async fn acquire_all<L: DistributedLock + ?Sized>(
     options: &AcquireOptions,
 ) -> Result<LockSetGuard> {
     options.check()?;
+    runtime()?;
     if !options.hold_at_least.is_zero() {
         let fix = "leave it out: a lock that is given back while a set is acquired must be free at once";
         return Err(Error::invalid("hold_at_least", "a set of locks cannot have it", fix));
     }
-    let deadline = Deadline::of(options.wait);
+    let deadline = Deadline::start(options.wait);
     let mut held = match names.len() {
         1 => Vec::new(),
         _ => try_all(locks, &names, options, &deadline).await?,
     };
     loop {
         // A lock may be lost while the set waits for another one.
-        if let Some(lost) = held.iter().position(|guard| !guard.is_held()) {
-            held.truncate(lost);
+        if let Some(first_lost) = held.iter().position(|guard| !guard.is_held()) {
+            held.truncate(first_lost);
         }
         let Some(name) = names.get(held.len()) else { return Ok(LockSetGuard::new(held)) };
-        let left = deadline.left().ok_or_else(|| out_of_time(&deadline, name))?;
+        let left = deadline.remaining().ok_or_else(|| out_of_time(&deadline, name))?;
         let waiting = options.clone().with_wait(left);
-        held.push(locks.acquire_named(name, &waiting).await.map_err(|error| of_set(error, name))?);
+        held.push(locks.acquire_named(name, &waiting).await.map_err(|error| with_lock_name(error, name))?);
     }
 }
 
-/// One attempt for each name. Answers the guards in front of the first that was refused, and gives those behind it back.
+/// One attempt for each name. Answers the guards in front of the first that was not granted, and gives those behind it back.
 async fn try_all<L: DistributedLock + ?Sized>(
     locks: &L,
     names: &[LockName],
@@ -88,30 +93,31 @@ async fn try_all<L: DistributedLock + ?Sized>(
 ) -> Result<Vec<LockGuard>> {
     let once = options.clone().with_wait(Wait::No);
     let attempts = join_all(names.iter().map(|name| locks.acquire_named(name, &once)));
-    let outcomes = deadline.bound(attempts).await.ok_or_else(|| no_answer(deadline, names))?;
+    let outcomes = deadline.run(attempts).await.ok_or_else(|| no_answer(deadline, names))?;
     let mut held = Vec::with_capacity(names.len());
     for (name, outcome) in names.iter().zip(outcomes) {
         match outcome {
             Ok(guard) => held.push(guard),
             Err(error) if options.wait != Wait::No && error.is_retryable() => break,
-            Err(error) => return Err(of_set(error, name)),
+            Err(error) => return Err(with_lock_name(error, name)),
         }
     }
     Ok(held)
 }
 
-/// Contention names its lock by itself.
-fn of_set(error: Error, name: &LockName) -> Error {
+/// Puts the lock in front of an error. Contention names its lock by itself.
+fn with_lock_name(error: Error, name: &LockName) -> Error {
     if error.is_contended() { error } else { error.context(format_args!("lock {name:?} of a set")) }
 }
 
 fn out_of_time(deadline: &Deadline, name: &LockName) -> Error {
-    let message = format!("lock {name:?} of a set was not free within {:?}", deadline.time());
-    Error::new(ErrorKind::TimedOut, message).with_help("wait longer, or look at who holds it")
+    let message = format!("{:?} were over before lock {name:?} of a set was asked for", deadline.total());
+    Error::new(ErrorKind::TimedOut, message)
+        .with_help("wait longer, or look at who holds the names before it")
 }
 
 fn no_answer(deadline: &Deadline, names: &[LockName]) -> Error {
-    let message = format!("the store did not answer within {:?} for all of {names:?}", deadline.time());
+    let message = format!("the store did not answer within {:?} for all of {names:?}", deadline.total());
     Error::new(ErrorKind::Indeterminate, message).with_help("what it granted is being taken back")
 }
 
@@ -121,9 +127,9 @@ impl LockSetGuard {
 
     fn new(guards: Vec<LockGuard>) -> Self {
         let holds = guards.into_iter().map(LockGuard::into_hold).collect();
-        let set = Arc::new(SetHold { holds, is_ended: AtomicBool::new(false), loss: OnceLock::new() });
+        let set = Arc::new(SetHold { holds, end_has_begun: AtomicBool::new(false), loss: OnceLock::new() });
         if set.holds.len() > 1 {
-            tokio::spawn(Arc::clone(&set).release_after_loss());
+            tokio::spawn(Arc::clone(&set).release_rest_on_loss());
         }
         Self { guard: LockGuard::new(Arc::clone(&set) as Arc<dyn Hold>), set }
     }
@@ -152,7 +158,7 @@ impl LockSetGuard {
         Ok(self.set.holds.iter().map(|hold| (hold.name(), hold.token())))
     }
 
-    /// Releases all locks, in reverse order, and waits for the store's confirmations.
+    /// Releases all locks, beginning with the last, and waits for the store's confirmations.
     ///
     /// # Errors
     ///
@@ -181,12 +187,12 @@ impl fmt::Debug for LockSetGuard {
     }
 }
 
-/// The holds of a set as one hold, for its guard. Name and token are those of the first lock, and are not shown.
+/// The holds of a set as one hold, for its guard. Name and token are those of the first lock.
 #[derive(Debug)]
 struct SetHold {
     holds: Vec<Arc<dyn Hold>>,
-    /// True once the locks are being released: each is ended once.
-    is_ended: AtomicBool,
+    /// True once the locks are being released: each is released once.
+    end_has_begun: AtomicBool,
     /// The first loss that was seen. Set before a loss releases the other locks.
     loss: OnceLock<Loss>,
 }
@@ -194,14 +200,27 @@ struct SetHold {
 impl SetHold {
     /// Ends every hold in reverse order, unless that was done before.
     fn end<T>(&self, end: impl Fn(Arc<dyn Hold>) -> T) -> Vec<T> {
-        match self.is_ended.swap(true, SeqCst) {
+        match self.end_has_begun.swap(true, SeqCst) {
             true => Vec::new(),
             false => self.holds.iter().rev().cloned().map(end).collect(),
         }
     }
 
-    /// Releases the other locks when one is lost. Ready, too, when the set was released.
-    async fn release_after_loss(self: Arc<Self>) {
+    /// The failure to answer with: a loss first, because it alone says that the work was not covered.
+    fn first_failure<'a>(
+        &self,
+        outcomes: impl Iterator<Item = (&'a Arc<dyn Hold>, Result<()>)>,
+    ) -> Result<()> {
+        if let HoldStatus::Lost(loss) = self.status() {
+            return Err(loss.into());
+        }
+        let failures =
+            outcomes.filter_map(|(hold, outcome)| Some(with_lock_name(outcome.err()?, hold.name())));
+        failures.min_by_key(|error| error.kind() != ErrorKind::Lost).map_or(Ok(()), Err)
+    }
+
+    /// Releases the other locks when one is lost. Returns also once the set was released, and then does nothing.
+    async fn release_rest_on_loss(self: Arc<Self>) {
         if Arc::clone(&self).ended().await.is_some() {
             self.abandon();
         }
@@ -222,11 +241,11 @@ impl Hold for SetHold {
         if let Some(loss) = self.loss.get() {
             return HoldStatus::Lost(loss.clone());
         }
-        let (mut least, mut is_at_risk, mut is_released) = (Duration::MAX, false, false);
+        let (mut min_remaining, mut is_at_risk, mut is_released) = (Duration::MAX, false, false);
         for hold in &self.holds {
             match hold.status() {
                 HoldStatus::Held { remaining, at_risk } => {
-                    least = least.min(remaining);
+                    min_remaining = min_remaining.min(remaining);
                     is_at_risk |= at_risk;
                 }
                 HoldStatus::Lost(loss) => {
@@ -238,7 +257,7 @@ impl Hold for SetHold {
         }
         match is_released {
             true => HoldStatus::Released,
-            false => HoldStatus::Held { remaining: least, at_risk: is_at_risk },
+            false => HoldStatus::Held { remaining: min_remaining, at_risk: is_at_risk },
         }
     }
 
@@ -254,23 +273,17 @@ impl Hold for SetHold {
 
     fn extend(self: Arc<Self>, ttl: Duration) -> BoxFuture<'static, Result<()>> {
         Box::pin(async move {
+            if let HoldStatus::Lost(loss) = self.status() {
+                return Err(loss.into());
+            }
             let outcomes = join_all(self.holds.iter().map(|hold| Arc::clone(hold).extend(ttl))).await;
-            let mut named = self.holds.iter().zip(outcomes);
-            named.try_for_each(|(hold, outcome)| outcome.map_err(|error| of_set(error, hold.name())))
+            self.first_failure(self.holds.iter().zip(outcomes))
         })
     }
 
     fn release(self: Arc<Self>) -> BoxFuture<'static, Result<()>> {
         let releases = self.end(|hold| hold.release());
-        Box::pin(async move {
-            let outcomes = self.holds.iter().rev().zip(join_all(releases).await);
-            if let HoldStatus::Lost(loss) = self.status() {
-                return Err(loss.into());
-            }
-            let failures = outcomes.filter_map(|(hold, outcome)| Some(of_set(outcome.err()?, hold.name())));
-            // A loss first: it alone says that the work was not covered.
-            failures.min_by_key(|error| error.kind() != ErrorKind::Lost).map_or(Ok(()), Err)
-        })
+        Box::pin(async move { self.first_failure(self.holds.iter().rev().zip(join_all(releases).await)) })
     }
 
     fn abandon(self: Arc<Self>) {

@@ -1,12 +1,12 @@
 //! Re-entry: the calls of one scope share one hold of each name.
 //!
 //! The first call on a name acquires. While it is under way, or its lock is held, every other call of the scope shares it
-//! without asking the store. Two parts of libraries do the work:
+//! without asking the store. Two library types do the work:
 //!
-//! * an [`Arc`] counts: each guard, and each call that waits, has a clone of the [`SharedHold`]. The one that finds itself with
+//! * an [`Arc`] counts: each guard, and each call that waits, has a clone of the [`ReentrantHold`]. The one that finds itself with
 //!   the last clone releases.
-//! * a [`Shared`] future acquires: it is polled by all calls that wait for it, and ends with the wait of the call that began it,
-//!   or when the last of them is dropped. Calls that have time left then begin anew.
+//! * a [`Shared`] future acquires: it is polled by all calls that wait for it. It ends when the wait of the call that began it is
+//!   over, or when no call is left. A call that has time left then begins a new one, at the end of the store's queue.
 
 use super::deadline::Deadline;
 use crate::guard::{Hold, HoldStatus};
@@ -59,28 +59,30 @@ use tokio_util::sync::CancellationToken;
 ///   hold for longer, [extend](LockGuard::extend).
 /// * **Loss.** A hold is lost for all its guards. As long as one of them lives, acquiring the name again is
 ///   [`Lost`](ErrorKind::Lost).
-/// * **Wait.** Each call waits for its own time only. If the acquisition that it shares fails, it begins one of its own. A call
-///   that makes one attempt is [`Busy`](ErrorKind::Busy) beside a call of the scope that waits for the lock.
+/// * **Wait.** Each call waits for its own time only. If the acquisition that it shares is out of time, it begins one of its own.
+///   A call that makes one attempt is [`Busy`](ErrorKind::Busy) beside a call of the scope that is acquiring the lock with a wait,
+///   even if the lock is free.
+/// * **Release.** To release a guard that is not the last sends nothing, and succeeds.
 /// * **Cancel.** An acquisition that several calls share goes on until the last of them is dropped, or until the wait of the call
 ///   that began it is over.
 ///
-/// Not promised: exclusion between the holders of one scope. Semaphores are not re-entrant, and are refused. [`close`] closes
-/// the client.
+/// Not promised: exclusion between the holders of one scope; two [candidates](crate::Election) from one scope both lead.
+/// Semaphores are not re-entrant, and are refused. [`close`] closes the client.
 ///
 /// [`close`]: DistributedLock::close
 #[derive(Clone)]
 pub struct Scope {
     locks: Arc<dyn DistributedLock>,
     /// The holds of this scope that are acquired or being acquired, and some that have ended.
-    holds: Arc<Mutex<HashMap<LockName, Weak<SharedHold>>>>,
+    holds: Arc<Mutex<HashMap<LockName, Weak<ReentrantHold>>>>,
 }
 
 /// One hold of a scope, from the beginning of its acquisition to the end of its last guard.
-struct SharedHold {
+struct ReentrantHold {
     mode: LockMode,
-    /// How long the call waits that began it.
+    /// The wait of the call that began the acquisition.
     wait: Wait,
-    acquired: Shared<BoxFuture<'static, Result<Arc<LockGuard>>>>,
+    acquisition: Shared<BoxFuture<'static, Result<Arc<LockGuard>>>>,
 }
 
 impl Scope {
@@ -89,21 +91,35 @@ impl Scope {
     }
 
     /// The hold of this name in this scope, or a new one, and whether it is new.
-    fn join(&self, name: &LockName, options: &AcquireOptions, wait: Wait) -> Result<(Arc<SharedHold>, bool)> {
+    fn find_or_begin(
+        &self,
+        name: &LockName,
+        options: &AcquireOptions,
+        wait: Wait,
+    ) -> Result<(Arc<ReentrantHold>, bool)> {
         let mut holds = locked(&self.holds);
         let Some(hold) = holds.get(name).and_then(Weak::upgrade).filter(|hold| !hold.has_failed()) else {
-            let hold = Arc::new(SharedHold::new(&self.locks, name, options.clone().with_wait(wait)));
+            let hold = Arc::new(ReentrantHold::new(&self.locks, name, options.clone().with_wait(wait)));
             holds.retain(|_, hold| hold.strong_count() > 0);
             holds.insert(name.clone(), Arc::downgrade(&hold));
             return Ok((hold, true));
         };
-        // Before `hold` goes: it may be the last clone by now, and its end calls foreign code.
+        // The map is unlocked first: to drop the last clone of `hold` may run foreign code.
         drop(holds);
-        if hold.mode.is_shared() && !options.mode.is_shared() {
-            return Err(upgrade(name, options.mode));
+        if let Some(Ok(guard)) = hold.acquisition.peek()
+            && let Some(loss) = guard.loss()
+        {
+            return Err(loss.into());
         }
-        if wait == Wait::No && hold.is_waiting() {
-            return Err(in_use(ErrorKind::Busy, name, "is being waited for by another call of this scope"));
+        if hold.mode.is_shared() && !options.mode.is_shared() {
+            return Err(upgrade_refused(name, options.mode));
+        }
+        if wait == Wait::No && hold.may_be_waiting() {
+            return Err(wait_error(
+                ErrorKind::Busy,
+                name,
+                "is being waited for by another call of this scope",
+            ));
         }
         Ok((hold, false))
     }
@@ -125,29 +141,38 @@ impl DistributedLock for Scope {
             return Err(Error::new(ErrorKind::Unsupported, "a semaphore is not re-entrant")
                 .with_help("take its permits from the client, not from a scope"));
         }
-        let deadline = Deadline::of(options.wait);
+        let deadline = Deadline::start(options.wait);
         let out_of_time = || {
-            let what = format!("was not acquired by this scope within {:?}", deadline.time());
-            in_use(ErrorKind::TimedOut, name, &what)
+            let what = format!("was not acquired by this scope within {:?}", deadline.total());
+            wait_error(ErrorKind::TimedOut, name, &what)
         };
         loop {
-            let wait = deadline.left().ok_or_else(out_of_time)?;
-            let (hold, is_new) = self.join(name, options, wait)?;
+            let wait = deadline.remaining().ok_or_else(out_of_time)?;
+            let (hold, is_new) = self.find_or_begin(name, options, wait)?;
             if is_new {
-                let guard = hold.acquired.clone().await?;
-                return Ok(hold.into_guard(&guard));
+                let guard = hold.acquisition.clone().await?;
+                return Ok(hold.new_guard(&guard));
             }
-            match deadline.bound(hold.acquired.clone()).await.ok_or_else(out_of_time)? {
-                Ok(guard) => {
+            match deadline.run(hold.acquisition.clone()).await {
+                Some(Ok(guard)) => {
                     return match guard.loss() {
                         Some(loss) => Err(loss.into()),
-                        None => Ok(hold.into_guard(&guard)),
+                        None => Ok(hold.new_guard(&guard)),
                     };
                 }
-                // Its attempt was this one.
-                Err(error) if wait == Wait::No => return Err(error),
-                // Its own time is not over, and its own options may fare better.
-                Err(_) => {}
+                // This call shared an attempt, and wants no other.
+                Some(Err(error)) if wait == Wait::No && hold.wait == Wait::No => return Err(error),
+                // Its own request would fail likewise, unless the store serves its mode and not that of the other call.
+                Some(Err(error)) if !error.is_retryable() && error.kind() != ErrorKind::Unsupported => {
+                    return Err(error);
+                }
+                // An endless wait does not begin on a store that cannot be reached.
+                Some(Err(error)) if wait == Wait::Forever && error.kind() == ErrorKind::Unavailable => {
+                    return Err(error);
+                }
+                // Its own time is not over, and its own wait may be longer.
+                Some(Err(_)) => {}
+                None => return Err(out_of_time()),
             }
         }
     }
@@ -175,16 +200,16 @@ impl fmt::Debug for Scope {
     }
 }
 
-fn upgrade(name: &LockName, mode: LockMode) -> Error {
-    let problem = format_args!("{mode} lock {name:?} within a shared hold of the same scope");
+fn upgrade_refused(name: &LockName, mode: LockMode) -> Error {
+    let problem = format_args!("{mode} lock {name:?} beside a shared call of the same scope");
     Error::invalid(
         "mode",
         problem,
-        "acquire it for writing from the start, or release the shared hold before",
+        "acquire it for writing from the start, or end the shared call and release its hold before",
     )
 }
 
-fn in_use(kind: ErrorKind, name: &LockName, what: &str) -> Error {
+fn wait_error(kind: ErrorKind, name: &LockName, what: &str) -> Error {
     Error::new(kind, format!("lock {name:?} {what}")).with_help("wait longer, or look at who holds it")
 }
 
@@ -193,36 +218,36 @@ fn panicked() -> Error {
         .with_help("look at the message of the panic; if the store granted the lock, it ends with its lease")
 }
 
-impl SharedHold {
+impl ReentrantHold {
     fn new(locks: &Arc<dyn DistributedLock>, name: &LockName, options: AcquireOptions) -> Self {
         let (mode, wait) = (options.mode, options.wait);
         let (locks, name) = (Arc::clone(locks), name.clone());
         let acquiring = async move { locks.acquire_named(&name, &options).await.map(Arc::new) };
         // A panic within a `Shared` future would leave the other calls waiting for ever.
-        let acquired = AssertUnwindSafe(acquiring).catch_unwind();
-        let acquired = acquired.map(|outcome| outcome.unwrap_or_else(|_| Err(panicked())));
-        Self { mode, wait, acquired: acquired.boxed().shared() }
+        let outcome = AssertUnwindSafe(acquiring).catch_unwind();
+        let acquisition = outcome.map(|outcome| outcome.unwrap_or_else(|_| Err(panicked())));
+        Self { mode, wait, acquisition: acquisition.boxed().shared() }
     }
 
     fn has_failed(&self) -> bool {
-        matches!(self.acquired.peek(), Some(Err(_)))
+        matches!(self.acquisition.peek(), Some(Err(_)))
     }
 
     /// True while the acquisition may be waiting for another owner.
-    fn is_waiting(&self) -> bool {
-        self.wait != Wait::No && self.acquired.peek().is_none()
+    fn may_be_waiting(&self) -> bool {
+        self.wait != Wait::No && self.acquisition.peek().is_none()
     }
 
     /// One more guard of this hold.
-    fn into_guard(self: Arc<Self>, guard: &LockGuard) -> LockGuard {
+    fn new_guard(self: Arc<Self>, guard: &LockGuard) -> LockGuard {
         let hold = Arc::clone(guard.lease().hold());
-        let shared = Mutex::new(Some(self));
-        LockGuard::new(Arc::new(ScopedHold { hold, shared, released: CancellationToken::new() }))
+        let reentrant = Mutex::new(Some(self));
+        LockGuard::new(Arc::new(ScopedHold { hold, reentrant, released: CancellationToken::new() }))
     }
 
     /// The guard that releases, if this was the last clone.
-    fn into_last(self: Arc<Self>) -> Option<LockGuard> {
-        let guard = Arc::into_inner(self)?.acquired.peek()?.clone().ok()?;
+    fn into_guard_if_last(self: Arc<Self>) -> Option<LockGuard> {
+        let guard = Arc::into_inner(self)?.acquisition.peek()?.clone().ok()?;
         Arc::into_inner(guard)
     }
 }
@@ -231,7 +256,7 @@ impl SharedHold {
 struct ScopedHold {
     hold: Arc<dyn Hold>,
     /// `None` after the end of this guard.
-    shared: Mutex<Option<Arc<SharedHold>>>,
+    reentrant: Mutex<Option<Arc<ReentrantHold>>>,
     released: CancellationToken,
 }
 
@@ -241,8 +266,8 @@ impl ScopedHold {
         if !matches!(self.hold.status(), HoldStatus::Lost(_)) {
             self.released.cancel();
         }
-        let shared = locked(&self.shared).take();
-        shared.and_then(SharedHold::into_last)
+        let reentrant = locked(&self.reentrant).take();
+        reentrant.and_then(ReentrantHold::into_guard_if_last)
     }
 }
 

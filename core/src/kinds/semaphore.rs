@@ -6,7 +6,7 @@
 //!   for one if there is none, and releases the gate.
 //! * **No herd.** The owner of the gate is the only one that waits for slots. It waits for all of them at once: the first grant
 //!   counts, and the other claims are withdrawn, as those of any dropped acquisition.
-//! * **A free permit needs no gate** where the store promises no order: a task that finds no other task of its semaphore waiting
+//! * **The fast path** needs no gate, where the store promises no order: a task that finds no other task of its semaphore waiting
 //!   tries one slot before it asks for the gate, so that permit costs as much as a lock.
 //! * **The gate protects the order alone.** If two clients believe that they own it, each of them still gets a slot of its own.
 
@@ -23,11 +23,11 @@ use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
 /// The longest lease of the gate: what its owner costs the waiters behind it if it crashes.
-const GATE_TTL: Duration = Duration::from_secs(3);
+const MAX_GATE_TTL: Duration = Duration::from_secs(3);
 /// How long an endless wait for a slot pauses after an outage.
-const AFTER_OUTAGE: Duration = Duration::from_millis(500);
+const OUTAGE_PAUSE: Duration = Duration::from_millis(500);
 /// How many slots the owner of the gate tries one by one, before it waits for all of them at once.
-const TRIED_ONE_BY_ONE: usize = 8;
+const MAX_SEQUENTIAL_TRIES: usize = 8;
 
 /// A lock that has room for several holders: connections to a service, licences, workers of one kind.
 ///
@@ -57,8 +57,8 @@ const TRIED_ONE_BY_ONE: usize = 8;
 ///
 /// **A semaphore is not a lock of the same name.** The two do not exclude each other.
 ///
-/// Not promised: an order across the crash or the pause of the waiter that is first, which holds up the others for the shorter
-/// of its lease and 3 s, or for its session or connection; several permits in one step; that the lowest free slot is taken.
+/// Not promised: several permits in one step; that the lowest free slot is taken; an order if the first waiter crashes or pauses.
+/// The others then wait until its gate ends, after the shorter of its lease and 3 s, or with its session or connection.
 ///
 /// Cheap to clone. The clones, and no others, know which permits this one gave, and try free slots first.
 #[derive(Clone, Debug)]
@@ -68,9 +68,9 @@ pub struct Semaphore {
     gate: LockName,
     slots: Arc<[LockName]>,
     /// The last permit of each slot that this semaphore gave: a slot is not free while it is held, and likely free afterwards.
-    given: Arc<Mutex<Vec<Option<Lease>>>>,
+    last_permits: Arc<Mutex<Vec<Option<Lease>>>>,
     /// The tasks that wait in line through this semaphore.
-    waiting: TaskTracker,
+    waiters: TaskTracker,
 }
 
 impl Semaphore {
@@ -83,8 +83,8 @@ impl Semaphore {
             return Err(Error::invalid("number of permits", problem, "choose a number in this range"));
         }
         let slots = (0..permits).map(|slot| name.of_slot(slot)).collect::<Result<Arc<[_]>>>()?;
-        let given = Arc::new(Mutex::new(vec![None; slots.len()]));
-        Ok(Self { locks, gate: name.gate()?, name, slots, given, waiting: TaskTracker::new() })
+        let last_permits = Arc::new(Mutex::new(vec![None; slots.len()]));
+        Ok(Self { locks, gate: name.gate()?, name, slots, last_permits, waiters: TaskTracker::new() })
     }
 
     /// The name of the semaphore.
@@ -131,13 +131,13 @@ impl Semaphore {
             let problem = format_args!("{}, for a permit of a semaphore", options.mode);
             return Err(Error::invalid("mode", problem, "leave it out: a permit is an exclusive hold"));
         }
-        let deadline = Deadline::of(options.wait);
+        let deadline = Deadline::start(options.wait);
         let permit = match options.wait {
             Wait::No => self
                 .try_slots(options, self.slots.len())
                 .await
-                .and_then(|permit| permit.ok_or_else(|| self.full())),
-            Wait::UpTo(_) | Wait::Forever => self.wait_in_line(options, &deadline).await,
+                .and_then(|permit| permit.ok_or_else(|| self.all_held())),
+            Wait::UpTo(_) | Wait::Forever => self.acquire_with_wait(options, &deadline).await,
         };
         permit.map_err(|error| match error.kind() {
             ErrorKind::TimedOut => self.timed_out(&deadline),
@@ -146,37 +146,48 @@ impl Semaphore {
         })
     }
 
-    /// Waits for the gate, and as its owner for a slot. The gate is released at the end of this function, in the background.
-    async fn wait_in_line(&self, options: &AcquireOptions, deadline: &Deadline) -> Result<LockGuard> {
-        let one_attempt = options.clone().with_wait(Wait::No);
+    /// Tries one slot, where that needs no place in line. Then waits for the gate, and as its owner for a slot. The gate is
+    /// released at the end of this function, in the background.
+    async fn acquire_with_wait(&self, options: &AcquireOptions, deadline: &Deadline) -> Result<LockGuard> {
         let mut wait = options.wait;
-        if self.waiting.is_empty() && self.locks.semantics().fairness == Fairness::Unordered {
-            match deadline.bound(self.try_slots(&one_attempt, 1)).await {
-                Some(Ok(Some(permit))) => return Ok(permit),
-                Some(Err(error)) if !error.is_outage() => return Err(error),
-                Some(Ok(None) | Err(_)) => {}
-                None => return Err(no_answer()),
+        if self.waiters.is_empty() && self.locks.semantics().fairness == Fairness::Unordered {
+            match self.try_within(deadline, options, 1).await? {
+                Ok(permit) => return Ok(permit),
+                Err(remaining) => wait = remaining,
             }
-            wait = deadline.left().ok_or_else(|| self.timed_out(deadline))?;
         }
-        let _waiting = self.waiting.token();
+        let _waiter = self.waiters.token();
         let _gate = self.locks.acquire_named(&self.gate, &gate_options(options).with_wait(wait)).await?;
-        let tried = deadline.bound(self.try_slots(&one_attempt, TRIED_ONE_BY_ONE)).await;
-        let failure = match tried.unwrap_or_else(|| Err(no_answer())) {
-            Ok(Some(permit)) => return Ok(permit),
-            Ok(None) => None,
-            Err(error) if error.is_outage() => Some(error),
-            Err(error) => return Err(error),
-        };
-        match deadline.left() {
-            Some(wait) => self.wait_for_any_slot(&options.clone().with_wait(wait), failure).await,
-            None => Err(failure.unwrap_or_else(|| self.timed_out(deadline))),
+        match self.try_within(deadline, options, MAX_SEQUENTIAL_TRIES).await? {
+            Ok(permit) => Ok(permit),
+            Err(remaining) => self.wait_for_any_slot(&options.clone().with_wait(remaining), deadline).await,
         }
     }
 
-    /// One attempt on each slot that is not held by a permit of this semaphore, one after the other, at most so many.
+    /// One attempt on each of at most so many slots. Answers a permit, or the wait that remains; an outage ends the attempts,
+    /// and is an error only if no time remains.
+    async fn try_within(
+        &self,
+        deadline: &Deadline,
+        options: &AcquireOptions,
+        at_most: usize,
+    ) -> Result<Result<LockGuard, Wait>> {
+        let one_attempt = options.clone().with_wait(Wait::No);
+        let failure = match deadline.run(self.try_slots(&one_attempt, at_most)).await {
+            Some(Ok(Some(permit))) => return Ok(Ok(permit)),
+            Some(Ok(None)) => None,
+            Some(Err(error)) if error.is_outage() => Some(error),
+            Some(Err(error)) => return Err(error),
+            None => Some(no_answer()),
+        };
+        let remaining = deadline.remaining();
+        remaining.map(Err).ok_or_else(|| failure.unwrap_or_else(|| self.timed_out(deadline)))
+    }
+
+    /// One attempt on each slot that is not held by a permit of this semaphore, one after the other, at most so many. The first
+    /// error other than busy ends it.
     async fn try_slots(&self, options: &AcquireOptions, at_most: usize) -> Result<Option<LockGuard>> {
-        for slot in self.likely_free().into_iter().take(at_most) {
+        for slot in self.slots_to_try().into_iter().take(at_most) {
             match self.acquire_slot(slot, options).await {
                 Err(error) if error.kind() == ErrorKind::Busy => {}
                 outcome => return outcome.map(Some),
@@ -185,24 +196,21 @@ impl Semaphore {
         Ok(None)
     }
 
-    /// The slots that are not held by a permit of this semaphore: those first that were, then the others from a random one on, so
-    /// that clients do not all ask for the same slot.
-    fn likely_free(&self) -> Vec<usize> {
-        let (given, count) = (locked(&self.given).clone(), self.slots.len());
+    /// The slots that are not held by a permit of this semaphore. First those that were, and are likely free; then the others from
+    /// a random one on, so that clients do not all ask for the same slot.
+    fn slots_to_try(&self) -> Vec<usize> {
+        let (permits, count) = (locked(&self.last_permits).clone(), self.slots.len());
         let first = fastrand::usize(..count);
-        let is_held = |slot: &usize| given[*slot].as_ref().is_some_and(Lease::is_held);
+        let is_held = |slot: &usize| permits[*slot].as_ref().is_some_and(Lease::is_held);
         let mut slots: Vec<usize> =
             (first..first + count).map(|slot| slot % count).filter(|slot| !is_held(slot)).collect();
-        slots.sort_by_key(|slot| given[*slot].is_none());
+        slots.sort_by_key(|slot| permits[*slot].is_none());
         slots
     }
 
-    /// Waits for all slots at once. `failure` is a failure of the store before.
-    async fn wait_for_any_slot(
-        &self,
-        options: &AcquireOptions,
-        mut failure: Option<Error>,
-    ) -> Result<LockGuard> {
+    /// Waits for all slots at once.
+    async fn wait_for_any_slot(&self, options: &AcquireOptions, deadline: &Deadline) -> Result<LockGuard> {
+        let mut failure = None;
         let wait_for = |slot, pause| async move {
             tokio::time::sleep(pause).await;
             (slot, self.acquire_slot(slot, options).await)
@@ -213,7 +221,7 @@ impl Semaphore {
             match outcome {
                 // The gate was granted, so the store was reached, and an endless wait goes on through an outage.
                 Err(error) if error.is_outage() && options.wait == Wait::Forever => {
-                    waits.push(wait_for(slot, AFTER_OUTAGE));
+                    waits.push(wait_for(slot, OUTAGE_PAUSE));
                 }
                 // Other slots may be free, or on other servers. At the end, an unknown outcome of one comes before the
                 // outage of another, and that before a slot that stayed held.
@@ -224,28 +232,28 @@ impl Semaphore {
                 outcome => return outcome,
             }
         }
-        Err(failure.unwrap_or_else(no_answer))
+        Err(failure.unwrap_or_else(|| self.timed_out(deadline)))
     }
 
     async fn acquire_slot(&self, slot: usize, options: &AcquireOptions) -> Result<LockGuard> {
         let permit = self.locks.acquire_named(&self.slots[slot], options).await?;
-        locked(&self.given)[slot] = Some(permit.lease());
+        locked(&self.last_permits)[slot] = Some(permit.lease());
         Ok(permit)
     }
 
-    fn full(&self) -> Error {
+    fn all_held(&self) -> Error {
         let message = format!("all {} permits of semaphore {:?} are held", self.slots.len(), self.name);
-        Error::new(ErrorKind::Busy, message).with_help(FULL)
+        Error::new(ErrorKind::Busy, message).with_help(HELP)
     }
 
     fn timed_out(&self, deadline: &Deadline) -> Error {
-        let (name, time) = (&self.name, deadline.time());
+        let (name, time) = (&self.name, deadline.total());
         let message = format!("no permit of semaphore {name:?} came free for this waiter within {time:?}");
-        Error::new(ErrorKind::TimedOut, message).with_help(FULL)
+        Error::new(ErrorKind::TimedOut, message).with_help(HELP)
     }
 }
 
-const FULL: &str = "wait longer, or look at the holders of its slots";
+const HELP: &str = "wait longer, or look at the holders of its slots";
 
 fn no_answer() -> Error {
     Error::new(ErrorKind::Indeterminate, "the store did not answer before the deadline")
@@ -254,7 +262,7 @@ fn no_answer() -> Error {
 
 /// The gate is held for as long as its owner waits for a slot, on a short lease that is renewed.
 fn gate_options(options: &AcquireOptions) -> AcquireOptions {
-    let mut gate = options.clone().with_ttl(options.ttl.min(GATE_TTL)).with_max_hold(Duration::MAX);
+    let mut gate = options.clone().with_ttl(options.ttl.min(MAX_GATE_TTL)).with_max_hold(Duration::MAX);
     (gate.hold_at_least, gate.renewed) = (Duration::ZERO, true);
     gate
 }

@@ -23,7 +23,7 @@ impl LockAdmin for MemoryBackend {
         let (mut store, now) = self.lock();
         let mut ended = store.status(name, now);
         ended.retain(|hold| only_if.is_none() || hold.token == only_if);
-        store.end(name, only_if, now);
+        store.force_release(name, only_if, now);
         Ok(ended)
     }
 

@@ -4,18 +4,19 @@ use std::collections::{BTreeMap, btree_map as map};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// A store with fewer entries than this is not swept.
+/// When the map reaches this size, entries that may be forgotten are removed.
 const LEAST_TO_SWEEP: usize = 64;
 /// How long readers give way to a writer that has asked and was refused. Longer than the pause of a waiter that is the first of
 /// its client; the mark of a writer behind others may end between its questions.
-const WRITER_WAITS: Duration = MemoryBackend::POLL_INTERVAL.saturating_mul(4);
+const WRITER_MARK_TTL: Duration = MemoryBackend::POLL_INTERVAL.saturating_mul(4);
 
-/// The entries of a server. An entry stays until the clock has passed its last token, so that the next token is larger without it.
+/// The entries of a server. An entry may be forgotten only when the clock is past its last token: the next token is then larger
+/// without it.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     entries: BTreeMap<LockName, Entry>,
     /// The number of entries at which those are removed that have ended without a release.
-    swept_at: usize,
+    sweep_threshold: usize,
 }
 
 #[derive(Debug)]
@@ -23,9 +24,9 @@ struct Entry {
     /// In the order of their grants. Several only if all are shared. Holds that have ended stay until the next look.
     holds: Vec<Hold>,
     /// The token of the last grant. The next token is larger.
-    token: FencingToken,
-    /// A writer that waits for readers to leave, and until when new readers give way to it.
-    writer: Option<(OwnerId, Moment)>,
+    last_token: FencingToken,
+    /// The writers that wait for readers to leave, and until when new readers give way to each.
+    writer_marks: Vec<(OwnerId, Moment)>,
 }
 
 #[derive(Debug)]
@@ -61,15 +62,16 @@ impl Store {
             own.ends_at = own.ends_at.max(end);
             return Ok(Grant::new(own.token));
         }
+        entry.writer_marks.retain(|(owner, until)| *until > now && *owner != claim.owner());
         if let Some(until) = entry.conflict(claim, now) {
-            let leaves_mark = entry.writer.is_some_and(|(owner, _)| owner == claim.owner());
+            let leaves_mark = entry.is_to_be_marked(claim);
+            if leaves_mark {
+                entry.writer_marks.push((claim.owner(), now.plus(WRITER_MARK_TTL)));
+            }
             return Err(Refusal::Held { until, leaves_mark });
         }
-        let token = FencingToken::after(Some(entry.token), micros(now)).ok_or(Refusal::TokensUsedUp)?;
-        entry.token = token;
-        if !claim.mode().is_shared() {
-            entry.writer = None;
-        }
+        let token = FencingToken::after(Some(entry.last_token), micros(now)).ok_or(Refusal::TokensUsedUp)?;
+        entry.last_token = token;
         entry.holds.push(Hold {
             owner: Some(claim.owner()),
             mode: claim.mode(),
@@ -83,14 +85,14 @@ impl Store {
 
     /// True if the claim is held; its lease then ends at `end` or later.
     pub(super) fn renew(&mut self, claim: &Claim, end: Moment, now: Moment) -> bool {
-        let own = self.held(claim.name(), now).and_then(|entry| entry.hold_of(claim.owner()));
+        let own = self.live_entry(claim.name(), now).and_then(|entry| entry.hold_of(claim.owner()));
         own.map(|own| own.ends_at = own.ends_at.max(end)).is_some()
     }
 
-    /// Ends the hold of a claim, and its wish to write; keeps others out until `until`. False if it did not hold.
+    /// Ends the hold of a claim, and its mark; keeps others out until `until`. False if it did not hold, also if it had a mark.
     pub(super) fn release(&mut self, claim: &Claim, until: Moment, now: Moment) -> bool {
         let was_held = self.change(claim.name(), now, |entry| {
-            entry.writer.take_if(|(owner, _)| *owner == claim.owner());
+            entry.writer_marks.retain(|(owner, _)| *owner != claim.owner());
             let released = entry.hold_of(claim.owner());
             released.map(|hold| (hold.owner, hold.ends_at) = (None, until)).is_some()
         });
@@ -98,14 +100,15 @@ impl Store {
     }
 
     /// Ends the holds of a name, or the one with this token.
-    pub(super) fn end(&mut self, name: &LockName, token: Option<FencingToken>, now: Moment) {
+    pub(super) fn force_release(&mut self, name: &LockName, token: Option<FencingToken>, now: Moment) {
         self.change(name, now, |entry| {
             entry.holds.retain(|hold| token.is_some_and(|token| hold.token != token));
         });
     }
 
+    /// True if the name is taken, also by a hold that lingers.
     pub(super) fn is_held(&mut self, name: &LockName, now: Moment) -> bool {
-        self.held(name, now).is_some_and(|entry| !entry.holds.is_empty())
+        self.live_entry(name, now).is_some_and(|entry| !entry.holds.is_empty())
     }
 
     /// The holds of a name, in the order of their grants.
@@ -118,8 +121,8 @@ impl Store {
         self.entries.keys()
     }
 
-    /// An entry, without the holds that have ended.
-    fn held(&mut self, name: &LockName, now: Moment) -> Option<&mut Entry> {
+    /// An entry, after the removal of the holds that have ended.
+    fn live_entry(&mut self, name: &LockName, now: Moment) -> Option<&mut Entry> {
         let entry = self.entries.get_mut(name)?;
         entry.holds.retain(|hold| hold.ends_at > now);
         Some(entry)
@@ -139,44 +142,42 @@ impl Store {
 
     /// Each time that the number of entries has doubled.
     fn sweep(&mut self, now: Moment) {
-        if self.entries.len() >= self.swept_at {
+        if self.entries.len() >= self.sweep_threshold {
             self.entries.retain(|_, entry| !entry.may_be_forgotten(now));
-            self.swept_at = (2 * self.entries.len()).max(LEAST_TO_SWEEP);
+            self.sweep_threshold = (2 * self.entries.len()).max(LEAST_TO_SWEEP);
         }
     }
 }
 
 impl Entry {
     fn unused() -> Self {
-        Self { holds: Vec::with_capacity(1), token: FencingToken::new(0), writer: None }
+        Self { holds: Vec::with_capacity(1), last_token: FencingToken::new(0), writer_marks: Vec::new() }
     }
 
     fn hold_of(&mut self, owner: OwnerId) -> Option<&mut Hold> {
         self.holds.iter_mut().find(|hold| hold.owner == Some(owner))
     }
 
-    /// The moment until which others keep a claim out.
-    ///
-    /// A writer that is refused by readers leaves a mark, and new readers give way to it, also once the last reader has left. The
-    /// last writer that was refused owns the mark, and the grant of any writer removes it. A writer that is refused by a writer
-    /// leaves none, so after each writer readers and writers ask as equals.
-    fn conflict(&mut self, claim: &Claim, now: Moment) -> Option<Moment> {
+    /// The moment until which others keep a claim out. New readers give way to the writers that have left a mark, also once the
+    /// last reader has left.
+    fn conflict(&self, claim: &Claim, now: Moment) -> Option<Moment> {
         let conflicts = self.holds.iter().filter(|hold| hold.mode.conflicts_with(claim.mode()));
-        let conflict = conflicts.map(|hold| hold.ends_at).max();
-        if claim.mode().is_shared() {
-            return conflict.or(self.writer.map(|(_, until)| until).filter(|until| *until > now));
-        }
-        if claim.waits() && self.holds.iter().any(|hold| hold.mode.is_shared()) {
-            self.writer = Some((claim.owner(), now.plus(WRITER_WAITS)));
-        }
-        conflict
+        let held_until = conflicts.map(|hold| hold.ends_at).max();
+        let marks = self.writer_marks.iter().map(|(_, until)| *until).filter(|until| *until > now);
+        held_until.or_else(|| marks.max().filter(|_| claim.mode().is_shared()))
+    }
+
+    /// True for a writer that waits and is refused by readers. One that is refused by a writer leaves no mark, so after each
+    /// writer readers and writers ask as equals.
+    fn is_to_be_marked(&self, claim: &Claim) -> bool {
+        claim.waits() && !claim.mode().is_shared() && self.holds.iter().any(|hold| hold.mode.is_shared())
     }
 
     /// True if the name is free and the clock alone makes its next token larger.
     fn may_be_forgotten(&self, now: Moment) -> bool {
         self.holds.iter().all(|hold| hold.ends_at <= now)
-            && self.writer.is_none_or(|(_, until)| until <= now)
-            && self.token.get() < micros(now)
+            && self.writer_marks.iter().all(|(_, until)| *until <= now)
+            && self.last_token.get() < micros(now)
     }
 }
 
@@ -234,6 +235,29 @@ mod tests {
             store.entries.len()
         );
         assert!(store.names().all(|name| name.as_str().starts_with("left/")));
+    }
+
+    /// Two writers wait for a reader, and one of them gives up.
+    #[test]
+    fn readers_give_way_while_any_writer_waits() {
+        let mut store = Store::default();
+        let claim = |owner, mode| {
+            Claim::new(LockName::new("job").unwrap(), OwnerId::from_u128(owner), TTL, "".into())
+                .with_mode(mode)
+                .with_waiting(true)
+        };
+        let (reader, late) = (claim(1, LockMode::Shared), claim(4, LockMode::Shared));
+        let writers = [claim(2, LockMode::Write), claim(3, LockMode::Exclusive)];
+        store.grant(&reader, at(1)).unwrap();
+        for writer in &writers {
+            assert!(matches!(store.grant(writer, at(1)), Err(Refusal::Held { leaves_mark: true, .. })));
+        }
+        assert!(!store.release(&writers[1], at(2), at(2)));
+        assert!(store.release(&reader, at(2), at(2)));
+        assert!(store.grant(&late, at(2)).is_err(), "a writer waits");
+        store.grant(&writers[0], at(2)).unwrap();
+        store.release(&writers[0], at(3), at(3));
+        store.grant(&late, at(3)).unwrap();
     }
 
     #[test]

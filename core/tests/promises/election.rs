@@ -152,6 +152,9 @@ async fn lead_drops_the_work_on_a_loss_and_campaigns_again() {
     assert_eq!(work.counts(), (2, 1));
     ada.resign().await.unwrap();
     run_ready_tasks().await;
+    assert_eq!(work.counts(), (2, 2), "a candidate that resigned lets others go first");
+    sleep(store.client().semantics().wake_up.bound()).await;
+    run_ready_tasks().await;
     assert_eq!(work.counts(), (3, 2), "after a resignation it campaigns again");
     leading.abort();
     run_ready_tasks().await;

@@ -141,10 +141,39 @@ async fn second_call_goes_on_when_the_first_fails() {
     held.release().await.unwrap();
     second.await.unwrap().unwrap().release().await.unwrap();
 
-    store.acquires.push(CallFault::Error(ErrorKind::Denied));
-    let (first, second) = (begin(&scope, TTL), begin(&scope, TTL));
-    assert_eq!(first.await.unwrap().unwrap_err().kind(), ErrorKind::Denied);
+    store.acquires.push(CallFault::Error(ErrorKind::Unavailable));
+    let (first, second) = (begin(&scope, Wait::No), begin(&scope, TTL));
+    assert_eq!(first.await.unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
     assert!(second.await.unwrap().unwrap().is_held());
+}
+
+/// Otherwise many calls would be refused one after the other, each by a request of its own.
+#[tokio::test(start_paused = true)]
+async fn calls_that_share_a_denied_acquisition_are_denied_with_it() {
+    let store = FaultyStore::new();
+    let scope = store.client().scope();
+    for (wait, kind) in [(Wait::UpTo(TTL), ErrorKind::Denied), (Wait::Forever, ErrorKind::Unavailable)] {
+        let before = store.acquires.calls();
+        store.acquires.push(CallFault::Error(kind));
+        let calls = [begin(&scope, wait), begin(&scope, wait), begin(&scope, wait)];
+        for call in calls {
+            assert_eq!(call.await.unwrap().unwrap_err().kind(), kind);
+        }
+        assert_eq!(store.acquires.calls(), before + 1);
+    }
+}
+
+/// The upgrade is refused while the guards are held; a lost hold is lost in any mode.
+#[tokio::test(start_paused = true)]
+async fn exclusive_call_on_a_lost_shared_hold_is_lost() {
+    let store = FaultyStore::new();
+    let scope = store.client().scope();
+    let shared = scope.read("job").await.unwrap();
+    store.delete("job").await;
+    sleep(TTL).await;
+    assert!(!shared.is_held());
+    let error = scope.write("job").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Lost);
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,7 +225,7 @@ async fn upgrade_is_refused_before_any_request_and_shared_within_exclusive_is_th
     let shared = scope.read("job").await.unwrap();
     for mode in [LockMode::Exclusive, LockMode::Write] {
         let error = scope.acquire_with("job", &options().with_mode(mode)).await.unwrap_err();
-        let message = format!("invalid mode: {mode} lock \"job\" within a shared hold of the same scope");
+        let message = format!("invalid mode: {mode} lock \"job\" beside a shared call of the same scope");
         assert_eq!((error.kind(), error.to_string()), (ErrorKind::Invalid, message));
     }
     assert_eq!(scope.read("job").await.unwrap().token().unwrap(), shared.token().unwrap());

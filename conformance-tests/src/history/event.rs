@@ -1,4 +1,4 @@
-use leasehold_core::Fault;
+use leasehold_core::{Fault, LockMode};
 use serde::{Deserialize, Serialize};
 
 /// One line of a history: who did what, and when.
@@ -33,7 +33,7 @@ pub enum Step {
     Lost(Of),
     /// The holder looked at its guard.
     Observe(Observed),
-    /// A resource was read and written under the lock, or refused it.
+    /// A resource was read and written under the lock, or only read by a reader; or it refused that.
     Write(Written),
     /// Something was done to the processes, the network or the store; or undone.
     Fault(Injected),
@@ -68,6 +68,17 @@ pub struct Asked {
     pub wait_ms: Option<u64>,
     /// True if the keeper is to renew it.
     pub renewed: bool,
+    /// The kind of hold.
+    #[serde(default, skip_serializing_if = "is_exclusive")]
+    pub mode: LockMode,
+    /// Of a semaphore: how many permits it has. Absent: it is a lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permits: Option<u32>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_exclusive(mode: &LockMode) -> bool {
+    *mode == LockMode::Exclusive
 }
 
 /// A grant.
@@ -78,6 +89,9 @@ pub struct Granted {
     pub token: u64,
     /// Until when the holder believes in it if it hears nothing more; same clock as [`Event::at`].
     pub until: u64,
+    /// The slot, of a permit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<u32>,
 }
 
 /// A renewal.
@@ -134,7 +148,8 @@ pub struct Observed {
     pub until: u64,
 }
 
-/// One reading and writing of a counter that the lock protects: it was read, worked on, and written one higher.
+/// One reading and writing of a counter that the lock protects: it was read, worked on, and written one higher. A reader only
+/// reads it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Written {
@@ -146,10 +161,13 @@ pub struct Written {
     pub resource: String,
     /// True if it looks at tokens.
     pub fenced: bool,
-    /// What was written; zero if the writer never came so far.
+    /// What was written, or by a reader what was read; zero if it was refused.
     pub wrote: u64,
     /// False if it was refused for its token.
     pub accepted: bool,
+    /// The mode of the hold: if shared, the counter was only read.
+    #[serde(default, skip_serializing_if = "is_exclusive")]
+    pub mode: LockMode,
 }
 
 /// A fault.

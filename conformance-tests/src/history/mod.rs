@@ -30,6 +30,7 @@ mod resource;
 pub use event::{
     Asked, Done, Event, Extended, Granted, Injected, Observed, Of, Phase, Reason, Step, Until, Written,
 };
+pub(crate) use instrument::RecordedPermits;
 pub use instrument::{RecordedGuard, RecordedLock};
 pub use operation::{History, Malformed};
 pub use reader::read;

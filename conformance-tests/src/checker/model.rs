@@ -63,6 +63,11 @@ pub struct Least {
     pub unknown_percent: usize,
 }
 
+impl Least {
+    /// See [`Model::with_least`].
+    pub(crate) const USUAL: Self = Self { grants: 10, contended: 3, unknown_percent: 50 };
+}
+
 impl Model {
     /// The model of a lock with these semantics, on a machine that may add `slack` to anything.
     pub fn of(semantics: &Semantics, ttl: Duration, slack: Duration) -> Self {
@@ -82,7 +87,7 @@ impl Model {
             order: (semantics.fairness == Fairness::Fifo).then_some(slack),
             sharing: semantics.sharing,
             refused_for: RefusedFor::of(semantics),
-            least: Least { grants: 10, contended: 3, unknown_percent: 50 },
+            least: Least::USUAL,
             fenced_only: Vec::new(),
         }
     }

@@ -85,12 +85,11 @@ async fn crowd_never_holds_more_permits_than_there_are(cx: &Context) -> Verdict 
     crowd(cx, std::future::ready(Ok(()))).await
 }
 
-/// As many tasks as there are permits, and one more; likewise processes. Meanwhile, something else happens. What all did is
-/// recorded and judged.
+/// As many tasks as there are permits, and one more; likewise processes. Meanwhile, something else happens. What they do is
+/// recorded and judged; holds are short, so where waiters poll, few meet a holder.
 async fn crowd(cx: &Context, meanwhile: impl Future<Output = Verdict>) -> Verdict {
-    // Holds are short: where waiters poll, few of them may meet a holder.
-    let least = Least { contended: 0, ..Least::USUAL };
-    let scene = Scene::new(cx, AcquireOptions::DEFAULT_TTL)?.with_least(least);
+    let scene = Scene::new(cx, AcquireOptions::DEFAULT_TTL)?;
+    let scene = scene.with_least(Least { contended: 0, ..Least::USUAL });
     let directory = scene.directory.path();
     let players = u64::from(LIMIT + 1);
     let grants = std::env::var(GRANTS).ok().and_then(|grants| grants.parse().ok()).unwrap_or(60);
@@ -106,8 +105,8 @@ async fn crowd(cx: &Context, meanwhile: impl Future<Output = Verdict>) -> Verdic
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..players {
         let (permits, directory) = (cx.permits(&cx.client().await?, LIMIT)?, directory.to_owned());
-        let (name, recorder) = (cx.name(), Recorder::create(&directory)?);
-        let permits = RecordedPermits { permits, name, limit: LIMIT, recorder };
+        let recorder = Recorder::create(&directory)?;
+        let permits = RecordedPermits { permits, name: cx.name(), limit: LIMIT, recorder };
         tasks.spawn(async move { occupy(&permits, each, &directory, &AcquireOptions::new()).await });
     }
     meanwhile.await?;

@@ -88,7 +88,7 @@ fn reader_trial(matrix: &Arc<Matrix>, subject: Arc<dyn Subject>) -> Trial {
             match &cell.state {
                 State::Kept | State::Better => played = true,
                 State::NotApplicable { why } | State::NotRun { why } => {
-                    skipped = skipped.or(Some(why.clone()))
+                    skipped = skipped.or(Some(why.clone()));
                 }
                 State::Broken { .. } | State::Void { .. } => {
                     return Err(Failed::from(serde_json::to_string_pretty(&cell).unwrap()));

@@ -69,7 +69,7 @@ pub(super) fn linearizable(history: &History, model: &Model) -> bool {
     assert!(ops.len() <= 64, "too long for a search");
     let slots = history.acquisitions.iter().map(|one| one.permits.unwrap_or(1)).max().unwrap_or(1);
     let start = State { owners: Vec::new(), tokens: vec![0; slots as usize], now: 0 };
-    Search { ops, model, dead: HashSet::new() }.goes_on(0, start)
+    Search { ops, model, dead: HashSet::new() }.goes_on(0, &start)
 }
 
 fn operations(hold: usize, one: &Acquisition) -> Vec<Op> {
@@ -115,7 +115,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn goes_on(&mut self, done: u64, state: State) -> bool {
+    fn goes_on(&mut self, done: u64, state: &State) -> bool {
         let open = |index: &usize| done & (1 << index) == 0;
         if (0..self.ops.len()).filter(open).all(|index| !self.ops[index].certain) {
             return true;
@@ -123,8 +123,8 @@ impl Search<'_> {
         if !self.dead.insert((done, state.clone())) {
             return false;
         }
-        (0..self.ops.len()).filter(open).any(|index| match self.after(&self.ops[index], &state) {
-            Some(next) if self.in_time(done | 1 << index, next.now) => self.goes_on(done | 1 << index, next),
+        (0..self.ops.len()).filter(open).any(|index| match self.after(&self.ops[index], state) {
+            Some(next) if self.in_time(done | 1 << index, next.now) => self.goes_on(done | 1 << index, &next),
             _ => false,
         })
     }
@@ -159,7 +159,9 @@ impl Search<'_> {
                 owner.ttl = owner.ttl.max(ttl);
                 owner.ends = self.model.earliest_end(next.now, owner.ttl, until);
             }
-            Effect::Release { hold } => drop(next.owners.remove(mine(hold)?)),
+            Effect::Release { hold } => {
+                next.owners.remove(mine(hold)?);
+            }
             Effect::Refuse { slot, mode } => {
                 let holds = |owner: &Owner| owner.slot == slot && owner.mode.conflicts_with(mode);
                 state.owners.iter().any(holds).then_some(())?;

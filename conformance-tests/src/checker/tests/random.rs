@@ -159,7 +159,9 @@ impl World<'_> {
             }
             Turn::RenewalAnswered(grip, op, renewed) => self.renewed(process, grip, op, renewed),
             Turn::ReleaseArrives(grip, op) => {
-                let released = self.owned(&grip, |entry, place, _| drop(entry.owners.remove(place)));
+                let released = self.owned(&grip, |entry, place, _| {
+                    entry.owners.remove(place);
+                });
                 self.soon(process, Turn::ReleaseAnswered(grip, op, released));
             }
             Turn::ReleaseAnswered(grip, op, released) => self.released(process, grip, op, released),
@@ -175,12 +177,8 @@ impl World<'_> {
         let op = self.number();
         let readers = if let Kind::Readers(percent) = self.shape.kind { percent } else { 0 };
         let mode = if self.chance(readers) { LockMode::Shared } else { LockMode::Exclusive };
-        let want = Want {
-            op,
-            name: self.rng.u64(0..self.shape.names),
-            mode,
-            deadline: wait_ms.map(|wait| self.now + wait * 10),
-        };
+        let deadline = wait_ms.map(|wait| self.now + wait * 10);
+        let want = Want { op, name: self.rng.u64(0..self.shape.names), mode, deadline };
         let permits = if let Kind::Permits(permits) = self.shape.kind { Some(permits) } else { None };
         let name = format!("lock{}", want.name);
         let asked = Asked { name, ttl_ms: 1000, wait_ms, renewed: false, mode, permits };

@@ -1,8 +1,8 @@
 //! The grants of one name in their order, each at the first moment at which the store can have made it.
 //!
 //! Tokens say in which order the store granted, so no search is needed: every grant is placed as early as its question and
-//! the ends of those before that conflict with it allow, every end as early as a release or the lease allows. If that fails, everything does,
-//! because whatever is placed later only leaves less room for the next.
+//! the ends of those before that conflict with it allow, every end as early as a release or the lease allows. If that fails,
+//! everything does, because whatever is placed later only leaves less room for the next.
 
 use super::locks::Lock;
 use super::model::Model;
@@ -27,8 +27,7 @@ pub(super) struct Placed<'a> {
     pub(super) from: u64,
     /// When it ended in the store, at the earliest.
     pub(super) to: u64,
-    /// The last grants before it that conflict with it, of which it had to wait for the end: of a writer or of the readers
-    /// since a writer.
+    /// The last grants before it that conflict with it: one writer, or all readers since a writer. Those ended before it began.
     pub(super) after: Range<usize>,
 }
 
@@ -113,9 +112,9 @@ impl<'a> Timeline<'a> {
         let count = self.grants.len();
         match self.grants.last() {
             Some(last) if last.acquisition.mode.conflicts_with(next.mode) => {
-                // Of the last reader, the writer before is that of all since.
-                let run = last.acquisition.mode.is_shared();
-                (if run { last.after.end } else { count - 1 })..count
+                // All readers since the last writer, or that writer.
+                let start = if last.acquisition.mode.is_shared() { last.after.end } else { count - 1 };
+                start..count
             }
             // A reader after a reader waits for the same writer.
             Some(last) => last.after.clone(),

@@ -185,3 +185,27 @@ pub struct Injected {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exclusive_mode_is_not_written_and_others_are() {
+        let asked = |mode| Asked {
+            name: "job".to_owned(),
+            ttl_ms: 900,
+            wait_ms: None,
+            renewed: true,
+            mode,
+            permits: None,
+        };
+        let text = |mode| serde_json::to_string(&asked(mode)).unwrap();
+        let exclusive = r#"{"name":"job","ttl_ms":900,"renewed":true}"#;
+        assert_eq!(text(LockMode::Exclusive), exclusive);
+        assert_eq!(serde_json::from_str::<Asked>(exclusive).unwrap(), asked(LockMode::Exclusive));
+        let shared = text(LockMode::Shared);
+        assert!(shared.ends_with(r#""mode":"shared"}"#), "{shared}");
+        assert_eq!(serde_json::from_str::<Asked>(&shared).unwrap(), asked(LockMode::Shared));
+    }
+}

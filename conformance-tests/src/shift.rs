@@ -120,7 +120,8 @@ impl Client {
             Role::Holder | Role::Waiter => Wait::UpTo(WAIT),
             Role::Prober | Role::Passer | Role::Anybody => Wait::No,
         };
-        let options = AcquireOptions::new().with_ttl(self.workload.ttl).with_wait(wait);
+        let mode = self.workload.mode(&mut fastrand::Rng::new());
+        let options = AcquireOptions::new().with_ttl(self.workload.ttl).with_wait(wait).with_mode(mode);
         let outcome = tokio::select! {
             outcome = self.lock.acquire(&self.workload.name, &options) => outcome,
             // It leaves, and the attempt is withdrawn behind it.

@@ -4,7 +4,7 @@
 use crate::case::Stop;
 use crate::history::{FencedCounter, PlainCounter, RecordedGuard, RecordedLock, Recorder};
 use fastrand::Rng;
-use leasehold_core::{AcquireOptions, DistributedLock, Error, ErrorKind, LockName, Wait};
+use leasehold_core::{AcquireOptions, DistributedLock, Error, ErrorKind, LockMode, LockName, Wait};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ pub(crate) struct Workload {
     pub(crate) ttl: Duration,
     /// How long it goes on, at least.
     pub(crate) lasts: Duration,
+    /// Of a hundred of its holds, so many are shared. Zero on a store that does not serve them.
+    pub(crate) readers: u32,
 }
 
 /// Whether a client goes on after an error: it does not after what nobody can explain.
@@ -75,6 +77,14 @@ impl Workload {
         Ok(())
     }
 
+    pub(crate) fn mode(&self, rng: &mut Rng) -> LockMode {
+        match rng.u32(0..100) {
+            _ if self.readers == 0 => LockMode::Exclusive,
+            chance if chance < self.readers => LockMode::Shared,
+            _ => LockMode::Write,
+        }
+    }
+
     async fn acquire(
         &self,
         lock: &RecordedLock,
@@ -87,7 +97,7 @@ impl Workload {
             3..6 => Wait::UpTo(Duration::from_millis(rng.u64(5..100))),
             _ => Wait::UpTo(Self::AT_MOST),
         };
-        let options = AcquireOptions::new().with_ttl(self.ttl).with_wait(wait);
+        let options = AcquireOptions::new().with_ttl(self.ttl).with_wait(wait).with_mode(self.mode(rng));
         let options = if fixed { options.with_fixed_lease() } else { options };
         let acquiring = lock.acquire(&self.name, &options);
         let patience =
@@ -162,11 +172,21 @@ impl Counters {
         Ok(Self { fenced, plain: PlainCounter::open(&directory.join(Self::PLAIN))? })
     }
 
+    /// A reader shows its token, so that earlier writers are refused.
     pub(crate) fn read(&mut self, guard: &RecordedGuard) -> Result<Read, Stop> {
+        if guard.mode().is_shared() {
+            let fenced = self.fenced.read_shared(guard.token())?;
+            guard.wrote(Self::FENCED, true, fenced)?;
+            return Ok(Read { fenced, plain: 0 });
+        }
         Ok(Read { fenced: self.fenced.read(guard.token())?, plain: self.plain.read()? })
     }
 
+    /// A reader reads again instead.
     pub(crate) fn write(&mut self, guard: &RecordedGuard, read: &Read) -> Result<(), Stop> {
+        if guard.mode().is_shared() {
+            return self.read(guard).map(drop);
+        }
         let mut wrote = None;
         if let Some(before) = read.fenced
             && self.fenced.write(guard.token(), before + 1)?
@@ -207,9 +227,9 @@ pub(crate) fn of_one_word(word: &str) -> PathBuf {
 
 impl std::fmt::Display for Workload {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { directory, name, seed, ttl, lasts } = self;
+        let Self { directory, name, seed, ttl, lasts, readers } = self;
         let (ttl, lasts) = (ttl.as_millis(), lasts.as_millis());
-        write!(f, "{seed} {ttl} {lasts} {} {name}", in_one_word(directory))
+        write!(f, "{seed} {ttl} {lasts} {readers} {} {name}", in_one_word(directory))
     }
 }
 
@@ -217,7 +237,7 @@ impl FromStr for Workload {
     type Err = Stop;
 
     fn from_str(text: &str) -> Result<Self, Stop> {
-        let mut words = text.splitn(5, ' ');
+        let mut words = text.splitn(6, ' ');
         let mut word = || words.next().ok_or_else(|| Stop::Failed(format!("a short order: {text:?}")));
         let number =
             |word: &str| word.parse::<u64>().map_err(|_| Stop::Failed(format!("{word:?} is no number")));
@@ -225,6 +245,7 @@ impl FromStr for Workload {
             seed: number(word()?)?,
             ttl: Duration::from_millis(number(word()?)?),
             lasts: Duration::from_millis(number(word()?)?),
+            readers: u32::try_from(number(word()?)?).unwrap_or(u32::MAX),
             directory: of_one_word(word()?),
             name: LockName::new(word()?)?,
         })
@@ -243,8 +264,12 @@ mod tests {
             seed: 7,
             ttl: Duration::from_millis(1_500),
             lasts: Duration::ZERO,
+            readers: 30,
         };
         let read: Workload = order.to_string().parse().unwrap();
-        assert_eq!((read.directory, read.name, read.seed), (order.directory, order.name, 7));
+        assert_eq!(
+            (read.directory, read.name, read.seed, read.readers),
+            (order.directory, order.name, 7, 30)
+        );
     }
 }

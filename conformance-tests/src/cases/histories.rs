@@ -1,7 +1,7 @@
 //! S: histories at random, recorded, and held against what a lock is.
 
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::checker::{Model, Report, Rule, check};
+use crate::checker::{Least, Model, Report, Rule, check};
 use crate::context::{Context, free_within};
 use crate::history::{History, Recorder, read};
 use crate::worker::Worker;
@@ -17,19 +17,31 @@ pub(super) const CASES: &[Case] = cases![
 ];
 
 /// A history that is being recorded.
-struct Scene<'a> {
+pub(super) struct Scene<'a> {
     cx: &'a Context,
-    directory: TempDir,
+    pub(super) directory: TempDir,
     seed: u64,
     ttl: Duration,
+    readers: u32,
+    least: Least,
     recorder: Recorder,
 }
 
 impl<'a> Scene<'a> {
-    fn new(cx: &'a Context, ttl: Duration) -> Result<Self, Stop> {
+    pub(super) fn new(cx: &'a Context, ttl: Duration) -> Result<Self, Stop> {
         let directory = tempfile::tempdir()?;
         let recorder = Recorder::create(directory.path())?;
-        Ok(Self { cx, directory, seed: cx.seed(), ttl, recorder })
+        Ok(Self { cx, directory, seed: cx.seed(), ttl, readers: 0, least: Least::USUAL, recorder })
+    }
+
+    /// What the history must have, or it shows nothing.
+    pub(super) fn with_least(self, least: Least) -> Self {
+        Self { least, ..self }
+    }
+
+    /// Of a hundred holds, so many are shared.
+    pub(super) fn with_readers(self, readers: u32) -> Self {
+        Self { readers, ..self }
     }
 
     fn workload(&self, client: u64, lasts: Duration) -> Workload {
@@ -39,11 +51,12 @@ impl<'a> Scene<'a> {
             seed: self.seed.wrapping_add(client),
             ttl: self.ttl,
             lasts,
+            readers: self.readers,
         }
     }
 
     /// Tasks of this process, each with a client of its own.
-    async fn run_tasks(&self, tasks: u64, lasts: Duration) -> Verdict {
+    pub(super) async fn run_tasks(&self, tasks: u64, lasts: Duration) -> Verdict {
         let mut running = tokio::task::JoinSet::new();
         for task in 0..tasks {
             let (client, workload) = (self.cx.client().await?, self.workload(task, lasts));
@@ -58,14 +71,15 @@ impl<'a> Scene<'a> {
     /// What the checker says, with room for a machine that runs many cases at once: other cases measure times.
     async fn report(&self) -> Result<Report, Stop> {
         let semantics = self.cx.semantics().await?;
-        let model = Model::of(&semantics, self.ttl, self.cx.slack() * 4);
+        let mut model = Model::of(&semantics, self.ttl, self.cx.slack() * 4);
+        model.least = self.least;
         let history = History::from_events(read(self.directory.path())?)
             .map_err(|error| Stop::Failed(format!("the history is none: {error}")))?;
         Ok(check(&history, &model))
     }
 
     /// Ends the case: the history must be accepted. What is not is kept, and can be run again.
-    async fn judge(self) -> Verdict {
+    pub(super) async fn judge(self) -> Verdict {
         let outcome = self.report().await.map(|report| (report.is_accepted(), report.to_string()));
         let problem = match outcome {
             Ok((true, _)) => return Ok(()),

@@ -1,9 +1,12 @@
 //! U: semaphores.
 
+use super::histories::Scene;
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::cases::crash::{crash_bound, silent_bound};
 use crate::cases::order::{fifo_only, until_waiting};
+use crate::checker::Least;
 use crate::context::{Client, ClientExt, Context, ensure_kind};
+use crate::history::{RecordedPermits, Recorder};
 use crate::kinds::Permits;
 use crate::proxy::Traffic;
 use crate::worker::{Worker, occupy};
@@ -12,7 +15,6 @@ use leasehold_core::{
 };
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
@@ -80,12 +82,15 @@ async fn take_all(permits: &dyn Permits, limit: u32) -> Result<Vec<LockGuard>> {
 }
 
 async fn crowd_never_holds_more_permits_than_there_are(cx: &Context) -> Verdict {
-    let directory = tempfile::tempdir()?;
-    crowd(cx, directory.path(), std::future::ready(Ok(()))).await
+    crowd(cx, std::future::ready(Ok(()))).await
 }
 
-/// As many tasks as there are permits, and one more; likewise processes. Meanwhile, something else happens.
-async fn crowd(cx: &Context, directory: &Path, meanwhile: impl Future<Output = Verdict>) -> Verdict {
+/// As many tasks as there are permits, and one more; likewise processes. Meanwhile, something else happens. What they do is
+/// recorded and judged; holds are short, so where waiters poll, few meet a holder.
+async fn crowd(cx: &Context, meanwhile: impl Future<Output = Verdict>) -> Verdict {
+    let scene = Scene::new(cx, AcquireOptions::DEFAULT_TTL)?;
+    let scene = scene.with_least(Least { contended: 0, ..Least::USUAL });
+    let directory = scene.directory.path();
     let players = u64::from(LIMIT + 1);
     let grants = std::env::var(GRANTS).ok().and_then(|grants| grants.parse().ok()).unwrap_or(60);
     let each = u64::div_ceil(grants, 2 * players);
@@ -100,7 +105,9 @@ async fn crowd(cx: &Context, directory: &Path, meanwhile: impl Future<Output = V
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..players {
         let (permits, directory) = (cx.permits(&cx.client().await?, LIMIT)?, directory.to_owned());
-        tasks.spawn(async move { occupy(&*permits, LIMIT, each, &directory, &AcquireOptions::new()).await });
+        let recorder = Recorder::create(&directory)?;
+        let permits = RecordedPermits { permits, name: cx.name(), limit: LIMIT, recorder };
+        tasks.spawn(async move { occupy(&permits, each, &directory, &AcquireOptions::new()).await });
     }
     meanwhile.await?;
     while let Some(task) = tasks.join_next().await {
@@ -109,7 +116,7 @@ async fn crowd(cx: &Context, directory: &Path, meanwhile: impl Future<Output = V
     for worker in &mut workers {
         worker.done().await?;
     }
-    Ok(())
+    scene.judge().await
 }
 
 async fn holders_have_distinct_slots_below_the_number(cx: &Context) -> Verdict {
@@ -233,7 +240,6 @@ async fn failing_nodes_grant_no_permit_beyond_the_number(cx: &Context) -> Verdic
         return Err(Stop::Skipped("one of its servers leads, and decides alone".to_owned()));
     }
     let failing = 0..(members.count() - 1) / 2;
-    let directory = tempfile::tempdir()?;
     let failures = async {
         for node in failing.clone() {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -245,7 +251,7 @@ async fn failing_nodes_grant_no_permit_beyond_the_number(cx: &Context) -> Verdic
         }
         Ok(())
     };
-    crowd(cx, directory.path(), failures).await
+    crowd(cx, failures).await
 }
 
 async fn first_waiter_that_dies_stops_or_leaves_holds_up_the_others_for_a_lease(cx: &Context) -> Verdict {

@@ -1,8 +1,10 @@
 //! T: shared locks, and what the store and its administrator see of them.
 
+use super::histories::Scene;
 use super::sharing::{NOT_SHARED, attempt, ensure_excluded, hold, sharing};
 use crate::case::{Case, Stop, Verdict, cases, ensure};
 use crate::context::{ClientExt, Context, ensure_kind, loss_within, optional, until_answer_is_held};
+use crate::history::FencedCounter;
 use crate::proxy::Traffic;
 use leasehold_core::{
     AcquireOptions, DistributedLockExt, ErrorKind, Fault, FencingToken, LockMode, Outcome, Sharing,
@@ -20,6 +22,7 @@ pub(super) const CASES: &[Case] = cases![
     T17 forced_release_of_one_reader_leaves_the_others,
     T19 store_without_readers_refuses_them_before_any_trace,
     T20 reader_that_comes_as_the_last_one_leaves_is_kept,
+    T21 random_history_of_readers_and_writers_is_that_of_one_lock,
 ];
 
 async fn tokens_of_readers_and_writers_differ_and_grow(cx: &Context) -> Verdict {
@@ -47,50 +50,29 @@ async fn tokens_of_readers_and_writers_differ_and_grow(cx: &Context) -> Verdict 
     Ok(())
 }
 
-/// What a resource with readers and writers keeps: the highest token it has seen, and that of the last write.
-#[derive(Default)]
-struct Marks {
-    fence: u64,
-    last_write: u64,
-}
-
-impl Marks {
-    fn write(&mut self, token: FencingToken) -> bool {
-        let accepted = token.get() >= self.fence;
-        if accepted {
-            (self.fence, self.last_write) = (token.get(), token.get());
-        }
-        accepted
-    }
-
-    fn read(&mut self, token: FencingToken) -> bool {
-        let accepted = token.get() >= self.last_write;
-        self.fence = self.fence.max(if accepted { token.get() } else { 0 });
-        accepted
-    }
-}
-
 /// The stale ones go by the token that they had, as a process would that was paused while its lease ended.
 async fn resource_with_two_marks_refuses_stale_writers_and_readers(cx: &Context) -> Verdict {
     sharing(cx).await?;
-    let (client, name, mut marks) = (cx.client().await?, cx.name(), Marks::default());
+    let (client, name, directory) = (cx.client().await?, cx.name(), tempfile::tempdir()?);
+    let mut counter = FencedCounter::open(&directory.path().join("counter"))?;
     let grant = async |mode| {
         let guard = hold(cx, &client, &name, mode).await?;
-        let token = guard.token()?;
+        let token = guard.token()?.get();
         guard.release().await?;
         Ok::<_, Stop>(token)
     };
     let stale_writer = grant(LockMode::Write).await?;
     let reader = grant(LockMode::Shared).await?;
     let second_reader = grant(LockMode::Shared).await?;
-    ensure!(marks.read(second_reader) && marks.read(reader), "a reader was refused beside another");
-    ensure!(!marks.write(stale_writer), "a stale writer was accepted under a reader");
+    let mut reads = |token| Ok::<_, Stop>(counter.read_shared(token)?.is_some());
+    ensure!(reads(second_reader)? && reads(reader)?, "a reader was refused beside another");
+    ensure!(!counter.write(stale_writer, 1)?, "a stale writer was accepted under a reader");
     let writer = grant(LockMode::Write).await?;
-    ensure!(marks.write(writer), "a writer was refused");
-    ensure!(!marks.read(reader), "a stale reader was accepted after a writer");
-    ensure!(!marks.write(stale_writer), "a stale writer was accepted after another");
+    ensure!(counter.write(writer, 2)?, "a writer was refused");
+    ensure!(counter.read_shared(reader)?.is_none(), "a stale reader was accepted after a writer");
+    ensure!(!counter.write(stale_writer, 3)?, "a stale writer was accepted after another");
     let reader = grant(LockMode::Shared).await?;
-    ensure!(marks.read(reader), "a reader was refused");
+    ensure!(counter.read_shared(reader)? == Some(2), "a reader was refused");
     Ok(())
 }
 
@@ -227,6 +209,13 @@ async fn reader_that_comes_as_the_last_one_leaves_is_kept(cx: &Context) -> Verdi
     release.await??;
     ensure_excluded(&client, &name, &NOT_SHARED, "under a reader that came as the last one left").await?;
     Ok(reader.release().await?)
+}
+
+async fn random_history_of_readers_and_writers_is_that_of_one_lock(cx: &Context) -> Verdict {
+    sharing(cx).await?;
+    let scene = Scene::new(cx, cx.ttl() / 4)?.with_readers(60);
+    scene.run_tasks(5, cx.ttl() * 2).await?;
+    scene.judge().await
 }
 
 async fn store_without_readers_refuses_them_before_any_trace(cx: &Context) -> Verdict {

@@ -1,5 +1,6 @@
 //! M2: who believed when.
 
+use super::locks::{Largest, Lock};
 use super::report::{Report, Rule, Violation};
 use crate::history::{Acquisition, Hold};
 use std::collections::HashMap;
@@ -17,25 +18,20 @@ pub(crate) fn belief(grant: &Acquisition, hold: &Hold, kills: &HashMap<u32, u64>
     (grant.answered_by(), end)
 }
 
-pub(super) fn check(
-    name: &str,
-    grants: &[(&Acquisition, &Hold)],
-    kills: &HashMap<u32, u64>,
-    report: &mut Report,
-) {
+pub(super) fn check(lock: &Lock<'_>, kills: &HashMap<u32, u64>, report: &mut Report) {
     let mut believers: Vec<_> =
-        grants.iter().map(|(grant, hold)| (belief(grant, hold, kills), *grant, *hold)).collect();
+        lock.grants.iter().map(|(grant, hold)| (belief(grant, hold, kills), *grant, *hold)).collect();
     believers.sort_unstable_by_key(|((from, _), ..)| *from);
-    let mut longest: Option<(u64, &Acquisition, &Hold)> = None;
+    let mut longest: Largest<u64, (&Acquisition, &Hold)> = Largest::NONE;
     for ((from, to), grant, hold) in believers {
-        if let Some((until, other, others)) = longest
+        if let Some((until, (other, others))) = longest.against(grant.mode)
             && from < until.min(to)
         {
             let overlap = Duration::from_nanos(until.min(to) - from);
             report.measured.belief_overlap = report.measured.belief_overlap.max(overlap);
             report.broken(Rule::Belief, || Violation {
                 rule: Rule::Belief,
-                name: name.to_owned(),
+                name: lock.name.to_string(),
                 at: from,
                 operations: vec![(other.process, other.op), (grant.process, grant.op)],
                 what: format!(
@@ -44,8 +40,6 @@ pub(super) fn check(
                 ),
             });
         }
-        if longest.is_none_or(|(until, ..)| until < to) {
-            longest = Some((to, grant, hold));
-        }
+        longest.add(grant.mode, to, (grant, hold));
     }
 }

@@ -1,5 +1,6 @@
 //! M3: what has happened to what the lock protects.
 
+use super::locks::Largest;
 use super::report::{Report, Rule, Updates, Violation};
 use crate::history::History;
 use crate::history::Write;
@@ -11,13 +12,16 @@ pub(super) fn check(history: &History, report: &mut Report) {
         resources.entry((&write.what.resource, write.what.fenced)).or_default().push(write);
     }
     for ((resource, fenced), mut writes) in resources {
-        let all = writes.len();
+        let is_update = |write: &&Write| !write.what.mode.is_shared();
+        let refused = writes.iter().copied().filter(is_update).filter(|write| !write.what.accepted).count();
         writes.retain(|write| write.what.accepted);
-        // The counter's own order: each writes one more than it has read.
-        writes.sort_unstable_by_key(|write| (write.what.wrote, write.what.token));
+        // The counter's own order: each writes one more than it has read, and readers see the last number that was written.
+        writes
+            .sort_unstable_by_key(|write| (write.what.wrote, write.what.mode.is_shared(), write.what.token));
+        let updates: Vec<&Write> = writes.iter().copied().filter(is_update).collect();
         let lost: Vec<_> =
-            writes.windows(2).filter(|pair| pair[0].what.wrote == pair[1].what.wrote).collect();
-        let updates = Updates { accepted: writes.len(), refused: all - writes.len(), lost: lost.len() };
+            updates.windows(2).filter(|pair| pair[0].what.wrote == pair[1].what.wrote).collect();
+        let updates = Updates { accepted: updates.len(), refused, lost: lost.len() };
         if !fenced {
             report.measured.plain.add(updates);
             continue;
@@ -27,10 +31,15 @@ pub(super) fn check(history: &History, report: &mut Report) {
             let what = || format!("both wrote {}", pair[0].what.wrote);
             report.broken(Rule::Effects, || violation(resource, pair, what()));
         }
-        for pair in writes.windows(2).filter(|pair| pair[0].what.token > pair[1].what.token) {
-            let (newer, older) = (pair[0].what.token, pair[1].what.token);
-            let what = || format!("a write of {older} was accepted after one of {newer}");
-            report.broken(Rule::Effects, || violation(resource, pair, what()));
+        // The two marks: a writer is refused after any newer holder, a reader after a newer writer.
+        let mut marks = Largest::NONE;
+        for write in writes {
+            let (mode, older) = (write.what.mode, write.what.token);
+            if let Some((newer, other)) = marks.against(mode).filter(|(newer, _)| *newer > older) {
+                let what = || format!("an operation of {older} was accepted after one of {newer}");
+                report.broken(Rule::Effects, || violation(resource, &[other, write], what()));
+            }
+            marks.add(mode, older, write);
         }
     }
 }

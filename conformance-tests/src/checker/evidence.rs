@@ -10,9 +10,11 @@ use std::collections::HashMap;
 
 /// Counts what there is of one name.
 pub(super) fn count(timeline: &Timeline<'_>, report: &mut Report) {
-    let pairs = timeline.grants.windows(2);
-    // It was asked for while the one before was still held.
-    let waited = pairs.filter(|pair| pair[1].acquisition.asked_at < pair[0].to).count();
+    // It was asked for while one before that conflicts with it was still held.
+    let waited = timeline.grants.iter().filter(|grant| {
+        grant.after.clone().any(|before| grant.acquisition.asked_at < timeline.grants[before].to)
+    });
+    let waited = waited.count();
     report.measured.grants += timeline.grants.len();
     report.measured.contended += waited;
 }

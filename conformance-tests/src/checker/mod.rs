@@ -5,6 +5,10 @@
 //! granted; so each grant is placed as early as it can be, and if one does not fit, nothing does. That takes the time of
 //! sorting.
 //!
+//! Two holds of one name conflict unless both are shared: a reader is placed after the last writer, a writer after all. A permit
+//! of a semaphore is a hold of its slot, and each slot is an exclusive lock: so, if no slot is beyond the number of permits, there
+//! are never more holders than that.
+//!
 //! Every [`Rule`] is checked and reported for itself, because a lock that forgets its tokens is not one that has two
 //! owners; and a history that shows nothing is [`Void`](Verdict::Void), not accepted: too few grants, nobody who met a
 //! holder, a fault that hit nobody.
@@ -36,6 +40,7 @@ mod belief;
 mod effects;
 mod evidence;
 mod exclusion;
+mod locks;
 mod model;
 mod order;
 mod refusals;
@@ -53,8 +58,8 @@ pub(crate) use evidence::met_a_hold;
 pub use model::{Least, Model, RefusedFor};
 pub use report::{Measured, Report, Rule, Updates, Verdict, Violation};
 
-use crate::history::{Acquisition, History};
-use model::nanos;
+use crate::history::History;
+use locks::locks;
 use timeline::{Ends, Timeline};
 use waiting::Pauses;
 
@@ -63,29 +68,26 @@ pub fn check(history: &History, model: &Model) -> Report {
     let mut report = Report::against(model);
     let kills = history.kills();
     let (ends, pauses) = (Ends::new(model, history), Pauses::new(history));
-    for (name, all) in by_name(history) {
-        let grants: Vec<_> = all.iter().filter_map(|one| Some((*one, one.hold()?))).collect();
-        let in_order = order::check_tokens(name, &grants, &mut report);
-        if let Some(settled) = model.order.filter(|_| in_order) {
-            order::check_fifo(name, &grants, nanos(settled), &mut report);
+    for lock in &locks(history) {
+        let in_order = order::check_tokens(lock, &mut report);
+        // A permit is granted in the order of the gate, and waits for all slots.
+        let is_slot = lock.slot.is_some();
+        if in_order && !is_slot {
+            order::check_turns(lock, model, &mut report);
         }
-        belief::check(name, &grants, &kills, &mut report);
-        resurrection::check(name, &grants, model, &mut report);
-        let timeline = Timeline::new(name, grants, &ends, in_order);
+        belief::check(lock, &kills, &mut report);
+        resurrection::check(lock, model, &mut report);
+        let timeline = Timeline::new(lock, &ends, in_order);
         exclusion::check(&timeline, &mut report);
-        refusals::check(&timeline, &all, model, &mut report);
-        waiting::check(&timeline, &all, &pauses, &kills, model, &mut report);
+        refusals::check(&timeline, &lock.all, model, &mut report);
+        if !is_slot {
+            waiting::check(&timeline, &lock.all, &pauses, &kills, model, &mut report);
+        }
         evidence::count(&timeline, &mut report);
     }
+    exclusion::check_slots(history, &mut report);
+    waiting::check_deadlines(history, &pauses, model, &mut report);
     effects::check(history, &mut report);
     evidence::check(history, &kills, model, &mut report);
     report
-}
-
-fn by_name(history: &History) -> impl Iterator<Item = (&str, Vec<&Acquisition>)> {
-    let mut groups: Vec<Vec<&Acquisition>> = history.names.iter().map(|_| Vec::new()).collect();
-    for acquisition in &history.acquisitions {
-        groups[acquisition.name as usize].push(acquisition);
-    }
-    history.names.iter().map(|name| &**name).zip(groups)
 }

@@ -1,4 +1,4 @@
-use leasehold_core::{CrashBound, Fairness, Fault, HoldKind, Outcome, Semantics};
+use leasehold_core::{CrashBound, Fairness, Fault, HoldKind, Outcome, Semantics, Sharing};
 use std::time::Duration;
 
 /// What a history is held against.
@@ -18,6 +18,8 @@ pub struct Model {
     /// Where waiters are served in order: how much earlier one must have come to be certainly before another. `None`:
     /// served in no order.
     pub order: Option<Duration>,
+    /// How readers and writers take turns: whether a writer that waits keeps readers out.
+    pub sharing: Sharing,
     /// Because of whom an attempt may be refused.
     pub refused_for: RefusedFor,
     /// What a history must have, or it shows nothing.
@@ -61,6 +63,11 @@ pub struct Least {
     pub unknown_percent: usize,
 }
 
+impl Least {
+    /// See [`Model::with_least`].
+    pub(crate) const USUAL: Self = Self { grants: 10, contended: 3, unknown_percent: 50 };
+}
+
 impl Model {
     /// The model of a lock with these semantics, on a machine that may add `slack` to anything.
     pub fn of(semantics: &Semantics, ttl: Duration, slack: Duration) -> Self {
@@ -78,8 +85,9 @@ impl Model {
             overshoot: slack,
             crash,
             order: (semantics.fairness == Fairness::Fifo).then_some(slack),
+            sharing: semantics.sharing,
             refused_for: RefusedFor::of(semantics),
-            least: Least { grants: 10, contended: 3, unknown_percent: 50 },
+            least: Least::USUAL,
             fenced_only: Vec::new(),
         }
     }

@@ -1,13 +1,15 @@
 //! F1, F2, L4: tokens against the order of time.
 
+use super::locks::{Grant, Largest, Lock};
+use super::model::{Model, nanos};
 use super::report::{Report, Rule, Violation};
-use crate::history::{Acquisition, Hold};
+use crate::history::{Acquisition, Outcome};
+use leasehold_core::{LockMode, Sharing};
 
-type Grant<'a> = (&'a Acquisition, &'a Hold);
-
-/// True if the tokens of these grants of one name are unique and grow.
-pub(super) fn check_tokens(name: &str, grants: &[Grant<'_>], report: &mut Report) -> bool {
-    let mut by_token = grants.to_vec();
+/// True if the tokens of these grants of one name are unique and grow, whatever their modes.
+pub(super) fn check_tokens(lock: &Lock<'_>, report: &mut Report) -> bool {
+    let (name, grants) = (&*lock.name, &lock.grants);
+    let mut by_token = grants.clone();
     by_token.sort_unstable_by_key(|(grant, hold)| (hold.token, grant.answered_by()));
     let mut sound = true;
     for pair in by_token.windows(2).filter(|pair| pair[0].1.token == pair[1].1.token) {
@@ -15,7 +17,7 @@ pub(super) fn check_tokens(name: &str, grants: &[Grant<'_>], report: &mut Report
         let what = || format!("{} was granted twice", pair[0].1.token);
         report.broken(Rule::TokenUnique, || violation(Rule::TokenUnique, name, pair[0], pair[1], what()));
     }
-    let inverted = inversions(grants, |(grant, _)| grant.answered_by());
+    let inverted = inversions(grants, |_| LockMode::Exclusive, |(grant, _)| grant.answered_by());
     for (older, newer) in &inverted {
         let what = || format!("{} was granted after {} was answered", newer.1.token, older.1.token);
         report.broken(Rule::TokenOrder, || violation(Rule::TokenOrder, name, *older, *newer, what()));
@@ -23,35 +25,82 @@ pub(super) fn check_tokens(name: &str, grants: &[Grant<'_>], report: &mut Report
     sound && inverted.is_empty()
 }
 
-/// Whoever came earlier by `settled`, and waited, was served earlier.
-pub(super) fn check_fifo(name: &str, grants: &[Grant<'_>], settled: u64, report: &mut Report) {
+/// Waiters are served as is declared: in their order, or no readers before a writer that waits.
+pub(super) fn check_turns(lock: &Lock<'_>, model: &Model, report: &mut Report) {
     let waiting = |grant: &Grant<'_>| grant.0.wait != Some(0);
-    let waited: Vec<Grant<'_>> = grants.iter().copied().filter(waiting).collect();
-    for (first, second) in inversions(&waited, |(grant, _)| grant.asked_at.saturating_add(settled)) {
+    let waited: Vec<Grant<'_>> = lock.grants.iter().copied().filter(waiting).collect();
+    let inverted = match (model.order.map(nanos), model.sharing) {
+        (Some(settled), _) => {
+            inversions(&waited, |(grant, _)| grant.mode, |(grant, _)| grant.asked_at.saturating_add(settled))
+        }
+        (None, Sharing::WriterFirst) => passed_writers(lock, nanos(model.overshoot)),
+        _ => return,
+    };
+    for (first, second) in inverted {
         let what = || {
             let earlier = (second.0.asked_at - first.0.asked_at) / 1_000_000;
             format!("{} came {earlier} ms before {}, and was served after it", first.1.token, second.1.token)
         };
-        report.broken(Rule::Order, || violation(Rule::Order, name, first, second, what()));
+        report.broken(Rule::Order, || violation(Rule::Order, &lock.name, first, second, what()));
     }
 }
 
-/// Grants whose question came after another's moment, and whose token is smaller than its, each with one such other.
-fn inversions<'a>(grants: &[Grant<'a>], moment: impl Fn(&Grant<'a>) -> u64) -> Vec<(Grant<'a>, Grant<'a>)> {
+/// Writers that wait for readers alone, each with the last reader that came later and was served earlier. The mark of a writer may
+/// lapse for a moment, so two such readers must have come at times that are `settled` apart.
+fn passed_writers<'a>(lock: &Lock<'a>, settled: u64) -> Vec<(Grant<'a>, Grant<'a>)> {
+    let mut writers: Vec<&Acquisition> =
+        lock.all.iter().copied().filter(|one| !one.mode.is_shared()).collect();
+    let mut readers: Vec<Grant<'a>> =
+        lock.grants.iter().copied().filter(|(one, _)| one.mode.is_shared()).collect();
+    writers.sort_unstable_by_key(|one| one.asked_at);
+    readers.sort_unstable_by_key(|(reader, _)| reader.asked_at);
+    let (mut over, mut passed) = (0, Vec::new());
+    for (place, writer) in writers.iter().copied().enumerate() {
+        let (asked, by) = (writer.asked_at, writer.answered_by());
+        let is_alone = over < asked && writers.get(place + 1).is_none_or(|next| next.asked_at > by);
+        over = over.max(over_by(writer, settled));
+        let Some(hold) = writer.hold().filter(|_| is_alone && writer.wait != Some(0)) else { continue };
+        let known = asked.saturating_add(settled);
+        let later = &readers[readers.partition_point(|(reader, _)| reader.asked_at <= known)..];
+        let later = later.iter().take_while(|(reader, _)| reader.asked_at < by);
+        let passing: Vec<&Grant<'a>> = later.filter(|reader| reader.1.token < hold.token).collect();
+        if let [first, .., last] = passing[..]
+            && last.0.asked_at - first.0.asked_at > settled
+        {
+            passed.push(((writer, hold), *last));
+        }
+    }
+    passed
+}
+
+/// When an acquisition, and what was granted to it, was certainly over.
+fn over_by(one: &Acquisition, settled: u64) -> u64 {
+    match &one.outcome {
+        Outcome::Granted(hold) => hold.released().and_then(|release| release.answered_at).unwrap_or(u64::MAX),
+        Outcome::Contended | Outcome::Failed => one.answered_by().saturating_add(settled),
+        Outcome::Unknown => u64::MAX,
+    }
+}
+
+/// Grants whose question came after another's moment, and whose token is smaller than its, each with one such other, if their
+/// modes conflict.
+fn inversions<'a>(
+    grants: &[Grant<'a>],
+    mode: impl Fn(&Grant<'a>) -> LockMode,
+    moment: impl Fn(&Grant<'a>) -> u64,
+) -> Vec<(Grant<'a>, Grant<'a>)> {
     let mut by_question = grants.to_vec();
     by_question.sort_unstable_by_key(|(grant, _)| grant.asked_at);
     let mut by_moment = grants.to_vec();
     by_moment.sort_unstable_by_key(&moment);
     let mut earlier = by_moment.into_iter().peekable();
-    let mut largest: Option<Grant<'a>> = None;
+    let mut largest = Largest::NONE;
     let mut inverted = Vec::new();
     for grant in by_question {
         while let Some(before) = earlier.next_if(|before| moment(before) < grant.0.asked_at) {
-            if largest.is_none_or(|largest| largest.1.token < before.1.token) {
-                largest = Some(before);
-            }
+            largest.add(mode(&before), before.1.token, before);
         }
-        if let Some(before) = largest.filter(|largest| largest.1.token > grant.1.token) {
+        if let Some((_, before)) = largest.against(mode(&grant)).filter(|(token, _)| *token > grant.1.token) {
             inverted.push((before, grant));
         }
     }

@@ -4,23 +4,49 @@ use super::model::{Model, RefusedFor, nanos};
 use super::report::{Report, Rule, Violation};
 use super::timeline::Timeline;
 use crate::history::{Acquisition, Outcome};
+use leasehold_core::{LockMode, Sharing};
 
-/// `all` are the acquisitions of the timeline's name.
+/// `all` are the acquisitions of the timeline's name, or of its semaphore: a permit is refused for a reason if each slot may have
+/// been held.
 pub(super) fn check(timeline: &Timeline<'_>, all: &[&Acquisition], model: &Model, report: &mut Report) {
-    let mut refused: Vec<&Acquisition> =
-        all.iter().copied().filter(|one| matches!(one.outcome, Outcome::Contended)).collect();
+    for mode in [LockMode::Exclusive, LockMode::Shared] {
+        let wanted = |one: &&Acquisition| {
+            matches!(one.outcome, Outcome::Contended)
+                && one.mode.is_shared() == mode.is_shared()
+                && timeline.slot.is_none_or(|slot| one.permits.is_some_and(|limit| slot < limit))
+        };
+        let refused: Vec<&Acquisition> = all.iter().copied().filter(wanted).collect();
+        if !refused.is_empty() {
+            let all: Vec<_> = all.iter().copied().filter(|one| one.mode.conflicts_with(mode)).collect();
+            check_mode(timeline, refused, &all, mode, model, report);
+        }
+    }
+}
+
+/// All of `refused` have this mode, and all of `all` conflict with it.
+fn check_mode(
+    timeline: &Timeline<'_>,
+    mut refused: Vec<&Acquisition>,
+    all: &[&Acquisition],
+    mode: LockMode,
+    model: &Model,
+    report: &mut Report,
+) {
     // In a gap between two holds, the first answer is the one that wants a holder first.
     refused.sort_unstable_by_key(|refused| refused.answered_by());
-    let held = possible_holds(timeline);
-    let contenders = Contenders::new(all, model);
+    let held = possible_holds(timeline, mode);
+    // Readers give way to a writer that waits.
+    let gives_way = mode.is_shared() && model.sharing != Sharing::Unsupported;
+    let contenders = Contenders::new(all, model, gives_way);
     let mut ghosts = Ghosts::new(all);
     for refusal in refused {
         let by = refusal.answered_by();
-        // The last hold that can have begun by then: all before it were over earlier.
-        let index = held.partition_point(|(from, _)| *from <= by);
-        let excused = index.checked_sub(1).is_some_and(|last| held[last].1 >= refusal.asked_at)
+        // The last hold that can have begun by then.
+        let index = held.partition_point(|hold| hold.from <= by);
+        let last = index.checked_sub(1).map(|last| &held[last]);
+        let excused = last.is_some_and(|last| last.latest_end >= refusal.asked_at)
             || contenders.others_in(refusal)
-            || ghosts.fill(index, by);
+            || ghosts.fill(last.map_or(0, |last| last.writers), by);
         if !excused {
             report.broken(Rule::Refusal, || Violation {
                 rule: Rule::Refusal,
@@ -33,58 +59,81 @@ pub(super) fn check(timeline: &Timeline<'_>, all: &[&Acquisition], model: &Model
     }
 }
 
-/// When each grant can have lasted: to the answer to its release, or to the latest moment of the next grant, which in turn
-/// was over by its own release and by the one after it.
-fn possible_holds(timeline: &Timeline<'_>) -> Vec<(u64, u64)> {
-    let mut next = u64::MAX;
-    let holds = timeline.grants.iter().rev().map(|grant| {
+/// When a grant can have been held.
+struct Possible {
+    from: u64,
+    /// The latest end of it, and of all before it.
+    latest_end: u64,
+    /// How many grants were exclusive until then.
+    writers: usize,
+}
+
+/// When each grant that conflicts with this mode can have lasted: to the answer to its release, or to the latest moment of the
+/// next grant that conflicts with it, which in turn was made before the one after it and its own end.
+fn possible_holds(timeline: &Timeline<'_>, mode: LockMode) -> Vec<Possible> {
+    let (mut next, mut next_writer) = (u64::MAX, u64::MAX);
+    let ends = timeline.grants.iter().rev().map(|grant| {
+        let is_shared = grant.acquisition.mode.is_shared();
         let released = grant.hold.released().and_then(|release| release.answered_at);
-        let end = released.unwrap_or(u64::MAX).min(next);
-        next = grant.acquisition.answered_by().min(end);
-        (grant.from, end)
+        let end = released.unwrap_or(u64::MAX).min(if is_shared { next_writer } else { next });
+        next = next.min(grant.acquisition.answered_by()).min(end);
+        if !is_shared {
+            next_writer = next;
+        }
+        end
     });
-    let mut holds: Vec<_> = holds.collect();
-    holds.reverse();
-    holds
+    let ends: Vec<u64> = ends.collect();
+    let conflicting = timeline.grants.iter().zip(ends.into_iter().rev());
+    let conflicting = conflicting.filter(|(grant, _)| grant.acquisition.mode.conflicts_with(mode));
+    let mut before = (0, 0);
+    let holds = conflicting.map(|(grant, end)| {
+        before = (end.max(before.0), before.1 + usize::from(!grant.acquisition.mode.is_shared()));
+        Possible { from: grant.from, latest_end: before.0, writers: before.1 }
+    });
+    holds.collect()
 }
 
 /// When those were under way who may keep others out though they are granted nothing, or not yet.
 struct Contenders<'a> {
     model: &'a Model,
+    gives_way: bool,
     asked: Vec<u64>,
     over: Vec<u64>,
 }
 
 impl<'a> Contenders<'a> {
-    fn new(all: &[&Acquisition], model: &'a Model) -> Self {
-        let spans = all.iter().filter_map(|one| under_way(one, model));
+    fn new(all: &[&Acquisition], model: &'a Model, gives_way: bool) -> Self {
+        let spans = all.iter().filter_map(|one| under_way(one, model, gives_way));
         let (mut asked, mut over): (Vec<u64>, Vec<u64>) = spans.unzip();
         asked.sort_unstable();
         over.sort_unstable();
-        Self { model, asked, over }
+        Self { model, gives_way, asked, over }
     }
 
     /// True if somebody but the one who was refused was under way meanwhile.
     fn others_in(&self, refusal: &Acquisition) -> bool {
         let begun = self.asked.partition_point(|asked| *asked <= refusal.answered_by());
         let over = self.over.partition_point(|over| *over < refusal.asked_at);
-        begun - over > usize::from(under_way(refusal, self.model).is_some())
+        // A reader is not among those that conflict with it.
+        let is_among = !refusal.mode.is_shared() && under_way(refusal, self.model, self.gives_way).is_some();
+        begun - over > usize::from(is_among)
     }
 }
 
 /// Who may have the lock before it is told so has it while it is under way; and who gives up or fails just then undoes
 /// that behind its answer. A single attempt that was refused is nobody's to be refused for; and of those of whom nobody
-/// knows, each counts once, as a ghost.
-fn under_way(one: &Acquisition, model: &Model) -> Option<(u64, u64)> {
+/// knows, each counts once, as a ghost, but for a writer that readers give way to. A waiter for a permit is granted the first slot,
+/// and undoes its attempts on the others.
+fn under_way(one: &Acquisition, model: &Model, gives_way: bool) -> Option<(u64, u64)> {
     let asking = (one.asked_at, one.answered_by());
+    let undoing = (asking.0, asking.1.saturating_add(nanos(model.overshoot)));
     match (model.refused_for, &one.outcome) {
         (RefusedFor::Holders, _) => None,
+        (_, Outcome::Granted(_)) if one.permits.is_some() => Some(undoing),
         (RefusedFor::Contenders, _) | (_, Outcome::Granted(_)) => Some(asking),
         (_, Outcome::Contended) if one.wait == Some(0) => None,
-        (_, Outcome::Contended | Outcome::Failed) => {
-            Some((asking.0, asking.1.saturating_add(nanos(model.overshoot))))
-        }
-        (_, Outcome::Unknown) => None,
+        (_, Outcome::Contended | Outcome::Failed) => Some(undoing),
+        (_, Outcome::Unknown) => (gives_way && one.wait != Some(0)).then_some(undoing),
     }
 }
 

@@ -6,15 +6,16 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Rule {
-    /// M1: one owner at a time, in the order of the tokens.
+    /// M1: no two holds that conflict at a time, in the order of the tokens; no more permits of a semaphore than it has.
     Exclusion,
     /// F2: no two grants have the same token.
     TokenUnique,
     /// F1: a grant that begins after another was answered has the larger token.
     TokenOrder,
-    /// M2: no two holders believe at the same moment.
+    /// M2: no two holders that conflict believe at the same moment.
     Belief,
-    /// M3: a resource that looks at tokens accepts none after a newer one, and loses no update.
+    /// M3: a resource that looks at tokens accepts no writer after a newer holder and no reader after a newer writer, and loses no
+    /// update.
     Effects,
     /// O1, O2: no release and no renewal is confirmed to somebody who is not the owner.
     OwnerOnly,
@@ -28,7 +29,7 @@ pub enum Rule {
     WakeUp,
     /// L1: a killed holder is replaced within its bound.
     Crash,
-    /// L4: where it is declared, first come, first served.
+    /// L4: where it is declared, first come, first served; no readers before a writer that waits.
     Order,
 }
 

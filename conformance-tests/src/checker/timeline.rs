@@ -1,17 +1,21 @@
 //! The grants of one name in their order, each at the first moment at which the store can have made it.
 //!
 //! Tokens say in which order the store granted, so no search is needed: every grant is placed as early as its question and
-//! the end of the one before allow, every end as early as a release or the lease allows. If that fails, everything does,
-//! because whatever is placed later only leaves less room for the next.
+//! the ends of those before that conflict with it allow, every end as early as a release or the lease allows. If that fails,
+//! everything does, because whatever is placed later only leaves less room for the next.
 
+use super::locks::Lock;
 use super::model::Model;
 use crate::history::{Acquisition, Answer, Call, History, Hold, Span};
 use leasehold_core::{Fault, HoldKind};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// The grants of one name.
 pub(super) struct Timeline<'a> {
     pub(super) name: &'a str,
+    /// Of a semaphore.
+    pub(super) slot: Option<u32>,
     pub(super) grants: Vec<Placed<'a>>,
     pub(super) clashes: Vec<Clash>,
 }
@@ -23,11 +27,13 @@ pub(super) struct Placed<'a> {
     pub(super) from: u64,
     /// When it ended in the store, at the earliest.
     pub(super) to: u64,
+    /// The last grants before it that conflict with it: one writer, or all readers since a writer. Those ended before it began.
+    pub(super) after: Range<usize>,
 }
 
-/// A grant that cannot be placed after the one before it.
+/// Two grants of which the later one cannot be placed after the earlier one.
 pub(super) struct Clash {
-    /// The later one.
+    pub(super) before: usize,
     pub(super) grant: usize,
     /// What was confirmed to the earlier one after it can have been the owner, if it would fit without.
     pub(super) impostor: Option<u64>,
@@ -68,18 +74,15 @@ impl<'a> Ends<'a> {
 impl<'a> Timeline<'a> {
     /// Places these grants of one name. `in_order` if their tokens can be trusted to say in which order; else it is that
     /// of the answers, as far as anybody can tell.
-    pub(super) fn new(
-        name: &'a str,
-        mut grants: Vec<(&'a Acquisition, &'a Hold)>,
-        ends: &Ends<'_>,
-        in_order: bool,
-    ) -> Self {
+    pub(super) fn new(lock: &'a Lock<'a>, ends: &Ends<'_>, in_order: bool) -> Self {
+        let (name, mut grants) = (&*lock.name, lock.grants.clone());
         if in_order {
             grants.sort_unstable_by_key(|(_, hold)| hold.token);
         } else {
             grants.sort_unstable_by_key(|(grant, _)| grant.answered_by());
         }
-        let mut timeline = Self { name, grants: Vec::with_capacity(grants.len()), clashes: Vec::new() };
+        let placed = Vec::with_capacity(grants.len());
+        let mut timeline = Self { name, slot: lock.slot, grants: placed, clashes: Vec::new() };
         for (acquisition, hold) in grants {
             timeline.place(acquisition, hold, ends);
         }
@@ -87,18 +90,36 @@ impl<'a> Timeline<'a> {
     }
 
     fn place(&mut self, acquisition: &'a Acquisition, hold: &'a Hold, ends: &Ends<'_>) {
-        let free = self.grants.last().map_or(0, |before| before.to);
-        let mut from = free.max(acquisition.asked_at);
+        let after = self.in_the_way_of(acquisition);
+        let last = after.clone().max_by_key(|before| self.grants[*before].to);
+        let free = last.map_or(0, |before| self.grants[before].to);
+        // Readers too are granted in the order of their tokens.
+        let mut from = self.grants.last().map_or(0, |before| before.from).max(free).max(acquisition.asked_at);
         let by = acquisition.answered_by();
-        if from > by {
-            let impostor = self.grants.last().and_then(|before| before.impostor(self.name, by, ends));
-            self.clashes.push(Clash { grant: self.grants.len(), impostor });
-            // As if nothing had been: what follows is judged for itself.
-            from = by;
+        if let Some(before) = last.filter(|_| free > by) {
+            let impostor = self.grants[before].impostor(self.name, by, ends);
+            self.clashes.push(Clash { before, grant: self.grants.len(), impostor });
         }
-        let mut placed = Placed { acquisition, hold, from, to: from };
+        // Of a clash, as if nothing had been: what follows is judged for itself.
+        from = from.min(by);
+        let mut placed = Placed { acquisition, hold, from, to: from, after };
         placed.to = placed.end(self.name, u64::MAX, ends);
         self.grants.push(placed);
+    }
+
+    /// See [`Placed::after`].
+    fn in_the_way_of(&self, next: &Acquisition) -> Range<usize> {
+        let count = self.grants.len();
+        match self.grants.last() {
+            Some(last) if last.acquisition.mode.conflicts_with(next.mode) => {
+                // All readers since the last writer, or that writer.
+                let start = if last.acquisition.mode.is_shared() { last.after.end } else { count - 1 };
+                start..count
+            }
+            // A reader after a reader waits for the same writer.
+            Some(last) => last.after.clone(),
+            None => 0..0,
+        }
     }
 }
 

@@ -15,9 +15,15 @@ impl Unseen {
         kills: &HashMap<u32, u64>,
         pauses: &Pauses<'_>,
         model: &Model,
+        is_reader: bool,
     ) -> Self {
-        let mut spans: Vec<(u64, u64)> =
-            all.iter().filter_map(|one| span(one, kills, pauses, model)).collect();
+        let spans = all.iter().filter_map(|one| {
+            let span = span(one, kills, pauses, model);
+            // A reader gives way to a writer all the time that it waits.
+            let is_in_front = is_reader && !one.mode.is_shared() && one.wait != Some(0);
+            is_in_front.then(|| (one.asked_at, span.map_or(one.answered_by(), |(_, end)| end))).or(span)
+        });
+        let mut spans: Vec<(u64, u64)> = spans.collect();
         spans.sort_unstable();
         spans.dedup_by(|next, before| {
             let touch = next.0 <= before.1;

@@ -58,13 +58,12 @@ pub(super) fn check(
     model: &Model,
     report: &mut Report,
 ) {
-    deadlines(timeline.name, all, pauses, model, report);
     wake_ups(timeline, all, pauses, kills, model, report);
     crashes(timeline, pauses, kills, model, report);
 }
 
-fn deadlines(name: &str, all: &[&Acquisition], pauses: &Pauses<'_>, model: &Model, report: &mut Report) {
-    for one in all {
+pub(super) fn check_deadlines(history: &History, pauses: &Pauses<'_>, model: &Model, report: &mut Report) {
+    for one in &history.acquisitions {
         // A single attempt ends when the backend's own time-out says so.
         let (Some(wait), Some(answered)) = (one.wait.filter(|wait| *wait > 0), one.answered_at) else {
             continue;
@@ -74,12 +73,14 @@ fn deadlines(name: &str, all: &[&Acquisition], pauses: &Pauses<'_>, model: &Mode
             && !pauses.hit(Excuse::StandingStill, one.process, one.asked_at, answered)
         {
             let what = || format!("it ended {:?} after its deadline", Duration::from_nanos(late));
+            let name = &history.names[one.name as usize];
             report.broken(Rule::Deadline, || violation(Rule::Deadline, name, one, answered, what()));
         }
     }
 }
 
-/// A lock that was certainly free, and somebody who waited for it all the time until it was granted.
+/// A lock that was certainly free, and somebody who waited for it all the time until it was granted. Readers alone keep no reader
+/// waiting; a writer that waits does.
 fn wake_ups(
     timeline: &Timeline<'_>,
     all: &[&Acquisition],
@@ -88,18 +89,19 @@ fn wake_ups(
     model: &Model,
     report: &mut Report,
 ) {
-    let unseen = Unseen::new(all, kills, pauses, model);
-    for pair in timeline.grants.windows(2) {
-        let (before, grant) = (&pair[0], pair[1].acquisition);
-        let Some(freed) = before.hold.released().and_then(|release| release.answered_at) else {
-            continue;
-        };
+    let unseen = [false, true].map(|is_reader| Unseen::new(all, kills, pauses, model, is_reader));
+    for placed in timeline.grants.iter().skip(1) {
+        let grant = placed.acquisition;
+        let before = timeline.grants[placed.after.clone()].iter();
+        let freed = before.map(|before| before.hold.released()?.answered_at).collect::<Option<Vec<_>>>();
+        // Readers before whom no writer was found it free.
+        let Some(freed) = freed.map(|freed| freed.into_iter().max().unwrap_or_default()) else { continue };
         let (from, to) = (freed.max(grant.asked_at), grant.answered_by());
         let bound = nanos(model.wake_up);
         if to.saturating_sub(from) <= bound || pauses.hit(Excuse::BeingAway, grant.process, from, to) {
             continue;
         }
-        let idle = unseen.longest_without(from, to);
+        let idle = unseen[usize::from(grant.mode.is_shared())].longest_without(from, to);
         if idle > bound {
             let what = || format!("free for {:?} while it waited", Duration::from_nanos(idle));
             report.broken(Rule::WakeUp, || violation(Rule::WakeUp, timeline.name, grant, to, what()));
@@ -115,10 +117,17 @@ fn crashes(
     model: &Model,
     report: &mut Report,
 ) {
-    for pair in timeline.grants.windows(2) {
-        let (dead, next) = (&pair[0], pair[1].acquisition);
-        let Some(killed) = kills.get(&dead.acquisition.process).copied().filter(|at| dead.held_at(*at))
-        else {
+    for placed in &timeline.grants {
+        let (before, next) = (&timeline.grants[placed.after.clone()], placed.acquisition);
+        let killed_at =
+            |dead: &Placed<'_>| kills.get(&dead.acquisition.process).copied().filter(|at| dead.held_at(*at));
+        if !before.iter().any(|dead| killed_at(dead).is_some()) {
+            continue;
+        }
+        // Other readers end as they please.
+        let released = |one: &Placed<'_>| one.hold.released()?.answered_at;
+        let ends = before.iter().map(|one| killed_at(one).or_else(|| released(one)));
+        let Some(killed) = ends.collect::<Option<Vec<_>>>().and_then(|ends| ends.into_iter().max()) else {
             continue;
         };
         let to = next.answered_by();

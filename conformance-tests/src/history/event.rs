@@ -1,4 +1,4 @@
-use leasehold_core::Fault;
+use leasehold_core::{Fault, LockMode};
 use serde::{Deserialize, Serialize};
 
 /// One line of a history: who did what, and when.
@@ -33,7 +33,7 @@ pub enum Step {
     Lost(Of),
     /// The holder looked at its guard.
     Observe(Observed),
-    /// A resource was read and written under the lock, or refused it.
+    /// A resource was read and written under the lock, or only read by a reader; or it refused that.
     Write(Written),
     /// Something was done to the processes, the network or the store; or undone.
     Fault(Injected),
@@ -68,6 +68,17 @@ pub struct Asked {
     pub wait_ms: Option<u64>,
     /// True if the keeper is to renew it.
     pub renewed: bool,
+    /// The kind of hold.
+    #[serde(default, skip_serializing_if = "is_exclusive")]
+    pub mode: LockMode,
+    /// Of a semaphore: how many permits it has. Absent: it is a lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permits: Option<u32>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_exclusive(mode: &LockMode) -> bool {
+    *mode == LockMode::Exclusive
 }
 
 /// A grant.
@@ -78,6 +89,9 @@ pub struct Granted {
     pub token: u64,
     /// Until when the holder believes in it if it hears nothing more; same clock as [`Event::at`].
     pub until: u64,
+    /// The slot, of a permit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<u32>,
 }
 
 /// A renewal.
@@ -134,7 +148,8 @@ pub struct Observed {
     pub until: u64,
 }
 
-/// One reading and writing of a counter that the lock protects: it was read, worked on, and written one higher.
+/// One reading and writing of a counter that the lock protects: it was read, worked on, and written one higher. A reader only
+/// reads it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Written {
@@ -146,10 +161,13 @@ pub struct Written {
     pub resource: String,
     /// True if it looks at tokens.
     pub fenced: bool,
-    /// What was written; zero if the writer never came so far.
+    /// What was written, or by a reader what was read; zero if it was refused.
     pub wrote: u64,
     /// False if it was refused for its token.
     pub accepted: bool,
+    /// The mode of the hold: if shared, the counter was only read.
+    #[serde(default, skip_serializing_if = "is_exclusive")]
+    pub mode: LockMode,
 }
 
 /// A fault.
@@ -166,4 +184,28 @@ pub struct Injected {
     /// The lock that it hits, if it does not hit all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exclusive_mode_is_not_written_and_others_are() {
+        let asked = |mode| Asked {
+            name: "job".to_owned(),
+            ttl_ms: 900,
+            wait_ms: None,
+            renewed: true,
+            mode,
+            permits: None,
+        };
+        let text = |mode| serde_json::to_string(&asked(mode)).unwrap();
+        let exclusive = r#"{"name":"job","ttl_ms":900,"renewed":true}"#;
+        assert_eq!(text(LockMode::Exclusive), exclusive);
+        assert_eq!(serde_json::from_str::<Asked>(exclusive).unwrap(), asked(LockMode::Exclusive));
+        let shared = text(LockMode::Shared);
+        assert!(shared.ends_with(r#""mode":"shared"}"#), "{shared}");
+        assert_eq!(serde_json::from_str::<Asked>(&shared).unwrap(), asked(LockMode::Shared));
+    }
 }

@@ -2,9 +2,10 @@ use super::event::{
     Asked, DROPPED, Done, Extended, Granted, Observed, Of, Phase, Reason, Step, Until, Written,
 };
 use super::recorder::Recorder;
+use crate::kinds::Permits;
 use leasehold_core::{
-    AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, Lease, LockGuard, LockName, Loss,
-    Result, Wait,
+    AcquireOptions, DistributedLock, DistributedLockExt, Error, ErrorKind, Lease, LockGuard, LockMode,
+    LockName, Loss, Result, Wait,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ pub struct RecordedGuard {
     guard: Option<LockGuard>,
     lease: Lease,
     token: u64,
+    mode: LockMode,
     op: u64,
     recorder: Recorder,
 }
@@ -45,35 +47,72 @@ impl RecordedLock {
     ///
     /// As there. The history has an unknown outcome then.
     pub async fn acquire(&self, name: &LockName, options: &AcquireOptions) -> Result<RecordedGuard> {
-        let asked = Asked {
-            name: name.as_str().to_owned(),
-            ttl_ms: millis(options.ttl()),
-            wait_ms: wait_millis(options.wait()),
-            renewed: options.is_renewed(),
-        };
-        let op = self.recorder.begin(Step::Acquire(Phase::Invoke(asked))).map_err(unwritten)?;
-        let unanswered = Unanswered::new(&self.recorder, op, Step::Acquire(Phase::Info(dropped())));
-        let outcome = self.lock.acquire_with(name, options).await.and_then(|guard| {
-            // A grant that is over by now has no token to be ordered by: what was learnt of it is nothing.
-            let granted =
-                Granted { token: guard.token()?.get(), until: believed_until(&self.recorder, &guard) };
-            Ok((guard, granted))
-        });
-        let phase = match &outcome {
-            Ok((_, granted)) => Phase::Ok(granted.clone()),
-            Err(error) => acquisition(error),
-        };
-        unanswered.answer(Step::Acquire(phase))?;
-        let (guard, granted) = outcome?;
-        let (lease, recorder) = (guard.lease(), self.recorder.clone());
-        Ok(RecordedGuard { guard: Some(guard), lease, token: granted.token, op, recorder })
+        record(&self.recorder, asked(name, None, options), self.lock.acquire_with(name, options)).await
     }
+}
+
+/// A semaphore of which everything is written into a history.
+#[derive(Debug)]
+pub(crate) struct RecordedPermits {
+    pub(crate) permits: Box<dyn Permits>,
+    pub(crate) name: LockName,
+    pub(crate) limit: u32,
+    pub(crate) recorder: Recorder,
+}
+
+impl RecordedPermits {
+    /// As [`RecordedLock::acquire`], for a permit.
+    pub(crate) async fn acquire(&self, options: &AcquireOptions) -> Result<RecordedGuard> {
+        let asked = asked(&self.name, Some(self.limit), options);
+        record(&self.recorder, asked, self.permits.acquire(options)).await
+    }
+}
+
+fn asked(name: &LockName, permits: Option<u32>, options: &AcquireOptions) -> Asked {
+    Asked {
+        name: name.as_str().to_owned(),
+        ttl_ms: millis(options.ttl()),
+        wait_ms: wait_millis(options.wait()),
+        renewed: options.is_renewed(),
+        mode: options.mode(),
+        permits,
+    }
+}
+
+/// Acquires, and writes the question and the answer down.
+async fn record(
+    recorder: &Recorder,
+    asked: Asked,
+    acquiring: impl Future<Output = Result<LockGuard>>,
+) -> Result<RecordedGuard> {
+    let (mode, is_permit) = (asked.mode, asked.permits.is_some());
+    let op = recorder.begin(Step::Acquire(Phase::Invoke(asked))).map_err(unwritten)?;
+    let unanswered = Unanswered::new(recorder, op, Step::Acquire(Phase::Info(dropped())));
+    let outcome = acquiring.await.and_then(|guard| {
+        // A grant that is over by now has no token to be ordered by: what was learnt of it is nothing.
+        let (token, until) = (guard.token()?.get(), believed_until(recorder, &guard));
+        let slot = guard.slot().filter(|_| is_permit);
+        Ok((guard, Granted { token, until, slot }))
+    });
+    let phase = match &outcome {
+        Ok((_, granted)) => Phase::Ok(granted.clone()),
+        Err(error) => acquisition(error),
+    };
+    unanswered.answer(Step::Acquire(phase))?;
+    let (guard, granted) = outcome?;
+    let (lease, recorder) = (guard.lease(), recorder.clone());
+    Ok(RecordedGuard { guard: Some(guard), lease, token: granted.token, mode, op, recorder })
 }
 
 impl RecordedGuard {
     /// The token, whether or not the lock is still held: for what a holder does that does not look.
     pub fn token(&self) -> u64 {
         self.token
+    }
+
+    /// The kind of hold that was asked for.
+    pub fn mode(&self) -> LockMode {
+        self.mode
     }
 
     /// What can be asked of the guard. Nothing of that is written down.
@@ -156,7 +195,7 @@ impl RecordedGuard {
         outcome
     }
 
-    /// Writes down what was done to a counter under this grant.
+    /// Writes down what was done to a counter under this grant: the number that was written, or by a reader was read.
     ///
     /// # Errors
     ///
@@ -169,6 +208,7 @@ impl RecordedGuard {
             fenced,
             wrote: wrote.unwrap_or_default(),
             accepted: wrote.is_some(),
+            mode: self.mode,
         };
         self.recorder.begin(Step::Write(written)).map(drop).map_err(unwritten)
     }

@@ -12,6 +12,9 @@
 //! {"at":8130000000,"process":70,"op":9,"f":"fault","fault":"holder-killed","on":true,"target":77}
 //! ```
 //!
+//! A hold that is not exclusive has a `mode`: `shared` or `write`. A permit is asked for with the number of `permits`, and granted
+//! with a `slot`.
+//!
 //! The first line of a file has the version of the format. Times are nanoseconds of `CLOCK_BOOTTIME`. What each field
 //! means stands at the types in [`Event`]; phases are those of Jepsen's histories: `invoke`, then `ok`, `fail` (certainly
 //! without effect) or `info` (nobody knows), or nothing, which is `info` as well.
@@ -30,6 +33,7 @@ mod resource;
 pub use event::{
     Asked, Done, Event, Extended, Granted, Injected, Observed, Of, Phase, Reason, Step, Until, Written,
 };
+pub(crate) use instrument::RecordedPermits;
 pub use instrument::{RecordedGuard, RecordedLock};
 pub use operation::{History, Malformed};
 pub use reader::read;

@@ -1,6 +1,6 @@
 use super::event::{Event, Written};
 use super::pairing::Pairing;
-use leasehold_core::Fault;
+use leasehold_core::{Fault, LockMode};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -28,6 +28,9 @@ pub(crate) struct Acquisition {
     /// `None`: for ever.
     pub(crate) wait: Option<u64>,
     pub(crate) renewed: bool,
+    pub(crate) mode: LockMode,
+    /// Of a semaphore; `None` for a lock.
+    pub(crate) permits: Option<u32>,
     /// True if its caller did not wait for the answer.
     pub(crate) was_dropped: bool,
     pub(crate) outcome: Outcome,
@@ -47,6 +50,8 @@ pub(crate) enum Outcome {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hold {
     pub(crate) token: u64,
+    /// Of a permit.
+    pub(crate) slot: Option<u32>,
     /// Until when its holder believed in it at first.
     pub(crate) until: u64,
     /// Until when its holder believed in it at last, as far as was seen.

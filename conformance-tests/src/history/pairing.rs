@@ -83,6 +83,8 @@ impl Pairing {
             ttl: from_millis(asked.ttl_ms),
             wait: asked.wait_ms.map(from_millis),
             renewed: asked.renewed,
+            mode: asked.mode,
+            permits: asked.permits,
             was_dropped: false,
             outcome: Outcome::Unknown,
         });
@@ -171,6 +173,7 @@ impl Acquisition {
         self.outcome = match phase {
             Phase::Ok(granted) => Outcome::Granted(Box::new(Hold {
                 token: granted.token,
+                slot: granted.slot,
                 until: granted.until,
                 seen_until: granted.until,
                 ..Hold::default()

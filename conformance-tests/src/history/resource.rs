@@ -6,7 +6,8 @@ use std::path::Path;
 /// A counter in a file, shared by the processes of this host, that looks at tokens: what a lock with a fencing token is
 /// to protect. Each call is one atomic step. Every client opens it for itself.
 ///
-/// Reading shows the token as well. A resource that looks at tokens only when it is written to accepts the write of an
+/// Reading shows the token as well. Readers of a shared lock leave a mark of their own, so that they do not refuse each other:
+/// an exclusive holder is refused if any later holder was here, a reader only if a later one has written. A resource that looks at tokens only when it is written to accepts the write of an
 /// older grant after a newer one has read, and the newer one then overwrites it: an update is lost although every check
 /// was passed.
 #[derive(Debug)]
@@ -33,6 +34,17 @@ impl FencedCounter {
     /// What the file system says.
     pub fn read(&mut self, token: u64) -> Result<Option<u64>> {
         let fresh = self.0.step(&Step::Read(token))?;
+        Ok(fresh.then_some(self.0.number))
+    }
+
+    /// The number for a reader of a shared lock, or `None` if a later holder has written. Earlier writers are refused from now
+    /// on.
+    ///
+    /// # Errors
+    ///
+    /// What the file system says.
+    pub fn read_shared(&mut self, token: u64) -> Result<Option<u64>> {
+        let fresh = self.0.step(&Step::ReadShared(token))?;
         Ok(fresh.then_some(self.0.number))
     }
 
@@ -95,18 +107,20 @@ struct Shared {
     folded: u64,
     number: u64,
     highest: u64,
+    last_write: u64,
 }
 
 /// One step, with the token that it shows.
 enum Step {
     Read(u64),
+    ReadShared(u64),
     Write(u64, u64),
 }
 
 impl Shared {
     fn open(path: &Path) -> Result<Self> {
         let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
-        Ok(Self { file, folded: 0, number: 0, highest: 0 })
+        Ok(Self { file, folded: 0, number: 0, highest: 0, last_write: 0 })
     }
 
     /// True unless the token was older than one before it.
@@ -138,11 +152,12 @@ impl Shared {
     }
 
     fn accepts(&mut self, step: &Step) -> bool {
-        let (Step::Read(token) | Step::Write(token, _)) = *step;
-        let fresh = token >= self.highest;
+        let (Step::Read(token) | Step::ReadShared(token) | Step::Write(token, _)) = *step;
+        let mark = if matches!(step, Step::ReadShared(_)) { self.last_write } else { self.highest };
+        let fresh = token >= mark;
         self.highest = token.max(self.highest);
         if let (true, Step::Write(_, new)) = (fresh, step) {
-            self.number = *new;
+            (self.number, self.last_write) = (*new, token);
         }
         fresh
     }
@@ -155,6 +170,7 @@ impl Step {
     fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::Read(token) => format!("r {token:020} {:020}\n", 0),
+            Self::ReadShared(token) => format!("s {token:020} {:020}\n", 0),
             Self::Write(token, number) => format!("w {token:020} {number:020}\n"),
         }
         .into_bytes()
@@ -166,6 +182,7 @@ impl Step {
         let (verb, mut numbers) = (words.next(), words.map(str::parse));
         match (verb, numbers.next(), numbers.next()) {
             (Some("r"), Some(Ok(token)), _) => Ok(Self::Read(token)),
+            (Some("s"), Some(Ok(token)), _) => Ok(Self::ReadShared(token)),
             (Some("w"), Some(Ok(token)), Some(Ok(number))) => Ok(Self::Write(token, number)),
             _ => Err(Error::new(ErrorKind::InvalidData, format!("{text:?}"))),
         }
@@ -188,6 +205,18 @@ mod tests {
         assert_eq!(one.read(4).unwrap(), None);
         assert!(two.write(5, 2).unwrap());
         assert_eq!(two.read(5).unwrap(), Some(2));
+    }
+
+    #[test]
+    fn reader_is_refused_after_a_later_write_alone_and_refuses_earlier_writers() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut counter = FencedCounter::open(&directory.path().join("fenced")).unwrap();
+        assert_eq!(counter.read_shared(5).unwrap(), Some(0));
+        assert_eq!(counter.read_shared(4).unwrap(), Some(0), "the other reader has not written");
+        assert!(!counter.write(3, 1).unwrap(), "a stale writer was accepted under readers");
+        assert!(counter.write(6, 2).unwrap());
+        assert_eq!(counter.read_shared(5).unwrap(), None, "a stale reader was accepted after a writer");
+        assert_eq!(counter.read_shared(7).unwrap(), Some(2));
     }
 
     /// As one does that is stopped in the middle of a step.

@@ -7,7 +7,7 @@ use crate::case::{Share, Stop};
 use crate::faults::scaled;
 use crate::runner::{Interrupt, Machine, Run, in_time, missing};
 use crate::subject::Subject;
-use leasehold_core::{Fault, Outcome, Semantics};
+use leasehold_core::{Fault, Outcome, Semantics, Sharing};
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -94,36 +94,48 @@ impl Matrix {
 
     /// Plays one cell, here and now; waits until its share of the machine is free. `None` if it was interrupted.
     pub fn play(&self, subject: &Arc<dyn Subject>, fault: Fault) -> Option<Cell> {
+        self.timed(subject, fault, false)
+    }
+
+    /// The same scene with a holder that shares the lock, while others wait to have it for themselves. Not applicable where the
+    /// store declares no shared locks. No part of the table.
+    pub fn play_with_reader(&self, subject: &Arc<dyn Subject>, fault: Fault) -> Option<Cell> {
+        self.timed(subject, fault, true)
+    }
+
+    fn timed(&self, subject: &Arc<dyn Subject>, fault: Fault, reader: bool) -> Option<Cell> {
         let part = self.machine.take(share(subject.name(), fault));
         if self.interrupt.is_asked_for() {
             return None;
         }
         let start = Instant::now();
-        let mut cell = self.played(subject, fault)?;
+        let mut cell = self.played(subject, fault, reader)?;
         cell.took_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
         drop(part);
         Some(cell)
     }
 
-    fn played(&self, subject: &Arc<dyn Subject>, fault: Fault) -> Option<Cell> {
+    fn played(&self, subject: &Arc<dyn Subject>, fault: Fault, reader: bool) -> Option<Cell> {
         let semantics = match self.semantics_of(subject)? {
             Ok(semantics) => semantics,
             Err(stop) => return Some(self.stopped(subject, fault, Outcome::NotApplicable, stop)),
         };
         let promised = semantics.promises.under(fault);
-        if let Err(cannot) = never::can_happen(&**subject, &semantics, fault) {
-            return Some(self.cell(
-                subject,
-                fault,
-                promised,
-                State::NotApplicable { why: cannot.to_string() },
-            ));
+        let possible = match never::can_happen(&**subject, &semantics, fault) {
+            Ok(()) if reader && semantics.sharing == Sharing::Unsupported => {
+                Err("the store does not declare shared locks".to_owned())
+            }
+            possible => possible.map_err(|cannot| cannot.to_string()),
+        };
+        if let Err(why) = possible {
+            return Some(self.cell(subject, fault, promised, State::NotApplicable { why }));
         }
         let mut trials = 0;
         loop {
             trials += 1;
             let (this, semantics, seed) = (Arc::clone(subject), semantics.clone(), self.seed);
-            let seen = self.watched(move || async move { play(&this, &semantics, fault, seed).await })?;
+            let seen =
+                self.watched(move || async move { play(&this, &semantics, fault, seed, reader).await })?;
             let mut cell = match seen {
                 Ok(seen) => self.judged(subject, promised, &seen),
                 Err(stop) => self.stopped(subject, fault, promised, stop),

@@ -48,6 +48,7 @@ struct Scene {
     schedule: Schedule,
     semantics: Semantics,
     seed: u64,
+    reader: bool,
     name: LockName,
     free_name: LockName,
     directory: TempDir,
@@ -68,7 +69,7 @@ const FIRST_USE: Duration = Duration::from_secs(60);
 /// How long a lock may take to be had again when all is over, beyond the lease and the interval of questions.
 const AFTERWARDS: Duration = Duration::from_secs(8);
 
-/// Plays it.
+/// Plays it. The holder is a reader if that is wanted; the others take the lock for themselves.
 ///
 /// # Errors
 ///
@@ -78,6 +79,7 @@ pub(super) async fn play(
     semantics: &Semantics,
     fault: Fault,
     seed: u64,
+    reader: bool,
 ) -> Result<Seen, Stop> {
     let store = subject.start().await.map_err(|cannot| crate::runner::missing(&cannot.to_string()))?;
     let injection = injection(fault, &*store, semantics)?;
@@ -90,6 +92,7 @@ pub(super) async fn play(
         schedule: injection.schedule(),
         semantics: semantics.clone(),
         seed,
+        reader,
         name: LockName::new(format!("matrix/{seed:x}/wanted"))?,
         free_name: LockName::new(format!("matrix/{seed:x}/free"))?,
         directory,
@@ -119,12 +122,12 @@ impl Scene {
         if self.schedule.from_the_start {
             injected = self.recorder.now();
             self.inject(&mut *injection, &mut crew).await?;
-            crew.holder.begin_shift(Role::Holder, &self.workload(&self.name)).await?;
+            crew.holder.begin_shift(Role::Holder, &self.workload_of_holder()).await?;
             let other = self.subject.connect(&self.store.address_for_holds_of(self.schedule.ttl)).await?;
             injection.has_struck(&*other, &self.name).await?;
             self.begin_others(crew.others()).await?;
         } else {
-            crew.holder.begin_shift(Role::Holder, &self.workload(&self.name)).await?;
+            crew.holder.begin_shift(Role::Holder, &self.workload_of_holder()).await?;
             crew.holder.held().await?;
             self.begin_others(crew.others()).await?;
             injected = self.recorder.now();
@@ -221,7 +224,12 @@ impl Scene {
             seed: self.seed,
             ttl: self.schedule.ttl,
             lasts: Duration::ZERO,
+            readers: 0,
         }
+    }
+
+    fn workload_of_holder(&self) -> Workload {
+        Workload { readers: if self.reader { 100 } else { 0 }, ..self.workload(&self.name) }
     }
 
     fn ground<'a>(&'a self, crew: &'a mut Crew) -> Ground<'a> {

@@ -137,6 +137,7 @@ impl Scene {
             seed: self.cx.seed().wrapping_add(client),
             ttl: usual_lease(),
             lasts: Duration::ZERO,
+            readers: 0,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::case::Stop;
 use crate::context::Client;
-use crate::kinds::Permits;
+use crate::history::RecordedPermits;
 use crate::subject::Subject;
 use leasehold_core::{AcquireOptions, DistributedLockExt, LockGuard, LockName, Result};
 use std::fs;
@@ -11,25 +11,27 @@ use std::time::Duration;
 
 /// Takes permits, so many times, and each time sees in the directory how many others hold one.
 ///
-/// A holder has a file in the directory for as long as it holds. It looks after it has made its own, so of any set of holders
+/// A holder has a file in a folder of the directory for as long as it holds. It looks after it has made its own, so of any set of holders
 /// that overlap the last one sees all.
 pub(crate) async fn occupy(
-    permits: &dyn Permits,
-    limit: u32,
+    permits: &RecordedPermits,
     times: u64,
     directory: &Path,
     options: &AcquireOptions,
 ) -> Result<(), Stop> {
+    let (directory, limit) = (directory.join("holders"), permits.limit);
+    fs::create_dir_all(&directory)?;
     for _ in 0..times {
         let guard = permits.acquire(options).await?;
         let mine = directory.join(format!("{:016x}", fastrand::u64(..)));
         fs::write(&mine, "")?;
         tokio::time::sleep(Duration::from_micros(fastrand::u64(..2000))).await;
-        let holders = fs::read_dir(directory)?.count();
+        let holders = fs::read_dir(&directory)?.count();
         fs::remove_file(&mine)?;
         if holders > limit as usize {
             return Err(Stop::Failed(format!("{holders} hold a permit, of {limit}")));
         }
+        guard.observe()?;
         guard.release().await?;
     }
     Ok(())

@@ -5,6 +5,7 @@ use super::kinds::{lead, occupy, permit};
 use super::shifts::Shifts;
 use crate::case::Stop;
 use crate::context::Client;
+use crate::history::{RecordedPermits, Recorder};
 use crate::subject::Subject;
 use crate::workload::{Interrupted, Workload, of_one_word};
 use leasehold_core::{AcquireOptions, DistributedLockExt, LockGuard, LockName, Wait};
@@ -77,7 +78,9 @@ fn serve(subjects: &[Arc<dyn Subject>], name: &str, address: &str) -> Result<(),
                     let directory = of_one_word(words.next().unwrap_or_default());
                     let name = LockName::new(rest(&mut words))?;
                     let permits = subject.kinds().semaphore(&*client, &name, limit)?;
-                    let outcome = occupy(&*permits, limit, times, &directory, &AcquireOptions::new()).await;
+                    let recorder = Recorder::create(&directory)?;
+                    let permits = RecordedPermits { permits, name, limit, recorder };
+                    let outcome = occupy(&permits, times, &directory, &AcquireOptions::new()).await;
                     outcome.map_or_else(|stop| format!("error {stop:?}"), |()| "done".to_owned())
                 }
                 "lead" => {

@@ -22,6 +22,7 @@ struct Control {
     what: &'static str,
     subject: Arc<dyn Subject>,
     fault: Fault,
+    reader: bool,
     is_right: fn(&State) -> bool,
 }
 
@@ -35,7 +36,7 @@ fn void(state: &State) -> bool {
 
 fn controls(all: &[Arc<dyn Subject>]) -> Vec<Control> {
     let honest = named("redis", all);
-    let control = |what, subject, fault, is_right| Control { what, subject, fault, is_right };
+    let control = |what, subject, fault, is_right| Control { what, subject, fault, reader: false, is_right };
     let proud = proud(honest);
     let tame = |name, honest: &_| another(name, honest, |store| Box::new(TameStore(store)));
     let (tame_group, tame_quorum) =
@@ -66,6 +67,10 @@ fn controls(all: &[Arc<dyn Subject>]) -> Vec<Control> {
         control("store_in_which_nobody_can_count_what_is_left", soon_blind, Fault::None, broken),
         control("store_in_which_counting_goes_wrong", blind, Fault::None, broken),
         control("lock_that_lets_everybody_in", open(), Fault::None, broken),
+        Control {
+            reader: true,
+            ..control("lock_that_lets_everybody_in_beside_a_reader", open(), Fault::None, broken)
+        },
     ]
 }
 
@@ -98,8 +103,10 @@ pub(crate) fn named<'a>(name: &str, all: &'a [Arc<dyn Subject>]) -> &'a Arc<dyn 
 pub(crate) fn trials(all: &[Arc<dyn Subject>], seed: u64) -> Vec<Trial> {
     let trial = |control: Control| {
         Trial::ignorable_test(format!("controls::{}", control.what), move || {
-            let Control { subject, fault, is_right, .. } = control;
-            let cell = Matrix::new(&[Arc::clone(&subject)], seed).play(&subject, fault);
+            let Control { subject, fault, reader, is_right, .. } = control;
+            let matrix = Matrix::new(&[Arc::clone(&subject)], seed);
+            let play = if reader { Matrix::play_with_reader } else { Matrix::play };
+            let cell = play(&matrix, &subject, fault);
             let cell = cell.ok_or("it was interrupted")?;
             match &cell.state {
                 state if is_right(state) => Ok(Completion::Completed),

@@ -38,10 +38,12 @@ fn main() -> ExitCode {
     // Fault by fault, so that the stores of several servers, of which few play at a time, do not stand together.
     let mut pairs: Vec<_> = matrix.all().collect();
     pairs.sort_by_key(|(_, fault)| *fault as usize);
+    let readers: Vec<Trial> =
+        subjects.iter().map(|subject| reader_trial(&matrix, Arc::clone(subject))).collect();
     let cells = pairs.into_iter().map(|(subject, fault)| trial(&matrix, subject, fault, &file));
     let of_the_run = Trial::test("controls::fault_that_is_weaker_than_it_was", weaker_faults_are_found);
     let controls = controls.into_iter().chain([of_the_run]);
-    let trials = controls.chain(soak::trials(&honest)).chain(cells).collect();
+    let trials = controls.chain(soak::trials(&honest)).chain(readers).chain(cells).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     if conclusion.num_passed + conclusion.num_failed == 0 && arguments.filter.is_none() && !arguments.list {
         let _ = writeln!(std::io::stderr(), "nothing ran: that is a failure");
@@ -64,6 +66,37 @@ fn trial(
             writeln!(file.lock().unwrap(), "{}", serde_json::to_string(&cell).unwrap()).unwrap();
         }
         completion(&cell)
+    })
+}
+
+/// All faults under a reader. They are no part of the table.
+fn reader_trial(matrix: &Arc<Matrix>, subject: Arc<dyn Subject>) -> Trial {
+    let matrix = Arc::clone(matrix);
+    Trial::ignorable_test(format!("{}::faults_under_a_reader", subject.name()), move || {
+        let cells: Vec<Cell> = std::thread::scope(|scope| {
+            let play = |fault| {
+                scope.spawn({
+                    let (matrix, subject) = (&matrix, &subject);
+                    move || matrix.play_with_reader(subject, fault)
+                })
+            };
+            let playing = Fault::ALL.map(play);
+            playing.into_iter().filter_map(|cell| cell.join().unwrap()).collect()
+        });
+        let (mut played, mut skipped) = (false, None);
+        for cell in cells {
+            match &cell.state {
+                State::Kept | State::Better => played = true,
+                State::NotApplicable { why } | State::NotRun { why } => {
+                    skipped = skipped.or(Some(why.clone()));
+                }
+                State::Broken { .. } | State::Void { .. } => {
+                    return Err(Failed::from(serde_json::to_string_pretty(&cell).unwrap()));
+                }
+            }
+        }
+        let why = skipped.filter(|_| !played);
+        Ok(why.map_or(Completion::Completed, Completion::ignored_with))
     })
 }
 

@@ -1,43 +1,50 @@
 //! The checker and the general search must say the same of short histories, right and wrong ones.
 
 use super::general::linearizable;
-use super::random::{Shape, history};
+use super::random::{Kind, Shape, history};
 use super::script::MILLI;
 use super::{model, rules};
 use crate::checker::{Rule, check};
-use crate::history::{Answer, Call, History, Hold, Outcome};
+use crate::history::{Acquisition, Answer, Call, History, Hold, Outcome};
 use fastrand::Rng;
+use leasehold_core::LockMode;
 
 /// What the general search knows of: the rest is about time that passes, and what was believed.
 const OF_A_MUTEX: [Rule; 5] =
     [Rule::Exclusion, Rule::OwnerOnly, Rule::TokenUnique, Rule::TokenOrder, Rule::Refusal];
+
+const KINDS: [Kind; 4] = [Kind::Locks, Kind::Readers(50), Kind::Permits(2), Kind::Readers(80)];
 
 /// Short histories that are compared.
 const HISTORIES: u64 = 20_000;
 
 #[test]
 fn the_checker_and_a_general_search_never_disagree() {
-    let (mut right, mut wrong) = (0, 0);
+    let mut verdicts = [[0; 2]; KINDS.len()];
     for seed in 0..HISTORIES {
         let mut rng = Rng::with_seed(seed);
-        let mut history = history(short(&mut rng), &mut rng);
+        let kind = usize::try_from(seed).unwrap() % KINDS.len();
+        let mut history = history(short(KINDS[kind], &mut rng), &mut rng);
         for _ in 0..[0, 2, 5, 9][rng.usize(0..4)] {
             disturb(&mut history, &mut rng);
         }
         let report = check(&history, &model());
         let accepted = rules(&report).iter().all(|rule| !OF_A_MUTEX.contains(rule));
         let general = linearizable(&history, &model());
-        assert_eq!(accepted, general, "seed {seed}: {report}\n{history:#?}");
-        if general { right += 1 } else { wrong += 1 }
+        // The checker lets any acquisition of unknown outcome be between readers: it may accept more, and accuses no more.
+        let any = |wanted: fn(&Acquisition) -> bool| history.acquisitions.iter().any(wanted);
+        let lenient = any(|one| one.mode.is_shared()) && any(|one| matches!(one.outcome, Outcome::Unknown));
+        assert!(accepted == general || lenient && accepted, "seed {seed}: {report}\n{history:#?}");
+        verdicts[kind][usize::from(general)] += 1;
     }
-    assert!(
-        right > HISTORIES / 10 && wrong > HISTORIES / 10,
-        "{right} right, {wrong} wrong: nothing to compare"
-    );
+    let least = HISTORIES / 10 / KINDS.len() as u64;
+    let enough = verdicts.iter().flatten().all(|count| *count > least);
+    assert!(enough, "wrong and right ones of each kind: {verdicts:?}: nothing to compare");
 }
 
-fn short(rng: &mut Rng) -> Shape {
+fn short(kind: Kind, rng: &mut Rng) -> Shape {
     Shape {
+        kind,
         clients: rng.u64(2..5),
         names: 1,
         acquisitions: rng.u64(3..9),
@@ -51,7 +58,7 @@ fn disturb(history: &mut History, rng: &mut Rng) {
     let one = rng.usize(0..history.acquisitions.len());
     let other = rng.usize(0..history.acquisitions.len());
     let acquisition = &mut history.acquisitions[one];
-    match [0, 0, 0, 1, 2, 3, 3, 4, 4, 5][rng.usize(0..10)] {
+    match [0, 0, 0, 1, 2, 3, 3, 4, 4, 5, 6][rng.usize(0..11)] {
         0 => {
             let earlier = rng.u64(0..30 * MILLI).min(acquisition.asked_at);
             acquisition.asked_at -= earlier;
@@ -75,7 +82,12 @@ fn disturb(history: &mut History, rng: &mut Rng) {
                 set_token(history, other, first);
             }
         }
-        _ => acquisition.outcome = Outcome::Unknown,
+        5 => acquisition.outcome = Outcome::Unknown,
+        _ => match (&mut acquisition.outcome, acquisition.permits) {
+            // One more than there are, at times.
+            (Outcome::Granted(hold), Some(limit)) => hold.slot = Some(rng.u32(0..=limit)),
+            _ => acquisition.mode = [LockMode::Shared, LockMode::Exclusive][rng.usize(0..2)],
+        },
     }
     let acquisition = &mut history.acquisitions[one];
     if matches!(acquisition.outcome, Outcome::Contended) {

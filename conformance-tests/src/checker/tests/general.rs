@@ -6,6 +6,7 @@
 
 use super::super::model::Model;
 use crate::history::{Acquisition, Answer, History, Outcome};
+use leasehold_core::LockMode;
 use std::collections::HashSet;
 
 /// One operation, and when it can have had its effect.
@@ -19,13 +20,14 @@ struct Op {
 
 enum Effect {
     Grant {
-        hold: usize,
+        owner: Owner,
         token: u64,
-        ttl: u64,
         until: u64,
     },
-    /// A grant that nobody has heard of, and that is withdrawn at any time.
-    Ghost,
+    /// A grant that nobody has heard of, and that is withdrawn at any time. Of a semaphore, it may be one of each slot.
+    Ghost {
+        owner: Owner,
+    },
     Renew {
         hold: usize,
         ttl: u64,
@@ -34,14 +36,18 @@ enum Effect {
     Release {
         hold: usize,
     },
-    /// It was refused because of a holder.
-    Refuse,
+    /// It was refused because of a holder of the slot.
+    Refuse {
+        slot: u32,
+        mode: LockMode,
+    },
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct State {
-    owner: Option<Owner>,
-    token: u64,
+    owners: Vec<Owner>,
+    /// The last one of each slot. A lock is one slot.
+    tokens: Vec<u64>,
     now: u64,
 }
 
@@ -49,32 +55,45 @@ struct State {
 struct Owner {
     /// `None` for a ghost.
     hold: Option<usize>,
+    slot: u32,
+    mode: LockMode,
     ttl: u64,
     /// The first moment at which it can have ended by itself.
     ends: u64,
 }
 
-/// True if the operations on the first name can be put in an order in which a lock would have answered as it did.
+/// True if the operations on the first name can be put in an order in which a lock, or a semaphore, would have answered as it did.
 pub(super) fn linearizable(history: &History, model: &Model) -> bool {
     let ops: Vec<Op> =
         history.acquisitions.iter().enumerate().flat_map(|(hold, one)| operations(hold, one)).collect();
     assert!(ops.len() <= 64, "too long for a search");
-    let start = State { owner: None, token: 0, now: 0 };
-    Search { ops, model, dead: HashSet::new() }.goes_on(0, start)
+    let slots = history.acquisitions.iter().map(|one| one.permits.unwrap_or(1)).max().unwrap_or(1);
+    let start = State { owners: Vec::new(), tokens: vec![0; slots as usize], now: 0 };
+    Search { ops, model, dead: HashSet::new() }.goes_on(0, &start)
 }
 
 fn operations(hold: usize, one: &Acquisition) -> Vec<Op> {
     let (from, by) = (one.asked_at, one.answered_by());
-    let certain = |effect| vec![Op { effect, from, to: by, certain: true }];
+    let mode = one.mode;
+    let slots = 0..one.permits.unwrap_or(1);
     let grant = match &one.outcome {
         Outcome::Granted(grant) => grant,
-        Outcome::Contended => return certain(Effect::Refuse),
+        Outcome::Contended => {
+            let refuse = |slot| Op { effect: Effect::Refuse { slot, mode }, from, to: by, certain: true };
+            return slots.map(refuse).collect();
+        }
         Outcome::Unknown => {
-            return vec![Op { effect: Effect::Ghost, from, to: u64::MAX, certain: false }];
+            let ghost = |slot| {
+                let owner = Owner { hold: None, slot, mode, ttl: 0, ends: 0 };
+                Op { effect: Effect::Ghost { owner }, from, to: u64::MAX, certain: false }
+            };
+            return slots.map(ghost).collect();
         }
         Outcome::Failed => return Vec::new(),
     };
-    let mut ops = certain(Effect::Grant { hold, token: grant.token, ttl: one.ttl, until: grant.until });
+    let owner = Owner { hold: Some(hold), slot: grant.slot.unwrap_or(0), mode, ttl: one.ttl, ends: 0 };
+    let effect = Effect::Grant { owner, token: grant.token, until: grant.until };
+    let mut ops = vec![Op { effect, from, to: by, certain: true }];
     for renewal in grant.renewals.iter().filter(|renewal| renewal.call.answer == Answer::Ok) {
         let (from, to) = (renewal.call.asked_at, renewal.call.answered_at.unwrap());
         let until = renewal.until.unwrap();
@@ -96,16 +115,16 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn goes_on(&mut self, done: u64, state: State) -> bool {
+    fn goes_on(&mut self, done: u64, state: &State) -> bool {
         let open = |index: &usize| done & (1 << index) == 0;
         if (0..self.ops.len()).filter(open).all(|index| !self.ops[index].certain) {
             return true;
         }
-        if !self.dead.insert((done, state)) {
+        if !self.dead.insert((done, state.clone())) {
             return false;
         }
         (0..self.ops.len()).filter(open).any(|index| match self.after(&self.ops[index], state) {
-            Some(next) if self.in_time(done | 1 << index, next.now) => self.goes_on(done | 1 << index, next),
+            Some(next) if self.in_time(done | 1 << index, next.now) => self.goes_on(done | 1 << index, &next),
             _ => false,
         })
     }
@@ -117,32 +136,47 @@ impl Search<'_> {
     }
 
     /// The state after this operation, at the first moment at which it can be; `None` if it cannot be the next.
-    fn after(&self, op: &Op, state: State) -> Option<State> {
-        let at = state.now.max(op.from);
-        let owner = |hold: Option<usize>, at, ttl, until| Owner {
-            hold,
-            ttl,
-            ends: self.model.earliest_end(at, ttl, until),
-        };
-        let mine = |hold| state.owner.is_some_and(|owner| owner.hold == Some(hold));
-        let free_at = at.max(state.owner.map_or(0, |owner| owner.ends));
-        let next = match op.effect {
-            Effect::Grant { hold, token, ttl, until } if token > state.token => {
-                State { owner: Some(owner(Some(hold), free_at, ttl, until)), token, now: free_at }
+    fn after(&self, op: &Op, state: &State) -> Option<State> {
+        let mut next = state.clone();
+        next.now = state.now.max(op.from);
+        let mine = |hold| state.owners.iter().position(|owner| owner.hold == Some(hold));
+        match op.effect {
+            Effect::Grant { owner, token, until } => {
+                let last = next.tokens.get_mut(owner.slot as usize)?;
+                if token <= std::mem::replace(last, token) {
+                    return None;
+                }
+                next.end_all_against(&owner);
+                next.owners
+                    .push(Owner { ends: self.model.earliest_end(next.now, owner.ttl, until), ..owner });
             }
-            Effect::Ghost => State {
-                owner: Some(Owner { hold: None, ttl: 0, ends: free_at }),
-                token: state.token,
-                now: free_at,
-            },
-            Effect::Renew { hold, ttl, until } if mine(hold) => {
-                let ttl = ttl.max(state.owner?.ttl);
-                State { owner: Some(owner(Some(hold), at, ttl, until)), now: at, ..state }
+            Effect::Ghost { owner } => {
+                next.end_all_against(&owner);
+                next.owners.push(Owner { ends: next.now, ..owner });
             }
-            Effect::Release { hold } if mine(hold) => State { owner: None, now: at, ..state },
-            Effect::Refuse if state.owner.is_some() => State { now: at, ..state },
-            _ => return None,
-        };
+            Effect::Renew { hold, ttl, until } => {
+                let owner = &mut next.owners[mine(hold)?];
+                owner.ttl = owner.ttl.max(ttl);
+                owner.ends = self.model.earliest_end(next.now, owner.ttl, until);
+            }
+            Effect::Release { hold } => {
+                next.owners.remove(mine(hold)?);
+            }
+            Effect::Refuse { slot, mode } => {
+                let holds = |owner: &Owner| owner.slot == slot && owner.mode.conflicts_with(mode);
+                state.owners.iter().any(holds).then_some(())?;
+            }
+        }
         (next.now <= op.to).then_some(next)
+    }
+}
+
+impl State {
+    /// Later, when those that conflict with a new owner can have ended, and without them.
+    fn end_all_against(&mut self, new: &Owner) {
+        let conflicts = |owner: &Owner| owner.slot == new.slot && owner.mode.conflicts_with(new.mode);
+        let ends = self.owners.iter().filter(|owner| conflicts(owner)).map(|owner| owner.ends);
+        self.now = ends.fold(self.now, u64::max);
+        self.owners.retain(|owner| !conflicts(owner));
     }
 }

@@ -4,13 +4,14 @@
 mod differential;
 mod general;
 mod mutations;
+mod mutations_of_kinds;
 mod oracles;
 mod random;
 mod script;
 mod speed;
 
 use super::{Least, Model, RefusedFor, Report, Rule};
-use leasehold_core::HoldKind;
+use leasehold_core::{HoldKind, Sharing};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ fn model() -> Model {
         overshoot: little,
         crash: Some(TTL + little),
         order: None,
+        sharing: Sharing::Unsupported,
         refused_for: RefusedFor::Holders,
         least: Least { grants: 0, contended: 0, unknown_percent: 100 },
         fenced_only: Vec::new(),

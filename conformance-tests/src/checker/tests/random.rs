@@ -6,7 +6,7 @@ use crate::history::{
     Written,
 };
 use fastrand::Rng;
-use leasehold_core::Fault;
+use leasehold_core::{Fault, LockMode};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
@@ -21,6 +21,17 @@ pub(super) struct Shape {
     pub(super) lost_answers: u32,
     /// Of a hundred holders, so many die, and so many keep the lock for longer than its lease.
     pub(super) accidents: u32,
+    pub(super) kind: Kind,
+}
+
+/// What the names are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Locks,
+    /// Locks that are shared, of a hundred acquisitions so many.
+    Readers(u32),
+    /// Semaphores of so many permits.
+    Permits(u32),
 }
 
 /// In 0.1 ms: short enough that operations overlap in all ways.
@@ -58,16 +69,24 @@ struct World<'a> {
     turns: HashMap<u64, Client>,
     begun: u64,
     ops: u64,
-    store: BTreeMap<u64, Entry>,
+    /// By the name and the slot.
+    store: BTreeMap<(u64, u32), Entry>,
     events: Vec<Event>,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Entry {
-    owner: Option<u64>,
-    ends_at: u64,
+    owners: Vec<Owner>,
     token: u64,
     written: u64,
+    /// The token of the last write.
+    last_write: u64,
+}
+
+struct Owner {
+    op: u64,
+    mode: LockMode,
+    ends_at: u64,
 }
 
 struct Client {
@@ -79,7 +98,7 @@ struct Client {
 enum Turn {
     Idle,
     AskArrives { want: Want, sent: u64 },
-    AskAnswered { want: Want, sent: u64, token: Option<u64> },
+    AskAnswered { want: Want, sent: u64, granted: Option<(u32, u64)> },
     Holding(Grip),
     RenewalArrives(Grip, u64),
     RenewalAnswered(Grip, u64, bool),
@@ -91,12 +110,14 @@ enum Turn {
 struct Want {
     op: u64,
     name: u64,
+    mode: LockMode,
     deadline: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
 struct Grip {
     want: Want,
+    slot: u32,
     token: u64,
     until: u64,
     renewals: u32,
@@ -127,15 +148,20 @@ impl World<'_> {
         match turn {
             Turn::Idle => self.ask(process),
             Turn::AskArrives { want, sent } => self.asked(process, want, sent),
-            Turn::AskAnswered { want, sent, token } => self.told(process, want, sent, token),
+            Turn::AskAnswered { want, sent, granted } => self.told(process, want, sent, granted),
             Turn::Holding(grip) => self.hold(process, grip),
             Turn::RenewalArrives(grip, op) => {
-                let renewed = self.owned(&grip, |entry, now| entry.ends_at = entry.ends_at.max(now + LEASE));
+                let renewed = self.owned(&grip, |entry, place, now| {
+                    let ends_at = &mut entry.owners[place].ends_at;
+                    *ends_at = (now + LEASE).max(*ends_at);
+                });
                 self.soon(process, Turn::RenewalAnswered(grip, op, renewed));
             }
             Turn::RenewalAnswered(grip, op, renewed) => self.renewed(process, grip, op, renewed),
             Turn::ReleaseArrives(grip, op) => {
-                let released = self.owned(&grip, |entry, _| entry.owner = None);
+                let released = self.owned(&grip, |entry, place, _| {
+                    entry.owners.remove(place);
+                });
                 self.soon(process, Turn::ReleaseAnswered(grip, op, released));
             }
             Turn::ReleaseAnswered(grip, op, released) => self.released(process, grip, op, released),
@@ -149,29 +175,34 @@ impl World<'_> {
         self.begun += 1;
         let wait_ms = [Some(0), Some(20), None][self.rng.usize(0..3)];
         let op = self.number();
-        let want = Want {
-            op,
-            name: self.rng.u64(0..self.shape.names),
-            deadline: wait_ms.map(|wait| self.now + wait * 10),
-        };
-        let asked = Asked { name: format!("lock{}", want.name), ttl_ms: 1000, wait_ms, renewed: false };
+        let readers = if let Kind::Readers(percent) = self.shape.kind { percent } else { 0 };
+        let mode = if self.chance(readers) { LockMode::Shared } else { LockMode::Exclusive };
+        let deadline = wait_ms.map(|wait| self.now + wait * 10);
+        let want = Want { op, name: self.rng.u64(0..self.shape.names), mode, deadline };
+        let permits = if let Kind::Permits(permits) = self.shape.kind { Some(permits) } else { None };
+        let name = format!("lock{}", want.name);
+        let asked = Asked { name, ttl_ms: 1000, wait_ms, renewed: false, mode, permits };
         self.write(process, op, Step::Acquire(Phase::Invoke(asked)));
         self.soon(process, Turn::AskArrives { want, sent: self.now });
     }
 
     fn asked(&mut self, process: u64, want: Want, sent: u64) {
         let now = self.now;
-        let entry = self.store.entry(want.name).or_default();
-        let free = entry.owner.is_none_or(|owner| owner == want.op) || entry.ends_at <= now;
-        let token = free.then(|| {
-            entry.token += 1 + now % 3;
-            (entry.owner, entry.ends_at) = (Some(want.op), now + LEASE);
-            entry.token
+        let slots = if let Kind::Permits(permits) = self.shape.kind { permits } else { 1 };
+        let granted = (0..slots).find_map(|slot| {
+            let entry = self.store.entry((want.name, slot)).or_default();
+            entry.owners.retain(|owner| owner.ends_at > now);
+            let free = !entry.owners.iter().any(|owner| owner.mode.conflicts_with(want.mode));
+            free.then(|| {
+                entry.token += 1 + now % 3;
+                entry.owners.push(Owner { op: want.op, mode: want.mode, ends_at: now + LEASE });
+                (slot, entry.token)
+            })
         });
-        self.soon(process, Turn::AskAnswered { want, sent, token });
+        self.soon(process, Turn::AskAnswered { want, sent, granted });
     }
 
-    fn told(&mut self, process: u64, want: Want, sent: u64, token: Option<u64>) {
+    fn told(&mut self, process: u64, want: Want, sent: u64, granted: Option<(u32, u64)>) {
         if self.chance(self.shape.lost_answers) {
             // Nobody comes back to it: if it was granted, it lasts for its lease.
             if self.rng.bool() {
@@ -179,15 +210,13 @@ impl World<'_> {
             }
             return self.soon(process, Turn::Idle);
         }
-        match token {
-            Some(token) => {
+        match granted {
+            Some((slot, token)) => {
                 let until = sent + BELIEF;
-                self.write(
-                    process,
-                    want.op,
-                    Step::Acquire(Phase::Ok(Granted { token, until: until * TICK })),
-                );
-                let grip = Grip { want, token, until, renewals: 0 };
+                let number = matches!(self.shape.kind, Kind::Permits(_)).then_some(slot);
+                let answer = Granted { token, until: until * TICK, slot: number };
+                self.write(process, want.op, Step::Acquire(Phase::Ok(answer)));
+                let grip = Grip { want, slot, token, until, renewals: 0 };
                 if self.rng.u32(0..3) == 0 {
                     self.update(process, &grip);
                 }
@@ -259,31 +288,34 @@ impl World<'_> {
         self.soon(process, Turn::Idle);
     }
 
-    /// A counter that looks at tokens, read and written in one step here.
+    /// A counter that looks at tokens, read and written in one step here; by a reader only read.
     fn update(&mut self, process: u64, grip: &Grip) {
-        let entry = self.store.entry(grip.want.name).or_default();
-        // Whoever writes late is refused: a newer grant was made, and has been shown.
-        let accepted = entry.token == grip.token;
-        entry.written += u64::from(accepted);
+        let mode = grip.want.mode;
+        let entry = self.store.entry((grip.want.name, grip.slot)).or_default();
+        // Late writers are refused: a newer grant was made, and has been shown. So are readers after a newer write.
+        let accepted =
+            if mode.is_shared() { entry.last_write < grip.token } else { entry.token == grip.token };
+        if accepted && !mode.is_shared() {
+            (entry.written, entry.last_write) = (entry.written + 1, grip.token);
+        }
         let written = Written {
             hold: grip.want.op,
             token: grip.token,
-            resource: format!("counter{}", grip.want.name),
+            resource: format!("counter{}/{}", grip.want.name, grip.slot),
             fenced: true,
             wrote: if accepted { entry.written } else { 0 },
             accepted,
+            mode,
         };
         self.note(process, Step::Write(written));
     }
 
-    fn owned(&mut self, grip: &Grip, effect: impl FnOnce(&mut Entry, u64)) -> bool {
+    fn owned(&mut self, grip: &Grip, effect: impl FnOnce(&mut Entry, usize, u64)) -> bool {
         let now = self.now;
-        let entry = self.store.entry(grip.want.name).or_default();
-        let owned = entry.owner == Some(grip.want.op) && entry.ends_at > now;
-        if owned {
-            effect(entry, now);
-        }
-        owned
+        let entry = self.store.entry((grip.want.name, grip.slot)).or_default();
+        let owned = |owner: &Owner| owner.op == grip.want.op && owner.ends_at > now;
+        let place = entry.owners.iter().position(owned);
+        place.map(|place| effect(entry, place, now)).is_some()
     }
 
     fn chance(&mut self, percent: u32) -> bool {

@@ -6,7 +6,7 @@ use crate::history::{
     Asked, Done, Event, Extended, Granted, History, Injected, Observed, Of, Phase, Reason, Step, Until,
     Written,
 };
-use leasehold_core::Fault;
+use leasehold_core::{Fault, LockMode};
 
 /// Every acquisition is that of a process of its own, with the same number.
 #[derive(Default)]
@@ -14,6 +14,9 @@ pub(super) struct Script {
     events: Vec<Event>,
     ops: u64,
     name: &'static str,
+    mode: LockMode,
+    permits: Option<u32>,
+    slot: Option<u32>,
 }
 
 /// From when to when an operation took.
@@ -25,6 +28,16 @@ impl Script {
     /// What follows is on this lock.
     pub(super) fn on(&mut self, name: &'static str) {
         self.name = name;
+    }
+
+    /// What follows is asked for, or done, in this mode.
+    pub(super) fn by(&mut self, mode: LockMode) {
+        self.mode = mode;
+    }
+
+    /// What follows is about a semaphore of so many permits, and about this slot of it if it is a grant.
+    pub(super) fn permit(&mut self, permits: u32, slot: u32) {
+        (self.permits, self.slot) = (Some(permits), Some(slot));
     }
 
     /// A fixed lease, granted.
@@ -57,14 +70,21 @@ impl Script {
     ) -> u64 {
         let op = self.asks(asked, wait, renewed);
         let until = until * MILLI;
-        self.push(answered, op, op, Step::Acquire(Phase::Ok(Granted { token, until })));
+        self.push(answered, op, op, Step::Acquire(Phase::Ok(Granted { token, until, slot: self.slot })));
         op
     }
 
     fn asks(&mut self, at: u64, wait_ms: Option<u64>, renewed: bool) -> u64 {
         let op = self.number();
         let ttl_ms = u64::try_from(TTL.as_millis()).unwrap();
-        let asked = Asked { name: self.name.to_owned(), ttl_ms, wait_ms, renewed };
+        let asked = Asked {
+            name: self.name.to_owned(),
+            ttl_ms,
+            wait_ms,
+            renewed,
+            mode: self.mode,
+            permits: self.permits,
+        };
         self.push(at, op, op, Step::Acquire(Phase::Invoke(asked)));
         op
     }
@@ -151,6 +171,7 @@ impl Script {
             fenced,
             wrote: wrote.unwrap_or_default(),
             accepted: wrote.is_some(),
+            mode: self.mode,
         };
         self.push(at, hold, op, Step::Write(written));
     }

@@ -1,5 +1,5 @@
 use super::model;
-use super::random::{Shape, history};
+use super::random::{Kind, Shape, history};
 use crate::checker::{Verdict, check};
 use fastrand::Rng;
 use std::time::{Duration, Instant};
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 #[ignore = "a measurement, for an optimized build"]
 fn a_million_operations_take_less_than_a_second() {
     for (names, lost_answers) in [(1, 0), (1, 2), (100, 2)] {
-        let shape = Shape { clients: 8, names, acquisitions: 500_000, lost_answers, accidents: 0 };
+        let kind = Kind::Locks;
+        let shape = Shape { clients: 8, names, acquisitions: 500_000, lost_answers, accidents: 0, kind };
         let history = history(shape, &mut Rng::with_seed(1));
         let calls = |one: &crate::history::Acquisition| {
             1 + one.hold().map_or(0, |hold| hold.renewals.len() + usize::from(hold.release.is_some()))

@@ -2,6 +2,7 @@
 
 mod evidence;
 mod leases;
+mod modes;
 mod owners;
 mod waiting;
 

@@ -74,11 +74,11 @@ impl Locks {
         check_no_runtime()?;
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
         let (handle, (stop, stopped)) = (runtime.handle().clone(), oneshot::channel::<()>());
-        let (connected, locks) = mpsc::sync_channel(1);
+        let (made_here, made_there) = mpsc::sync_channel(1);
         let run = async move {
             let made = connecting.await;
             let locks = made.as_ref().map(Arc::clone).ok();
-            if let (Ok(()), Some(locks)) = (connected.send(made), locks) {
+            if let (Ok(()), Some(locks)) = (made_here.send(made), locks) {
                 drop(stopped.await);
                 // Waits for the releases of guards that were dropped just before.
                 drop(locks.close().await);
@@ -86,7 +86,10 @@ impl Locks {
         };
         let thread = thread::Builder::new().name("leasehold-blocking".to_owned());
         thread.spawn(move || runtime.block_on(run)).map_err(no_thread)?;
-        let locks = locks.recv().map_err(|_| Error::closed())??;
+        let locks = made_there.recv().map_err(|_| {
+            Error::new(ErrorKind::Unavailable, "the thread that makes the client has panicked")
+                .with_help("look at the message of the panic")
+        })??;
         Ok(Self(Arc::new(Client { locks, runtime: handle, _stop: stop })))
     }
 
@@ -167,7 +170,13 @@ impl Locks {
     where
         W: Future<Output = Result<T>>,
     {
-        self.0.wait_for(work(Arc::clone(&self.0.locks)))
+        check_no_runtime()?;
+        // `work` may start tasks and timers before its first await.
+        let future = {
+            let _within = self.0.runtime.enter();
+            work(Arc::clone(&self.0.locks))
+        };
+        self.0.runtime.block_on(future)
     }
 
     /// Puts a guard that [`run`](Self::run) has returned into one that is released without async code.
@@ -225,7 +234,7 @@ impl Deref for Guard {
 }
 
 impl Client {
-    /// The future runs on the calling thread; the other one drives its connections and timers.
+    /// The future runs on the calling thread; the client's thread drives its connections and timers.
     fn wait_for<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         check_no_runtime()?;
         self.runtime.block_on(future)
@@ -243,5 +252,5 @@ fn check_no_runtime() -> Result<()> {
     }
     let message = "leasehold::blocking was called inside a Tokio runtime";
     Err(Error::new(ErrorKind::Misconfigured, message)
-        .with_help("use leasehold::connect and .await there, or call it from a thread of its own"))
+        .with_help("use leasehold::connect and .await there, or call it from a std::thread: spawn_blocking is inside too"))
 }

@@ -3,22 +3,22 @@
 //! | metric | kind | labels | is |
 //! |---|---|---|---|
 //! | `leasehold_acquire_seconds` | histogram | `outcome` | the time from a call to its end; `outcome` is `granted`, `cancelled`, or the kind of the error, such as `timed_out` |
-//! | `leasehold_hold_seconds` | histogram | | the time from a grant to its release |
+//! | `leasehold_hold_seconds` | histogram | | the time from a grant to its release; not of a hold that was lost |
 //! | `leasehold_renewal_margin_seconds` | histogram | | what was left of a lease when its renewal was confirmed: the earliest warning there is |
-//! | `leasehold_held`, `leasehold_waiting` | gauge | | holds, and acquisitions that wait |
+//! | `leasehold_held`, `leasehold_waiting` | gauge | | holds, and acquisitions that wait; the first waiter of a semaphore waits for each slot |
 //! | `leasehold_lost_total` | counter | `cause` | holds that were lost |
 //! | `leasehold_renewal_failures_total` | counter | | renewals that failed |
-//! | `leasehold_release_unconfirmed_total` | counter | | releases that the store did not confirm |
+//! | `leasehold_release_unconfirmed_total` | counter | | releases that were given up in the background; one that is awaited answers its error |
 //!
 //! All of them have the labels `backend` and `mode` of the [store](leasehold_core::Semantics), and `kind`: `exclusive`, `write`,
-//! `shared`, and for the parts of a semaphore `permit` and `gate`. No label has the name of a lock: names are without number.
+//! `shared`, and for the parts of a semaphore `permit` and `gate`. No label has the name of a lock: there may be any number of names.
 
 use leasehold_core::{Event, LockClientBuilder, LockMode, LockName, Observer, TracingObserver};
 use metrics::{Label, counter, gauge, histogram};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Gives the client an observer that counts, and writes what [`TracingObserver`] writes. For
+/// Gives the client an observer that counts, and writes what [`TracingObserver`] writes. It replaces the one that is there. For
 /// [`Registry::connect_with`](crate::Registry::connect_with).
 ///
 /// ```

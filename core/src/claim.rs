@@ -26,8 +26,7 @@ pub enum LockMode {
     /// One owner at a time.
     #[default]
     Exclusive,
-    /// As [`Exclusive`](Self::Exclusive), for the writer of a lock that has readers: on ZooKeeper its node has the name that
-    /// Curator's read-write lock gives it.
+    /// As [`Exclusive`](Self::Exclusive), for the writer of a lock that has readers. A store may write it down differently.
     Write,
     /// Any number of owners at a time, and none that is not shared.
     Shared,
@@ -87,7 +86,7 @@ impl Claim {
         self.owner
     }
 
-    /// The length of the lease of each grant and renewal, in whole milliseconds.
+    /// The length of the lease of each grant and renewal. [`LockClient`](crate::LockClient) rounds it up to whole milliseconds.
     pub fn ttl(&self) -> Duration {
         self.ttl
     }
@@ -102,7 +101,8 @@ impl Claim {
         self.mode
     }
 
-    /// True if its owner asks again while the lock is held. Only such a claim has use for a place in a queue.
+    /// True if its caller waits while the lock is held. Only such a claim has use for a place in a queue, or for a mark that keeps
+    /// readers out.
     pub fn waits(&self) -> bool {
         self.waits
     }

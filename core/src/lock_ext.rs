@@ -54,7 +54,7 @@ pub trait DistributedLockExt: DistributedLock {
     /// Acquires the locks of all these names, or none.
     ///
     /// The names may come in any order, and twice: the locks are acquired in the order of their names, each once. While one is
-    /// waited for, only those in front of it are held, so that two sets never wait for each other. One wait covers all names.
+    /// waited for, only those in front of it are held, so that sets cannot deadlock. One wait covers all names.
     ///
     /// ```
     /// # use leasehold_core::{DistributedLockExt, LockClient};
@@ -186,7 +186,7 @@ pub trait DistributedLockExt: DistributedLock {
     /// # Errors
     ///
     /// [`Invalid`](ErrorKind::Invalid) for no permits, for more than [`Semaphore::MAX_PERMITS`], and for a name that leaves no
-    /// room for `::slot:` and a number. Nothing is sent.
+    /// room for `::slot:` and a number, or for `::gate`. Nothing is sent.
     fn semaphore(&self, name: impl IntoLockName, permits: u32) -> Result<Semaphore> {
         Semaphore::new(self.handle(), name.into_lock_name()?, permits)
     }

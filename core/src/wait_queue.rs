@@ -442,7 +442,7 @@ mod tests {
 
     /// Another process had its turn already.
     #[test]
-    fn streak_ends_when_a_woken_waiter_note_refusal() {
+    fn streak_ends_when_a_woken_waiter_is_refused() {
         let queues = queues();
         let (first, mut second) = (join(&queues), join(&queues));
         first.granted(at(0));
@@ -453,6 +453,19 @@ mod tests {
         second.granted(at(90));
         queues.released(&claim(LockMode::Exclusive), &ClockAt(at(120)));
         assert!(is_woken(&third), "the streak began at 90 ms");
+    }
+
+    /// Some name was released between its attempt and its place in line, and no other process need have been quicker.
+    #[test]
+    fn streak_goes_on_when_a_newcomer_that_was_woken_is_refused() {
+        let queues = queues();
+        join(&queues).granted(at(0));
+        let mut newcomer = queues.join(&claim(LockMode::Exclusive), queues.releases() + 1).unwrap();
+        assert!(is_woken(&newcomer));
+        newcomer.note_attempt();
+        newcomer.note_refusal();
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(100)));
+        assert!(!is_woken(&newcomer), "the streak began at 0 ms");
     }
 
     #[test]

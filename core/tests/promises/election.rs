@@ -5,6 +5,7 @@ use crate::l5_cancel_safety::RELEASE_TIME;
 use futures_util::{FutureExt, StreamExt};
 use leasehold_core::{
     DistributedLock, DistributedLockExt, Election, ErrorKind, FencingToken, HolderInfo, Lease, LockClient,
+    LockMode,
 };
 use std::future::pending;
 use std::sync::Arc;
@@ -252,4 +253,14 @@ async fn name_of_an_election_is_checked() {
     for name in ["", "pool::gate", "pool::slot:1"] {
         assert_eq!(client.elect(name).unwrap_err().kind(), ErrorKind::Invalid);
     }
+}
+
+/// Two that lead together would not be leaders.
+#[tokio::test]
+async fn shared_campaign_is_refused_before_any_request() {
+    let store = FaultyStore::new();
+    let options = options().with_mode(LockMode::Shared);
+    let election = store.client().elect("job").unwrap().with_options(options);
+    assert_eq!(election.campaign().await.unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(store.acquires.calls(), 0);
 }

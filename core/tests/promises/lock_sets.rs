@@ -237,6 +237,20 @@ async fn loss_of_one_lock_ends_the_set_and_releases_the_others_once() {
     assert_eq!(store.releases.calls(), 3, "each lock is released once");
 }
 
+/// The other locks are being released: an extension after that could keep one of them.
+#[tokio::test(start_paused = true)]
+async fn extension_of_a_lost_set_is_lost_and_sends_nothing() {
+    let store = FaultyStore::new();
+    let set = store.client().acquire_all(NAMES).await.unwrap();
+    store.delete("b").await;
+    set.lost().await;
+    sleep(RELEASE_TIME).await;
+    let renewals = store.renewals.calls();
+    let error = set.extend(TTL * 2).await.unwrap_err();
+    assert_eq!((error.kind(), error.loss().unwrap().lock().unwrap().as_str()), (ErrorKind::Lost, "b"));
+    assert_eq!(store.renewals.calls(), renewals);
+}
+
 /// Belief ends by the clock, though no task has run since.
 #[tokio::test(start_paused = true)]
 async fn set_is_over_at_its_first_deadline_without_any_task() {

@@ -48,7 +48,7 @@ fn guard_outlives_its_client_and_is_renewed() {
 fn failure_to_connect_and_a_bad_name_are_errors() {
     assert_eq!(connect("rediss").unwrap_err().kind(), ErrorKind::Invalid);
     let panics = Locks::new(async { panic!("the connecting future panics") });
-    assert_eq!(panics.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(panics.unwrap_err().kind(), ErrorKind::Unavailable);
     let locks = connect("memory:").unwrap();
     assert_eq!(locks.acquire("").unwrap_err().kind(), ErrorKind::Invalid);
 }

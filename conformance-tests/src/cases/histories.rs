@@ -39,7 +39,7 @@ impl<'a> Scene<'a> {
         Self { least, ..self }
     }
 
-    /// Of a hundred holds, so many are shared.
+    /// How many of a hundred holds are shared.
     pub(super) fn with_readers(self, readers: u32) -> Self {
         Self { readers, ..self }
     }

@@ -140,7 +140,7 @@ async fn exclusive_lock_and_reader_exclude_each_other(cx: &Context) -> Verdict {
     Ok(reader.release().await?)
 }
 
-/// One of the two gets its first reply only after the other has asked: a store that looks for holders and enters the new one in
+/// The first reply to one client is held until the other has asked: a store that looks for holders and enters the new one in
 /// two steps lets both in.
 async fn reader_and_writer_that_ask_at_once_never_hold_together(cx: &Context) -> Verdict {
     sharing(cx).await?;

@@ -167,8 +167,8 @@ impl Entry {
         held_until.or_else(|| marks.max().filter(|_| claim.mode().is_shared()))
     }
 
-    /// True for a writer that waits and is refused by readers. One that is refused by a writer leaves no mark, so after each
-    /// writer readers and writers ask as equals.
+    /// True for a writer that waits and is refused by readers. A writer that is refused by a writer leaves no mark: after each
+    /// writer, readers and writers ask as equals.
     fn is_to_be_marked(&self, claim: &Claim) -> bool {
         claim.waits() && !claim.mode().is_shared() && self.holds.iter().any(|hold| hold.mode.is_shared())
     }

@@ -96,7 +96,8 @@ pub trait DistributedLockExt: DistributedLock {
         async move { acquire_all(self, names?, options).await }
     }
 
-    /// Makes one attempt for each name: `None` if another owner holds one of the locks, and then none is held.
+    /// Makes one attempt for each name: `None` if another owner holds one of the locks. What was granted beside it is then being
+    /// released.
     fn try_acquire_all<N: IntoLockName>(
         &self,
         names: impl IntoIterator<Item = N>,

@@ -78,8 +78,10 @@ pub(crate) async fn acquire_all<L: DistributedLock + ?Sized>(
             held.truncate(first_lost);
         }
         let Some(name) = names.get(held.len()) else { return Ok(LockSetGuard::new(held)) };
-        let left = deadline.remaining().ok_or_else(|| out_of_time(&deadline, name))?;
-        let waiting = options.clone().with_wait(left);
+        // A set of one name asks at least once, as a lock does.
+        let remaining = if names.len() == 1 { Some(options.wait) } else { deadline.remaining() };
+        let wait = remaining.ok_or_else(|| out_of_time(&deadline, name))?;
+        let waiting = options.clone().with_wait(wait);
         held.push(locks.acquire_named(name, &waiting).await.map_err(|error| with_lock_name(error, name))?);
     }
 }
@@ -94,15 +96,20 @@ async fn try_all<L: DistributedLock + ?Sized>(
     let once = options.clone().with_wait(Wait::No);
     let attempts = join_all(names.iter().map(|name| locks.acquire_named(name, &once)));
     let outcomes = deadline.run(attempts).await.ok_or_else(|| no_answer(deadline, names))?;
-    let mut held = Vec::with_capacity(names.len());
+    let (mut held, mut failures) = (Vec::with_capacity(names.len()), Vec::new());
     for (name, outcome) in names.iter().zip(outcomes) {
         match outcome {
-            Ok(guard) => held.push(guard),
-            Err(error) if options.wait != Wait::No && error.is_retryable() => break,
-            Err(error) => return Err(with_lock_name(error, name)),
+            Ok(guard) if failures.is_empty() => held.push(guard),
+            Ok(_behind) => {}
+            Err(error) => failures.push(with_lock_name(error, name)),
         }
     }
-    Ok(held)
+    // An unknown outcome of one lock is never hidden behind another that is held.
+    let rank = |error: &Error| (!error.is_retryable(), error.is_indeterminate(), error.is_outage());
+    match failures.into_iter().max_by_key(rank) {
+        Some(error) if options.wait == Wait::No || !error.is_retryable() => Err(error),
+        _ => Ok(held),
+    }
 }
 
 /// Puts the lock in front of an error. Contention names its lock by itself.

@@ -66,7 +66,9 @@ use tokio_util::sync::CancellationToken;
 /// * **Cancel.** An acquisition that several calls share goes on until the last of them is dropped, or until the wait of the call
 ///   that began it is over.
 ///
-/// Not promised: exclusion between the holders of one scope; two [candidates](crate::Election) from one scope both lead.
+/// Not promised: that the lock is free while a call that shares its acquisition is neither polled nor dropped; that the last
+/// `release` waits for the store if another call of the scope is refused at that moment, and then releases in the background;
+/// exclusion between the holders of one scope; two [candidates](crate::Election) from one scope both lead.
 /// Semaphores are not re-entrant, and are refused. [`close`] closes the client.
 ///
 /// [`close`]: DistributedLock::close
@@ -146,8 +148,9 @@ impl DistributedLock for Scope {
             let what = format!("was not acquired by this scope within {:?}", deadline.total());
             wait_error(ErrorKind::TimedOut, name, &what)
         };
+        let mut remaining = Some(options.wait);
         loop {
-            let wait = deadline.remaining().ok_or_else(out_of_time)?;
+            let wait = remaining.ok_or_else(out_of_time)?;
             let (hold, is_new) = self.find_or_begin(name, options, wait)?;
             if is_new {
                 let guard = hold.acquisition.clone().await?;
@@ -174,6 +177,7 @@ impl DistributedLock for Scope {
                 Some(Err(_)) => {}
                 None => return Err(out_of_time()),
             }
+            remaining = deadline.remaining();
         }
     }
 

@@ -58,7 +58,9 @@ const MAX_SEQUENTIAL_TRIES: usize = 8;
 /// **A semaphore is not a lock of the same name.** The two do not exclude each other.
 ///
 /// Not promised: several permits in one step; that the lowest free slot is taken; an order if the first waiter crashes or pauses.
-/// The others then wait until its gate ends, after the shorter of its lease and 3 s, or with its session or connection.
+/// The others then wait until its gate ends, after the shorter of its lease and 3 s, or with its session or connection. A store
+/// that hands over may give a stopped waiter the slots that come free meanwhile, each for one lease. An acquisition that waits
+/// must be polled or dropped: while no task polls it, its gate is renewed all the same.
 ///
 /// Cheap to clone. The clones, and no others, know which permits this one gave, and try free slots first.
 #[derive(Clone, Debug)]

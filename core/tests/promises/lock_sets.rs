@@ -3,7 +3,8 @@
 use crate::faulty_store::{CallFault, FaultyStore, TTL, options, run_ready_tasks};
 use futures_util::FutureExt;
 use leasehold_core::{
-    DistributedLockExt, ErrorKind, Event, Health, LockMode, LockSetGuard, LossCause, Observer, Wait,
+    DistributedLockExt, ErrorKind, Event, Health, LockClient, LockMode, LockSetGuard, LossCause, Observer,
+    Wait,
 };
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex};
@@ -237,6 +238,24 @@ async fn loss_of_one_lock_ends_the_set_and_releases_the_others_once() {
     assert_eq!(store.releases.calls(), 3, "each lock is released once");
 }
 
+/// The store may have granted the second lock: that is not the same as a lock that another owner holds.
+#[tokio::test(start_paused = true)]
+async fn unknown_outcome_of_one_lock_is_not_hidden_behind_another_that_is_held() {
+    let store = FaultyStore::new();
+    let _held = store.client().acquire("a").await.unwrap();
+    store.acquires.push(CallFault::ReplyDelayed(Duration::ZERO));
+    store.acquires.push(CallFault::ReplyLost);
+    let error = store.client().try_acquire_all(["a", "b"]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate);
+}
+
+#[tokio::test(start_paused = true)]
+async fn set_of_one_name_asks_at_least_once() {
+    let (locks, options) = (LockClient::in_memory(), options().with_wait(Wait::UpTo(Duration::ZERO)));
+    locks.acquire_all_with(["a"], &options).await.unwrap().release().await.unwrap();
+    locks.scope().acquire_with("a", &options).await.unwrap().release().await.unwrap();
+}
+
 /// The other locks are being released: an extension after that could keep one of them.
 #[tokio::test(start_paused = true)]
 async fn extension_of_a_lost_set_is_lost_and_sends_nothing() {
@@ -288,8 +307,7 @@ async fn locks_are_released_in_reverse_order() {
     for drops in [false, true] {
         let (store, released) = (FaultyStore::new(), Arc::new(Released::default()));
         let backend = Arc::clone(&store) as Arc<dyn leasehold_core::LockBackend>;
-        let client =
-            leasehold_core::LockClient::builder(backend).with_observer(Arc::clone(&released) as _).build();
+        let client = LockClient::builder(backend).with_observer(Arc::clone(&released) as _).build();
         let set = client.acquire_all(NAMES).await.unwrap();
         match drops {
             true => drop(set),

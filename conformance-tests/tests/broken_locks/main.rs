@@ -58,7 +58,12 @@ fn trials(control: &Arc<Control>, all: &[Arc<Control>]) -> Vec<Trial> {
     let catching: Vec<&'static str> = of_this_lock.iter().map(|control| control.case).collect();
     let mut trials = vec![
         Trial::ignorable_test(name(&format!("is_caught_by_{}", control.case)), move || {
-            match run(&caught.broken(), caught.case) {
+            let mut verdict = run(&caught.broken(), caught.case);
+            // A busy machine may end a lease before the mistake shows.
+            if matches!(&verdict, Err(Stop::Failed(words)) if !words.contains(caught.words)) {
+                verdict = run(&caught.broken(), caught.case);
+            }
+            match verdict {
                 Err(Stop::Failed(words)) if words.contains(caught.words) => {
                     forget_history(&words);
                     Ok(Completion::Completed)

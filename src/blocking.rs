@@ -74,11 +74,11 @@ impl Locks {
         check_no_runtime()?;
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
         let (handle, (stop, stopped)) = (runtime.handle().clone(), oneshot::channel::<()>());
-        let (made_here, made_there) = mpsc::sync_channel(1);
+        let (result_sender, result_receiver) = mpsc::sync_channel(1);
         let run = async move {
             let made = connecting.await;
             let locks = made.as_ref().map(Arc::clone).ok();
-            if let (Ok(()), Some(locks)) = (made_here.send(made), locks) {
+            if let (Ok(()), Some(locks)) = (result_sender.send(made), locks) {
                 drop(stopped.await);
                 // Waits for the releases of guards that were dropped just before.
                 drop(locks.close().await);
@@ -86,7 +86,7 @@ impl Locks {
         };
         let thread = thread::Builder::new().name("leasehold-blocking".to_owned());
         thread.spawn(move || runtime.block_on(run)).map_err(no_thread)?;
-        let locks = made_there.recv().map_err(|_| {
+        let locks = result_receiver.recv().map_err(|_| {
             Error::new(ErrorKind::Unavailable, "the thread that makes the client has panicked")
                 .with_help("look at the message of the panic")
         })??;

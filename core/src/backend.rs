@@ -48,8 +48,9 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// * Held by another owner: [`Busy`](Attempt::Busy). May leave a place in a queue, and says so; for a claim that does
     ///   not [wait](Claim::waits), there is no use in one.
     /// * The store may hand the lock over to a claim that has a place, at any moment. The next attempt tells of it, as a
-    ///   grant that was [handed over](Grant::handed_over) if it was not asked for by that attempt. It tells once: an attempt on
-    ///   a claim that was told is an effect of its own, and makes the lease a whole one.
+    ///   grant that was [handed over](Grant::handed_over) if it was not asked for by that attempt. It says so
+    ///   in one answer only: the next attempt of this claim lengthens the lease to one ttl from then, and is answered without
+    ///   the mark.
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt>;
 
     /// Extends held claims, and answers for each of them, in their order. They fall due together, so they should travel in

@@ -177,3 +177,20 @@ pub(super) fn poll_request<T>(
     }
     answer
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{DistributedLockExt, ErrorKind, LockClient};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    /// A renewal that is sent after the release could arrive before it, and keep the lock.
+    #[tokio::test]
+    async fn released_hold_is_not_extended() {
+        let hold = LockClient::in_memory().acquire("job").await.unwrap().into_hold();
+        Arc::clone(&hold).release().await.unwrap();
+        let error = hold.extend(Duration::from_secs(60)).await.unwrap_err();
+        // The store would have said that it is gone.
+        assert!(error.kind() == ErrorKind::Lost && error.loss().is_none(), "{error}");
+    }
+}

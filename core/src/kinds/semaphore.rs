@@ -100,13 +100,15 @@ impl Semaphore {
         u32::try_from(self.slots.len()).unwrap_or(u32::MAX)
     }
 
-    /// [`acquire_with`](Self::acquire_with) the [defaults](DistributedLock::defaults) of the client.
+    /// Acquires a permit with the [defaults](DistributedLock::defaults) of the client, as [`acquire_with`](Self::acquire_with)
+    /// does.
     pub async fn acquire(&self) -> Result<LockGuard> {
         self.acquire_with(self.locks.defaults()).await
     }
 
-    /// [`acquire_with`](Self::acquire_with) the defaults, but one attempt on each slot that no permit of this semaphore holds:
-    /// `None` if each was held when it was asked for. Keep the result in a variable, or the permit is released at once.
+    /// Makes one attempt on each slot that no permit of this semaphore holds, with the defaults of the client: `None` if each was
+    /// held when it was asked for. Keep the result in a variable, or the permit is released at once. Errors and cancel safety
+    /// are those of [`acquire_with`](Self::acquire_with).
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
         match self.acquire_with(&self.locks.defaults().clone().with_wait(Wait::No)).await {
             Ok(permit) => Ok(Some(permit)),

@@ -82,9 +82,6 @@ fn config(address: &str) -> Result<Config> {
 /// The families of the kinds that are built on exclusive locks.
 const KINDS: [char; 5] = ['U', 'V', 'W', 'X', 'Y'];
 
-/// Why a second mode or topology of a store is not asked for them.
-const KINDS_SHOWN: &str = "shown on one server in mode lease: a kind sends nothing but exclusive claims";
-
 /// What was to be deleted.
 const NOBODY: &str = "nobody holds the lock";
 

@@ -1,5 +1,5 @@
 use super::redis::{Servers, delete, records, tell};
-use super::{KINDS, KINDS_SHOWN, SECRET, cannot, connect, in_time, timeouts};
+use super::{SECRET, cannot, connect, in_time, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::{RedisSentinelGroup as Group, RedisServer};
 use crate::{Administrator, Cannot, Case, Replicas, ShimmedClock, Store, Subject};
@@ -81,7 +81,6 @@ impl Subject for RedisSentinel {
     fn covers(&self, case: &Case) -> std::result::Result<(), Cannot> {
         match case.id {
             "D16" => Err(Cannot::new("the primary is one server, and renewals are those of one")),
-            id if id.starts_with(KINDS) => Err(Cannot::new(KINDS_SHOWN)),
             _ => Ok(()),
         }
     }

@@ -7,7 +7,7 @@ mod replica;
 mod server;
 
 use super::pool::{Pool, Pooled};
-use super::{KINDS, KINDS_SHOWN, NOBODY, SECRET, cannot, connect, ensure_disk, in_time, timeouts};
+use super::{NOBODY, SECRET, cannot, connect, ensure_disk, in_time, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::{MariaDbServer, MySqlServer, PostgresServer};
 use crate::{Administrator, Cannot, Case, Replicas, SteppedClock, Store, Subject};
@@ -96,7 +96,6 @@ impl<Server: SqlServer> Subject for Sql<Server> {
             ("optimistic", "D16") => {
                 Err(Cannot::new("its renewals are those of the leases, by the same statement"))
             }
-            ("optimistic", id) if id.starts_with(KINDS) => Err(Cannot::new(KINDS_SHOWN)),
             ("optimistic", "J05" | "J26" | "J27") => Err(Cannot::new("its rows are those of the leases")),
             ("for-update", "J26") => Err(Cannot::new("a hold that is a connection's ends with the primary")),
             (_, "J04" | "J28") => {

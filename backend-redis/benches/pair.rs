@@ -138,18 +138,12 @@ impl Raw {
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let client = redis::Client::open(server.url()).unwrap();
         let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.unwrap();
-        let acquire = Script::new(concat!(
-            include_str!("../src/scripts/acquire.lua"),
-            include_str!("../src/scripts/hand_over.lua"),
-            include_str!("../src/scripts/enqueue.lua"),
-        ));
-        let release = Script::new(concat!(
-            include_str!("../src/scripts/release.lua"),
-            include_str!("../src/scripts/replica.lua"),
-            include_str!("../src/scripts/release_rest.lua"),
-            include_str!("../src/scripts/hand_over.lua"),
-            include_str!("../src/scripts/pass_on.lua"),
-        ));
+        let whole = |file: &str| {
+            let lib = include_str!("../src/scripts/lib.lua");
+            Script::new(&file.replace("-- include lib.lua\n", lib))
+        };
+        let acquire = whole(include_str!("../src/scripts/acquire.lua"));
+        let release = whole(include_str!("../src/scripts/release.lua"));
         acquire.load_async(&mut connection).await.unwrap();
         release.load_async(&mut connection).await.unwrap();
         Arc::new(Self {
@@ -163,13 +157,14 @@ impl Raw {
 
     async fn pair(&self, name: &str) {
         let companion = |kind| format!("{{leasehold:{name}}}:{kind}");
-        let keys = [format!("leasehold:{name}"), companion("holder"), companion("token")];
+        let [holder, token, queue, waiters] = ["holder", "token", "queue", "waiters"].map(companion);
+        let keys = [format!("leasehold:{name}"), holder, token, queue, waiters];
         let keys = keys.each_ref().map(String::as_str);
         let mut connection = self.connection.clone();
-        let acquire = evalsha(&self.acquire, &keys, &[&self.owner, TTL_MILLIS, &self.holder]);
+        let acquire = evalsha(&self.acquire, &keys, &[&self.owner, TTL_MILLIS, &self.holder, ""]);
         let granted = connection.send_packed_command(&acquire).await.unwrap();
         assert!(matches!(granted, Value::BulkString(_)), "{granted:?}");
-        let release = evalsha(&self.release, &keys[..2], &[&self.owner, "0"]);
+        let release = evalsha(&self.release, &keys, &[&self.owner, "0"]);
         let released = connection.send_packed_command(&release).await.unwrap();
         assert_eq!(released, Value::Int(1));
     }

@@ -2,10 +2,10 @@
 
 use crate::keys::Keys;
 use crate::link::Link;
-use crate::mailbox::{Mailbox, Place};
 use crate::reply::text;
-use crate::scripts::{RAW_ACQUIRE, RAW_RELEASE, RAW_RELEASE_TELLING, Script};
+use crate::scripts::Script;
 use crate::target::Deployment;
+use crate::waiters::{QueueScore, WaiterRegistry};
 use async_trait::async_trait;
 use leasehold_core::bench::{ByHand, Counters, Yardstick};
 use leasehold_core::{Error, ErrorKind, LockName, Namespace, OwnerId, Result, StoreUrl};
@@ -17,6 +17,19 @@ use tokio::sync::OnceCell;
 
 /// As long as no measurement takes.
 const LEASE_MILLIS: &str = "30000";
+/// The least that grants a lease with a token: no queue, no holder record. Replies the token, or nil if it is held.
+static RAW_ACQUIRE: Script = Script::new(
+    "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('INCR', KEYS[2]) end return false",
+);
+/// The least that ends a lease, if it is still its owner's. Replies 1, or 0 if it is not held.
+static RAW_RELEASE: Script = Script::new(
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0",
+);
+/// The same, and publishes ARGV[3] on the channel ARGV[2]. Replies the number of listeners, or 0 if it was not held.
+static RAW_RELEASE_TELLING: Script = Script::new(
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) \
+     return redis.call('PUBLISH', ARGV[2], ARGV[3]) end return 0",
+);
 /// How many names are forgotten in one command.
 const AT_ONCE: usize = 128;
 
@@ -28,7 +41,7 @@ struct Raw {
     owner: String,
     /// Another connection, on which somebody waits, and what was told on it.
     ear: Link,
-    told: Arc<Mailbox>,
+    told: Arc<WaiterRegistry>,
     /// Set once the server has the scripts.
     connection: OnceCell<MultiplexedConnection>,
     /// What is sent by hand waits for none, and so would be no measure of a lock that does.
@@ -43,9 +56,9 @@ pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Option<Arc<dyn Yard
     let (Deployment::Single(target), replicas) = Deployment::of(url)? else {
         return Ok(None);
     };
-    let (id, told) = (OwnerId::random()?, Arc::<Mailbox>::default());
+    let (id, told) = (OwnerId::random()?, Arc::<WaiterRegistry>::default());
     Ok(Some(Arc::new(Raw {
-        link: Link::new(target.clone(), Arc::<Mailbox>::default()),
+        link: Link::new(target.clone(), Arc::<WaiterRegistry>::default()),
         keys: Keys::new(namespace)?,
         id,
         owner: id.to_hex(),
@@ -101,10 +114,10 @@ impl Yardstick for Raw {
     }
 
     async fn raw_pair(&self, name: &LockName) -> Result<()> {
-        let keys = self.keys.only_of_grant(name);
+        let keys = self.keys.of(name);
         let mut connection = self.ready().await?;
         let args = [self.owner.as_str(), LEASE_MILLIS];
-        let [lock, _, token] = keys.all();
+        let [lock, _, token] = keys.of_grant();
         self.call(&mut connection, &RAW_ACQUIRE, &[lock, token], &args).await?;
         self.call(&mut connection, &RAW_RELEASE, &[lock], &[&self.owner]).await?;
         Ok(())
@@ -133,12 +146,12 @@ impl Yardstick for Raw {
         }
         let [lock, _, token] = keys.of_grant();
         self.call(&mut connection, &RAW_ACQUIRE, &[lock, token], &[&self.owner, LEASE_MILLIS]).await?;
-        self.told.listen(self.id);
-        self.told.waits_at(self.id, Place::new(1));
-        // In the form that a mailbox understands: at the first place, with the first token.
+        self.told.add(self.id);
+        self.told.set_place(self.id, QueueScore(1));
+        // In the form that the registry understands: at the first place, with the first token.
         let message = format!("{} 1 1", self.owner);
         let args = [self.owner.as_str(), &channel, &message];
-        let (news, begin) = (self.told.news(self.id), Instant::now());
+        let (news, begin) = (self.told.changed(self.id), Instant::now());
         let heard = async {
             news.await;
             Ok(begin.elapsed())
@@ -146,7 +159,7 @@ impl Yardstick for Raw {
         let keys = [lock];
         let released = self.call(&mut connection, &RAW_RELEASE_TELLING, &keys, &args);
         let ended = tokio::try_join!(released, heard);
-        self.told.forget(self.id);
+        self.told.remove(self.id);
         ended.map(|(_, heard)| heard)
     }
 

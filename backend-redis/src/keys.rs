@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `prefix` + name | the owner: the layout of every lock that is made with `SET key value NX PX` |
 //! | `{prefix name}:holder` | the [record](crate::record) of its holder |
-//! | `{prefix name}:token` | the last token of the name, and a mark while somebody waits |
+//! | `{prefix name}:token` | the last token of the name |
 //! | `{prefix name}:queue` | the owners who wait, in their order |
 //! | `{prefix name}:waiters` | until when each of them keeps its place, and what it wants |
 //!
@@ -16,8 +16,6 @@
 use leasehold_core::{Error, LockName, Namespace, Result};
 use std::borrow::Cow;
 
-/// The lock itself is the name and nothing behind it.
-const LOCK: &str = "";
 const HOLDER: &str = "}:holder";
 const TOKEN: &str = "}:token";
 const QUEUE: &str = "}:queue";
@@ -31,16 +29,15 @@ pub(crate) struct Keys {
     before_companion: String,
 }
 
-/// The keys of one name, or the first of them.
-#[derive(Debug)]
-pub(crate) struct LockKeys<const COUNT: usize = 5> {
-    /// One behind the other: they are made for every request, and one allocation is cheaper than five.
-    text: String,
-    /// Where each of them ends.
-    ends: [usize; COUNT],
-}
+/// The keys of one name, in the order in which the scripts want them: lock, holder, token, queue, waiters.
+#[derive(Clone, Debug)]
+pub(crate) struct LockKeys(Box<[String; 5]>);
 
 impl LockKeys {
+    pub(crate) fn all(&self) -> [&str; 5] {
+        self.0.each_ref().map(String::as_str)
+    }
+
     pub(crate) fn lock(&self) -> &str {
         self.all()[0]
     }
@@ -49,30 +46,16 @@ impl LockKeys {
         self.all()[1]
     }
 
-    /// Those of the queue, and of those in it.
-    pub(crate) fn of_queue(&self) -> [&str; 2] {
-        let [.., queue, waiters] = self.all();
-        [queue, waiters]
-    }
-
-    /// Those without which no hold ends.
-    pub(crate) fn of_hold(&self) -> [&str; 2] {
-        let [lock, holder, ..] = self.all();
-        [lock, holder]
-    }
-
-    /// Those without which no hold begins.
+    /// On a node of `redlock://`, which has no queue: lock, holder, token.
     pub(crate) fn of_grant(&self) -> [&str; 3] {
         let [lock, holder, token, ..] = self.all();
         [lock, holder, token]
     }
-}
 
-impl<const COUNT: usize> LockKeys<COUNT> {
-    /// All of them, in the order in which the scripts want them: lock, holder, token, queue, waiters.
-    pub(crate) fn all(&self) -> [&str; COUNT] {
-        let mut begin = 0;
-        self.ends.map(|end| self.text.get(std::mem::replace(&mut begin, end)..end).unwrap_or_default())
+    /// On a node of `redlock://`: lock and holder.
+    pub(crate) fn of_hold(&self) -> [&str; 2] {
+        let [lock, holder, ..] = self.all();
+        [lock, holder]
     }
 }
 
@@ -94,30 +77,10 @@ impl Keys {
 
     /// The keys of a name.
     pub(crate) fn of(&self, name: &LockName) -> LockKeys {
-        self.some(name, [LOCK, HOLDER, TOKEN, QUEUE, WAITERS])
-    }
-
-    /// Those without which no hold ends: [`of_hold`](LockKeys::of_hold), and no others are made.
-    pub(crate) fn only_of_hold(&self, name: &LockName) -> LockKeys<2> {
-        self.some(name, [LOCK, HOLDER])
-    }
-
-    /// Those without which no hold begins: [`of_grant`](LockKeys::of_grant), and no others are made.
-    pub(crate) fn only_of_grant(&self, name: &LockName) -> LockKeys<3> {
-        self.some(name, [LOCK, HOLDER, TOKEN])
-    }
-
-    fn some<const COUNT: usize>(&self, name: &LockName, kinds: [&str; COUNT]) -> LockKeys<COUNT> {
         let name = encode(name.as_str());
-        let each = self.before_companion.len() + name.len() + WAITERS.len();
-        let mut text = String::with_capacity(COUNT * each);
-        let ends = kinds.map(|kind| {
-            text.push_str(if kind == LOCK { &self.prefix } else { &self.before_companion });
-            text.push_str(&name);
-            text.push_str(kind);
-            text.len()
-        });
-        LockKeys { text, ends }
+        let companion = |kind| [&*self.before_companion, &*name, kind].concat();
+        let [holder, token, queue, waiters] = [HOLDER, TOKEN, QUEUE, WAITERS].map(companion);
+        LockKeys(Box::new([[&*self.prefix, &*name].concat(), holder, token, queue, waiters]))
     }
 
     /// The channel on which the waiters of this client hear of their grants. Without spaces: in the entry of a waiter it
@@ -238,11 +201,7 @@ mod tests {
         ];
         assert_eq!(keys.all(), all);
         assert_eq!([keys.lock(), keys.holder()], all[..2]);
-        assert_eq!(keys.of_grant(), all[..3]);
-        let (name, ours) = (LockName::new("invoice/42 *?[é]").unwrap(), self::keys("leasehold:"));
-        assert_eq!(ours.only_of_grant(&name).all(), keys.of_grant());
-        assert_eq!(ours.only_of_hold(&name).all(), keys.of_hold());
-        assert_eq!([keys.of_hold(), keys.of_queue()], [[all[0], all[1]], [all[3], all[4]]]);
+        assert_eq!((keys.of_grant().as_slice(), keys.of_hold().as_slice()), (&all[..3], &all[..2]));
         assert_eq!(of("", "job").lock(), "job");
         assert_eq!(of("{shop}:", "job").holder(), "{shop}:{job}:holder");
     }

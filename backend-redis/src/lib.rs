@@ -31,27 +31,32 @@
 //!
 //! URLs, keys, rights, and what Sentinel, Cluster and Redlock are good for: the guide `docs/redis.md` of the repository.
 
+mod acquire;
+mod admin;
+mod backend;
+mod batch;
 #[cfg(feature = "bench")]
 #[doc(hidden)]
 pub mod bench;
+mod check;
 mod cluster;
-mod contention;
 mod keys;
 mod link;
-mod listener;
-mod mailbox;
-mod primary;
 mod record;
 mod redlock;
 mod refusal;
+mod release;
+mod renew;
 mod reply;
-mod script_arg;
+mod rights;
 mod scripts;
+mod semantics;
 mod sentinel;
 mod servers;
 mod target;
+mod waiters;
 
-pub use primary::RedisBackend;
+pub use backend::RedisBackend;
 pub use redlock::RedlockBackend;
 pub use target::SCHEMES;
 

@@ -1,59 +1,49 @@
 //! Parses the replies of the scripts.
 
-use crate::mailbox::Place;
 use crate::record::Record;
+use crate::waiters::QueueScore;
 use leasehold_core::{
-    Attempt, Busy, Error, ErrorKind, FencingToken, Grant, HolderInfo, LockName, LockStatus, LossCause,
-    OwnerId, Release, Renewal, Result, Waiter,
+    Busy, Error, ErrorKind, FencingToken, HolderInfo, LockName, LockStatus, LossCause, OwnerId, Release,
+    Renewal, Result, Waiter,
 };
 use redis::Value;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// The answer of `acquire.lua`.
+/// The answer of `acquire.lua` for one claim.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum Acquired {
     Granted(FencingToken),
     Busy(Busy),
     /// Busy, and the owner waits at this place.
-    Queued(Busy, Place),
-    /// The call must be repeated with the keys of the queue. Nothing was done.
-    AskWithQueue,
+    Queued(Busy, QueueScore),
 }
 
-impl Asked {
-    /// The answer to the attempt that asked.
-    pub(crate) fn into_attempt(self) -> Result<Attempt> {
-        match self {
-            Self::Granted(token) => Ok(Attempt::Granted(Grant::new(token))),
-            Self::Busy(busy) | Self::Queued(busy, _) => Ok(Attempt::Busy(busy)),
-            Self::AskWithQueue => Err(not_understood()),
-        }
+/// Splits the reply of a script into the answers for its claims. One claim has a bare answer.
+pub(crate) fn split(reply: Value, claims: usize) -> Result<Vec<Value>> {
+    match reply {
+        reply if claims == 1 => Ok(vec![reply]),
+        Value::Array(answers) if answers.len() == claims => Ok(answers),
+        _ => Err(not_understood()),
     }
 }
 
-/// A token in decimal digits.
-pub(crate) fn token(text: &str) -> Option<FencingToken> {
-    text.parse().ok().map(FencingToken::new)
-}
-
-/// The reply of `acquire.lua`: a token as text, or the milliseconds that another owner's lease has left, with the place in the
+/// The answer of `acquire.lua`: a token as text, or the milliseconds that another owner's lease has left, with the place in the
 /// queue if the owner waits.
-pub(crate) fn attempt(reply: &Value) -> Result<Asked> {
-    match reply {
+pub(crate) fn acquired(answer: &Value) -> Result<Acquired> {
+    match answer {
         Value::BulkString(_) => {
-            let token = text(reply).and_then(|text| token(&text));
-            token.map(Asked::Granted).ok_or_else(not_understood)
+            let token = text(answer).and_then(|text| text.parse().ok());
+            token.map(|token| Acquired::Granted(FencingToken::new(token))).ok_or_else(not_understood)
         }
-        Value::Int(left) => Ok(Asked::Busy(busy(*left))),
         Value::Array(parts) => match parts.as_slice() {
+            [Value::Int(left)] => Ok(Acquired::Busy(busy(*left))),
             [Value::Int(left), Value::Int(place)] => {
                 let place = u64::try_from(*place).map_err(|_| not_understood())?;
-                Ok(Asked::Queued(busy(*left).with_place_in_queue(), Place::new(place)))
+                Ok(Acquired::Queued(busy(*left).with_place_in_queue(), QueueScore(place)))
             }
             _ => Err(not_understood()),
         },
-        Value::Nil => Ok(Asked::AskWithQueue),
         _ => Err(not_understood()),
     }
 }
@@ -65,58 +55,28 @@ fn busy(left: i64) -> Busy {
     }
 }
 
-/// The reply of `renew.lua`: one digit for each claim.
-pub(crate) fn renewals(reply: &Value, claims: usize) -> Result<Vec<Renewal>> {
-    match reply {
-        Value::BulkString(digits) if digits.len() == claims => digits.iter().map(renewal).collect(),
-        _ => Err(not_understood()),
-    }
-}
-
-fn renewal(digit: &u8) -> Result<Renewal> {
-    match digit {
-        b'0' => Ok(Renewal::Lost(LossCause::Gone)),
-        b'1' => Ok(Renewal::Renewed),
-        b'2' => Ok(Renewal::Lost(LossCause::Taken)),
+/// The answer of `renew.lua`.
+pub(crate) fn renewal(answer: &Value) -> Result<Renewal> {
+    match answer {
+        Value::Int(0) => Ok(Renewal::Lost(LossCause::Gone)),
+        Value::Int(1) => Ok(Renewal::Renewed),
+        Value::Int(2) => Ok(Renewal::Lost(LossCause::Taken)),
         _ => Err(not_understood()),
     }
 }
 
 /// The answer of `release.lua`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Released {
-    NotHeld,
-    ToNobody,
-    ToTheNext,
-    /// The name has a queue: the call must be repeated with its keys. Nothing was done.
-    AskWithQueue,
-}
-
-impl Released {
-    /// The same in the words of the contract.
-    pub(crate) fn into_release(self) -> Result<Release> {
-        match self {
-            Self::NotHeld => Ok(Release::NotHeld),
-            Self::ToNobody | Self::ToTheNext => Ok(Release::Released),
-            Self::AskWithQueue => Err(not_understood()),
-        }
-    }
-}
-
-/// The reply of `release.lua`.
-pub(crate) fn release(reply: &Value) -> Result<Released> {
-    match reply {
-        Value::Int(0) => Ok(Released::NotHeld),
-        Value::Int(1) => Ok(Released::ToNobody),
-        Value::Int(2) => Ok(Released::ToTheNext),
-        Value::Nil => Ok(Released::AskWithQueue),
+pub(crate) fn release(answer: &Value) -> Result<Release> {
+    match answer {
+        Value::Int(0) => Ok(Release::NotHeld),
+        Value::Int(1) => Ok(Release::Released),
         _ => Err(not_understood()),
     }
 }
 
-/// The reply of `inspect.lua` and `force_release.lua`; `None` if nobody holds the lock.
-pub(crate) fn status(name: &LockName, reply: &Value) -> Result<Option<LockStatus>> {
-    match reply {
+/// The answer of `inspect.lua` and `force_release.lua`; `None` if nobody holds the lock.
+pub(crate) fn status(name: &LockName, answer: &Value) -> Result<Option<LockStatus>> {
+    match answer {
         Value::Nil => Ok(None),
         Value::Array(parts) => match parts.as_slice() {
             [held, Value::Int(held_left), record, Value::Int(record_left)] => {
@@ -176,8 +136,6 @@ fn told(
 ) -> LockStatus {
     let mut status = LockStatus::new(name.clone());
     status.ends_in = ends_in(if held.is_some() { held_left } else { record_left });
-    // Behind it, `+` says that somebody waits.
-    let held = held.map(|held| held.strip_suffix('+').unwrap_or(held));
     let record = record.and_then(Record::parse);
     if let Some(record) = record.filter(|record| held.is_none_or(|held| held == record.lock_value)) {
         status.owner = record.owner;

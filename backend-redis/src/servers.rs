@@ -1,18 +1,21 @@
-//! The servers of one store, as those see them who want something of a name.
+//! The servers of one store: scripts run on the one that has the keys.
 
 use crate::cluster::Cluster;
-use crate::link::{Call, Confirmed, Link, Matter};
-use crate::mailbox::Mailbox;
+use crate::keys::LockKeys;
+use crate::link::{Call, ConfirmKind, Confirmed, Link};
+use crate::reply;
 use crate::scripts::Script;
 use crate::sentinel::Sentinels;
 use crate::target::{Deployment, Replicas};
-use leasehold_core::{Error, Result};
+use crate::waiters::WaiterRegistry;
+use futures_util::future::join_all;
+use leasehold_core::Result;
 use redis::{ServerErrorKind, Value};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long a waiter stays to be told that it will hear of its turn: half of the time between two heartbeats.
+/// How long a waiter that is in the queue already waits for its subscription: half of the time between two heartbeats.
 const LISTENS_WITHIN: Duration = Duration::from_millis(250);
 
 /// The servers of one store.
@@ -31,117 +34,111 @@ pub(crate) struct PrimaryNode {
     pub(crate) channel: String,
 }
 
-/// What came of a call.
+/// The reply to a call, which may be an error of the server.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) reply: Value,
-    /// Whether whoever listens will hear.
-    pub(crate) hears: bool,
-    /// Whether the replicas have what it wrote, if they were asked.
+pub(crate) struct Reply {
+    /// The server that gave it.
+    pub(crate) node: Arc<PrimaryNode>,
+    pub(crate) value: Value,
+    /// Whether the replicas have what was written, if they were asked.
     pub(crate) confirmed: Option<Confirmed>,
 }
 
-/// A call for several names that nothing came of.
-#[derive(Debug)]
-pub(crate) struct Refused {
-    /// True if the node takes them only one by one, because their keys are not all in one place.
-    pub(crate) is_torn_apart: bool,
-    pub(crate) why: Error,
-}
-
-impl From<Error> for Refused {
-    fn from(why: Error) -> Self {
-        Self { is_torn_apart: false, why }
-    }
-}
-
-/// What is expected of a call beside its reply.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Manner {
-    Plain,
-    /// Its owner will wait for a message: the script has one argument more, the channel.
-    Listening,
-    /// So many replicas are to have what it wrote.
-    Confirmed(Replicas, Matter),
-}
+/// The claim's part of a request: the keys of its name, and its arguments.
+pub(crate) type ClaimRequest = (LockKeys, Vec<String>);
 
 impl Servers {
     /// The servers of a deployment. Connects to nothing yet.
-    pub(crate) fn new(deployment: Deployment, mailbox: &Arc<Mailbox>, channel: String) -> Self {
-        let mailbox = Arc::clone(mailbox);
+    pub(crate) fn new(deployment: Deployment, waiters: &Arc<WaiterRegistry>, channel: String) -> Self {
+        let waiters = Arc::clone(waiters);
         let link = match deployment {
-            Deployment::Single(target) => Link::new(target, mailbox),
-            Deployment::Sentinel(group) => Link::to_primary(Sentinels::new(group), mailbox),
-            Deployment::Cluster(seeds) => return Self::Cluster(Cluster::new(seeds, mailbox, channel)),
+            Deployment::Single(target) => Link::new(target, waiters),
+            Deployment::Sentinel(group) => Link::to_primary(Sentinels::new(group), waiters),
+            Deployment::Cluster(seeds) => return Self::Cluster(Cluster::new(seeds, waiters, channel)),
         };
         Self::One(Arc::new(PrimaryNode { link, channel }))
     }
 
-    /// Runs a script where its keys lie, and gives its reply. They lie in one slot.
+    /// Runs a script for one claim.
     ///
     /// # Errors
     ///
     /// As of [`Link::run`].
-    pub(crate) async fn run(&self, script: &'static Script, keys: &[&str], args: &[&str]) -> Result<Value> {
-        match self {
-            Self::One(node) => node.link.run(script, keys, args).await,
-            Self::Cluster(_) => {
-                let call = self.call(Call::new(script, keys, args), Manner::Plain);
-                Box::pin(call).await.map(|answer| answer.reply)
-            }
-        }
-    }
-
-    /// As [`run`](Self::run), for keys of several names. Also says of a refusal whether each name by itself may be served.
-    pub(crate) async fn run_together(
-        &self,
-        script: &'static Script,
-        keys: &[&str],
-        args: &[&str],
-        manner: Manner,
-    ) -> Result<Answer, Refused> {
-        let call = Call::new(script, keys, args);
-        let (node, answer) = self.ask(call, manner).await?;
-        let is_torn_apart = is_torn_apart(&answer.reply);
-        let understood = node.link.understood(&call, answer.reply).await;
-        let reply = understood.map_err(|why| Refused { is_torn_apart, why })?;
-        Ok(Answer { reply, ..answer })
-    }
-
-    /// As [`run`](Self::run), for somebody who will wait for a message. Also says whether it will be heard.
-    pub(crate) async fn run_listening(
-        &self,
-        script: &'static Script,
-        keys: &[&str],
-        args: &[&str],
-    ) -> Result<(Value, bool)> {
-        let answer = self.call(Call::new(script, keys, args), Manner::Listening).await?;
-        Ok((answer.reply, answer.hears))
+    pub(crate) async fn run(&self, script: &'static Script, keys: &LockKeys, args: &[&str]) -> Result<Value> {
+        let keys: Vec<&str> = script.keys_of(keys).collect();
+        let Reply { node, value, .. } = self.ask(Call::new(script, &keys, args)).await?;
+        node.link.understood(script, &keys, value).await
     }
 
     /// As [`run`](Self::run); afterwards waits for replicas to have what it wrote, and says whether they have.
     pub(crate) async fn run_confirmed(
         &self,
         script: &'static Script,
-        keys: &[&str],
+        keys: &LockKeys,
         args: &[&str],
-        replicas: Replicas,
-        matter: Matter,
+        confirm: (Replicas, ConfirmKind),
     ) -> Result<(Value, Confirmed)> {
-        let manner = Manner::Confirmed(replicas, matter);
-        let answer = self.call(Call::new(script, keys, args), manner).await?;
-        // Not asked is as good as not confirmed.
-        Ok((answer.reply, answer.confirmed.unwrap_or(Confirmed::By(0))))
+        let keys: Vec<&str> = script.keys_of(keys).collect();
+        let call = Call { confirm: Some(confirm), ..Call::new(script, &keys, args) };
+        let Reply { node, value, confirmed } = self.ask(call).await?;
+        Ok((node.link.understood(script, &keys, value).await?, confirmed.unwrap_or(Confirmed::By(0))))
     }
 
-    /// Sees to it that messages on this key's name are heard. True if they are, by now: who stays for it sends no heartbeat.
+    /// Runs a script for several claims in one request. The second value of an answer is false if too few replicas have what
+    /// was written, where they were asked.
+    pub(crate) async fn run_each(
+        &self,
+        script: &'static Script,
+        requests: &[ClaimRequest],
+        confirm: Option<(Replicas, ConfirmKind)>,
+    ) -> Vec<Result<(Value, bool)>> {
+        let keys: Vec<&str> = requests.iter().flat_map(|(keys, _)| script.keys_of(keys)).collect();
+        let args: Vec<&str> = requests.iter().flat_map(|(_, args)| args).map(String::as_str).collect();
+        let reply = self.ask(Call { confirm, ..Call::new(script, &keys, &args) }).await;
+        let Reply { node, value, confirmed } = match reply {
+            Ok(reply) => reply,
+            Err(why) => return requests.iter().map(|_| Err(why.clone())).collect(),
+        };
+        if requests.len() > 1 && may_concern_one_claim(&value) {
+            let one_by_one = requests.chunks(1).map(|one| self.run_each(script, one, confirm));
+            return Box::pin(join_all(one_by_one)).await.into_iter().flatten().collect();
+        }
+        let is_confirmed = matches!(confirmed, None | Some(Confirmed::Yes));
+        let answers = match value {
+            // The refusal of the whole request.
+            Value::ServerError(error) => vec![Value::ServerError(error); requests.len()],
+            value => match reply::split(value, requests.len()) {
+                Ok(answers) => answers,
+                Err(why) => {
+                    let why = node.link.here(why);
+                    return requests.iter().map(|_| Err(why.clone())).collect();
+                }
+            },
+        };
+        let understood = requests.iter().zip(answers).map(async |((keys, _), answer)| {
+            let answer = node.link.understood(script, &keys.all(), answer).await?;
+            Ok((answer, is_confirmed))
+        });
+        join_all(understood).await
+    }
+
+    /// The channel on which this process hears messages about the key's name; `None` if it hears none now.
+    pub(crate) fn channel(&self, key: &str) -> Option<String> {
+        let node = match self {
+            Self::One(node) => Some(Arc::clone(node)),
+            Self::Cluster(cluster) => cluster.known_node_of(key),
+        };
+        node.filter(|node| node.link.hears()).map(|node| node.channel.clone())
+    }
+
+    /// Sees to it that messages about the key's name are heard. True if they are, by now.
     pub(crate) async fn listen(&self, key: &str) -> bool {
         let node = match self {
             Self::One(node) => Ok(Arc::clone(node)),
             Self::Cluster(cluster) => cluster.node_of(key).await,
         };
         match node {
-            // What is begun goes on, in a task of its own.
+            // A subscription goes on in a task of its own.
             Ok(node) => timeout(LISTENS_WITHIN, node.link.listen(&node.channel)).await.unwrap_or(false),
             Err(_) => false,
         }
@@ -168,7 +165,7 @@ impl Servers {
         }
     }
 
-    /// Ends the connections. What is under way gets no answer.
+    /// Ends the connections. Requests under way get no answer.
     pub(crate) fn close(&self) {
         match self {
             Self::One(node) => node.link.close(),
@@ -176,39 +173,24 @@ impl Servers {
         }
     }
 
-    async fn call(&self, call: Call<'_>, manner: Manner) -> Result<Answer> {
-        let (node, answer) = self.ask(call, manner).await?;
-        Ok(Answer { reply: node.link.understood(&call, answer.reply).await?, ..answer })
-    }
-
-    /// The very reply, which may be an error of the server, and who gave it.
-    async fn ask(&self, call: Call<'_>, manner: Manner) -> Result<(Arc<PrimaryNode>, Answer)> {
+    async fn ask(&self, call: Call<'_>) -> Result<Reply> {
         match self {
-            Self::One(node) => Ok((Arc::clone(node), node.ask(&call, manner).await?)),
-            Self::Cluster(cluster) => Box::pin(cluster.ask(call, manner)).await,
+            Self::One(node) => PrimaryNode::ask(node, &call).await,
+            Self::Cluster(cluster) => Box::pin(cluster.ask(call)).await,
         }
     }
 }
 
-fn is_torn_apart(reply: &Value) -> bool {
-    let Value::ServerError(error) = reply else { return false };
-    matches!(error.kind(), Some(ServerErrorKind::TryAgain | ServerErrorKind::CrossSlot))
+impl PrimaryNode {
+    pub(crate) async fn ask(node: &Arc<Self>, call: &Call<'_>) -> Result<Reply> {
+        let (value, confirmed) = node.link.ask(call).await?;
+        Ok(Reply { node: Arc::clone(node), value, confirmed })
+    }
 }
 
-impl PrimaryNode {
-    /// Calls a script and gives the very reply, which may be an error of the server.
-    pub(crate) async fn ask(&self, call: &Call<'_>, manner: Manner) -> Result<Answer> {
-        let (reply, hears, confirmed) = match manner {
-            Manner::Plain => (self.link.ask(call).await?, false, None),
-            Manner::Listening => {
-                let (reply, hears) = self.link.ask_listening(call, &self.channel).await?;
-                (reply, hears, None)
-            }
-            Manner::Confirmed(replicas, matter) => {
-                let (reply, confirmed) = self.link.ask_confirmed(call, replicas, matter).await?;
-                (reply, false, Some(confirmed))
-            }
-        };
-        Ok(Answer { reply, hears, confirmed })
-    }
+/// True if a request was refused as a whole, perhaps for the keys of one claim: one is forbidden, or they are not all on this
+/// node. A refusal says that nothing was done, so each claim may be asked for by itself.
+fn may_concern_one_claim(reply: &Value) -> bool {
+    use ServerErrorKind::{CrossSlot, NoPerm, TryAgain};
+    matches!(reply, Value::ServerError(error) if matches!(error.kind(), Some(CrossSlot | NoPerm | TryAgain)))
 }

@@ -12,9 +12,9 @@ mod slot;
 pub(crate) use slot::Slot;
 
 use crate::link::Call;
-use crate::mailbox::Mailbox;
-use crate::servers::{Answer, Manner, PrimaryNode};
+use crate::servers::{PrimaryNode, Reply};
 use crate::target::{Address, Target};
+use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind, Result};
 use nodes::Nodes;
 use redirect::{Redirect, is_in_doubt};
@@ -31,18 +31,18 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     /// The cluster of which these are some nodes. Connects to nothing yet.
-    pub(crate) fn new(seeds: Vec<Target>, mailbox: Arc<Mailbox>, channel: String) -> Self {
-        Self { nodes: Arc::new(Nodes::new(seeds, mailbox, channel)) }
+    pub(crate) fn new(seeds: Vec<Target>, waiters: Arc<WaiterRegistry>, channel: String) -> Self {
+        Self { nodes: Arc::new(Nodes::new(seeds, waiters, channel)) }
     }
 
     /// Calls a script where its keys lie, and gives the very reply, which may be an error, of the node that has them.
-    pub(crate) async fn ask(&self, call: Call<'_>, manner: Manner) -> Result<(Arc<PrimaryNode>, Answer)> {
+    pub(crate) async fn ask(&self, call: Call<'_>) -> Result<Reply> {
         let slot = Slot::of(call.keys.first().unwrap_or(&""));
         let (mut address, mut node) = self.nodes.owner(slot).await?;
         let mut call = call;
         for _ in 0..=MOST_REDIRECTS {
-            let answer = match node.ask(&call, manner).await {
-                Ok(answer) => answer,
+            let reply = match PrimaryNode::ask(&node, &call).await {
+                Ok(reply) => reply,
                 Err(error) => match self.instead_of(&address, slot, &error).await {
                     Some(other) => {
                         (address, node) = other;
@@ -52,7 +52,7 @@ impl Cluster {
                     None => return Err(error),
                 },
             };
-            match Redirect::of(&answer.reply, &address) {
+            match Redirect::of(&reply.value, &address) {
                 Some(Redirect::Moved(to)) => {
                     self.nodes.move_slot(slot, to.clone());
                     (address, call.asking) = (to, false);
@@ -63,10 +63,10 @@ impl Cluster {
                     return Err(node.link.here(sent_nowhere(slot)));
                 }
                 None => {
-                    if is_in_doubt(&answer.reply) {
+                    if is_in_doubt(&reply.value) {
                         self.nodes.doubt();
                     }
-                    return Ok((node, answer));
+                    return Ok(reply);
                 }
             }
             node = self.nodes.node(&address)?;
@@ -77,6 +77,11 @@ impl Cluster {
     /// The node that has the key, whether or not it still does when it is asked.
     pub(crate) async fn node_of(&self, key: &str) -> Result<Arc<PrimaryNode>> {
         self.nodes.owner(Slot::of(key)).await.map(|(_, node)| node)
+    }
+
+    /// The node that has the key as far as is known, if it was ever asked.
+    pub(crate) fn known_node_of(&self, key: &str) -> Option<Arc<PrimaryNode>> {
+        self.nodes.known_owner(Slot::of(key))
     }
 
     /// The node that has the key as far as is known, as a number.

@@ -3,9 +3,9 @@
 use super::map::Map;
 use super::slot::Slot;
 use crate::link::{Link, Route};
-use crate::mailbox::Mailbox;
 use crate::servers::PrimaryNode;
 use crate::target::{Address, Target};
+use crate::waiters::WaiterRegistry;
 use futures_util::future::select_ok;
 use leasehold_core::{Error, ErrorKind, Result};
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ const ASK_AT_ONCE: usize = 4;
 pub(super) struct Nodes {
     /// Those that the URL names. At least one.
     seeds: Vec<Target>,
-    mailbox: Arc<Mailbox>,
+    waiters: Arc<WaiterRegistry>,
     /// What the channels of this client begin with.
     channel: String,
     known: Mutex<Known>,
@@ -55,10 +55,10 @@ struct Known {
 }
 
 impl Nodes {
-    pub(super) fn new(seeds: Vec<Target>, mailbox: Arc<Mailbox>, channel: String) -> Self {
+    pub(super) fn new(seeds: Vec<Target>, waiters: Arc<WaiterRegistry>, channel: String) -> Self {
         Self {
             seeds,
-            mailbox,
+            waiters,
             channel,
             known: Mutex::default(),
             in_doubt: AtomicBool::new(true),
@@ -94,6 +94,12 @@ impl Nodes {
             None => slot.hash(&mut hasher),
         }
         hasher.finish()
+    }
+
+    /// The node that has the slot as far as is known, if it was ever linked to.
+    pub(super) fn known_owner(&self, slot: Slot) -> Option<Arc<PrimaryNode>> {
+        let known = self.known();
+        known.links.get(known.map.owner(slot)?).cloned()
     }
 
     /// All nodes that have slots.
@@ -214,7 +220,7 @@ impl Nodes {
         };
         let number = self.linked.fetch_add(1, Ordering::SeqCst);
         Ok(PrimaryNode {
-            link: Link::along(Route::Node(seed.at(host, *port)?), Arc::clone(&self.mailbox)),
+            link: Link::along(Route::Node(seed.at(host, *port)?), Arc::clone(&self.waiters)),
             channel: format!("{}:{number}", self.channel),
         })
     }

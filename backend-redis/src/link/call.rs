@@ -1,5 +1,7 @@
+use super::confirmation::ConfirmKind;
 use crate::scripts::Script;
-use redis::{Cmd, Value};
+use crate::target::Replicas;
+use redis::{Cmd, ServerErrorKind, Value};
 
 /// The call of a script.
 #[derive(Clone, Copy, Debug)]
@@ -9,24 +11,23 @@ pub(crate) struct Call<'a> {
     pub(crate) args: &'a [&'a str],
     /// True to ask for keys that are on their way to this node of a cluster.
     pub(crate) asking: bool,
+    /// So many replicas are to have what it writes.
+    pub(crate) confirm: Option<(Replicas, ConfirmKind)>,
 }
 
 impl<'a> Call<'a> {
     pub(crate) fn new(script: &'static Script, keys: &'a [&'a str], args: &'a [&'a str]) -> Self {
-        Self { script, keys, args, asking: false }
+        Self { script, keys, args, asking: false, confirm: None }
     }
 
-    /// The script, by its digest or in full.
-    pub(super) fn command(&self, in_full: bool) -> Cmd {
-        match in_full {
+    /// The script, by its digest or in full; behind the command that is good for the next one.
+    pub(super) fn commands(&self, in_full: bool) -> Vec<Cmd> {
+        let script = match in_full {
             false => self.script.by_digest(self.keys, self.args),
             true => self.script.in_full(self.keys, self.args),
-        }
-    }
-
-    /// What is said before it: good for one command.
-    pub(super) fn before(&self) -> Option<Cmd> {
-        self.asking.then(|| redis::cmd("ASKING"))
+        };
+        let asking = self.asking.then(|| redis::cmd("ASKING"));
+        asking.into_iter().chain([script]).collect()
     }
 }
 
@@ -38,4 +39,20 @@ pub(super) fn last_or_refusal(mut replies: Vec<Value>) -> Value {
         Some(Value::ServerError(_)) => replies.swap_remove(refused.unwrap_or_default()),
         _ => replies.pop().unwrap_or(Value::Nil),
     }
+}
+
+/// True if the server, or one claim of a request to it, says that it is no primary. Where it was found may lead to another
+/// server by now, be it a Sentinel or a name in the DNS; so the next request makes a connection. Requests under way are
+/// refused too, and that nothing was done is a better answer than none.
+pub(super) fn is_demoted(reply: &Value) -> bool {
+    let is_replica = |kind| matches!(kind, ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown);
+    match reply {
+        Value::ServerError(error) => error.kind().is_some_and(is_replica),
+        Value::Array(answers) => answers.iter().any(is_demoted),
+        _ => false,
+    }
+}
+
+pub(super) fn is_unknown_script(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
 }

@@ -5,14 +5,14 @@
 //! them; and where replicas are missing, a crowd of them is turned away one by one instead of running into the time-out
 //! together. Renewals have a second one: the crowd would wait for a lock, and who holds one loses it by waiting.
 
-use super::call::last_or_refusal;
+use super::Call;
+use super::call::{is_demoted, is_unknown_script, last_or_refusal};
 use super::line::Line;
 use super::route::Route;
-use super::{Call, is_demoted, is_unknown_script};
-use crate::mailbox::Mailbox;
 use crate::refusal::refusal;
 use crate::scripts::Script;
 use crate::target::Replicas;
+use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind, Result};
 use redis::{Cmd, Value};
 use std::sync::Arc;
@@ -27,9 +27,9 @@ pub(super) struct Confirmations {
     turns: Arc<Semaphore>,
 }
 
-/// What replicas are to confirm. Those of one matter wait for each other, and for nobody else.
+/// What replicas are to confirm. Requests of one kind wait for each other, and for no others.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Matter {
+pub(crate) enum ConfirmKind {
     Grant,
     Renewal,
 }
@@ -47,7 +47,7 @@ pub(crate) enum Confirmed {
 
 impl Confirmations {
     pub(super) fn of(route: &Arc<Route>) -> Self {
-        let line = Arc::new(Line::new(Arc::clone(route), Arc::<Mailbox>::default()));
+        let line = Arc::new(Line::new(Arc::clone(route), Arc::<WaiterRegistry>::default()));
         Self { line, turns: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
@@ -58,7 +58,11 @@ impl Confirmations {
     /// Calls a script, and waits for replicas to have what it wrote; the very reply to the script.
     ///
     /// By a task of its own: a caller may keep its future and not poll it, and would use up a turn.
-    pub(super) async fn ask(&self, call: &Call<'_>, replicas: Replicas) -> Result<(Value, Confirmed)> {
+    pub(super) async fn ask(
+        &self,
+        call: &Call<'_>,
+        replicas: Replicas,
+    ) -> Result<(Value, Option<Confirmed>)> {
         let exchange = Exchange {
             line: Arc::clone(&self.line),
             turns: Arc::clone(&self.turns),
@@ -93,7 +97,7 @@ struct Exchange {
 }
 
 impl Exchange {
-    async fn run(self) -> Result<(Value, Confirmed)> {
+    async fn run(self) -> Result<(Value, Option<Confirmed>)> {
         let turn = tokio::time::timeout(self.line.route.request_timeout(), self.turns.acquire()).await;
         let Ok(Ok(_turn)) = turn else {
             return Err(self.line.here(crowded()));
@@ -112,14 +116,13 @@ impl Exchange {
         if is_demoted(&reply) {
             connection.leave();
         }
-        Ok((reply, read(&self.line, self.replicas, &waited)))
+        Ok((reply, Some(read(&self.line, self.replicas, &waited))))
     }
 
     fn commands(&self, in_full: bool) -> Vec<Cmd> {
         let (keys, args) = (borrowed(&self.keys), borrowed(&self.args));
-        let call = Call { script: self.script, keys: &keys, args: &args, asking: self.asking };
-        let wait = wait_for(self.replicas);
-        call.before().into_iter().chain([call.command(in_full), wait]).collect()
+        let call = Call { asking: self.asking, ..Call::new(self.script, &keys, &args) };
+        call.commands(in_full).into_iter().chain([wait_for(self.replicas)]).collect()
     }
 }
 

@@ -3,8 +3,8 @@ use super::side_line::{self, SideLine};
 use super::stream::Stream;
 use super::watchdog::InFlight;
 use super::welcome::Welcoming;
-use crate::mailbox::Mailbox;
 use crate::target::{Address, Target};
+use crate::waiters::WaiterRegistry;
 use futures_util::future::try_join_all;
 use leasehold_core::{Error, ErrorKind};
 use redis::aio::MultiplexedConnection;
@@ -75,7 +75,7 @@ impl Connection {
     pub(super) async fn over(
         stream: Box<dyn Stream>,
         target: &Target,
-        mailbox: Arc<Mailbox>,
+        waiters: Arc<WaiterRegistry>,
     ) -> Result<Self, NoAnswer> {
         // No login and no library name: they are said in the greeting, where a refusal can be understood.
         let silent =
@@ -83,7 +83,7 @@ impl Connection {
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(None)
             .set_pipeline_buffer_size(AT_ONCE)
-            .set_push_sender(move |message| hear(&mailbox, &message));
+            .set_push_sender(move |message| hear(&waiters, &message));
         let made = MultiplexedConnection::new_with_config(&silent, Welcoming::new(stream), config).await;
         let (requests, driver) = made.map_err(NoAnswer::Broken)?;
         let gone = Arc::<Notify>::default();
@@ -129,10 +129,10 @@ impl Connection {
 
     /// Subscribes to the channel of the waiters: on this connection, or in the older protocol on one beside it, made again
     /// when it breaks. However many ask, one command is sent. True if messages arrive from now on.
-    pub(super) async fn listen(&self, mailbox: &Arc<Mailbox>, channel: &str) -> bool {
+    pub(super) async fn listen(&self, waiters: &Arc<WaiterRegistry>, channel: &str) -> bool {
         match self.takes_messages.load(Ordering::SeqCst) {
             true => self.subscribe(channel).await,
-            false => self.side_line.open(&self.target, mailbox, channel).await,
+            false => self.side_line.open(&self.target, waiters, channel).await,
         }
     }
 
@@ -234,10 +234,10 @@ impl Connection {
 }
 
 /// Something came that is no reply. Called by the driver, before it reads on.
-fn hear(mailbox: &Mailbox, message: &PushInfo) -> Result<(), Infallible> {
+fn hear(waiters: &WaiterRegistry, message: &PushInfo) -> Result<(), Infallible> {
     match (&message.kind, message.data.as_slice()) {
-        (PushKind::Message, [_, Value::BulkString(text)]) => mailbox.deliver(text),
-        (PushKind::Disconnection, _) => mailbox.wake_all(),
+        (PushKind::Message, [_, Value::BulkString(text)]) => waiters.deliver(text),
+        (PushKind::Disconnection, _) => waiters.wake_all(),
         _ => {}
     }
     Ok(())

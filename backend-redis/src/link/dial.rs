@@ -4,8 +4,8 @@ use super::route::Route;
 use super::stream;
 use super::succession::Succession;
 use super::tls::refusal_by_peer;
-use crate::mailbox::Mailbox;
 use crate::target::{Address, Target};
+use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind, Result};
 use redis::{Cmd, Value};
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use tokio::time::{Instant, timeout_at};
 /// # Errors
 ///
 /// Never [`Indeterminate`](ErrorKind::Indeterminate): nothing was asked that changes anything.
-pub(super) async fn dial(route: &Arc<Route>, mailbox: &Arc<Mailbox>) -> Result<Arc<Connection>> {
+pub(super) async fn dial(route: &Arc<Route>, waiters: &Arc<WaiterRegistry>) -> Result<Arc<Connection>> {
     let deadline = Instant::now() + route.connect_timeout();
     let (target, epoch) = route.lead().await?;
-    let (connection, facts) = connect(&target, mailbox, deadline).await?;
+    let (connection, facts) = connect(&target, waiters, deadline).await?;
     route.check(&facts)?;
     let connection = Arc::new(connection);
     if let Some(epoch) = epoch {
@@ -73,11 +73,11 @@ async fn meet(sentinel: &Target) -> Result<Connection> {
 
 async fn connect(
     target: &Target,
-    mailbox: &Arc<Mailbox>,
+    waiters: &Arc<WaiterRegistry>,
     deadline: Instant,
 ) -> Result<(Connection, ServerFacts)> {
     let stream = stream::open(target, deadline).await?;
-    let connection = Connection::over(stream, target, Arc::clone(mailbox));
+    let connection = Connection::over(stream, target, Arc::clone(waiters));
     let connection = connection.await.map_err(not_greeted)?;
     let greeted = timeout_at(deadline, greet(&connection, target)).await;
     let facts = greeted.unwrap_or_else(|_| Err(not_greeted(NoAnswer::Overdue(target.timeouts.connect))))?;

@@ -1,11 +1,13 @@
 //! Getting a connection: one for all, made by one task while the others wait for it.
 
+use super::call::{Call, is_demoted, is_unknown_script, last_or_refusal};
 use super::connection::Connection;
 use super::dial;
 use super::route::Route;
-use crate::mailbox::Mailbox;
 use crate::target::Timeouts;
+use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind, Result};
+use redis::{Cmd, Value};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,7 +27,7 @@ pub(crate) fn longest_request(timeouts: Timeouts) -> Duration {
 pub(super) struct Line {
     pub(super) route: Arc<Route>,
     /// Who is told what the server says of its own accord, on whichever connection.
-    mailbox: Arc<Mailbox>,
+    waiters: Arc<WaiterRegistry>,
     current: Mutex<Option<Arc<Connection>>>,
     /// Whoever has it connects; the others wait for it.
     dialling: tokio::sync::Mutex<LastAttempt>,
@@ -42,10 +44,10 @@ struct LastAttempt {
 }
 
 impl Line {
-    pub(super) fn new(route: Arc<Route>, mailbox: Arc<Mailbox>) -> Self {
+    pub(super) fn new(route: Arc<Route>, waiters: Arc<WaiterRegistry>) -> Self {
         Self {
             route,
-            mailbox,
+            waiters,
             current: Mutex::default(),
             dialling: tokio::sync::Mutex::default(),
             attempts: AtomicU64::new(0),
@@ -66,13 +68,43 @@ impl Line {
         }
     }
 
+    /// Calls a script and gives the reply as it is. A script that the server does not have is sent in full; an answer that did
+    /// not come is not asked for again.
+    pub(super) async fn ask(self: &Arc<Self>, call: &Call<'_>) -> Result<Value> {
+        let connection = self.connection().await?;
+        let mut replies = self.send(&connection, call.commands(false)).await?;
+        if replies.last().is_some_and(is_unknown_script) {
+            replies = self.send(&connection, call.commands(true)).await?;
+        }
+        let reply = last_or_refusal(replies);
+        if is_demoted(&reply) {
+            connection.leave();
+        }
+        Ok(reply)
+    }
+
+    async fn send(&self, connection: &Connection, mut commands: Vec<Cmd>) -> Result<Vec<Value>> {
+        let replies = match commands.pop() {
+            Some(command) if commands.is_empty() => {
+                connection.request(&command).await.map(|reply| vec![reply])
+            }
+            last => connection.request_together(commands.into_iter().chain(last).collect()).await,
+        };
+        replies.map_err(|why| self.here(why.unknown_outcome()))
+    }
+
+    /// True if messages on the channel of the waiters arrive now.
+    pub(super) fn hears(&self) -> bool {
+        matches!(self.open_connection(), Ok(Some(connection)) if connection.hears())
+    }
+
     /// Makes sure that messages on the channel of the waiters arrive; false if they cannot. By a task of its own, as above.
     pub(super) async fn listen(self: &Arc<Self>, channel: &str) -> bool {
         let Ok(connection) = self.connection().await else {
             return false;
         };
         let (line, channel) = (Arc::clone(self), channel.to_owned());
-        let listening = tokio::spawn(async move { connection.listen(&line.mailbox, &channel).await });
+        let listening = tokio::spawn(async move { connection.listen(&line.waiters, &channel).await });
         listening.await.unwrap_or(false)
     }
 
@@ -113,7 +145,7 @@ impl Line {
         if let Some(moment) = last.pause_until {
             tokio::time::sleep_until(moment).await;
         }
-        let dialed = dial::dial(&self.route, &self.mailbox).await;
+        let dialed = dial::dial(&self.route, &self.waiters).await;
         self.attempts.fetch_add(1, Ordering::SeqCst);
         match dialed {
             Ok(connection) => {

@@ -4,10 +4,6 @@
 //! server that does not have it.
 //! What it does not: send anything twice. A request whose answer was lost may have been carried out, and only the core
 //! knows how to go on from there.
-//!
-//! What is rarely asked has a box of its own, here and in what calls it: a future has room for the largest of its
-//! branches, and a thousand waiters that ask at once have a thousand futures. For the same reason a [`Call`] is lent from
-//! one to the next: each async function has what it is given twice.
 
 mod call;
 mod confirmation;
@@ -25,7 +21,7 @@ mod watchdog;
 mod welcome;
 
 pub(crate) use call::Call;
-pub(crate) use confirmation::{Confirmed, Matter};
+pub(crate) use confirmation::{ConfirmKind, Confirmed};
 pub(crate) use dial::SentinelLine;
 pub(crate) use greeting::ServerFacts;
 pub(crate) use line::longest_request;
@@ -33,23 +29,18 @@ pub(crate) use route::Route;
 pub(crate) use tls::Tls;
 
 use crate::keys::kind_of;
-use crate::mailbox::Mailbox;
 use crate::refusal::{foreign_data, is_wrong_type, refusal};
 use crate::scripts::Script;
 use crate::sentinel::Sentinels;
 use crate::target::{Replicas, Target};
-use call::last_or_refusal;
+use crate::waiters::WaiterRegistry;
 use confirmation::Confirmations;
-use connection::Connection;
 use leasehold_core::{Error, Result};
 use line::Line;
-use redis::{Cmd, ServerErrorKind, Value};
+use redis::{Cmd, Value};
 use std::fmt;
 use std::sync::Arc;
 use succession::Succession;
-
-/// Instead of a channel: nothing is heard.
-const UNHEARD: &str = "-";
 
 /// The link to one server.
 pub(crate) struct Link {
@@ -59,21 +50,21 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// A link that connects when it is first needed. The mailbox is told what the server says of its own accord.
-    pub(crate) fn new(target: Target, mailbox: Arc<Mailbox>) -> Self {
-        Self::along(Route::Server(target), mailbox)
+    /// A link that connects when it is first needed. The waiters is told what the server says of its own accord.
+    pub(crate) fn new(target: Target, waiters: Arc<WaiterRegistry>) -> Self {
+        Self::along(Route::Server(target), waiters)
     }
 
     /// The same, to whichever server the Sentinels name.
-    pub(crate) fn to_primary(sentinels: Sentinels, mailbox: Arc<Mailbox>) -> Self {
-        Self::along(Route::Primary(sentinels, Succession::default()), mailbox)
+    pub(crate) fn to_primary(sentinels: Sentinels, waiters: Arc<WaiterRegistry>) -> Self {
+        Self::along(Route::Primary(sentinels, Succession::default()), waiters)
     }
 
     /// The same, to wherever the route leads.
-    pub(crate) fn along(route: Route, mailbox: Arc<Mailbox>) -> Self {
+    pub(crate) fn along(route: Route, waiters: Arc<WaiterRegistry>) -> Self {
         let route = Arc::new(route);
         let (grants, renewals) = (Confirmations::of(&route), Confirmations::of(&route));
-        Self { line: Arc::new(Line::new(route, mailbox)), grants, renewals }
+        Self { line: Arc::new(Line::new(route, waiters)), grants, renewals }
     }
 
     /// Makes sure that there is a connection.
@@ -92,53 +83,33 @@ impl Link {
     /// The [refusal] of the server; [`Indeterminate`](leasehold_core::ErrorKind::Indeterminate) if its answer did not come,
     /// [`Unavailable`](leasehold_core::ErrorKind::Unavailable) and others if nothing was sent.
     pub(crate) async fn run(&self, script: &'static Script, keys: &[&str], args: &[&str]) -> Result<Value> {
-        let call = Call::new(script, keys, args);
-        let connection = self.line.connection().await?;
-        match self.ask_on(&connection, &call).await? {
-            // Apart from the usual reply, which is handed through with nothing else to wait for.
-            refusal @ Value::ServerError(_) => Box::pin(self.understood(&call, refusal)).await,
-            reply => Ok(reply),
+        let (reply, _) = self.ask(&Call::new(script, keys, args)).await?;
+        self.understood(script, keys, reply).await
+    }
+
+    /// Calls a script and gives the reply as it is, which may be an error of the server; and if replicas were asked, whether
+    /// they have what it wrote.
+    pub(crate) async fn ask(&self, call: &Call<'_>) -> Result<(Value, Option<Confirmed>)> {
+        match call.confirm {
+            None => Ok((self.line.ask(call).await?, None)),
+            Some((replicas, ConfirmKind::Grant)) => self.grants.ask(call, replicas).await,
+            Some((replicas, ConfirmKind::Renewal)) => self.renewals.ask(call, replicas).await,
         }
     }
 
-    /// Calls a script and gives the very reply, which may be an error of the server.
-    pub(crate) async fn ask(&self, call: &Call<'_>) -> Result<Value> {
-        let connection = self.line.connection().await?;
-        self.ask_on(&connection, call).await
-    }
-
-    /// As [`ask`](Self::ask), for somebody who will wait for a message on this channel. The script has one argument more:
-    /// the channel, if messages arrive, else [`UNHEARD`]. Also says whether they do.
-    pub(crate) async fn ask_listening(&self, call: &Call<'_>, channel: &str) -> Result<(Value, bool)> {
-        let connection = self.line.connection().await?;
-        let hears = connection.hears();
-        let channel = if hears { channel } else { UNHEARD };
-        let args = [call.args, &[channel]].concat();
-        let reply = self.ask_on(&connection, &Call { args: &args, ..*call }).await?;
-        Ok((reply, hears))
-    }
-
-    /// As [`ask`](Self::ask); afterwards waits for replicas to have what it wrote, and says whether they have.
-    pub(crate) async fn ask_confirmed(
-        &self,
-        call: &Call<'_>,
-        replicas: Replicas,
-        matter: Matter,
-    ) -> Result<(Value, Confirmed)> {
-        match matter {
-            Matter::Grant => self.grants.ask(call, replicas).await,
-            Matter::Renewal => self.renewals.ask(call, replicas).await,
-        }
-    }
-
-    /// What the reply to a script means: what it answers, or the [refusal] of the server.
-    pub(crate) async fn understood(&self, call: &Call<'_>, reply: Value) -> Result<Value> {
-        match reply {
+    /// What the answer of a script for one claim, with these keys, means: what it says, or the [refusal] of the server.
+    pub(crate) async fn understood(&self, script: &Script, keys: &[&str], answer: Value) -> Result<Value> {
+        match answer {
             Value::ServerError(error) if is_wrong_type(&error) => {
-                Err(Box::pin(self.name_foreign_data(call.keys)).await)
+                Err(Box::pin(self.name_foreign_data(keys)).await)
             }
-            reply => self.checked(reply, Some(call.script)),
+            answer => self.checked(answer, Some(script)),
         }
+    }
+
+    /// True if messages on the channel of the waiters arrive now.
+    pub(crate) fn hears(&self) -> bool {
+        self.line.hears()
     }
 
     /// Subscribes to the channel, unless that was done. True if messages on it arrive.
@@ -147,29 +118,6 @@ impl Link {
     /// allows for none, heartbeats do.
     pub(crate) async fn listen(&self, channel: &str) -> bool {
         self.line.listen(channel).await
-    }
-
-    async fn ask_on(&self, connection: &Connection, call: &Call<'_>) -> Result<Value> {
-        let mut reply = self.send(connection, call, false).await?;
-        if is_unknown_script(&reply) {
-            reply = Box::pin(self.send(connection, call, true)).await?;
-        }
-        if is_demoted(&reply) {
-            connection.leave();
-        }
-        Ok(reply)
-    }
-
-    async fn send(&self, connection: &Connection, call: &Call<'_>, in_full: bool) -> Result<Value> {
-        let command = call.command(in_full);
-        let answer = match call.before() {
-            None => connection.request(&command).await,
-            Some(before) => {
-                let replies = Box::pin(connection.request_together(vec![before, command])).await;
-                replies.map(last_or_refusal)
-            }
-        };
-        answer.map_err(|why| self.line.here(why.unknown_outcome()))
     }
 
     /// Sends one command and gives its reply. Errors as of [`run`](Self::run).
@@ -252,18 +200,6 @@ impl Link {
             reply => Ok(reply),
         }
     }
-}
-
-/// True if the server was a primary when the connection was made, and is none now. Where it was found may lead to another
-/// by now, be it a Sentinel or a name in the DNS; so the next request makes a connection. What others have asked is refused too,
-/// and that nothing was done is a better answer than none.
-fn is_demoted(reply: &Value) -> bool {
-    let is_replica = |kind| matches!(kind, ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown);
-    matches!(reply, Value::ServerError(error) if error.kind().is_some_and(is_replica))
-}
-
-fn is_unknown_script(reply: &Value) -> bool {
-    matches!(reply, Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript))
 }
 
 impl fmt::Debug for Link {

@@ -1,8 +1,8 @@
 //! Messages in the older protocol. It leaves no room for them between replies, so they come on a connection of their own.
 
 use super::stream;
-use crate::mailbox::Mailbox;
 use crate::target::Target;
+use crate::waiters::WaiterRegistry;
 use futures_util::StreamExt;
 use leasehold_core::{Result, Secret};
 use redis::aio::{PubSub, PubSubSink};
@@ -36,7 +36,7 @@ impl SideLine {
     }
 
     /// Connects and subscribes, if that is not done. True if messages arrive from now on.
-    pub(super) async fn open(&self, target: &Target, mailbox: &Arc<Mailbox>, channel: &str) -> bool {
+    pub(super) async fn open(&self, target: &Target, waiters: &Arc<WaiterRegistry>, channel: &str) -> bool {
         let mut not_before = self.dialling.lock().await;
         if self.is_open() {
             return true;
@@ -48,7 +48,7 @@ impl SideLine {
             *not_before = Some(Instant::now() + PAUSE);
             return false;
         };
-        self.begin(messages, Arc::clone(mailbox), target.timeouts.request);
+        self.begin(messages, Arc::clone(waiters), target.timeouts.request);
         true
     }
 
@@ -59,10 +59,10 @@ impl SideLine {
         }
     }
 
-    fn begin(&self, messages: PubSub, mailbox: Arc<Mailbox>, patience: Duration) {
+    fn begin(&self, messages: PubSub, waiters: Arc<WaiterRegistry>, patience: Duration) {
         self.hears.store(true, Ordering::SeqCst);
-        let end = End { hears: Arc::clone(&self.hears), mailbox };
-        let listener = tokio::spawn(async move { listen(messages, &end.mailbox, patience).await });
+        let end = End { hears: Arc::clone(&self.hears), waiters };
+        let listener = tokio::spawn(async move { listen(messages, &end.waiters, patience).await });
         *self.listener.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener.abort_handle());
     }
 }
@@ -76,14 +76,14 @@ impl Drop for SideLine {
 /// Says that nothing is heard any more, when it is dropped: the listener has ended, was aborted, or its runtime was.
 struct End {
     hears: Arc<AtomicBool>,
-    mailbox: Arc<Mailbox>,
+    waiters: Arc<WaiterRegistry>,
 }
 
 impl Drop for End {
     fn drop(&mut self) {
         // In this order: who is woken asks as one who hears nothing, and not as one who is told.
         self.hears.store(false, Ordering::SeqCst);
-        self.mailbox.wake_all();
+        self.waiters.wake_all();
     }
 }
 
@@ -113,12 +113,12 @@ fn login(target: &Target) -> Result<RedisConnectionInfo> {
 }
 
 /// Returns when nothing comes any more.
-async fn listen(messages: PubSub, mailbox: &Mailbox, patience: Duration) {
+async fn listen(messages: PubSub, waiters: &WaiterRegistry, patience: Duration) {
     let (mut questions, mut messages) = messages.split();
     loop {
         tokio::select! {
             message = messages.next() => match message {
-                Some(message) => mailbox.deliver(message.get_payload_bytes()),
+                Some(message) => waiters.deliver(message.get_payload_bytes()),
                 None => return,
             },
             () = dies(&mut questions, patience) => return,
@@ -148,7 +148,7 @@ mod tests {
             RedisConnectionInfo::default().set_skip_set_lib_name().set_protocol(ProtocolVersion::RESP2);
         let messages = PubSub::new(&silent, ours).await.unwrap();
         let start = Instant::now();
-        listen(messages, &Mailbox::default(), Duration::from_secs(2)).await;
+        listen(messages, &WaiterRegistry::default(), Duration::from_secs(2)).await;
         assert_eq!(start.elapsed().as_secs(), 7);
     }
 }

@@ -1,7 +1,7 @@
 use super::nodes::Node;
 use super::quorum::{Quorum, not_answered};
 use super::{RedlockBackend, check};
-use crate::primary::held_names;
+use crate::admin::held_names;
 use crate::{reply, scripts};
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;

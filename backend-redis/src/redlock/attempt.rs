@@ -4,7 +4,7 @@ use super::nodes::Node;
 use super::reply::{self, Claimed};
 use super::scripts;
 use crate::keys::LockKeys;
-use crate::script_arg::ScriptArg;
+use crate::release::whole_millis;
 use leasehold_core::{Claim, Error, ErrorKind, FencingToken, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,7 +78,7 @@ pub(super) async fn withdraw(
         Which::Any => "",
         Which::Only(number) => number,
     };
-    let args = [owner, attempt, &ScriptArg::at_least(linger)];
+    let args = [owner, attempt, &whole_millis(linger).to_string()];
     let reply = node.link.run(&scripts::WITHDRAW, &keys.of_hold(), &args).await?;
     reply::done(&reply)
 }

@@ -3,9 +3,10 @@
 use super::attempt::named_twice;
 use super::nodes::{Node, Nodes};
 use super::quorum::{Quorum, not_answered};
+use crate::check;
 use crate::keys::{Keys, LockKeys};
-use crate::primary;
 use crate::reply::text;
+use crate::rights;
 use futures_util::future::join_all;
 use leasehold_core::{Error, Finding, LockName, Result, Severity};
 use std::collections::HashMap;
@@ -39,8 +40,8 @@ pub(super) async fn check(nodes: &Nodes, keys: &Keys) -> Result<Vec<Finding>> {
 async fn look_at(node: &Node, keys: &LockKeys) -> Result<Vec<Finding>> {
     // One that is none for locks cannot be used, whatever can be seen of it.
     node.link.connect().await?;
-    let mut findings = primary::look_at(&node.link).await?;
-    findings.extend(primary::missing_on_node(&node.link, keys).await);
+    let mut findings = check::look_at(&node.link).await?;
+    findings.extend(rights::missing_on_node(&node.link, keys).await);
     Ok(findings)
 }
 

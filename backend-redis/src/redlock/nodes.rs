@@ -2,8 +2,8 @@
 
 use super::quorum::Quorum;
 use crate::link::{Link, longest_request};
-use crate::mailbox::Mailbox;
 use crate::target::Target;
+use crate::waiters::WaiterRegistry;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
@@ -49,7 +49,7 @@ impl Nodes {
         let node = |(place, target): (usize, Target)| {
             let address = target.address.to_string();
             // No channel is listened to: nodes know nothing of each other, so none can hand the lock over.
-            let link = Link::new(target, Arc::<Mailbox>::default());
+            let link = Link::new(target, Arc::<WaiterRegistry>::default());
             Arc::new(Node { place, address, link, failing: AtomicBool::new(false) })
         };
         Self { nodes: targets.into_iter().enumerate().map(node).collect(), longest }

@@ -21,6 +21,7 @@ const COMMANDS: [&str; 31] = [
     "del",
     "eval",
     "evalsha",
+    "exists",
     "get",
     "mget",
     "hdel",
@@ -41,7 +42,6 @@ const COMMANDS: [&str; 31] = [
     "type",
     "wait",
     "zadd",
-    "zpopmin",
     "zrange",
     "zrem",
     "zscore",
@@ -150,7 +150,8 @@ fn command_in(text: &str, script: Option<&Script>) -> Option<&'static str> {
 fn failed_line(text: &str, script: Option<&Script>) -> Option<&'static str> {
     let (_, rest) = text.split_once("user_script:")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-    script?.command_in_line(digits.parse().ok()?)
+    let command = script?.command_in_line(digits.parse().ok()?)?;
+    COMMANDS.into_iter().find(|known| command.eq_ignore_ascii_case(known))
 }
 
 /// Leaves of every run of 32 or more hexadecimal digits the first eight.

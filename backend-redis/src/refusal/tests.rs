@@ -108,11 +108,11 @@ fn a_missing_right_is_named_as_each_version_tells_it() {
     for (line, command) in lines {
         assert_eq!(told(line), (ErrorKind::Denied, format!("this user may not run {command}")), "{line}");
     }
-    let in_line = (1..99).find(|line| ACQUIRE.command_in_line(*line) == Some("PTTL")).unwrap();
+    let in_line = (1..99).find(|line| ACQUIRE.command_in_line(*line) == Some("EXISTS")).unwrap();
     let line = format!(
         "ERR The user executing the script can't run this command or subcommand script: 70c3, on @user_script:{in_line}."
     );
-    assert_eq!(told(&line).1, "this user may not run PTTL");
+    assert_eq!(told(&line).1, "this user may not run EXISTS");
     for line in [
         "NOPERM this user has no permissions to access one of the keys used as arguments",
         "NOPERM No permissions to access a key",

@@ -1,101 +1,90 @@
--- Grants the name to ARGV[1] for ARGV[2] ms, if it is free and its queue is empty. A grant takes four commands, five once an
--- hour, and none of them reads the queue. The two keys of the queue are optional, because each costs as much as half a
--- command: a caller that expects no queue omits them, and the reply says if they are needed.
+-- Grants a name to an owner if it is free, or puts the owner into the queue.
 --
--- Guarantees, with the parts appended in `hand_over.lua` and `enqueue.lua`:
---   * one owner at a time, also towards programs that know only `SET key value NX PX`;
---   * the token is max(last + 1, server clock in µs): larger than every earlier token of the name;
---   * the owner that holds the name and asks again gets the same token, and a lease of at least ARGV[2] ms from now;
---   * if the lock key has vanished, no other owner gets the name before the lease of its holder would have ended;
---   * a free name with a queue goes to the first waiter in it, whichever owner asks;
---   * an error leaves no lock behind.
+--   * One owner at a time, also towards programs that know only `SET key value NX PX`.
+--   * The owner that holds the name and asks again gets the same token, and a lease of at least its ttl from now.
+--   * A free name with a queue goes to the first waiter, whichever owner asks.
+--   * If the lock key has vanished, no other owner gets the name before the lease of its holder would have ended.
 --
--- KEYS  the lock, its holder record, the last token of the name; its queue, the entries of the waiters in it
--- ARGV  owner in 32 hexadecimal digits, lease in ms, description of the holder; if the owner will wait: the channel on which
---       it is told of its grant, or `-` if it listens on none
--- Reply granted: the token as text; busy: the ms until the present lease ends, -1 if it has no end; busy, and the owner waits:
---       these ms and its place in the queue; nil if the call must be repeated with all keys
+-- KEYS   of each claim: the lock, its holder record, its last token, its queue, the entries of the waiters
+-- ARGV   of each claim: owner, ttl in ms, description of the holder, channel of the owner's process: `-` if it hears no
+--        messages, empty if the owner does not wait
+-- Reply  of each claim: the token; or { ms until the present lease ends or -1, place in the queue if the owner waits }
 
-local lock, holder, last, queue, entries = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local owner, ttl, description, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-
-local held = redis.call('SET', lock, owner, 'NX', 'GET', 'PX', ttl)
-local mine = held and string.sub(held, 1, 32) == owner
-if held and not mine and not channel then
-  return redis.call('PTTL', lock)
-end
-if mine then
-  -- The reply to an earlier attempt was lost, or the message of a hand-over.
-  local record = redis.call('GET', holder)
-  redis.call('PEXPIRE', lock, ttl, 'GT')
-  if record and string.sub(record, 1, 32) == owner then
-    redis.call('PEXPIRE', holder, ttl, 'GT')
-    -- A write that changes nothing: `WAIT` waits for the last write of its own connection.
-    redis.call('SET', holder, record, 'KEEPTTL')
-    return string.match(record, '^%x+ (%d+) ')
+-- The usual case, three commands that test and set: nobody holds the name or waits for it, and the clock is past its last
+-- token. Nil if anything is in the way, and then nothing is changed.
+local now = redis.call('TIME')
+now = now[1] .. string.sub('00000' .. now[2], -6)
+local clock = tonumber(now)
+local function grant_if_free(lock, holder, token, owner, ttl, description)
+  if redis.pcall('SET', lock, owner, 'NX', 'GET', 'PX', ttl) then
+    return nil
+  end
+  local last = redis.pcall('SET', token, now, 'GET', 'KEEPTTL')
+  local number = last and tonumber(last) or not last and 0
+  local record = owner .. ' ' .. now .. ' ' .. now .. ' ' .. description
+  if number and number < clock and not redis.pcall('SET', holder, record, 'NX', 'GET', 'PX', ttl) then
+    -- The end of the key is set once in an hour, and then for a day and an hour.
+    if number < clock - clock % 3600000000 then
+      redis.call('SET', token, now, 'PX', '90000000')
+    end
+    return now
+  end
+  redis.pcall('DEL', lock)
+  if type(last) == 'string' then
+    redis.pcall('SET', token, last, 'KEEPTTL')
+  elseif not last then
+    redis.pcall('DEL', token)
   end
 end
 
--- Removes the place of an owner that gets the lock although it is queued, because a mark was lost: a release would hand the
--- lock over to it once more. Without the keys of the queue there is no such function: making it takes a thirtieth of the script.
-local leave = queue and function()
-  redis.pcall('ZREM', queue, owner)
-  redis.pcall('HDEL', entries, owner)
+local answers, queues = {}, {}
+for claim = 1, #KEYS / 5 do
+  queues[2 * claim - 1], queues[2 * claim] = KEYS[5 * claim - 1], KEYS[5 * claim]
 end
-
--- From here on the lock key is set, unless another owner holds it. Every way out without a grant deletes it, so commands that
--- may fail are called by `pcall`.
-local taken = mine or not held
-local time = redis.pcall('TIME')
-if time.err then
-  if taken then
-    redis.call('DEL', lock)
+if redis.call('EXISTS', unpack(queues)) == 0 then
+  for claim = 1, #KEYS / 5 do
+    local key, arg = 5 * claim, 4 * claim
+    answers[claim] = grant_if_free(KEYS[key - 4], KEYS[key - 3], KEYS[key - 2], ARGV[arg - 3], ARGV[arg - 2], ARGV[arg - 1])
   end
-  return redis.error_reply(time.err .. " 'time'")
-end
--- Concatenation, where all six digits are there, is cheaper than `format` by a twentieth of the script.
-local now = #time[2] == 6 and time[1] .. time[2] or string.format('%s%06d', time[1], time[2])
-local previous
-if taken then
-  -- The end of this key stays as it is: setting it costs a twentieth of the script, and busy names are granted often.
-  previous = redis.pcall('SET', last, now, 'GET', 'KEEPTTL')
-  if type(previous) == 'table' then
-    redis.call('DEL', lock)
-    return previous
-  end
-  -- Text that is no number marks a queue.
-  local clock, before = tonumber(now), previous and (tonumber(previous) or math.huge) or 0
-  if before < clock then
-    -- The last token is kept until the server's clock is a day past it, so that the clock alone makes the next token larger
-    -- than a forgotten one. The first token of each hour sets the end of the key, an hour later than that, for the whole hour.
-    if before < clock - clock % 3600000000 then
-      local kept = redis.pcall('SET', last, now, 'PX', '90000000')
-      if kept.err then
-        redis.call('DEL', lock)
-        return kept
-      end
-    end
-    local record = owner .. ' ' .. now .. ' ' .. now .. ' ' .. description
-    local earlier = redis.pcall('SET', holder, record, 'NX', 'GET', 'PX', ttl)
-    if not earlier then
-      if queue then
-        leave()
-      end
-      return now
-    end
-    if type(earlier) == 'table' then
-      redis.call('DEL', lock)
-      return earlier
-    end
-    if string.sub(earlier, 1, 32) == owner then
-      redis.call('SET', holder, record, 'PX', ttl)
-      if queue then
-        leave()
-      end
-      return now
-    end
+  if #KEYS == 5 and answers[1] then
+    return answers[1]
   end
 end
 
--- The rest of the script is for a name that is held or has a queue, whose lock key vanished under its holder, or whose last
--- token is ahead of the server's clock.
+-- include lib.lua
+
+local function acquire(name, owner, ttl, description, channel)
+  local held, record = call('GET', name.lock), call('GET', name.holder)
+  local is_recorded = is_record_of(owner, record)
+  if held == owner and is_recorded then
+    -- The reply to an earlier attempt was lost, or the message of a hand-over.
+    extend(name.lock, ttl)
+    extend(name.holder, ttl)
+    return string.match(record, '^%S+ (%d+)')
+  end
+  local blocker = held and held ~= owner and name.lock
+  if not blocker and record and not is_recorded then
+    -- The lock key was deleted or evicted, and its holder does not know it yet.
+    blocker = name.holder
+  end
+  if not blocker then
+    local token, first, more = next_token(name, clock), nil, false
+    if not held and not is_recorded then
+      first, more = take_first_waiter(name, token, clock, owner)
+    end
+    if not more and (not first or first.owner == owner) then
+      grant(name, owner, ttl, description, token, clock)
+      -- Without an error, because the claim is granted.
+      pcall(leave_queue, name, owner)
+      return digits(token)
+    end
+    if first then
+      grant(name, first.owner, first.ttl, first.description, token, clock)
+    end
+    blocker = name.lock
+  end
+  local left = math.max(call('PTTL', blocker), -1)
+  return channel == '' and { left } or { left, join_queue(name, owner, ttl, channel, description, clock) }
+end
+
+return answer_each(acquire, 5, answers)

@@ -1,11 +1,15 @@
--- Reads all that is known of a name at one instant. Changes nothing.
+-- Reads all that is known of a hold at one instant. Changes nothing.
 --
--- KEYS  the lock, its holder record
--- Reply nothing if the name is free; else the lock's value and the ms until it ends, the record and the same of it
+-- Reply  nil if the name is free; else the value of the lock key, its ms to the end, the holder record, its ms to the end
 
-local lock, holder = KEYS[1], KEYS[2]
-local held, record = redis.call('GET', lock), redis.call('GET', holder)
-if not held and not record then
-  return false
+-- include lib.lua
+
+local function inspect(name)
+  local held, record = call('GET', name.lock), call('GET', name.holder)
+  if not held and not record then
+    return false
+  end
+  return { held, call('PTTL', name.lock), record, call('PTTL', name.holder) }
 end
-return { held, redis.call('PTTL', lock), record, redis.call('PTTL', holder) }
+
+return answer_each(inspect, 2, {})

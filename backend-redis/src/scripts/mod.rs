@@ -1,95 +1,84 @@
 //! The scripts: every change of a lock is one of these, one atomic step in the server.
 //!
-//! What each guarantees stands at its head. Two rules hold for all of them:
+//! Each command is one file; a line `-- include lib.lua` stands for what they share. Two rules hold for all of them:
 //!
-//! * The keys that a script touches are named in `KEYS`, and the keys of one name lie in one slot.
-//! * A script that has granted something does not end with an error. So the server's word "error" always means "not
-//!   applied", and never "perhaps".
-//!
-//! A script that begins or ends a hold is put together from two parts: first what costs nothing if nobody waits, and
-//! returns; then, by way of `hand_over.lua`, what concerns the queue.
+//! * `KEYS` names all keys of a name, always in the same order, and they lie in one slot. Two scripts name the lock and its
+//!   holder record alone: while a slot of a cluster moves, a request that names a key which does not exist is refused.
+//! * A claim that was granted is not answered with an error. So the server's "error" always means "not applied".
 
+use crate::keys::LockKeys;
 use redis::Cmd;
 use std::sync::OnceLock;
 
-pub(crate) static ACQUIRE: Script = Script::new(concat!(
-    include_str!("acquire.lua"),
-    include_str!("hand_over.lua"),
-    include_str!("enqueue.lua"),
-));
-pub(crate) static ACQUIRE_BATCH: Script = Script::new(include_str!("acquire_batch.lua"));
-pub(crate) static RENEW: Script =
-    Script::new(concat!(include_str!("replica.lua"), include_str!("extend.lua"), include_str!("renew.lua"),));
-pub(crate) static RELEASE: Script = Script::new(concat!(
-    include_str!("release.lua"),
-    include_str!("replica.lua"),
-    include_str!("release_rest.lua"),
-    include_str!("hand_over.lua"),
-    include_str!("pass_on.lua"),
-));
-pub(crate) static RELEASE_BATCH: Script = Script::new(include_str!("release_batch.lua"));
-pub(crate) static TAKE_BACK: Script = Script::new(concat!(
-    include_str!("replica.lua"),
-    include_str!("take_back.lua"),
-    include_str!("release.lua"),
-    include_str!("release_rest.lua"),
-    include_str!("hand_over.lua"),
-    include_str!("pass_on.lua"),
-));
-pub(crate) static INSPECT: Script = Script::new(include_str!("inspect.lua"));
+pub(crate) static ACQUIRE: Script = Script::new(include_str!("acquire.lua"));
+pub(crate) static RENEW: Script = Script::of_hold(include_str!("renew.lua"));
+pub(crate) static RELEASE: Script = Script::new(include_str!("release.lua"));
+pub(crate) static INSPECT: Script = Script::of_hold(include_str!("inspect.lua"));
 pub(crate) static WAITERS: Script = Script::new(include_str!("waiters.lua"));
-pub(crate) static FORCE_RELEASE: Script = Script::new(concat!(
-    include_str!("replica.lua"),
-    include_str!("force_release.lua"),
-    include_str!("hand_over.lua"),
-    include_str!("pass_on.lua"),
-));
+pub(crate) static FORCE_RELEASE: Script = Script::new(include_str!("force_release.lua"));
 
-#[cfg(feature = "bench")]
-pub(crate) static RAW_ACQUIRE: Script = Script::new(include_str!("raw_acquire.lua"));
-#[cfg(feature = "bench")]
-pub(crate) static RAW_RELEASE: Script = Script::new(include_str!("raw_release.lua"));
-#[cfg(feature = "bench")]
-pub(crate) static RAW_RELEASE_TELLING: Script = Script::new(include_str!("raw_release_telling.lua"));
+const INCLUDE: &str = "-- include lib.lua\n";
+const LIB: &str = include_str!("lib.lua");
 
-/// A script, and the digest under which a server that has seen it keeps it.
+/// A script.
 #[derive(Debug)]
 pub(crate) struct Script {
-    source: &'static str,
-    digest: OnceLock<String>,
+    file: &'static str,
+    /// How many of the keys of a name it needs, from the first on.
+    keys_per_name: usize,
+    text: OnceLock<Text>,
+}
+
+#[derive(Debug)]
+struct Text {
+    source: String,
+    /// A server that has seen the script keeps it under this digest.
+    digest: String,
 }
 
 impl Script {
-    pub(crate) const fn new(source: &'static str) -> Self {
-        Self { source, digest: OnceLock::new() }
+    pub(crate) const fn new(file: &'static str) -> Self {
+        Self { file, keys_per_name: 5, text: OnceLock::new() }
+    }
+
+    const fn of_hold(file: &'static str) -> Self {
+        Self { file, keys_per_name: 2, text: OnceLock::new() }
+    }
+
+    /// The keys of a name that the script needs.
+    pub(crate) fn keys_of<'a>(&self, keys: &'a LockKeys) -> impl Iterator<Item = &'a str> {
+        keys.all().into_iter().take(self.keys_per_name)
     }
 
     /// The call of a script that the server has.
     pub(crate) fn by_digest(&self, keys: &[&str], args: &[&str]) -> Cmd {
-        let digest = self.digest.get_or_init(|| redis::Script::new(self.source).get_hash().to_owned());
-        call("EVALSHA", digest, keys, args)
+        call("EVALSHA", &self.text().digest, keys, args)
     }
 
-    /// The call of a script that the server may not have: it carries the script itself. The server keeps it then, so
-    /// that one request is enough where `SCRIPT LOAD` would be a second, with a fault of its own between the two.
+    /// The call of a script that the server may not have: it carries the script itself. The server keeps it then, so that one
+    /// request is enough where `SCRIPT LOAD` would be a second, with a fault of its own between the two.
     pub(crate) fn in_full(&self, keys: &[&str], args: &[&str]) -> Cmd {
-        call("EVAL", self.source, keys, args)
+        call("EVAL", &self.text().source, keys, args)
     }
 
     /// The command in this line of the script, counted from 1 as the server's messages do.
-    pub(crate) fn command_in_line(&self, line: usize) -> Option<&'static str> {
-        let line = self.source.lines().nth(line.checked_sub(1)?)?;
+    pub(crate) fn command_in_line(&self, line: usize) -> Option<&str> {
+        let line = self.text().source.lines().nth(line.checked_sub(1)?)?;
         let (_, call) = line.split_once("call('")?;
         call.split_once('\'').map(|(command, _)| command)
+    }
+
+    fn text(&self) -> &Text {
+        self.text.get_or_init(|| {
+            let source = self.file.replace(INCLUDE, LIB);
+            let digest = redis::Script::new(&source).get_hash().to_owned();
+            Text { source, digest }
+        })
     }
 }
 
 fn call(command: &str, script: &str, keys: &[&str], args: &[&str]) -> Cmd {
-    let bytes = |parts: &[&str]| parts.iter().map(|part| part.len()).sum::<usize>();
-    let size = command.len() + script.len() + bytes(keys) + bytes(args) + 4;
-    let mut call = Cmd::with_capacity(3 + keys.len() + args.len(), size);
-    call.arg(command).arg(script).arg(keys.len()).arg(keys).arg(args);
-    call
+    redis::cmd(command).arg(script).arg(keys.len()).arg(keys).arg(args).take()
 }
 
 #[cfg(test)]
@@ -97,21 +86,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_is_called_by_the_digest_of_its_very_text() {
-        let call = INSPECT.by_digest(&["a", "b"], &["c"]);
-        let digest = redis::Script::new(include_str!("inspect.lua"));
-        let expected = redis::cmd("EVALSHA")
-            .arg(digest.get_hash())
-            .arg(2)
-            .arg("a")
-            .arg("b")
-            .arg("c")
-            .get_packed_command();
-        assert_eq!(call.get_packed_command(), expected);
+    fn script_is_called_by_the_digest_of_its_text() {
+        let script = Script::new("-- include lib.lua\nreturn 1\n");
+        let digest = redis::Script::new(&format!("{LIB}return 1\n")).get_hash().to_owned();
+        let expected =
+            redis::cmd("EVALSHA").arg(digest).arg(2).arg("a").arg("b").arg("c").get_packed_command();
+        assert_eq!(script.by_digest(&["a", "b"], &["c"]).get_packed_command(), expected);
     }
 
     #[test]
-    fn a_line_of_a_script_tells_its_command() {
+    fn line_of_a_script_tells_its_command() {
         let script =
             Script::new("-- head\nlocal a = redis.call('GET', KEYS[1])\nreturn redis.pcall('PTTL', KEYS[1])");
         assert_eq!(script.command_in_line(1), None);

@@ -1,13 +1,16 @@
--- Reads who waits for a name, the first in the queue first. Changes nothing.
+-- Reads the queue of a name, its first waiter first. Changes nothing.
 --
--- KEYS  its queue, the entries of those in the queue
--- Reply the server's clock in µs; then for each owner in the queue its place, in µs of that clock, and its entry
+-- Reply  the server's clock in µs; then for each waiter its owner, its place in µs of that clock, and its entry
 
-local time = redis.call('TIME')
-local reply = { string.format('%s%06d', time[1], time[2]) }
-local places = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
-for i = 1, #places, 2 do
-  local entry = redis.call('HGET', KEYS[2], places[i])
-  reply[#reply + 1] = { places[i], places[i + 1], entry }
+-- include lib.lua
+
+local function waiters(name)
+  local reply = { (time()) }
+  local queue = call('ZRANGE', name.queue, 0, -1, 'WITHSCORES')
+  for i = 1, #queue, 2 do
+    reply[#reply + 1] = { queue[i], queue[i + 1], call('HGET', name.waiters, queue[i]) }
+  end
+  return reply
 end
-return reply
+
+return answer_each(waiters, 5, {})

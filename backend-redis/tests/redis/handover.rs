@@ -57,7 +57,7 @@ async fn a_grant_whose_message_is_lost_is_found_by_the_next_heartbeat() {
         attempt = answered(waits.try_acquire(&next)).await;
     }
     let Ok(Attempt::Granted(grant)) = attempt else { panic!("{attempt:?}") };
-    assert_eq!(format!("{} queue", grant.token), token, "the grant that was made, and not another");
+    assert_eq!(grant.token.to_string(), token, "the grant that was made, and not another");
     assert!(!grant.handed_over, "the server has said so now, and made a whole lease of it");
 }
 
@@ -96,7 +96,7 @@ async fn a_waiter_that_is_cancelled_when_its_turn_has_come_unheard_hands_on() {
     got(second).await.release().await.unwrap();
 }
 
-/// The table of contended names is small, and may have forgotten this one between the two releases.
+/// The process has forgotten its waiter with the first release.
 #[tokio::test]
 async fn repeated_release_of_a_waiter_unknown_to_its_process_leaves_no_place() {
     let server = server();
@@ -105,12 +105,6 @@ async fn repeated_release_of_a_waiter_unknown_to_its_process_leaves_no_place() {
     hold(&holding, &claim("job")).await;
     let leaves = waiter("job");
     queue(&waits, &leaves).await;
-    // Two releases of a lock without the mark of the queue: the process expects no queue any more.
-    for _ in 0..2 {
-        let unmarked = claim("job");
-        server.set(&keys("job").lock, &unmarked.owner().to_hex());
-        assert_eq!(release(&waits, &unmarked).await, Release::Released);
-    }
     proxy.set(Traffic::BlackHole);
     let before = proxy.request_bytes();
     let unanswered = tokio::spawn({

@@ -39,7 +39,7 @@ async fn a_waiter_is_told_and_takes_its_grant_from_memory() {
     release(&backend, &holder).await;
     let token = handed_over(&backend, &first).await;
     assert_eq!(server.calls("evalsha"), asked + 1, "the release, and nothing else");
-    assert_eq!(server.get(&keys("job").token), Some(format!("{token} queue")));
+    assert_eq!(server.get(&keys("job").token), Some(token.to_string()));
     release(&backend, &first).await;
     assert!(handed_over(&backend, &second).await > token);
 }

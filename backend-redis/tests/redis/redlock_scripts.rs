@@ -9,7 +9,7 @@ const CLAIM: &str = include_str!("../../src/redlock/scripts/claim.lua");
 const WRITE_TOKEN: &str = include_str!("../../src/redlock/scripts/write_token.lua");
 const WITHDRAW: &str = include_str!("../../src/redlock/scripts/withdraw.lua");
 const RENEW: &str = include_str!("../../src/redlock/scripts/renew.lua");
-const EXTEND: &str = include_str!("../../src/scripts/extend.lua");
+
 const REPAIR: &str = include_str!("../../src/redlock/scripts/repair.lua");
 
 const LOCK: &str = "leasehold:job";
@@ -39,7 +39,7 @@ impl Node {
     }
 
     fn renew(&self, owner: &str, ttl: &str) -> String {
-        let script = [VALUES, EXTEND, RENEW].concat();
+        let script = [VALUES, RENEW].concat();
         let words = ["EVAL", &script, "2", LOCK, HOLDER, "0", "9", owner, ttl];
         self.0.command(&words).unwrap().replace("$1\r\n", "")
     }

@@ -50,21 +50,23 @@ async fn a_token_has_all_its_digits_at_the_beginning_of_a_second_too() {
 }
 
 #[tokio::test]
-async fn a_free_name_costs_four_commands_and_one_more_if_its_last_token_is_not_of_this_hour() {
+async fn free_name_costs_five_commands_and_one_more_if_its_last_token_is_not_of_this_hour() {
     let server = server();
     let backend = backend(&server.url());
     hold(&backend, &claim("warm")).await;
     let of_this_hour = micros_within_an_hour().await;
     for (last, expected) in [
-        (of_this_hour, [3, 1, 0, 0, 0, 0]),
-        (of_this_hour - MICROS_OF_AN_HOUR, [4, 1, 0, 0, 0, 0]),
-        (0, [4, 1, 0, 0, 0, 0]),
+        (of_this_hour, [3, 1, 1, 0, 0, 0, 0]),
+        (of_this_hour - MICROS_OF_AN_HOUR, [4, 1, 1, 0, 0, 0, 0]),
+        (0, [4, 1, 1, 0, 0, 0, 0]),
     ] {
         let name = format!("job/{last}");
         if last > 0 {
             server.set(&keys(&name).token, &last.to_string());
         }
-        let calls = || ["set", "time", "get", "pttl", "pexpire", "del"].map(|command| server.calls(command));
+        let calls = || {
+            ["set", "time", "exists", "pexpire", "get", "pttl", "del"].map(|command| server.calls(command))
+        };
         let before = calls();
         hold(&backend, &claim(&name)).await;
         let mut spent = calls();

@@ -13,5 +13,5 @@ macro_rules! script {
 pub(super) static CLAIM: Script = script!("tokens.lua", "claim.lua");
 pub(super) static WRITE_TOKEN: Script = script!("tokens.lua", "write_token.lua");
 pub(super) static WITHDRAW: Script = script!("withdraw.lua");
-pub(super) static RENEW: Script = script!("../../scripts/extend.lua", "renew.lua");
+pub(super) static RENEW: Script = script!("renew.lua");
 pub(super) static REPAIR: Script = script!("tokens.lua", "repair.lua");

@@ -12,6 +12,13 @@
 -- ARGV  place of the node, number of the renewal: that of no attempt; for each claim: its owner, its lease in ms
 -- Reply one digit for each claim: 1 renewed, 0 gone, 2 taken by another owner
 
+-- Makes a key last at least `ttl` ms from now, and never less than it did. A key that lost its end by PERSIST gets one again.
+local function extend(key, ttl)
+  if redis.call('PEXPIRE', key, ttl, 'GT') == 0 and redis.call('PTTL', key) == -1 then
+    redis.call('PEXPIRE', key, ttl)
+  end
+end
+
 local place, number, answers = ARGV[1], ARGV[2], {}
 
 -- Only after the leases were extended: where memory is full, a script may write only what comes after a write that needs none.

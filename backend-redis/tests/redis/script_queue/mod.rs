@@ -36,9 +36,9 @@ impl Scene {
         self.waiters.iter().map(|waiter| waiter.owner().to_hex()).collect()
     }
 
-    /// The owner in the lock key, without the mark.
+    /// The owner in the lock key.
     fn owner(&self) -> Option<String> {
-        self.server.get(&keys("job").lock).map(|value| value.trim_end_matches('+').to_owned())
+        self.server.get(&keys("job").lock)
     }
 
     fn entry(&self, waiter: &Claim) -> Vec<String> {

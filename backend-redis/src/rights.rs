@@ -3,7 +3,7 @@
 //! The server looks at the rights before it looks at what is wanted. So what it would refuse for another reason, such as
 //! a `SET` that is to find the key and not to find it, tells of the right as well.
 
-use super::Mode;
+use crate::backend::Mode;
 use crate::keys::LockKeys;
 use crate::link::Link;
 use futures_util::future::join_all;
@@ -14,17 +14,11 @@ use redis::Cmd;
 const NOBODY: &str = "nobody";
 
 /// One finding for each right that is missing. `channel` is one that the waiters of this client listen on.
-pub(super) async fn missing(link: &Link, mode: Mode, keys: &LockKeys, channel: &str) -> Vec<Finding> {
-    let mut findings = of_locks(link, [for_holders(keys), for_waiters(keys)].concat()).await;
+pub(crate) async fn missing(link: &Link, mode: Mode, keys: &LockKeys, channel: &str) -> Vec<Finding> {
+    let mut findings = of_locks(link, [for_holders(keys), for_queues(keys)].concat()).await;
     if mode == Mode::Cluster {
         // Missed by nobody before a slot moves, and by all holders in it then.
         findings.extend(denied(link.may_ask().await).map(|why| no_lock(&why)));
-    }
-    // Whoever cannot have one lock has no use for many.
-    if findings.is_empty() && mode != Mode::Cluster {
-        let reading = refused(link, vec![command(&["MGET", keys.lock()])]).await;
-        let what = "what many tasks want at once is read one by one: ";
-        findings.extend(reading.iter().map(|why| finding(Severity::Warning, "W_DENIED", what, why)));
     }
     let telling = refused(link, vec![command(&["PUBLISH", channel, ""])]).await;
     findings.extend(telling.iter().map(|why| unheard(&why.to_string(), why.help().unwrap_or_default())));
@@ -80,14 +74,15 @@ fn for_holders(keys: &LockKeys) -> Vec<Cmd> {
     .collect()
 }
 
-/// Without one of these, there is none for those who wait.
-fn for_waiters(keys: &LockKeys) -> Vec<Cmd> {
+/// Without one of these, there is no lock on one server or a cluster, beside those [for any lock](for_holders).
+fn for_queues(keys: &LockKeys) -> Vec<Cmd> {
     let [.., queue, waiters] = keys.all();
     [
-        ["ZADD", queue, NOBODY, NOBODY].as_slice(),
+        ["MGET", keys.lock()].as_slice(),
+        &["EXISTS", queue],
+        &["ZADD", queue, NOBODY, NOBODY],
         &["ZSCORE", queue, NOBODY],
         &["ZRANGE", queue, "0", "-1"],
-        &["ZPOPMIN", queue, "0"],
         &["ZREM", queue, NOBODY],
         &["HSET", waiters, NOBODY, "", NOBODY],
         &["HGET", waiters, NOBODY],

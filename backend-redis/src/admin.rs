@@ -1,4 +1,5 @@
-use super::{RedisBackend, check};
+use crate::backend::RedisBackend;
+use crate::check;
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::{reply, scripts};
@@ -18,7 +19,7 @@ impl LockAdmin for RedisBackend {
     /// for as long as it is kept for its holder.
     async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
         let keys = self.keys.of(name);
-        let known = self.servers.run(&scripts::INSPECT, &keys.of_hold(), &[]).await?;
+        let known = self.servers.run(&scripts::INSPECT, &keys, &[]).await?;
         Ok(reply::status(name, &known)?.into_iter().collect())
     }
 
@@ -43,14 +44,14 @@ impl LockAdmin for RedisBackend {
     /// that know the lock key only wait unseen.
     async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>> {
         let keys = self.keys.of(name);
-        let known = self.servers.run(&scripts::WAITERS, &keys.of_queue(), &[]).await?;
+        let known = self.servers.run(&scripts::WAITERS, &keys, &[]).await?;
         reply::waiters(&known)
     }
 
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
         let keys = self.keys.of(name);
         let only_if = only_if.map(|token| token.to_string()).unwrap_or_default();
-        let before = self.servers.run(&scripts::FORCE_RELEASE, &keys.all(), &[&only_if]).await?;
+        let before = self.servers.run(&scripts::FORCE_RELEASE, &keys, &[&only_if]).await?;
         Ok(reply::status(name, &before)?.into_iter().collect())
     }
 

@@ -1,51 +1,35 @@
 //! Locks: the contract of the core, kept by scripts on whichever servers are one store.
 
-mod admin;
-mod batch;
-mod check;
-mod confirmation;
-mod holding;
-mod renewal;
-mod rights;
-mod semantics;
-mod taken_back;
-
-pub(crate) use admin::held_names;
-pub(crate) use check::look_at;
-pub(crate) use rights::missing_on_node;
-
-use crate::contention::Contention;
+use crate::batch::Batch;
 use crate::keys::Keys;
-use crate::mailbox::Mailbox;
+use crate::scripts;
+use crate::semantics::semantics;
 use crate::servers::Servers;
 use crate::target::{Deployment, Replicas};
+use crate::waiters::WaiterRegistry;
 use async_trait::async_trait;
-use batch::Batches;
 use futures_util::future::BoxFuture;
 use leasehold_core::{
     Attempt, Claim, LockAdmin, LockBackend, Namespace, OwnerId, Release, Renewal, Result, Semantics, StoreUrl,
 };
 use std::sync::Arc;
 use std::time::Duration;
-use taken_back::TakenBack;
 
 /// Locks on a Redis or Valkey: on one server, on the primary that Sentinels name, or on a cluster.
 ///
 /// One connection to a server serves all locks on it; it is made when it is first needed, and made again when it breaks.
-/// Those who wait hear on it, by one subscription for all of them, that the lock was handed over to them; in the older
-/// protocol, on a second connection.
+/// Waiters hear on it, by one subscription for all of them, that the lock was handed over to them; in the older protocol, on a
+/// second connection.
 #[derive(Debug)]
 pub struct RedisBackend {
-    servers: Servers,
-    mode: Mode,
-    keys: Keys,
-    contention: Contention,
-    mailbox: Arc<Mailbox>,
+    pub(crate) servers: Arc<Servers>,
+    pub(crate) mode: Mode,
+    pub(crate) keys: Keys,
+    pub(crate) waiters: Arc<WaiterRegistry>,
     /// How many replicas must have a grant before it is believed.
-    replicas: Option<Replicas>,
-    taken_back: Arc<TakenBack>,
-    /// Where requests can go together.
-    batches: Option<Batches>,
+    pub(crate) replicas: Option<Replicas>,
+    pub(crate) acquires: Arc<Batch>,
+    pub(crate) releases: Arc<Batch>,
 }
 
 /// How the servers are one store.
@@ -67,29 +51,27 @@ impl RedisBackend {
     pub fn open(url: &StoreUrl, namespace: &Namespace) -> Result<Self> {
         let ((deployment, replicas), keys) = (Deployment::of(url)?, Keys::new(namespace)?);
         let channel = keys.channel(&OwnerId::random()?.to_hex());
-        let mailbox = Arc::<Mailbox>::default();
+        let waiters = Arc::<WaiterRegistry>::default();
         let mode = Mode::of(&deployment);
-        let servers = Servers::new(deployment, &mailbox, channel);
+        let servers = Arc::new(Servers::new(deployment, &waiters, channel));
         Ok(Self {
             mode,
-            batches: Batches::of(&servers, &keys, replicas),
+            acquires: Batch::new(&scripts::ACQUIRE, &servers),
+            releases: Batch::new(&scripts::RELEASE, &servers),
             servers,
             keys,
-            contention: Contention::new(),
-            mailbox,
+            waiters,
             replicas,
-            taken_back: Arc::default(),
         })
     }
 
     /// True if a message that tells of a grant is believed as it is.
     ///
-    /// The script that publishes it counts the listeners on its own server only, and passes by whoever has none there; and
-    /// it keeps the message from being replicated to the primary of yesterday, to which this process may still be
-    /// connected. A cluster passes it on to all nodes nevertheless, and so may a primary whose scripts cannot choose what
-    /// is replicated. So where there are several servers a message says that it is worth asking; and where replicas must
-    /// confirm a grant, it has to be asked for anyway.
-    fn believes_messages(&self) -> bool {
+    /// The script that publishes it counts the listeners on its own server only, skips a waiter that has none there, and keeps
+    /// the message from being replicated to a former primary, to which this process may still be connected. A cluster passes
+    /// it on to all nodes nevertheless, and so may a primary whose scripts cannot choose what is replicated. So on several
+    /// servers a message is a reason to ask; and a grant that replicas must confirm has to be asked for anyway.
+    pub(crate) fn believes_messages(&self) -> bool {
         self.mode == Mode::Single && self.replicas.is_none()
     }
 }
@@ -107,17 +89,15 @@ impl Mode {
 #[async_trait]
 impl LockBackend for RedisBackend {
     fn semantics(&self) -> Semantics {
-        semantics::semantics(self.mode)
+        semantics(self.mode)
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        // Only then are grants taken back.
-        let _underway = self.replicas.map(|_| self.taken_back.begin(claim.owner()));
-        if claim.waits() { self.attempt_or_queue(claim).await } else { self.attempt_once(claim).await }
+        self.acquire(claim).await
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        renewal::renew(&self.servers, &self.keys, self.replicas, claims).await
+        self.renew_all(claims).await
     }
 
     fn renewal_group(&self, claim: &Claim) -> u64 {
@@ -133,8 +113,7 @@ impl LockBackend for RedisBackend {
 
     /// When the lock was handed over to the claim, or the connection broke on which that would have been told.
     fn changed<'a: 'c, 'b: 'c, 'c>(&'a self, claim: &'b Claim) -> BoxFuture<'c, ()> {
-        // No async method, which would keep more than the news for as long as somebody waits.
-        Box::pin(self.mailbox.news(claim.owner()))
+        Box::pin(self.waiters.changed(claim.owner()))
     }
 
     /// Never: a holder hears of a loss from its next renewal.

@@ -1,4 +1,4 @@
-use super::Mode;
+use crate::backend::Mode;
 use leasehold_core::{Fairness, Fault, Outcome, Promises, Semantics, WakeUp};
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 const HEARTBEAT: Duration = Duration::from_millis(500);
 
 /// What is promised in a mode.
-pub(super) fn semantics(mode: Mode) -> Semantics {
+pub(crate) fn semantics(mode: Mode) -> Semantics {
     let (name, promises) = match mode {
         Mode::Single => ("single", Promises::new(promise)),
         Mode::Sentinel => ("sentinel", Promises::new(promise_of_several)),

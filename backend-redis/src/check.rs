@@ -1,9 +1,10 @@
 //! What about the servers would weaken the promises.
 
-use super::{Mode, rights};
+use crate::backend::Mode;
 use crate::keys::LockKeys;
 use crate::link::{Confirmed, Link, ServerFacts};
 use crate::reply;
+use crate::rights;
 use crate::servers::{PrimaryNode, Servers};
 use crate::target::Replicas;
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
@@ -20,7 +21,7 @@ const SYNC: &str = "appendfsync";
 /// # Errors
 ///
 /// As of any request, if one does not answer, or none of them lets us in.
-pub(super) async fn check(
+pub(crate) async fn check(
     servers: &Servers,
     mode: Mode,
     replicas: Option<Replicas>,

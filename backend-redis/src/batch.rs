@@ -1,0 +1,248 @@
+//! Requests of one moment, sent together.
+//!
+//! Where many tasks have locks on one server, the server's one core is the limit, and half of what it does for a request is
+//! not the lock: reading the command, calling the script, answering. So claims that are asked for while many others wait for
+//! their answers go in one call of the same script. A claim that is asked for alone, or nearly, waits for no other.
+//!
+//! * Each claim has its own answer, and an error of one ends no other.
+//! * The requests are sent by a task: a caller may keep its future and not poll it, and holds up no other.
+//! * Claims of one request come from one runtime: another one may stand still. If it ends, the outcome is unknown.
+
+use crate::keys::LockKeys;
+use crate::scripts::Script;
+use crate::servers::{ClaimRequest, Servers};
+use leasehold_core::{Error, ErrorKind, Result};
+use redis::Value;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use tokio::runtime::{Handle, Id};
+use tokio::sync::oneshot;
+
+/// Claims in one request at most. A larger one would keep the server longer from answering others, and gain little.
+const MOST: usize = 32;
+/// Claims in one request at least: fewer go by themselves.
+const LEAST: usize = 3;
+/// Of all claims under way, a request has one of so many parts: the server works at one while this process makes the next.
+const PARTS: usize = 2;
+
+/// The claims for one script, and who waits for their answers.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    script: &'static Script,
+    servers: Arc<Servers>,
+    /// Claims that wait for an answer.
+    under_way: AtomicUsize,
+    waiting: Mutex<Waiting>,
+}
+
+/// Claims that wait to be sent.
+#[derive(Debug, Default)]
+struct Waiting {
+    claims: Vec<Pending>,
+    /// The runtime of all of them, on which a task will send them.
+    runtime: Option<Id>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    request: ClaimRequest,
+    answer: oneshot::Sender<Result<Value>>,
+}
+
+/// Sends the claims that wait when the tasks that are ready now have had their turn. If its runtime ends first, they get no
+/// answer.
+struct Flush {
+    /// Until it sends them.
+    batch: Option<Arc<Batch>>,
+    runtime: Id,
+}
+
+impl Batch {
+    pub(crate) fn new(script: &'static Script, servers: &Arc<Servers>) -> Arc<Self> {
+        Arc::new(Self {
+            script,
+            servers: Arc::clone(servers),
+            under_way: AtomicUsize::new(0),
+            waiting: Mutex::default(),
+        })
+    }
+
+    /// Runs the script for one claim.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Servers::run`]; [`Indeterminate`](ErrorKind::Indeterminate) if the runtime ends.
+    pub(crate) async fn run(self: &Arc<Self>, keys: LockKeys, args: Vec<String>) -> Result<Value> {
+        let _counted = Counted::new(&self.under_way);
+        let size = (self.under_way.load(Ordering::Relaxed) / PARTS).min(MOST);
+        // Names of a cluster lie on several servers.
+        let alone = size < LEAST || self.servers.have_slots();
+        match Handle::try_current() {
+            Ok(runtime) if !alone => match self.join((keys, args), size, &runtime) {
+                Ok(answer) => answer.await.unwrap_or_else(|_| Err(no_answer())),
+                Err((keys, args)) => self.run_alone(&keys, &args).await,
+            },
+            _ => self.run_alone(&keys, &args).await,
+        }
+    }
+
+    async fn run_alone(&self, keys: &LockKeys, args: &[String]) -> Result<Value> {
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        self.servers.run(self.script, keys, &args).await
+    }
+
+    /// Adds a claim to those that wait, and has them sent if they are `size`. Gives it back if they wait for another runtime.
+    fn join(
+        self: &Arc<Self>,
+        request: ClaimRequest,
+        size: usize,
+        runtime: &Handle,
+    ) -> Result<oneshot::Receiver<Result<Value>>, ClaimRequest> {
+        let mut waiting = self.waiting();
+        let is_first = waiting.claims.is_empty();
+        if !is_first && waiting.runtime != Some(runtime.id()) {
+            return Err(request);
+        }
+        let (answer, answered) = oneshot::channel();
+        waiting.claims.push(Pending { request, answer });
+        waiting.runtime = Some(runtime.id());
+        if waiting.claims.len() >= size {
+            let claims = std::mem::take(&mut waiting.claims);
+            let batch = Arc::clone(self);
+            runtime.spawn(async move { batch.send(claims).await });
+        } else if is_first {
+            runtime.spawn(Flush { batch: Some(Arc::clone(self)), runtime: runtime.id() }.run());
+        }
+        Ok(answered)
+    }
+
+    async fn send(&self, mut claims: Vec<Pending>) {
+        // A caller is gone if its runtime has ended. The release of its claim may be on its way already.
+        claims.retain(|claim| !claim.answer.is_closed());
+        let (requests, answers): (Vec<_>, Vec<_>) =
+            claims.into_iter().map(|Pending { request, answer }| (request, answer)).unzip();
+        if requests.is_empty() {
+            return;
+        }
+        for (answer, reply) in
+            answers.into_iter().zip(self.servers.run_each(self.script, &requests, None).await)
+        {
+            let _ = answer.send(reply.map(|(value, _)| value));
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Flush {
+    async fn run(mut self) {
+        behind_other_tasks().await;
+        let Some(batch) = self.batch.take() else { return };
+        let claims = std::mem::take(&mut batch.waiting().claims);
+        batch.send(claims).await;
+    }
+}
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        let Some(batch) = self.batch.take() else { return };
+        let mut waiting = batch.waiting();
+        if waiting.runtime == Some(self.runtime) {
+            let unsent = std::mem::take(&mut waiting.claims);
+            drop(waiting);
+            drop(unsent);
+        }
+    }
+}
+
+/// Counts a claim for as long as it waits for its answer.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Returns when the tasks that are ready now have had their turn: a task that wakes itself goes to the end of the queue.
+async fn behind_other_tasks() {
+    let mut is_last = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut is_last, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+fn no_answer() -> Error {
+    Error::new(ErrorKind::Indeterminate, "the runtime was shut down before the request was answered")
+        .with_help("ask again, on a runtime that lives as long as the answer takes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::Keys;
+    use crate::scripts::ACQUIRE;
+    use crate::target::Deployment;
+    use leasehold_core::{LockName, Namespace, StoreUrl};
+    use tokio::runtime::Runtime;
+
+    /// To a port on which no server listens.
+    fn batch() -> Arc<Batch> {
+        let url = StoreUrl::parse("redis://127.0.0.1:1").unwrap();
+        let servers = Servers::new(Deployment::of(&url).unwrap().0, &Arc::default(), "channel".to_owned());
+        Batch::new(&ACQUIRE, &Arc::new(servers))
+    }
+
+    fn request(number: u32) -> ClaimRequest {
+        let keys = Keys::new(&Namespace::new("leasehold:").unwrap()).unwrap();
+        (keys.of(&LockName::new(format!("job/{number}")).unwrap()), Vec::new())
+    }
+
+    fn runtime() -> Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+    }
+
+    #[test]
+    fn claim_of_another_runtime_does_not_wait_for_one_that_stands_still() {
+        let (batch, still, other) = (batch(), runtime(), runtime());
+        let _left = batch.join(request(1), 9, still.handle()).unwrap();
+        assert!(batch.join(request(2), 9, other.handle()).is_err(), "it goes alone");
+    }
+
+    #[test]
+    fn claims_get_an_answer_when_their_runtime_ends() {
+        let (batch, ends, other) = (batch(), runtime(), runtime());
+        let left = [1, 2].map(|number| batch.join(request(number), 9, ends.handle()).unwrap());
+        drop(ends);
+        for answer in left {
+            assert!(other.block_on(answer).is_err(), "the outcome is unknown");
+        }
+        let next = batch.join(request(3), 9, other.handle()).unwrap();
+        assert_eq!(other.block_on(next).unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn claim_whose_caller_is_gone_is_not_sent() {
+        let (batch, runtime) = (batch(), runtime());
+        drop(batch.join(request(1), 9, runtime.handle()).unwrap());
+        let asked = batch.join(request(2), 2, runtime.handle()).unwrap();
+        assert!(runtime.block_on(asked).unwrap().is_err());
+        assert!(batch.waiting().claims.is_empty());
+    }
+}

@@ -1,0 +1,218 @@
+//! The waiters of this process, and the messages that a lock was handed over to one of them.
+//!
+//! All of them share one channel. A message names an owner, its place in the queue and the token of its grant. It is believed
+//! for the place that the last answer of the server named: the grant is later than the request for that answer, so the lease
+//! is counted from then. A message for another place is old, or belongs to an answer that was lost; the next heartbeat of the
+//! owner finds out.
+
+use leasehold_core::{FencingToken, Grant, OwnerId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// A place in the queue of a name: its score in the sorted set. Places are unique, and later ones are larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct QueueScore(pub(crate) u64);
+
+/// The waiters of this process, and the last message for each.
+#[derive(Debug, Default)]
+pub(crate) struct WaiterRegistry {
+    waiters: Mutex<HashMap<OwnerId, Waiter>>,
+}
+
+#[derive(Debug, Default)]
+struct Waiter {
+    /// As the last answer of the server named it.
+    place: Option<QueueScore>,
+    message: Option<(QueueScore, FencingToken)>,
+    /// Keeps one notification until it is seen.
+    changed: Arc<Notify>,
+}
+
+impl WaiterRegistry {
+    /// The grant from the owner's message, if there is one for its place. The owner waits no longer then.
+    pub(crate) fn take_grant(&self, owner: OwnerId) -> Option<Grant> {
+        let mut waiters = self.waiters();
+        let waiter = waiters.get(&owner)?;
+        let (place, token) = waiter.message?;
+        if waiter.place != Some(place) {
+            return None;
+        }
+        waiters.remove(&owner);
+        Some(Grant::new(token).from_hand_over())
+    }
+
+    /// Begins to listen for this owner. Called before the request, because the message may come before the answer.
+    pub(crate) fn add(&self, owner: OwnerId) {
+        self.waiters().entry(owner).or_default();
+    }
+
+    /// The server has answered that the owner waits at this place.
+    ///
+    /// The answer may be late: tasks that share a claim ask for the same owner, and one of them may not be polled for long. A
+    /// grant at an earlier place has ended by then.
+    pub(crate) fn set_place(&self, owner: OwnerId, place: QueueScore) {
+        if let Some(waiter) = self.waiters().get_mut(&owner) {
+            if waiter.place.is_none_or(|known| known <= place) {
+                waiter.place = Some(place);
+            } else {
+                // The answer is late, or the server's clock went back while the queue was empty. An old message is void then.
+                waiter.message = None;
+            }
+        }
+    }
+
+    /// The owner holds the lock, or stops waiting.
+    pub(crate) fn remove(&self, owner: OwnerId) {
+        self.waiters().remove(&owner);
+    }
+
+    /// An attempt failed and left nothing in the store, so the owner may not come back. An owner with a place does, to release
+    /// it.
+    pub(crate) fn remove_unless_queued(&self, owner: OwnerId) {
+        let mut waiters = self.waiters();
+        if waiters.get(&owner).is_some_and(|waiter| waiter.place.is_none()) {
+            waiters.remove(&owner);
+        }
+    }
+
+    /// Returns when there is a message for the owner, or messages may have been lost. Never if it does not wait.
+    pub(crate) async fn changed(&self, owner: OwnerId) {
+        let changed = self.waiters().get(&owner).map(|waiter| Arc::clone(&waiter.changed));
+        match changed {
+            Some(changed) => changed.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// A message came: `owner place token`, as the scripts write it. Any other message is ignored.
+    pub(crate) fn deliver(&self, message: &[u8]) {
+        let Some((owner, place, token)) = std::str::from_utf8(message).ok().and_then(parse) else { return };
+        let changed = self.waiters().get_mut(&owner).map(|waiter| {
+            waiter.message = Some((place, token));
+            Arc::clone(&waiter.changed)
+        });
+        // Without the mutex: a waker may run any code.
+        if let Some(changed) = changed {
+            changed.notify_one();
+        }
+    }
+
+    /// Messages may have been lost: every waiter asks the server again.
+    pub(crate) fn wake_all(&self) {
+        let all: Vec<_> = self.waiters().values().map(|waiter| Arc::clone(&waiter.changed)).collect();
+        all.iter().for_each(|changed| changed.notify_one());
+    }
+
+    fn waiters(&self) -> MutexGuard<'_, HashMap<OwnerId, Waiter>> {
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn parse(message: &str) -> Option<(OwnerId, QueueScore, FencingToken)> {
+    let mut words = message.split(' ');
+    let owner = OwnerId::from_hex(words.next()?)?;
+    let place = QueueScore(words.next()?.parse().ok()?);
+    let token = FencingToken::new(words.next()?.parse().ok()?);
+    words.next().is_none().then_some((owner, place, token))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use std::pin::pin;
+
+    fn granted(waiters: &WaiterRegistry, owner: OwnerId) -> Option<u64> {
+        waiters.take_grant(owner).map(|grant| grant.token.get())
+    }
+
+    fn registry() -> (WaiterRegistry, OwnerId) {
+        let (waiters, owner) = (WaiterRegistry::default(), OwnerId::random().unwrap());
+        waiters.add(owner);
+        (waiters, owner)
+    }
+
+    fn message(owner: OwnerId, place: u64, token: u64) -> Vec<u8> {
+        format!("{} {place} {token}", owner.to_hex()).into_bytes()
+    }
+
+    #[test]
+    fn grant_is_taken_once_and_only_at_the_present_place() {
+        let (waiters, owner) = registry();
+        waiters.deliver(&message(owner, 5, 77));
+        assert_eq!(granted(&waiters, owner), None, "no answer has named a place yet");
+        waiters.set_place(owner, QueueScore(6));
+        assert_eq!(granted(&waiters, owner), None, "of an earlier place");
+        waiters.deliver(&message(owner, 6, 78));
+        assert_eq!(granted(&waiters, owner), Some(78));
+        assert_eq!(granted(&waiters, owner), None);
+    }
+
+    #[test]
+    fn message_before_the_answer_that_names_the_place_is_kept() {
+        let (waiters, owner) = registry();
+        waiters.deliver(&message(owner, 5, 77));
+        waiters.set_place(owner, QueueScore(5));
+        assert!(waiters.changed(owner).now_or_never().is_some(), "a notification is kept until it is seen");
+        assert_eq!(granted(&waiters, owner), Some(77));
+    }
+
+    /// Its task was not polled, and another task asked with the same claim meanwhile.
+    #[test]
+    fn late_answer_brings_no_grant_of_an_earlier_place_back() {
+        let (waiters, owner) = registry();
+        waiters.deliver(&message(owner, 1, 77));
+        waiters.set_place(owner, QueueScore(5));
+        waiters.set_place(owner, QueueScore(1));
+        assert_eq!(granted(&waiters, owner), None, "that lease has ended long ago");
+        waiters.deliver(&message(owner, 5, 78));
+        assert_eq!(granted(&waiters, owner), Some(78));
+    }
+
+    /// The only way for a later place to be a smaller one.
+    #[test]
+    fn grant_from_before_the_servers_clock_went_back_is_not_taken() {
+        let (waiters, owner) = registry();
+        waiters.set_place(owner, QueueScore(5));
+        waiters.deliver(&message(owner, 5, 77));
+        waiters.set_place(owner, QueueScore(2));
+        assert_eq!(granted(&waiters, owner), None);
+    }
+
+    #[test]
+    fn message_for_an_unknown_owner_or_in_another_form_leaves_nothing() {
+        let (waiters, owner) = (WaiterRegistry::default(), OwnerId::random().unwrap());
+        waiters.deliver(&message(owner, 5, 77));
+        let half = "0123456789abcdef0123456789abcdef 1";
+        for nonsense in ["", "x", "x 1 2", half, &format!("{half} 2 3"), "\u{ff} 1 2"] {
+            waiters.deliver(nonsense.as_bytes());
+        }
+        waiters.deliver(&[0xff, 0xfe]);
+        assert!(waiters.waiters().is_empty());
+        assert!(waiters.changed(owner).now_or_never().is_none());
+    }
+
+    #[test]
+    fn failed_attempt_ends_the_listening_only_without_a_place() {
+        let (waiters, queued) = registry();
+        let fresh = OwnerId::random().unwrap();
+        waiters.add(fresh);
+        waiters.set_place(queued, QueueScore(1));
+        waiters.remove_unless_queued(fresh);
+        waiters.remove_unless_queued(queued);
+        assert_eq!(waiters.waiters().keys().collect::<Vec<_>>(), [&queued]);
+    }
+
+    #[test]
+    fn notification_unseen_by_a_dropped_listener_goes_to_the_next() {
+        let (waiters, owner) = registry();
+        {
+            let mut changed = pin!(waiters.changed(owner));
+            assert!(changed.as_mut().now_or_never().is_none());
+            waiters.wake_all();
+        }
+        assert!(waiters.changed(owner).now_or_never().is_some());
+        assert_eq!(granted(&waiters, owner), None);
+    }
+}

@@ -1,7 +1,7 @@
 //! Attempts.
 
 use crate::backend::RedisBackend;
-use crate::link::{ConfirmKind, Confirmed};
+use crate::connection::{ConfirmKind, Confirmed};
 use crate::reply::{self, Acquired};
 use crate::scripts;
 use crate::target::Replicas;
@@ -27,7 +27,7 @@ impl RedisBackend {
             false => self.run_acquire(claim, DOES_NOT_WAIT).await?,
         };
         match (acquired, self.replicas) {
-            (Acquired::Granted(_), Some(replicas)) => self.confirm(claim, replicas).await,
+            (Acquired::Granted(_), Some(replicas)) => Box::pin(self.confirm(claim, replicas)).await,
             (Acquired::Granted(token), None) => Ok(Attempt::Granted(Grant::new(token))),
             (Acquired::Busy(busy) | Acquired::Queued(busy, _), _) => Ok(Attempt::Busy(busy)),
         }

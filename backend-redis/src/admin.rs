@@ -1,7 +1,7 @@
 use crate::backend::RedisBackend;
 use crate::check;
+use crate::connection::Link;
 use crate::keys::Keys;
-use crate::link::Link;
 use crate::{reply, scripts};
 use async_trait::async_trait;
 use futures_util::future::try_join_all;

@@ -82,9 +82,9 @@ impl Batch {
         match Handle::try_current() {
             Ok(runtime) if !alone => match self.join((keys, args), size, &runtime) {
                 Ok(answer) => answer.await.unwrap_or_else(|_| Err(no_answer())),
-                Err((keys, args)) => self.run_alone(&keys, &args).await,
+                Err((keys, args)) => Box::pin(self.run_alone(&keys, &args)).await,
             },
-            _ => self.run_alone(&keys, &args).await,
+            _ => Box::pin(self.run_alone(&keys, &args)).await,
         }
     }
 

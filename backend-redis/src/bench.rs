@@ -1,7 +1,7 @@
 //! The server without a library over it, for `leasehold bench`.
 
+use crate::connection::Link;
 use crate::keys::Keys;
-use crate::link::Link;
 use crate::reply::text;
 use crate::scripts::Script;
 use crate::target::Deployment;

@@ -1,8 +1,8 @@
 //! What about the servers would weaken the promises.
 
 use crate::backend::Mode;
+use crate::connection::{Confirmed, Link, ServerFacts};
 use crate::keys::LockKeys;
-use crate::link::{Confirmed, Link, ServerFacts};
 use crate::reply;
 use crate::rights;
 use crate::servers::{PrimaryNode, Servers};

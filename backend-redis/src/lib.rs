@@ -39,21 +39,20 @@ mod batch;
 #[doc(hidden)]
 pub mod bench;
 mod check;
-mod cluster;
+mod connection;
 mod keys;
-mod link;
 mod record;
 mod redlock;
-mod refusal;
 mod release;
 mod renew;
 mod reply;
 mod rights;
 mod scripts;
 mod semantics;
-mod sentinel;
+mod server_error;
 mod servers;
 mod target;
+mod topology;
 mod waiters;
 
 pub use backend::RedisBackend;

@@ -1,9 +1,9 @@
 //! Renewals: many claims in each request.
 
 use crate::backend::RedisBackend;
-use crate::cluster::Slot;
+use crate::connection::ConfirmKind;
 use crate::keys::LockKeys;
-use crate::link::ConfirmKind;
+use crate::topology::cluster::Slot;
 use crate::{reply, scripts};
 use futures_util::future::join_all;
 use leasehold_core::{Claim, Renewal, Result};

@@ -4,8 +4,8 @@
 //! a `SET` that is to find the key and not to find it, tells of the right as well.
 
 use crate::backend::Mode;
+use crate::connection::Link;
 use crate::keys::LockKeys;
-use crate::link::Link;
 use futures_util::future::join_all;
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use redis::Cmd;
@@ -22,7 +22,10 @@ pub(crate) async fn missing(link: &Link, mode: Mode, keys: &LockKeys, channel: &
     }
     let telling = refused(link, vec![command(&["PUBLISH", channel, ""])]).await;
     findings.extend(telling.iter().map(|why| unheard(&why.to_string(), why.help().unwrap_or_default())));
-    if !link.listen(channel).await {
+    if link.is_deaf() {
+        let help = "let what stands between pass HELLO 3 on, or leave protocol=resp2 out of the URL";
+        findings.push(unheard("the connection speaks RESP2, in which the server sends no messages", help));
+    } else if !link.listen(channel).await {
         let help = "grant it with ACL SETUSER: +subscribe, and for the default prefix &leasehold:*";
         findings.push(unheard("this user may not run SUBSCRIBE on the channel of its waiters", help));
     }

@@ -1,7 +1,7 @@
 //! The nodes, and how all of them are asked at once.
 
 use super::quorum::Quorum;
-use crate::link::{Link, longest_request};
+use crate::connection::{Link, longest_request};
 use crate::target::Target;
 use crate::waiters::WaiterRegistry;
 use futures_util::StreamExt;
@@ -203,10 +203,10 @@ mod tests {
             ("", 6, true),
             ("", 10, false),
             ("?connect_timeout=5s", 8, true),
-            ("?connect_timeout=5s", 45, true),
+            ("?connect_timeout=5s", 44, true),
             ("?connect_timeout=5s", 47, false),
-            ("?timeout=2s&connect_timeout=10ms", 20, true),
-            ("?timeout=2s&connect_timeout=10ms", 21, false),
+            ("?timeout=2s&connect_timeout=10ms", 16, true),
+            ("?timeout=2s&connect_timeout=10ms", 17, false),
         ] {
             let url = StoreUrl::parse(&format!("redlock://a,b,c{parameters}")).unwrap();
             let (nodes, ttl) = (Nodes::new(Target::nodes(&url).unwrap()), Duration::from_secs(ttl));

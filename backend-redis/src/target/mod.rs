@@ -5,7 +5,7 @@ mod nodes;
 
 pub(crate) use deployment::{Deployment, Group, Replicas};
 
-use crate::link::Tls;
+use crate::connection::Tls;
 use leasehold_core::{Authority, Endpoint, Error, ErrorKind, Query, Result, Secret, StoreUrl};
 use std::collections::HashMap;
 use std::fmt;

@@ -160,7 +160,7 @@ async fn a_proxy_that_does_not_know_hello_is_greeted_the_older_way() {
     let url = fake.url().replace("redis://", "redis://:pw@");
     let older = backend(&format!("{url}/3"));
     leasehold_core::LockAdmin::init(&*older).await.unwrap();
-    assert_eq!(fake.connections(), 1);
+    assert_eq!(fake.connections(), 2, "one in each protocol");
 
     let (kind, told) = first_use(&format!("{url}/3?protocol=resp3")).await;
     assert!(kind == ErrorKind::Misconfigured && told.contains("protocol=resp3 cannot be had"), "{told}");

@@ -6,45 +6,42 @@
 //! knows how to go on from there.
 
 mod call;
-mod confirmation;
-mod connection;
-mod dial;
-mod driver;
-mod greeting;
-mod line;
+mod failover;
+mod handshake;
+mod multiplexed;
+mod replicas;
 mod route;
-mod side_line;
+mod sentinel_client;
+mod slot;
 mod stream;
-mod succession;
 mod tls;
-mod watchdog;
-mod welcome;
 
 pub(crate) use call::Call;
-pub(crate) use confirmation::{ConfirmKind, Confirmed};
-pub(crate) use dial::SentinelLine;
-pub(crate) use greeting::ServerFacts;
-pub(crate) use line::longest_request;
+pub(crate) use handshake::ServerFacts;
+pub(crate) use replicas::{ConfirmKind, Confirmed};
 pub(crate) use route::Route;
+pub(crate) use sentinel_client::SentinelClient;
+pub(crate) use slot::longest_request;
 pub(crate) use tls::Tls;
 
 use crate::keys::kind_of;
-use crate::refusal::{foreign_data, is_wrong_type, refusal};
 use crate::scripts::Script;
-use crate::sentinel::Sentinels;
+use crate::server_error::{foreign_data, is_wrong_type, refusal};
 use crate::target::{Replicas, Target};
+use crate::topology::sentinel::Sentinels;
 use crate::waiters::WaiterRegistry;
-use confirmation::Confirmations;
+
+use failover::FailoverMonitor;
 use leasehold_core::{Error, Result};
-use line::Line;
 use redis::{Cmd, Value};
+use replicas::Confirmations;
+use slot::ConnectionSlot;
 use std::fmt;
 use std::sync::Arc;
-use succession::Succession;
 
 /// The link to one server.
 pub(crate) struct Link {
-    line: Arc<Line>,
+    slot: Arc<ConnectionSlot>,
     grants: Confirmations,
     renewals: Confirmations,
 }
@@ -57,14 +54,14 @@ impl Link {
 
     /// The same, to whichever server the Sentinels name.
     pub(crate) fn to_primary(sentinels: Sentinels, waiters: Arc<WaiterRegistry>) -> Self {
-        Self::along(Route::Primary(sentinels, Succession::default()), waiters)
+        Self::along(Route::Primary(sentinels, FailoverMonitor::default()), waiters)
     }
 
     /// The same, to wherever the route leads.
     pub(crate) fn along(route: Route, waiters: Arc<WaiterRegistry>) -> Self {
         let route = Arc::new(route);
         let (grants, renewals) = (Confirmations::of(&route), Confirmations::of(&route));
-        Self { line: Arc::new(Line::new(route, waiters)), grants, renewals }
+        Self { slot: Arc::new(ConnectionSlot::new(route, waiters)), grants, renewals }
     }
 
     /// Makes sure that there is a connection.
@@ -73,7 +70,7 @@ impl Link {
     ///
     /// Why there is none: no server, one that lets us not in, or one that is none for locks.
     pub(crate) async fn connect(&self) -> Result<()> {
-        self.line.connection().await.map(drop)
+        self.slot.connection().await.map(drop)
     }
 
     /// Runs a script and gives its reply.
@@ -91,7 +88,7 @@ impl Link {
     /// they have what it wrote.
     pub(crate) async fn ask(&self, call: &Call<'_>) -> Result<(Value, Option<Confirmed>)> {
         match call.confirm {
-            None => Ok((self.line.ask(call).await?, None)),
+            None => Ok((self.slot.ask(call).await?, None)),
             Some((replicas, ConfirmKind::Grant)) => self.grants.ask(call, replicas).await,
             Some((replicas, ConfirmKind::Renewal)) => self.renewals.ask(call, replicas).await,
         }
@@ -109,7 +106,12 @@ impl Link {
 
     /// True if messages on the channel of the waiters arrive now.
     pub(crate) fn hears(&self) -> bool {
-        self.line.hears()
+        self.slot.hears()
+    }
+
+    /// True if the other end speaks RESP2, in which no messages come.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.slot.is_deaf()
     }
 
     /// Subscribes to the channel, unless that was done. True if messages on it arrive.
@@ -117,7 +119,7 @@ impl Link {
     /// Never an error. Messages make waiting shorter, and where there are none, because the server or its administrator
     /// allows for none, heartbeats do.
     pub(crate) async fn listen(&self, channel: &str) -> bool {
-        self.line.listen(channel).await
+        self.slot.listen(channel).await
     }
 
     /// Sends one command and gives its reply. Errors as of [`run`](Self::run).
@@ -129,22 +131,22 @@ impl Link {
     /// Makes sure that keys on their way to it may be asked for. With a command behind it: it is good for the next one, and
     /// that must be nobody else's. Errors as of [`run`](Self::run).
     pub(crate) async fn may_ask(&self) -> Result<()> {
-        let connection = self.line.connection().await?;
+        let connection = self.slot.connection().await?;
         let commands = vec![redis::cmd("ASKING"), redis::cmd("PING")];
         let replies = connection.request_together(commands).await;
-        let mut replies = replies.map_err(|why| self.line.here(why.unknown_outcome()))?;
+        let mut replies = replies.map_err(|why| self.slot.here(why.unknown_outcome()))?;
         self.checked(replies.swap_remove(0), None).map(drop)
     }
 
     /// What the server says of itself now. Errors as of [`run`](Self::run).
     pub(crate) async fn facts(&self) -> Result<ServerFacts> {
-        self.command(&greeting::question()).await.map(|reply| ServerFacts::read(&reply))
+        self.command(&handshake::question()).await.map(|reply| ServerFacts::read(&reply))
     }
 
     /// The connection of the client library, without time limits and retries. Errors as of connecting.
     #[cfg(feature = "bench")]
     pub(crate) async fn bare(&self) -> Result<redis::aio::MultiplexedConnection> {
-        self.line.connection().await.map(|connection| connection.bare())
+        self.slot.connection().await.map(|connection| connection.bare())
     }
 
     /// How many replicas follow the server, where so many are asked for. Errors as of [`run`](Self::run).
@@ -154,24 +156,24 @@ impl Link {
 
     /// True if a password is sent along it unencrypted, over a network.
     pub(crate) fn shows_password(&self) -> bool {
-        self.line.route.shows_password()
+        self.slot.route.shows_password()
     }
 
     /// Where it leads, for people.
     pub(crate) fn place(&self) -> &Route {
-        &self.line.route
+        &self.slot.route
     }
 
     /// Ends the connections. What is under way gets no answer.
     pub(crate) fn close(&self) {
-        self.line.close();
+        self.slot.close();
         self.grants.close();
         self.renewals.close();
     }
 
     /// Says of an error where it happened.
     pub(crate) fn here(&self, error: Error) -> Error {
-        self.line.here(error)
+        self.slot.here(error)
     }
 
     /// Finds out which key holds what no lock of ours holds. Looked at afterwards, so that the scripts need not.
@@ -179,24 +181,24 @@ impl Link {
         for key in keys {
             match self.command(redis::cmd("TYPE").arg(key)).await {
                 Ok(Value::SimpleString(kind)) if kind != kind_of(key) && kind != "none" => {
-                    return self.line.here(foreign_data(key, Some(&kind)));
+                    return self.slot.here(foreign_data(key, Some(&kind)));
                 }
                 Ok(_) => {}
                 Err(_) => break,
             }
         }
-        self.line.here(foreign_data(keys.first().unwrap_or(&""), None))
+        self.slot.here(foreign_data(keys.first().unwrap_or(&""), None))
     }
 
     async fn request(&self, command: &Cmd) -> Result<Value> {
-        let connection = self.line.connection().await?;
+        let connection = self.slot.connection().await?;
         let answer = connection.request(command).await;
-        answer.map_err(|why| self.line.here(why.unknown_outcome()))
+        answer.map_err(|why| self.slot.here(why.unknown_outcome()))
     }
 
     fn checked(&self, reply: Value, script: Option<&Script>) -> Result<Value> {
         match reply {
-            Value::ServerError(error) => Err(self.line.here(refusal(&error, script))),
+            Value::ServerError(error) => Err(self.slot.here(refusal(&error, script))),
             reply => Ok(reply),
         }
     }
@@ -204,6 +206,6 @@ impl Link {
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("route", &self.line.route).finish_non_exhaustive()
+        f.debug_struct("Link").field("route", &self.slot.route).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-use super::confirmation::ConfirmKind;
+use super::replicas::ConfirmKind;
 use crate::scripts::Script;
 use crate::target::Replicas;
 use redis::{Cmd, ServerErrorKind, Value};

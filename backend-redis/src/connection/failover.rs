@@ -7,9 +7,9 @@
 //! One word of a later fail-over than that which led to the old primary is enough to leave it. A Sentinel that was cut
 //! off cannot have such a word, so it drives nobody away.
 
-use super::connection::Connection;
+use super::multiplexed::Connection;
 use super::route::Route;
-use crate::sentinel::{Epoch, Word};
+use crate::topology::sentinel::{Epoch, Word};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::task::AbortHandle;
@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The open connections to a primary that Sentinels name, and the one task that asks for all of them.
 #[derive(Debug, Default)]
-pub(crate) struct Succession {
+pub(crate) struct FailoverMonitor {
     watched: Mutex<Watched>,
 }
 
@@ -31,11 +31,11 @@ struct Watched {
     task: Option<AbortHandle>,
 }
 
-impl Succession {
+impl FailoverMonitor {
     /// Ends the connection when another server is named.
     pub(super) fn watch(route: &Arc<Route>, connection: &Arc<Connection>, epoch: Epoch) {
-        let Route::Primary(_, succession) = &**route else { return };
-        let mut watched = succession.watched();
+        let Route::Primary(_, monitor) = &**route else { return };
+        let mut watched = monitor.watched();
         watched.connections.push((Arc::downgrade(connection), epoch));
         if watched.task.as_ref().is_none_or(AbortHandle::is_finished) {
             watched.task = Some(tokio::spawn(keep_asking(Arc::clone(route))).abort_handle());
@@ -73,13 +73,13 @@ impl Succession {
 }
 
 async fn keep_asking(route: Arc<Route>) {
-    let Route::Primary(sentinels, succession) = &*route else { return };
+    let Route::Primary(sentinels, monitor) = &*route else { return };
     let mut lines = sentinels.lines();
     loop {
         tokio::time::sleep(PAUSE).await;
-        let Some(known) = succession.oldest() else { return };
+        let Some(known) = monitor.oldest() else { return };
         if let Some(word) = sentinels.word_since(known, &mut lines).await {
-            succession.end_before(&word);
+            monitor.end_before(&word);
         }
     }
 }

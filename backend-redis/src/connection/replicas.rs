@@ -7,10 +7,10 @@
 
 use super::Call;
 use super::call::{is_demoted, is_unknown_script, last_or_refusal};
-use super::line::Line;
 use super::route::Route;
-use crate::refusal::refusal;
+use super::slot::ConnectionSlot;
 use crate::scripts::Script;
+use crate::server_error::refusal;
 use crate::target::Replicas;
 use crate::waiters::WaiterRegistry;
 use leasehold_core::{Error, ErrorKind, Result};
@@ -23,7 +23,7 @@ const AT_ONCE: usize = 4;
 
 /// The connection for requests of one matter that replicas are to confirm, made when it is first needed.
 pub(super) struct Confirmations {
-    line: Arc<Line>,
+    slot: Arc<ConnectionSlot>,
     turns: Arc<Semaphore>,
 }
 
@@ -47,12 +47,12 @@ pub(crate) enum Confirmed {
 
 impl Confirmations {
     pub(super) fn of(route: &Arc<Route>) -> Self {
-        let line = Arc::new(Line::new(Arc::clone(route), Arc::<WaiterRegistry>::default()));
-        Self { line, turns: Arc::new(Semaphore::new(AT_ONCE)) }
+        let slot = Arc::new(ConnectionSlot::new(Arc::clone(route), Arc::<WaiterRegistry>::default()));
+        Self { slot, turns: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
     pub(super) fn close(&self) {
-        self.line.close();
+        self.slot.close();
     }
 
     /// Calls a script, and waits for replicas to have what it wrote; the very reply to the script.
@@ -64,7 +64,7 @@ impl Confirmations {
         replicas: Replicas,
     ) -> Result<(Value, Option<Confirmed>)> {
         let exchange = Exchange {
-            line: Arc::clone(&self.line),
+            slot: Arc::clone(&self.slot),
             turns: Arc::clone(&self.turns),
             script: call.script,
             keys: owned(call.keys),
@@ -73,21 +73,21 @@ impl Confirmations {
             replicas,
         };
         let done = tokio::spawn(exchange.run()).await;
-        done.unwrap_or_else(|error| Err(self.line.here(unfinished(error))))
+        done.unwrap_or_else(|error| Err(self.slot.here(unfinished(error))))
     }
 
     /// How many replicas follow the server.
     pub(super) async fn count(&self, replicas: Replicas) -> Result<Confirmed> {
-        let connection = self.line.connection().await?;
+        let connection = self.slot.connection().await?;
         let waited = connection.request(&wait_for(replicas)).await;
-        let waited = waited.map_err(|why| self.line.here(why.unknown_outcome()))?;
-        Ok(read(&self.line, replicas, &waited))
+        let waited = waited.map_err(|why| self.slot.here(why.unknown_outcome()))?;
+        Ok(read(&self.slot, replicas, &waited))
     }
 }
 
 /// One such request.
 struct Exchange {
-    line: Arc<Line>,
+    slot: Arc<ConnectionSlot>,
     turns: Arc<Semaphore>,
     script: &'static Script,
     keys: Vec<String>,
@@ -98,14 +98,14 @@ struct Exchange {
 
 impl Exchange {
     async fn run(self) -> Result<(Value, Option<Confirmed>)> {
-        let turn = tokio::time::timeout(self.line.route.request_timeout(), self.turns.acquire()).await;
+        let turn = tokio::time::timeout(self.slot.route.request_timeout(), self.turns.acquire()).await;
         let Ok(Ok(_turn)) = turn else {
-            return Err(self.line.here(crowded()));
+            return Err(self.slot.here(crowded()));
         };
-        let connection = self.line.connection().await?;
+        let connection = self.slot.connection().await?;
         let request = async |in_full| {
             let replies = connection.request_together(self.commands(in_full)).await;
-            let mut replies = replies.map_err(|why| self.line.here(why.unknown_outcome()))?;
+            let mut replies = replies.map_err(|why| self.slot.here(why.unknown_outcome()))?;
             let waited = replies.pop().unwrap_or(Value::Nil);
             Ok::<_, Error>((last_or_refusal(replies), waited))
         };
@@ -116,7 +116,7 @@ impl Exchange {
         if is_demoted(&reply) {
             connection.leave();
         }
-        Ok((reply, Some(read(&self.line, self.replicas, &waited))))
+        Ok((reply, Some(read(&self.slot, self.replicas, &waited))))
     }
 
     fn commands(&self, in_full: bool) -> Vec<Cmd> {
@@ -132,13 +132,13 @@ fn wait_for(replicas: Replicas) -> Cmd {
     redis::cmd("WAIT").arg(replicas.count).arg(within).take()
 }
 
-fn read(line: &Line, replicas: Replicas, waited: &Value) -> Confirmed {
+fn read(slot: &ConnectionSlot, replicas: Replicas, waited: &Value) -> Confirmed {
     match waited {
         Value::Int(count) => match u32::try_from(*count) {
             Ok(count) if count >= replicas.count => Confirmed::Yes,
             count => Confirmed::By(count.unwrap_or_default()),
         },
-        Value::ServerError(error) => Confirmed::Unasked(line.here(refusal(error, None))),
+        Value::ServerError(error) => Confirmed::Unasked(slot.here(refusal(error, None))),
         _ => Confirmed::By(0),
     }
 }

@@ -1,5 +1,5 @@
-use crate::refusal::refusal;
 use crate::reply::text;
+use crate::server_error::refusal;
 use leasehold_core::{Error, ErrorKind, Result};
 use redis::Value;
 

@@ -1,9 +1,9 @@
 //! Where a link leads: to one server, or to whichever is the primary now.
 
-use super::greeting::ServerFacts;
-use super::succession::Succession;
-use crate::sentinel::{Epoch, Sentinels};
+use super::failover::FailoverMonitor;
+use super::handshake::ServerFacts;
 use crate::target::{Address, Target};
+use crate::topology::sentinel::{Epoch, Sentinels};
 use leasehold_core::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 use std::fmt;
@@ -17,7 +17,7 @@ pub(crate) enum Route {
     /// To this node of a cluster.
     Node(Target),
     /// To the server that the Sentinels name when it connects, for as long as they name no other.
-    Primary(Sentinels, Succession),
+    Primary(Sentinels, FailoverMonitor),
 }
 
 impl Route {

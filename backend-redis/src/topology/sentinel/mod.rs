@@ -9,7 +9,7 @@ mod answer;
 
 pub(crate) use answer::Epoch;
 
-use crate::link::SentinelLine;
+use crate::connection::SentinelClient;
 use crate::target::{Address, Group, Target};
 use answer::{Answer, Watched};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -60,7 +60,7 @@ impl Sentinels {
     }
 
     /// What is said of the primary since this epoch, if anything. One Sentinel that has heard more is enough.
-    pub(crate) async fn word_since(&self, known: Epoch, lines: &mut [SentinelLine<'_>]) -> Option<Word> {
+    pub(crate) async fn word_since(&self, known: Epoch, lines: &mut [SentinelClient<'_>]) -> Option<Word> {
         let is_enough = |newest: Epoch, _| newest > known && newest.is_settled;
         let Watched { host, port, epoch } = self.newest_word(lines, is_enough).await.ok()?;
         let word = Word { address: Address::Tcp { host, port }, epoch };
@@ -68,13 +68,13 @@ impl Sentinels {
     }
 
     /// A line to each of them, on which nothing was asked yet.
-    pub(crate) fn lines(&self) -> Vec<SentinelLine<'_>> {
-        self.group.sentinels.iter().map(SentinelLine::to).collect()
+    pub(crate) fn lines(&self) -> Vec<SentinelClient<'_>> {
+        self.group.sentinels.iter().map(SentinelClient::to).collect()
     }
 
     async fn newest_word(
         &self,
-        lines: &mut [SentinelLine<'_>],
+        lines: &mut [SentinelClient<'_>],
         is_enough: impl Fn(Epoch, usize) -> bool,
     ) -> Result<Watched> {
         let Group { name, primary, .. } = &self.group;
@@ -108,7 +108,7 @@ impl Sentinels {
     }
 }
 
-async fn ask(line: &mut SentinelLine<'_>, name: &str, deadline: Instant) -> Result<Answer> {
+async fn ask(line: &mut SentinelClient<'_>, name: &str, deadline: Instant) -> Result<Answer> {
     let mut question = redis::cmd("SENTINEL");
     question.arg("MASTER").arg(name);
     let reply = timeout_at(deadline, line.ask(&question)).await;

@@ -11,7 +11,7 @@ mod slot;
 
 pub(crate) use slot::Slot;
 
-use crate::link::Call;
+use crate::connection::Call;
 use crate::servers::{PrimaryNode, Reply};
 use crate::target::{Address, Target};
 use crate::waiters::WaiterRegistry;

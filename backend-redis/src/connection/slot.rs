@@ -1,8 +1,9 @@
-//! Getting a connection: one for all, made by one task while the others wait for it.
+//! The place of a connection: one for all requests, made by one task while the others wait for it, and made again after it broke.
 
 use super::call::{Call, is_demoted, is_unknown_script, last_or_refusal};
-use super::connection::Connection;
-use super::dial;
+use super::failover::FailoverMonitor;
+use super::handshake::connect;
+use super::multiplexed::Connection;
 use super::route::Route;
 use crate::target::Timeouts;
 use crate::waiters::WaiterRegistry;
@@ -18,19 +19,19 @@ use tokio::time::Instant;
 /// by all who wait for it.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a request may take at most that finds no connection: the pause, connecting, and one to one and a quarter time-outs.
+/// How long a request may take at most that finds no connection: the pause, connecting, and its time-out.
 pub(crate) fn longest_request(timeouts: Timeouts) -> Duration {
-    PAUSE + timeouts.connect + timeouts.request * 5 / 4
+    PAUSE + timeouts.connect + timeouts.request
 }
 
 /// The present connection to one server, and the way to the next.
-pub(super) struct Line {
+pub(super) struct ConnectionSlot {
     pub(super) route: Arc<Route>,
-    /// Who is told what the server says of its own accord, on whichever connection.
+    /// Told of the messages of the server.
     waiters: Arc<WaiterRegistry>,
     current: Mutex<Option<Arc<Connection>>>,
-    /// Whoever has it connects; the others wait for it.
-    dialling: tokio::sync::Mutex<LastAttempt>,
+    /// One caller connects, the others wait for it.
+    connecting: tokio::sync::Mutex<LastAttempt>,
     /// Attempts to connect that have ended.
     attempts: AtomicU64,
     closed: AtomicBool,
@@ -43,13 +44,13 @@ struct LastAttempt {
     pause_until: Option<Instant>,
 }
 
-impl Line {
+impl ConnectionSlot {
     pub(super) fn new(route: Arc<Route>, waiters: Arc<WaiterRegistry>) -> Self {
         Self {
             route,
             waiters,
             current: Mutex::default(),
-            dialling: tokio::sync::Mutex::default(),
+            connecting: tokio::sync::Mutex::default(),
             attempts: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         }
@@ -98,13 +99,18 @@ impl Line {
         matches!(self.open_connection(), Ok(Some(connection)) if connection.hears())
     }
 
+    /// True if there is a connection on which no messages come.
+    pub(super) fn is_deaf(&self) -> bool {
+        matches!(self.open_connection(), Ok(Some(connection)) if !connection.takes_messages)
+    }
+
     /// Makes sure that messages on the channel of the waiters arrive; false if they cannot. By a task of its own, as above.
     pub(super) async fn listen(self: &Arc<Self>, channel: &str) -> bool {
         let Ok(connection) = self.connection().await else {
             return false;
         };
-        let (line, channel) = (Arc::clone(self), channel.to_owned());
-        let listening = tokio::spawn(async move { connection.listen(&line.waiters, &channel).await });
+        let channel = channel.to_owned();
+        let listening = tokio::spawn(async move { connection.listen(&channel).await });
         listening.await.unwrap_or(false)
     }
 
@@ -132,7 +138,7 @@ impl Line {
     /// Connects, or waits for another task that is at it. However many wait, one connects.
     async fn reconnect(self: Arc<Self>) -> Result<Arc<Connection>> {
         let ended_before = self.attempts.load(Ordering::SeqCst);
-        let mut last = self.dialling.lock().await;
+        let mut last = self.connecting.lock().await;
         if let Some(connection) = self.open_connection()? {
             return Ok(connection);
         }
@@ -145,9 +151,9 @@ impl Line {
         if let Some(moment) = last.pause_until {
             tokio::time::sleep_until(moment).await;
         }
-        let dialed = dial::dial(&self.route, &self.waiters).await;
+        let made = self.connect().await;
         self.attempts.fetch_add(1, Ordering::SeqCst);
-        match dialed {
+        match made {
             Ok(connection) => {
                 tracing::debug!(target: "leasehold", server = %self.route, "connected");
                 *last = LastAttempt::default();
@@ -160,6 +166,19 @@ impl Line {
                 Err(error)
             }
         }
+    }
+
+    /// One deadline covers all steps.
+    async fn connect(&self) -> Result<Arc<Connection>> {
+        let deadline = Instant::now() + self.route.connect_timeout();
+        let (target, epoch) = self.route.lead().await?;
+        let (connection, facts) = connect(&target, &self.waiters, deadline).await?;
+        self.route.check(&facts)?;
+        let connection = Arc::new(connection);
+        if let Some(epoch) = epoch {
+            FailoverMonitor::watch(&self.route, &connection, epoch);
+        }
+        Ok(connection)
     }
 
     fn install(&self, connection: Arc<Connection>) -> Result<Arc<Connection>> {

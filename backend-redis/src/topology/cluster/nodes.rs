@@ -2,7 +2,7 @@
 
 use super::map::Map;
 use super::slot::Slot;
-use crate::link::{Link, Route};
+use crate::connection::{Link, Route};
 use crate::servers::PrimaryNode;
 use crate::target::{Address, Target};
 use crate::waiters::WaiterRegistry;

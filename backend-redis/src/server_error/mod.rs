@@ -49,18 +49,18 @@ const COMMANDS: [&str; 31] = [
 
 /// What an error reply means to whoever asked. `script` is the one that was running, if one was.
 pub(crate) fn refusal(error: &ServerError, script: Option<&Script>) -> Error {
-    known_refusal(error, script).unwrap_or_else(|| unknown(error))
+    let text = error.details().unwrap_or_default();
+    known_refusal(error.code(), text, script).unwrap_or_else(|| unknown(error))
 }
 
 /// What an error reply means, if it is one that is known. Never repeats the reply.
-pub(crate) fn known_refusal(error: &ServerError, script: Option<&Script>) -> Option<Error> {
-    let text = error.details().unwrap_or_default();
-    let by_code = BY_CODE.iter().find(|row| row.sign == error.code());
+pub(crate) fn known_refusal(code: &str, text: &str, script: Option<&Script>) -> Option<Error> {
+    let by_code = BY_CODE.iter().find(|row| row.sign == code);
     let by_text = || BY_TEXT.iter().find(|row| text.contains(row.sign));
-    match error.code() {
+    match code {
         "NOPERM" => Some(not_permitted(text, script)),
         "ERR" if is_refused_in_script(text) => Some(not_permitted(text, script)),
-        "ERR" if is_unknown_command(error) => Some(unknown_command(text, script)),
+        "ERR" if is_unknown_command(Some(text)) => Some(unknown_command(text, script)),
         "ERR" => by_text().map(Row::to_error),
         _ => by_code.map(Row::to_error),
     }
@@ -72,8 +72,8 @@ fn is_refused_in_script(text: &str) -> bool {
 }
 
 /// True if the server, or a proxy, does not know the command.
-pub(crate) fn is_unknown_command(error: &ServerError) -> bool {
-    let text = error.details().unwrap_or_default();
+pub(crate) fn is_unknown_command(text: Option<&str>) -> bool {
+    let text = text.unwrap_or_default();
     text.starts_with("unknown command")
         || text.starts_with("Unknown Redis command")
         || text.starts_with("Unknown command")

@@ -1,0 +1,258 @@
+use super::stream::Stream;
+use crate::target::{Address, Login, Protocol, Target};
+use crate::waiters::WaiterRegistry;
+use futures_util::future::try_join_all;
+use leasehold_core::{Error, ErrorKind};
+use redis::aio::MultiplexedConnection;
+use redis::{
+    AsyncConnectionConfig, Cmd, ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo, RedisError,
+    RedisResult, Value,
+};
+use secrecy::{ExposeSecret, SecretString};
+use std::convert::Infallible;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::{Mutex, Notify};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+/// The pause after a refused subscription. Waiters ask meanwhile, as they do where no messages arrive.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// One connection that all requests share: that of redis-rs. It ends for good when it breaks, or when an answer is overdue:
+/// replies come in the order of their requests, so those behind a lost one would wait as well.
+#[derive(Debug)]
+pub(super) struct Connection {
+    requests: MultiplexedConnection,
+    /// The task that writes requests and reads replies.
+    task: AbortHandle,
+    state: Arc<State>,
+    /// The server at its other end.
+    target: Target,
+    /// True if the server may send messages between replies.
+    pub(super) takes_messages: bool,
+    /// True once the channel of the waiters was subscribed to.
+    subscribed: AtomicBool,
+    /// When a subscription may be tried again. One caller subscribes, the others wait for it.
+    subscribing: Mutex<Option<Instant>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    overdue: AtomicBool,
+    /// True once the next request is to make another connection.
+    left: AtomicBool,
+    ended: AtomicBool,
+    end: Notify,
+}
+
+/// Why a request got no answer.
+#[derive(Debug)]
+pub(super) enum NoAnswer {
+    /// None came within this time.
+    Overdue(Duration),
+    /// The connection broke first.
+    Broken(RedisError),
+}
+
+/// Ends with the task of a connection: it has returned, was aborted, or its runtime has ended.
+struct EndOnDrop {
+    state: Arc<State>,
+    waiters: Arc<WaiterRegistry>,
+}
+
+impl Connection {
+    /// A connection over this stream, in this protocol. RESP3 begins with `HELLO 3` and the login, RESP2 with nothing.
+    pub(super) async fn over(
+        stream: Box<dyn Stream>,
+        target: &Target,
+        protocol: Protocol,
+        password: Option<&SecretString>,
+        waiters: &Arc<WaiterRegistry>,
+    ) -> Result<Self, NoAnswer> {
+        let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
+        let mut config = AsyncConnectionConfig::new().set_response_timeout(Some(target.timeouts.request));
+        if protocol == Protocol::Resp3 {
+            let told = Arc::clone(waiters);
+            config = config.set_push_sender(move |message| hear(&told, &message));
+            info = info.set_protocol(ProtocolVersion::RESP3);
+            if let Some(Login { user, .. }) = &target.login {
+                info = info.set_password(password.map_or("", ExposeSecret::expose_secret));
+                if let Some(user) = user {
+                    info = info.set_username(user);
+                }
+            }
+        }
+        let made = MultiplexedConnection::new_with_config(&info, stream, config).await;
+        let (requests, driver) = made.map_err(NoAnswer::Broken)?;
+        let state = Arc::<State>::default();
+        let end = EndOnDrop { state: Arc::clone(&state), waiters: Arc::clone(waiters) };
+        let task = tokio::spawn(async move {
+            let _end = end;
+            driver.await;
+        });
+        Ok(Self {
+            requests,
+            task: task.abort_handle(),
+            state,
+            target: target.clone(),
+            takes_messages: protocol == Protocol::Resp3,
+            subscribed: AtomicBool::new(false),
+            subscribing: Mutex::default(),
+        })
+    }
+
+    /// Where its other end is.
+    pub(super) fn address(&self) -> &Address {
+        &self.target.address
+    }
+
+    /// True if it is of use for requests.
+    pub(super) fn is_open(&self) -> bool {
+        let State { overdue, left, ended, .. } = &*self.state;
+        ![overdue, left, ended].into_iter().any(|flag| flag.load(Ordering::SeqCst))
+    }
+
+    /// True if messages on the channel of the waiters arrive.
+    pub(super) fn hears(&self) -> bool {
+        self.subscribed.load(Ordering::SeqCst)
+    }
+
+    /// Subscribes to the channel of the waiters. True if messages arrive from now on.
+    ///
+    /// A refusal is not for ever: a server that is busy with a program refuses this too, and rights may be granted.
+    pub(super) async fn listen(&self, channel: &str) -> bool {
+        let mut not_before = self.subscribing.lock().await;
+        if self.hears() {
+            return true;
+        }
+        if !self.takes_messages || not_before.is_some_and(|moment| Instant::now() < moment) {
+            return false;
+        }
+        let reply = self.request(redis::cmd("SUBSCRIBE").arg(channel)).await;
+        let is_done = matches!(reply, Ok(Value::Push { kind: PushKind::Subscribe, .. }));
+        self.subscribed.store(is_done, Ordering::SeqCst);
+        *not_before = Some(Instant::now() + PAUSE);
+        is_done
+    }
+
+    /// Sends one command and waits for its reply, which may be an error of the server.
+    pub(super) async fn request(&self, command: &Cmd) -> Result<Value, NoAnswer> {
+        let mut requests = self.requests.clone();
+        self.answer(requests.send_packed_command(command)).await
+    }
+
+    /// Sends several commands; one reply for each, in order.
+    pub(super) async fn request_all(&self, commands: &[Cmd]) -> Result<Vec<Value>, NoAnswer> {
+        try_join_all(commands.iter().map(|command| self.request(command))).await
+    }
+
+    /// Sends several commands as one piece, with no other's between them; one reply for each, in order.
+    pub(super) async fn request_together(&self, commands: Vec<Cmd>) -> Result<Vec<Value>, NoAnswer> {
+        let mut together = redis::Pipeline::with_capacity(commands.len());
+        let count = commands.len();
+        for command in commands {
+            together.add_command(command);
+        }
+        let mut requests = self.requests.clone();
+        self.answer(requests.send_packed_commands(&together, 0, count)).await
+    }
+
+    /// The connection of the client library.
+    #[cfg(feature = "bench")]
+    pub(super) fn bare(&self) -> MultiplexedConnection {
+        self.requests.clone()
+    }
+
+    /// The next request is to make another connection. Requests under way get their answers: this one ends behind the last.
+    pub(super) fn leave(&self) {
+        self.state.left.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends it now. Requests under way get no answer.
+    pub(super) fn end(&self) {
+        self.leave();
+        self.task.abort();
+    }
+
+    /// The answer, or that none will come.
+    ///
+    /// The library does not always say that. A request that has its place in the channel to the task when the task goes is put
+    /// there all the same, and lies there until the last sender is gone (tokio-rs/tokio#7714).
+    async fn answer<T>(&self, answer: impl Future<Output = RedisResult<T>>) -> Result<T, NoAnswer> {
+        // Made before the flag is read: it cannot miss the end.
+        let end = self.state.end.notified();
+        if self.state.ended.load(Ordering::SeqCst) {
+            return Err(self.no_answer(broken()));
+        }
+        tokio::select! {
+            biased;
+            answer = answer => answer.map_err(|error| {
+                if error.is_timeout() {
+                    // The request may still be in a buffer of this host, and would be carried out late.
+                    self.state.overdue.store(true, Ordering::SeqCst);
+                    self.end();
+                }
+                self.no_answer(error)
+            }),
+            () = end => Err(self.no_answer(broken())),
+        }
+    }
+
+    fn no_answer(&self, error: RedisError) -> NoAnswer {
+        if self.state.overdue.load(Ordering::SeqCst) {
+            NoAnswer::Overdue(self.target.timeouts.request)
+        } else {
+            NoAnswer::Broken(error)
+        }
+    }
+}
+
+/// Something came that is no reply. Called before more is read.
+fn hear(waiters: &WaiterRegistry, message: &PushInfo) -> Result<(), Infallible> {
+    if let (PushKind::Message, [_, Value::BulkString(text)]) = (&message.kind, message.data.as_slice()) {
+        waiters.deliver(text);
+    }
+    Ok(())
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.state.ended.store(true, Ordering::SeqCst);
+        self.state.end.notify_waiters();
+        self.waiters.wake_all();
+    }
+}
+
+fn broken() -> RedisError {
+    io::Error::from(io::ErrorKind::BrokenPipe).into()
+}
+
+impl NoAnswer {
+    /// The error for a request that may have been carried out. That one of them never left this process cannot be told
+    /// apart from that, and need not be.
+    pub(super) fn unknown_outcome(self) -> Error {
+        match self {
+            Self::Overdue(timeout) => {
+                Error::new(ErrorKind::Indeterminate, format!("no answer within {timeout:?}"))
+                    .with_help("look at the server and at the network to it, or raise timeout in the URL")
+            }
+            Self::Broken(error) => {
+                Error::new(ErrorKind::Indeterminate, "the connection broke before the answer came")
+                    .with_source(error)
+                    .with_help("look at the log of the server, and at what stands between")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -140,7 +140,8 @@ impl Raw {
         let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.unwrap();
         let whole = |file: &str| {
             let lib = include_str!("../src/scripts/lib.lua");
-            Script::new(&file.replace("-- include lib.lua\n", lib))
+            let queue = include_str!("../src/scripts/queue.lua");
+            Script::new(&file.replace("-- include lib.lua", lib).replace("-- include queue.lua", queue))
         };
         let acquire = whole(include_str!("../src/scripts/acquire.lua"));
         let release = whole(include_str!("../src/scripts/release.lua"));
@@ -157,11 +158,13 @@ impl Raw {
 
     async fn pair(&self, name: &str) {
         let companion = |kind| format!("{{leasehold:{name}}}:{kind}");
-        let [holder, token, queue, waiters] = ["holder", "token", "queue", "waiters"].map(companion);
-        let keys = [format!("leasehold:{name}"), holder, token, queue, waiters];
+        let [holder, token, queue, owners, shared] =
+            ["holder", "token", "queue", "owners", "shared"].map(companion);
+        let keys = [format!("leasehold:{name}"), holder, token, queue, owners, shared];
         let keys = keys.each_ref().map(String::as_str);
         let mut connection = self.connection.clone();
-        let acquire = evalsha(&self.acquire, &keys, &[&self.owner, TTL_MILLIS, &self.holder, ""]);
+        let acquire =
+            evalsha(&self.acquire, &keys, &[&self.owner, TTL_MILLIS, &self.holder, "", "exclusive"]);
         let granted = connection.send_packed_command(&acquire).await.unwrap();
         assert!(matches!(granted, Value::BulkString(_)), "{granted:?}");
         let release = evalsha(&self.release, &keys, &[&self.owner, "0"]);

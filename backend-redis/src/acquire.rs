@@ -94,7 +94,8 @@ impl RedisBackend {
 
 fn args(claim: &Claim, channel: &str) -> Vec<String> {
     let (owner, ttl) = (claim.owner().to_hex(), claim.ttl_millis().to_string());
-    vec![owner, ttl, claim.holder().to_string(), channel.to_owned()]
+    let mode = if claim.mode().is_shared() { "shared" } else { "exclusive" };
+    vec![owner, ttl, claim.holder().to_string(), channel.to_owned(), mode.to_owned()]
 }
 
 /// The grant stands in the store, so no failure of the confirmation says that nothing was done.

@@ -20,7 +20,7 @@ impl LockAdmin for RedisBackend {
     async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
         let keys = self.keys.of(name);
         let known = self.servers.run(&scripts::INSPECT, &keys, &[]).await?;
-        Ok(reply::status(name, &known)?.into_iter().collect())
+        reply::holds(name, &known)
     }
 
     /// Reads the names of all keys of the database, on every server that has some. Locks that other programs hold are not
@@ -52,7 +52,7 @@ impl LockAdmin for RedisBackend {
         let keys = self.keys.of(name);
         let only_if = only_if.map(|token| token.to_string()).unwrap_or_default();
         let before = self.servers.run(&scripts::FORCE_RELEASE, &keys, &[&only_if]).await?;
-        Ok(reply::status(name, &before)?.into_iter().collect())
+        reply::holds(name, &before)
     }
 
     /// There is nothing to create. Makes sure that the servers answer.
@@ -73,20 +73,22 @@ impl LockAdmin for RedisBackend {
     }
 }
 
-/// The names that have a holder record. `SCAN` may give a key twice, and a name that comes or goes meanwhile or not.
+/// The names that are held. `SCAN` may give a key twice, and a name that comes or goes meanwhile or not.
 pub(crate) async fn held_names(link: &Link, keys: &Keys, prefix: &str) -> Result<BTreeSet<LockName>> {
-    let pattern = keys.holder_pattern(prefix);
     let mut names = BTreeSet::new();
-    let mut cursor = "0".to_owned();
-    loop {
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(&cursor).arg("MATCH").arg(&pattern);
-        scan.arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg("string");
-        let (next, found) = reply::page(link.command(&scan).await?)?;
-        names.extend(found.iter().filter_map(|key| keys.name_of(key)));
-        cursor = next;
-        if cursor == "0" {
-            return Ok(names);
+    for (pattern, kind) in keys.held_patterns(prefix) {
+        let mut cursor = "0".to_owned();
+        loop {
+            let mut scan = redis::cmd("SCAN");
+            scan.arg(&cursor).arg("MATCH").arg(&pattern);
+            scan.arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg(kind);
+            let (next, found) = reply::page(link.command(&scan).await?)?;
+            names.extend(found.iter().filter_map(|key| keys.held_name(key)));
+            cursor = next;
+            if cursor == "0" {
+                break;
+            }
         }
     }
+    Ok(names)
 }

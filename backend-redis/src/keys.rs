@@ -6,7 +6,8 @@
 //! | `{prefix name}:holder` | the [record](crate::record) of its holder |
 //! | `{prefix name}:token` | the last token of the name |
 //! | `{prefix name}:queue` | the owners who wait, in their order |
-//! | `{prefix name}:waiters` | until when each of them keeps its place, and what it wants |
+//! | `{prefix name}:owners` | for each of them: until when it keeps its place, and what it wants; for each reader: its record |
+//! | `{prefix name}:shared` | the readers, and when their leases end; the value of the lock is `shared` while there are some |
 //!
 //! All lie in one slot of a cluster: the part of a key between its first braces decides the slot, or the whole
 //! key if it has none. So `{`, `}` and `%` in a *name* are percent-encoded: a lock key has no braces of its own, and no
@@ -19,7 +20,8 @@ use std::borrow::Cow;
 const HOLDER: &str = "}:holder";
 const TOKEN: &str = "}:token";
 const QUEUE: &str = "}:queue";
-const WAITERS: &str = "}:waiters";
+const OWNERS: &str = "}:owners";
+const SHARED: &str = "}:shared";
 
 /// How names become keys.
 #[derive(Clone, Debug)]
@@ -29,12 +31,12 @@ pub(crate) struct Keys {
     before_companion: String,
 }
 
-/// The keys of one name, in the order in which the scripts want them: lock, holder, token, queue, waiters.
+/// The keys of one name, in the order in which the scripts want them: lock, holder, token, queue, owners, shared.
 #[derive(Clone, Debug)]
-pub(crate) struct LockKeys(Box<[String; 5]>);
+pub(crate) struct LockKeys(Box<[String; 6]>);
 
 impl LockKeys {
-    pub(crate) fn all(&self) -> [&str; 5] {
+    pub(crate) fn all(&self) -> [&str; 6] {
         self.0.each_ref().map(String::as_str)
     }
 
@@ -79,8 +81,8 @@ impl Keys {
     pub(crate) fn of(&self, name: &LockName) -> LockKeys {
         let name = encode(name.as_str());
         let companion = |kind| [&*self.before_companion, &*name, kind].concat();
-        let [holder, token, queue, waiters] = [HOLDER, TOKEN, QUEUE, WAITERS].map(companion);
-        LockKeys(Box::new([[&*self.prefix, &*name].concat(), holder, token, queue, waiters]))
+        let [holder, token, queue, owners, shared] = [HOLDER, TOKEN, QUEUE, OWNERS, SHARED].map(companion);
+        LockKeys(Box::new([[&*self.prefix, &*name].concat(), holder, token, queue, owners, shared]))
     }
 
     /// The channel on which the waiters of this client hear of their grants. Without spaces: in the entry of a waiter it
@@ -89,23 +91,25 @@ impl Keys {
         format!("{}grants:{client}", self.prefix.replace(' ', "_"))
     }
 
-    /// A pattern for `SCAN` that finds the holder records of all names that begin with `start`.
-    pub(crate) fn holder_pattern(&self, start: &str) -> String {
-        format!("{}{}*{HOLDER}", literal(&self.before_companion), literal(&encode(start)))
+    /// Patterns for `SCAN`, each with the type of its keys, that find a key of every name that is held and begins with `start`.
+    pub(crate) fn held_patterns(&self, start: &str) -> [(String, &'static str); 2] {
+        let names = format!("{}{}*", literal(&self.before_companion), literal(&encode(start)));
+        [(format!("{names}{HOLDER}"), "string"), (format!("{names}{SHARED}"), "zset")]
     }
 
-    /// The name whose holder record this key is, if it is one of this namespace.
-    pub(crate) fn name_of(&self, holder: &str) -> Option<LockName> {
-        let name = holder.strip_prefix(&*self.before_companion)?.strip_suffix(HOLDER)?;
+    /// The name that is held if this key exists, if it is one of this namespace.
+    pub(crate) fn held_name(&self, key: &str) -> Option<LockName> {
+        let name = key.strip_prefix(&*self.before_companion)?;
+        let name = name.strip_suffix(HOLDER).or_else(|| name.strip_suffix(SHARED))?;
         LockName::from_store(decode(name)?).ok()
     }
 }
 
 /// What `TYPE` says of a key of ours.
 pub(crate) fn kind_of(key: &str) -> &'static str {
-    if key.ends_with(QUEUE) {
+    if key.ends_with(QUEUE) || key.ends_with(SHARED) {
         "zset"
-    } else if key.ends_with(WAITERS) {
+    } else if key.ends_with(OWNERS) {
         "hash"
     } else {
         "string"
@@ -114,7 +118,7 @@ pub(crate) fn kind_of(key: &str) -> &'static str {
 
 /// True of a key of ours that stands beside that of its lock.
 pub(crate) fn is_companion(key: &str) -> bool {
-    [HOLDER, TOKEN, QUEUE, WAITERS].iter().any(|kind| key.ends_with(kind))
+    [HOLDER, TOKEN, QUEUE, OWNERS, SHARED].iter().any(|kind| key.ends_with(kind))
 }
 
 fn stray_brace(prefix: &str) -> Error {
@@ -197,7 +201,8 @@ mod tests {
             "{leasehold:invoice/42 *?[é]}:holder",
             "{leasehold:invoice/42 *?[é]}:token",
             "{leasehold:invoice/42 *?[é]}:queue",
-            "{leasehold:invoice/42 *?[é]}:waiters",
+            "{leasehold:invoice/42 *?[é]}:owners",
+            "{leasehold:invoice/42 *?[é]}:shared",
         ];
         assert_eq!(keys.all(), all);
         assert_eq!([keys.lock(), keys.holder()], all[..2]);
@@ -233,21 +238,21 @@ mod tests {
     fn a_record_tells_its_name_and_nothing_else_does() {
         for prefix in ["", "leasehold:", "{shop}:"] {
             for name in ODD {
-                let found = keys(prefix).name_of(of(prefix, name).holder());
+                let found = keys(prefix).held_name(of(prefix, name).holder());
                 assert_eq!(found.unwrap().as_str(), name);
             }
         }
         for key in
             ["", "leasehold:job", "{leasehold:}:holder", "{leasehold:%7b}:holder", "{leasehold:a}:token"]
         {
-            assert_eq!(keys("leasehold:").name_of(key), None, "{key}");
+            assert_eq!(keys("leasehold:").held_name(key), None, "{key}");
         }
     }
 
     #[test]
     fn a_pattern_takes_no_name_for_a_wildcard() {
-        assert_eq!(keys("leasehold:").holder_pattern(""), "{leasehold:*}:holder");
-        assert_eq!(keys("{a*}:").holder_pattern("b?{"), "{a\\*}:{b\\?%7B*}:holder");
+        assert_eq!(keys("leasehold:").held_patterns("")[0].0, "{leasehold:*}:holder");
+        assert_eq!(keys("{a*}:").held_patterns("b?{")[1].0, "{a\\*}:{b\\?%7B*}:shared");
     }
 
     #[test]

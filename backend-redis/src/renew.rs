@@ -10,16 +10,17 @@ use leasehold_core::{Claim, Renewal, Result};
 use std::collections::BTreeMap;
 
 impl RedisBackend {
-    /// Renews claims in as few requests as is fair to others. Those of one request lie in one slot, where there are slots.
+    /// Renews claims in as few requests as is fair to others. Those of one request are of one
+    /// mode, and lie in one slot, where there are slots.
     pub(crate) async fn renew_all(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let mut slots: BTreeMap<Option<Slot>, Vec<usize>> = BTreeMap::new();
+        let mut groups: BTreeMap<(bool, Option<Slot>), Vec<usize>> = BTreeMap::new();
         let keys: Vec<LockKeys> = claims.iter().map(|claim| self.keys.of(claim.name())).collect();
         for (index, keys) in keys.iter().enumerate() {
             let slot = self.servers.have_slots().then(|| Slot::of(keys.lock()));
-            slots.entry(slot).or_default().push(index);
+            groups.entry((claims[index].mode().is_shared(), slot)).or_default().push(index);
         }
         let requests =
-            slots.values().flat_map(|indices| indices.chunks(leasehold_core::MAX_CLAIMS_PER_RENEWAL));
+            groups.values().flat_map(|indices| indices.chunks(leasehold_core::MAX_CLAIMS_PER_RENEWAL));
         let renewed = join_all(requests.map(async |indices| {
             let claims: Vec<_> = indices.iter().map(|index| (&claims[*index], &keys[*index])).collect();
             let renewals = self.renew_together(&claims).await;
@@ -35,7 +36,9 @@ impl RedisBackend {
         let requests: Vec<_> = claims.iter().map(|(claim, keys)| ((*keys).clone(), args(claim))).collect();
         let shortest = claims.iter().map(|(claim, _)| claim.ttl()).min().unwrap_or_default();
         let confirm = self.replicas.map(|replicas| (replicas.for_lease(shortest), ConfirmKind::Renewal));
-        let answers = self.servers.run_each(&scripts::RENEW, &requests, confirm).await;
+        let is_shared = claims.first().is_some_and(|(claim, _)| claim.mode().is_shared());
+        let script = if is_shared { &scripts::RENEW_SHARED } else { &scripts::RENEW };
+        let answers = self.servers.run_each(script, &requests, confirm).await;
         let renewal = |answer: Result<_>| {
             let (answer, is_confirmed): (_, bool) = answer?;
             match reply::renewal(&answer)? {

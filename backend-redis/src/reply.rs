@@ -3,8 +3,8 @@
 use crate::record::Record;
 use crate::waiters::QueueScore;
 use leasehold_core::{
-    Busy, Error, ErrorKind, FencingToken, HolderInfo, LockName, LockStatus, LossCause, OwnerId, Release,
-    Renewal, Result, Waiter,
+    Busy, Error, ErrorKind, FencingToken, HolderInfo, LockMode, LockName, LockStatus, LossCause, OwnerId,
+    Release, Renewal, Result, Waiter,
 };
 use redis::Value;
 use std::collections::HashMap;
@@ -74,20 +74,30 @@ pub(crate) fn release(answer: &Value) -> Result<Release> {
     }
 }
 
-/// The answer of `inspect.lua` and `force_release.lua`; `None` if nobody holds the lock.
-pub(crate) fn status(name: &LockName, answer: &Value) -> Result<Option<LockStatus>> {
-    match answer {
-        Value::Nil => Ok(None),
-        Value::Array(parts) => match parts.as_slice() {
-            [held, Value::Int(held_left), record, Value::Int(record_left)] => {
-                let held = held_value(held)?;
-                let record = held_value(record)?;
-                Ok(Some(told(name, held.as_deref(), *held_left, record.as_deref(), *record_left)))
-            }
-            _ => Err(not_understood()),
-        },
-        _ => Err(not_understood()),
+/// The answer of `inspect.lua` and `force_release.lua`: the exclusive hold, or the readers.
+pub(crate) fn holds(name: &LockName, answer: &Value) -> Result<Vec<LockStatus>> {
+    let parts = match answer {
+        Value::Nil => return Ok(Vec::new()),
+        Value::Array(parts) => parts,
+        _ => return Err(not_understood()),
+    };
+    let [held, Value::Int(held_left), record, Value::Int(record_left), readers @ ..] = parts.as_slice()
+    else {
+        return Err(not_understood());
+    };
+    if !readers.is_empty() {
+        return readers.iter().map(|answer| reader(name, answer)).collect();
     }
+    let (held, record) = (held_value(held)?, held_value(record)?);
+    Ok(vec![told(name, held.as_deref(), *held_left, record.as_deref(), *record_left)])
+}
+
+fn reader(name: &LockName, answer: &Value) -> Result<LockStatus> {
+    let Value::Array(parts) = answer else { return Err(not_understood()) };
+    let [Value::Int(left), record] = parts.as_slice() else { return Err(not_understood()) };
+    let mut status = told(name, None, -1, held_value(record)?.as_deref(), *left);
+    status.mode = LockMode::Shared;
+    Ok(status)
 }
 
 /// The reply of `waiters.lua`.
@@ -107,8 +117,8 @@ fn waiting(waiter: &Value, now: u64) -> Option<Waiter> {
     let Value::Array(parts) = waiter else { return None };
     let [owner, place, entry] = parts.as_slice() else { return None };
     let (owner, place, entry) = (text(owner)?, text(place)?, text(entry)?);
-    // Until when it keeps its place, its lease, its channel; then its description.
-    let description = entry.splitn(4, ' ').nth(3)?;
+    // Until when it keeps its place, its lease, its channel, its mode; then its description.
+    let description = entry.splitn(5, ' ').nth(4)?;
     let mut waiter = Waiter::new(OwnerId::from_hex(&owner), HolderInfo::from_json(description));
     let joined: u64 = place.parse().ok()?;
     waiter.waiting = Some(Duration::from_micros(now.saturating_sub(joined)));

@@ -79,7 +79,7 @@ fn for_holders(keys: &LockKeys) -> Vec<Cmd> {
 
 /// Without one of these, there is no lock on one server or a cluster, beside those [for any lock](for_holders).
 fn for_queues(keys: &LockKeys) -> Vec<Cmd> {
-    let [.., queue, waiters] = keys.all();
+    let [.., queue, owners, _] = keys.all();
     [
         ["MGET", keys.lock()].as_slice(),
         &["EXISTS", queue],
@@ -87,9 +87,9 @@ fn for_queues(keys: &LockKeys) -> Vec<Cmd> {
         &["ZSCORE", queue, NOBODY],
         &["ZRANGE", queue, "0", "-1"],
         &["ZREM", queue, NOBODY],
-        &["HSET", waiters, NOBODY, "", NOBODY],
-        &["HGET", waiters, NOBODY],
-        &["HDEL", waiters, NOBODY],
+        &["HSET", owners, NOBODY, "", NOBODY],
+        &["HGET", owners, NOBODY],
+        &["HDEL", owners, NOBODY],
     ]
     .into_iter()
     .map(command)

@@ -1,5 +1,5 @@
 use crate::backend::Mode;
-use leasehold_core::{Fairness, Fault, Outcome, Promises, Semantics, WakeUp};
+use leasehold_core::{Fairness, Fault, Outcome, Promises, Semantics, Sharing, WakeUp};
 use std::time::Duration;
 
 /// The interval at which a waiter shows that it is still there, and looks whether it was handed the lock without hearing
@@ -15,6 +15,7 @@ pub(crate) fn semantics(mode: Mode) -> Semantics {
     };
     let mut semantics = Semantics::lease("redis", name, promises);
     semantics.fairness = Fairness::Fifo;
+    semantics.sharing = Sharing::Fifo;
     semantics.wake_up = WakeUp::Push { fallback: HEARTBEAT };
     semantics
 }

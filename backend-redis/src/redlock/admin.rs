@@ -26,7 +26,7 @@ impl LockAdmin for RedlockBackend {
                 let (keys, name) = (Arc::clone(&keys), name.clone());
                 Box::pin(async move {
                     let known = node.link.run(&scripts::INSPECT, &keys.of_hold(), &[]).await?;
-                    reply::status(&name, &known)
+                    reply::holds(&name, &known).map(|mut holds| holds.pop())
                 })
             })
             .await?;
@@ -69,8 +69,8 @@ impl LockAdmin for RedlockBackend {
             .ask_all(|node| {
                 let (keys, only_if, name) = (Arc::clone(&keys), Arc::clone(&only_if), name.clone());
                 Box::pin(async move {
-                    let before = node.link.run(&scripts::FORCE_RELEASE, &keys.all(), &[&only_if]).await?;
-                    reply::status(&name, &before)
+                    let before = node.link.run(&scripts::FORCE_RELEASE, &keys.of_hold(), &[&only_if]).await?;
+                    reply::holds(&name, &before).map(|mut holds| holds.pop())
                 })
             })
             .await?;

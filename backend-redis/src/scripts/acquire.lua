@@ -1,13 +1,14 @@
 -- Grants a name to an owner if it is free, or puts the owner into the queue.
 --
---   * One owner at a time, also towards programs that know only `SET key value NX PX`.
+--   * One exclusive owner at a time, or readers, also towards programs that know only `SET key value NX PX`.
 --   * The owner that holds the name and asks again gets the same token, and a lease of at least its ttl from now.
---   * A free name with a queue goes to the first waiter, whichever owner asks.
+--   * A name with a queue goes to the first waiters, whichever owner asks: no reader passes a waiting writer.
 --   * If the lock key has vanished, no other owner gets the name before the lease of its holder would have ended.
 --
--- KEYS   of each claim: the lock, its holder record, its last token, its queue, the entries of the waiters
+-- KEYS   of each claim: the lock, its holder record, its last token, its queue, the entries of waiters and readers, the ends
+--        of the readers
 -- ARGV   of each claim: owner, ttl in ms, description of the holder, channel of the owner's process: `-` if it hears no
---        messages, empty if the owner does not wait
+--        messages, empty if the owner does not wait; mode: exclusive or shared
 -- Reply  of each claim: the token; or { ms until the present lease ends or -1, place in the queue if the owner waits }
 
 -- The usual case, three commands that test and set: nobody holds the name or waits for it, and the clock is past its last
@@ -37,23 +38,27 @@ local function grant_if_free(lock, holder, token, owner, ttl, description)
   end
 end
 
-local answers, queues = {}, {}
-for claim = 1, #KEYS / 5 do
-  queues[2 * claim - 1], queues[2 * claim] = KEYS[5 * claim - 1], KEYS[5 * claim]
+local answers, others = {}, {}
+for key = 6, #KEYS, 6 do
+  others[#others + 1], others[#others + 2], others[#others + 3] = KEYS[key - 2], KEYS[key - 1], KEYS[key]
 end
-if redis.call('EXISTS', unpack(queues)) == 0 then
-  for claim = 1, #KEYS / 5 do
-    local key, arg = 5 * claim, 4 * claim
-    answers[claim] = grant_if_free(KEYS[key - 4], KEYS[key - 3], KEYS[key - 2], ARGV[arg - 3], ARGV[arg - 2], ARGV[arg - 1])
+if redis.call('EXISTS', unpack(others)) == 0 then
+  for claim = 1, #KEYS / 6 do
+    local key, arg = 6 * claim, 5 * claim
+    if ARGV[arg] == 'exclusive' then
+      answers[claim] =
+        grant_if_free(KEYS[key - 5], KEYS[key - 4], KEYS[key - 3], ARGV[arg - 4], ARGV[arg - 3], ARGV[arg - 2])
+    end
   end
-  if #KEYS == 5 and answers[1] then
+  if #KEYS == 6 and answers[1] then
     return answers[1]
   end
 end
 
 -- include lib.lua
+-- include queue.lua
 
-local function acquire(name, owner, ttl, description, channel)
+local function acquire(name, owner, ttl, description, channel, mode)
   local held, record = call('GET', name.lock), call('GET', name.holder)
   local is_recorded = is_record_of(owner, record)
   if held == owner and is_recorded then
@@ -62,29 +67,36 @@ local function acquire(name, owner, ttl, description, channel)
     extend(name.holder, ttl)
     return string.match(record, '^%S+ (%d+)')
   end
-  local blocker = held and held ~= owner and name.lock
+  local claim = { owner = owner, ttl = ttl, description = description, channel = channel, mode = mode }
+  local blocker = held and held ~= owner and held ~= 'shared' and name.lock
   if not blocker and record and not is_recorded then
     -- The lock key was deleted or evicted, and its holder does not know it yet.
     blocker = name.holder
   end
   if not blocker then
-    local token, first, more = next_token(name, clock), nil, false
-    if not held and not is_recorded then
-      first, more = take_first_waiter(name, token, clock, owner)
+    local reader = held == 'shared' and extend_reader(name, owner, ttl, clock)
+    if reader then
+      return string.match(reader, '^%S+ (%d+)')
     end
-    if not more and (not first or first.owner == owner) then
-      grant(name, owner, ttl, description, token, clock)
-      -- Without an error, because the claim is granted.
-      pcall(leave_queue, name, owner)
+    local state, token = 'free', nil
+    if held ~= owner and not is_recorded then
+      state, token = serve_queue(name, clock, last_reader_end(name, clock), owner)
+    end
+    if not token and (state == 'free' or (state == 'shared' and mode == 'shared')) then
+      token = next_token(name, clock)
+      grant(name, claim, token, clock)
+      if mode ~= 'shared' then
+        -- It may have a place or an entry in a queue that was damaged. Without an error, because the claim is granted.
+        pcall(leave_queue, name, owner)
+      end
+    end
+    if token then
       return digits(token)
     end
-    if first then
-      grant(name, first.owner, first.ttl, first.description, token, clock)
-    end
-    blocker = name.lock
+    blocker = call('EXISTS', name.lock) == 1 and name.lock or name.shared
   end
   local left = math.max(call('PTTL', blocker), -1)
-  return channel == '' and { left } or { left, join_queue(name, owner, ttl, channel, description, clock) }
+  return channel == '' and { left } or { left, join_queue(name, claim, clock) }
 end
 
-return answer_each(acquire, 5, answers)
+return answer_each(acquire, ALL_KEYS, answers)

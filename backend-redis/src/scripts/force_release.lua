@@ -1,26 +1,42 @@
--- Ends the hold of any owner or program, or only the grant with this token. The lock goes to the first waiter, or is free.
+-- Ends the holds of any owner or program, or only the grant with this token. The lock goes to the first waiters, or is free.
 -- The last token of the name stays, so that the next one is larger.
 --
+-- KEYS   as of `acquire.lua`; the lock and its holder record alone on a node of `redlock://`, which has no readers and no queue
 -- ARGV   a token, or empty for any
--- Reply  that of `inspect.lua` before the release; nil if nothing was released
+-- Reply  that of `inspect.lua` of the holds that were ended; nil if there was none
 
 -- include lib.lua
+-- include queue.lua
 
 local function force_release(name, token)
   local held, record = call('GET', name.lock), call('GET', name.holder)
-  if not held and not record then
+  local _, now = time()
+  local reply = { false, -2, false, -2 }
+  local ended = name.shared and add_readers(name, reply, token) or {}
+  for _, owner in ipairs(ended) do
+    call('ZREM', name.shared, owner)
+    call('HDEL', name.owners, owner)
+  end
+  -- A record beside another program's lock is that of an earlier grant.
+  local is_present = record and (not held or is_record_of(held, record))
+  local is_meant = token == '' or (is_present and string.match(record, '^%S+ (%d+)') == token)
+  if is_meant and held ~= 'shared' and (held or record) then
+    reply[1], reply[2], reply[3], reply[4] = held, call('PTTL', name.lock), record, call('PTTL', name.holder)
+  elseif not ended[1] then
     -- Changes nothing. A replica may not have heard of the hold, and refuses it.
     call('PEXPIRE', name.lock, 0, 'GT')
     return false
   end
-  -- A record beside another program's lock is that of an earlier grant.
-  local is_present = record and (not held or is_record_of(held, record))
-  if token ~= '' and not (is_present and string.match(record, '^%S+ (%d+)') == token) then
-    return false
+  if not name.shared then
+    call('DEL', name.lock, name.holder)
+    return reply
   end
-  local before = { held, call('PTTL', name.lock), record, call('PTTL', name.holder) }
-  pass_on(name)
-  return before
+  local last = last_reader_end(name, now)
+  if last then
+    call('PEXPIRE', name.lock, millis(last - now))
+  end
+  pass_on(name, now, last)
+  return reply
 end
 
-return answer_each(force_release, 5, {})
+return answer_each(force_release, #KEYS == 2 and { 'lock', 'holder' } or ALL_KEYS, {})

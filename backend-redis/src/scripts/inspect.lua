@@ -1,15 +1,18 @@
--- Reads all that is known of a hold at one instant. Changes nothing.
+-- Reads all that is known of the holds of a name at one instant. Changes nothing.
 --
--- Reply  nil if the name is free; else the value of the lock key, its ms to the end, the holder record, its ms to the end
+-- KEYS   as of `acquire.lua`; the lock and its holder record alone on a node of `redlock://`, which has no readers
+-- Reply  nil if the name is free; else the value of the lock key, its ms to the end, the holder record, its ms to the end; and
+--        for each reader its ms to the end and its record
 
 -- include lib.lua
 
 local function inspect(name)
   local held, record = call('GET', name.lock), call('GET', name.holder)
-  if not held and not record then
-    return false
+  local reply = { held, call('PTTL', name.lock), record, call('PTTL', name.holder) }
+  if name.shared then
+    add_readers(name, reply)
   end
-  return { held, call('PTTL', name.lock), record, call('PTTL', name.holder) }
+  return (held or record or reply[5]) and reply
 end
 
-return answer_each(inspect, 2, {})
+return answer_each(inspect, #KEYS == 2 and { 'lock', 'holder' } or ALL_KEYS, {})

@@ -1,4 +1,4 @@
--- What the scripts share: claims, the clock, tokens, the holder record, the queue of waiters. Included where a script says so.
+-- What the scripts share: claims, the clock, the records of holds, the leases of readers. Included where a script says so.
 
 -- As `redis.call`, but an error names the command, which Redis 7.0 does not do for a missing right.
 local function call(command, ...)
@@ -9,15 +9,20 @@ local function call(command, ...)
   return reply
 end
 
+-- The keys of a name, in the order of KEYS.
+local ALL_KEYS = { 'lock', 'holder', 'token', 'queue', 'owners', 'shared' }
+
 -- Calls `command` for each claim that has no answer yet, with the keys of its name and its arguments. An error is the answer
 -- for its claim alone, and says that nothing was written for it.
-local function answer_each(command, keys_per_name, answers)
-  local claims = #KEYS / keys_per_name
+local function answer_each(command, kinds, answers)
+  local claims = #KEYS / #kinds
   local args = #ARGV / claims
   for claim = 1, claims do
     if not answers[claim] then
-      local lock, holder, token, queue, waiters = unpack(KEYS, keys_per_name * (claim - 1) + 1, keys_per_name * claim)
-      local name = { lock = lock, holder = holder, token = token, queue = queue, waiters = waiters }
+      local name = {}
+      for i, kind in ipairs(kinds) do
+        name[kind] = KEYS[#kinds * (claim - 1) + i]
+      end
       local done, answer = pcall(command, name, unpack(ARGV, args * (claim - 1) + 1, args * claim))
       if not done then
         answer = redis.error_reply(answer)
@@ -42,19 +47,6 @@ local function digits(number)
   return string.format('%.0f', number)
 end
 
--- max(last + 1, now): larger than every earlier token of the name, also if the clock went back. Up to 2^53 - 1, because a
--- double counts by one up to there. A last token that is no number is another program's, and counts for nothing.
-local function next_token(name, now)
-  local last = tonumber(call('GET', name.token) or nil) or 0
-  if last < now or last ~= last then
-    return now
-  end
-  if last >= 9007199254740991 then
-    error('TOKENS used up', 0)
-  end
-  return last + 1
-end
-
 -- The value of the lock key, which is the owner. Data of another kind is another program's lock.
 local function lock_value(name)
   local value = redis.pcall('GET', name.lock)
@@ -64,19 +56,9 @@ local function lock_value(name)
   return string.find(value.err, 'WRONGTYPE', 1, true) and 'foreign' or error(value.err .. " 'GET'", 0)
 end
 
--- The holder record is `owner token granted_at description`.
+-- The record of a hold is `owner token granted_at description`.
 local function is_record_of(owner, record)
   return record and string.match(record, '^%S+') == owner
-end
-
--- Makes `owner` the holder. All that may be refused is refused with the first write.
-local function grant(name, owner, ttl, description, token, now)
-  call('SET', name.lock, owner, 'PX', ttl)
-  call('SET', name.holder, owner .. ' ' .. digits(token) .. ' ' .. digits(now) .. ' ' .. description, 'PX', ttl)
-  -- Kept until the clock is a day and an hour past it, so that the clock alone makes the next token larger than a forgotten
-  -- one. At most 300 years: the server refuses a larger expiry, and another program may have written any number here.
-  local ahead = math.floor((token - now) / 1000)
-  call('SET', name.token, digits(token), 'PX', math.min(90000000 + ahead, 9467280000000))
 end
 
 -- Makes a key last at least `ttl` ms from now, and never less than it did. A key that lost its end by PERSIST gets one again.
@@ -90,86 +72,49 @@ local function extend(key, ttl)
   end
 end
 
-local function leave_queue(name, owner)
-  call('ZREM', name.queue, owner)
-  call('HDEL', name.waiters, owner)
+local function millis(micros)
+  return math.ceil(micros / 1000)
 end
 
--- The waiter's entry is `keeps_place_until ttl channel description`. Nil if it is gone, or had no heartbeat for two seconds.
-local function live_waiter(name, owner, now)
-  local entry = call('HGET', name.waiters, owner)
-  local keeps_until, ttl, channel, description = string.match(entry or '', '^(%d+) (%d+) (%S+) (.*)$')
-  if keeps_until and tonumber(keeps_until) >= now then
-    return { owner = owner, ttl = ttl, channel = channel, description = description }
+-- Removes the readers whose leases have ended. Returns when the last lease of the others ends, nil if there are none.
+local function last_reader_end(name, now)
+  local ended = call('ZRANGE', name.shared, '-inf', digits(now), 'BYSCORE', 'LIMIT', 0, 1000)
+  if ended[1] then
+    call('ZREM', name.shared, unpack(ended))
+    call('HDEL', name.owners, unpack(ended))
+  end
+  local last = tonumber(call('ZRANGE', name.shared, -1, -1, 'WITHSCORES')[2] or nil)
+  return last and last > now and last or nil
+end
+
+-- Sets the end of a reader's lease. The lock key, whose value is `shared`, lasts as long as the last lease of all readers.
+local function set_reader_end(name, owner, ends, now)
+  call('ZADD', name.shared, digits(ends), owner)
+  for _, key in ipairs({ name.lock, name.shared, name.owners }) do
+    extend(key, millis(ends - now))
   end
 end
 
--- Puts the owner at the end of the queue, or keeps its place for two more seconds. Returns the place.
-local function join_queue(name, owner, ttl, channel, description, now)
-  local last, last_place = unpack(call('ZRANGE', name.queue, -1, -1, 'WITHSCORES'))
-  -- Dead waiters would pile up while the lock is held for long, and delay the release that skips them.
-  if last and last ~= owner and not live_waiter(name, last, now) then
-    leave_queue(name, last)
+-- Extends the lease of a reader, and returns its record. Nil if it holds nothing.
+local function extend_reader(name, owner, ttl, now)
+  local ends, record = tonumber(call('ZSCORE', name.shared, owner) or nil), call('HGET', name.owners, owner)
+  if ends and ends > now and is_record_of(owner, record) then
+    set_reader_end(name, owner, math.max(ends, now + ttl * 1000), now)
+    return record
   end
-  -- Places are unique, and a new one is the largest, also if the server's clock went back.
-  local place = math.max(now, (tonumber(last_place) or 0) + 1)
-  local joined, failure = pcall(function()
-    call('HSET', name.waiters, owner, digits(now + 2000000) .. ' ' .. ttl .. ' ' .. channel .. ' ' .. description)
-    call('PEXPIRE', name.waiters, 60000)
-    call('ZADD', name.queue, 'NX', digits(place), owner)
-    call('PEXPIRE', name.queue, 60000)
-  end)
-  if not joined then
-    call('HDEL', name.waiters, owner)
-    error(failure, 0)
-  end
-  return tonumber(call('ZSCORE', name.queue, owner))
 end
 
--- Tells a waiter of its grant. False if its process is gone: nothing listens on its channel. The message stays on this server:
--- a process that still listens on a former primary is not counted. A refusal, by the user's rights, is no sign of death; the
--- heartbeat of the waiter finds the grant.
-local function notify(waiter, place, token)
-  pcall(redis.set_repl, redis.REPL_NONE)
-  local listeners = redis.pcall('PUBLISH', waiter.channel, waiter.owner .. ' ' .. place .. ' ' .. digits(token))
-  pcall(redis.set_repl, redis.REPL_ALL)
-  return type(listeners) == 'table' or listeners > 0
-end
-
--- Takes the first live waiter and the dead ones in front of it out of the queue, and tells it of its grant with this token;
--- `asking`, the caller, needs no message. The second result is true if more may follow: one call removes at most 256 dead
--- waiters, so that a crowd that died together does not delay the commands of others.
-local function take_first_waiter(name, token, now, asking)
-  for _ = 1, 256 do
-    local owner, place = unpack(call('ZRANGE', name.queue, 0, 0, 'WITHSCORES'))
-    if not owner then
-      return nil, false
-    end
-    local waiter = live_waiter(name, owner, now)
-    leave_queue(name, owner)
-    if waiter and (owner == asking or waiter.channel == '-' or notify(waiter, place, token)) then
-      return waiter, false
+-- Adds the ms to the end and the record of each reader to a reply, if its grant has this token. Returns the owners.
+local function add_readers(name, reply, token)
+  local _, now = time()
+  local readers, owners = call('ZRANGE', name.shared, 0, -1, 'WITHSCORES'), {}
+  for i = 1, #readers, 2 do
+    local record = call('HGET', name.owners, readers[i])
+    local is_meant = not token or token == '' or (record and string.match(record, '^%S+ (%d+)') == token)
+    if is_meant and tonumber(readers[i + 1]) > now then
+      reply[#reply + 1] = { millis(readers[i + 1] - now), record }
+      owners[#owners + 1] = readers[i]
     end
   end
-  return nil, true
-end
-
--- A hold has ended: the lock goes to the first live waiter, or is free. What fails here stops no release: the waiters are
--- served at their next heartbeat then.
-local function pass_on(name)
-  local _, is_passed_on = pcall(function()
-    if not call('ZRANGE', name.queue, 0, 0)[1] then
-      return false
-    end
-    local _, now = time()
-    local token = next_token(name, now)
-    local waiter = take_first_waiter(name, token, now)
-    if waiter then
-      grant(name, waiter.owner, waiter.ttl, waiter.description, token, now)
-    end
-    return waiter ~= nil
-  end)
-  if is_passed_on ~= true then
-    call('DEL', name.lock, name.holder)
-  end
+  return owners
 end

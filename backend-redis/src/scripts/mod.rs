@@ -1,9 +1,9 @@
 //! The scripts: every change of a lock is one of these, one atomic step in the server.
 //!
-//! Each command is one file; a line `-- include lib.lua` stands for what they share. Two rules hold for all of them:
+//! Each command is one file that reads from top to bottom; a line such as `-- include lib.lua` stands for that file. Two rules hold for all of them:
 //!
-//! * `KEYS` names all keys of a name, always in the same order, and they lie in one slot. Two scripts name the lock and its
-//!   holder record alone: while a slot of a cluster moves, a request that names a key which does not exist is refused.
+//! * `KEYS` names all keys of a name, always in the same order, and they lie in one slot. Those that renew name
+//!   only the keys of the hold: while a slot of a cluster moves, a request that names a key which does not exist is refused.
 //! * A claim that was granted is not answered with an error. So the server's "error" always means "not applied".
 
 use crate::keys::LockKeys;
@@ -11,21 +11,32 @@ use redis::Cmd;
 use std::sync::OnceLock;
 
 pub(crate) static ACQUIRE: Script = Script::new(include_str!("acquire.lua"));
-pub(crate) static RENEW: Script = Script::of_hold(include_str!("renew.lua"));
+pub(crate) static RENEW: Script = Script::with_keys(include_str!("renew.lua"), &[LOCK, HOLDER]);
+pub(crate) static RENEW_SHARED: Script =
+    Script::with_keys(include_str!("renew_shared.lua"), &[LOCK, OWNERS, SHARED]);
 pub(crate) static RELEASE: Script = Script::new(include_str!("release.lua"));
-pub(crate) static INSPECT: Script = Script::of_hold(include_str!("inspect.lua"));
+pub(crate) static INSPECT: Script = Script::new(include_str!("inspect.lua"));
 pub(crate) static WAITERS: Script = Script::new(include_str!("waiters.lua"));
 pub(crate) static FORCE_RELEASE: Script = Script::new(include_str!("force_release.lua"));
 
-const INCLUDE: &str = "-- include lib.lua\n";
-const LIB: &str = include_str!("lib.lua");
+/// The places of the keys of a name in [`LockKeys::all`].
+const LOCK: usize = 0;
+const HOLDER: usize = 1;
+const TOKEN: usize = 2;
+const QUEUE: usize = 3;
+const OWNERS: usize = 4;
+const SHARED: usize = 5;
+
+/// The files that others include.
+const INCLUDED: [(&str, &str); 2] =
+    [("-- include lib.lua", include_str!("lib.lua")), ("-- include queue.lua", include_str!("queue.lua"))];
 
 /// A script.
 #[derive(Debug)]
 pub(crate) struct Script {
     file: &'static str,
-    /// How many of the keys of a name it needs, from the first on.
-    keys_per_name: usize,
+    /// Which of the keys of a name it needs.
+    keys: &'static [usize],
     text: OnceLock<Text>,
 }
 
@@ -38,16 +49,17 @@ struct Text {
 
 impl Script {
     pub(crate) const fn new(file: &'static str) -> Self {
-        Self { file, keys_per_name: 5, text: OnceLock::new() }
+        Self::with_keys(file, &[LOCK, HOLDER, TOKEN, QUEUE, OWNERS, SHARED])
     }
 
-    const fn of_hold(file: &'static str) -> Self {
-        Self { file, keys_per_name: 2, text: OnceLock::new() }
+    const fn with_keys(file: &'static str, keys: &'static [usize]) -> Self {
+        Self { file, keys, text: OnceLock::new() }
     }
 
     /// The keys of a name that the script needs.
     pub(crate) fn keys_of<'a>(&self, keys: &'a LockKeys) -> impl Iterator<Item = &'a str> {
-        keys.all().into_iter().take(self.keys_per_name)
+        let all = keys.all();
+        self.keys.iter().map(move |key| all[*key])
     }
 
     /// The call of a script that the server has.
@@ -70,11 +82,22 @@ impl Script {
 
     fn text(&self) -> &Text {
         self.text.get_or_init(|| {
-            let source = self.file.replace(INCLUDE, LIB);
+            let mut source = self.file.to_owned();
+            for (line, file) in INCLUDED {
+                source = source.replace(line, file);
+            }
+            let source = without_comments(&source);
             let digest = redis::Script::new(&source).get_hash().to_owned();
             Text { source, digest }
         })
     }
+}
+
+/// A slow network carries the script once for each connection to a server that has forgotten it.
+fn without_comments(source: &str) -> String {
+    let lines =
+        source.lines().map(str::trim_start).filter(|line| !line.is_empty() && !line.starts_with("--"));
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 fn call(command: &str, script: &str, keys: &[&str], args: &[&str]) -> Cmd {
@@ -87,8 +110,9 @@ mod tests {
 
     #[test]
     fn script_is_called_by_the_digest_of_its_text() {
-        let script = Script::new("-- include lib.lua\nreturn 1\n");
-        let digest = redis::Script::new(&format!("{LIB}return 1\n")).get_hash().to_owned();
+        let script = Script::new("-- include lib.lua\n  return 1\n");
+        let lib = without_comments(include_str!("lib.lua"));
+        let digest = redis::Script::new(&format!("{lib}return 1\n")).get_hash().to_owned();
         let expected =
             redis::cmd("EVALSHA").arg(digest).arg(2).arg("a").arg("b").arg("c").get_packed_command();
         assert_eq!(script.by_digest(&["a", "b"], &["c"]).get_packed_command(), expected);
@@ -96,11 +120,11 @@ mod tests {
 
     #[test]
     fn line_of_a_script_tells_its_command() {
-        let script =
-            Script::new("-- head\nlocal a = redis.call('GET', KEYS[1])\nreturn redis.pcall('PTTL', KEYS[1])");
-        assert_eq!(script.command_in_line(1), None);
-        assert_eq!(script.command_in_line(2), Some("GET"));
-        assert_eq!(script.command_in_line(3), Some("PTTL"));
+        let script = Script::new(
+            "-- head\n\n  local a = redis.call('GET', KEYS[1])\nreturn redis.pcall('PTTL', KEYS[1])",
+        );
+        assert_eq!(script.command_in_line(1), Some("GET"), "comments are not sent");
+        assert_eq!(script.command_in_line(2), Some("PTTL"));
         assert_eq!(script.command_in_line(0), None);
         assert_eq!(script.command_in_line(99), None);
     }

@@ -8,9 +8,9 @@ local function waiters(name)
   local reply = { (time()) }
   local queue = call('ZRANGE', name.queue, 0, -1, 'WITHSCORES')
   for i = 1, #queue, 2 do
-    reply[#reply + 1] = { queue[i], queue[i + 1], call('HGET', name.waiters, queue[i]) }
+    reply[#reply + 1] = { queue[i], queue[i + 1], call('HGET', name.owners, queue[i]) }
   end
   return reply
 end
 
-return answer_each(waiters, 5, {})
+return answer_each(waiters, ALL_KEYS, {})

@@ -144,7 +144,7 @@ fn only_a_hash_at_the_lock_key_is_redissons() {
         let told = foreign_data(key, Some("hash")).to_string();
         assert!(told.contains("Redisson owns this name"), "{told}");
     }
-    for beside in ["holder", "token", "queue", "waiters"] {
+    for beside in ["holder", "token", "queue", "owners"] {
         for key in [format!("{{leasehold:job}}:{beside}"), format!("{{shop}}:{{job}}:{beside}")] {
             let error = foreign_data(&key, Some("hash"));
             assert!(error.to_string().starts_with(&format!("the key {key:?} holds a hash, ")), "{error}");

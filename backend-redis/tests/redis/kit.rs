@@ -199,7 +199,7 @@ pub(crate) fn keys(name: &str) -> Keys {
         holder: format!("{{leasehold:{name}}}:holder"),
         token: format!("{{leasehold:{name}}}:token"),
         queue: format!("{{leasehold:{name}}}:queue"),
-        waiters: format!("{{leasehold:{name}}}:waiters"),
+        waiters: format!("{{leasehold:{name}}}:owners"),
     }
 }
 

@@ -26,6 +26,7 @@ mod script_acquire;
 mod script_queue;
 mod script_release;
 mod script_renew;
+mod script_shared;
 mod secrets;
 mod sentinel;
 #[cfg(feature = "tls")]

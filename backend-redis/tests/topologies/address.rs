@@ -51,7 +51,7 @@ fn switch(primary: &RedisServer, replica: &RedisServer, address: &Proxy) {
 
 /// However long the switch takes, no heartbeat of this one is missed.
 fn keep_place(server: &RedisServer, waits: &Claim) {
-    let (entries, owner) = ("{leasehold:job}:waiters", waits.owner().to_hex());
+    let (entries, owner) = ("{leasehold:job}:owners", waits.owner().to_hex());
     let entry = server.command(&["HGET", entries, &owner]).unwrap();
     let (_, rest) = entry.lines().nth(1).unwrap().split_once(' ').unwrap();
     server.command(&["HSET", entries, &owner, &format!("9000000000000000 {rest}")]).unwrap();

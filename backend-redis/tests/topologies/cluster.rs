@@ -239,9 +239,10 @@ async fn the_documented_rights_suffice_and_those_that_are_missing_are_named() {
     queue(&confirming, &next).await;
     let from = cluster.owner_of("leasehold:job").unwrap();
     cluster.begin_migration("leasehold:job", (from + 1) % 3).unwrap();
-    let all = ["holder", "token", "queue", "waiters"].map(|what| format!("{{leasehold:job}}:{what}"));
+    let all = ["holder", "token", "queue", "owners"].map(|what| format!("{{leasehold:job}}:{what}"));
     cluster.migrate(from, (from + 1) % 3, &["leasehold:job", &all[0], &all[1], &all[2], &all[3]]).unwrap();
     assert_eq!(renew(&confirming, &holder).await.unwrap(), Renewal::Renewed, "ASK");
+    cluster.end_migration("leasehold:job", from, (from + 1) % 3).unwrap();
     assert_eq!(release(&confirming, &holder).await, Release::Released);
     let findings = confirming.check().await.unwrap();
     assert!(findings.iter().all(|finding| finding.severity != Severity::Error), "{findings:?}");

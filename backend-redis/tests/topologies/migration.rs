@@ -12,7 +12,7 @@ const LOCK: &str = "leasehold:job";
 const HOLDER: &str = "{leasehold:job}:holder";
 const TOKEN: &str = "{leasehold:job}:token";
 const QUEUE: &str = "{leasehold:job}:queue";
-const WAITERS: &str = "{leasehold:job}:waiters";
+const WAITERS: &str = "{leasehold:job}:owners";
 
 /// A cluster, where the name lies, and where it is to go.
 fn cluster() -> (RedisCluster, usize, usize) {

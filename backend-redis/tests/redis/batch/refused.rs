@@ -126,7 +126,7 @@ async fn a_server_that_became_a_replica_says_so_to_each_until_it_is_a_primary_ag
 async fn unknown_error_is_an_unknown_outcome_for_each_claim() {
     let fake = Fake::answering(|words| match words[0].as_str() {
         "HELLO" => WELCOME.to_owned(),
-        _ if words[2] == "5" => ":0\r\n".to_owned(),
+        _ if words[2] == "6" => ":0\r\n".to_owned(),
         _ => "-upstream failure\r\n".to_owned(),
     })
     .await;

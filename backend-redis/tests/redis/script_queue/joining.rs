@@ -15,8 +15,8 @@ async fn waiter_joins_at_the_end_and_changes_neither_lock_nor_token() {
     assert_eq!(scene.server.queue("job"), scene.owners());
     assert_eq!(scene.server.get(&keys.lock), Some(scene.holder.owner().to_hex()));
     assert_eq!(scene.server.get(&keys.token), Some(scene.token.to_string()));
-    let [_, lease, channel, words] = scene.entry(&scene.waiters[1]).try_into().unwrap();
-    assert_eq!((&*lease, &*words), ("60000", HOLDER));
+    let [_, lease, channel, mode, words] = scene.entry(&scene.waiters[1]).try_into().unwrap();
+    assert_eq!((&*lease, &*mode, &*words), ("60000", "exclusive", HOLDER));
     assert!(channel.starts_with("leasehold:grants:"), "{channel}");
     for key in [&keys.queue, &keys.waiters] {
         assert!((50_000..=60_000).contains(&scene.server.pttl(key)), "{key}");

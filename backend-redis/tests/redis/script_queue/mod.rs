@@ -44,13 +44,13 @@ impl Scene {
     fn entry(&self, waiter: &Claim) -> Vec<String> {
         let reply = self.server.command(&["HGET", &keys("job").waiters, &waiter.owner().to_hex()]).unwrap();
         let entry = reply.lines().nth(1).unwrap_or_default();
-        entry.splitn(4, ' ').map(str::to_owned).collect()
+        entry.splitn(5, ' ').map(str::to_owned).collect()
     }
 
     /// Makes it look as if no heartbeat of this one had come for two seconds.
     fn silence(&self, waiter: &Claim) {
-        let [_, lease, channel, words] = self.entry(waiter).try_into().unwrap();
-        let entry = format!("1 {lease} {channel} {words}");
+        let [_, lease, channel, mode, words] = self.entry(waiter).try_into().unwrap();
+        let entry = format!("1 {lease} {channel} {mode} {words}");
         self.server.command(&["HSET", &keys("job").waiters, &waiter.owner().to_hex(), &entry]).unwrap();
     }
 

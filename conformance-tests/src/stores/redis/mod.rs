@@ -30,7 +30,7 @@ pub(crate) struct Redis;
 const RECORDS: &str = "#!lua flags=allow-cross-slot-keys
     local records = 0
     for _, key in ipairs(redis.call('KEYS', '*')) do
-        local name = string.match(key, '^(.*):waiters$')
+        local name = string.match(key, '^(.*):owners$')
         if name then
             local places = redis.call('ZCARD', name .. ':queue')
             records = records + math.max(0, redis.call('HLEN', key) - places)
@@ -196,9 +196,9 @@ impl Store for Node {
 
     async fn delete_queue(&self, name: &LockName) -> std::result::Result<(), Cannot> {
         let (lock, companion) = (format!("leasehold:{name}"), format!("{{leasehold:{name}}}:"));
-        let [holder, token, queue, waiters] =
-            ["holder", "token", "queue", "waiters"].map(|what| [&companion, what].concat());
-        tell(&self.server(), &["DEL", &lock, &holder, &token, &queue, &waiters])
+        let [holder, token, queue, owners] =
+            ["holder", "token", "queue", "owners"].map(|what| [&companion, what].concat());
+        tell(&self.server(), &["DEL", &lock, &holder, &token, &queue, &owners])
     }
 
     async fn namespaced(&self, prefix: &str) -> std::result::Result<String, Cannot> {

@@ -1,0 +1,124 @@
+-- Grants, and the queue of waiters. Included behind `lib.lua`.
+
+-- max(last + 1, now): larger than every earlier token of the name, also if the clock went back. Up to 2^53 - 1, because a
+-- double counts by one up to there. A last token that is no number is another program's, and counts for nothing.
+local function next_token(name, now)
+  local last = tonumber(call('GET', name.token) or nil) or 0
+  if last < now or last ~= last then
+    return now
+  end
+  if last >= 9007199254740991 then
+    error('TOKENS used up', 0)
+  end
+  return last + 1
+end
+
+-- Makes a claim a holder. All that may be refused is refused with the first write.
+local function grant(name, claim, token, now)
+  local record = claim.owner .. ' ' .. digits(token) .. ' ' .. digits(now) .. ' ' .. claim.description
+  if claim.mode == 'shared' then
+    local last = last_reader_end(name, now)
+    call('SET', name.lock, 'shared', 'PX', last and math.max(millis(last - now), claim.ttl) or claim.ttl)
+    call('DEL', name.holder)
+    call('HSET', name.owners, claim.owner, record)
+    set_reader_end(name, claim.owner, now + claim.ttl * 1000, now)
+  else
+    call('SET', name.lock, claim.owner, 'PX', claim.ttl)
+    call('SET', name.holder, record, 'PX', claim.ttl)
+  end
+  -- Kept until the clock is a day and an hour past it, so that the clock alone makes the next token larger than a forgotten
+  -- one. At most 300 years: the server refuses a larger expiry, and another program may have written any number here.
+  local ahead = math.floor((token - now) / 1000)
+  call('SET', name.token, digits(token), 'PX', math.min(90000000 + ahead, 9467280000000))
+end
+
+local function leave_queue(name, owner)
+  call('ZREM', name.queue, owner)
+  call('HDEL', name.owners, owner)
+end
+
+-- The waiter's entry is `keeps_place_until ttl channel mode description`. Nil if it is gone, or had no heartbeat for two
+-- seconds.
+local function live_waiter(name, owner, now)
+  local entry = call('HGET', name.owners, owner) or ''
+  local keeps_until, ttl, channel, mode, description = string.match(entry, '^(%d+) (%d+) (%S+) (%a+) (.*)$')
+  if keeps_until and tonumber(keeps_until) >= now then
+    return { owner = owner, ttl = ttl, channel = channel, mode = mode, description = description }
+  end
+end
+
+-- Puts a claim at the end of the queue, or keeps its place for two more seconds. Returns the place.
+local function join_queue(name, claim, now)
+  local last, last_place = unpack(call('ZRANGE', name.queue, -1, -1, 'WITHSCORES'))
+  -- Dead waiters would pile up while the lock is held for long, and delay the release that skips them.
+  if last and last ~= claim.owner and not live_waiter(name, last, now) then
+    leave_queue(name, last)
+  end
+  -- Places are unique, and a new one is the largest, also if the server's clock went back.
+  local place = math.max(now, (tonumber(last_place) or 0) + 1)
+  local entry = { digits(now + 2000000), claim.ttl, claim.channel, claim.mode, claim.description }
+  local joined, failure = pcall(function()
+    call('HSET', name.owners, claim.owner, table.concat(entry, ' '))
+    extend(name.owners, 60000)
+    call('ZADD', name.queue, 'NX', digits(place), claim.owner)
+    call('PEXPIRE', name.queue, 60000)
+  end)
+  if not joined then
+    call('HDEL', name.owners, claim.owner)
+    error(failure, 0)
+  end
+  return tonumber(call('ZSCORE', name.queue, claim.owner))
+end
+
+-- Tells a waiter of its grant. False if its process is gone: nothing listens on its channel. The message stays on this server:
+-- a process that still listens on a former primary is not counted. A refusal, by the user's rights, is no sign of death; the
+-- heartbeat of the waiter finds the grant.
+local function notify(waiter, place, token)
+  if waiter.channel == '-' then
+    return true
+  end
+  pcall(redis.set_repl, redis.REPL_NONE)
+  local listeners = redis.pcall('PUBLISH', waiter.channel, waiter.owner .. ' ' .. place .. ' ' .. digits(token))
+  pcall(redis.set_repl, redis.REPL_ALL)
+  return type(listeners) == 'table' or listeners > 0
+end
+
+-- Grants a name that no exclusive owner holds to the waiters whose turn it is: to the first one, or to the first readers in a
+-- row. Dead waiters in front of them leave the queue. `asking`, the caller, needs no message.
+--
+-- Returns `free` or `shared` if no waiter is left, `taken` if a claim that comes now has to wait, `more` if dead waiters may be
+-- left: one call serves at most 256, so that a crowd that died together does not delay the commands of others. The second
+-- result is the token of `asking`, if it was among them.
+local function serve_queue(name, now, readers, asking)
+  local state, asking_token = readers and 'shared' or 'free', nil
+  for _ = 1, 256 do
+    local owner, place = unpack(call('ZRANGE', name.queue, 0, 0, 'WITHSCORES'))
+    if not owner then
+      return state, asking_token
+    end
+    local waiter = live_waiter(name, owner, now)
+    if waiter and state == 'shared' and waiter.mode ~= 'shared' then
+      return 'taken', asking_token
+    end
+    local token = next_token(name, now)
+    leave_queue(name, owner)
+    if waiter and (owner == asking or notify(waiter, place, token)) then
+      grant(name, waiter, token, now)
+      asking_token = owner == asking and token or asking_token
+      if waiter.mode ~= 'shared' then
+        return 'taken', asking_token
+      end
+      state = 'shared'
+    end
+  end
+  return 'more', asking_token
+end
+
+-- A hold has ended: its waiters are served, and without waiters and readers the name is free. What fails here stops no
+-- release: the waiters are served at their next heartbeat then.
+local function pass_on(name, now, readers)
+  local done, state = pcall(serve_queue, name, now, readers)
+  if not readers and (not done or state == 'free' or state == 'more') then
+    call('DEL', name.lock, name.holder)
+  end
+end

@@ -1,0 +1,21 @@
+-- Extends the leases of readers, each by its own length. An ended lease is not brought back.
+--
+-- KEYS   of each claim: the lock, the entries of waiters and readers, the ends of the readers
+-- ARGV   of each claim: owner, ttl in ms
+-- Reply  of each claim: 1 renewed, 0 gone, 2 taken by another owner
+
+-- include lib.lua
+
+local _, now = time()
+
+local function renew_shared(name, owner, ttl)
+  local held = lock_value(name)
+  if held == 'shared' and extend_reader(name, owner, ttl, now) then
+    return 1
+  end
+  -- Changes nothing. A replica may not have heard of the hold, and refuses it.
+  call('PEXPIRE', name.lock, 0, 'GT')
+  return (not held or held == 'shared' or held == 'released') and 0 or 2
+end
+
+return answer_each(renew_shared, { 'lock', 'owners', 'shared' }, {})

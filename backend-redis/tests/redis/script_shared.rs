@@ -1,0 +1,218 @@
+//! Shared locks, branch by branch.
+
+use crate::kit::{
+    HOLDER, Look, TTL, again_for, attempt_fails, backend, busy, claim, claim_for, handed_over, hold, keys,
+    name, queue, release, renew, server, waiter,
+};
+use leasehold_conformance::servers::RedisServer;
+use leasehold_core::{
+    Claim, ErrorKind, LockAdmin, LockBackend, LockMode, LossCause, Release, Renewal, Result,
+};
+use std::time::Duration;
+
+const GONE: Renewal = Renewal::Lost(LossCause::Gone);
+
+fn reader(lock: &str) -> Claim {
+    claim(lock).with_mode(LockMode::Shared)
+}
+
+fn waiting_reader(lock: &str) -> Claim {
+    waiter(lock).with_mode(LockMode::Shared)
+}
+
+fn shared(lock: &str) -> String {
+    format!("{{leasehold:{lock}}}:shared")
+}
+
+fn readers(server: &RedisServer, lock: &str) -> String {
+    server.command(&["ZCARD", &shared(lock)]).unwrap()
+}
+
+#[tokio::test]
+async fn readers_hold_together_with_a_token_each_and_the_lock_key_says_so() {
+    let server = server();
+    let backend = backend(&server.url());
+    let (first, second) = (reader("job"), reader("job"));
+    let token = hold(&backend, &first).await;
+    assert!(hold(&backend, &second).await > token);
+    let keys = keys("job");
+    assert_eq!(server.get(&keys.lock).as_deref(), Some("shared"), "other programs find it taken");
+    assert_eq!(server.get(&keys.holder), None);
+    assert_eq!(readers(&server, "job"), ":2");
+    for exclusive in [claim("job"), claim("job").with_mode(LockMode::Write)] {
+        let ends_in = busy(&backend, &exclusive).await.unwrap();
+        assert!(ends_in > Duration::from_secs(50) && ends_in <= TTL, "{ends_in:?}");
+    }
+    assert_eq!(release(&backend, &first).await, Release::Released);
+    assert!(busy(&backend, &claim("job")).await.is_some(), "the second reads on");
+    assert_eq!(release(&backend, &second).await, Release::Released);
+    assert_eq!(server.keys(), [keys.token], "nothing is left");
+}
+
+#[tokio::test]
+async fn reader_that_asks_again_gets_the_same_token_and_no_shorter_lease() {
+    let server = server();
+    let backend = backend(&server.url());
+    let first = reader("job");
+    let token = hold(&backend, &first).await;
+    let shorter = again_for(&first, Duration::from_secs(1)).with_mode(LockMode::Shared);
+    assert_eq!(hold(&backend, &shorter).await, token);
+    assert!(server.pttl(&keys("job").lock) > 50_000);
+    let longer = again_for(&first, TTL * 2).with_mode(LockMode::Shared);
+    assert_eq!(hold(&backend, &longer).await, token);
+    assert!(server.pttl(&keys("job").lock) > 110_000 && server.pttl(&shared("job")) > 110_000);
+}
+
+#[tokio::test]
+async fn lock_key_lasts_as_long_as_the_last_reader() {
+    let server = server();
+    let backend = backend(&server.url());
+    let (long, short) = (
+        claim_for("job", TTL * 3).with_mode(LockMode::Shared),
+        claim_for("job", TTL).with_mode(LockMode::Shared),
+    );
+    hold(&backend, &long).await;
+    hold(&backend, &short).await;
+    assert!(server.pttl(&keys("job").lock) > 170_000);
+    release(&backend, &long).await;
+    let left = server.pttl(&keys("job").lock);
+    assert!((50_000..=60_001).contains(&left), "{left}: what the released reader had is no other's");
+}
+
+#[tokio::test]
+async fn renewal_extends_one_reader_and_brings_no_ended_one_back() {
+    let server = server();
+    let backend = backend(&server.url());
+    let (holds, ended) =
+        (reader("job"), claim_for("job", Duration::from_millis(50)).with_mode(LockMode::Shared));
+    hold(&backend, &holds).await;
+    hold(&backend, &ended).await;
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    let longer = again_for(&holds, TTL * 2).with_mode(LockMode::Shared);
+    let exclusive = claim("other");
+    hold(&backend, &exclusive).await;
+    let renewals = backend.renew(&[longer, ended.clone(), exclusive]).await;
+    let renewals: Vec<Renewal> = renewals.into_iter().map(Result::unwrap).collect();
+    assert_eq!(renewals, [Renewal::Renewed, GONE, Renewal::Renewed], "of both modes, each with its answer");
+    assert!(server.pttl(&keys("job").lock) > 110_000);
+    assert_eq!(release(&backend, &ended).await, Release::NotHeld);
+    assert_eq!(readers(&server, "job"), ":1");
+}
+
+#[tokio::test]
+async fn new_reader_waits_behind_a_writer_and_readers_in_a_row_are_let_in_together() {
+    let server = server();
+    let backend = backend(&server.url());
+    let (first, writer) = (reader("job"), waiter("job"));
+    let behind = [waiting_reader("job"), waiting_reader("job")];
+    let last = waiter("job");
+    hold(&backend, &first).await;
+    queue(&backend, &writer).await;
+    busy(&backend, &reader("job")).await;
+    for reader in &behind {
+        queue(&backend, reader).await;
+    }
+    queue(&backend, &last).await;
+    release(&backend, &first).await;
+    let token = handed_over(&backend, &writer).await;
+    assert_eq!(server.get(&keys("job").lock), Some(writer.owner().to_hex()));
+    release(&backend, &writer).await;
+    let mut tokens = Vec::new();
+    for reader in &behind {
+        tokens.push(handed_over(&backend, reader).await);
+    }
+    assert!(token < tokens[0] && tokens[0] < tokens[1]);
+    assert_eq!(server.queue("job"), [last.owner().to_hex()]);
+    for reader in &behind {
+        release(&backend, reader).await;
+    }
+    assert!(handed_over(&backend, &last).await > tokens[1]);
+}
+
+#[tokio::test]
+async fn readers_behind_a_writer_that_leaves_are_let_in_at_once() {
+    let server = server();
+    let backend = backend(&server.url());
+    let (first, writer, second) = (reader("job"), waiter("job"), waiting_reader("job"));
+    hold(&backend, &first).await;
+    queue(&backend, &writer).await;
+    queue(&backend, &second).await;
+    assert_eq!(release(&backend, &writer).await, Release::NotHeld);
+    handed_over(&backend, &second).await;
+    assert_eq!(readers(&server, "job"), ":2");
+}
+
+#[tokio::test]
+async fn readers_whose_lock_key_vanished_keep_writers_out() {
+    let server = server();
+    let backend = backend(&server.url());
+    let first = reader("job");
+    hold(&backend, &first).await;
+    server.del(&keys("job").lock);
+    let ends_in = busy(&backend, &claim("job")).await.unwrap();
+    assert!(ends_in > Duration::from_secs(50), "{ends_in:?}");
+    assert_eq!(renew(&backend, &first).await.unwrap(), GONE);
+    release(&backend, &first).await;
+    hold(&backend, &claim("job")).await;
+}
+
+#[tokio::test]
+async fn lingering_release_of_a_reader_keeps_writers_out_without_an_owner() {
+    let server = server();
+    let backend = backend(&server.url());
+    let first = reader("job");
+    let token = hold(&backend, &first).await;
+    let linger = Duration::from_secs(20);
+    assert_eq!(backend.release(&first, linger).await.unwrap(), Release::Released);
+    assert!(busy(&backend, &claim("job")).await.unwrap() <= linger + Duration::from_millis(1));
+    let status = backend.inspect(&name("job")).await.unwrap().remove(0);
+    assert!(status.is_released() && status.token == Some(token), "{status:?}");
+    assert_eq!(release(&backend, &first).await, Release::NotHeld);
+    hold(&backend, &reader("job")).await;
+}
+
+#[tokio::test]
+async fn every_reader_is_shown_and_ended_by_its_token() {
+    let server = server();
+    let backend = backend(&server.url());
+    let (first, second) = (reader("job"), reader("job"));
+    let tokens = [hold(&backend, &first).await, hold(&backend, &second).await];
+    let holds = backend.inspect(&name("job")).await.unwrap();
+    assert_eq!(holds.len(), 2);
+    assert!(
+        holds.iter().all(|hold| hold.mode == LockMode::Shared && hold.holder == crate::kit::holder_info())
+    );
+    assert_eq!(backend.list("").await.unwrap().len(), 2);
+    let ended = backend.force_release(&name("job"), Some(tokens[0])).await.unwrap();
+    assert_eq!((ended.len(), ended[0].owner), (1, Some(first.owner())));
+    assert_eq!(renew(&backend, &first).await.unwrap(), GONE);
+    assert_eq!(renew(&backend, &second).await.unwrap(), Renewal::Renewed);
+    assert_eq!(backend.force_release(&name("job"), None).await.unwrap().len(), 1);
+    assert_eq!(server.keys(), [keys("job").token]);
+}
+
+/// As redis-py takes and frees it.
+#[tokio::test]
+async fn other_programs_and_readers_keep_each_other_out() {
+    let server = server();
+    let backend = backend(&server.url());
+    let lock = keys("job").lock;
+    let take = || server.command(&["SET", &lock, "theirs", "NX", "PX", "60000"]).unwrap();
+    let first = reader("job");
+    hold(&backend, &first).await;
+    assert_eq!(take(), "$-1");
+    release(&backend, &first).await;
+    assert_eq!(take(), "+OK");
+    assert!(busy(&backend, &first).await.is_some());
+    assert_eq!(server.get(&lock).as_deref(), Some("theirs"));
+}
+
+#[tokio::test]
+async fn foreign_data_in_the_place_of_the_readers_is_named() {
+    let server = server();
+    let backend = backend(&server.url());
+    server.set(&shared("job"), HOLDER);
+    let (kind, told) = attempt_fails(&backend, &reader("job")).await;
+    assert!(kind == ErrorKind::Misconfigured && told.contains(&shared("job")), "{told}");
+    assert_eq!(server.get(&keys("job").lock), None);
+}

@@ -15,8 +15,8 @@ const INSPECT_AT_ONCE: usize = 256;
 
 #[async_trait]
 impl LockAdmin for RedisBackend {
-    /// A lock that another program holds is told without owner and token. One whose key has vanished is told as held
-    /// for as long as it is kept for its holder.
+    /// A lock of another program is shown without owner and token. A lock whose key has vanished is shown as held for as long as
+    /// it is kept for its holder.
     async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
         let keys = self.keys.of(name);
         let known = self.servers.run(&scripts::INSPECT, &keys, &[]).await?;
@@ -40,8 +40,8 @@ impl LockAdmin for RedisBackend {
         Ok(held)
     }
 
-    /// Those who use this library. Some may have gone without a word, and be passed over when their turn comes; programs
-    /// that know the lock key only wait unseen.
+    /// The waiters that use this library. Some may be dead, and are skipped when their turn comes. Programs that know only the
+    /// lock key wait unseen.
     async fn waiters(&self, name: &LockName) -> Result<Vec<Waiter>> {
         let keys = self.keys.of(name);
         let known = self.servers.run(&scripts::WAITERS, &keys, &[]).await?;

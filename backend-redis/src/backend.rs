@@ -18,8 +18,8 @@ use std::time::Duration;
 /// Locks on a Redis or Valkey: on one server, on the primary that Sentinels name, or on a cluster.
 ///
 /// One connection to a server serves all locks on it; it is made when it is first needed, and made again when it breaks.
-/// Waiters hear on it, by one subscription for all of them, that the lock was handed over to them; in the older protocol, on a
-/// second connection.
+/// Waiters hear on it, by one subscription for all of them, that the lock was handed over to them. In
+/// RESP2 no messages come, and they ask every half second.
 #[derive(Debug)]
 pub struct RedisBackend {
     pub(crate) servers: Arc<Servers>,

@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 const MOST: usize = 32;
 /// Claims in one request at least: fewer go by themselves.
 const LEAST: usize = 3;
-/// Of all claims under way, a request has one of so many parts: the server works at one while this process makes the next.
+/// A request has this part of all claims under way: the server works at one while this process makes the next.
 const PARTS: usize = 2;
 
 /// The claims for one script, and who waits for their answers.

@@ -69,7 +69,7 @@ async fn look_at_server(
     Ok(findings)
 }
 
-/// Who the server says it is, and how it is set up. Errors as of [`check`].
+/// The identity and the settings of the server. Errors as of [`check`].
 pub(crate) async fn look_at(link: &Link) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     match seen(link.facts().await)? {

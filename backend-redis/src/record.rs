@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_program_wrote_is_no_record() {
+    fn text_of_another_program_is_no_record() {
         for text in [
             "",
             "x",

@@ -10,7 +10,7 @@ use leasehold_core::{Claim, Renewal, Result};
 use std::collections::BTreeMap;
 
 impl RedisBackend {
-    /// Renews claims in as few requests as is fair to others. Those of one request are of one
+    /// Renews claims in as few requests as is fair to others. The claims of one request are of one
     /// mode, and lie in one slot, where there are slots.
     pub(crate) async fn renew_all(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
         let mut groups: BTreeMap<(bool, Option<Slot>), Vec<usize>> = BTreeMap::new();

@@ -45,7 +45,7 @@ async fn of_locks(link: &Link, commands: Vec<Cmd>) -> Vec<Finding> {
     refused(link, commands).await.iter().map(no_lock).collect()
 }
 
-/// Those that people lack.
+/// Rights that administrators lack.
 async fn of_people(link: &Link, keys: &LockKeys) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (what, command) in for_people(keys) {

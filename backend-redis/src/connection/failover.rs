@@ -1,6 +1,6 @@
 //! Leaving a primary that was replaced, before it is told.
 //!
-//! One that was replaced while it was well, as `SENTINEL FAILOVER` does, goes on as a primary for ten seconds: so long do
+//! A primary that is replaced while it is well, as by `SENTINEL FAILOVER`, goes on as a primary for ten seconds: so long do
 //! the Sentinels wait before they make a replica of it. What a holder renews there meanwhile, another may hold on the new
 //! one. So while there is a connection to a primary, the Sentinels are asked once a second who it is.
 //!
@@ -9,7 +9,7 @@
 
 use super::multiplexed::Connection;
 use super::route::Route;
-use crate::topology::sentinel::{Epoch, Word};
+use crate::topology::sentinel::{Epoch, PrimaryReport};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::task::AbortHandle;
@@ -55,7 +55,7 @@ impl FailoverMonitor {
     }
 
     /// Ends the connections to other servers that an older word has led to.
-    fn end_before(&self, word: &Word) {
+    fn end_before(&self, word: &PrimaryReport) {
         for (connection, epoch) in &mut self.watched().connections {
             let Some(connection) = connection.upgrade().filter(|_| *epoch < word.epoch) else { continue };
             if *connection.address() == word.address {

@@ -212,7 +212,7 @@ impl ServerFacts {
         facts
     }
 
-    /// Reads the reply to `INFO`, of a server that is too old for `HELLO`. One that tells nothing is a proxy's, or no right.
+    /// Reads the reply to `INFO`, of a server that is too old for `HELLO`. An empty reply is a proxy's, or a missing right.
     pub(crate) fn read_info(reply: &Value) -> Self {
         let text = text(reply).unwrap_or_default();
         let field = |name: &str| {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_tells_nothing() {
+    fn reply_of_another_form_has_no_facts() {
         for reply in [Value::Okay, Value::Nil, Value::Array(vec![Value::Int(1)])] {
             assert_eq!(ServerFacts::read(&reply).version, "");
         }

@@ -237,8 +237,7 @@ fn broken() -> RedisError {
 }
 
 impl NoAnswer {
-    /// The error for a request that may have been carried out. That one of them never left this process cannot be told
-    /// apart from that, and need not be.
+    /// The error for a request that may have been carried out. A request that never left this process looks the same.
     pub(super) fn unknown_outcome(self) -> Error {
         match self {
             Self::Overdue(timeout) => {

@@ -7,9 +7,9 @@
 
 use super::Call;
 use super::call::{is_demoted, is_unknown_script, last_or_refusal};
+use super::multiplexed::Connection;
 use super::route::Route;
 use super::slot::ConnectionSlot;
-use crate::scripts::Script;
 use crate::server_error::refusal;
 use crate::target::Replicas;
 use crate::waiters::WaiterRegistry;
@@ -55,7 +55,7 @@ impl Confirmations {
         self.slot.close();
     }
 
-    /// Calls a script, and waits for replicas to have what it wrote; the very reply to the script.
+    /// Calls a script, and waits for replicas to have what it wrote; the reply to the script as it is.
     ///
     /// By a task of its own: a caller may keep its future and not poll it, and would use up a turn.
     pub(super) async fn ask(
@@ -63,17 +63,25 @@ impl Confirmations {
         call: &Call<'_>,
         replicas: Replicas,
     ) -> Result<(Value, Option<Confirmed>)> {
-        let exchange = Exchange {
-            slot: Arc::clone(&self.slot),
-            turns: Arc::clone(&self.turns),
-            script: call.script,
-            keys: owned(call.keys),
-            args: owned(call.args),
-            asking: call.asking,
-            replicas,
-        };
-        let done = tokio::spawn(exchange.run()).await;
-        done.unwrap_or_else(|error| Err(self.slot.here(unfinished(error))))
+        let commands = |in_full| [call.commands(in_full), vec![wait_for(replicas)]].concat();
+        let (by_digest, in_full) = (commands(false), commands(true));
+        let (slot, turns) = (Arc::clone(&self.slot), Arc::clone(&self.turns));
+        let done = tokio::spawn(async move {
+            let turn = tokio::time::timeout(slot.route.request_timeout(), turns.acquire()).await;
+            let Ok(Ok(_turn)) = turn else {
+                return Err(slot.here(crowded()));
+            };
+            let connection = slot.connection().await?;
+            let (mut reply, mut waited) = request(&slot, &connection, by_digest).await?;
+            if is_unknown_script(&reply) {
+                (reply, waited) = request(&slot, &connection, in_full).await?;
+            }
+            if is_demoted(&reply) {
+                connection.leave();
+            }
+            Ok((reply, Some(read(&slot, replicas, &waited))))
+        });
+        done.await.unwrap_or_else(|error| Err(self.slot.here(unfinished(error))))
     }
 
     /// How many replicas follow the server.
@@ -85,45 +93,16 @@ impl Confirmations {
     }
 }
 
-/// One such request.
-struct Exchange {
-    slot: Arc<ConnectionSlot>,
-    turns: Arc<Semaphore>,
-    script: &'static Script,
-    keys: Vec<String>,
-    args: Vec<String>,
-    asking: bool,
-    replicas: Replicas,
-}
-
-impl Exchange {
-    async fn run(self) -> Result<(Value, Option<Confirmed>)> {
-        let turn = tokio::time::timeout(self.slot.route.request_timeout(), self.turns.acquire()).await;
-        let Ok(Ok(_turn)) = turn else {
-            return Err(self.slot.here(crowded()));
-        };
-        let connection = self.slot.connection().await?;
-        let request = async |in_full| {
-            let replies = connection.request_together(self.commands(in_full)).await;
-            let mut replies = replies.map_err(|why| self.slot.here(why.unknown_outcome()))?;
-            let waited = replies.pop().unwrap_or(Value::Nil);
-            Ok::<_, Error>((last_or_refusal(replies), waited))
-        };
-        let (mut reply, mut waited) = request(false).await?;
-        if is_unknown_script(&reply) {
-            (reply, waited) = request(true).await?;
-        }
-        if is_demoted(&reply) {
-            connection.leave();
-        }
-        Ok((reply, Some(read(&self.slot, self.replicas, &waited))))
-    }
-
-    fn commands(&self, in_full: bool) -> Vec<Cmd> {
-        let (keys, args) = (borrowed(&self.keys), borrowed(&self.args));
-        let call = Call { asking: self.asking, ..Call::new(self.script, &keys, &args) };
-        call.commands(in_full).into_iter().chain([wait_for(self.replicas)]).collect()
-    }
+/// The reply to the script, and to `WAIT` behind it.
+async fn request(
+    slot: &ConnectionSlot,
+    connection: &Connection,
+    commands: Vec<Cmd>,
+) -> Result<(Value, Value)> {
+    let replies = connection.request_together(commands).await;
+    let mut replies = replies.map_err(|why| slot.here(why.unknown_outcome()))?;
+    let waited = replies.pop().unwrap_or(Value::Nil);
+    Ok((last_or_refusal(replies), waited))
 }
 
 fn wait_for(replicas: Replicas) -> Cmd {
@@ -141,14 +120,6 @@ fn read(slot: &ConnectionSlot, replicas: Replicas, waited: &Value) -> Confirmed 
         Value::ServerError(error) => Confirmed::Unasked(slot.here(refusal(error, None))),
         _ => Confirmed::By(0),
     }
-}
-
-fn owned(words: &[&str]) -> Vec<String> {
-    words.iter().map(ToString::to_string).collect()
-}
-
-fn borrowed(words: &[String]) -> Vec<&str> {
-    words.iter().map(String::as_str).collect()
 }
 
 fn crowded() -> Error {

@@ -49,7 +49,7 @@ impl Route {
         }
     }
 
-    /// Refuses a server that is not what the route should lead to. One that says nothing of itself is believed: a proxy
+    /// Refuses a server that is not what the route should lead to. A server without facts is believed: a proxy
     /// may stand before it, and what it cannot do it refuses when it is asked.
     pub(super) fn check(&self, facts: &ServerFacts) -> Result<()> {
         facts.check()?;

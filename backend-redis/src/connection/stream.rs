@@ -20,7 +20,7 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-/// Opens a stream to the target. Whatever fails here, nothing was asked of the server.
+/// Opens a stream to the target. A failure here says that no request was sent.
 pub(super) async fn open(target: &Target, deadline: Instant) -> Result<Box<dyn Stream>> {
     match (&target.address, &target.tls) {
         (Address::Unix(path), _) => socket(path, deadline).await,

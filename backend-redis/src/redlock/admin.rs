@@ -16,8 +16,8 @@ const INSPECT_AT_ONCE: usize = 64;
 
 #[async_trait]
 impl LockAdmin for RedlockBackend {
-    /// A lock is told as held if one owner holds it on a majority of the nodes. One that other programs hold there is told
-    /// without owner and token.
+    /// A lock is shown as held if one owner holds it on a majority of the nodes. A lock of other programs is shown without owner
+    /// and token.
     async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
         let keys = Arc::new(self.keys.of(name));
         let name = name.clone();
@@ -55,7 +55,7 @@ impl LockAdmin for RedlockBackend {
         Ok(held)
     }
 
-    /// Nobody is known: waiters ask again and again, and leave nothing on the nodes.
+    /// No waiter is known: they poll, and leave nothing on the nodes.
     async fn waiters(&self, _name: &LockName) -> Result<Vec<Waiter>> {
         Ok(Vec::new())
     }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn held_is_what_a_majority_holds_and_for_as_long_as_it_does() {
+    fn hold_of_a_majority_is_shown_with_the_end_of_the_majority() {
         let told = |found: Vec<LockStatus>| agreed(Quorum::of(5), found);
         let held = told(vec![status(1, 7, 9), status(1, 7, 3), status(2, 8, 9), status(1, 7, 5)]).unwrap();
         assert_eq!((held.token, held.ends_in), (Some(FencingToken::new(7)), Some(Duration::from_secs(3))));

@@ -49,18 +49,18 @@ impl NumberedAttempt {
 
     /// Takes back what this attempt has on a node, and nothing of a later one.
     pub(super) async fn take_back(self: Arc<Self>, node: Arc<Node>) -> Result<bool> {
-        withdraw(&node, &self.keys, &self.owner, Which::Only(&self.number), Duration::ZERO).await
+        withdraw(&node, &self.keys, &self.owner, AttemptFilter::Only(&self.number), Duration::ZERO).await
     }
 
     /// Takes back whatever the owner has on a node.
     pub(super) async fn withdraw(self: Arc<Self>, node: Arc<Node>) -> Result<bool> {
-        withdraw(&node, &self.keys, &self.owner, Which::Any, Duration::ZERO).await
+        withdraw(&node, &self.keys, &self.owner, AttemptFilter::Any, Duration::ZERO).await
     }
 }
 
-/// Which attempts of an owner are meant.
+/// AttemptFilter attempts of an owner are meant.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Which<'a> {
+pub(super) enum AttemptFilter<'a> {
     Any,
     /// That of this number.
     Only(&'a str),
@@ -71,12 +71,12 @@ pub(super) async fn withdraw(
     node: &Node,
     keys: &LockKeys,
     owner: &str,
-    which: Which<'_>,
+    which: AttemptFilter<'_>,
     linger: Duration,
 ) -> Result<bool> {
     let attempt = match which {
-        Which::Any => "",
-        Which::Only(number) => number,
+        AttemptFilter::Any => "",
+        AttemptFilter::Only(number) => number,
     };
     let args = [owner, attempt, &whole_millis(linger).to_string()];
     let reply = node.link.run(&scripts::WITHDRAW, &keys.of_hold(), &args).await?;

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 /// What has become of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum AttemptResult {
     Open,
     Granted(FencingToken),
     Failed,
@@ -20,7 +20,7 @@ pub(super) enum Fate {
 pub(super) struct Follower {
     pub(super) attempt: Arc<NumberedAttempt>,
     pub(super) underway: Arc<Underway>,
-    pub(super) told: watch::Receiver<Fate>,
+    pub(super) told: watch::Receiver<AttemptResult>,
 }
 
 impl Follower {
@@ -30,15 +30,19 @@ impl Follower {
         if !holds && !unknown {
             return;
         }
-        let fate = self.told.wait_for(|fate| *fate != Fate::Open).await.map_or(Fate::Failed, |fate| *fate);
+        let fate = self
+            .told
+            .wait_for(|fate| *fate != AttemptResult::Open)
+            .await
+            .map_or(AttemptResult::Failed, |fate| *fate);
         let attempt = Arc::clone(&self.attempt);
         // What a node does not answer here ends with its lease.
         let _ = match fate {
-            Fate::Granted(token) if holds => attempt.write_token(Arc::clone(&node), token).await,
-            Fate::Granted(_) | Fate::Open => Ok(false),
-            Fate::Failed => attempt.take_back(Arc::clone(&node)).await,
+            AttemptResult::Granted(token) if holds => attempt.write_token(Arc::clone(&node), token).await,
+            AttemptResult::Granted(_) | AttemptResult::Open => Ok(false),
+            AttemptResult::Failed => attempt.take_back(Arc::clone(&node)).await,
         };
-        if fate != Fate::Failed && self.underway.is_ended() {
+        if fate != AttemptResult::Failed && self.underway.is_ended() {
             // Released meanwhile: the word of that may have come to the node before the lock did.
             let _ = self.attempt.withdraw(node).await;
         }

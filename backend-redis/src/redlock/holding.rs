@@ -10,11 +10,11 @@
 //! `leasehold-models` explores it.
 
 use super::RedlockBackend;
-use super::attempt::{NumberedAttempt, Which, named_twice, withdraw};
-use super::follower::{Fate, Follower};
+use super::attempt::{AttemptFilter, NumberedAttempt, named_twice, withdraw};
+use super::follower::{AttemptResult, Follower};
 use super::nodes::Rest;
 use super::quorum::{Ballot, Verdict, not_answered};
-use super::reply::{Bid, Claimed};
+use super::reply::{ClaimReply, Claimed};
 use leasehold_core::{Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, Release, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,7 +32,7 @@ enum NotGranted {
 /// What the nodes have said to the question whether they hold the name.
 #[derive(Debug)]
 struct Held {
-    ballot: Ballot<Bid>,
+    ballot: Ballot<ClaimReply>,
     /// Nodes that may hold the name for this attempt now.
     touched: Vec<usize>,
 }
@@ -46,7 +46,7 @@ impl RedlockBackend {
         let number = self.attempts.fetch_add(1, Ordering::Relaxed);
         let attempt = Arc::new(NumberedAttempt::new(claim, self.keys.of(claim.name()), number));
         let underway = Arc::new(self.unfinished.begin(claim.owner()));
-        let (fate, told) = watch::channel(Fate::Open);
+        let (fate, told) = watch::channel(AttemptResult::Open);
 
         let (held, rest) = self.ask_to_hold(claim, &attempt).await;
         let all_heard = rest.is_empty();
@@ -60,11 +60,11 @@ impl RedlockBackend {
         };
         match outcome {
             Ok(token) => {
-                fate.send_replace(Fate::Granted(token));
+                fate.send_replace(AttemptResult::Granted(token));
                 Ok(Attempt::Granted(Grant::new(token)))
             }
             Err(why) => {
-                fate.send_replace(Fate::Failed);
+                fate.send_replace(AttemptResult::Failed);
                 let is_taken_back = self.take_back(claim, &attempt, &held).await;
                 not_granted(why, is_taken_back, all_heard)
             }
@@ -106,7 +106,7 @@ impl RedlockBackend {
         &self,
         claim: &Claim,
         attempt: &Arc<NumberedAttempt>,
-        held: &Ballot<Bid>,
+        held: &Ballot<ClaimReply>,
     ) -> Result<FencingToken, NotGranted> {
         if let Some(token) = held.token_of_majority() {
             return Ok(token);
@@ -190,7 +190,9 @@ impl RedlockBackend {
                 None,
                 |node| {
                     let (keys, owner) = (Arc::clone(&keys), owner.clone());
-                    Some(Box::pin(async move { withdraw(&node, &keys, &owner, Which::Any, linger).await }))
+                    Some(Box::pin(
+                        async move { withdraw(&node, &keys, &owner, AttemptFilter::Any, linger).await },
+                    ))
                 },
                 |_, answer| {
                     match answer {
@@ -228,7 +230,7 @@ fn not_granted(why: NotGranted, is_taken_back: bool, all_heard: bool) -> Result<
         NotGranted::Failed(error) if !all_heard && error.kind() == ErrorKind::Unavailable => {
             Err(error.with_kind(ErrorKind::Indeterminate))
         }
-        // Of a node that has not answered yet, its follower takes it back.
+        // The follower of a node that has not answered yet takes the lock back there.
         NotGranted::Failed(error) => Err(error),
     }
 }

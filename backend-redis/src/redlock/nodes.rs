@@ -17,14 +17,14 @@ use tokio::time::{Instant, sleep_until};
 /// Nodes that are well are waited for at least this much longer than a majority took.
 const LEAST_GRACE: Duration = Duration::from_millis(1);
 
-/// One of the nodes.
+/// A node.
 #[derive(Debug)]
 pub(super) struct Node {
     /// Its place in the URL, from zero.
     pub(super) place: usize,
     pub(super) address: String,
     pub(super) link: Link,
-    /// True since a request to it failed. Nobody waits for it any longer than must be.
+    /// True since a request to it failed: rounds do not wait for it longer than for a majority.
     failing: AtomicBool,
 }
 

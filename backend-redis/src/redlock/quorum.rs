@@ -1,6 +1,6 @@
 //! When the answers of some nodes decide for all.
 
-use super::reply::Bid;
+use super::reply::ClaimReply;
 use leasehold_core::{Error, ErrorKind, FencingToken};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Quorum {
         self.nodes
     }
 
-    /// More than half. Of an even number, half is no majority: there could be two of them.
+    /// More than half. Half of an even number is no majority: there could be two of them.
     pub(super) fn majority(self) -> usize {
         self.nodes / 2 + 1
     }
@@ -109,7 +109,7 @@ impl<A> Ballot<A> {
     }
 }
 
-impl Ballot<Bid> {
+impl Ballot<ClaimReply> {
     /// The token that a majority has written for this owner already: its reply was lost.
     pub(super) fn token_of_majority(&self) -> Option<FencingToken> {
         self.agreed.iter().filter_map(|(_, bid)| bid.own).find(|token| {

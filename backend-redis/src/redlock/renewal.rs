@@ -30,7 +30,7 @@ struct Votes {
     taken: usize,
     /// The nodes that have nothing of it.
     gone: Vec<usize>,
-    /// One of those that hold it.
+    /// A node that holds it.
     witness: Option<usize>,
 }
 

@@ -6,7 +6,7 @@
 //! out for one lease more: its owner is told of no renewal by that.
 
 use super::RedlockBackend;
-use super::attempt::{Which, withdraw};
+use super::attempt::{AttemptFilter, withdraw};
 use super::nodes::Node;
 use super::reply::{self, HolderRecord};
 use super::scripts;
@@ -25,7 +25,7 @@ struct Repair {
 }
 
 impl RedlockBackend {
-    /// Sets the lock on the nodes where it is gone, as `witness` has it. Nobody waits for that.
+    /// Sets the lock on the nodes where it is gone, as `witness` has it. No caller waits for it.
     pub(super) fn repair(&self, claim: &Claim, witness: Option<usize>, gone: Vec<usize>) {
         let Some(witness) = witness.and_then(|place| self.nodes.at(place)) else { return };
         let gone: Vec<Arc<Node>> = gone.into_iter().filter_map(|place| self.nodes.at(place)).collect();
@@ -65,7 +65,7 @@ impl Repair {
             node.link.run(&scripts::REPAIR, &self.keys.of_grant(), &[&value, token, &self.ttl, rest]).await;
         if self.underway.is_ended() {
             // Released meanwhile: the word of that may have come to the node before the lock did.
-            return withdraw(node, &self.keys, &self.owner, Which::Any, std::time::Duration::ZERO)
+            return withdraw(node, &self.keys, &self.owner, AttemptFilter::Any, std::time::Duration::ZERO)
                 .await
                 .map(|_| false);
         }

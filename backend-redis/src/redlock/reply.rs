@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// What a node has told that holds the name for us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bid {
+pub(super) struct ClaimReply {
     /// The last token of the name there.
     pub(super) last: u64,
     /// Its clock, in microseconds.
@@ -19,7 +19,7 @@ pub(super) struct Bid {
 /// The reply of `claim.lua`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Claimed {
-    Mine(Bid),
+    Mine(ClaimReply),
     /// Another holds it, until then if that is known.
     Busy(Option<Duration>),
     /// A later attempt of the same owner was there first.
@@ -53,7 +53,7 @@ pub(super) fn claimed(reply: &Value) -> Result<Claimed> {
                 Value::BulkString(own) if own.is_empty() => None,
                 own => Some(FencingToken::new(number(own)?)),
             };
-            Ok(Claimed::Mine(Bid { last: number(last)?, clock: number(clock)?, own }))
+            Ok(Claimed::Mine(ClaimReply { last: number(last)?, clock: number(clock)?, own }))
         }
         [word, Value::Int(left)] if is_word(word, "busy") => {
             Ok(Claimed::Busy(u64::try_from(*left).ok().map(Duration::from_millis)))
@@ -116,9 +116,9 @@ mod tests {
 
     #[test]
     fn a_claim_is_answered_in_four_ways_and_no_other() {
-        let bid = Bid { last: 7, clock: 9, own: None };
+        let bid = ClaimReply { last: 7, clock: 9, own: None };
         assert_eq!(claimed(&words(&["mine", "7", "9", ""])).unwrap(), Claimed::Mine(bid));
-        let own = Bid { own: Some(FencingToken::new(5)), ..bid };
+        let own = ClaimReply { own: Some(FencingToken::new(5)), ..bid };
         assert_eq!(claimed(&words(&["mine", "7", "9", "5"])).unwrap(), Claimed::Mine(own));
         let busy = |left| Value::Array(vec![Value::BulkString("busy".into()), Value::Int(left)]);
         assert_eq!(claimed(&busy(20)).unwrap(), Claimed::Busy(Some(Duration::from_millis(20))));

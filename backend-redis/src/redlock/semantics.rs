@@ -22,7 +22,7 @@ fn promise(fault: Fault) -> Outcome {
         | Fault::MinorityDown => Outcome::Holds,
         // The holder records keep others out until the lease would have ended.
         Fault::RecordDeleted => Outcome::Holds,
-        // Of all nodes at once. The grants are gone, and so are the last tokens; the next ones follow the clocks of the
+        // On all nodes at once. The grants are gone, and so are the last tokens; the next ones follow the clocks of the
         // nodes, which went on, and grow as long as these differ by less than the time between two grants.
         Fault::StoreRestarted | Fault::PowerLost | Fault::DataLost => Outcome::FencedOnly,
         // With an eviction policy other than `noeviction` on most nodes, which `check` warns of.

@@ -1,7 +1,7 @@
 //! Owners for whom something is still under way at a node that nobody waits for.
 //!
-//! A lock that such a request sets comes too late if its owner was released meanwhile. Whoever releases says so here
-//! before it asks any node; whoever has set a lock looks here afterwards. Of the two, one sees the other.
+//! A lock that such a request sets comes too late if its owner was released meanwhile. A release is noted here before it asks
+//! any node, and a request that has set a lock looks here afterwards: one of the two sees the other.
 
 use leasehold_core::OwnerId;
 use std::collections::HashMap;

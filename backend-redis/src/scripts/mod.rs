@@ -2,7 +2,7 @@
 //!
 //! Each command is one file that reads from top to bottom; a line such as `-- include lib.lua` stands for that file. Two rules hold for all of them:
 //!
-//! * `KEYS` names all keys of a name, always in the same order, and they lie in one slot. Those that renew name
+//! * `KEYS` names all keys of a name, always in the same order, and they lie in one slot. Scripts that renew name
 //!   only the keys of the hold: while a slot of a cluster moves, a request that names a key which does not exist is refused.
 //! * A claim that was granted is not answered with an error. So the server's "error" always means "not applied".
 

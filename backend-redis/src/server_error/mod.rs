@@ -1,7 +1,7 @@
 //! What the server's errors mean. All of them are here.
 //!
 //! An error that is known here is the server's word that nothing was done: scripts are written so (see
-//! [`scripts`](crate::scripts)). One that is not known may come from a proxy, whose word tells nothing of the server,
+//! [`scripts`](crate::scripts)). An unknown error may come from a proxy, which tells nothing of the server,
 //! so its outcome is unknown.
 
 mod table;

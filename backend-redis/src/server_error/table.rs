@@ -2,7 +2,7 @@
 
 use leasehold_core::{Error, ErrorKind};
 
-/// One of them.
+/// An error, and its meaning.
 pub(super) struct Row {
     /// The code of the error, or what its text contains.
     pub(super) sign: &'static str,

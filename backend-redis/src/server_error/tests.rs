@@ -155,7 +155,7 @@ fn only_a_hash_at_the_lock_key_is_redissons() {
 }
 
 #[test]
-fn what_nobody_knows_is_an_unknown_outcome_and_shows_no_owner_id() {
+fn unknown_error_is_an_unknown_outcome_and_shows_no_owner_id() {
     let owner = "0123456789abcdef0123456789abcdef";
     let (kind, message) = told(&format!("upstream failure for {owner}, id={owner}"));
     assert_eq!(kind, ErrorKind::Indeterminate);

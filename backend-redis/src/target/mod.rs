@@ -54,7 +54,7 @@ pub(crate) enum Address {
     Unix(PathBuf),
 }
 
-/// Who we are to the server.
+/// The user of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Login {
     pub(crate) user: Option<String>,

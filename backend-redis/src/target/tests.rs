@@ -20,7 +20,7 @@ fn problem(url: &str) -> String {
 }
 
 #[test]
-fn a_url_says_where_and_who_and_how() {
+fn url_has_address_login_and_parameters() {
     let all = target("redis://ada:pw%40@h:7000/3?timeout=500ms&connect_timeout=5s&protocol=resp2");
     assert_eq!(all.address.to_string(), "h:7000");
     let login = all.login.unwrap();

@@ -92,7 +92,7 @@ async fn a_check_names_the_keys_and_the_channels_that_are_missing() {
     assert!(lacks.iter().all(|lack| lack.1 == "W_UNHEARD" && lack.2.contains("&leasehold:*")), "{lacks:?}");
 }
 
-/// Whatever a user can do with a lock, and two who wait for it; what each step was refused for.
+/// All that a user can do with a lock and two waiters; returns the reasons of the refusals.
 async fn work_through(backend: &RedisBackend) -> Vec<String> {
     let (holder, first, second) = (claim("job"), waiter("job"), waiter("job"));
     let mut refused = Vec::new();
@@ -168,7 +168,7 @@ async fn everything_works_with_the_documented_rights() {
 }
 
 #[tokio::test]
-async fn a_check_without_rights_says_what_it_could_not_see() {
+async fn check_without_rights_names_the_settings_that_it_cannot_see() {
     let server = server_with(&[LINE]);
     let findings = backend(&login(&server)).check().await.unwrap();
     let unseen = findings.iter().find(|finding| finding.code == "I_NOT_SEEN").unwrap();
@@ -279,7 +279,7 @@ async fn a_database_without_the_right_to_select_it_is_denied() {
 
 /// Each attempt of one who may not join would leave a place that nobody ever takes.
 #[tokio::test]
-async fn one_who_may_not_wait_leaves_no_place_in_the_queue() {
+async fn waiter_without_the_rights_leaves_no_place_in_the_queue() {
     for command in ["hset", "zadd", "zrange", "pexpire"] {
         let (server, backend) = restricted_without(command);
         let holder = claim("job");

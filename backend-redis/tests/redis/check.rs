@@ -38,7 +38,7 @@ async fn eviction_is_warned_of() {
 }
 
 #[tokio::test]
-async fn what_a_restart_or_a_power_loss_forgets_is_said() {
+async fn check_names_the_grants_lost_by_a_restart_or_a_power_loss() {
     let forgetful = server();
     assert_eq!(severity(&findings(&forgetful).await, "W_RESTART"), Some(Severity::Warning));
     let logging = RedisServer::start_with(&["--appendonly", "yes"]).unwrap();

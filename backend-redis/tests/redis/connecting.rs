@@ -35,7 +35,7 @@ async fn many_tasks_share_one_connection_from_the_first_moment() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_down_is_unavailable_to_all_who_wait_after_one_attempt() {
+async fn server_that_is_down_is_unavailable_to_all_callers_after_one_attempt() {
     let refusing = Fake::answering(|_| String::new()).await;
     let backend = backend(&refusing.url());
     let mut tasks = JoinSet::new();
@@ -101,7 +101,7 @@ async fn a_closed_backend_says_so_and_gives_its_connection_back() {
 }
 
 #[tokio::test]
-async fn closing_ends_what_is_under_way() {
+async fn close_ends_requests_under_way() {
     let server = server();
     let backend = backend(&server.url());
     hold(&backend, &claim("warm")).await;

@@ -95,7 +95,7 @@ async fn a_silent_server_leaves_the_outcome_unknown_in_time_and_the_retry_finds_
 }
 
 #[tokio::test]
-async fn a_silent_server_is_said_to_all_who_asked() {
+async fn silent_server_is_reported_to_all_callers() {
     let server = server();
     let backend = backend(&quick(&server));
     hold(&backend, &claim("warm")).await;
@@ -274,7 +274,7 @@ async fn a_server_that_forgot_the_scripts_is_given_them_again() {
 
 /// Such as the branch of a `select!` while another one runs.
 #[tokio::test]
-async fn a_call_that_nobody_polls_holds_up_no_other() {
+async fn call_that_is_not_polled_holds_up_no_other() {
     let server = server();
     let backend = backend(&quick(&server));
     let first = claim("first");

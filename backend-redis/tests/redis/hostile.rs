@@ -1,5 +1,5 @@
 //! Hands that should not be there: somebody with `redis-cli` deletes, overwrites, forges and kills while others hold and
-//! wait. Whatever it does, nobody waits for ever, no two hold by the queue's doing, and tokens grow.
+//! wait. No waiter waits for ever, no two hold by the queue's doing, and tokens grow.
 
 use crate::kit::{
     Keys, Look, attempt_fails, backend, claim, client, handed_over, hold, keys, queue, release, server,
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 /// A lock that is held, and three who wait for it.
-struct Scene {
+struct Setup {
     server: RedisServer,
     backend: Arc<RedisBackend>,
     holder: Claim,
@@ -25,7 +25,7 @@ struct Scene {
     waiters: [Claim; 3],
 }
 
-async fn scene() -> Scene {
+async fn scene() -> Setup {
     let server = server();
     let backend = backend(&server.url());
     let (holder, waiters) = (claim("job"), [(); 3].map(|()| waiter("job")));
@@ -33,10 +33,10 @@ async fn scene() -> Scene {
     for waiter in &waiters {
         queue(&backend, waiter).await;
     }
-    Scene { server, backend, holder, token, waiters }
+    Setup { server, backend, holder, token, waiters }
 }
 
-impl Scene {
+impl Setup {
     /// All who wait are served, whatever their order, by heartbeats alone; one that gives up its place is served too.
     async fn all_are_served(self) {
         let mut last = self.token;
@@ -100,7 +100,7 @@ async fn any_key_may_be_moved_away_and_back() {
         let key = every_key(&keys)[which];
         assert_eq!(scene.server.command(&["RENAME", key, "elsewhere"]).unwrap(), "+OK");
         for waiter in &scene.waiters {
-            // Somebody may be let in where the lock or its record is gone, and nobody where both stand.
+            // A waiter may be let in where the lock or its record is gone, and none where both stand.
             let _ = scene.backend.try_acquire(waiter).await.unwrap();
         }
         assert_eq!(scene.server.command(&["RENAME", "elsewhere", key]).unwrap(), "+OK");

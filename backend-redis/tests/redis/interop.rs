@@ -12,7 +12,7 @@ const FOREIGN_RELEASE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 
 #[tokio::test]
-async fn a_foreign_program_does_not_get_what_we_hold() {
+async fn foreign_program_does_not_get_a_lock_of_ours() {
     let server = server();
     let backend = with_prefix(&server.url(), "").unwrap();
     let ours = claim("order:7");
@@ -26,7 +26,7 @@ async fn a_foreign_program_does_not_get_what_we_hold() {
 }
 
 #[tokio::test]
-async fn we_do_not_get_what_a_foreign_program_holds() {
+async fn lock_of_a_foreign_program_is_not_granted() {
     let server = server();
     let backend = with_prefix(&server.url(), "").unwrap();
     assert_eq!(server.command(&["SET", "order:7", "foreign", "NX", "PX", "60000"]).unwrap(), "+OK");

@@ -40,7 +40,7 @@ pub(crate) async fn proxy_to(server: &RedisServer) -> Proxy {
     Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap()
 }
 
-/// One who holds, and one who waits and reaches the server through a proxy.
+/// A holder, and a waiter that reaches the server through a proxy.
 pub(crate) struct Behind {
     pub(crate) proxy: Proxy,
     pub(crate) holding: Arc<RedisBackend>,

@@ -106,7 +106,7 @@ async fn one_server_under_two_names_is_found_out_and_counts_once() {
 }
 
 #[tokio::test]
-async fn an_operator_sees_what_a_majority_holds_and_can_free_it() {
+async fn hold_of_a_majority_is_shown_and_can_be_freed() {
     let mut servers = servers(5);
     let backend = open(&url(&servers, ""));
     let holder = claim("job");
@@ -258,7 +258,7 @@ async fn the_late_word_that_takes_an_attempt_back_ends_no_hold() {
     let (away, proxy) = (&servers[2], proxy_to(&servers[2]).await);
     let all = [servers[0].port(), servers[1].port(), proxy.address().port()];
     let all = all.map(|port| format!("127.0.0.1:{port}")).join(",");
-    let backend = open(&format!("redlock://{all}?timeout=3s&connect_timeout=300ms"));
+    let backend = open(&format!("redlock://{all}?timeout=5s&connect_timeout=300ms"));
     // The node knows the scripts then.
     let (warm, holder, lock) = (claim("warm"), claim("job"), "leasehold:job");
     hold(&backend, &warm).await;
@@ -326,7 +326,7 @@ async fn a_refusal_that_leaves_something_behind_is_an_unknown_outcome_that_is_en
 
 /// They keep it until its lease ends, and are too few to grant it to anybody, or to keep it from anybody.
 #[tokio::test]
-async fn what_a_minority_did_not_hear_of_a_release_grants_nothing_and_keeps_nobody_out() {
+async fn minority_that_missed_a_release_keeps_no_owner_out() {
     let servers = servers(5);
     let backend = open(&format!("{}?timeout=300ms&connect_timeout=300ms", url(&servers, "")));
     let holder = claim_for("job", Duration::from_secs(8));

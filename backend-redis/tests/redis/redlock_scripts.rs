@@ -109,7 +109,7 @@ fn a_claim_that_fails_leaves_nothing() {
 }
 
 #[test]
-fn a_token_is_written_only_for_who_holds_and_only_if_it_is_larger() {
+fn token_is_written_only_for_the_holder_and_only_if_larger() {
     let node = node();
     assert_eq!(node.write(ADA, "1", "77"), ":0", "not held");
     node.claim(ADA, "1");
@@ -137,7 +137,7 @@ fn a_token_ahead_of_the_clock_is_kept_until_a_day_past_it() {
 }
 
 #[test]
-fn a_withdrawal_ends_what_its_owner_has_and_nothing_else() {
+fn withdrawal_ends_the_hold_of_its_owner_and_no_other() {
     let node = node();
     node.claim(ADA, "1");
     node.write(ADA, "1", "77");
@@ -210,7 +210,7 @@ fn a_renewal_extends_and_never_brings_back() {
 
 /// A hold may rest on what an attempt has left here that was refused elsewhere.
 #[test]
-fn what_was_renewed_is_taken_back_by_no_attempt_before_and_granted_again_to_one_after() {
+fn renewed_hold_is_taken_back_by_no_earlier_attempt_and_granted_to_a_later_one() {
     let node = node();
     node.claim(ADA, "1");
     node.write(ADA, "1", "77");

@@ -138,7 +138,7 @@ async fn an_old_server_is_refused_with_its_version() {
 }
 
 #[tokio::test]
-async fn what_does_not_speak_the_protocol_is_recognised() {
+async fn server_of_another_protocol_is_recognised() {
     let fake = Fake::answering(|_| "HTTP/1.1 400 Bad Request\r\n\r\n".to_owned()).await;
     let (kind, told) = first_use(&fake.url()).await;
     assert!(

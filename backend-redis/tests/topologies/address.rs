@@ -69,10 +69,10 @@ async fn asked(backend: &RedisBackend, claim: &Claim) -> Option<FencingToken> {
     }
 }
 
-/// Who still listens on the old primary is passed by on the new one, and what was published there must not reach it by
-/// replication: each of those who were passed by would believe that it holds the lock, with the same token.
+/// A waiter that still listens on the old primary is skipped on the new one. Messages of the new one must not reach it by
+/// replication: each skipped waiter would believe that it holds the lock, with the same token.
 #[tokio::test]
-async fn nobody_is_told_of_a_grant_for_which_it_was_passed_by() {
+async fn skipped_waiter_hears_of_no_grant() {
     let (old, new, address) = primary_and_replica().await;
     let (holding, one, two) = (at_address(&address), at_address(&address), at_address(&address));
     let (holder, first, second) = (claim("job"), waiter("job"), waiter("job"));

@@ -41,7 +41,7 @@ async fn names_are_held_renewed_and_listed_wherever_they_lie() {
 
 /// Renewals of a client travel together, and an answer comes as a whole.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_stands_still_costs_nobody_on_another_node_his_lock() {
+async fn node_that_stands_still_costs_no_lock_on_another_node() {
     let cluster = RedisCluster::start(false).unwrap();
     // Longer than the lease: what the node that stands still is asked is not answered before it is over.
     let locks = client(&format!("{}?timeout=20s", cluster.url()));
@@ -92,7 +92,7 @@ async fn odd_names_are_queued_for_and_handed_over() {
 }
 
 #[tokio::test]
-async fn a_node_is_recognised_by_those_who_want_one_server_and_the_other_way_round() {
+async fn node_and_single_server_are_told_apart() {
     let cluster = RedisCluster::start(false).unwrap();
     let single = backend(&format!("redis://127.0.0.1:{}", cluster.nodes()[0].port()));
     // Also for the names that it has: renewed together with others, they would be refused.
@@ -247,7 +247,7 @@ async fn the_documented_rights_suffice_and_those_that_are_missing_are_named() {
     let findings = confirming.check().await.unwrap();
     assert!(findings.iter().all(|finding| finding.severity != Severity::Error), "{findings:?}");
 
-    // Nobody notices before a slot moves.
+    // It is not missed before a slot moves.
     tell("ACL SETUSER locker -asking");
     let findings = confirming.check().await.unwrap();
     let lacks: Vec<_> = findings.iter().filter(|finding| finding.severity == Severity::Error).collect();
@@ -279,7 +279,7 @@ async fn the_documented_rights_suffice_and_those_that_are_missing_are_named() {
 
 /// They are told so together, and not one after the other.
 #[tokio::test]
-async fn many_who_ask_a_cluster_of_which_nobody_answers_are_told_in_the_time_of_one() {
+async fn callers_of_a_silent_cluster_get_their_errors_in_the_time_of_one() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = silent.local_addr().unwrap().port();
     let backend = backend(&format!("redis+cluster://127.0.0.1:{port}?connect_timeout=300ms"));

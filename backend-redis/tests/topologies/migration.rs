@@ -104,9 +104,8 @@ async fn holds_of_a_slot_that_is_torn_apart_between_them_are_renewed_one_by_one(
     }
 }
 
-/// The channel that the queue has of it belongs to the connection to the old node. Nobody listens to it on the new one,
-/// so whoever frees the lock passes it by; but the cluster carries the message to the old node, and the waiter hears it.
-/// It must not believe it.
+/// The channel in the queue belongs to the connection to the old node. It has no listener on the new one, so a release skips the
+/// waiter; but the cluster carries the message to the old node, and the waiter hears it. It must not believe it.
 #[tokio::test]
 async fn a_waiter_whose_name_moved_believes_no_message() {
     let (cluster, from, to) = cluster();

@@ -149,7 +149,7 @@ async fn a_holder_leaves_a_primary_that_was_replaced_before_that_is_told() {
 
 /// Its word is no newer than the one that led to the primary.
 #[tokio::test]
-async fn a_sentinel_that_was_cut_off_drives_nobody_away() {
+async fn cut_off_sentinel_ends_no_connection() {
     let group = group();
     let backend = backend(&group.url());
     hold(&backend, &claim("before")).await;
@@ -236,7 +236,7 @@ async fn a_check_looks_at_the_primary_and_for_its_replicas() {
 }
 
 #[tokio::test]
-async fn its_semantics_say_what_a_fail_over_may_cost() {
+async fn semantics_declare_the_cost_of_a_fail_over() {
     use leasehold_core::{Fault, Outcome};
     let semantics = client("redis+sentinel://h/mm").semantics().clone();
     assert_eq!((semantics.backend, semantics.mode), ("redis", "sentinel"));

@@ -20,18 +20,18 @@ pub(crate) struct Tls {
     identity: Option<Identity>,
 }
 
-/// Whose word on who the server is will do.
+/// The certificates by which a server is believed.
 #[derive(Clone, Debug)]
 enum Trust {
-    /// Of the authorities that this host trusts: the same that other programs here trust, and the administrator's own.
+    /// Signed by an authority that this host trusts, as other programs here do.
     System,
-    /// Of the authorities in this file.
+    /// Signed by an authority in this file.
     Authority(PathBuf),
-    /// The server's own.
+    /// Any certificate.
     Anybody,
 }
 
-/// Who we are to the server.
+/// The certificate of the client.
 #[derive(Clone, Debug)]
 struct Identity {
     certificate: PathBuf,

@@ -1,7 +1,7 @@
 use super::*;
 
-fn bid(last: u64, clock: u64) -> Bid {
-    Bid { last, clock, own: None }
+fn bid(last: u64, clock: u64) -> ClaimReply {
+    ClaimReply { last, clock, own: None }
 }
 
 fn down() -> Error {
@@ -9,7 +9,7 @@ fn down() -> Error {
 }
 
 /// A ballot of five: so many agree, refuse and fail.
-fn ballot(agreed: usize, refused: usize, failed: usize) -> Ballot<Bid> {
+fn ballot(agreed: usize, refused: usize, failed: usize) -> Ballot<ClaimReply> {
     let mut ballot = Ballot::new(Quorum::of(5));
     (0..agreed).for_each(|node| ballot.agree(node, bid(0, 0)));
     (0..refused).for_each(|n| ballot.refuse(Some(Duration::from_millis(10 * (n as u64 + 1)))));
@@ -70,7 +70,7 @@ fn a_token_counts_as_granted_only_on_a_majority() {
         let mut ballot = Ballot::new(Quorum::of(5));
         for (node, own) in own.into_iter().enumerate() {
             let own = (own > 0).then(|| FencingToken::new(own));
-            ballot.agree(node, Bid { last: 9, clock: 0, own });
+            ballot.agree(node, ClaimReply { last: 9, clock: 0, own });
         }
         ballot.token_of_majority()
     };

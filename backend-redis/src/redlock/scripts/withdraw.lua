@@ -30,7 +30,7 @@ if linger == '0' then
   end
   return 1
 end
--- Who held it, and with which token, stays readable; the word `released` is nobody's owner id.
+-- The record stays readable, with `released` in the place of the owner, which is no owner id.
 -- First a write that needs no memory: where it is full, what a script writes after its first write is not refused.
 redis.call('PEXPIRE', lock, linger)
 redis.call('SET', lock, 'released', 'PX', linger)

@@ -53,7 +53,7 @@ impl Map {
         self.moved.insert(slot, to);
     }
 
-    /// Those that have slots, each once.
+    /// The nodes that have slots, each once.
     pub(super) fn primaries(&self) -> Vec<Address> {
         let owners = self.ranges.iter().map(|(_, owner)| owner).chain(self.moved.values());
         let unique: BTreeSet<String> = owners.clone().map(ToString::to_string).collect();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nobody_is_no_map() {
+    fn reply_without_nodes_is_no_map() {
         for reply in [Value::Nil, Value::Array(Vec::new()), Value::Array(vec![Value::Int(1)])] {
             assert!(Map::read(&reply, &asked()).is_none());
         }

@@ -24,7 +24,7 @@ const ASK_AT_ONCE: usize = 4;
 /// The nodes.
 #[derive(Debug)]
 pub(super) struct Nodes {
-    /// Those that the URL names. At least one.
+    /// The nodes that the URL names. At least one.
     seeds: Vec<Target>,
     waiters: Arc<WaiterRegistry>,
     /// What the channels of this client begin with.
@@ -32,7 +32,7 @@ pub(super) struct Nodes {
     known: Mutex<Known>,
     /// True if the map may be out of date.
     in_doubt: AtomicBool,
-    /// Whoever has it asks for the map; the others wait for it.
+    /// One caller asks for the map, the others wait for it.
     asking: tokio::sync::Mutex<LastQuestion>,
     /// Questions for the map that have ended.
     asked: AtomicU64,
@@ -81,7 +81,7 @@ impl Nodes {
             (None, Err(error)) => Err(error),
             (None, Ok(())) => {
                 self.doubt();
-                Err(nobody_has(slot))
+                Err(slot_without_node(slot))
             }
         }
     }
@@ -197,7 +197,7 @@ impl Nodes {
         Err(failure.unwrap_or_else(not_asked))
     }
 
-    /// Those of the last map, and at last, so first to be asked, those of the URL while there is no map.
+    /// The nodes of the last map; and at the end, which is asked first, those of the URL.
     fn to_be_asked(&self) -> Result<Vec<(Address, Arc<PrimaryNode>)>> {
         let of_map = self.known().map.nodes().to_vec();
         let seeds = self.seeds.iter().map(|seed| seed.address.clone());
@@ -235,7 +235,7 @@ async fn ask(address: &Address, node: &PrimaryNode) -> Result<Map> {
     Map::read(&reply, address).ok_or_else(|| node.link.here(no_map()))
 }
 
-fn nobody_has(slot: Slot) -> Error {
+fn slot_without_node(slot: Slot) -> Error {
     Error::new(ErrorKind::Unavailable, format!("no node of the cluster has slot {slot}"))
         .with_help("look at the cluster: CLUSTER INFO, CLUSTER SLOTS")
 }

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn other_replies_send_nobody_anywhere() {
+    fn other_replies_are_no_redirect() {
         for reply in [Value::Okay, Value::Nil, Value::BulkString("MOVED 1 a:1".into())] {
             assert_eq!(Redirect::of(&reply, &asked()), None);
         }

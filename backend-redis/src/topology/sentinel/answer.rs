@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_no_address_is_refused() {
+    fn reply_without_an_address_is_refused() {
         for reply in
             [Value::Nil, Value::Okay, Value::Array(vec![word("ip"), word("h")]), Value::Map(Vec::new())]
         {

@@ -23,12 +23,12 @@ use tokio::time::{Instant, timeout_at};
 pub(crate) struct Sentinels {
     group: Group,
     /// Where the primary was by their last word that counted.
-    last: Mutex<Option<Word>>,
+    last: Mutex<Option<PrimaryReport>>,
 }
 
 /// Where the primary is, and how new that is.
 #[derive(Clone, Debug)]
-pub(crate) struct Word {
+pub(crate) struct PrimaryReport {
     pub(crate) address: Address,
     pub(crate) epoch: Epoch,
 }
@@ -55,15 +55,19 @@ impl Sentinels {
         let is_enough = |newest: Epoch, answers| answers >= majority && Some(newest) >= heard;
         let Watched { host, port, epoch } = self.newest_word(&mut self.lines(), is_enough).await?;
         let target = self.group.primary.at(&host, port)?;
-        *self.last() = Some(Word { address: target.address.clone(), epoch });
+        *self.last() = Some(PrimaryReport { address: target.address.clone(), epoch });
         Ok((target, epoch))
     }
 
     /// What is said of the primary since this epoch, if anything. One Sentinel that has heard more is enough.
-    pub(crate) async fn word_since(&self, known: Epoch, lines: &mut [SentinelClient<'_>]) -> Option<Word> {
+    pub(crate) async fn word_since(
+        &self,
+        known: Epoch,
+        lines: &mut [SentinelClient<'_>],
+    ) -> Option<PrimaryReport> {
         let is_enough = |newest: Epoch, _| newest > known && newest.is_settled;
         let Watched { host, port, epoch } = self.newest_word(lines, is_enough).await.ok()?;
-        let word = Word { address: Address::Tcp { host, port }, epoch };
+        let word = PrimaryReport { address: Address::Tcp { host, port }, epoch };
         (epoch > known).then(|| self.last().insert(word).clone())
     }
 
@@ -97,7 +101,7 @@ impl Sentinels {
         newest.ok_or_else(|| failure.unwrap_or_else(|| self.unknown_name()))
     }
 
-    fn last(&self) -> MutexGuard<'_, Option<Word>> {
+    fn last(&self) -> MutexGuard<'_, Option<PrimaryReport>> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -134,7 +138,7 @@ fn silent() -> Error {
 impl fmt::Display for Sentinels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.last() {
-            Some(Word { address, .. }) => write!(f, "{address}, primary of {:?}", self.group.name),
+            Some(PrimaryReport { address, .. }) => write!(f, "{address}, primary of {:?}", self.group.name),
             None => write!(f, "the primary of {:?}", self.group.name),
         }
     }

@@ -1,8 +1,8 @@
 //! Many who ask at once, and are asked for together: each is answered as if it had asked alone.
 
+mod failures;
 mod names;
 mod refused;
-mod trouble;
 
 use crate::kit::{Look, answered, claim};
 use futures_util::future::join_all;

@@ -70,7 +70,7 @@ async fn one_that_is_held_or_waited_for_is_answered_as_alone_and_left_as_it_was(
 
 /// By a client that knows of nobody who waits.
 #[tokio::test]
-async fn one_that_is_released_among_others_goes_to_who_waits_for_it() {
+async fn name_released_among_others_goes_to_its_waiter() {
     let server = server();
     let [backend, elsewhere] = [(); 2].map(|()| backend(&server.url()));
     let (holder, next) = (claim("job"), waiter("job"));
@@ -84,7 +84,7 @@ async fn one_that_is_released_among_others_goes_to_who_waits_for_it() {
 }
 
 #[tokio::test]
-async fn one_who_will_wait_has_its_place_and_of_two_for_one_name_one_has_it() {
+async fn waiter_among_others_has_its_place_and_one_of_two_claims_has_the_name() {
     let server = server();
     let [backend, elsewhere] = [(); 2].map(|()| backend(&server.url()));
     hold(&elsewhere, &claim("job")).await;

@@ -50,7 +50,7 @@ fn waiting(claims: Vec<Claim>) -> Vec<Claim> {
 }
 
 #[tokio::test]
-async fn when_memory_is_full_nobody_is_granted_anything_and_all_can_release() {
+async fn full_memory_grants_nothing_and_lets_all_release() {
     let server = server();
     let backend = backend(&server.url());
     warm_up(&backend).await;
@@ -86,7 +86,7 @@ async fn when_memory_runs_full_each_is_granted_its_lock_or_nothing_at_all() {
         assert_eq!([lock.is_some(), holder.is_some(), token.is_some()], [*granted; 3]);
         assert!(lock.is_none_or(|lock| lock == owner));
     }
-    // Whoever else wants them: none is granted a second time.
+    // None is granted to a second owner.
     for attempt in ask_all(&backend, &large_claims("job")).await {
         assert!(!matches!(attempt, Ok(Attempt::Granted(_))), "{attempt:?}");
     }
@@ -120,8 +120,7 @@ async fn a_server_that_became_a_replica_says_so_to_each_until_it_is_a_primary_ag
     assert_eq!(server.connections() - before, 1, "the one that looks");
 }
 
-/// It may be a proxy's, behind which the server has done what it was asked. Who asks alone then is told that it holds nothing, as
-/// if its lock had been lost.
+/// It may be a proxy's, behind which the server has carried the request out.
 #[tokio::test]
 async fn unknown_error_is_an_unknown_outcome_for_each_claim() {
     let fake = Fake::answering(|words| match words[0].as_str() {

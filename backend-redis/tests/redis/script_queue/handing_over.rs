@@ -6,7 +6,7 @@ use leasehold_core::{ErrorKind, FencingToken, LockAdmin, LockBackend, Release};
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_release_hands_over_to_the_first_who_answers_from_memory() {
+async fn release_hands_over_to_the_first_waiter_which_asks_no_more() {
     let scene = scene(3).await;
     assert_eq!(release(&scene.backend, &scene.holder).await, Release::Released);
     let owners = scene.owners();
@@ -85,7 +85,7 @@ async fn handing_over_keeps_tokens_growing_when_the_clock_goes_back() {
 }
 
 #[tokio::test]
-async fn without_tokens_a_release_is_a_release_and_who_waits_is_told_why() {
+async fn release_without_tokens_left_frees_the_lock_and_the_waiter_gets_the_reason() {
     let scene = scene(1).await;
     scene.server.set(&keys("job").token, &FencingToken::MAX_COUNTED.to_string());
     assert_eq!(release(&scene.backend, &scene.holder).await, Release::Released);
@@ -112,7 +112,7 @@ async fn foreign_data_in_the_place_of_the_queue_is_named_and_stops_no_release() 
 }
 
 #[tokio::test]
-async fn what_is_freed_by_hand_goes_to_the_first_too() {
+async fn forced_release_hands_over_to_the_first_waiter() {
     let scene = scene(1).await;
     let before = scene.backend.force_release(&name("job"), Some(scene.token)).await.unwrap().remove(0);
     assert_eq!((before.owner, before.token), (Some(scene.holder.owner()), Some(scene.token)));
@@ -143,7 +143,7 @@ async fn a_hand_over_costs_the_same_however_many_wait() {
 
 /// The reply was lost, and the holder's record by eviction since: whoever asks once more says that it still wants the lock.
 #[tokio::test]
-async fn who_asks_again_without_its_record_is_not_passed_by_for_the_queue() {
+async fn holder_that_asks_again_without_its_record_is_served_before_the_queue() {
     let scene = scene(1).await;
     scene.server.del(&keys("job").holder);
     assert!(hold(&scene.backend, &scene.holder).await > scene.token);

@@ -1,6 +1,6 @@
 //! Joining the queue, and keeping a place in it.
 
-use super::{Scene, scene};
+use super::{Setup, scene};
 use crate::kit::{
     HOLDER, Look, TTL, backend, busy, claim, handed_over, hold, keys, micros_within_an_hour, name, queue,
     release, renew, server, waiter,
@@ -28,7 +28,7 @@ async fn waiter_joins_at_the_end_and_changes_neither_lock_nor_token() {
 async fn a_heartbeat_keeps_the_place_and_says_so() {
     let scene = scene(2).await;
     let first = &scene.waiters[0];
-    let until = |scene: &Scene| scene.entry(first)[0].parse::<u64>().unwrap();
+    let until = |scene: &Setup| scene.entry(first)[0].parse::<u64>().unwrap();
     let before = until(&scene);
     queue(&scene.backend, first).await;
     assert!(until(&scene) > before);
@@ -49,7 +49,7 @@ async fn waiter_changes_nothing_for_the_holder() {
 }
 
 #[tokio::test]
-async fn nobody_passes_by_a_queue() {
+async fn newcomer_does_not_pass_a_queue() {
     // Neither one who goes at once, nor one who joins.
     for newcomer in [claim("job"), waiter("job")] {
         let scene = scene(2).await;
@@ -104,7 +104,7 @@ async fn a_newcomer_is_last_though_the_clock_went_back() {
 }
 
 #[tokio::test]
-async fn who_waits_is_listed_in_order() {
+async fn waiters_are_listed_in_order() {
     let scene = scene(3).await;
     let waiters = scene.backend.waiters(&name("job")).await.unwrap();
     let owners: Vec<_> = waiters.iter().map(|waiter| waiter.owner.unwrap()).collect();
@@ -116,7 +116,7 @@ async fn who_waits_is_listed_in_order() {
 }
 
 #[tokio::test]
-async fn a_first_attempt_at_a_free_lock_costs_four_commands_of_one_who_would_wait_too() {
+async fn first_attempt_of_a_waiter_at_a_free_lock_writes_three_keys() {
     let server = server();
     let backend = backend(&server.url());
     hold(&backend, &waiter("warm")).await;
@@ -132,7 +132,7 @@ async fn a_first_attempt_at_a_free_lock_costs_four_commands_of_one_who_would_wai
 
 /// The one who comes just after the other has released finds nobody waiting, and is found by nobody.
 #[tokio::test]
-async fn two_who_take_turns_ask_once_each_though_nobody_waited_when_it_was_released() {
+async fn two_waiters_in_turns_ask_once_each() {
     let scene = scene(1).await;
     release(&scene.backend, &scene.holder).await;
     handed_over(&scene.backend, &scene.waiters[0]).await;

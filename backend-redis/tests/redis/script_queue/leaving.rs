@@ -1,4 +1,4 @@
-//! Who leaves the queue, with a word or without one, delays nobody behind it.
+//! Waiters that leave the queue, by a release or by dying, delay no other.
 
 use super::scene;
 use crate::kit::{Look, backend, busy, claim, handed_over, hold, keys, queue, release, waiter};
@@ -6,7 +6,7 @@ use leasehold_core::{LockBackend, Release};
 use std::time::{Duration, Instant};
 
 #[tokio::test]
-async fn one_who_fell_silent_is_passed_over() {
+async fn silent_waiter_is_skipped() {
     let scene = scene(2).await;
     scene.silence(&scene.waiters[0]);
     release(&scene.backend, &scene.holder).await;
@@ -57,7 +57,7 @@ async fn a_crowd_that_died_together_is_passed_over_in_bounded_steps() {
 
 /// Without it the queue would grow for as long as the lock is held and somebody waits, which may be months.
 #[tokio::test]
-async fn those_who_fell_silent_behind_one_who_waits_go_before_their_turn() {
+async fn silent_waiters_at_the_end_leave_before_their_turn() {
     let scene = scene(4).await;
     let (waits, silent) = scene.waiters.split_first().unwrap();
     silent.iter().for_each(|waiter| scene.silence(waiter));
@@ -71,7 +71,7 @@ async fn those_who_fell_silent_behind_one_who_waits_go_before_their_turn() {
 }
 
 #[tokio::test]
-async fn one_who_leaves_is_out_of_the_queue_and_takes_nothing_along() {
+async fn waiter_that_leaves_takes_no_other_along() {
     let scene = scene(3).await;
     assert_eq!(release(&scene.backend, &scene.waiters[1]).await, Release::NotHeld);
     assert_eq!(scene.server.queue("job"), [scene.owners()[0].clone(), scene.owners()[2].clone()]);
@@ -84,7 +84,7 @@ async fn one_who_leaves_is_out_of_the_queue_and_takes_nothing_along() {
 }
 
 #[tokio::test]
-async fn one_who_leaves_after_its_turn_has_come_hands_on() {
+async fn waiter_that_leaves_after_its_turn_hands_on() {
     let scene = scene(2).await;
     release(&scene.backend, &scene.holder).await;
     assert_eq!(release(&scene.backend, &scene.waiters[0]).await, Release::Released);

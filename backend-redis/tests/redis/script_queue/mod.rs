@@ -11,7 +11,7 @@ use leasehold_redis::RedisBackend;
 use std::sync::Arc;
 
 /// A lock that is held, and so many who wait for it in this order.
-struct Scene {
+struct Setup {
     server: RedisServer,
     backend: Arc<RedisBackend>,
     holder: Claim,
@@ -19,7 +19,7 @@ struct Scene {
     waiters: Vec<Claim>,
 }
 
-async fn scene(waiting: usize) -> Scene {
+async fn scene(waiting: usize) -> Setup {
     let server = server();
     let backend = backend(&server.url());
     let holder = claim("job");
@@ -28,10 +28,10 @@ async fn scene(waiting: usize) -> Scene {
     for waiter in &waiters {
         queue(&backend, waiter).await;
     }
-    Scene { server, backend, holder, token, waiters }
+    Setup { server, backend, holder, token, waiters }
 }
 
-impl Scene {
+impl Setup {
     fn owners(&self) -> Vec<String> {
         self.waiters.iter().map(|waiter| waiter.owner().to_hex()).collect()
     }

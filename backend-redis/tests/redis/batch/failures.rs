@@ -34,7 +34,7 @@ async fn one_that_is_forbidden_keeps_no_other_from_its_lock() {
 
 /// What is not granted cannot be put back then. It is not to be taken for a grant by who asks again.
 #[tokio::test]
-async fn a_user_who_may_not_delete_is_granted_nothing_that_was_not_free() {
+async fn user_without_del_is_granted_no_name_that_was_not_free() {
     let (server, backend) = with_rights("~* &* +@all -del");
     let (last, odd) = ("8000000000000000", claim("job"));
     server.set(&keys("job").token, last);
@@ -78,7 +78,7 @@ async fn a_lost_reply_is_an_unknown_outcome_for_each_and_recognised_by_the_next_
 
 /// Each is polled once and put aside, whichever of them was to go for the others.
 #[tokio::test]
-async fn who_does_not_poll_holds_up_nobody() {
+async fn claim_that_is_not_polled_holds_up_no_other() {
     let server = server();
     let backend = backend(&server.url());
     warm_up(&backend).await;

@@ -78,12 +78,12 @@ end
 
 -- Removes the readers whose leases have ended. Returns when the last lease of the others ends, nil if there are none.
 local function last_reader_end(name, now)
-  local ended = call('ZRANGE', name.shared, '-inf', digits(now), 'BYSCORE', 'LIMIT', 0, 1000)
+  local ended = call('ZRANGE', name.shared, '-inf', digits(now), 'BYSCORE', 'LIMIT', '0', '1000')
   if ended[1] then
     call('ZREM', name.shared, unpack(ended))
     call('HDEL', name.owners, unpack(ended))
   end
-  local last = tonumber(call('ZRANGE', name.shared, -1, -1, 'WITHSCORES')[2] or nil)
+  local last = tonumber(call('ZRANGE', name.shared, '-1', '-1', 'WITHSCORES')[2] or nil)
   return last and last > now and last or nil
 end
 
@@ -107,7 +107,7 @@ end
 -- Adds the ms to the end and the record of each reader to a reply, if its grant has this token. Returns the owners.
 local function add_readers(name, reply, token)
   local _, now = time()
-  local readers, owners = call('ZRANGE', name.shared, 0, -1, 'WITHSCORES'), {}
+  local readers, owners = call('ZRANGE', name.shared, '0', '-1', 'WITHSCORES'), {}
   for i = 1, #readers, 2 do
     local record = call('HGET', name.owners, readers[i])
     local is_meant = not token or token == '' or (record and string.match(record, '^%S+ (%d+)') == token)

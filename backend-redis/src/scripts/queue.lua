@@ -15,7 +15,9 @@ end
 
 -- Makes a claim a holder. All that may be refused is refused with the first write.
 local function grant(name, claim, token, now)
-  local record = claim.owner .. ' ' .. digits(token) .. ' ' .. digits(now) .. ' ' .. claim.description
+  local token_text = digits(token)
+  local granted_at = token == now and token_text or digits(now)
+  local record = claim.owner .. ' ' .. token_text .. ' ' .. granted_at .. ' ' .. claim.description
   if claim.mode == 'shared' then
     local last = last_reader_end(name, now)
     call('SET', name.lock, 'shared', 'PX', last and math.max(millis(last - now), claim.ttl) or claim.ttl)
@@ -28,8 +30,11 @@ local function grant(name, claim, token, now)
   end
   -- Kept until the clock is a day and an hour past it, so that the clock alone makes the next token larger than a forgotten
   -- one. At most 300 years: the server refuses a larger expiry, and another program may have written any number here.
-  local ahead = math.floor((token - now) / 1000)
-  call('SET', name.token, digits(token), 'PX', math.min(90000000 + ahead, 9467280000000))
+  local kept = '90000000'
+  if token > now then
+    kept = digits(math.min(90000000 + math.floor((token - now) / 1000), 9467280000000))
+  end
+  call('SET', name.token, token_text, 'PX', kept)
 end
 
 local function leave_queue(name, owner)
@@ -49,7 +54,7 @@ end
 
 -- Puts a claim at the end of the queue, or keeps its place for two more seconds. Returns the place.
 local function join_queue(name, claim, now)
-  local last, last_place = unpack(call('ZRANGE', name.queue, -1, -1, 'WITHSCORES'))
+  local last, last_place = unpack(call('ZRANGE', name.queue, '-1', '-1', 'WITHSCORES'))
   -- Dead waiters would pile up while the lock is held for long, and delay the release that skips them.
   if last and last ~= claim.owner and not live_waiter(name, last, now) then
     leave_queue(name, last)
@@ -57,17 +62,18 @@ local function join_queue(name, claim, now)
   -- Places are unique, and a new one is the largest, also if the server's clock went back.
   local place = math.max(now, (tonumber(last_place) or 0) + 1)
   local entry = { digits(now + 2000000), claim.ttl, claim.channel, claim.mode, claim.description }
-  local joined, failure = pcall(function()
+  local joined, added = pcall(function()
     call('HSET', name.owners, claim.owner, table.concat(entry, ' '))
-    extend(name.owners, 60000)
-    call('ZADD', name.queue, 'NX', digits(place), claim.owner)
-    call('PEXPIRE', name.queue, 60000)
+    extend(name.owners, '60000')
+    local added = call('ZADD', name.queue, 'NX', digits(place), claim.owner)
+    call('PEXPIRE', name.queue, '60000')
+    return added
   end)
   if not joined then
     call('HDEL', name.owners, claim.owner)
-    error(failure, 0)
+    error(added, 0)
   end
-  return tonumber(call('ZSCORE', name.queue, claim.owner))
+  return added == 1 and place or tonumber(call('ZSCORE', name.queue, claim.owner))
 end
 
 -- Tells a waiter of its grant. False if its process is gone: nothing listens on its channel. The message stays on this server:
@@ -92,7 +98,7 @@ end
 local function serve_queue(name, now, readers, asking)
   local state, asking_token = readers and 'shared' or 'free', nil
   for _ = 1, 256 do
-    local owner, place = unpack(call('ZRANGE', name.queue, 0, 0, 'WITHSCORES'))
+    local owner, place = unpack(call('ZRANGE', name.queue, '0', '0', 'WITHSCORES'))
     if not owner then
       return state, asking_token
     end

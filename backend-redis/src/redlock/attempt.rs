@@ -58,7 +58,7 @@ impl NumberedAttempt {
     }
 }
 
-/// AttemptFilter attempts of an owner are meant.
+/// The attempts of an owner that are meant.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AttemptFilter<'a> {
     Any,

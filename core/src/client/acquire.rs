@@ -1,6 +1,5 @@
 //! An acquisition: ask, wait, ask again, until the lock is granted or the time is over.
 
-use super::hold::ClientHold;
 use super::observed::{Observed, record, span};
 use super::pending_claim::PendingClaim;
 use super::retry::{RetrySchedule, between};
@@ -36,8 +35,7 @@ pub(super) async fn acquire(
     if let Some(place) = acquisition.place.take() {
         place.granted(context.clock.now());
     }
-    let hold = ClientHold::new(keeper, acquisition.claim.into_hold(), options, &grant);
-    Ok(LockGuard::new(hold))
+    Ok(LockGuard::new(keeper.keep(acquisition.claim.into_hold(), options, &grant)))
 }
 
 struct Acquisition<'a> {

@@ -14,8 +14,8 @@ pub(crate) use loss_rule::valid_until;
 use crate::context::Context;
 use crate::sync::Mutex;
 use crate::{
-    Claim, Error, ErrorKind, HoldStatus, LockBackend, MAX_CLAIMS_PER_RENEWAL, Moment, OwnerId, Renewal,
-    locked,
+    AcquireOptions, Claim, Error, ErrorKind, HoldStatus, LockBackend, MAX_CLAIMS_PER_RENEWAL, Moment,
+    OwnerId, Renewal, locked,
 };
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -24,10 +24,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 use tracing::Instrument;
 
 /// How much earlier than due a lease may be renewed along with others, as a part of its length.
@@ -46,29 +46,40 @@ pub(crate) struct Keeper {
 
 struct State {
     schedule: Schedule<Arc<KeptLease>>,
-    task: Option<JoinHandle<()>>,
+    task_runs: bool,
 }
 
 impl Keeper {
     pub(crate) fn new(context: Context) -> Self {
-        let state = Mutex::new(State { schedule: Schedule::new(), task: None });
+        let state = Mutex::new(State { schedule: Schedule::new(), task_runs: false });
         Self { context: Arc::new(context), state, wake: Arc::default() }
     }
 
-    /// Keeps a new lease from now on, on this runtime if the task does not run yet.
-    pub(crate) fn watch(self: &Arc<Self>, lease: &Arc<KeptLease>, runtime: &Handle) {
+    /// Makes the lease of a grant, and keeps it from now on; on the runtime of its acquisition, if the task does not run yet.
+    pub(crate) fn keep(
+        self: &Arc<Self>,
+        hold: (Claim, Handle),
+        options: &AcquireOptions,
+        grant: &GrantedLease,
+    ) -> Arc<KeptLease> {
+        let lease = Arc::new(KeptLease::new(self, hold, options, grant));
         let due = lease.first_due();
         let mut state = locked(&self.state);
-        let wake = state.schedule.enter(lease.claim.owner(), due, Arc::clone(lease));
-        // The task may have ended with its runtime, while the client goes on in another.
-        if state.task.as_ref().is_none_or(JoinHandle::is_finished) {
-            state.task = Some(runtime.spawn(run(Arc::downgrade(self), Arc::clone(&self.wake))));
+        let wake = state.schedule.enter(lease.claim.owner(), due, Arc::clone(&lease));
+        let starts = !std::mem::replace(&mut state.task_runs, true);
+        drop(state);
+        if starts {
+            lease.runtime.spawn(self.task().run());
         } else if wake {
             self.wake.notify_one();
         }
-        drop(state);
         // Either this sees that the client was closed, or the close sees the lease.
         self.end_all_if_closed();
+        lease
+    }
+
+    fn task(self: &Arc<Self>) -> Task {
+        Task { keeper: Arc::downgrade(self), wake: Arc::clone(&self.wake) }
     }
 
     pub(crate) fn forget(&self, lease: &KeptLease) {
@@ -81,7 +92,7 @@ impl Keeper {
             let all = locked(&self.state).schedule.drain();
             for lease in all {
                 // The first look announces it.
-                lease.status();
+                lease.status_now();
             }
         }
     }
@@ -148,20 +159,41 @@ impl Drop for Keeper {
     }
 }
 
-async fn run(keeper: Weak<Keeper>, wake: Arc<Notify>) {
-    while let Some(this) = keeper.upgrade() {
-        this.begin_renewals();
-        let wake_at = locked(&this.state).schedule.plan(this.context.clock.now());
-        let sleep = this.context.clock.sleep_until(wake_at);
-        let backend = Arc::clone(&this.context.backend);
-        drop(this);
-        let suspects = tokio::select! {
-            () = sleep => continue,
-            () = wake.notified() => continue,
-            suspects = suspects(&*backend) => suspects,
-        };
-        if let Some(this) = keeper.upgrade() {
-            this.make_due(&suspects, this.context.clock.now());
+struct Task {
+    keeper: Weak<Keeper>,
+    wake: Arc<Notify>,
+}
+
+impl Task {
+    async fn run(self) {
+        while let Some(keeper) = self.keeper.upgrade() {
+            keeper.begin_renewals();
+            let wake_at = locked(&keeper.state).schedule.plan(keeper.context.clock.now());
+            let sleep = keeper.context.clock.sleep_until(wake_at);
+            let backend = Arc::clone(&keeper.context.backend);
+            drop(keeper);
+            let suspects = tokio::select! {
+                () = sleep => continue,
+                () = self.wake.notified() => continue,
+                suspects = suspects(&*backend) => suspects,
+            };
+            if let Some(keeper) = self.keeper.upgrade() {
+                keeper.make_due(&suspects, keeper.context.clock.now());
+            }
+        }
+    }
+}
+
+/// The runtime of the task ended before the client: another task goes on elsewhere.
+impl Drop for Task {
+    fn drop(&mut self) {
+        let Some(keeper) = self.keeper.upgrade() else { return };
+        // A task that has panicked would do so again. The next acquisition makes another.
+        let goes_on = !thread::panicking()
+            && !locked(&keeper.state).schedule.is_empty()
+            && keeper.context.fallback_runtime.spawn(|| Box::pin(keeper.task().run()));
+        if !goes_on {
+            locked(&keeper.state).task_runs = false;
         }
     }
 }
@@ -191,7 +223,7 @@ async fn renew_group(keeper: &Keeper, batch: Vec<Arc<KeptLease>>) {
         lease.answered(sent_at, length, answer);
         if is_confirmed {
             keeper.reschedule(lease, renewal_due(sent_at, length));
-        } else if let HoldStatus::Held { .. } = lease.status() {
+        } else if let HoldStatus::Held { .. } = lease.status_now() {
             // Not after its end, which is announced when it comes.
             let again = context.clock.now().plus(retry_pause(length));
             keeper.reschedule(lease, again.min(lease.valid_until()));

@@ -64,6 +64,10 @@ impl<Entry: Clone> Schedule<Entry> {
         self.planned
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     pub(super) fn drain(&mut self) -> Vec<Entry> {
         self.keys.clear();
         std::mem::take(&mut self.entries).into_values().collect()

@@ -7,7 +7,7 @@ use leasehold_core::{
     RuntimeClock, Wait,
 };
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
@@ -87,6 +87,34 @@ fn client_dropped_with_its_guard_still_releases() {
     runtime.block_on(async move { drop((guard, client)) });
     drop(runtime);
     assert_released(&store);
+}
+
+/// Two locks, of which one is acquired while the runtime of the keeper is ending: its task is there, and does not run again.
+#[test]
+fn renewals_go_on_after_the_runtime_of_the_keeper_has_ended() {
+    let ending = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let client = LockClient::new(Arc::new(MemoryBackend::new()));
+    let options = AcquireOptions::new().with_ttl(Duration::from_secs(6));
+    let first = ending.block_on(client.acquire_with("first", &options)).unwrap();
+    let (is_blocked, blocked) = mpsc::channel();
+    let (unblock, wait) = mpsc::channel::<()>();
+    ending.spawn(async move {
+        is_blocked.send(()).unwrap();
+        wait.recv().unwrap_err();
+    });
+    blocked.recv().unwrap();
+    ending.shutdown_background();
+    let second = runtime().block_on(client.acquire_with("second", &options)).unwrap();
+    drop(unblock);
+    for guard in [first, second] {
+        let (mut last, deadline) = (guard.remaining(), Instant::now() + RELEASE_TIME);
+        // Only a renewal makes it longer.
+        while guard.remaining() <= last {
+            last = guard.remaining();
+            assert!(Instant::now() < deadline && guard.is_held(), "{guard:?}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
 }
 
 #[test]

@@ -118,10 +118,13 @@ impl<T: Send + 'static> Future for DetachOnDrop<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<T> {
-        if let Ok(caller) = Handle::try_current() {
+        let answer = poll_request(&mut self.request, cx);
+        if answer.is_pending()
+            && let Ok(caller) = Handle::try_current()
+        {
             self.runtime = caller;
         }
-        poll_request(&mut self.request, cx)
+        answer
     }
 }
 

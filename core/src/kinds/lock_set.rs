@@ -137,7 +137,8 @@ impl LockSetGuard {
         let holds = guards.into_iter().map(LockGuard::into_hold).collect();
         let set = Arc::new(SetHold { holds, end_has_begun: AtomicBool::new(false), loss: OnceLock::new() });
         if set.holds.len() > 1 {
-            tokio::spawn(Arc::clone(&set).release_rest_on_loss());
+            // Looks at the loss of a lock when it comes, or at the release of the set.
+            tokio::spawn(Arc::clone(&set).ended());
         }
         Self { guard: LockGuard::new(Arc::clone(&set) as Arc<dyn Hold>), set }
     }
@@ -226,13 +227,6 @@ impl SetHold {
             outcomes.filter_map(|(hold, outcome)| Some(with_lock_name(outcome.err()?, hold.name())));
         failures.min_by_key(|error| error.kind() != ErrorKind::Lost).map_or(Ok(()), Err)
     }
-
-    /// Releases the other locks when one is lost. Returns also once the set was released, and then does nothing.
-    async fn release_rest_on_loss(self: Arc<Self>) {
-        if Arc::clone(&self).ended().await.is_some() {
-            self.abandon();
-        }
-    }
 }
 
 impl Hold for SetHold {
@@ -244,7 +238,7 @@ impl Hold for SetHold {
         self.holds[0].token()
     }
 
-    /// A loss outweighs a release: the locks that were not lost are released after it.
+    /// The first look that finds a loss releases the other locks, so a loss outweighs a release.
     fn status(&self) -> HoldStatus {
         if let Some(loss) = self.loss.get() {
             return HoldStatus::Lost(loss.clone());
@@ -257,8 +251,9 @@ impl Hold for SetHold {
                     is_at_risk |= at_risk;
                 }
                 HoldStatus::Lost(loss) => {
-                    let first = self.loss.get_or_init(|| loss.of_lock(hold.name()));
-                    return HoldStatus::Lost(first.clone());
+                    let first = self.loss.get_or_init(|| loss.of_lock(hold.name())).clone();
+                    self.end(|hold| hold.abandon());
+                    return HoldStatus::Lost(first);
                 }
                 HoldStatus::Released => is_released = true,
             }

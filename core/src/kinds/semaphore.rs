@@ -8,22 +8,26 @@
 //!   counts, and the other claims are withdrawn, as those of any dropped acquisition.
 //! * **The fast path** needs no gate, where the store promises no order: a task that finds no other task of its semaphore waiting
 //!   tries one slot before it asks for the gate, so that permit costs as much as a lock.
+//! * **A waiter that does not run** keeps nothing for long: it extends the gate by itself, and the slots that it may be granted have
+//!   short leases until it knows of them.
 //! * **The gate protects the order alone.** If two clients believe that they own it, each of them still gets a slot of its own.
 
 use super::deadline::Deadline;
 use crate::sync::Mutex;
 use crate::{
-    AcquireOptions, DistributedLock, Error, ErrorKind, Fairness, Lease, LockGuard, LockMode, LockName,
-    Result, Wait, locked,
+    AcquireOptions, DistributedLock, Error, ErrorKind, Fairness, HoldKind, Lease, LockGuard, LockMode,
+    LockName, Result, Wait, locked,
 };
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
-/// The longest lease of the gate: what its owner costs the waiters behind it if it crashes.
-const MAX_GATE_TTL: Duration = Duration::from_secs(3);
+/// The longest lease of the gate, and of a slot that a waiter waits for: what a waiter that has crashed, or does not run, costs the
+/// others. Granted a slot, the waiter makes the lease as long as it was asked.
+const MAX_WAITING_TTL: Duration = Duration::from_secs(3);
 /// How long an endless wait for a slot pauses after an outage.
 const OUTAGE_PAUSE: Duration = Duration::from_millis(500);
 /// How many slots the owner of the gate tries one by one, before it waits for all of them at once.
@@ -57,10 +61,10 @@ const MAX_SEQUENTIAL_TRIES: usize = 8;
 ///
 /// **A semaphore is not a lock of the same name.** The two do not exclude each other.
 ///
-/// Not promised: several permits in one step; that the lowest free slot is taken; an order if the first waiter crashes or pauses.
-/// The others then wait until its gate ends, after the shorter of its lease and 3 s, or with its session or connection. A store
-/// that hands over may give a stopped waiter the slots that come free meanwhile, each for one lease. An acquisition that waits
-/// must be polled or dropped: while no task polls it, its gate is renewed all the same.
+/// Not promised: several permits in one step; that the lowest free slot is taken; an order if the first waiter crashes, pauses, or is
+/// polled by no task. The others then wait until its gate ends, after the shorter of its lease and 3 s, or with its session or
+/// connection: there, an acquisition that waits must be polled or dropped. A store that hands over may give the slots that come
+/// free meanwhile to such a waiter, each for the same time.
 ///
 /// Cheap to clone. The clones, and no others, know which permits this one gave, and try free slots first.
 #[derive(Clone, Debug)]
@@ -161,10 +165,20 @@ impl Semaphore {
             }
         }
         let _waiter = self.waiters.token();
-        let _gate = self.locks.acquire_named(&self.gate, &gate_options(options).with_wait(wait)).await?;
-        match self.try_within(deadline, options, MAX_SEQUENTIAL_TRIES).await? {
-            Ok(permit) => Ok(permit),
-            Err(remaining) => self.wait_for_any_slot(&options.clone().with_wait(remaining), deadline).await,
+        let gate_options = self.gate_options(options).with_wait(wait);
+        let gate = self.locks.acquire_named(&self.gate, &gate_options).await?;
+        let acquire_slot = async {
+            match self.try_within(deadline, options, MAX_SEQUENTIAL_TRIES).await? {
+                Ok(permit) => Ok(permit),
+                Err(remaining) => {
+                    self.wait_for_any_slot(&options.clone().with_wait(remaining), deadline).await
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            permit = acquire_slot => permit,
+            never = keep(&gate, gate_options.ttl) => match never {},
         }
     }
 
@@ -217,7 +231,7 @@ impl Semaphore {
         let mut failure = None;
         let wait_for = |slot, pause| async move {
             tokio::time::sleep(pause).await;
-            (slot, self.acquire_slot(slot, options).await)
+            (slot, self.wait_for_slot(slot, options, deadline).await)
         };
         let mut waits: FuturesUnordered<_> =
             (0..self.slots.len()).map(|slot| wait_for(slot, Duration::ZERO)).collect();
@@ -239,10 +253,36 @@ impl Semaphore {
         Err(failure.unwrap_or_else(|| self.timed_out(deadline)))
     }
 
+    /// Waits for a slot on a short lease, and makes the lease of the grant as long as it was asked.
+    async fn wait_for_slot(
+        &self,
+        slot: usize,
+        options: &AcquireOptions,
+        deadline: &Deadline,
+    ) -> Result<LockGuard> {
+        if self.locks.semantics().hold != HoldKind::Lease || options.ttl <= MAX_WAITING_TTL {
+            return self.acquire_slot(slot, options).await;
+        }
+        let permit = self.acquire_slot(slot, &options.clone().with_ttl(MAX_WAITING_TTL)).await?;
+        match deadline.run(permit.extend(options.ttl)).await {
+            Some(extended) => extended.map(|()| permit),
+            None => Err(no_answer()),
+        }
+    }
+
     async fn acquire_slot(&self, slot: usize, options: &AcquireOptions) -> Result<LockGuard> {
         let permit = self.locks.acquire_named(&self.slots[slot], options).await?;
         locked(&self.last_permits)[slot] = Some(permit.lease());
         Ok(permit)
+    }
+
+    /// A lease of the gate is extended by its owner. A session or a connection lasts by itself.
+    fn gate_options(&self, options: &AcquireOptions) -> AcquireOptions {
+        let mut gate =
+            options.clone().with_ttl(options.ttl.min(MAX_WAITING_TTL)).with_max_hold(Duration::MAX);
+        gate.renewed = self.locks.semantics().hold != HoldKind::Lease;
+        gate.hold_at_least = Duration::ZERO;
+        gate
     }
 
     fn all_held(&self) -> Error {
@@ -264,9 +304,10 @@ fn no_answer() -> Error {
         .with_help("if it granted a permit, that is being released and ends with its lease at the latest")
 }
 
-/// The gate is held for as long as its owner waits for a slot, on a short lease that is renewed.
-fn gate_options(options: &AcquireOptions) -> AcquireOptions {
-    let mut gate = options.clone().with_ttl(options.ttl.min(MAX_GATE_TTL)).with_max_hold(Duration::MAX);
-    (gate.hold_at_least, gate.renewed) = (Duration::ZERO, true);
-    gate
+/// Extends the gate for as long as this future is polled. A gate that was lost is not asked for again: that costs the order alone.
+async fn keep(gate: &LockGuard, ttl: Duration) -> Infallible {
+    loop {
+        tokio::time::sleep(ttl / 3).await;
+        let _ = gate.extend(ttl).await;
+    }
 }

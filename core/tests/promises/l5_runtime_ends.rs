@@ -1,10 +1,11 @@
 //! L5, runtimes that end: the lock is released although the runtime that acquired it has ended. On real time.
 
 use crate::faulty_store::{CallFault, FaultyStore, lock_name};
+use futures_util::FutureExt;
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
-    AcquireOptions, DistributedLock, DistributedLockExt, HoldKind, LockBackend, LockClient, LockGuard,
-    RuntimeClock, Wait,
+    AcquireOptions, DistributedLock, DistributedLockExt, HoldKind, LockAdmin, LockBackend, LockClient,
+    LockGuard, RuntimeClock, Wait,
 };
 use std::pin::pin;
 use std::sync::{Arc, mpsc};
@@ -115,6 +116,22 @@ fn renewals_go_on_after_the_runtime_of_the_keeper_has_ended() {
             thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// The task that waits for a loss has ended. The look that finds the loss releases the rest of the set.
+#[test]
+fn rest_of_a_set_is_released_after_its_runtime_has_ended() {
+    let (store, runtime) = (MemoryBackend::new(), runtime());
+    let client = LockClient::new(Arc::new(store.clone()));
+    let options = AcquireOptions::new().with_ttl(Duration::from_secs(1));
+    let set = runtime.block_on(client.acquire_all_with(["first", "job"], &options)).unwrap();
+    drop(runtime);
+    store.force_release(&lock_name("first"), None).now_or_never().unwrap().unwrap();
+    while set.is_held() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_released(&store);
+    drop(set);
 }
 
 #[test]

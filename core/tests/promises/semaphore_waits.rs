@@ -2,7 +2,9 @@
 
 use crate::faulty_store::{CallFault, TTL, acquire, options, run_ready_tasks};
 use crate::semaphore::{SECOND, acquire_all, is_clean, polling, queueing, semaphore, spawn_waiter};
+use futures_util::FutureExt;
 use leasehold_core::{Claim, ErrorKind, LockBackend, LockName, LossCause, OwnerId, Release};
+use std::pin::pin;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -151,6 +153,49 @@ async fn crashed_owner_of_the_gate_holds_up_the_others_for_its_lease_at_most() {
         let gate = LockName::from_store("pool::gate").unwrap();
         let late = Claim::new(gate, owner, ttl, "".into());
         assert_eq!(store.release(&late, Duration::ZERO).await.unwrap(), Release::NotHeld);
+    }
+}
+
+/// A task that has stopped, in a process that goes on renewing.
+#[tokio::test(start_paused = true)]
+async fn waiter_that_is_not_polled_holds_up_the_others_for_the_lease_of_the_gate_at_most() {
+    for store in [queueing(), polling()] {
+        let mut permits = acquire_all(&semaphore(&store, 1)).await;
+        let (pool, forever) = (semaphore(&store, 1), options());
+        let mut unpolled = pin!(pool.acquire_with(&forever));
+        for _ in 0..20 {
+            assert!(unpolled.as_mut().now_or_never().is_none());
+            run_ready_tasks().await;
+        }
+        assert!(store.holder("pool::gate").await.is_some());
+        permits.pop().unwrap().release().await.unwrap();
+        let start = Instant::now();
+        // The gate, and then the slot that may be granted to the waiter.
+        semaphore(&store, 1).acquire().await.unwrap().release().await.unwrap();
+        assert!(start.elapsed() <= 2 * GATE_TTL + SECOND, "{:?}", start.elapsed());
+        unpolled.await.unwrap().release().await.unwrap();
+    }
+}
+
+/// The lease of a slot is short until its waiter knows of the grant, and as long as it was asked then.
+#[tokio::test(start_paused = true)]
+async fn slot_is_granted_for_a_short_time_until_its_waiter_runs() {
+    let store = queueing();
+    let ends_in = async || store.status("pool::slot:0").await.ends_in.unwrap();
+    for (answers, length) in [(false, GATE_TTL), (true, TTL)] {
+        let mut permits = acquire_all(&semaphore(&store, 1)).await;
+        let waiter = spawn_waiter(&semaphore(&store, 1), options());
+        run_ready_tasks().await;
+        store.renewals.set_default((!answers).then_some(CallFault::RequestDelayed(TTL)));
+        permits.pop().unwrap().release().await.unwrap();
+        run_ready_tasks().await;
+        let left = ends_in().await;
+        assert!(left <= length && left + SECOND > length, "{left:?} of {length:?}");
+        assert_eq!(waiter.is_finished(), answers);
+        store.renewals.set_default(None);
+        waiter.abort();
+        drop(waiter.await);
+        sleep(SECOND).await;
     }
 }
 

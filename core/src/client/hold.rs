@@ -79,7 +79,7 @@ impl Hold for KeptLease {
             cleanup.run_in_background(&runtime);
             return Box::pin(std::future::ready(Err(loss.into())));
         }
-        Box::pin(DetachOnDrop::new(&self.context(), runtime.clone(), async move {
+        Box::pin(DetachOnDrop::new(self.context(), runtime.clone(), async move {
             match cleanup.run_for_caller(&runtime).await? {
                 Release::Released => Ok(()),
                 Release::NotHeld => Err(Loss::new(LossCause::Gone).into()),

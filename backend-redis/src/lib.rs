@@ -55,7 +55,8 @@ pub use primary::RedisBackend;
 pub use redlock::RedlockBackend;
 pub use target::SCHEMES;
 
-use leasehold_core::{LockBackend, Namespace, Result, StoreUrl};
+use leasehold_core::{LockBackend, Namespace, Result};
+use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
 
 /// The prefix of every name, unless the user chooses another.

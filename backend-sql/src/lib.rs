@@ -103,7 +103,8 @@ pub use fenced::{FencedWrite, Parameters};
 
 #[cfg(feature = "_store")]
 use lease::RowLease;
-use leasehold_core::{Error, ErrorKind, LockBackend, Namespace, Result, StoreUrl};
+use leasehold_core::{Error, ErrorKind, LockBackend, Namespace, Result};
+use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
 
 /// The schemes that [`open`] knows.

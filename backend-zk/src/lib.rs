@@ -122,7 +122,8 @@ mod words;
 pub use backend::ZooKeeperBackend;
 pub use target::SCHEMES;
 
-use leasehold_core::{LockBackend, Namespace, Result, StoreUrl};
+use leasehold_core::{LockBackend, Namespace, Result};
+use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
 
 /// The prefix of every name, unless the user chooses another: none, because the directory belongs to the locks.

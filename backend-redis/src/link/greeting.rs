@@ -7,7 +7,8 @@
 use crate::refusal::{self, known_refusal};
 use crate::reply::text;
 use crate::target::{Protocol, Target};
-use leasehold_core::{Error, ErrorKind, Result, Secret};
+use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_store_url::Secret;
 use redis::{Cmd, Value};
 use secrecy::{ExposeSecret, SecretString};
 

@@ -6,7 +6,8 @@ mod nodes;
 pub(crate) use deployment::{Deployment, Group, Replicas};
 
 use crate::link::Tls;
-use leasehold_core::{Authority, Endpoint, Error, ErrorKind, Query, Result, Secret, StoreUrl};
+use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_store_url::{Authority, Endpoint, Query, Secret, StoreUrl};
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -280,7 +281,7 @@ fn encrypted_form(scheme: &str) -> &'static str {
 
 fn unknown_scheme(scheme: &str) -> Error {
     let message = format!("the scheme {scheme:?} of the store URL is none of Redis");
-    let help = leasehold_core::did_you_mean(scheme, SCHEMES.iter().copied());
+    let help = leasehold_store_url::did_you_mean(scheme, SCHEMES.iter().copied());
     Error::new(ErrorKind::Misconfigured, message).with_help(help)
 }
 

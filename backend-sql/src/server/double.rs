@@ -5,7 +5,8 @@
 use super::*;
 use crate::postgres::PostgresDialect;
 use async_trait::async_trait;
-use leasehold_core::{FencingToken, Finding, StoreUrl};
+use leasehold_core::{FencingToken, Finding};
+use leasehold_store_url::StoreUrl;
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -4,7 +4,7 @@ use super::*;
 use crate::target::Deployment;
 use futures_util::FutureExt;
 use futures_util::future::{join_all, pending};
-use leasehold_core::StoreUrl;
+use leasehold_store_url::StoreUrl;
 use std::panic::AssertUnwindSafe;
 use std::task::Context;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex};

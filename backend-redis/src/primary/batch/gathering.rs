@@ -211,7 +211,8 @@ mod tests {
     use crate::servers::Servers;
     use crate::target::Deployment;
     use futures_util::FutureExt;
-    use leasehold_core::{LockName, Namespace, OwnerId, StoreUrl};
+    use leasehold_core::{LockName, Namespace, OwnerId};
+    use leasehold_store_url::StoreUrl;
     use std::time::Duration;
     use tokio::runtime::Runtime;
 

@@ -154,7 +154,8 @@ impl Drop for Asking<'_> {
 mod tests {
     use super::*;
     use crate::target::Deployment;
-    use leasehold_core::{Namespace, StoreUrl};
+    use leasehold_core::Namespace;
+    use leasehold_store_url::StoreUrl;
     use std::thread;
 
     fn batches() -> Batches {

@@ -1,19 +1,23 @@
-//! Store URLs: which store, where, and how.
+//! The text by which a store is configured: its URL and its password.
 //!
 //! `scheme://[user[:password]@]host[:port]{,host[:port]}[/path][?key=value{&key=value}]`, or `scheme:path` for stores
 //! that are files. The common parsers are not used: they refuse several hosts with ports, and read the first directory of
 //! `sqlite://dir/file` as a host.
+//!
+//! For backends and for the facade. The locks themselves need nothing of this.
 
 mod authority;
+mod nearest;
 mod query;
 mod redact;
 mod secret;
 
 pub use authority::{Authority, Endpoint};
+pub use nearest::{did_you_mean, nearest};
 pub use query::Query;
 pub use secret::Secret;
 
-use crate::{Error, Result};
+use leasehold_core::{Error, Result};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use std::fmt;
@@ -24,7 +28,7 @@ use std::fmt;
 ///
 /// # Errors
 ///
-/// Of every method: [`Invalid`](crate::ErrorKind::Invalid), naming the part, without any secret in it.
+/// Of every method: [`Invalid`](leasehold_core::ErrorKind::Invalid), naming the part, without any secret in it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl {
     scheme: String,

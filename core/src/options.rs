@@ -11,6 +11,8 @@ pub struct AcquireOptions {
     pub(crate) wait: Wait,
     pub(crate) mode: LockMode,
     pub(crate) renewed: bool,
+    /// The longest lease of a claim until its waiter has seen the grant, and has asked for a whole one.
+    pub(crate) max_waiting_ttl: Duration,
     pub(crate) max_hold: Duration,
     pub(crate) hold_at_least: Duration,
     pub(crate) holder: Arc<str>,
@@ -189,6 +191,7 @@ impl Default for AcquireOptions {
             wait: Wait::default(),
             mode: LockMode::default(),
             renewed: true,
+            max_waiting_ttl: Duration::MAX,
             max_hold: Duration::MAX,
             hold_at_least: Duration::ZERO,
             holder: Arc::clone(holder),

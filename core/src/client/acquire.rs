@@ -9,8 +9,8 @@ use crate::observer::Event;
 use crate::options::whole_millis;
 use crate::wait_queue::{FALLBACK, Place};
 use crate::{
-    AcquireOptions, Attempt, Claim, Error, ErrorKind, LockGuard, LockMode, LockName, Moment, OwnerId, Result,
-    Semantics, Sharing, Wait,
+    AcquireOptions, Attempt, Claim, Error, ErrorKind, HoldKind, LockGuard, LockMode, LockName, Moment,
+    OwnerId, Result, Semantics, Sharing, Wait,
 };
 use std::future::pending;
 use std::sync::Arc;
@@ -59,7 +59,9 @@ impl<'a> Acquisition<'a> {
         context.check_open()?;
         options.check()?;
         check_mode(context, options.mode)?;
-        let (owner, ttl) = (OwnerId::random()?, whole_millis(options.ttl));
+        let is_lease = context.semantics.hold == HoldKind::Lease;
+        let max_ttl = if is_lease { options.max_waiting_ttl } else { Duration::MAX };
+        let (owner, ttl) = (OwnerId::random()?, whole_millis(options.ttl.min(max_ttl)));
         let claim = Claim::new(name.clone(), owner, ttl, Arc::clone(&options.holder))
             .with_waiting(options.wait != Wait::No)
             .with_mode(options.mode);
@@ -108,7 +110,9 @@ impl<'a> Acquisition<'a> {
                 Ok(Attempt::Granted(grant)) => {
                     self.context.check_open()?;
                     let (grant, now) = (self.claim.granted_lease(&grant), self.context.clock.now());
-                    if is_due_for_renewal(&grant, now) {
+                    if self.claim.ask_for_whole_lease(whole_millis(self.options.ttl))
+                        || is_due_for_renewal(&grant, now)
+                    {
                         continue;
                     }
                     if now < valid_until(grant.since, grant.length) {
@@ -185,10 +189,10 @@ impl<'a> Acquisition<'a> {
                     until = self.next_question(None);
                 }
                 () = self.context.clock.sleep_until(until) => {
-                    // Not while this client lets other processes have their turn.
+                    // Not while this client lets other processes have their turn, but each waiter asks once.
                     let yields_until = self.place.as_ref().map_or(Moment::ORIGIN, Place::yields_until);
                     until = yields_until.min(self.deadline);
-                    if until <= self.context.clock.now() {
+                    if self.claim.attempts == 0 || until <= self.context.clock.now() {
                         return self.schedule.slept();
                     }
                 }

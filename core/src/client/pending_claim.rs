@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -83,6 +84,15 @@ impl<'a> PendingClaim<'a> {
             }
         }
         answer
+    }
+
+    /// Makes the ttl of the next attempt that of the caller. False if it is that already.
+    pub(super) fn ask_for_whole_lease(&mut self, ttl: Duration) -> bool {
+        let is_short = self.claim.ttl() < ttl;
+        if is_short {
+            self.claim = self.claim.clone().with_ttl(ttl);
+        }
+        is_short
     }
 
     /// The lease of a grant that the last attempt was answered with.

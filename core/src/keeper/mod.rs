@@ -184,15 +184,16 @@ impl Task {
     }
 }
 
-/// The runtime of the task ended before the client: another task goes on elsewhere.
+/// The runtime of the task ended before the client: another task goes on on the fallback runtime.
 impl Drop for Task {
     fn drop(&mut self) {
         let Some(keeper) = self.keeper.upgrade() else { return };
+        let mut state = locked(&keeper.state);
         // A task that has panicked would do so again. The next acquisition makes another.
-        let goes_on = !thread::panicking()
-            && !locked(&keeper.state).schedule.is_empty()
-            && keeper.context.fallback_runtime.spawn(|| Box::pin(keeper.task().run()));
-        if !goes_on {
+        state.task_runs = !thread::panicking() && !state.schedule.is_empty();
+        let goes_on = state.task_runs;
+        drop(state);
+        if goes_on && !keeper.context.fallback_runtime.spawn(|| Box::pin(keeper.task().run())) {
             locked(&keeper.state).task_runs = false;
         }
     }

@@ -8,8 +8,8 @@
 //!   counts, and the other claims are withdrawn, as those of any dropped acquisition.
 //! * **The fast path** needs no gate, where the store promises no order: a task that finds no other task of its semaphore waiting
 //!   tries one slot before it asks for the gate, so that permit costs as much as a lock.
-//! * **A waiter that does not run** keeps nothing for long: it extends the gate by itself, and the slots that it may be granted have
-//!   short leases until it knows of them.
+//! * **A waiter that no task polls** keeps nothing for long: the gate is a fixed lease that only the owner's own future extends, and
+//!   a slot that is granted has a short lease until the waiter has asked for a whole one.
 //! * **The gate protects the order alone.** If two clients believe that they own it, each of them still gets a slot of its own.
 
 use super::deadline::Deadline;
@@ -25,8 +25,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
-/// The longest lease of the gate, and of a slot that a waiter waits for: what a waiter that has crashed, or does not run, costs the
-/// others. Granted a slot, the waiter makes the lease as long as it was asked.
+/// The longest lease of the gate, and of a slot that a waiter was granted and has not seen: what a waiter that has crashed, or that
+/// no task polls, costs the others.
 const MAX_WAITING_TTL: Duration = Duration::from_secs(3);
 /// How long an endless wait for a slot pauses after an outage.
 const OUTAGE_PAUSE: Duration = Duration::from_millis(500);
@@ -171,14 +171,16 @@ impl Semaphore {
             match self.try_within(deadline, options, MAX_SEQUENTIAL_TRIES).await? {
                 Ok(permit) => Ok(permit),
                 Err(remaining) => {
-                    self.wait_for_any_slot(&options.clone().with_wait(remaining), deadline).await
+                    let mut options = options.clone().with_wait(remaining);
+                    options.max_waiting_ttl = MAX_WAITING_TTL;
+                    self.wait_for_any_slot(&options, deadline).await
                 }
             }
         };
         tokio::select! {
             biased;
             permit = acquire_slot => permit,
-            never = keep(&gate, gate_options.ttl) => match never {},
+            never = extend_gate(&gate, gate_options.ttl) => match never {},
         }
     }
 
@@ -231,7 +233,7 @@ impl Semaphore {
         let mut failure = None;
         let wait_for = |slot, pause| async move {
             tokio::time::sleep(pause).await;
-            (slot, self.wait_for_slot(slot, options, deadline).await)
+            (slot, self.acquire_slot(slot, options).await)
         };
         let mut waits: FuturesUnordered<_> =
             (0..self.slots.len()).map(|slot| wait_for(slot, Duration::ZERO)).collect();
@@ -251,23 +253,6 @@ impl Semaphore {
             }
         }
         Err(failure.unwrap_or_else(|| self.timed_out(deadline)))
-    }
-
-    /// Waits for a slot on a short lease, and makes the lease of the grant as long as it was asked.
-    async fn wait_for_slot(
-        &self,
-        slot: usize,
-        options: &AcquireOptions,
-        deadline: &Deadline,
-    ) -> Result<LockGuard> {
-        if self.locks.semantics().hold != HoldKind::Lease || options.ttl <= MAX_WAITING_TTL {
-            return self.acquire_slot(slot, options).await;
-        }
-        let permit = self.acquire_slot(slot, &options.clone().with_ttl(MAX_WAITING_TTL)).await?;
-        match deadline.run(permit.extend(options.ttl)).await {
-            Some(extended) => extended.map(|()| permit),
-            None => Err(no_answer()),
-        }
     }
 
     async fn acquire_slot(&self, slot: usize, options: &AcquireOptions) -> Result<LockGuard> {
@@ -305,7 +290,7 @@ fn no_answer() -> Error {
 }
 
 /// Extends the gate for as long as this future is polled. A gate that was lost is not asked for again: that costs the order alone.
-async fn keep(gate: &LockGuard, ttl: Duration) -> Infallible {
+async fn extend_gate(gate: &LockGuard, ttl: Duration) -> Infallible {
     loop {
         tokio::time::sleep(ttl / 3).await;
         let _ = gate.extend(ttl).await;

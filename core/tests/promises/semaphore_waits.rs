@@ -182,20 +182,36 @@ async fn waiter_that_is_not_polled_holds_up_the_others_for_the_lease_of_the_gate
 async fn slot_is_granted_for_a_short_time_until_its_waiter_runs() {
     let store = queueing();
     let ends_in = async || store.status("pool::slot:0").await.ends_in.unwrap();
-    for (answers, length) in [(false, GATE_TTL), (true, TTL)] {
+    for (reply, length) in [(Some(CallFault::ReplyDelayed(TTL)), GATE_TTL), (None, TTL)] {
         let mut permits = acquire_all(&semaphore(&store, 1)).await;
         let waiter = spawn_waiter(&semaphore(&store, 1), options());
         run_ready_tasks().await;
-        store.renewals.set_default((!answers).then_some(CallFault::RequestDelayed(TTL)));
+        let is_answered = reply.is_none();
+        store.acquires.set_default(reply);
         permits.pop().unwrap().release().await.unwrap();
         run_ready_tasks().await;
         let left = ends_in().await;
         assert!(left <= length && left + SECOND > length, "{left:?} of {length:?}");
-        assert_eq!(waiter.is_finished(), answers);
-        store.renewals.set_default(None);
+        assert_eq!(waiter.is_finished(), is_answered);
+        store.acquires.set_default(None);
         waiter.abort();
         drop(waiter.await);
-        sleep(SECOND).await;
+        sleep(2 * TTL).await;
+    }
+}
+
+/// The slots that were granted beside the first one are not kept for as long as a permit is.
+#[tokio::test(start_paused = true)]
+async fn hold_at_least_is_for_the_permit_alone() {
+    let store = queueing();
+    let permits = acquire_all(&semaphore(&store, 3)).await;
+    let waiter = spawn_waiter(&semaphore(&store, 3), options().with_hold_at_least(TTL));
+    run_ready_tasks().await;
+    drop(permits);
+    let permit = waiter.await.unwrap().unwrap();
+    sleep(SECOND).await;
+    for slot in (0..3).filter(|slot| permit.slot() != Some(*slot)) {
+        assert!(store.is_clean(&format!("pool::slot:{slot}")).await, "slot {slot} is kept");
     }
 }
 

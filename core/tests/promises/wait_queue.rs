@@ -208,6 +208,24 @@ async fn release_after_a_streak_pauses_the_line_for_one_interval() {
     assert!(waited >= INTERVAL && waited <= INTERVAL + TICK, "{waited:?}");
 }
 
+/// The lock is free, and the line gives other processes their turn.
+#[tokio::test(start_paused = true)]
+async fn newcomer_with_a_short_wait_asks_once_while_the_line_yields() {
+    let store = store();
+    let client = store.client();
+    let held = client.acquire("job").await.unwrap();
+    let (first, second) = (spawn_waiter(&client).await, spawn_waiter(&client).await);
+    held.release().await.unwrap();
+    let first = guard_of(first).await;
+    sleep(STREAK).await;
+    advance(TICK / 2).await;
+    run_ready_tasks().await;
+    first.release().await.unwrap();
+    let newcomer = acquire(&client, "job", options().with_wait(INTERVAL / 4)).await;
+    newcomer.unwrap().release().await.unwrap();
+    guard_of(second).await.release().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn deadline_of_a_waiter_in_line_is_kept() {
     let store = store();

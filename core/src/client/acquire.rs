@@ -268,7 +268,7 @@ fn check_mode(context: &Context, mode: LockMode) -> Result<()> {
 }
 
 /// True if a lease was handed over so long ago that it is due to be renewed. It is asked for again at once, which makes it a
-/// whole one: the holder of a lock that was handed over begins with at least two thirds of its ttl.
+/// whole one: the holder of a lock that was handed over begins with about two thirds of its ttl.
 fn is_due_for_renewal(grant: &GrantedLease, now: Moment) -> bool {
     grant.since < grant.asked_at && now >= renewal_due(grant.since, grant.length)
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 impl KeptLease {
-    /// Ends the hold for its holder. Answers the release that is still to be sent, and the loss if it was lost already.
+    /// Ends the hold for its holder. Returns the release that is still to be sent, and the loss if it was lost already.
     fn end(&self) -> (Cleanup, Option<Loss>) {
         self.keeper.forget(self);
         let loss = self.mark_released();

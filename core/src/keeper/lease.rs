@@ -107,14 +107,14 @@ impl KeptLease {
     /// Waits for the end: the loss, or `None` if it was released.
     pub(crate) async fn wait_for_end(&self) -> Option<Loss> {
         loop {
-            // Made before the look: it is told of every end from here on, though it is not polled yet.
+            // Made before the look: `notify_waiters` reaches it from here on, although it is not polled yet.
             let ended = self.ended.notified();
             match self.status_now() {
                 HoldStatus::Lost(loss) => return Some(loss),
                 HoldStatus::Released => return None,
                 HoldStatus::Held { .. } => {}
             }
-            // The moment, and not what remains: a process that is stopped here would count that from when it goes on.
+            // Until the deadline, not for a duration: that would begin late in a process that is stopped here.
             tokio::select! {
                 () = ended => {}
                 () = self.context().clock.sleep_until(self.valid_until()) => {}
@@ -122,7 +122,7 @@ impl KeptLease {
         }
     }
 
-    /// Ends belief, before the store is told. Answers the loss, if it was lost already.
+    /// Ends belief, before the store is told. Returns the loss, if it was lost already.
     pub(crate) fn mark_released(&self) -> Option<Loss> {
         let (loss, held) = self.look(|state, now| {
             state.rule.end(now, End::Released);

@@ -1,8 +1,8 @@
-//! The keeper: one task per client that renews leases, except fixed ones, at a third of their length, and announces a loss that no
-//! look has found before.
+//! The keeper: one task per client that renews leases at a third of their length, except fixed ones that the store keeps whole, and
+//! announces a loss that was not announced yet.
 //!
 //! There is no task, timer or thread per lock. Leases stand in one [`Schedule`], and those that fall due together are
-//! renewed by one call of the backend, in a task of its own. What an answer means is the [loss rule](loss_rule).
+//! renewed by one call of the backend for each [group](crate::LockBackend::renewal_group), in a task of its own. What an answer means is the [loss rule](loss_rule).
 
 mod lease;
 mod loss_rule;
@@ -33,7 +33,7 @@ use tracing::Instrument;
 /// How much earlier than due a lease may be renewed along with others, as a part of its length.
 const SLACK_PARTS: u32 = 30;
 /// The pause before an unconfirmed renewal is tried again: a fifteenth of the lease, within these bounds. A holder gains
-/// little from the rest of a lease after an outage if it does not ask for more soon, above all under `leasehold run`.
+/// little from the rest of a lease after an outage if it does not renew it soon, above all under `leasehold run`.
 const RETRY_PARTS: u32 = 15;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);

@@ -32,7 +32,8 @@ use tokio_util::sync::CancellationToken;
 /// word to the store. The lock is released with the last guard, in whatever order the guards end.
 ///
 /// The identity is this value and its clones, and nothing else: not the thread, which several tasks use, and not the task, which
-/// `join!` shares between futures and `spawn` leaves. Two scopes exclude each other, and a scope excludes its client.
+/// `join!` shares between futures and `spawn` leaves. Two scopes of one client exclude each other, and a scope excludes its client. A
+/// scope of a scope shares the holds of the outer one.
 ///
 /// ```
 /// # use leasehold_core::{DistributedLock, DistributedLockExt, LockClient, Result};
@@ -59,10 +60,10 @@ use tokio_util::sync::CancellationToken;
 ///   hold for longer, [extend](LockGuard::extend).
 /// * **Loss.** A hold is lost for all its guards. As long as one of them lives, acquiring the name again is
 ///   [`Lost`](ErrorKind::Lost).
-/// * **Wait.** Each call waits for its own time only. If the acquisition that it shares is out of time, it begins one of its own.
+/// * **Wait.** Each call waits for its own time only. If the acquisition that it shares is out of time, the call begins one of its own.
 ///   A call that makes one attempt is [`Busy`](ErrorKind::Busy) beside a call of the scope that is acquiring the lock with a wait,
 ///   even if the lock is free.
-/// * **Release.** To release a guard that is not the last sends nothing, and succeeds.
+/// * **Release.** To release a guard that is not the last sends nothing, and succeeds unless the hold is lost.
 /// * **Cancel.** An acquisition that several calls share goes on until the last of them is dropped, or until the wait of the call
 ///   that began it is over.
 ///

@@ -2,8 +2,8 @@
 //!
 //! The store sees exclusive locks alone: one *slot* for each permit, and a *gate*. So a permit keeps every promise of a lock.
 //!
-//! * **Order.** A waiter acquires the gate first, in the order of the store. The owner of the gate takes the first free slot, waits
-//!   for one if there is none, and releases the gate.
+//! * **Order.** A waiter acquires the gate, in the order of the store. The owner of the gate takes a free slot, or waits for one, and
+//!   releases the gate.
 //! * **No herd.** The owner of the gate is the only one that waits for slots. It waits for all of them at once: the first grant
 //!   counts, and the other claims are withdrawn, as those of any dropped acquisition.
 //! * **The fast path** needs no gate, where the store promises no order: a task that finds no other task of its semaphore waiting

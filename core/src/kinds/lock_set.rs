@@ -100,7 +100,7 @@ async fn try_all<L: DistributedLock + ?Sized>(
     for (name, outcome) in names.iter().zip(outcomes) {
         match outcome {
             Ok(guard) if failures.is_empty() => held.push(guard),
-            // Of a larger name than one that was not granted: released in the background.
+            // A larger name than one that was not granted: its lock is released in the background.
             Ok(_) => {}
             Err(error) => failures.push(with_lock_name(error, name)),
         }

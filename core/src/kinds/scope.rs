@@ -216,11 +216,8 @@ impl fmt::Debug for Scope {
 
 fn upgrade_refused(name: &LockName, mode: LockMode) -> Error {
     let problem = format_args!("{mode} lock {name:?} beside a shared call of the same scope");
-    Error::invalid(
-        "mode",
-        problem,
-        "acquire it for writing from the start, or end the shared call and release its hold before",
-    )
+    let fix = "acquire it for writing from the start, or end the shared call and release its hold before";
+    Error::invalid("mode", problem, fix)
 }
 
 fn wait_error(kind: ErrorKind, name: &LockName, what: &str) -> Error {

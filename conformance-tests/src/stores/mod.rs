@@ -29,10 +29,10 @@ pub fn all() -> Vec<Box<dyn Subject>> {
     let mut subjects: Vec<Box<dyn Subject>> = vec![
         Box::new(memory::Memory),
         Box::new(sqlite::Sqlite),
-        Box::new(redis::Redis),
+        Box::new(redis::Redis::default()),
         Box::new(redis_sentinel::RedisSentinel),
         Box::new(redis_cluster::RedisCluster::default()),
-        Box::new(redlock::Redlock),
+        Box::new(redlock::Redlock::default()),
         Box::new(MariaDb::lease("mariadb")),
         Box::new(MariaDb::for_update("mariadb-for-update")),
         Box::new(MariaDb::optimistic("mariadb-optimistic")),

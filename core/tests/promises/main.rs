@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
 
+mod b_linger;
 mod c1_clean_outcomes;
 mod election;
 mod faulty_store;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
 
 mod b_linger;
+mod b_unpolled;
 mod c1_clean_outcomes;
 mod election;
 mod faulty_store;

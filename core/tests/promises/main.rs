@@ -5,6 +5,7 @@
 
 mod b_linger;
 mod b_unpolled;
+mod b_extension_fails;
 mod c1_clean_outcomes;
 mod election;
 mod faulty_store;

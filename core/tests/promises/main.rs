@@ -7,6 +7,7 @@ mod b_linger;
 mod b_unpolled;
 mod b_extension_fails;
 mod b_keeper_race;
+mod b_keeper;
 mod c1_clean_outcomes;
 mod election;
 mod faulty_store;

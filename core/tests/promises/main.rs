@@ -8,6 +8,7 @@ mod b_unpolled;
 mod b_extension_fails;
 mod b_keeper_race;
 mod b_keeper;
+mod b_gate;
 mod c1_clean_outcomes;
 mod election;
 mod faulty_store;

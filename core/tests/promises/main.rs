@@ -9,6 +9,7 @@ mod b_extension_fails;
 mod b_keeper_race;
 mod b_keeper;
 mod b_gate;
+mod b_short_grant;
 mod c1_clean_outcomes;
 mod election;
 mod faulty_store;

@@ -10,6 +10,7 @@ mod b_keeper_race;
 mod b_keeper;
 mod b_gate;
 mod b_short_grant;
+mod b_held;
 mod c1_clean_outcomes;
 mod election;
 mod faulty_store;

@@ -24,7 +24,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
-use std::thread;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -79,7 +78,7 @@ impl Keeper {
     }
 
     fn task(self: &Arc<Self>) -> Task {
-        Task { keeper: Arc::downgrade(self), wake: Arc::clone(&self.wake) }
+        Task { keeper: Arc::downgrade(self), wake: Arc::clone(&self.wake), has_panicked: false }
     }
 
     pub(crate) fn forget(&self, lease: &KeptLease) {
@@ -162,10 +161,15 @@ impl Drop for Keeper {
 struct Task {
     keeper: Weak<Keeper>,
     wake: Arc<Notify>,
+    has_panicked: bool,
 }
 
 impl Task {
-    async fn run(self) {
+    async fn run(mut self) {
+        self.has_panicked = AssertUnwindSafe(self.renew_when_due()).catch_unwind().await.is_err();
+    }
+
+    async fn renew_when_due(&self) {
         while let Some(keeper) = self.keeper.upgrade() {
             keeper.begin_renewals();
             let wake_at = locked(&keeper.state).schedule.plan(keeper.context.clock.now());
@@ -190,7 +194,7 @@ impl Drop for Task {
         let Some(keeper) = self.keeper.upgrade() else { return };
         let mut state = locked(&keeper.state);
         // A task that has panicked would do so again. The next acquisition makes another.
-        state.task_runs = !thread::panicking() && !state.schedule.is_empty();
+        state.task_runs = !self.has_panicked && !state.schedule.is_empty();
         let goes_on = state.task_runs;
         drop(state);
         if goes_on && !keeper.context.fallback_runtime.spawn(|| Box::pin(keeper.task().run())) {

@@ -292,7 +292,9 @@ fn no_answer() -> Error {
 /// Extends the gate for as long as this future is polled. A gate that was lost is not asked for again: that costs the order alone.
 async fn extend_gate(gate: &LockGuard, ttl: Duration) -> Infallible {
     loop {
-        tokio::time::sleep(ttl / 3).await;
-        let _ = gate.extend(ttl).await;
+        // After a third of the lease, and after a failure soon again.
+        tokio::time::sleep(gate.remaining().saturating_sub(ttl * 2 / 3).max(ttl / 15)).await;
+        // An extension that is not answered in time does not hold up the next.
+        let _ = tokio::time::timeout(ttl / 3, gate.extend(ttl)).await;
     }
 }

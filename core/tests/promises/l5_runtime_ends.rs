@@ -107,15 +107,32 @@ fn renewals_go_on_after_the_runtime_of_the_keeper_has_ended() {
     ending.shutdown_background();
     let second = runtime().block_on(client.acquire_with("second", &options)).unwrap();
     drop(unblock);
-    for guard in [first, second] {
-        let (mut last, deadline) = (guard.remaining(), Instant::now() + RELEASE_TIME);
-        // Only a renewal makes it longer.
-        while guard.remaining() <= last {
-            last = guard.remaining();
-            assert!(Instant::now() < deadline && guard.is_held(), "{guard:?}");
-            thread::sleep(Duration::from_millis(20));
-        }
+    wait_for_renewal(&first);
+    wait_for_renewal(&second);
+}
+
+/// Only a renewal makes the rest of a lease longer.
+fn wait_for_renewal(guard: &LockGuard) {
+    let (mut last, deadline) = (guard.remaining(), Instant::now() + RELEASE_TIME);
+    while guard.remaining() <= last {
+        last = guard.remaining();
+        assert!(Instant::now() < deadline && guard.is_held(), "{guard:?}");
+        thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// The work panics, and the runtime ends with it. The lock of another thread is of the same client.
+#[test]
+fn renewals_go_on_after_a_panic_of_the_work_has_ended_the_runtime_of_the_keeper() {
+    let client = LockClient::new(Arc::new(MemoryBackend::new()));
+    let (sender, guards) = mpsc::channel();
+    let work = async move {
+        let options = AcquireOptions::new().with_ttl(Duration::from_secs(3));
+        sender.send(client.acquire_with("first", &options).await.unwrap()).unwrap();
+        panic!("panic in the work, not in the keeper");
+    };
+    thread::spawn(move || runtime().block_on(work)).join().unwrap_err();
+    wait_for_renewal(&guards.recv().unwrap());
 }
 
 /// The task that waits for a loss has ended. The look that finds the loss releases the rest of the set.

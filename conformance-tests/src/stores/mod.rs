@@ -50,8 +50,8 @@ pub fn all() -> Vec<Box<dyn Subject>> {
     subjects
 }
 
-/// Kinds of lock in the place of a plain lock: the cases of one name test them too. Each is on memory, and each that needs no
-/// shared locks on a store of another sort.
+/// Kinds of lock in the place of a plain lock: the cases of one name test them too. Each kind is on memory and, unless it needs
+/// shared locks, on one other store, so that the kinds meet stores of different sorts at little cost.
 pub fn adapters() -> Vec<Box<dyn Subject>> {
     vec![
         Box::new(Adapter::new(memory::Memory, Kind::Write)),

@@ -83,7 +83,7 @@ impl Subject for Adapter {
         self.base.lease(ttl)
     }
 
-    /// In memory every case of one name, on servers the families A to G.
+    /// On memory every case of one name, on other stores the families A to G.
     fn covers(&self, case: &Case) -> std::result::Result<(), Cannot> {
         let all_families = self.base.name() == "memory";
         match (self.kind, case.id) {

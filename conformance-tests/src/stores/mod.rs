@@ -59,7 +59,7 @@ pub fn adapters() -> Vec<Box<dyn Subject>> {
         Box::new(Adapter::new(memory::Memory, Kind::Scope)),
         Box::new(Adapter::new(memory::Memory, Kind::SemaphoreOfOne)),
         Box::new(Adapter::new(memory::Memory, Kind::Blocking)),
-        Box::new(Adapter::new(redis::Redis, Kind::SemaphoreOfOne)),
+        Box::new(Adapter::new(redis::Redis::default(), Kind::SemaphoreOfOne)),
         Box::new(Adapter::new(Postgres::lease("postgres"), Kind::Scope)),
         Box::new(Adapter::new(zookeeper::ZooKeeper::default(), Kind::SetOfOne)),
         Box::new(Adapter::new(sqlite::Sqlite, Kind::Blocking)),

@@ -4,7 +4,8 @@
 //!
 //! ```no_run
 //! # fn main() -> leasehold_core::Result<()> {
-//! use leasehold_core::{LockClient, Namespace, StoreUrl};
+//! use leasehold_core::{LockClient, Namespace};
+//! use leasehold_store_url::StoreUrl;
 //!
 //! let url = StoreUrl::parse("postgres://locker@localhost/shop?mode=lease")?;
 //! let locks = LockClient::new(leasehold_sql::open(&url, &Namespace::default())?);

@@ -1,7 +1,7 @@
 use crate::{Error, Result};
 use std::time::Duration;
 
-/// Reads a duration with its unit: `30s`, `1500ms`, `1m 30s`, `2h`. Anything else is [`Invalid`](leasehold_core::ErrorKind::Invalid),
+/// Reads a duration with its unit: `30s`, `1500ms`, `1m 30s`, `2h`. Anything else is [`Invalid`](crate::ErrorKind::Invalid),
 /// also a number without a unit: half of all lock libraries read it as milliseconds. `field` names it in the error.
 pub fn parse_duration(field: &str, text: &str) -> Result<Duration> {
     let text = text.trim();

@@ -60,8 +60,8 @@ impl<'a> Acquisition<'a> {
         options.check()?;
         check_mode(context, options.mode)?;
         let is_lease = context.semantics.hold == HoldKind::Lease;
-        let max_ttl = if is_lease { options.max_waiting_ttl } else { Duration::MAX };
-        let (owner, ttl) = (OwnerId::random()?, whole_millis(options.ttl.min(max_ttl)));
+        let max_waiting_ttl = if is_lease { options.max_waiting_ttl } else { Duration::MAX };
+        let (owner, ttl) = (OwnerId::random()?, whole_millis(options.ttl));
         let claim = Claim::new(name.clone(), owner, ttl, Arc::clone(&options.holder))
             .with_waiting(options.wait != Wait::No)
             .with_mode(options.mode);
@@ -71,7 +71,7 @@ impl<'a> Acquisition<'a> {
                 Wait::No | Wait::Forever => Moment::NEVER,
             },
             observed: Observed::new(context, &claim),
-            claim: PendingClaim::new(context, runtime, claim),
+            claim: PendingClaim::new(context, runtime, claim, max_waiting_ttl),
             schedule: RetrySchedule::new(context.semantics.wake_up),
             place: None,
             failure: None,
@@ -110,9 +110,7 @@ impl<'a> Acquisition<'a> {
                 Ok(Attempt::Granted(grant)) => {
                     self.context.check_open()?;
                     let (grant, now) = (self.claim.granted_lease(&grant), self.context.clock.now());
-                    if self.claim.ask_for_whole_lease(whole_millis(self.options.ttl))
-                        || is_due_for_renewal(&grant, now)
-                    {
+                    if self.claim.note_grant() || is_due_for_renewal(&grant, now) {
                         continue;
                     }
                     if now < valid_until(grant.since, grant.length) {

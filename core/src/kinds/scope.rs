@@ -91,8 +91,8 @@ struct ReentrantHold {
 #[derive(Default)]
 struct Guards {
     count: usize,
-    /// The guard that releases. `None` before the grant, and after the end of the last guard.
-    releases: Option<LockGuard>,
+    /// The guard of the client. `None` before the grant, and after the end of the last guard of the scope.
+    inner: Option<LockGuard>,
 }
 
 impl Scope {
@@ -238,7 +238,7 @@ impl ReentrantHold {
         let acquiring = async move {
             let guard = locks.acquire_named(&name, &options).await?;
             let lease = guard.lease();
-            locked(&granted).releases = Some(guard);
+            locked(&granted).inner = Some(guard);
             Ok(lease)
         };
         // A panic within a `Shared` future would leave the other calls waiting for ever.
@@ -251,7 +251,7 @@ impl ReentrantHold {
     fn is_over(&self) -> bool {
         match self.acquisition.peek() {
             None => false,
-            Some(Ok(_)) => locked(&self.guards).releases.is_none(),
+            Some(Ok(_)) => locked(&self.guards).inner.is_none(),
             Some(Err(_)) => true,
         }
     }
@@ -264,18 +264,18 @@ impl ReentrantHold {
     /// One more guard of this hold; `None` after the end of the last.
     fn new_guard(self: Arc<Self>, lease: &Lease) -> Option<LockGuard> {
         let mut guards = locked(&self.guards);
-        guards.releases.as_ref()?;
+        guards.inner.as_ref()?;
         guards.count += 1;
         drop(guards);
         let (hold, reentrant) = (Arc::clone(lease.hold()), Mutex::new(Some(self)));
         Some(LockGuard::new(Arc::new(ScopedHold { hold, reentrant, released: CancellationToken::new() })))
     }
 
-    /// The end of a guard. Answers the one that releases, if it was the last.
+    /// Counts the end of a guard. Returns the guard of the client, to be released, if it was the last.
     fn end_guard(&self) -> Option<LockGuard> {
         let mut guards = locked(&self.guards);
         guards.count -= 1;
-        if guards.count == 0 { guards.releases.take() } else { None }
+        if guards.count == 0 { guards.inner.take() } else { None }
     }
 }
 
@@ -288,7 +288,7 @@ struct ScopedHold {
 }
 
 impl ScopedHold {
-    /// Ends this guard, and answers the one that releases if this was the last of its hold. A loss stays a loss.
+    /// Ends this guard. Returns the guard of the client, to be released, if it was the last of its hold. A loss stays a loss.
     fn end(&self) -> Option<LockGuard> {
         if !matches!(self.hold.status(), HoldStatus::Lost(_)) {
             self.released.cancel();

@@ -2,9 +2,7 @@
 
 use crate::faulty_store::{CallFault, TTL, acquire, options, run_ready_tasks};
 use crate::semaphore::{SECOND, acquire_all, is_clean, polling, queueing, semaphore, spawn_waiter};
-use futures_util::FutureExt;
 use leasehold_core::{Claim, ErrorKind, LockBackend, LockName, LossCause, OwnerId, Release};
-use std::pin::pin;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -156,27 +154,6 @@ async fn crashed_owner_of_the_gate_holds_up_the_others_for_its_lease_at_most() {
     }
 }
 
-/// A task that has stopped, in a process that goes on renewing.
-#[tokio::test(start_paused = true)]
-async fn waiter_that_is_not_polled_holds_up_the_others_for_the_lease_of_the_gate_at_most() {
-    for store in [queueing(), polling()] {
-        let mut permits = acquire_all(&semaphore(&store, 1)).await;
-        let (pool, forever) = (semaphore(&store, 1), options());
-        let mut unpolled = pin!(pool.acquire_with(&forever));
-        for _ in 0..20 {
-            assert!(unpolled.as_mut().now_or_never().is_none());
-            run_ready_tasks().await;
-        }
-        assert!(store.holder("pool::gate").await.is_some());
-        permits.pop().unwrap().release().await.unwrap();
-        let start = Instant::now();
-        // The gate, and then the slot that may be granted to the waiter.
-        semaphore(&store, 1).acquire().await.unwrap().release().await.unwrap();
-        assert!(start.elapsed() <= 2 * GATE_TTL + SECOND, "{:?}", start.elapsed());
-        unpolled.await.unwrap().release().await.unwrap();
-    }
-}
-
 /// The lease of a slot is short until its waiter knows of the grant, and as long as it was asked then.
 #[tokio::test(start_paused = true)]
 async fn slot_is_granted_for_a_short_time_until_its_waiter_runs() {
@@ -198,6 +175,28 @@ async fn slot_is_granted_for_a_short_time_until_its_waiter_runs() {
         drop(waiter.await);
         sleep(2 * TTL).await;
     }
+}
+
+/// The slot is lost between the grant and the request for its whole lease, so the waiter waits again.
+#[tokio::test(start_paused = true)]
+async fn waiter_that_lost_its_slot_is_granted_a_short_time_again() {
+    let store = queueing();
+    let mut permits = acquire_all(&semaphore(&store, 1)).await;
+    let waiter = spawn_waiter(&semaphore(&store, 1), options());
+    run_ready_tasks().await;
+    store.acquires.push(CallFault::ReplyDelayed(SECOND));
+    permits.pop().unwrap().release().await.unwrap();
+    run_ready_tasks().await;
+    store.delete("pool::slot:0").await;
+    permits.push(semaphore(&store, 1).try_acquire().await.unwrap().unwrap());
+    sleep(2 * SECOND).await;
+    assert!(!waiter.is_finished());
+    store.acquires.set_default(Some(CallFault::ReplyDelayed(TTL)));
+    permits.pop().unwrap().release().await.unwrap();
+    run_ready_tasks().await;
+    assert!(store.status("pool::slot:0").await.ends_in <= Some(GATE_TTL));
+    store.acquires.set_default(None);
+    waiter.await.unwrap().unwrap().release().await.unwrap();
 }
 
 /// The slots that were granted beside the first one are not kept for as long as a permit is.

@@ -213,11 +213,20 @@ async fn lease_outlives_the_runtime_of_its_acquisition(cx: &Context) -> Verdict 
         drop(guard);
         return free_within(&other, &name, bound, "dropped after its runtime ended").await.map(drop);
     }
-    // The store ends it a lease after the last renewal that arrived, and one may have been sent a third of a lease after the grant.
-    let took = free_within(&other, &name, ttl * 3 + bound, "after its runtime ended").await;
-    ensure!(!guard.is_held() || took.is_err(), "the guard of an ended runtime is believed in");
-    drop(guard);
-    took.map(drop)
+    // What a renewal writes may arrive without its runtime, and be answered: the loss comes when one is not.
+    let told = async { tokio::time::timeout(cx.patience(), guard.lost()).await.map(|_| Instant::now()) };
+    let free = async {
+        let free = free_within(&other, &name, cx.patience(), "after its runtime ended").await;
+        free.map(|_| (Instant::now(), guard.is_held()))
+    };
+    let (told_at, free) = tokio::join!(told, free);
+    let (free_at, is_believed) = free?;
+    ensure!(!is_believed, "the guard of an ended runtime was believed in when another had the lock");
+    let Ok(told_at) = told_at else { return Err(Stop::Failed("no loss after its runtime ended".to_owned())) };
+    // The store ends it a lease after the last renewal that arrived.
+    let after_loss = free_at.saturating_duration_since(told_at);
+    ensure!(after_loss <= ttl * 3 + bound, "lost after its runtime ended, and free {after_loss:?} later");
+    Ok(())
 }
 
 async fn panic_in_the_critical_section_frees_the_lock(cx: &Context) -> Verdict {

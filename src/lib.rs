@@ -101,10 +101,11 @@ pub use config::{Config, ConfigEntry, ConfigSource, ConfigSources};
 pub use leasehold_core::{
     AcquireOptions, DistributedLock, DistributedLockExt, Election, Error, ErrorKind, FencingToken, Health,
     HolderInfo, IntoLockName, Leader, Leadership, Lease, LockGuard, LockMode, LockName, LockSetGuard, Loss,
-    LossCause, Result, Scope, Secret, Semaphore, Wait, parse_duration,
+    LossCause, Result, Scope, Semaphore, Wait, parse_duration,
 };
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use leasehold_sql::{FencedWrite, Parameters};
+pub use leasehold_store_url::Secret;
 pub use registry::Registry;
 
 use std::sync::Arc;
@@ -119,10 +120,10 @@ pub mod admin {
 pub mod backend {
     pub use leasehold_core::memory::MemoryBackend;
     pub use leasehold_core::{
-        Attempt, Authority, Busy, Claim, Endpoint, Grant, Hold, HoldStatus, LockBackend,
-        MAX_CLAIMS_PER_RENEWAL, Namespace, OwnerId, Query, Release, Renewal, StallTimeout, StoreUrl,
-        did_you_mean, nearest, renew_each,
+        Attempt, Busy, Claim, Grant, Hold, HoldStatus, LockBackend, MAX_CLAIMS_PER_RENEWAL, Namespace,
+        OwnerId, Release, Renewal, StallTimeout, renew_each,
     };
+    pub use leasehold_store_url::{Authority, Endpoint, Query, StoreUrl, did_you_mean, nearest};
 }
 
 /// The client between the two contracts, to be built with a clock or an observer of your own. Start at

@@ -11,10 +11,9 @@
 )]
 
 use leasehold_conformance::servers::RedisSentinelGroup;
-use leasehold_core::{
-    AcquireOptions, DistributedLockExt, FencingToken, LockClient, LockName, Namespace, StoreUrl,
-};
+use leasehold_core::{AcquireOptions, DistributedLockExt, FencingToken, LockClient, LockName, Namespace};
 use leasehold_redis::{DEFAULT_PREFIX, RedisBackend};
+use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

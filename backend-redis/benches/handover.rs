@@ -12,9 +12,8 @@
 )]
 
 use leasehold_conformance::servers::RedisServer;
-use leasehold_core::{
-    AcquireOptions, DistributedLock, DistributedLockExt, LockClient, LockName, Namespace, StoreUrl,
-};
+use leasehold_core::{AcquireOptions, DistributedLock, DistributedLockExt, LockClient, LockName, Namespace};
+use leasehold_store_url::StoreUrl;
 use redis::{AsyncConnectionConfig, PushInfo, PushKind, Script};
 use std::io::Read;
 use std::process::{Command, Stdio};

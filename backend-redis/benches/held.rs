@@ -12,8 +12,8 @@
 use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
     AcquireOptions, DistributedLockExt, Event, Health, LockClient, LockGuard, LockName, Namespace, Observer,
-    StoreUrl,
 };
+use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

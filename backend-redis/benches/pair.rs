@@ -12,7 +12,8 @@
 )]
 
 use leasehold_conformance::servers::RedisServer;
-use leasehold_core::{DistributedLockExt, HolderInfo, LockClient, LockName, Namespace, OwnerId, StoreUrl};
+use leasehold_core::{DistributedLockExt, HolderInfo, LockClient, LockName, Namespace, OwnerId};
+use leasehold_store_url::StoreUrl;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, Script, Value};
 use std::future::Future;

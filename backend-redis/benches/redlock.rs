@@ -14,7 +14,8 @@
 
 use futures_util::future::join_all;
 use leasehold_conformance::servers::RedisServer;
-use leasehold_core::{DistributedLockExt, HolderInfo, LockClient, LockName, Namespace, OwnerId, StoreUrl};
+use leasehold_core::{DistributedLockExt, HolderInfo, LockClient, LockName, Namespace, OwnerId};
+use leasehold_store_url::StoreUrl;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Script, Value};
 use std::sync::Arc;

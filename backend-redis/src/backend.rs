@@ -10,8 +10,9 @@ use crate::waiters::WaiterRegistry;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use leasehold_core::{
-    Attempt, Claim, LockAdmin, LockBackend, Namespace, OwnerId, Release, Renewal, Result, Semantics, StoreUrl,
+    Attempt, Claim, LockAdmin, LockBackend, Namespace, OwnerId, Release, Renewal, Result, Semantics,
 };
+use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
 use std::time::Duration;
 

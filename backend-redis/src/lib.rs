@@ -1,7 +1,8 @@
 //! Leasehold on Redis and Valkey: locks that are leases, with fencing tokens, in the layout that other Redis locks use.
 //!
 //! ```no_run
-//! # use leasehold_core::{DistributedLockExt, LockClient, Namespace, StoreUrl};
+//! # use leasehold_core::{DistributedLockExt, LockClient, Namespace};
+//! # use leasehold_store_url::StoreUrl;
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold_core::Result<()> {
 //! let url = StoreUrl::parse("redis://127.0.0.1:6379/0")?;
 //! let locks = LockClient::new(leasehold_redis::open(&url, &Namespace::new(leasehold_redis::DEFAULT_PREFIX)?)?);
@@ -59,7 +60,8 @@ pub use backend::RedisBackend;
 pub use redlock::RedlockBackend;
 pub use target::SCHEMES;
 
-use leasehold_core::{LockBackend, Namespace, Result, StoreUrl};
+use leasehold_core::{LockBackend, Namespace, Result};
+use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
 
 /// The prefix of every name, unless the user chooses another.

@@ -5,9 +5,8 @@
 
 use leasehold_conformance::servers::RedisServer;
 use leasehold_conformance::{Footprint, SystemClockWithoutAlarm};
-use leasehold_core::{
-    AcquireOptions, DistributedLock, DistributedLockExt, LockClient, LockName, Namespace, StoreUrl,
-};
+use leasehold_core::{AcquireOptions, DistributedLock, DistributedLockExt, LockClient, LockName, Namespace};
+use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;

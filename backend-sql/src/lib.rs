@@ -4,7 +4,8 @@
 //!
 //! ```no_run
 //! # fn main() -> leasehold_core::Result<()> {
-//! use leasehold_core::{LockClient, Namespace, StoreUrl};
+//! use leasehold_core::{LockClient, Namespace};
+//! use leasehold_store_url::StoreUrl;
 //!
 //! let url = StoreUrl::parse("postgres://locker@localhost/shop?mode=lease")?;
 //! let locks = LockClient::new(leasehold_sql::open(&url, &Namespace::default())?);
@@ -103,7 +104,8 @@ pub use fenced::{FencedWrite, Parameters};
 
 #[cfg(feature = "_store")]
 use lease::RowLease;
-use leasehold_core::{Error, ErrorKind, LockBackend, Namespace, Result, StoreUrl};
+use leasehold_core::{Error, ErrorKind, LockBackend, Namespace, Result};
+use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
 
 /// The schemes that [`open`] knows.

@@ -3,7 +3,8 @@
 #![cfg(not(feature = "sqlite"))]
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 
-use leasehold_core::{ErrorKind, Namespace, StoreUrl};
+use leasehold_core::{ErrorKind, Namespace};
+use leasehold_store_url::StoreUrl;
 
 #[test]
 fn the_feature_that_is_missing_is_named() {

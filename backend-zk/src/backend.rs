@@ -13,8 +13,9 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use leasehold_core::{
     Attempt, Claim, Clock, Error, ErrorKind, HolderInfo, LockAdmin, LockBackend, Namespace, OwnerId, Release,
-    Renewal, Result, Semantics, StoreUrl, SystemClock,
+    Renewal, Result, Semantics, SystemClock,
 };
+use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};

@@ -1,7 +1,8 @@
 //! Leasehold on ZooKeeper: a fair queue of ephemeral nodes in Curator's layout, with fencing tokens.
 //!
 //! ```no_run
-//! # use leasehold_core::{DistributedLockExt, LockClient, Namespace, StoreUrl};
+//! # use leasehold_core::{DistributedLockExt, LockClient, Namespace};
+//! # use leasehold_store_url::StoreUrl;
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> leasehold_core::Result<()> {
 //! let url = StoreUrl::parse("zk://z1:2181,z2:2181,z3:2181/app")?;
 //! let locks = LockClient::new(leasehold_zk::open(&url, &Namespace::default())?);
@@ -122,7 +123,8 @@ mod words;
 pub use backend::ZooKeeperBackend;
 pub use target::SCHEMES;
 
-use leasehold_core::{LockBackend, Namespace, Result, StoreUrl};
+use leasehold_core::{LockBackend, Namespace, Result};
+use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
 
 /// The prefix of every name, unless the user chooses another: none, because the directory belongs to the locks.

@@ -165,7 +165,8 @@ mod tests {
     use crate::target::Target;
     use futures_util::FutureExt;
     use leasehold_conformance::servers::ZooKeeperServer;
-    use leasehold_core::{OwnerId, StoreUrl};
+    use leasehold_core::OwnerId;
+    use leasehold_store_url::StoreUrl;
     use std::pin::pin;
     use zookeeper_client::{Acls, CreateMode};
 

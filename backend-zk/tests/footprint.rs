@@ -6,8 +6,9 @@
 use leasehold_conformance::servers::ZooKeeperServer;
 use leasehold_conformance::{Footprint, SystemClockWithoutAlarm};
 use leasehold_core::{
-    AcquireOptions, DistributedLock, DistributedLockExt, LockClient, LockGuard, LockName, Namespace, StoreUrl,
+    AcquireOptions, DistributedLock, DistributedLockExt, LockClient, LockGuard, LockName, Namespace,
 };
+use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;

@@ -92,8 +92,8 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// claim should count; one that is missed costs an interval.
     async fn changed(&self, claim: &Claim);
 
-    /// Returns the owners of held claims that may be over, as the store has just told. The core renews them at once, so that a
-    /// loss is announced when it happens. A hint, as [`changed`](Self::changed) is. Each is told once, and a call that is
+    /// Returns the owners of held claims that may be over, as the store has just told. The core renews them at once, except fixed leases, so
+    /// that a loss is announced when it happens. A hint, as [`changed`](Self::changed) is. Each is told once, and a call that is
     /// dropped forgets none. A backend that is told nothing between two renewals never returns.
     async fn suspects(&self) -> Vec<OwnerId>;
 

@@ -1,7 +1,7 @@
-//! The runtime for releases whose own runtime has ended.
+//! The runtime for releases and renewals whose own runtime has ended.
 //!
-//! A runtime that ends drops its tasks, releases too, and nothing but a release ends a hold that is not a lease. The first
-//! such release starts one thread with a small runtime. It lives as long as the client, because connections that are made
+//! A runtime that ends drops its tasks: the keeper, and releases, and nothing but a release ends a hold that is not a lease. The
+//! first such task starts one thread with a small runtime. It lives as long as the client, because connections that are made
 //! there serve later requests too.
 
 use crate::locked;
@@ -32,16 +32,16 @@ enum State {
 }
 
 impl FallbackRuntime {
-    /// Runs the work that `make` builds, on the one thread of this client for it. `make` is not called where the system has
-    /// no thread to give now: the hold then ends with its lease, or with the session.
-    pub(crate) fn spawn(&self, make: impl FnOnce() -> Work) {
+    /// Runs the work that `make` builds, on the one thread of this client for it. False, and `make` is not called, where the
+    /// system has no thread to give now: the hold then ends with its lease, or with the session.
+    pub(crate) fn spawn(&self, make: impl FnOnce() -> Work) -> bool {
         let mut state = locked(&self.state);
         if let State::NotStarted = *state
             && let Some(sender) = start()
         {
             *state = State::Running(sender);
         }
-        let State::Running(sender) = &*state else { return };
+        let State::Running(sender) = &*state else { return false };
         let sender = sender.clone();
         drop(state);
         if let Err(refused) = sender.send(make()) {
@@ -50,6 +50,7 @@ impl FallbackRuntime {
             drop(refused);
             *locked(&self.state) = State::NotStarted;
         }
+        true
     }
 }
 

@@ -57,7 +57,6 @@ mod lock_ext;
 pub mod memory;
 mod name;
 mod namespace;
-mod nearest;
 mod observer;
 mod options;
 mod owner;
@@ -65,7 +64,6 @@ mod semantics;
 mod stall_timeout;
 mod sync;
 mod token;
-mod url;
 mod wait_queue;
 
 pub use admin::{Finding, LockAdmin, LockStatus, Purge, Severity, Waiter};
@@ -82,7 +80,6 @@ pub use lock::DistributedLock;
 pub use lock_ext::DistributedLockExt;
 pub use name::{IntoLockName, LockName};
 pub use namespace::Namespace;
-pub use nearest::{did_you_mean, nearest};
 pub use observer::{Event, Observer, TracingObserver};
 pub use options::{AcquireOptions, Wait};
 pub use owner::OwnerId;
@@ -92,6 +89,5 @@ pub use semantics::{
 };
 pub use stall_timeout::StallTimeout;
 pub use token::FencingToken;
-pub use url::{Authority, Endpoint, Query, Secret, StoreUrl};
 
 use sync::locked;

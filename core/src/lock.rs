@@ -26,7 +26,7 @@ pub trait DistributedLock: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Every kind but [`Lost`](ErrorKind::Lost): [`Busy`](ErrorKind::Busy) and [`TimedOut`](ErrorKind::TimedOut) say
+    /// Every kind; [`Lost`](ErrorKind::Lost) only from a [`Scope`](crate::Scope), whose own hold was lost. [`Busy`](ErrorKind::Busy) and [`TimedOut`](ErrorKind::TimedOut) say
     /// that another owner holds it; [`Indeterminate`](ErrorKind::Indeterminate) that the store may have granted it
     /// without our learning of it, in which case the grant is being withdrawn and ends with its lease at the latest;
     /// [`Invalid`](ErrorKind::Invalid) is said before any I/O.

@@ -182,7 +182,8 @@ pub trait DistributedLockExt: DistributedLock {
         }
     }
 
-    /// The semaphore of this name, for a caller that allows so many permits. It shares nothing with the lock of that name.
+    /// The semaphore of this name, for a caller that allows so many permits. It shares nothing with the lock of that name. Keep it,
+    /// and clone it: the clones know who waits through them, and a new one may take a free slot before those.
     ///
     /// # Errors
     ///

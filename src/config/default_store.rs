@@ -53,7 +53,7 @@ pub(super) fn no_store(problem: &str, fix: impl Into<Cow<'static, str>>) -> Erro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use leasehold_core::StoreUrl;
+    use leasehold_store_url::StoreUrl;
 
     #[test]
     fn path_with_odd_characters_survives_the_url() {

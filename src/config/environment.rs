@@ -2,7 +2,8 @@
 
 use super::ConfigSource;
 use super::layers::{Layer, Value, is_own};
-use leasehold_core::{Error, Finding, Result, Secret, Severity, nearest};
+use leasehold_core::{Error, Finding, Result, Severity};
+use leasehold_store_url::{Secret, nearest};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;

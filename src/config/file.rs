@@ -6,7 +6,8 @@
 use super::environment::expand;
 use super::layers::{check_blanks, is_own, may_be_a_url};
 use super::schema::Contents;
-use leasehold_core::{Error, ErrorKind, Finding, Result, Severity, StoreUrl};
+use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
+use leasehold_store_url::StoreUrl;
 use rustix::fs::OFlags;
 use std::fmt;
 use std::fs::{File, Metadata};

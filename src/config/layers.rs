@@ -3,7 +3,8 @@
 use super::environment::{Environment, expand};
 use super::{Config, ConfigEntry, ConfigSource};
 use crate::Registry;
-use leasehold_core::{Error, Namespace, Result, Wait, parse_duration};
+use leasehold_core::parse_duration;
+use leasehold_core::{Error, Namespace, Result, Wait};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;

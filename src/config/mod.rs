@@ -12,10 +12,8 @@ pub use sources::{ConfigSource, ConfigSources};
 
 use environment::Environment;
 use layers::{Layer, SETTINGS, Value, is_own, own_keys};
-use leasehold_core::{
-    AcquireOptions, Error, ErrorKind, Finding, Namespace, Result, Secret, StoreUrl, Wait, did_you_mean,
-    nearest,
-};
+use leasehold_core::{AcquireOptions, Error, ErrorKind, Finding, Namespace, Result, Wait};
+use leasehold_store_url::{Secret, StoreUrl, did_you_mean, nearest};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -4,7 +4,8 @@
 
 use super::ConfigSource;
 use super::layers::{Layer, SETTINGS, Value, check_blanks, is_own, own_keys};
-use leasehold_core::{Error, ErrorKind, Result, did_you_mean};
+use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_store_url::did_you_mean;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -2,7 +2,8 @@
 
 use super::{Registered, Registry};
 use leasehold_core::memory::MemoryBackend;
-use leasehold_core::{LockBackend, Namespace, Result, StoreUrl};
+use leasehold_core::{LockBackend, Namespace, Result};
+use leasehold_store_url::StoreUrl;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 

@@ -5,8 +5,8 @@ mod builtin;
 use crate::Config;
 use leasehold_core::{
     DistributedLock, Error, ErrorKind, LockBackend, LockClient, LockClientBuilder, Namespace, Result,
-    StoreUrl, nearest,
 };
+use leasehold_store_url::{StoreUrl, nearest};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;

@@ -19,8 +19,8 @@ use crate::target::Target;
 use async_trait::async_trait;
 use leasehold_core::{
     Attempt, Claim, Error, LockAdmin, LockBackend, Namespace, OwnerId, Release, Renewal, Result, Semantics,
-    StoreUrl,
 };
+use leasehold_store_url::StoreUrl;
 use nodes::Nodes;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};

@@ -194,7 +194,7 @@ impl<T: Send + 'static> Rest<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use leasehold_core::StoreUrl;
+    use leasehold_store_url::StoreUrl;
 
     /// For how long answers about a lease are waited for, and how long a node may keep silent by itself.
     #[test]

@@ -1,7 +1,8 @@
 //! Which servers are one store: what the scheme of a URL says, and what is to be known of each of them.
 
 use super::{Defaults, Login, Target, Timeouts, unknown_scheme};
-use leasehold_core::{Error, Query, Result, Secret, StoreUrl};
+use leasehold_core::{Error, Result};
+use leasehold_store_url::{Query, Secret, StoreUrl};
 use std::time::Duration;
 
 /// The port of a Sentinel.

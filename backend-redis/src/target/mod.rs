@@ -280,7 +280,7 @@ fn encrypted_form(scheme: &str) -> &'static str {
 
 fn unknown_scheme(scheme: &str) -> Error {
     let message = format!("the scheme {scheme:?} of the store URL is none of Redis");
-    let help = leasehold_core::did_you_mean(scheme, SCHEMES.iter().copied());
+    let help = leasehold_store_url::did_you_mean(scheme, SCHEMES.iter().copied());
     Error::new(ErrorKind::Misconfigured, message).with_help(help)
 }
 

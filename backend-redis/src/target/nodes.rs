@@ -1,7 +1,8 @@
 //! A URL that names several independent servers.
 
 use super::{Defaults, Target, unknown_scheme};
-use leasehold_core::{Error, Result, StoreUrl};
+use leasehold_core::{Error, Result};
+use leasehold_store_url::StoreUrl;
 use std::time::Duration;
 
 /// Fewer nodes cannot lose one and still be a majority.

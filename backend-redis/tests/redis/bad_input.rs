@@ -2,7 +2,8 @@
 
 use crate::fake::{Fake, WELCOME};
 use crate::kit::{client, name, with_prefix};
-use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, Namespace, StoreUrl};
+use leasehold_core::{AcquireOptions, DistributedLockExt, ErrorKind, Namespace};
+use leasehold_store_url::StoreUrl;
 use std::time::Duration;
 
 #[tokio::test]

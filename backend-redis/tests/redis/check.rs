@@ -4,8 +4,9 @@ use crate::fake::{Fake, WELCOME};
 use crate::kit::{backend, server, told};
 use crate::sentinel::Sentinel;
 use leasehold_conformance::servers::{RedisServer, free_port};
-use leasehold_core::{ErrorKind, Finding, LockAdmin, Namespace, Severity, StoreUrl};
+use leasehold_core::{ErrorKind, Finding, LockAdmin, Namespace, Severity};
 use leasehold_redis::{DEFAULT_PREFIX, RedlockBackend};
+use leasehold_store_url::StoreUrl;
 
 async fn findings(server: &RedisServer) -> Vec<Finding> {
     backend(&server.url()).check().await.unwrap()

@@ -4,9 +4,10 @@ use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
     Attempt, Claim, Error, ErrorKind, FencingToken, HolderInfo, LockBackend, LockClient, LockName, Namespace,
-    OwnerId, Release, Renewal, Result, StoreUrl,
+    OwnerId, Release, Renewal, Result,
 };
 use leasehold_redis::{DEFAULT_PREFIX, RedisBackend};
+use leasehold_store_url::StoreUrl;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};

@@ -3,10 +3,10 @@
 use crate::kit::{answered, claim, server, until};
 use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, LockBackend, LockClient, LockGuard, Namespace, Secret,
-    StoreUrl,
+    AcquireOptions, DistributedLockExt, ErrorKind, LockBackend, LockClient, LockGuard, Namespace,
 };
 use leasehold_redis::{DEFAULT_PREFIX, RedisBackend};
+use leasehold_store_url::{Secret, StoreUrl};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -3,9 +3,10 @@
 use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
     AcquireOptions, Attempt, Claim, Error, FencingToken, LockBackend, LockClient, LockName, Namespace,
-    OwnerId, Release, Renewal, Result, StoreUrl, Wait,
+    OwnerId, Release, Renewal, Result, Wait,
 };
 use leasehold_redis::{DEFAULT_PREFIX, RedisBackend};
+use leasehold_store_url::StoreUrl;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;

@@ -17,7 +17,8 @@ mod raw;
 mod waking;
 
 use leasehold_conformance::servers::{MariaDbServer, PostgresServer};
-use leasehold_core::{LockBackend, Namespace, StoreUrl};
+use leasehold_core::{LockBackend, Namespace};
+use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
 
 const MODES: [&str; 3] = ["lease", "for-update", "optimistic"];

@@ -13,7 +13,8 @@
 mod cold_start;
 mod crowd;
 
-use leasehold_core::{AcquireOptions, LockClient, Namespace, StoreUrl};
+use leasehold_core::{AcquireOptions, LockClient, Namespace};
+use leasehold_store_url::StoreUrl;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -4,7 +4,8 @@
 mod server;
 
 use leasehold_core::bench::Yardstick;
-use leasehold_core::{Namespace, Result, StoreUrl};
+use leasehold_core::{Namespace, Result};
+use leasehold_store_url::StoreUrl;
 use std::sync::Arc;
 
 /// The database at this URL; `None` where it is not compiled in. Touches nothing yet. Errors as of [`open`](crate::open).

@@ -25,6 +25,11 @@ enum State {
     /// A beat that has not been answered. It is kept, not dropped: to drop it would be to close the connection, and with
     /// it to give the lock away.
     Beating(Pin<Box<dyn Future<Output = (Connection, sqlx::Result<Answer>)> + Send>>),
+    /// The last beat failed on this side. The server may not know: to close the connection would give the lock away while its
+    /// holder still believes in it. It is closed with the release.
+    Failed {
+        _connection: Connection,
+    },
     Dead,
 }
 
@@ -82,9 +87,10 @@ impl Hold {
         if matches!(*state, State::Beating(_)) && state.answer(deadline).await.is_err() {
             return Err(rows.server().no_answer(Doing::Keeping));
         }
-        if let State::Quiet(connection) = std::mem::replace(&mut *state, State::Dead) {
-            *state = State::Beating(Box::pin(ask(connection, rows.beat())));
-        }
+        *state = match std::mem::replace(&mut *state, State::Dead) {
+            State::Quiet(connection) => State::Beating(Box::pin(ask(connection, rows.beat()))),
+            other => other,
+        };
         let sent_at = Instant::now();
         match state.answer(deadline).await {
             Ok(beat) => {
@@ -136,7 +142,7 @@ impl State {
     /// Waits for the answer to what was said.
     async fn answer(&mut self, deadline: Instant) -> Result<Beat, tokio::time::error::Elapsed> {
         let Self::Beating(beat) = self else {
-            return Ok(if matches!(self, Self::Dead) { Beat::Dead } else { Beat::Holds });
+            return Ok(if matches!(self, Self::Quiet(_)) { Beat::Holds } else { Beat::Dead });
         };
         let (connection, said) = timeout_at(deadline, beat.as_mut()).await?;
         let beat = match said {
@@ -150,7 +156,10 @@ impl State {
                 Beat::Demoted
             }
             // Whatever the error is: with no transaction that may go on, nothing is held.
-            Err(_) => Beat::Dead,
+            Err(_) => {
+                *self = Self::Failed { _connection: connection };
+                return Ok(Beat::Dead);
+            }
         };
         *self = Self::Dead;
         Ok(beat)

@@ -229,8 +229,8 @@ impl HeldRow {
         };
         match hold.beat(&self.rows).await? {
             Beat::Holds => Ok(Renewal::Renewed),
+            // The entry stays until the release: with it goes the connection, and with that the lock.
             Beat::Demoted | Beat::Dead => {
-                self.forget_seen(claim.owner(), Some(&Entry::Held(hold)));
                 self.ended.of(claim.name()).notify_waiters();
                 Ok(Renewal::Lost(self.why_lost(claim).await))
             }

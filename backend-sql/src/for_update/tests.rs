@@ -232,7 +232,32 @@ async fn a_loss_is_told_though_nobody_says_why() {
     assert_eq!(said.times("holder"), 1);
 }
 
-/// Who keeps a lock does not stand behind those who want one.
+/// The server may not know of the failure: to close the connection would give the lock to another while the holder believes in
+/// it. The holder knows once the renewal is answered, and then releases.
+#[tokio::test(start_paused = true)]
+async fn connection_of_a_failed_hold_is_closed_with_its_release() {
+    let breaks_at_the_renewal = |_, text: &str| {
+        static BEATS: AtomicUsize = AtomicUsize::new(0);
+        if text == BEAT && BEATS.fetch_add(1, Ordering::Relaxed) > 0 {
+            Reply::Breaks
+        } else {
+            granted_to(text)
+        }
+    };
+    let (server, said) = server("mode=for-update", at_once, breaks_at_the_renewal);
+    let (backend, held) = (HeldRow::new(server, &Namespace::default()), claim());
+    assert!(matches!(backend.try_acquire(&held).await.unwrap(), Attempt::Granted(_)));
+    let closed = said.closed();
+    for _ in 0..2 {
+        let renewed = backend.renew(std::slice::from_ref(&held)).await.remove(0).unwrap();
+        assert!(matches!(renewed, Renewal::Lost(_)), "{renewed:?}");
+        assert_eq!(said.closed(), closed, "closed before its holder could know");
+    }
+    assert_eq!(backend.release(&held, Duration::ZERO).await.unwrap(), Release::NotHeld);
+    assert_eq!(said.closed(), closed + 1);
+}
+
+/// A holder does not wait behind those who want the lock.
 #[tokio::test(start_paused = true)]
 async fn why_a_lock_was_lost_is_asked_for_though_all_who_ask_for_locks_are_waiting() {
     let (server, _) = server("mode=for-update&connections=2", at_once, |_, _| entry_of(2));

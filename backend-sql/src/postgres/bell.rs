@@ -131,7 +131,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
 
     use super::*;
-    use leasehold_core::StoreUrl;
+    use leasehold_store_url::StoreUrl;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     #[test]

@@ -5,7 +5,8 @@
 use super::*;
 use crate::postgres::PostgresDialect;
 use async_trait::async_trait;
-use leasehold_core::{FencingToken, Finding, StoreUrl};
+use leasehold_core::{FencingToken, Finding};
+use leasehold_store_url::StoreUrl;
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,12 +42,17 @@ pub(crate) struct Double {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Said(Mutex<Vec<(usize, String)>>);
+pub(crate) struct Said(Mutex<Vec<(usize, String)>>, AtomicUsize);
 
 impl Said {
     /// How often something that contains this was said.
     pub(crate) fn times(&self, words: &str) -> usize {
         self.0.lock().unwrap().iter().filter(|(_, text)| text.contains(words)).count()
+    }
+
+    /// How many connections were closed.
+    pub(crate) fn closed(&self) -> usize {
+        self.1.load(Ordering::SeqCst)
     }
 
     /// On how many connections anything was said.
@@ -172,6 +178,12 @@ struct Line {
     number: usize,
     replies: Replies,
     said: Arc<Said>,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.said.1.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 impl Line {

@@ -180,7 +180,7 @@ fn place(text: &str, dialect: &dyn Dialect) -> (String, Vec<usize>) {
 mod tests {
     use super::*;
     use crate::server::Target;
-    use leasehold_core::StoreUrl;
+    use leasehold_store_url::StoreUrl;
 
     #[expect(clippy::unwrap_used, reason = "a URL that is written here")]
     fn dialects() -> [Box<dyn Dialect>; 2] {

@@ -46,8 +46,9 @@ use batch::{Batch, plain};
 use failure::{Doing, failure};
 use host_clock::HostClock;
 use leasehold_core::{
-    Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics, StoreUrl,
+    Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics,
 };
+use leasehold_store_url::StoreUrl;
 use options::{Options, TableName};
 use place::Place;
 use reader::Reader;

@@ -1,4 +1,5 @@
-use leasehold_core::{Error, Result, StoreUrl};
+use leasehold_core::{Error, Result};
+use leasehold_store_url::StoreUrl;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -107,7 +107,7 @@ async fn another_namespace_is_left_alone() {
             backend.release(&held, Duration::ZERO).await.unwrap();
             age(&server, "lease", name).await;
         }
-        let url = leasehold_core::StoreUrl::parse(&server.url("")).unwrap();
+        let url = leasehold_store_url::StoreUrl::parse(&server.url("")).unwrap();
         let of_a = leasehold_core::Namespace::new("a/").unwrap();
         let backend = leasehold_sql::open(&url, &of_a).unwrap();
         assert_eq!(purge(&backend, Purge::Delete).await, 1);

@@ -2,9 +2,9 @@
 
 use crate::kit::{Server, both, claim};
 use leasehold_core::{
-    AcquireOptions, DistributedLockExt, ErrorKind, LockBackend, LockClient, LockGuard, Namespace, Secret,
-    StoreUrl,
+    AcquireOptions, DistributedLockExt, ErrorKind, LockBackend, LockClient, LockGuard, Namespace,
 };
+use leasehold_store_url::{Secret, StoreUrl};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;

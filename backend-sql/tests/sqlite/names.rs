@@ -1,7 +1,8 @@
 //! Names are bytes: whatever looks alike to people or to a collation is a lock of its own.
 
 use super::store::{Store, busy_for, claim, granted};
-use leasehold_core::{Namespace, StoreUrl};
+use leasehold_core::Namespace;
+use leasehold_store_url::StoreUrl;
 
 #[tokio::test]
 async fn names_that_look_alike_are_different_locks() {

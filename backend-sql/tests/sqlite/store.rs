@@ -2,8 +2,8 @@
 
 use leasehold_core::{
     Attempt, Claim, FencingToken, LockBackend, LockClient, LockName, Namespace, OwnerId, Renewal, Result,
-    StoreUrl,
 };
+use leasehold_store_url::StoreUrl;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Row as _};
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@
 
 use super::store::{claim, name, open};
 use leasehold_core::{
-    AcquireOptions, Attempt, DistributedLockExt as _, LockBackend, LockClient, LockGuard, Namespace,
-    StoreUrl, Wait,
+    AcquireOptions, Attempt, DistributedLockExt as _, LockBackend, LockClient, LockGuard, Namespace, Wait,
 };
+use leasehold_store_url::StoreUrl;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -4,7 +4,8 @@ use super::*;
 use crate::place::Place;
 use crate::standing::Standing;
 use leasehold_conformance::servers::ZooKeeperServer;
-use leasehold_core::{Claim, FencingToken, LockName, OwnerId, StoreUrl};
+use leasehold_core::{Claim, FencingToken, LockName, OwnerId};
+use leasehold_store_url::StoreUrl;
 use zookeeper_client::{Acls, CreateMode};
 
 const NODE: &str = "/node";

@@ -5,7 +5,8 @@ mod base;
 use crate::acl::Access;
 use crate::tls::{self, Tls};
 use base::base_path;
-use leasehold_core::{Authority, Endpoint, Error, ErrorKind, Query, Result, Secret, StoreUrl};
+use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_store_url::{Authority, Endpoint, Query, Secret, StoreUrl};
 use secrecy::ExposeSecret;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -207,7 +208,7 @@ fn time(
 
 fn unknown_scheme(scheme: &str) -> Error {
     Error::new(ErrorKind::Misconfigured, format!("{scheme:?} is no scheme of ZooKeeper"))
-        .with_help(leasehold_core::did_you_mean(scheme, SCHEMES.iter().copied()))
+        .with_help(leasehold_store_url::did_you_mean(scheme, SCHEMES.iter().copied()))
 }
 
 #[cfg(test)]

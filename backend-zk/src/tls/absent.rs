@@ -1,4 +1,5 @@
-use leasehold_core::{Endpoint, Error, ErrorKind, Query, Result};
+use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_store_url::{Endpoint, Query};
 use tokio::net::TcpStream;
 use zookeeper_client::{Client, Connector, Error as Answer};
 

@@ -1,4 +1,5 @@
-use leasehold_core::{Endpoint, Error, ErrorKind, Query, Result};
+use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_store_url::{Endpoint, Query};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};

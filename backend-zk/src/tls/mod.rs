@@ -10,7 +10,8 @@ pub(crate) use absent::Tls;
 #[cfg(feature = "tls")]
 pub(crate) use client::Tls;
 
-use leasehold_core::{Error, Query, Result};
+use leasehold_core::{Error, Result};
+use leasehold_store_url::Query;
 
 /// The parameters of a URL that say how to encrypt.
 const PARAMETERS: [&str; 3] = ["tls_ca", "tls_cert", "tls_key"];

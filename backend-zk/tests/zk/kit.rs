@@ -4,8 +4,9 @@ use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::servers::ZooKeeperServer;
 use leasehold_core::{
     Attempt, Claim, FencingToken, LockBackend, LockClient, LockName, Namespace, OwnerId, Release, Renewal,
-    Result, StoreUrl,
+    Result,
 };
+use leasehold_store_url::StoreUrl;
 use leasehold_zk::ZooKeeperBackend;
 use std::future::Future;
 use std::sync::Arc;

@@ -7,6 +7,7 @@ use crate::support::{Place, Process, Running, Traced, until};
 use rustix::process::Signal;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 /// So many calls after it is known that the command runs, nothing of its start is left to be done.
 const BEYOND: usize = 24;
@@ -197,6 +198,7 @@ impl Drop for Scene {
             if left.is_empty() {
                 return;
             }
+            std::thread::sleep(Duration::from_millis(2));
         }
     }
 }

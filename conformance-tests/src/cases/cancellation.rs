@@ -2,7 +2,7 @@
 
 use super::network::{attempt_without_a_reply, withdrawn_within};
 use crate::case::{Case, Stop, Verdict, cases, ensure};
-use crate::context::{ClientExt, Context, ensure_free, eventually, free_within, optional};
+use crate::context::{ClientExt, Context, ensure_free, ensure_held, eventually, free_within, optional};
 use crate::proxy::Traffic;
 use leasehold_core::{AcquireOptions, DistributedLockExt, FencingToken, HoldKind, LockGuard, LockName};
 use std::future::{Future, poll_fn};
@@ -18,7 +18,7 @@ pub(super) const CASES: &[Case] = cases![
     G04 acquire_that_is_never_polled_asks_nothing,
     G05 release_that_is_dropped_still_releases,
     G06 dropped_guard_is_released_soon_and_blocks_nobody,
-    G07 runtime_that_ends_leaves_only_a_lease,
+    G07 lease_outlives_the_runtime_of_its_acquisition,
     G08 panic_in_the_critical_section_frees_the_lock,
     G09 grant_whose_reply_is_lost_is_recognised,
     G10 release_whose_reply_is_lost_is_a_success,
@@ -193,19 +193,40 @@ async fn dropped_guard_is_released_soon_and_blocks_nobody(cx: &Context) -> Verdi
     tokio::task::spawn_blocking(inside).await?
 }
 
-async fn runtime_that_ends_leaves_only_a_lease(cx: &Context) -> Verdict {
+/// A lease is renewed elsewhere, and a drop still releases it. Any other hold may end with a connection that the runtime drove;
+/// its holder is then told.
+async fn lease_outlives_the_runtime_of_its_acquisition(cx: &Context) -> Verdict {
     let (client, other, name, ttl) = (cx.client().await?, cx.client().await?, cx.name(), cx.ttl());
-    let (wanted, options) = (name.clone(), cx.options());
+    // So long that a busy machine connects anew before it ends.
+    let (wanted, options) = (name.clone(), cx.options().with_ttl(ttl * 2));
+    let is_lease = client.semantics().hold == HoldKind::Lease;
     let ended = move || -> Result<LockGuard, Stop> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async { client.take(&wanted, &options).await })
     };
     let guard = tokio::task::spawn_blocking(ended).await??;
-    let bound = ttl + other.semantics().wake_up.bound() + cx.slack();
-    let took = free_within(&other, &name, bound, "after its runtime ended").await;
-    ensure!(!guard.is_held() || took.is_err(), "the guard of an ended runtime is believed in");
-    drop(guard);
-    took.map(drop)
+    let bound = other.semantics().wake_up.bound() + cx.slack();
+    if is_lease {
+        tokio::time::sleep(ttl * 3).await;
+        ensure!(guard.is_held(), "lost after its runtime ended: {:?}", guard.loss());
+        ensure_held(&other, &name, "after its runtime ended").await?;
+        drop(guard);
+        return free_within(&other, &name, bound, "dropped after its runtime ended").await.map(drop);
+    }
+    // What a renewal writes may arrive without its runtime, and be answered: the loss comes when one is not.
+    let told = async { tokio::time::timeout(cx.patience(), guard.lost()).await.map(|_| Instant::now()) };
+    let free = async {
+        let free = free_within(&other, &name, cx.patience(), "after its runtime ended").await;
+        free.map(|_| (Instant::now(), guard.is_held()))
+    };
+    let (told_at, free) = tokio::join!(told, free);
+    let (free_at, is_believed) = free?;
+    ensure!(!is_believed, "the guard of an ended runtime was believed in when another had the lock");
+    let Ok(told_at) = told_at else { return Err(Stop::Failed("no loss after its runtime ended".to_owned())) };
+    // The store ends it a lease after the last renewal that arrived.
+    let after_loss = free_at.saturating_duration_since(told_at);
+    ensure!(after_loss <= ttl * 3 + bound, "lost after its runtime ended, and free {after_loss:?} later");
+    Ok(())
 }
 
 async fn panic_in_the_critical_section_frees_the_lock(cx: &Context) -> Verdict {

@@ -1,21 +1,21 @@
 //! The backends of this workspace as subjects of the suite, each on private servers of its own, and made by nothing
 //! but a URL.
 
+mod adapter;
 mod memory;
 mod named;
-mod other_kinds;
 mod pool;
 mod redis;
 mod redis_cluster;
 mod redis_sentinel;
 mod redlock;
-mod semaphore_of_one;
 mod sql;
 mod sqlite;
 mod zookeeper;
 
 use crate::servers::{MySqlServer, disk_missing};
 use crate::{Cannot, Subject};
+use adapter::{Adapter, Kind};
 use leasehold::client::{LockClientBuilder, Observer};
 use leasehold::{Config, DistributedLock, Registry, Result};
 pub use named::named;
@@ -29,10 +29,10 @@ pub fn all() -> Vec<Box<dyn Subject>> {
     let mut subjects: Vec<Box<dyn Subject>> = vec![
         Box::new(memory::Memory),
         Box::new(sqlite::Sqlite),
-        Box::new(redis::Redis),
+        Box::new(redis::Redis::default()),
         Box::new(redis_sentinel::RedisSentinel),
         Box::new(redis_cluster::RedisCluster::default()),
-        Box::new(redlock::Redlock),
+        Box::new(redlock::Redlock::default()),
         Box::new(MariaDb::lease("mariadb")),
         Box::new(MariaDb::for_update("mariadb-for-update")),
         Box::new(MariaDb::optimistic("mariadb-optimistic")),
@@ -50,13 +50,19 @@ pub fn all() -> Vec<Box<dyn Subject>> {
     subjects
 }
 
-/// Kinds of lock in the place of a plain lock: the cases of one name are put to them too.
+/// Kinds of lock in the place of a plain lock: the cases of one name test them too. Each kind is on memory and, unless it needs
+/// shared locks, on one other store, so that the kinds meet stores of different sorts at little cost.
 pub fn adapters() -> Vec<Box<dyn Subject>> {
     vec![
-        Box::new(other_kinds::WRITE),
-        Box::new(other_kinds::SET_OF_ONE),
-        Box::new(other_kinds::SCOPE),
-        Box::new(semaphore_of_one::SemaphoreOfOne),
+        Box::new(Adapter::new(memory::Memory, Kind::Write)),
+        Box::new(Adapter::new(memory::Memory, Kind::SetOfOne)),
+        Box::new(Adapter::new(memory::Memory, Kind::Scope)),
+        Box::new(Adapter::new(memory::Memory, Kind::SemaphoreOfOne)),
+        Box::new(Adapter::new(memory::Memory, Kind::Blocking)),
+        Box::new(Adapter::new(redis::Redis::default(), Kind::SemaphoreOfOne)),
+        Box::new(Adapter::new(Postgres::lease("postgres"), Kind::Scope)),
+        Box::new(Adapter::new(zookeeper::ZooKeeper::default(), Kind::SetOfOne)),
+        Box::new(Adapter::new(sqlite::Sqlite, Kind::Blocking)),
     ]
 }
 
@@ -78,9 +84,6 @@ fn config(address: &str) -> Result<Config> {
         None => Ok(config),
     }
 }
-
-/// The families of the kinds that are built on exclusive locks.
-const KINDS: [char; 5] = ['U', 'V', 'W', 'X', 'Y'];
 
 /// What was to be deleted.
 const NOBODY: &str = "nobody holds the lock";

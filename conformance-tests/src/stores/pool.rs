@@ -1,6 +1,7 @@
 //! Servers are used again: to start one takes longer than most cases.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Servers that nobody uses at the moment. They end with the subject.
@@ -15,6 +16,7 @@ pub(super) struct Pooled<Server> {
     /// `None` while it is dropped, and never before.
     server: Option<Server>,
     pool: Option<Arc<Pool<Server>>>,
+    harmed: AtomicBool,
 }
 
 impl<Server> Default for Pool<Server> {
@@ -32,7 +34,7 @@ impl<Server> Pool<Server> {
 
     /// A server that comes here when its user is done.
     pub(super) fn lend(self: &Arc<Self>, server: Server) -> Pooled<Server> {
-        Pooled { server: Some(server), pool: Some(Arc::clone(self)) }
+        Pooled { server: Some(server), pool: Some(Arc::clone(self)), harmed: AtomicBool::new(false) }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Server>> {
@@ -43,18 +45,20 @@ impl<Server> Pool<Server> {
 impl<Server> Pooled<Server> {
     /// A server that never goes to any pool.
     pub(super) fn apart(server: Server) -> Self {
-        Self { server: Some(server), pool: None }
+        Self { server: Some(server), pool: None, harmed: AtomicBool::new(false) }
     }
 
     /// It ends with this value.
-    pub(super) fn keep_from_others(&mut self) {
-        self.pool = None;
+    pub(super) fn keep_from_others(&self) {
+        self.harmed.store(true, Ordering::Relaxed);
     }
 }
 
 impl<Server> Drop for Pooled<Server> {
     fn drop(&mut self) {
-        if let (Some(server), Some(pool)) = (self.server.take(), self.pool.take()) {
+        if let (Some(server), Some(pool), false) =
+            (self.server.take(), self.pool.take(), *self.harmed.get_mut())
+        {
             pool.idle().push(server);
         }
     }

@@ -1,4 +1,5 @@
-use super::redis::{Servers, delete, tell};
+use super::pool::{Pool, Pooled};
+use super::redis::{Servers, clear, delete, tell};
 use super::{NOBODY, SECRET, cannot, connect, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::{RedisServer, StartError};
@@ -10,21 +11,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Five Redis nodes that know nothing of each other, and write to disk what they have acknowledged, as far as a crash of
-/// the process goes.
-#[derive(Debug)]
-pub(crate) struct Redlock;
+/// the process goes. A case has them to itself; they are cleared and used again for another case unless this one has
+/// harmed one of them.
+#[derive(Debug, Default)]
+pub(crate) struct Redlock {
+    pool: Arc<Pool<Vec<Mutex<RedisServer>>>>,
+}
 
 const NODES: usize = 5;
 
 #[derive(Debug)]
 struct Nodes {
-    servers: Vec<Mutex<RedisServer>>,
+    servers: Pooled<Vec<Mutex<RedisServer>>>,
     ports: Vec<u16>,
     clock: Mutex<Option<ShimmedClock>>,
 }
 
 impl Nodes {
-    fn start() -> std::result::Result<Self, StartError> {
+    fn new(servers: Pooled<Vec<Mutex<RedisServer>>>) -> Self {
+        let ports = servers.iter().map(|server| lock(server).port()).collect();
+        Self { servers, ports, clock: Mutex::default() }
+    }
+
+    fn start() -> std::result::Result<Vec<Mutex<RedisServer>>, StartError> {
         let start = || RedisServer::start_with(&["--appendonly", "yes"]);
         let servers = std::thread::scope(|scope| {
             let starting: Vec<_> = (0..NODES).map(|_| scope.spawn(start)).collect();
@@ -33,12 +42,17 @@ impl Nodes {
                 .map(|server| server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect::<std::result::Result<Vec<_>, _>>()
         })?;
-        let ports = servers.iter().map(RedisServer::port).collect();
-        Ok(Self { servers: servers.into_iter().map(Mutex::new).collect(), ports, clock: Mutex::default() })
+        Ok(servers.into_iter().map(Mutex::new).collect())
     }
 
     fn server(&self, node: usize) -> MutexGuard<'_, RedisServer> {
-        self.servers[node].lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.servers[node])
+    }
+
+    /// A server, which no other case is to have after this one.
+    fn harmed(&self, node: usize) -> MutexGuard<'_, RedisServer> {
+        self.servers.keep_from_others();
+        self.server(node)
     }
 
     fn command(&self, node: usize, words: &[&str]) -> std::result::Result<String, Cannot> {
@@ -48,6 +62,10 @@ impl Nodes {
     fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.ports.iter().map(|port| ([127, 0, 0, 1], *port).into())
     }
+}
+
+fn lock(server: &Mutex<RedisServer>) -> MutexGuard<'_, RedisServer> {
+    server.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn url(addresses: impl IntoIterator<Item = SocketAddr>) -> String {
@@ -64,7 +82,7 @@ impl Servers for Nodes {
         &self,
         act: &mut dyn FnMut(&mut RedisServer) -> std::result::Result<(), Cannot>,
     ) -> std::result::Result<(), Cannot> {
-        (0..NODES).try_for_each(|node| act(&mut self.server(node)))
+        (0..NODES).try_for_each(|node| act(&mut self.harmed(node)))
     }
 
     fn settle(&self) -> std::result::Result<(), Cannot> {
@@ -83,7 +101,15 @@ impl Subject for Redlock {
     }
 
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        Ok(Box::new(tokio::task::block_in_place(Nodes::start).map_err(cannot)?))
+        let servers = match self.pool.take() {
+            Some(used) => {
+                let cleared = used.iter().try_for_each(|server| clear(&lock(server)));
+                cleared.inspect_err(|_| used.keep_from_others())?;
+                used
+            }
+            None => self.pool.lend(tokio::task::block_in_place(Nodes::start).map_err(cannot)?),
+        };
+        Ok(Box::new(Nodes::new(servers)))
     }
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
@@ -111,22 +137,22 @@ impl Store for Nodes {
     }
 
     async fn pause(&self) -> std::result::Result<(), Cannot> {
-        (0..NODES).for_each(|node| self.server(node).pause());
+        (0..NODES).for_each(|node| self.harmed(node).pause());
         Ok(())
     }
 
     async fn resume(&self) -> std::result::Result<(), Cannot> {
-        (0..NODES).for_each(|node| self.server(node).resume());
+        (0..NODES).for_each(|node| self.harmed(node).resume());
         Ok(())
     }
 
     async fn kill(&self) -> std::result::Result<(), Cannot> {
-        (0..NODES).for_each(|node| self.server(node).kill());
+        (0..NODES).for_each(|node| self.harmed(node).kill());
         Ok(())
     }
 
     async fn restart(&self, keep_data: bool) -> std::result::Result<(), Cannot> {
-        (0..NODES).try_for_each(|node| self.server(node).restart(keep_data)).map_err(cannot)
+        (0..NODES).try_for_each(|node| self.harmed(node).restart(keep_data)).map_err(cannot)
     }
 
     /// As they are shipped, they write nothing but a snapshot after an hour.
@@ -223,25 +249,25 @@ impl Members for Nodes {
     }
 
     async fn kill(&self, member: usize) -> std::result::Result<(), Cannot> {
-        self.server(member).kill();
+        self.harmed(member).kill();
         Ok(())
     }
 
     async fn restart(&self, member: usize) -> std::result::Result<(), Cannot> {
-        self.server(member).restart(true).map_err(cannot)
+        self.harmed(member).restart(true).map_err(cannot)
     }
 
     async fn restart_empty(&self, member: usize) -> std::result::Result<(), Cannot> {
-        self.server(member).restart(false).map_err(cannot)
+        self.harmed(member).restart(false).map_err(cannot)
     }
 
     async fn pause(&self, member: usize) -> std::result::Result<(), Cannot> {
-        self.server(member).pause();
+        self.harmed(member).pause();
         Ok(())
     }
 
     async fn resume(&self, member: usize) -> std::result::Result<(), Cannot> {
-        self.server(member).resume();
+        self.harmed(member).resume();
         Ok(())
     }
 

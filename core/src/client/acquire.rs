@@ -1,6 +1,5 @@
 //! An acquisition: ask, wait, ask again, until the lock is granted or the time is over.
 
-use super::hold::ClientHold;
 use super::observed::{Observed, record, span};
 use super::pending_claim::PendingClaim;
 use super::retry::{RetrySchedule, between};
@@ -10,8 +9,8 @@ use crate::observer::Event;
 use crate::options::whole_millis;
 use crate::wait_queue::{FALLBACK, Place};
 use crate::{
-    AcquireOptions, Attempt, Claim, Error, ErrorKind, LockGuard, LockMode, LockName, Moment, OwnerId, Result,
-    Semantics, Sharing, Wait,
+    AcquireOptions, Attempt, Claim, Error, ErrorKind, HoldKind, LockGuard, LockMode, LockName, Moment,
+    OwnerId, Result, Semantics, Sharing, Wait,
 };
 use std::future::pending;
 use std::sync::Arc;
@@ -36,8 +35,7 @@ pub(super) async fn acquire(
     if let Some(place) = acquisition.place.take() {
         place.granted(context.clock.now());
     }
-    let hold = ClientHold::new(keeper, acquisition.claim.into_hold(), options, &grant);
-    Ok(LockGuard::new(hold))
+    Ok(LockGuard::new(keeper.keep(acquisition.claim.into_hold(), options, &grant)))
 }
 
 struct Acquisition<'a> {
@@ -61,6 +59,8 @@ impl<'a> Acquisition<'a> {
         context.check_open()?;
         options.check()?;
         check_mode(context, options.mode)?;
+        let is_lease = context.semantics.hold == HoldKind::Lease;
+        let max_waiting_ttl = if is_lease { options.max_waiting_ttl } else { Duration::MAX };
         let (owner, ttl) = (OwnerId::random()?, whole_millis(options.ttl));
         let claim = Claim::new(name.clone(), owner, ttl, Arc::clone(&options.holder))
             .with_waiting(options.wait != Wait::No)
@@ -71,7 +71,7 @@ impl<'a> Acquisition<'a> {
                 Wait::No | Wait::Forever => Moment::NEVER,
             },
             observed: Observed::new(context, &claim),
-            claim: PendingClaim::new(context, runtime, claim),
+            claim: PendingClaim::new(context, runtime, claim, max_waiting_ttl),
             schedule: RetrySchedule::new(context.semantics.wake_up),
             place: None,
             failure: None,
@@ -110,7 +110,7 @@ impl<'a> Acquisition<'a> {
                 Ok(Attempt::Granted(grant)) => {
                     self.context.check_open()?;
                     let (grant, now) = (self.claim.granted_lease(&grant), self.context.clock.now());
-                    if is_due_for_renewal(&grant, now) {
+                    if self.claim.note_grant() || is_due_for_renewal(&grant, now) {
                         continue;
                     }
                     if now < valid_until(grant.since, grant.length) {
@@ -187,10 +187,10 @@ impl<'a> Acquisition<'a> {
                     until = self.next_question(None);
                 }
                 () = self.context.clock.sleep_until(until) => {
-                    // Not while this client lets other processes have their turn.
+                    // Not while this client lets other processes have their turn, but each waiter asks once.
                     let yields_until = self.place.as_ref().map_or(Moment::ORIGIN, Place::yields_until);
                     until = yields_until.min(self.deadline);
-                    if until <= self.context.clock.now() {
+                    if self.claim.attempts == 0 || until <= self.context.clock.now() {
                         return self.schedule.slept();
                     }
                 }
@@ -266,7 +266,7 @@ fn check_mode(context: &Context, mode: LockMode) -> Result<()> {
 }
 
 /// True if a lease was handed over so long ago that it is due to be renewed. It is asked for again at once, which makes it a
-/// whole one: the holder of a lock that was handed over begins with at least two thirds of its ttl.
+/// whole one: the holder of a lock that was handed over begins with about two thirds of its ttl.
 fn is_due_for_renewal(grant: &GrantedLease, now: Moment) -> bool {
     grant.since < grant.asked_at && now >= renewal_due(grant.since, grant.length)
 }

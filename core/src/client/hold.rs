@@ -1,12 +1,9 @@
 use super::cleanup::Cleanup;
 use crate::context::Context;
 use crate::guard::{Hold, HoldStatus, released};
-use crate::keeper::{GrantedLease, Keeper, KeptLease, unanswered};
+use crate::keeper::{KeptLease, unanswered};
 use crate::options::{check_ttl, whole_millis};
-use crate::{
-    AcquireOptions, Claim, Error, ErrorKind, FencingToken, HoldKind, LockName, Loss, LossCause, Moment,
-    Release, Renewal, Result,
-};
+use crate::{Error, ErrorKind, FencingToken, HoldKind, LockName, Loss, LossCause, Release, Renewal, Result};
 use futures_util::future::BoxFuture;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,84 +11,55 @@ use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// The hold behind a guard: a lease that the keeper renews, and its release.
-#[derive(Debug)]
-pub(super) struct ClientHold {
-    keeper: Arc<Keeper>,
-    lease: Arc<KeptLease>,
-    runtime: Handle,
-    /// The hold keeps others out until then.
-    linger_until: Option<Moment>,
-}
-
-impl ClientHold {
-    pub(super) fn new(
-        keeper: &Arc<Keeper>,
-        (claim, runtime): (Claim, Handle),
-        options: &AcquireOptions,
-        grant: &GrantedLease,
-    ) -> Arc<Self> {
-        let context = &keeper.context;
-        let lease = Arc::new(KeptLease::new(context, claim, options, grant));
-        keeper.watch(&lease, &runtime);
-        Arc::new(Self {
-            keeper: Arc::clone(keeper),
-            lease,
-            runtime,
-            // From now, not from the send: the store granted it in between.
-            linger_until: (!options.hold_at_least.is_zero())
-                .then(|| context.clock.now().plus(options.hold_at_least)),
-        })
-    }
-
-    /// Ends the hold for its holder. Answers the release that is still to be sent, and the loss if it was lost already.
+impl KeptLease {
+    /// Ends the hold for its holder. Returns the release that is still to be sent, and the loss if it was lost already.
     fn end(&self) -> (Cleanup, Option<Loss>) {
-        self.keeper.forget(&self.lease);
-        let loss = self.lease.release();
-        (Cleanup::new(&self.keeper.context, self.lease.claim_to_release(), true, self.linger_until), loss)
+        self.keeper.forget(self);
+        let loss = self.mark_released();
+        (Cleanup::new(self.context(), self.claim_to_release(), true, self.linger_until), loss)
     }
 }
 
-impl Hold for ClientHold {
+impl Hold for KeptLease {
     fn name(&self) -> &LockName {
-        self.lease.claim.name()
+        self.claim.name()
     }
 
     fn token(&self) -> FencingToken {
-        self.lease.token
+        self.token
     }
 
     fn status(&self) -> HoldStatus {
-        self.lease.status()
+        self.status_now()
     }
 
     fn ended(self: Arc<Self>) -> BoxFuture<'static, Option<Loss>> {
-        Box::pin(async move { self.lease.ended().await })
+        Box::pin(async move { self.wait_for_end().await })
     }
 
     fn extend(self: Arc<Self>, ttl: Duration) -> BoxFuture<'static, Result<()>> {
-        Box::pin(DetachOnDrop::new(&Arc::clone(&self.keeper.context), self.runtime.clone(), async move {
-            match self.lease.status() {
+        Box::pin(DetachOnDrop::new(&Arc::clone(self.context()), self.runtime.clone(), async move {
+            match self.status_now() {
                 HoldStatus::Held { .. } => {}
                 HoldStatus::Lost(loss) => return Err(loss.into()),
                 // Nothing but a release may be sent for an owner that was released.
                 HoldStatus::Released => return Err(released()),
             }
-            if self.keeper.context.semantics.hold != HoldKind::Lease {
+            if self.context().semantics.hold != HoldKind::Lease {
                 let message = "a hold of this store is not a lease, and cannot be extended";
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
             check_ttl(ttl)?;
-            let ttl = whole_millis(ttl).max(self.lease.length());
-            let sent_at = self.keeper.context.clock.now();
-            let claim = self.lease.begin_extension(ttl);
+            let ttl = whole_millis(ttl).max(self.length());
+            let sent_at = self.context().clock.now();
+            let claim = self.begin_extension(ttl);
             let answer =
-                self.keeper.context.backend.renew(&[claim]).await.pop().unwrap_or_else(|| Err(unanswered()));
-            self.lease.answered(sent_at, ttl, answer.clone());
-            match (self.lease.status(), answer) {
+                self.context().backend.renew(&[claim]).await.pop().unwrap_or_else(|| Err(unanswered()));
+            self.answered(sent_at, ttl, answer.clone());
+            match (self.status_now(), answer) {
                 (HoldStatus::Lost(loss), _) => Err(loss.into()),
                 (_, Ok(Renewal::Renewed)) => {
-                    self.lease.extended(ttl);
+                    self.extended(ttl);
                     Ok(())
                 }
                 (_, Ok(Renewal::Held)) => {
@@ -111,7 +79,7 @@ impl Hold for ClientHold {
             cleanup.run_in_background(&runtime);
             return Box::pin(std::future::ready(Err(loss.into())));
         }
-        Box::pin(DetachOnDrop::new(&self.keeper.context, runtime.clone(), async move {
+        Box::pin(DetachOnDrop::new(self.context(), runtime.clone(), async move {
             match cleanup.run_for_caller(&runtime).await? {
                 Release::Released => Ok(()),
                 Release::NotHeld => Err(Loss::new(LossCause::Gone).into()),
@@ -150,10 +118,13 @@ impl<T: Send + 'static> Future for DetachOnDrop<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<T> {
-        if let Ok(caller) = Handle::try_current() {
+        let answer = poll_request(&mut self.request, cx);
+        if answer.is_pending()
+            && let Ok(caller) = Handle::try_current()
+        {
             self.runtime = caller;
         }
-        poll_request(&mut self.request, cx)
+        answer
     }
 }
 

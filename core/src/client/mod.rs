@@ -29,8 +29,8 @@ const CLOSE_AT_MOST: Duration = Duration::from_secs(5);
 /// Cheap to clone; the clones are one client with one keeper. Guards keep it alive. It needs a Tokio runtime with time
 /// and I/O enabled.
 ///
-/// Renewals, and a backend's connection, run on the runtime that needed them first. If that runtime ends, the next
-/// acquisition makes new ones on its own. If it stands still, such as a current-thread runtime outside `block_on`, guards
+/// Renewals, and a backend's connection, run on the runtime that needed them first. If that runtime ends while locks are held,
+/// they go on on a thread of the client. If it stands still, such as a current-thread runtime outside `block_on`, guards
 /// are lost at their deadlines, and calls from other runtimes get no answer before theirs.
 #[derive(Clone, Debug)]
 pub struct LockClient {

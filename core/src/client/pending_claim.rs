@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -17,7 +18,12 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 pub(super) struct PendingClaim<'a> {
     context: &'a Arc<Context>,
     runtime: Handle,
+    /// Its ttl is that of the hold.
     pub(super) claim: Claim,
+    /// The longest ttl of an attempt, until the store has granted one and the waiter has seen it.
+    max_waiting_ttl: Duration,
+    /// True from a grant that was seen until the store says that another owner holds the lock.
+    is_granted: bool,
     /// The request that is under way. Independent of this value, so that it can go on without it.
     request: Option<BoxFuture<'static, Result<Attempt>>>,
     /// True from the send of a request until its answer, also after the request has panicked and is gone.
@@ -37,11 +43,18 @@ pub(super) struct PendingClaim<'a> {
 }
 
 impl<'a> PendingClaim<'a> {
-    pub(super) fn new(context: &'a Arc<Context>, runtime: Handle, claim: Claim) -> Self {
+    pub(super) fn new(
+        context: &'a Arc<Context>,
+        runtime: Handle,
+        claim: Claim,
+        max_waiting_ttl: Duration,
+    ) -> Self {
         Self {
             context,
             runtime,
             claim,
+            max_waiting_ttl,
+            is_granted: false,
             request: None,
             is_asking: false,
             under_way: None,
@@ -62,13 +75,15 @@ impl<'a> PendingClaim<'a> {
         self.is_asking = true;
         self.sent_at = self.context.clock.now();
         self.waiting_since = self.waiting_since.min(self.sent_at);
-        let (backend, claim) = (Arc::clone(&self.context.backend), self.claim.clone());
+        let (backend, ttl) = (Arc::clone(&self.context.backend), self.ttl());
+        let claim = self.claim.clone().with_ttl(ttl);
         self.request = Some(Box::pin(async move { backend.try_acquire(&claim).await }));
         let answer = poll_fn(|cx| poll_request(&mut self.request, cx)).await;
         self.is_asking = false;
         match &answer {
             Ok(Attempt::Granted(_)) => self.left_something = true,
             Ok(Attempt::Busy(busy)) => {
+                self.is_granted = false;
                 self.under_way = None;
                 self.was_busy = true;
                 self.left_something |= busy.queued;
@@ -83,6 +98,19 @@ impl<'a> PendingClaim<'a> {
             }
         }
         answer
+    }
+
+    /// The ttl of the next attempt.
+    fn ttl(&self) -> Duration {
+        let ttl = self.claim.ttl();
+        if self.is_granted { ttl } else { ttl.min(self.max_waiting_ttl) }
+    }
+
+    /// Notes a grant: the next attempt asks for the whole ttl. True if this grant was shorter than that.
+    pub(super) fn note_grant(&mut self) -> bool {
+        let was_short = self.ttl() < self.claim.ttl();
+        self.is_granted = true;
+        was_short
     }
 
     /// The lease of a grant that the last attempt was answered with.

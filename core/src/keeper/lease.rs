@@ -1,3 +1,4 @@
+use super::Keeper;
 use super::loss_rule::{End, HoldState, valid_until};
 use crate::context::Context;
 use crate::guard::HoldStatus;
@@ -6,6 +7,7 @@ use crate::sync::Mutex;
 use crate::{AcquireOptions, Claim, FencingToken, Loss, LossCause, Moment, Renewal, Result, locked};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 /// A lease is renewed after one third: a renewal that is never answered leaves time for another.
@@ -23,12 +25,16 @@ pub(crate) struct GrantedLease {
     pub(crate) asked_at: Moment,
 }
 
-/// The lease of one grant: what its holder may believe, and when it is renewed.
+/// The lease of one grant: what its holder may believe, and when it is renewed. It is the hold behind a guard.
 #[derive(Debug)]
 pub(crate) struct KeptLease {
+    pub(crate) keeper: Arc<Keeper>,
     pub(crate) claim: Claim,
     pub(crate) token: FencingToken,
-    context: Arc<Context>,
+    /// The runtime of the acquisition.
+    pub(crate) runtime: Handle,
+    /// The hold keeps others out until then, also if it is released earlier.
+    pub(crate) linger_until: Option<Moment>,
     /// A moment before the grant.
     since: Moment,
     is_renewed: bool,
@@ -52,9 +58,9 @@ pub(crate) fn renewal_due(sent_at: Moment, length: Duration) -> Moment {
 }
 
 impl KeptLease {
-    pub(crate) fn new(
-        context: &Arc<Context>,
-        claim: Claim,
+    pub(super) fn new(
+        keeper: &Arc<Keeper>,
+        (claim, runtime): (Claim, Handle),
         options: &AcquireOptions,
         grant: &GrantedLease,
     ) -> Self {
@@ -63,9 +69,13 @@ impl KeptLease {
         let is_renewed_to_its_end = !options.renewed && grant.length < claim.ttl();
         let fixed_end = if is_renewed_to_its_end { until(claim.ttl()) } else { Moment::NEVER };
         let max_hold = grant.asked_at.plus(options.max_hold);
+        // From now, not from the send: the store granted it in between.
+        let linger_until = || keeper.context.clock.now().plus(options.hold_at_least);
         Self {
-            context: Arc::clone(context),
+            keeper: Arc::clone(keeper),
             token: grant.token,
+            runtime,
+            linger_until: (!options.hold_at_least.is_zero()).then(linger_until),
             since: grant.since,
             is_renewed: options.renewed || is_renewed_to_its_end,
             state: Mutex::new(State {
@@ -79,7 +89,11 @@ impl KeptLease {
         }
     }
 
-    pub(crate) fn status(&self) -> HoldStatus {
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.keeper.context
+    }
+
+    pub(crate) fn status_now(&self) -> HoldStatus {
         self.look(|state, now| match state.rule.settle(now) {
             Some(End::Lost(loss)) => HoldStatus::Lost(loss.clone()),
             Some(End::Released) => HoldStatus::Released,
@@ -91,33 +105,33 @@ impl KeptLease {
     }
 
     /// Waits for the end: the loss, or `None` if it was released.
-    pub(crate) async fn ended(&self) -> Option<Loss> {
+    pub(crate) async fn wait_for_end(&self) -> Option<Loss> {
         loop {
-            // Made before the look: it is told of every end from here on, though it is not polled yet.
+            // Made before the look: `notify_waiters` reaches it from here on, although it is not polled yet.
             let ended = self.ended.notified();
-            match self.status() {
+            match self.status_now() {
                 HoldStatus::Lost(loss) => return Some(loss),
                 HoldStatus::Released => return None,
                 HoldStatus::Held { .. } => {}
             }
-            // The moment, and not what remains: a process that is stopped here would count that from when it goes on.
+            // Until the deadline, not for a duration: that would begin late in a process that is stopped here.
             tokio::select! {
                 () = ended => {}
-                () = self.context.clock.sleep_until(self.valid_until()) => {}
+                () = self.context().clock.sleep_until(self.valid_until()) => {}
             }
         }
     }
 
-    /// Ends belief, before the store is told. Answers the loss, if it was lost already.
-    pub(crate) fn release(&self) -> Option<Loss> {
+    /// Ends belief, before the store is told. Returns the loss, if it was lost already.
+    pub(crate) fn mark_released(&self) -> Option<Loss> {
         let (loss, held) = self.look(|state, now| {
             state.rule.end(now, End::Released);
             (state.rule.loss(now), now.since(self.since))
         });
         self.ended.notify_waiters();
-        if loss.is_none() && self.context.events.are_observed() {
+        if loss.is_none() && self.context().events.are_observed() {
             let (name, mode) = (self.claim.name(), self.claim.mode());
-            self.context.events.tell(&Event::Released { name, mode, token: self.token, held });
+            self.context().events.tell(&Event::Released { name, mode, token: self.token, held });
         }
         loss
     }
@@ -125,8 +139,8 @@ impl KeptLease {
     /// Looks at the state as it is now. The first look that finds a loss announces it.
     fn look<T>(&self, look: impl FnOnce(&mut State, Moment) -> T) -> T {
         let mut state = locked(&self.state);
-        let now = self.context.clock.now();
-        if self.context.is_closed() {
+        let now = self.context().clock.now();
+        if self.context().is_closed() {
             // The keeper ends the leases of a closed client one by one. None of them is held meanwhile.
             state.rule.end(now, End::Lost(Loss::new(LossCause::Closed)));
         }
@@ -137,7 +151,7 @@ impl KeptLease {
         if let Some(loss) = new_loss {
             self.ended.notify_waiters();
             let (name, mode) = (self.claim.name(), self.claim.mode());
-            self.context.events.tell(&Event::Lost { name, mode, token: self.token, loss: &loss });
+            self.context().events.tell(&Event::Lost { name, mode, token: self.token, loss: &loss });
         }
         seen
     }
@@ -215,7 +229,7 @@ impl KeptLease {
             (is_held, state.rule.failure.clone(), left_before, state.rule.valid_until.since(now))
         });
         let (name, mode, token) = (self.claim.name(), self.claim.mode(), self.token);
-        let events = &self.context.events;
+        let events = &self.context().events;
         match failure {
             _ if !is_held => {}
             Some(error) => events.tell(&Event::RenewalFailed { name, mode, error: &error, remaining: left }),

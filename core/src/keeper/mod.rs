@@ -1,8 +1,8 @@
-//! The keeper: one task per client that renews leases, except fixed ones, at a third of their length, and announces a loss that no
-//! look has found before.
+//! The keeper: one task per client that renews leases at a third of their length, except fixed ones that the store keeps whole, and
+//! announces a loss that was not announced yet.
 //!
 //! There is no task, timer or thread per lock. Leases stand in one [`Schedule`], and those that fall due together are
-//! renewed by one call of the backend, in a task of its own. What an answer means is the [loss rule](loss_rule).
+//! renewed by one call of the backend for each [group](crate::LockBackend::renewal_group), in a task of its own. What an answer means is the [loss rule](loss_rule).
 
 mod lease;
 mod loss_rule;
@@ -14,8 +14,8 @@ pub(crate) use loss_rule::valid_until;
 use crate::context::Context;
 use crate::sync::Mutex;
 use crate::{
-    Claim, Error, ErrorKind, HoldStatus, LockBackend, MAX_CLAIMS_PER_RENEWAL, Moment, OwnerId, Renewal,
-    locked,
+    AcquireOptions, Claim, Error, ErrorKind, HoldStatus, LockBackend, MAX_CLAIMS_PER_RENEWAL, Moment,
+    OwnerId, Renewal, locked,
 };
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -27,13 +27,12 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 use tracing::Instrument;
 
 /// How much earlier than due a lease may be renewed along with others, as a part of its length.
 const SLACK_PARTS: u32 = 30;
 /// The pause before an unconfirmed renewal is tried again: a fifteenth of the lease, within these bounds. A holder gains
-/// little from the rest of a lease after an outage if it does not ask for more soon, above all under `leasehold run`.
+/// little from the rest of a lease after an outage if it does not renew it soon, above all under `leasehold run`.
 const RETRY_PARTS: u32 = 15;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -46,29 +45,40 @@ pub(crate) struct Keeper {
 
 struct State {
     schedule: Schedule<Arc<KeptLease>>,
-    task: Option<JoinHandle<()>>,
+    task_runs: bool,
 }
 
 impl Keeper {
     pub(crate) fn new(context: Context) -> Self {
-        let state = Mutex::new(State { schedule: Schedule::new(), task: None });
+        let state = Mutex::new(State { schedule: Schedule::new(), task_runs: false });
         Self { context: Arc::new(context), state, wake: Arc::default() }
     }
 
-    /// Keeps a new lease from now on, on this runtime if the task does not run yet.
-    pub(crate) fn watch(self: &Arc<Self>, lease: &Arc<KeptLease>, runtime: &Handle) {
+    /// Makes the lease of a grant, and keeps it from now on; on the runtime of its acquisition, if the task does not run yet.
+    pub(crate) fn keep(
+        self: &Arc<Self>,
+        hold: (Claim, Handle),
+        options: &AcquireOptions,
+        grant: &GrantedLease,
+    ) -> Arc<KeptLease> {
+        let lease = Arc::new(KeptLease::new(self, hold, options, grant));
         let due = lease.first_due();
         let mut state = locked(&self.state);
-        let wake = state.schedule.enter(lease.claim.owner(), due, Arc::clone(lease));
-        // The task may have ended with its runtime, while the client goes on in another.
-        if state.task.as_ref().is_none_or(JoinHandle::is_finished) {
-            state.task = Some(runtime.spawn(run(Arc::downgrade(self), Arc::clone(&self.wake))));
+        let wake = state.schedule.enter(lease.claim.owner(), due, Arc::clone(&lease));
+        let starts = !std::mem::replace(&mut state.task_runs, true);
+        drop(state);
+        if starts {
+            lease.runtime.spawn(self.task().run());
         } else if wake {
             self.wake.notify_one();
         }
-        drop(state);
         // Either this sees that the client was closed, or the close sees the lease.
         self.end_all_if_closed();
+        lease
+    }
+
+    fn task(self: &Arc<Self>) -> Task {
+        Task { keeper: Arc::downgrade(self), wake: Arc::clone(&self.wake), has_panicked: false }
     }
 
     pub(crate) fn forget(&self, lease: &KeptLease) {
@@ -81,7 +91,7 @@ impl Keeper {
             let all = locked(&self.state).schedule.drain();
             for lease in all {
                 // The first look announces it.
-                lease.status();
+                lease.status_now();
             }
         }
     }
@@ -148,20 +158,47 @@ impl Drop for Keeper {
     }
 }
 
-async fn run(keeper: Weak<Keeper>, wake: Arc<Notify>) {
-    while let Some(this) = keeper.upgrade() {
-        this.begin_renewals();
-        let wake_at = locked(&this.state).schedule.plan(this.context.clock.now());
-        let sleep = this.context.clock.sleep_until(wake_at);
-        let backend = Arc::clone(&this.context.backend);
-        drop(this);
-        let suspects = tokio::select! {
-            () = sleep => continue,
-            () = wake.notified() => continue,
-            suspects = suspects(&*backend) => suspects,
-        };
-        if let Some(this) = keeper.upgrade() {
-            this.make_due(&suspects, this.context.clock.now());
+struct Task {
+    keeper: Weak<Keeper>,
+    wake: Arc<Notify>,
+    has_panicked: bool,
+}
+
+impl Task {
+    async fn run(mut self) {
+        self.has_panicked = AssertUnwindSafe(self.renew_when_due()).catch_unwind().await.is_err();
+    }
+
+    async fn renew_when_due(&self) {
+        while let Some(keeper) = self.keeper.upgrade() {
+            keeper.begin_renewals();
+            let wake_at = locked(&keeper.state).schedule.plan(keeper.context.clock.now());
+            let sleep = keeper.context.clock.sleep_until(wake_at);
+            let backend = Arc::clone(&keeper.context.backend);
+            drop(keeper);
+            let suspects = tokio::select! {
+                () = sleep => continue,
+                () = self.wake.notified() => continue,
+                suspects = suspects(&*backend) => suspects,
+            };
+            if let Some(keeper) = self.keeper.upgrade() {
+                keeper.make_due(&suspects, keeper.context.clock.now());
+            }
+        }
+    }
+}
+
+/// The runtime of the task ended before the client: another task goes on on the fallback runtime.
+impl Drop for Task {
+    fn drop(&mut self) {
+        let Some(keeper) = self.keeper.upgrade() else { return };
+        let mut state = locked(&keeper.state);
+        // A task that has panicked would do so again. The next acquisition makes another.
+        state.task_runs = !self.has_panicked && !state.schedule.is_empty();
+        let goes_on = state.task_runs;
+        drop(state);
+        if goes_on && !keeper.context.fallback_runtime.spawn(|| Box::pin(keeper.task().run())) {
+            locked(&keeper.state).task_runs = false;
         }
     }
 }
@@ -191,7 +228,7 @@ async fn renew_group(keeper: &Keeper, batch: Vec<Arc<KeptLease>>) {
         lease.answered(sent_at, length, answer);
         if is_confirmed {
             keeper.reschedule(lease, renewal_due(sent_at, length));
-        } else if let HoldStatus::Held { .. } = lease.status() {
+        } else if let HoldStatus::Held { .. } = lease.status_now() {
             // Not after its end, which is announced when it comes.
             let again = context.clock.now().plus(retry_pause(length));
             keeper.reschedule(lease, again.min(lease.valid_until()));

@@ -179,10 +179,10 @@ impl Election {
         }
     }
 
-    /// The leaders, from the present one on: one item for each term that is seen, never a smaller term after a larger one. Needs no
-    /// candidate; it looks once a second with [`LockAdmin::inspect`], and never ends by itself.
+    /// The leaders, from the present one on: one item for each term that is seen, never a smaller term after a larger one. It needs no
+    /// campaign, it looks once a second with [`LockAdmin::inspect`], and never ends by itself.
     ///
-    /// It is late by nature: an item says who led when the store was asked. A term that is shorter than a second may be missed, an
+    /// It is late by nature: an item says who led when the store was asked. A term that is shorter than a second may be missed, a
     /// time without a leader is not shown, and while the store does not answer there is no news. After a store has lost its data,
     /// terms may [begin anew](crate::TokenClass), and are shown once they are larger.
     ///
@@ -216,7 +216,8 @@ impl Election {
 pub struct Leadership(Arc<Term>);
 
 impl Leadership {
-    /// The term: the fencing token of the hold. Each term is larger than all terms before.
+    /// The term: the fencing token of the hold. Each term is larger than all terms before, unless the store has lost its
+    /// data and its tokens [begin anew](crate::TokenClass).
     pub fn term(&self) -> FencingToken {
         self.0.token
     }
@@ -302,7 +303,7 @@ impl LeaderWatcher {
     }
 }
 
-/// The present leader. A lock of another program has no term, and is not one.
+/// The present leader. A hold without a token has no term, and is no leader.
 async fn leader(admin: Option<&dyn LockAdmin>, name: &LockName) -> Result<Option<Leader>> {
     let Some(admin) = admin else { return Ok(None) };
     let holds = admin.inspect(name).await?;

@@ -3,13 +3,13 @@
 //! 1. The names are sorted and each is taken once, so that all callers have one order.
 //! 2. All names are tried at once, by one attempt each. Without contention that is all: one round trip, where the store
 //!    batches requests.
-//! 3. At the first name that is held, or whose request fails in an outage, every lock *behind* it is given back, and the locks in
-//!    front of it are kept. From there on the names are acquired one after the other, each with its place among the waiters of
+//! 3. At the first name that is held, or whose request fails in an outage, the locks of all larger names are given back, and those
+//!    of smaller names are kept. From there on the names are acquired one after the other, each with its place among the waiters of
 //!    the store.
 //!
 //! No deadlock: a set that waits for a name holds only smaller names, so no circle can close. A larger name stays taken until its
-//! release is confirmed or its lease ends; until then another set may wait for it. No livelock: after step 2, no lock is given
-//! back to be acquired again, unless it was lost. One deadline covers all steps.
+//! release is confirmed or its lease ends; until then another set may wait for it. No livelock: after step 3, a lock is
+//! acquired again only if it, or a smaller name, was lost meanwhile. One deadline covers all steps.
 
 use super::deadline::Deadline;
 use crate::client::runtime;
@@ -31,7 +31,7 @@ use std::time::Duration;
 ///
 /// It dereferences to one [`LockGuard`] for the whole set: held while all locks are, at risk if one is. An extension is sent for
 /// each lock; after an error some may be extended. The loss of one lock is the loss of the set, and the other locks are released
-/// in the background; [`Loss::lock`] says which was lost. That guard's own [`name`](crate::Lease::name) and
+/// in the background, at the next look at the set if the runtime that acquired it has ended; [`Loss::lock`] says which was lost. That guard's own [`name`](crate::Lease::name) and
 /// [`token`](crate::Lease::token) are those of the first lock: for a name of the set ask [`token`](Self::token).
 ///
 /// Dropping it releases all locks in the background, beginning with the last.
@@ -86,7 +86,7 @@ pub(crate) async fn acquire_all<L: DistributedLock + ?Sized>(
     }
 }
 
-/// One attempt for each name. Answers the guards in front of the first that was not granted, and gives those behind it back.
+/// One attempt for each name. Returns the guards of the names before the first that was not granted, and gives the others back.
 async fn try_all<L: DistributedLock + ?Sized>(
     locks: &L,
     names: &[LockName],
@@ -100,12 +100,12 @@ async fn try_all<L: DistributedLock + ?Sized>(
     for (name, outcome) in names.iter().zip(outcomes) {
         match outcome {
             Ok(guard) if failures.is_empty() => held.push(guard),
-            // Behind a lock that was not granted: released in the background.
+            // A larger name than one that was not granted: its lock is released in the background.
             Ok(_) => {}
             Err(error) => failures.push(with_lock_name(error, name)),
         }
     }
-    // An unknown outcome of one lock is never hidden behind another that is held.
+    // For a single attempt, an unknown outcome of one lock is not hidden behind another that is held.
     let rank = |error: &Error| (!error.is_retryable(), error.is_indeterminate(), error.is_outage());
     match failures.into_iter().max_by_key(rank) {
         Some(error) if options.wait == Wait::No || !error.is_retryable() => Err(error),
@@ -119,7 +119,8 @@ fn with_lock_name(error: Error, name: &LockName) -> Error {
 }
 
 fn out_of_time(deadline: &Deadline, name: &LockName) -> Error {
-    let message = format!("{:?} were over before lock {name:?} of a set was asked for", deadline.total());
+    let message =
+        format!("the wait of {:?} ended before lock {name:?} of a set was acquired", deadline.total());
     Error::new(ErrorKind::TimedOut, message)
         .with_help("wait longer, or look at who holds the names before it")
 }
@@ -137,7 +138,8 @@ impl LockSetGuard {
         let holds = guards.into_iter().map(LockGuard::into_hold).collect();
         let set = Arc::new(SetHold { holds, end_has_begun: AtomicBool::new(false), loss: OnceLock::new() });
         if set.holds.len() > 1 {
-            tokio::spawn(Arc::clone(&set).release_rest_on_loss());
+            // Releases the rest when one lock is lost, and ends with the set.
+            tokio::spawn(Arc::clone(&set).ended());
         }
         Self { guard: LockGuard::new(Arc::clone(&set) as Arc<dyn Hold>), set }
     }
@@ -226,13 +228,6 @@ impl SetHold {
             outcomes.filter_map(|(hold, outcome)| Some(with_lock_name(outcome.err()?, hold.name())));
         failures.min_by_key(|error| error.kind() != ErrorKind::Lost).map_or(Ok(()), Err)
     }
-
-    /// Releases the other locks when one is lost. Returns also once the set was released, and then does nothing.
-    async fn release_rest_on_loss(self: Arc<Self>) {
-        if Arc::clone(&self).ended().await.is_some() {
-            self.abandon();
-        }
-    }
 }
 
 impl Hold for SetHold {
@@ -244,7 +239,7 @@ impl Hold for SetHold {
         self.holds[0].token()
     }
 
-    /// A loss outweighs a release: the locks that were not lost are released after it.
+    /// The first look that finds a loss releases the other locks, so a loss outweighs a release.
     fn status(&self) -> HoldStatus {
         if let Some(loss) = self.loss.get() {
             return HoldStatus::Lost(loss.clone());
@@ -257,8 +252,9 @@ impl Hold for SetHold {
                     is_at_risk |= at_risk;
                 }
                 HoldStatus::Lost(loss) => {
-                    let first = self.loss.get_or_init(|| loss.of_lock(hold.name()));
-                    return HoldStatus::Lost(first.clone());
+                    let first = self.loss.get_or_init(|| loss.of_lock(hold.name())).clone();
+                    self.end(|hold| hold.abandon());
+                    return HoldStatus::Lost(first);
                 }
                 HoldStatus::Released => is_released = true,
             }

@@ -1,18 +1,18 @@
 //! Re-entry: the calls of one scope share one hold of each name.
 //!
 //! The first call on a name acquires. While it is under way, or its lock is held, every other call of the scope shares it
-//! without asking the store. Two library types do the work:
+//! without asking the store.
 //!
-//! * an [`Arc`] counts: each guard, and each call that waits, has a clone of the [`ReentrantHold`]. The one that finds itself with
-//!   the last clone releases.
-//! * a [`Shared`] future acquires: it is polled by all calls that wait for it. It ends when the wait of the call that began it is
-//!   over, or when no call is left. A call that has time left then begins a new one, at the end of the store's queue.
+//! * While the lock is acquired, a [`Shared`] future is polled by all calls that wait for it. It ends when the wait of the call that
+//!   began it is over, or when no call is left. A call that has time left then begins a new one, at the end of the store's queue.
+//! * Once it is acquired, the guards are counted, and the last one releases. A call that waited, and was not polled since, does not
+//!   count: if the lock was released meanwhile, it acquires again.
 
 use super::deadline::Deadline;
 use crate::guard::{Hold, HoldStatus};
 use crate::sync::Mutex;
 use crate::{
-    AcquireOptions, DistributedLock, Error, ErrorKind, FencingToken, LockAdmin, LockGuard, LockMode,
+    AcquireOptions, DistributedLock, Error, ErrorKind, FencingToken, Lease, LockAdmin, LockGuard, LockMode,
     LockName, Loss, Result, Semantics, Wait, locked,
 };
 use async_trait::async_trait;
@@ -32,7 +32,8 @@ use tokio_util::sync::CancellationToken;
 /// word to the store. The lock is released with the last guard, in whatever order the guards end.
 ///
 /// The identity is this value and its clones, and nothing else: not the thread, which several tasks use, and not the task, which
-/// `join!` shares between futures and `spawn` leaves. Two scopes exclude each other, and a scope excludes its client.
+/// `join!` shares between futures and `spawn` leaves. Two scopes of one client exclude each other, and a scope excludes its client. A
+/// scope of a scope shares the holds of the outer one.
 ///
 /// ```
 /// # use leasehold_core::{DistributedLock, DistributedLockExt, LockClient, Result};
@@ -59,16 +60,14 @@ use tokio_util::sync::CancellationToken;
 ///   hold for longer, [extend](LockGuard::extend).
 /// * **Loss.** A hold is lost for all its guards. As long as one of them lives, acquiring the name again is
 ///   [`Lost`](ErrorKind::Lost).
-/// * **Wait.** Each call waits for its own time only. If the acquisition that it shares is out of time, it begins one of its own.
+/// * **Wait.** Each call waits for its own time only. If the acquisition that it shares is out of time, the call begins one of its own.
 ///   A call that makes one attempt is [`Busy`](ErrorKind::Busy) beside a call of the scope that is acquiring the lock with a wait,
 ///   even if the lock is free.
-/// * **Release.** To release a guard that is not the last sends nothing, and succeeds.
+/// * **Release.** To release a guard that is not the last sends nothing, and succeeds unless the hold is lost.
 /// * **Cancel.** An acquisition that several calls share goes on until the last of them is dropped, or until the wait of the call
 ///   that began it is over.
 ///
-/// Not promised: that the lock is free while a call that shares its acquisition is neither polled nor dropped; that the last
-/// `release` waits for the store if another call of the scope is refused at that moment, and then releases in the background;
-/// exclusion between the holders of one scope; two [candidates](crate::Election) from one scope both lead.
+/// Not promised: exclusion between the holders of one scope; two [candidates](crate::Election) from one scope both lead.
 /// Semaphores are not re-entrant, and are refused. [`close`] closes the client.
 ///
 /// [`close`]: DistributedLock::close
@@ -84,7 +83,16 @@ struct ReentrantHold {
     mode: LockMode,
     /// The wait of the call that began the acquisition.
     wait: Wait,
-    acquisition: Shared<BoxFuture<'static, Result<Arc<LockGuard>>>>,
+    acquisition: Shared<BoxFuture<'static, Result<Lease>>>,
+    guards: Arc<Mutex<Guards>>,
+}
+
+/// The guards of a hold.
+#[derive(Default)]
+struct Guards {
+    count: usize,
+    /// The guard of the client. `None` before the grant, and after the end of the last guard of the scope.
+    inner: Option<LockGuard>,
 }
 
 impl Scope {
@@ -100,16 +108,16 @@ impl Scope {
         wait: Wait,
     ) -> Result<(Arc<ReentrantHold>, bool)> {
         let mut holds = locked(&self.holds);
-        let Some(hold) = holds.get(name).and_then(Weak::upgrade).filter(|hold| !hold.has_failed()) else {
+        let Some(hold) = holds.get(name).and_then(Weak::upgrade).filter(|hold| !hold.is_over()) else {
             let hold = Arc::new(ReentrantHold::new(&self.locks, name, options.clone().with_wait(wait)));
             holds.retain(|_, hold| hold.strong_count() > 0);
             holds.insert(name.clone(), Arc::downgrade(&hold));
             return Ok((hold, true));
         };
-        // The map is unlocked first: to drop the last clone of `hold` may run foreign code.
+        // The map is unlocked first: an observer is told of a loss, and to drop the last clone of `hold` may run foreign code.
         drop(holds);
-        if let Some(Ok(guard)) = hold.acquisition.peek()
-            && let Some(loss) = guard.loss()
+        if let Some(Ok(lease)) = hold.acquisition.peek()
+            && let Some(loss) = lease.loss()
         {
             return Err(loss.into());
         }
@@ -152,17 +160,19 @@ impl DistributedLock for Scope {
         loop {
             let wait = remaining.ok_or_else(out_of_time)?;
             let (hold, is_new) = self.find_or_begin(name, options, wait)?;
-            if is_new {
-                let guard = hold.acquisition.clone().await?;
-                return Ok(hold.new_guard(&guard));
-            }
-            match deadline.run(hold.acquisition.clone()).await {
-                Some(Ok(guard)) => {
-                    return match guard.loss() {
-                        Some(loss) => Err(loss.into()),
-                        None => Ok(hold.new_guard(&guard)),
-                    };
+            let acquisition = hold.acquisition.clone();
+            let outcome = if is_new { Some(acquisition.await) } else { deadline.run(acquisition).await };
+            match outcome {
+                Some(Ok(lease)) => {
+                    if let Some(guard) = hold.new_guard(&lease) {
+                        return match guard.loss().filter(|_| !is_new) {
+                            Some(loss) => Err(loss.into()),
+                            None => Ok(guard),
+                        };
+                    }
+                    // It was released before this call was polled again: acquire anew.
                 }
+                Some(Err(error)) if is_new => return Err(error),
                 // This call shared an attempt, and wants no other.
                 Some(Err(error)) if wait == Wait::No && hold.wait == Wait::No => return Err(error),
                 // Its own request would fail likewise, unless the store serves its mode and not that of the other call.
@@ -206,11 +216,8 @@ impl fmt::Debug for Scope {
 
 fn upgrade_refused(name: &LockName, mode: LockMode) -> Error {
     let problem = format_args!("{mode} lock {name:?} beside a shared call of the same scope");
-    Error::invalid(
-        "mode",
-        problem,
-        "acquire it for writing from the start, or end the shared call and release its hold before",
-    )
+    let fix = "acquire it for writing from the start, or end the shared call and release its hold before";
+    Error::invalid("mode", problem, fix)
 }
 
 fn wait_error(kind: ErrorKind, name: &LockName, what: &str) -> Error {
@@ -226,15 +233,27 @@ impl ReentrantHold {
     fn new(locks: &Arc<dyn DistributedLock>, name: &LockName, options: AcquireOptions) -> Self {
         let (mode, wait) = (options.mode, options.wait);
         let (locks, name) = (Arc::clone(locks), name.clone());
-        let acquiring = async move { locks.acquire_named(&name, &options).await.map(Arc::new) };
+        let guards = Arc::<Mutex<Guards>>::default();
+        let granted = Arc::clone(&guards);
+        let acquiring = async move {
+            let guard = locks.acquire_named(&name, &options).await?;
+            let lease = guard.lease();
+            locked(&granted).inner = Some(guard);
+            Ok(lease)
+        };
         // A panic within a `Shared` future would leave the other calls waiting for ever.
         let outcome = AssertUnwindSafe(acquiring).catch_unwind();
         let acquisition = outcome.map(|outcome| outcome.unwrap_or_else(|_| Err(panicked())));
-        Self { mode, wait, acquisition: acquisition.boxed().shared() }
+        Self { mode, wait, acquisition: acquisition.boxed().shared(), guards }
     }
 
-    fn has_failed(&self) -> bool {
-        matches!(self.acquisition.peek(), Some(Err(_)))
+    /// True if the acquisition has failed, or the last guard has ended.
+    fn is_over(&self) -> bool {
+        match self.acquisition.peek() {
+            None => false,
+            Some(Ok(_)) => locked(&self.guards).inner.is_none(),
+            Some(Err(_)) => true,
+        }
     }
 
     /// True while the acquisition may be waiting for another owner.
@@ -242,17 +261,21 @@ impl ReentrantHold {
         self.wait != Wait::No && self.acquisition.peek().is_none()
     }
 
-    /// One more guard of this hold.
-    fn new_guard(self: Arc<Self>, guard: &LockGuard) -> LockGuard {
-        let hold = Arc::clone(guard.lease().hold());
-        let reentrant = Mutex::new(Some(self));
-        LockGuard::new(Arc::new(ScopedHold { hold, reentrant, released: CancellationToken::new() }))
+    /// One more guard of this hold; `None` after the end of the last.
+    fn new_guard(self: Arc<Self>, lease: &Lease) -> Option<LockGuard> {
+        let mut guards = locked(&self.guards);
+        guards.inner.as_ref()?;
+        guards.count += 1;
+        drop(guards);
+        let (hold, reentrant) = (Arc::clone(lease.hold()), Mutex::new(Some(self)));
+        Some(LockGuard::new(Arc::new(ScopedHold { hold, reentrant, released: CancellationToken::new() })))
     }
 
-    /// The guard that releases, if this was the last clone.
-    fn into_guard_if_last(self: Arc<Self>) -> Option<LockGuard> {
-        let guard = Arc::into_inner(self)?.acquisition.peek()?.clone().ok()?;
-        Arc::into_inner(guard)
+    /// Counts the end of a guard. Returns the guard of the client, to be released, if it was the last.
+    fn end_guard(&self) -> Option<LockGuard> {
+        let mut guards = locked(&self.guards);
+        guards.count -= 1;
+        if guards.count == 0 { guards.inner.take() } else { None }
     }
 }
 
@@ -265,13 +288,13 @@ struct ScopedHold {
 }
 
 impl ScopedHold {
-    /// Ends this guard, and answers the one that releases if this was the last of its hold. A loss stays a loss.
+    /// Ends this guard. Returns the guard of the client, to be released, if it was the last of its hold. A loss stays a loss.
     fn end(&self) -> Option<LockGuard> {
         if !matches!(self.hold.status(), HoldStatus::Lost(_)) {
             self.released.cancel();
         }
         let reentrant = locked(&self.reentrant).take();
-        reentrant.and_then(ReentrantHold::into_guard_if_last)
+        reentrant.and_then(|reentrant| reentrant.end_guard())
     }
 }
 

@@ -2,28 +2,32 @@
 //!
 //! The store sees exclusive locks alone: one *slot* for each permit, and a *gate*. So a permit keeps every promise of a lock.
 //!
-//! * **Order.** A waiter acquires the gate first, in the order of the store. The owner of the gate takes the first free slot, waits
-//!   for one if there is none, and releases the gate.
+//! * **Order.** A waiter acquires the gate, in the order of the store. The owner of the gate takes a free slot, or waits for one, and
+//!   releases the gate.
 //! * **No herd.** The owner of the gate is the only one that waits for slots. It waits for all of them at once: the first grant
 //!   counts, and the other claims are withdrawn, as those of any dropped acquisition.
 //! * **The fast path** needs no gate, where the store promises no order: a task that finds no other task of its semaphore waiting
 //!   tries one slot before it asks for the gate, so that permit costs as much as a lock.
+//! * **A waiter that no task polls** keeps nothing for long: the gate is a fixed lease that only the owner's own future extends, and
+//!   a slot that is granted has a short lease until the waiter has asked for a whole one.
 //! * **The gate protects the order alone.** If two clients believe that they own it, each of them still gets a slot of its own.
 
 use super::deadline::Deadline;
 use crate::sync::Mutex;
 use crate::{
-    AcquireOptions, DistributedLock, Error, ErrorKind, Fairness, Lease, LockGuard, LockMode, LockName,
-    Result, Wait, locked,
+    AcquireOptions, DistributedLock, Error, ErrorKind, Fairness, HoldKind, Lease, LockGuard, LockMode,
+    LockName, Result, Wait, locked,
 };
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
-/// The longest lease of the gate: what its owner costs the waiters behind it if it crashes.
-const MAX_GATE_TTL: Duration = Duration::from_secs(3);
+/// The longest lease of the gate, and of a slot that a waiter was granted and has not seen: what a waiter that has crashed, or that
+/// no task polls, costs the others.
+const MAX_WAITING_TTL: Duration = Duration::from_secs(3);
 /// How long an endless wait for a slot pauses after an outage.
 const OUTAGE_PAUSE: Duration = Duration::from_millis(500);
 /// How many slots the owner of the gate tries one by one, before it waits for all of them at once.
@@ -57,10 +61,10 @@ const MAX_SEQUENTIAL_TRIES: usize = 8;
 ///
 /// **A semaphore is not a lock of the same name.** The two do not exclude each other.
 ///
-/// Not promised: several permits in one step; that the lowest free slot is taken; an order if the first waiter crashes or pauses.
-/// The others then wait until its gate ends, after the shorter of its lease and 3 s, or with its session or connection. A store
-/// that hands over may give a stopped waiter the slots that come free meanwhile, each for one lease. An acquisition that waits
-/// must be polled or dropped: while no task polls it, its gate is renewed all the same.
+/// Not promised: several permits in one step; that the lowest free slot is taken; an order if the first waiter crashes, pauses, or is
+/// polled by no task. The others then wait until its gate ends, after the shorter of its lease and 3 s, or with its session or
+/// connection: there, an acquisition that waits must be polled or dropped. A store that hands over may give the slots that come
+/// free meanwhile to such a waiter, each for the same time.
 ///
 /// Cheap to clone. The clones, and no others, know which permits this one gave, and try free slots first.
 #[derive(Clone, Debug)]
@@ -161,10 +165,22 @@ impl Semaphore {
             }
         }
         let _waiter = self.waiters.token();
-        let _gate = self.locks.acquire_named(&self.gate, &gate_options(options).with_wait(wait)).await?;
-        match self.try_within(deadline, options, MAX_SEQUENTIAL_TRIES).await? {
-            Ok(permit) => Ok(permit),
-            Err(remaining) => self.wait_for_any_slot(&options.clone().with_wait(remaining), deadline).await,
+        let gate_options = self.gate_options(options).with_wait(wait);
+        let gate = self.locks.acquire_named(&self.gate, &gate_options).await?;
+        let acquire_slot = async {
+            match self.try_within(deadline, options, MAX_SEQUENTIAL_TRIES).await? {
+                Ok(permit) => Ok(permit),
+                Err(remaining) => {
+                    let mut options = options.clone().with_wait(remaining);
+                    options.max_waiting_ttl = MAX_WAITING_TTL;
+                    self.wait_for_any_slot(&options, deadline).await
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            permit = acquire_slot => permit,
+            never = extend_gate(&gate, gate_options.ttl) => match never {},
         }
     }
 
@@ -245,6 +261,15 @@ impl Semaphore {
         Ok(permit)
     }
 
+    /// A lease of the gate is extended by its owner. A session or a connection lasts by itself.
+    fn gate_options(&self, options: &AcquireOptions) -> AcquireOptions {
+        let mut gate =
+            options.clone().with_ttl(options.ttl.min(MAX_WAITING_TTL)).with_max_hold(Duration::MAX);
+        gate.renewed = self.locks.semantics().hold != HoldKind::Lease;
+        gate.hold_at_least = Duration::ZERO;
+        gate
+    }
+
     fn all_held(&self) -> Error {
         let message = format!("all {} permits of semaphore {:?} are held", self.slots.len(), self.name);
         Error::new(ErrorKind::Busy, message).with_help(HELP)
@@ -264,9 +289,12 @@ fn no_answer() -> Error {
         .with_help("if it granted a permit, that is being released and ends with its lease at the latest")
 }
 
-/// The gate is held for as long as its owner waits for a slot, on a short lease that is renewed.
-fn gate_options(options: &AcquireOptions) -> AcquireOptions {
-    let mut gate = options.clone().with_ttl(options.ttl.min(MAX_GATE_TTL)).with_max_hold(Duration::MAX);
-    (gate.hold_at_least, gate.renewed) = (Duration::ZERO, true);
-    gate
+/// Extends the gate for as long as this future is polled. A gate that was lost is not asked for again: that costs the order alone.
+async fn extend_gate(gate: &LockGuard, ttl: Duration) -> Infallible {
+    loop {
+        // After a third of the lease, and after a failure soon again.
+        tokio::time::sleep(gate.remaining().saturating_sub(ttl * 2 / 3).max(ttl / 15)).await;
+        // An extension that is not answered in time does not hold up the next.
+        let _ = tokio::time::timeout(ttl / 3, gate.extend(ttl)).await;
+    }
 }

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
     AcquireOptions, Attempt, Claim, Clock, DistributedLockExt, Error, ErrorKind, Event, Fairness, HoldKind,
-    LockAdmin, LockBackend, LockClient, LockGuard, LockName, Observer, OwnerId, Release, Renewal, Result,
-    RuntimeClock, Semantics, WakeUp,
+    LockAdmin, LockBackend, LockClient, LockGuard, LockName, LockStatus, Observer, OwnerId, Release, Renewal,
+    Result, RuntimeClock, Semantics, WakeUp,
 };
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -185,6 +185,11 @@ impl FaultyStore {
         self.holder(name).await.is_none() && self.queue.lock().unwrap().is_empty()
     }
 
+    /// The only hold of a name.
+    pub(crate) async fn status(&self, name: &str) -> LockStatus {
+        self.store.inspect(&lock_name(name)).await.unwrap().pop().unwrap()
+    }
+
     pub(crate) async fn holder(&self, name: &str) -> Option<String> {
         let status = self.store.inspect(&lock_name(name)).await.unwrap();
         status.first().and_then(|status| status.owner).map(|owner| owner.to_hex())
@@ -203,7 +208,7 @@ impl FaultyStore {
     }
 
     pub(crate) async fn owner(&self, name: &str) -> OwnerId {
-        self.store.inspect(&lock_name(name)).await.unwrap()[0].owner.unwrap()
+        self.status(name).await.owner.unwrap()
     }
 }
 

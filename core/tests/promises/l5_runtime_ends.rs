@@ -1,13 +1,14 @@
 //! L5, runtimes that end: the lock is released although the runtime that acquired it has ended. On real time.
 
 use crate::faulty_store::{CallFault, FaultyStore, lock_name};
+use futures_util::FutureExt;
 use leasehold_core::memory::MemoryBackend;
 use leasehold_core::{
-    AcquireOptions, DistributedLock, DistributedLockExt, HoldKind, LockBackend, LockClient, LockGuard,
-    RuntimeClock, Wait,
+    AcquireOptions, DistributedLock, DistributedLockExt, HoldKind, LockAdmin, LockBackend, LockClient,
+    LockGuard, RuntimeClock, Wait,
 };
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
@@ -87,6 +88,67 @@ fn client_dropped_with_its_guard_still_releases() {
     runtime.block_on(async move { drop((guard, client)) });
     drop(runtime);
     assert_released(&store);
+}
+
+/// Two locks, of which one is acquired while the runtime of the keeper is ending: its task is there, and does not run again.
+#[test]
+fn renewals_go_on_after_the_runtime_of_the_keeper_has_ended() {
+    let ending = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let client = LockClient::new(Arc::new(MemoryBackend::new()));
+    let options = AcquireOptions::new().with_ttl(Duration::from_secs(6));
+    let first = ending.block_on(client.acquire_with("first", &options)).unwrap();
+    let (is_blocked, blocked) = mpsc::channel();
+    let (unblock, wait) = mpsc::channel::<()>();
+    ending.spawn(async move {
+        is_blocked.send(()).unwrap();
+        wait.recv().unwrap_err();
+    });
+    blocked.recv().unwrap();
+    ending.shutdown_background();
+    let second = runtime().block_on(client.acquire_with("second", &options)).unwrap();
+    drop(unblock);
+    wait_for_renewal(&first);
+    wait_for_renewal(&second);
+}
+
+/// Only a renewal makes the rest of a lease longer.
+fn wait_for_renewal(guard: &LockGuard) {
+    let (mut last, deadline) = (guard.remaining(), Instant::now() + RELEASE_TIME);
+    while guard.remaining() <= last {
+        last = guard.remaining();
+        assert!(Instant::now() < deadline && guard.is_held(), "{guard:?}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The work panics, and the runtime ends with it. The lock of another thread is of the same client.
+#[test]
+fn renewals_go_on_after_a_panic_of_the_work_has_ended_the_runtime_of_the_keeper() {
+    let client = LockClient::new(Arc::new(MemoryBackend::new()));
+    let (sender, guards) = mpsc::channel();
+    let work = async move {
+        let options = AcquireOptions::new().with_ttl(Duration::from_secs(3));
+        sender.send(client.acquire_with("first", &options).await.unwrap()).unwrap();
+        panic!("panic in the work, not in the keeper");
+    };
+    thread::spawn(move || runtime().block_on(work)).join().unwrap_err();
+    wait_for_renewal(&guards.recv().unwrap());
+}
+
+/// The task that waits for a loss has ended. The look that finds the loss releases the rest of the set.
+#[test]
+fn rest_of_a_set_is_released_after_its_runtime_has_ended() {
+    let (store, runtime) = (MemoryBackend::new(), runtime());
+    let client = LockClient::new(Arc::new(store.clone()));
+    let options = AcquireOptions::new().with_ttl(Duration::from_secs(1));
+    let set = runtime.block_on(client.acquire_all_with(["first", "job"], &options)).unwrap();
+    drop(runtime);
+    store.force_release(&lock_name("first"), None).now_or_never().unwrap().unwrap();
+    while set.is_held() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_released(&store);
+    drop(set);
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod observer;
 mod renewal_groups;
 mod scopes;
 mod semaphore;
+mod semaphore_gate;
 mod semaphore_waits;
 mod sessions;
 mod short_forms;

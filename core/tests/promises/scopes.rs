@@ -1,10 +1,12 @@
 //! Re-entry: one hold of a scope, whatever its calls do and wherever they stop.
 
 use crate::faulty_store::{CallFault, FaultyStore, TTL, options, run_ready_tasks};
+use futures_util::FutureExt;
 use leasehold_core::{
     DistributedLock, DistributedLockExt, ErrorKind, LockGuard, LockMode, LockName, LossCause, Result, Scope,
     Wait,
 };
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -108,6 +110,25 @@ async fn calls_that_are_all_dropped_leave_nothing() {
         run_ready_tasks().await;
         assert!(store.is_clean("job").await, "dropped after {wait} steps");
     }
+}
+
+/// Two calls share an acquisition. One is granted and releases, before the other is polled again.
+#[tokio::test(start_paused = true)]
+async fn call_that_is_not_polled_keeps_nothing_held() {
+    let store = FaultyStore::new();
+    let (client, options) = (store.client(), options().with_wait(Wait::Forever));
+    let (held, scope) = (client.acquire("job").await.unwrap(), client.scope());
+    let polled = begin(&scope, Wait::Forever);
+    let mut unpolled = pin!(scope.acquire_with("job", &options));
+    assert!(unpolled.as_mut().now_or_never().is_none());
+    held.release().await.unwrap();
+    let first = polled.await.unwrap().unwrap();
+    let token = first.token().unwrap();
+    first.release().await.unwrap();
+    assert!(store.is_clean("job").await, "held for a call that nothing polls");
+    let second = unpolled.await.unwrap();
+    assert!(second.token().unwrap() > token);
+    second.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -154,6 +154,66 @@ async fn crashed_owner_of_the_gate_holds_up_the_others_for_its_lease_at_most() {
     }
 }
 
+/// The lease of a slot is short until its waiter knows of the grant, and as long as it was asked then.
+#[tokio::test(start_paused = true)]
+async fn slot_is_granted_for_a_short_time_until_its_waiter_runs() {
+    let store = queueing();
+    let ends_in = async || store.status("pool::slot:0").await.ends_in.unwrap();
+    for (reply, length) in [(Some(CallFault::ReplyDelayed(TTL)), GATE_TTL), (None, TTL)] {
+        let mut permits = acquire_all(&semaphore(&store, 1)).await;
+        let waiter = spawn_waiter(&semaphore(&store, 1), options());
+        run_ready_tasks().await;
+        let is_answered = reply.is_none();
+        store.acquires.set_default(reply);
+        permits.pop().unwrap().release().await.unwrap();
+        run_ready_tasks().await;
+        let left = ends_in().await;
+        assert!(left <= length && left + SECOND > length, "{left:?} of {length:?}");
+        assert_eq!(waiter.is_finished(), is_answered);
+        store.acquires.set_default(None);
+        waiter.abort();
+        drop(waiter.await);
+        sleep(2 * TTL).await;
+    }
+}
+
+/// The slot is lost between the grant and the request for its whole lease, so the waiter waits again.
+#[tokio::test(start_paused = true)]
+async fn waiter_that_lost_its_slot_is_granted_a_short_time_again() {
+    let store = queueing();
+    let mut permits = acquire_all(&semaphore(&store, 1)).await;
+    let waiter = spawn_waiter(&semaphore(&store, 1), options());
+    run_ready_tasks().await;
+    store.acquires.push(CallFault::ReplyDelayed(SECOND));
+    permits.pop().unwrap().release().await.unwrap();
+    run_ready_tasks().await;
+    store.delete("pool::slot:0").await;
+    permits.push(semaphore(&store, 1).try_acquire().await.unwrap().unwrap());
+    sleep(2 * SECOND).await;
+    assert!(!waiter.is_finished());
+    store.acquires.set_default(Some(CallFault::ReplyDelayed(TTL)));
+    permits.pop().unwrap().release().await.unwrap();
+    run_ready_tasks().await;
+    assert!(store.status("pool::slot:0").await.ends_in <= Some(GATE_TTL));
+    store.acquires.set_default(None);
+    waiter.await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// The slots that were granted beside the first one are not kept for as long as a permit is.
+#[tokio::test(start_paused = true)]
+async fn hold_at_least_is_for_the_permit_alone() {
+    let store = queueing();
+    let permits = acquire_all(&semaphore(&store, 3)).await;
+    let waiter = spawn_waiter(&semaphore(&store, 3), options().with_hold_at_least(TTL));
+    run_ready_tasks().await;
+    drop(permits);
+    let permit = waiter.await.unwrap().unwrap();
+    sleep(SECOND).await;
+    for slot in (0..3).filter(|slot| permit.slot() != Some(*slot)) {
+        assert!(store.is_clean(&format!("pool::slot:{slot}")).await, "slot {slot} is kept");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn lost_gate_costs_the_order_alone() {
     let store = queueing();

@@ -189,23 +189,38 @@ async fn other_client_gets_its_turn_after_a_streak() {
     assert!(start.elapsed() < HOLD * 400 * 2, "{:?}", start.elapsed());
 }
 
-#[tokio::test(start_paused = true)]
-async fn release_after_a_streak_pauses_the_line_for_one_interval() {
-    let store = store();
-    let client = store.client();
+/// A waiter in a line that has just begun to yield: the lock is free.
+async fn yielding_line(client: &LockClient) -> JoinHandle<Result<LockGuard>> {
     let held = client.acquire("job").await.unwrap();
-    let (first, second) = (spawn_waiter(&client).await, spawn_waiter(&client).await);
+    let (first, second) = (spawn_waiter(client).await, spawn_waiter(client).await);
     held.release().await.unwrap();
     let first = guard_of(first).await;
     sleep(STREAK).await;
     // Timers fire at whole milliseconds: now no poll of the second falls into the release.
     advance(TICK / 2).await;
     run_ready_tasks().await;
-    let released_at = Instant::now();
     first.release().await.unwrap();
+    second
+}
+
+#[tokio::test(start_paused = true)]
+async fn release_after_a_streak_pauses_the_line_for_one_interval() {
+    let client = store().client();
+    let second = yielding_line(&client).await;
+    let released_at = Instant::now();
     guard_of(second).await.release().await.unwrap();
     let waited = released_at.elapsed();
     assert!(waited >= INTERVAL && waited <= INTERVAL + TICK, "{waited:?}");
+}
+
+/// The lock is free, and the line gives other processes their turn.
+#[tokio::test(start_paused = true)]
+async fn newcomer_with_a_short_wait_asks_once_while_the_line_yields() {
+    let client = store().client();
+    let second = yielding_line(&client).await;
+    let newcomer = acquire(&client, "job", options().with_wait(INTERVAL / 4)).await;
+    newcomer.unwrap().release().await.unwrap();
+    guard_of(second).await.release().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -132,3 +132,25 @@ fn last_guards_of_a_scope_release_once_for_each_hold() {
         assert_eq!(store.releases.load(SeqCst), holds);
     });
 }
+
+/// A call that is refused looks at the hold while its last guard is released.
+#[test]
+fn last_release_waits_for_the_store_beside_a_refused_call() {
+    race("last release, refused call", || async {
+        let (store, clock) = DelayedMemory::new();
+        let (builder, observed) = builder(&store, &clock);
+        let client = builder.build();
+        let scope = client.scope();
+        drop(client);
+        let reader = scope.read("job").await.unwrap();
+        let token = reader.token().unwrap();
+        let refused = tokio::spawn(async move { scope.try_acquire("job").await.map(drop) });
+        reader.release().await.unwrap();
+        assert!(!store.tokens_held().await.contains(&token), "released in the background");
+        if let Err(error) = refused.await.unwrap() {
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+        }
+        assert_eq!(observed.total_losses().await, 0);
+        store.assert_no_lock_is_held().await;
+    });
+}

@@ -106,6 +106,10 @@ impl DelayedMemory {
         }
     }
 
+    pub(crate) async fn tokens_held(&self) -> Vec<FencingToken> {
+        self.memory.list("").await.unwrap().iter().filter_map(|hold| hold.token).collect()
+    }
+
     pub(crate) async fn assert_no_lock_is_held(&self) {
         let held = self.memory.list("").await.unwrap();
         assert!(held.is_empty(), "left behind: {held:?}");

@@ -1,4 +1,5 @@
-use leasehold_core::{Error, ErrorKind, Query, Result};
+use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_store_url::Query;
 use std::error::Error as StdError;
 use tokio::net::TcpStream;
 

@@ -1,6 +1,7 @@
 use super::failure;
 use super::unverified::Unverified;
-use leasehold_core::{Error, ErrorKind, Query, Result};
+use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_store_url::Query;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};

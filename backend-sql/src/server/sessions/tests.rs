@@ -6,7 +6,7 @@ use super::*;
 use crate::postgres::PostgresDialect;
 use crate::server::Answer;
 use async_trait::async_trait;
-use leasehold_core::StoreUrl;
+use leasehold_store_url::StoreUrl;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-use leasehold_core::{Error, ErrorKind, Query, Result};
+use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_store_url::Query;
 use std::net::IpAddr;
 use std::path::PathBuf;
 

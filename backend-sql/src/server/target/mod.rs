@@ -8,7 +8,8 @@ mod table_name;
 pub(crate) use encryption::Encryption;
 pub(crate) use table_name::TableName;
 
-use leasehold_core::{Error, Query, Result, Secret, StoreUrl};
+use leasehold_core::{Error, Result};
+use leasehold_store_url::{Query, Secret, StoreUrl};
 use secrecy::SecretString;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;

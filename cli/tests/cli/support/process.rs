@@ -38,15 +38,14 @@ impl Process {
     /// Those that live and have this in their command line, but for `leasehold` and its watchdog, whose command it may be.
     pub(crate) fn marked(mark: &str) -> Vec<Self> {
         let all = std::fs::read_dir("/proc").unwrap().flatten();
-        all.filter(|entry| {
-            let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            let program = std::fs::read_link(entry.path().join("exe")).unwrap_or_default();
+        let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let is_marked = |number: &u32| {
+            let words = std::fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
+            let program = || std::fs::read_link(format!("/proc/{number}/exe")).unwrap_or_default();
             String::from_utf8_lossy(&words).contains(mark)
-                && program != Path::new(env!("CARGO_BIN_EXE_leasehold"))
-        })
-        .filter_map(|entry| Some(Self::new(entry.file_name().to_str()?.parse().ok()?)))
-        .filter(|process| process.lives())
-        .collect()
+                && program() != Path::new(env!("CARGO_BIN_EXE_leasehold"))
+        };
+        numbers.filter(is_marked).map(Self::new).filter(|process| process.lives()).collect()
     }
 
     pub(crate) fn number(self) -> i32 {

@@ -1,7 +1,7 @@
 //! What the administrator of a Redis does: by commands of the default user, whom the clients under test are not.
 
 use super::servers::wall_clock;
-use super::{Node, USER, cannot, start, tell};
+use super::{Node, Pooled, USER, cannot, start, tell};
 use crate::ShimmedClock;
 use crate::clock::is_ahead;
 use crate::{Administrator, Cannot};
@@ -58,7 +58,7 @@ impl Administrator for Node {
             Some(clock) => clock.step_to(seconds).map_err(Cannot::from)?,
             None => {
                 let new = ShimmedClock::ahead(seconds)?;
-                *self.server() = start(&new.environment())?;
+                *self.server() = Pooled::apart(start(&new.environment())?);
                 *clock = Some(new);
             }
         }
@@ -66,7 +66,7 @@ impl Administrator for Node {
     }
 
     async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
-        let mut server = self.server();
+        let mut server = self.harmed();
         if full { server.fill_disk() } else { server.restart(true) }.map_err(cannot)
     }
 
@@ -107,7 +107,9 @@ impl Administrator for Node {
 }
 
 impl Node {
+    /// It stays so: the server is for no other case.
     fn set(&self, setting: &str, value: &str) -> Result<(), Cannot> {
+        drop(self.harmed());
         match &*self.command(&["CONFIG", "SET", setting, value])? {
             "+OK" => Ok(()),
             other => Err(Cannot::failed(format!("CONFIG SET {setting} answered {other}"))),

@@ -1,8 +1,9 @@
 mod administrator;
 mod servers;
 
-pub(super) use servers::{Servers, tell};
+pub(super) use servers::{Servers, clear, tell};
 
+use super::pool::{Pool, Pooled};
 use super::{NOBODY, SECRET, cannot, connect, timeouts};
 use crate::ShimmedClock;
 use crate::proxy::Proxy;
@@ -22,9 +23,12 @@ const RIGHTS: &str = "~leasehold:* ~{leasehold:* resetchannels &leasehold:* -@al
     +eval +evalsha +set +get +mget +exists +del +pexpire +pttl +time +ping +scan +type \
     +zadd +zscore +zrange +zrem +hset +hget +hdel +publish +subscribe";
 
-/// One Redis node that writes to disk what it has acknowledged, as far as a crash of the process goes.
-#[derive(Debug)]
-pub(crate) struct Redis;
+/// One Redis node that writes to disk what it has acknowledged, as far as a crash of the process goes. A case has it to
+/// itself; it is cleared and used again for another case unless this one has harmed it.
+#[derive(Debug, Default)]
+pub(crate) struct Redis {
+    pool: Arc<Pool<RedisServer>>,
+}
 
 /// Counts the keys, and of a queue its places, with what may be left of a waiter that has none.
 const RECORDS: &str = "#!lua flags=allow-cross-slot-keys
@@ -52,7 +56,7 @@ const WAITING: &str = "
 
 #[derive(Debug)]
 struct Node {
-    server: Mutex<RedisServer>,
+    server: Mutex<Pooled<RedisServer>>,
     /// The clock that the server runs by, if it is one of its own.
     clock: Mutex<Option<ShimmedClock>>,
 }
@@ -62,6 +66,17 @@ fn start(environment: &[(String, String)]) -> std::result::Result<RedisServer, C
     let mut arguments = vec!["--appendonly", "yes", "--user", USER, "on", &password];
     arguments.extend(RIGHTS.split_whitespace());
     RedisServer::start_in(&arguments, environment).map_err(cannot)
+}
+
+/// Makes a server that was used like one that has just started, also for the clients' user.
+fn renew(server: &RedisServer) -> std::result::Result<(), Cannot> {
+    // Which closes the connections of the user.
+    tell(server, &["ACL", "DELUSER", USER])?;
+    clear(server)?;
+    let password = format!(">{PASSWORD}");
+    let rights = RIGHTS.split_whitespace();
+    let words: Vec<&str> = ["ACL", "SETUSER", USER, "on", &password].into_iter().chain(rights).collect();
+    tell(server, &words)
 }
 
 /// What a server keeps of locks, if it is a primary; of a replica it is what its primary keeps.
@@ -84,8 +99,15 @@ pub(super) fn delete(server: &RedisServer, name: &LockName) -> std::result::Resu
 }
 
 impl Node {
-    fn server(&self) -> MutexGuard<'_, RedisServer> {
+    fn server(&self) -> MutexGuard<'_, Pooled<RedisServer>> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server, which no other case is to have after this one.
+    fn harmed(&self) -> MutexGuard<'_, Pooled<RedisServer>> {
+        let server = self.server();
+        server.keep_from_others();
+        server
     }
 
     fn clock(&self) -> MutexGuard<'_, Option<ShimmedClock>> {
@@ -114,7 +136,14 @@ impl Subject for Redis {
     }
 
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        Ok(Box::new(Node { server: Mutex::new(start(&[])?), clock: Mutex::default() }))
+        let server = match self.pool.take() {
+            Some(used) => {
+                renew(&used).inspect_err(|_| used.keep_from_others())?;
+                used
+            }
+            None => self.pool.lend(start(&[])?),
+        };
+        Ok(Box::new(Node { server: Mutex::new(server), clock: Mutex::default() }))
     }
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
@@ -136,22 +165,22 @@ impl Store for Node {
     }
 
     async fn pause(&self) -> std::result::Result<(), Cannot> {
-        self.server().pause();
+        self.harmed().pause();
         Ok(())
     }
 
     async fn resume(&self) -> std::result::Result<(), Cannot> {
-        self.server().resume();
+        self.harmed().resume();
         Ok(())
     }
 
     async fn kill(&self) -> std::result::Result<(), Cannot> {
-        self.server().kill();
+        self.harmed().kill();
         Ok(())
     }
 
     async fn restart(&self, keep_data: bool) -> std::result::Result<(), Cannot> {
-        self.server().restart(keep_data).map_err(cannot)
+        self.harmed().restart(keep_data).map_err(cannot)
     }
 
     /// As it is shipped, Redis writes nothing but a snapshot after an hour.
@@ -160,11 +189,11 @@ impl Store for Node {
     }
 
     async fn sync(&self) -> std::result::Result<(), Cannot> {
-        self.server().sync().map_err(cannot)
+        self.harmed().sync().map_err(cannot)
     }
 
     async fn lose_power(&self) -> std::result::Result<(), Cannot> {
-        self.server().lose_power().map_err(cannot)?;
+        self.harmed().lose_power().map_err(cannot)?;
         self.restart(true).await
     }
 

@@ -94,3 +94,13 @@ pub(in crate::stores) fn tell(server: &RedisServer, words: &[&str]) -> Done {
         false => Ok(()),
     }
 }
+
+/// Ends all connections of clients, and makes a server forget its keys, its scripts and what it has counted.
+pub(in crate::stores) fn clear(server: &RedisServer) -> Done {
+    for kind in ["normal", "pubsub"] {
+        tell(server, &["CLIENT", "KILL", "TYPE", kind])?;
+    }
+    [&["FLUSHALL"][..], &["SCRIPT", "FLUSH"], &["CONFIG", "RESETSTAT"]]
+        .into_iter()
+        .try_for_each(|words| tell(server, words))
+}

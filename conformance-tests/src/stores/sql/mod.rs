@@ -114,7 +114,7 @@ impl<Server: SqlServer> Running<Server> {
 
     /// The server, which no other case is to have after this one.
     fn harmed(&self) -> MutexGuard<'_, Pooled<Server>> {
-        let mut server = self.server();
+        let server = self.server();
         server.keep_from_others();
         server
     }

@@ -42,7 +42,7 @@ impl Node {
 
     /// The server, which no other case is to have after this one.
     fn harmed(&self) -> MutexGuard<'_, Pooled<ZooKeeperServer>> {
-        let mut server = self.server();
+        let server = self.server();
         server.keep_from_others();
         server
     }

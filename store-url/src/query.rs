@@ -1,7 +1,6 @@
 use super::{decode, invalid, redact};
-use crate::duration::parse_duration;
-use crate::nearest::did_you_mean;
-use crate::{Error, Result};
+use crate::did_you_mean;
+use leasehold_core::{Error, Result, parse_duration};
 use std::fmt;
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use std::time::Duration;
 ///
 /// # Errors
 ///
-/// Of every method: [`Invalid`](crate::ErrorKind::Invalid), naming the parameter and what it may be.
+/// Of every method: [`Invalid`](leasehold_core::ErrorKind::Invalid), naming the parameter and what it may be.
 #[derive(Clone)]
 pub struct Query {
     pub(super) left: Vec<(String, String)>,

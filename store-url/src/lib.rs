@@ -1,19 +1,23 @@
-//! Store URLs: which store, where, and how.
+//! Store URLs, and passwords that are read when they are needed.
 //!
 //! `scheme://[user[:password]@]host[:port]{,host[:port]}[/path][?key=value{&key=value}]`, or `scheme:path` for stores
 //! that are files. The common parsers are not used: they refuse several hosts with ports, and read the first directory of
 //! `sqlite://dir/file` as a host.
+//!
+//! For backends and for the facade. The locks themselves need nothing of this.
 
 mod authority;
+mod nearest;
 mod query;
 mod redact;
 mod secret;
 
 pub use authority::{Authority, Endpoint};
+pub use nearest::{did_you_mean, nearest};
 pub use query::Query;
 pub use secret::Secret;
 
-use crate::{Error, Result};
+use leasehold_core::{Error, Result};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use std::fmt;
@@ -24,7 +28,7 @@ use std::fmt;
 ///
 /// # Errors
 ///
-/// Of every method: [`Invalid`](crate::ErrorKind::Invalid), naming the part, without any secret in it.
+/// Of every method: [`Invalid`](leasehold_core::ErrorKind::Invalid), naming the part, without any secret in it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl {
     scheme: String,
@@ -98,8 +102,8 @@ impl StoreUrl {
         self.password.as_ref()
     }
 
-    /// Adds a parameter, as if it had been written in the query. Refused if it is there already, or has white space around
-    /// its value.
+    /// Adds a parameter to those of the query. The value is taken as it is, without percent-decoding. Refused if the key is there
+    /// already, or if there is white space around the value of a key that is no secret.
     pub fn with_parameter(mut self, key: impl Into<String>, value: impl Into<String>) -> Result<Self> {
         let (key, value) = (key.into(), value.into());
         query::check(&self.query, &key, &value)?;
@@ -115,7 +119,7 @@ impl StoreUrl {
             || self.query.iter().any(secret)
     }
 
-    /// The value of a parameter as `Display` shows it: not at all, if its key says that it is a secret.
+    /// The value of a parameter as `Display` shows it: `***`, if its key says that it is a secret and it is not empty.
     pub fn shown_parameter<'a>(key: &str, value: &'a str) -> &'a str {
         if redact::is_secret(key) && !value.is_empty() { redact::HIDDEN } else { value }
     }

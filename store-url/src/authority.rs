@@ -1,5 +1,5 @@
 use super::{Secret, decode, invalid};
-use crate::Result;
+use leasehold_core::Result;
 use std::fmt;
 
 /// The part of a [`StoreUrl`](crate::StoreUrl) that names servers: the login, the hosts and the path.
@@ -49,7 +49,7 @@ impl Authority {
         })
     }
 
-    /// The only server. Several are [`Invalid`](crate::ErrorKind::Invalid).
+    /// The only server. Several are [`Invalid`](leasehold_core::ErrorKind::Invalid).
     pub fn only_endpoint(&self) -> Result<&Endpoint> {
         match self.endpoints.as_slice() {
             [only] => Ok(only),

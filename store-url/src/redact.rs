@@ -1,5 +1,5 @@
 use super::invalid;
-use crate::Result;
+use leasehold_core::Result;
 use std::borrow::Cow;
 
 pub(super) const HIDDEN: &str = "***";

@@ -1,4 +1,4 @@
-use crate::{Error, ErrorKind, Result};
+use leasehold_core::{Error, ErrorKind, Result};
 use secrecy::{ExposeSecret, SecretString};
 use std::env::VarError;
 use std::fmt;

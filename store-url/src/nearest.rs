@@ -29,4 +29,13 @@ mod tests {
         assert_eq!(did_you_mean("etcd", ["redis", "memory"]), "known: memory, redis");
         assert_eq!(did_you_mean("x", []), "known: none");
     }
+
+    #[test]
+    fn nearest_word_allows_more_typos_in_a_longer_word() {
+        assert_eq!(nearest("potgrs", ["postgres"]), Some("postgres"));
+        assert_eq!(nearest("potgr", ["postgres"]), Some("postgres"));
+        assert_eq!(nearest("potg", ["postgres"]), None);
+        assert_eq!(nearest("zk", ["redis"]), None);
+        assert_eq!(nearest("rdi", ["redis"]), Some("redis"));
+    }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::ErrorKind;
+use leasehold_core::ErrorKind;
 use proptest::prelude::*;
 use secrecy::ExposeSecret;
 
@@ -234,6 +234,16 @@ fn unknown_parameter_is_refused_with_the_nearest() {
         "invalid layout: \"round\"; use one of: string, hash"
     );
     assert!(url.with_parameter("layout", "string").is_err());
+}
+
+#[test]
+fn address_is_shown_without_its_secrets() {
+    let bare = authority("redis://[::1]");
+    assert_eq!((bare.endpoints[0].host.as_str(), bare.endpoints[0].port), ("::1", None));
+    let url = StoreUrl::parse("redis://u:hidden@h/?a=1&b=2").unwrap();
+    assert_eq!(url.scheme(), "redis");
+    let logged = format!("{url:?}");
+    assert!(logged.starts_with("StoreUrl(redis:") && !logged.contains("hidden"), "{logged}");
 }
 
 proptest! {

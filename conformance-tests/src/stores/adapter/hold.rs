@@ -1,0 +1,132 @@
+//! A hold over a guard that is not a [`LockGuard`].
+
+use leasehold::backend::{Hold, HoldStatus};
+use leasehold::{
+    Error, ErrorKind, FencingToken, Health, Lease, LockGuard, LockName, LockSetGuard, Loss, Result, blocking,
+};
+use std::fmt::Debug;
+use std::future::pending;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// A guard with a lease, and operations of its own.
+pub(super) trait Guard: Debug + Send + Sync + 'static {
+    fn lease(&self) -> Lease;
+    fn extend(self: Arc<Self>, ttl: Duration) -> Later<Result<()>>;
+    fn release(self) -> Later<Result<()>>;
+}
+
+impl Guard for LockSetGuard {
+    fn lease(&self) -> Lease {
+        (**self).lease()
+    }
+
+    fn extend(self: Arc<Self>, ttl: Duration) -> Later<Result<()>> {
+        Box::pin(async move { (**self).extend(ttl).await })
+    }
+
+    fn release(self) -> Later<Result<()>> {
+        Box::pin(self.release())
+    }
+}
+
+impl Guard for blocking::Guard {
+    fn lease(&self) -> Lease {
+        (**self).clone()
+    }
+
+    fn extend(self: Arc<Self>, ttl: Duration) -> Later<Result<()>> {
+        Box::pin(on_a_thread(move || (*self).extend(ttl)))
+    }
+
+    fn release(self) -> Later<Result<()>> {
+        Box::pin(on_a_thread(move || self.release()))
+    }
+}
+
+/// The same hold, under a [`LockGuard`].
+pub(super) fn guard_over(guard: impl Guard) -> Result<LockGuard> {
+    let lease = guard.lease();
+    Ok(LockGuard::new(Arc::new(HoldOver {
+        token: lease.token()?,
+        lease,
+        guard: Mutex::new(Some(Arc::new(guard))),
+    })))
+}
+
+/// Runs this where a call may block: on a thread outside of every runtime. Dropped, it goes on, and its result is dropped.
+pub(super) async fn on_a_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (sender, receiver) = oneshot::channel();
+    std::thread::spawn(move || drop(sender.send(work())));
+    receiver
+        .await
+        .map_err(|_| Error::new(ErrorKind::Indeterminate, "the thread of a blocking call panicked"))?
+}
+
+#[derive(Debug)]
+struct HoldOver<G> {
+    lease: Lease,
+    token: FencingToken,
+    /// `None` once it is released.
+    guard: Mutex<Option<Arc<G>>>,
+}
+
+impl<G> HoldOver<G> {
+    fn guard(&self) -> Option<Arc<G>> {
+        self.guard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn take(&self) -> Option<Arc<G>> {
+        self.guard.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl<G: Guard> Hold for HoldOver<G> {
+    fn name(&self) -> &LockName {
+        self.lease.name()
+    }
+
+    fn token(&self) -> FencingToken {
+        self.token
+    }
+
+    fn status(&self) -> HoldStatus {
+        match (self.lease.health(), self.lease.loss()) {
+            (_, Some(loss)) => HoldStatus::Lost(loss),
+            (Health::Ended, None) => HoldStatus::Released,
+            (health, None) => {
+                HoldStatus::Held { remaining: self.lease.remaining(), at_risk: health == Health::AtRisk }
+            }
+        }
+    }
+
+    fn ended(self: Arc<Self>) -> Later<Option<Loss>> {
+        Box::pin(async move {
+            // Work without an end is over when the lease is.
+            let _ = self.lease.protect(pending::<()>()).await;
+            self.lease.loss()
+        })
+    }
+
+    fn extend(self: Arc<Self>, ttl: Duration) -> Later<Result<()>> {
+        self.guard().map_or_else(released, |guard| guard.extend(ttl))
+    }
+
+    fn release(self: Arc<Self>) -> Later<Result<()>> {
+        self.take().and_then(Arc::into_inner).map_or_else(released, Guard::release)
+    }
+
+    fn abandon(self: Arc<Self>) {
+        drop(self.take());
+    }
+}
+
+fn released() -> Later<Result<()>> {
+    Box::pin(async { Err(Error::new(ErrorKind::Lost, "the lock was released")) })
+}

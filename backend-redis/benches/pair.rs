@@ -144,7 +144,7 @@ impl Raw {
             let queue = include_str!("../src/scripts/queue.lua");
             Script::new(&file.replace("-- include lib.lua", lib).replace("-- include queue.lua", queue))
         };
-        let acquire = whole(include_str!("../src/scripts/acquire.lua"));
+        let acquire = Script::new(include_str!("../src/scripts/acquire.lua"));
         let release = whole(include_str!("../src/scripts/release.lua"));
         acquire.load_async(&mut connection).await.unwrap();
         release.load_async(&mut connection).await.unwrap();
@@ -159,16 +159,15 @@ impl Raw {
 
     async fn pair(&self, name: &str) {
         let companion = |kind| format!("{{leasehold:{name}}}:{kind}");
-        let [holder, token, queue, owners, shared] =
-            ["holder", "token", "queue", "owners", "shared"].map(companion);
-        let keys = [format!("leasehold:{name}"), holder, token, queue, owners, shared];
+        let [holder, owners, token, queue, shared] =
+            ["holder", "owners", "token", "queue", "shared"].map(companion);
+        let keys = [format!("leasehold:{name}"), holder, owners, token, queue, shared];
         let keys = keys.each_ref().map(String::as_str);
         let mut connection = self.connection.clone();
-        let acquire =
-            evalsha(&self.acquire, &keys, &[&self.owner, TTL_MILLIS, &self.holder, "", "exclusive"]);
+        let acquire = evalsha(&self.acquire, &keys[..4], &[TTL_MILLIS, &self.holder, &self.owner]);
         let granted = connection.send_packed_command(&acquire).await.unwrap();
         assert!(matches!(granted, Value::BulkString(_)), "{granted:?}");
-        let release = evalsha(&self.release, &keys, &[&self.owner, "0"]);
+        let release = evalsha(&self.release, &keys, &["0", &self.owner]);
         let released = connection.send_packed_command(&release).await.unwrap();
         assert_eq!(released, Value::Int(1));
     }

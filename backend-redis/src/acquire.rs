@@ -6,6 +6,7 @@ use crate::reply::{self, Acquired};
 use crate::scripts;
 use crate::target::Replicas;
 use leasehold_core::{Attempt, Busy, Claim, Error, ErrorKind, Grant, Result};
+use redis::Value;
 
 /// In the place of a channel: the owner does not wait.
 const DOES_NOT_WAIT: &str = "";
@@ -22,14 +23,31 @@ impl RedisBackend {
         {
             return Ok(Attempt::Granted(grant));
         }
-        let acquired = match claim.waits() {
-            true => self.acquire_or_queue(claim).await?,
-            false => self.run_acquire(claim, DOES_NOT_WAIT).await?,
+        let acquired = match self.acquire_free(claim).await? {
+            Some(acquired) => acquired,
+            None if claim.waits() => self.acquire_or_queue(claim).await?,
+            None => self.acquire_in_turn(claim, DOES_NOT_WAIT).await?,
         };
         match (acquired, self.replicas) {
             (Acquired::Granted(_), Some(replicas)) => Box::pin(self.confirm(claim, replicas)).await,
             (Acquired::Granted(token), None) => Ok(Attempt::Granted(Grant::new(token))),
             (Acquired::Busy(busy) | Acquired::Queued(busy, _), _) => Ok(Attempt::Busy(busy)),
+        }
+    }
+
+    /// Tries for a name that may be free. `None` if that does not decide the attempt: the owner waits, or is a reader.
+    async fn acquire_free(&self, claim: &Claim) -> Result<Option<Acquired>> {
+        if claim.mode().is_shared() || claim.waits() && self.waiters.contains(claim.owner()) {
+            return Ok(None);
+        }
+        let for_all = vec![claim.ttl_millis().to_string(), claim.holder().to_string()];
+        let request = (self.keys.of(claim.name()), vec![claim.owner().to_hex()]);
+        match self.acquires.run(for_all, request).await? {
+            Value::Nil => Ok(None),
+            answer => match reply::acquired(&answer)? {
+                Acquired::Busy(_) if claim.waits() => Ok(None),
+                acquired => Ok(Some(acquired)),
+            },
         }
     }
 
@@ -50,22 +68,24 @@ impl RedisBackend {
     async fn join_queue(&self, claim: &Claim) -> Result<Acquired> {
         let keys = self.keys.of(claim.name());
         if let Some(channel) = self.servers.channel(keys.lock()) {
-            return self.run_acquire(claim, &channel).await;
+            return self.acquire_in_turn(claim, &channel).await;
         }
-        let acquired = self.run_acquire(claim, HEARS_NOTHING).await?;
+        let acquired = self.acquire_in_turn(claim, HEARS_NOTHING).await?;
         if matches!(acquired, Acquired::Queued(..))
             && self.servers.listen(keys.lock()).await
             && let Some(channel) = self.servers.channel(keys.lock())
         {
             // Once for each connection: the entry in the queue names no channel yet. Without an answer to this request, the
             // first one stands.
-            return Ok(self.run_acquire(claim, &channel).await.unwrap_or(acquired));
+            return Ok(self.acquire_in_turn(claim, &channel).await.unwrap_or(acquired));
         }
         Ok(acquired)
     }
 
-    async fn run_acquire(&self, claim: &Claim, channel: &str) -> Result<Acquired> {
-        let answer = self.acquires.run(self.keys.of(claim.name()), args(claim, channel)).await?;
+    async fn acquire_in_turn(&self, claim: &Claim, channel: &str) -> Result<Acquired> {
+        let args = args_in_turn(claim, channel);
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let answer = self.servers.run(&scripts::ACQUIRE_IN_TURN, &self.keys.of(claim.name()), &args).await?;
         reply::acquired(&answer)
     }
 
@@ -74,11 +94,11 @@ impl RedisBackend {
     ///
     /// A grant that is not confirmed is an unknown outcome: the owner asks again, or releases it.
     async fn confirm(&self, claim: &Claim, replicas: Replicas) -> Result<Attempt> {
-        let (keys, args) = (self.keys.of(claim.name()), args(claim, DOES_NOT_WAIT));
+        let (keys, args) = (self.keys.of(claim.name()), args_in_turn(claim, DOES_NOT_WAIT));
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let replicas = replicas.for_lease(claim.ttl());
         let confirm = (replicas, ConfirmKind::Grant);
-        let asked = self.servers.run_confirmed(&scripts::ACQUIRE, &keys, &args, confirm);
+        let asked = self.servers.run_confirmed(&scripts::ACQUIRE_IN_TURN, &keys, &args, confirm);
         let (reply, confirmed) = asked.await.map_err(not_confirmed)?;
         match (reply::acquired(&reply).map_err(not_confirmed)?, confirmed) {
             (Acquired::Granted(token), Confirmed::Yes) => Ok(Attempt::Granted(Grant::new(token))),
@@ -92,10 +112,10 @@ impl RedisBackend {
     }
 }
 
-fn args(claim: &Claim, channel: &str) -> Vec<String> {
+fn args_in_turn(claim: &Claim, channel: &str) -> [String; 5] {
     let (owner, ttl) = (claim.owner().to_hex(), claim.ttl_millis().to_string());
     let mode = if claim.mode().is_shared() { "shared" } else { "exclusive" };
-    vec![owner, ttl, claim.holder().to_string(), channel.to_owned(), mode.to_owned()]
+    [owner, ttl, claim.holder().to_string(), mode.to_owned(), channel.to_owned()]
 }
 
 /// The grant stands in the store, so no failure of the confirmation says that nothing was done.

@@ -8,7 +8,6 @@
 //! * The requests are sent by a task: a caller may keep its future and not poll it, and holds up no other.
 //! * Claims of one request come from one runtime: another one may stand still. If it ends, the outcome is unknown.
 
-use crate::keys::LockKeys;
 use crate::scripts::Script;
 use crate::servers::{ClaimRequest, Servers};
 use leasehold_core::{Error, ErrorKind, Result};
@@ -41,6 +40,8 @@ pub(crate) struct Batch {
 #[derive(Debug, Default)]
 struct Waiting {
     claims: Vec<Pending>,
+    /// The arguments that all of them have in common.
+    shared_args: Vec<String>,
     /// The runtime of all of them, on which a task will send them.
     runtime: Option<Id>,
 }
@@ -69,48 +70,56 @@ impl Batch {
         })
     }
 
-    /// Runs the script for one claim.
+    /// Runs the script for one claim, whose arguments stand behind those that claims of one request have in common.
     ///
     /// # Errors
     ///
     /// As of [`Servers::run`]; [`Indeterminate`](ErrorKind::Indeterminate) if the runtime ends.
-    pub(crate) async fn run(self: &Arc<Self>, keys: LockKeys, args: Vec<String>) -> Result<Value> {
+    pub(crate) async fn run(
+        self: &Arc<Self>,
+        shared_args: Vec<String>,
+        request: ClaimRequest,
+    ) -> Result<Value> {
         let _counted = Counted::new(&self.under_way);
         let size = (self.under_way.load(Ordering::Relaxed) / PARTS).min(MOST);
         // Names of a cluster lie on several servers.
         let alone = size < LEAST || self.servers.have_slots();
         match Handle::try_current() {
-            Ok(runtime) if !alone => match self.join((keys, args), size, &runtime) {
+            Ok(runtime) if !alone => match self.join(&shared_args, request, size, &runtime) {
                 Ok(answer) => answer.await.unwrap_or_else(|_| Err(no_answer())),
-                Err((keys, args)) => Box::pin(self.run_alone(&keys, &args)).await,
+                Err(request) => Box::pin(self.run_alone(&shared_args, &request)).await,
             },
-            _ => Box::pin(self.run_alone(&keys, &args)).await,
+            _ => Box::pin(self.run_alone(&shared_args, &request)).await,
         }
     }
 
-    async fn run_alone(&self, keys: &LockKeys, args: &[String]) -> Result<Value> {
-        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    async fn run_alone(&self, shared_args: &[String], (keys, args): &ClaimRequest) -> Result<Value> {
+        let args: Vec<&str> = shared_args.iter().chain(args).map(String::as_str).collect();
         self.servers.run(self.script, keys, &args).await
     }
 
-    /// Adds a claim to those that wait, and has them sent if they are `size`. Gives it back if they wait for another runtime.
+    /// Adds a claim to those that wait, and has them sent if they are `size`. Gives it back if they wait for another runtime, or
+    /// have other arguments in common.
     fn join(
         self: &Arc<Self>,
+        shared_args: &[String],
         request: ClaimRequest,
         size: usize,
         runtime: &Handle,
     ) -> Result<oneshot::Receiver<Result<Value>>, ClaimRequest> {
         let mut waiting = self.waiting();
         let is_first = waiting.claims.is_empty();
-        if !is_first && waiting.runtime != Some(runtime.id()) {
+        if !is_first && (waiting.runtime != Some(runtime.id()) || waiting.shared_args != shared_args) {
             return Err(request);
+        }
+        if is_first {
+            waiting.shared_args = shared_args.to_vec();
         }
         let (answer, answered) = oneshot::channel();
         waiting.claims.push(Pending { request, answer });
         waiting.runtime = Some(runtime.id());
         if waiting.claims.len() >= size {
-            let claims = std::mem::take(&mut waiting.claims);
-            let batch = Arc::clone(self);
+            let (claims, batch) = (waiting.take(), Arc::clone(self));
             runtime.spawn(async move { batch.send(claims).await });
         } else if is_first {
             runtime.spawn(Flush { batch: Some(Arc::clone(self)), runtime: runtime.id() }.run());
@@ -118,7 +127,7 @@ impl Batch {
         Ok(answered)
     }
 
-    async fn send(&self, mut claims: Vec<Pending>) {
+    async fn send(&self, (shared_args, mut claims): (Vec<String>, Vec<Pending>)) {
         // A caller is gone if its runtime has ended. The release of its claim may be on its way already.
         claims.retain(|claim| !claim.answer.is_closed());
         let (requests, answers): (Vec<_>, Vec<_>) =
@@ -126,9 +135,8 @@ impl Batch {
         if requests.is_empty() {
             return;
         }
-        for (answer, reply) in
-            answers.into_iter().zip(self.servers.run_each(self.script, &requests, None).await)
-        {
+        let replies = self.servers.run_each(self.script, &shared_args, &requests, None).await;
+        for (answer, reply) in answers.into_iter().zip(replies) {
             let _ = answer.send(reply.map(|(value, _)| value));
         }
     }
@@ -138,11 +146,17 @@ impl Batch {
     }
 }
 
+impl Waiting {
+    fn take(&mut self) -> (Vec<String>, Vec<Pending>) {
+        (std::mem::take(&mut self.shared_args), std::mem::take(&mut self.claims))
+    }
+}
+
 impl Flush {
     async fn run(mut self) {
         behind_other_tasks().await;
         let Some(batch) = self.batch.take() else { return };
-        let claims = std::mem::take(&mut batch.waiting().claims);
+        let claims = batch.waiting().take();
         batch.send(claims).await;
     }
 }
@@ -152,7 +166,7 @@ impl Drop for Flush {
         let Some(batch) = self.batch.take() else { return };
         let mut waiting = batch.waiting();
         if waiting.runtime == Some(self.runtime) {
-            let unsent = std::mem::take(&mut waiting.claims);
+            let unsent = waiting.take();
             drop(waiting);
             drop(unsent);
         }
@@ -199,7 +213,8 @@ mod tests {
     use crate::keys::Keys;
     use crate::scripts::ACQUIRE;
     use crate::target::Deployment;
-    use leasehold_core::{LockName, Namespace, StoreUrl};
+    use leasehold_core::{LockName, Namespace};
+    use leasehold_store_url::StoreUrl;
     use tokio::runtime::Runtime;
 
     /// To a port on which no server listens.
@@ -221,27 +236,27 @@ mod tests {
     #[test]
     fn claim_of_another_runtime_does_not_wait_for_one_that_stands_still() {
         let (batch, still, other) = (batch(), runtime(), runtime());
-        let _left = batch.join(request(1), 9, still.handle()).unwrap();
-        assert!(batch.join(request(2), 9, other.handle()).is_err(), "it goes alone");
+        let _left = batch.join(&[], request(1), 9, still.handle()).unwrap();
+        assert!(batch.join(&[], request(2), 9, other.handle()).is_err(), "it goes alone");
     }
 
     #[test]
     fn claims_get_an_answer_when_their_runtime_ends() {
         let (batch, ends, other) = (batch(), runtime(), runtime());
-        let left = [1, 2].map(|number| batch.join(request(number), 9, ends.handle()).unwrap());
+        let left = [1, 2].map(|number| batch.join(&[], request(number), 9, ends.handle()).unwrap());
         drop(ends);
         for answer in left {
             assert!(other.block_on(answer).is_err(), "the outcome is unknown");
         }
-        let next = batch.join(request(3), 9, other.handle()).unwrap();
+        let next = batch.join(&[], request(3), 9, other.handle()).unwrap();
         assert_eq!(other.block_on(next).unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
     }
 
     #[test]
     fn claim_whose_caller_is_gone_is_not_sent() {
         let (batch, runtime) = (batch(), runtime());
-        drop(batch.join(request(1), 9, runtime.handle()).unwrap());
-        let asked = batch.join(request(2), 2, runtime.handle()).unwrap();
+        drop(batch.join(&[], request(1), 9, runtime.handle()).unwrap());
+        let asked = batch.join(&[], request(2), 2, runtime.handle()).unwrap();
         assert!(runtime.block_on(asked).unwrap().is_err());
         assert!(batch.waiting().claims.is_empty());
     }

@@ -31,13 +31,18 @@ pub(crate) struct Keys {
     before_companion: String,
 }
 
-/// The keys of one name, in the order in which the scripts want them: lock, holder, token, queue, owners, shared.
+/// The keys of one name, in the order in which the scripts want them: lock, holder, owners, token, queue, shared.
 #[derive(Clone, Debug)]
-pub(crate) struct LockKeys(Box<[String; 6]>);
+pub(crate) struct LockKeys {
+    /// One behind the other, which is one allocation for each request.
+    joined: String,
+    ends: [usize; 6],
+}
 
 impl LockKeys {
     pub(crate) fn all(&self) -> [&str; 6] {
-        self.0.each_ref().map(String::as_str)
+        let mut start = 0;
+        self.ends.map(|end| self.joined.get(std::mem::replace(&mut start, end)..end).unwrap_or_default())
     }
 
     pub(crate) fn lock(&self) -> &str {
@@ -50,7 +55,7 @@ impl LockKeys {
 
     /// On a node of `redlock://`, which has no queue: lock, holder, token.
     pub(crate) fn of_grant(&self) -> [&str; 3] {
-        let [lock, holder, token, ..] = self.all();
+        let [lock, holder, _, token, ..] = self.all();
         [lock, holder, token]
     }
 
@@ -80,9 +85,15 @@ impl Keys {
     /// The keys of a name.
     pub(crate) fn of(&self, name: &LockName) -> LockKeys {
         let name = encode(name.as_str());
-        let companion = |kind| [&*self.before_companion, &*name, kind].concat();
-        let [holder, token, queue, owners, shared] = [HOLDER, TOKEN, QUEUE, OWNERS, SHARED].map(companion);
-        LockKeys(Box::new([[&*self.prefix, &*name].concat(), holder, token, queue, owners, shared]))
+        let mut joined = String::with_capacity(6 * (self.before_companion.len() + name.len() + OWNERS.len()));
+        let mut add = |before: &str, kind| {
+            joined.extend([before, &*name, kind]);
+            joined.len()
+        };
+        let companions = [HOLDER, OWNERS, TOKEN, QUEUE, SHARED];
+        let lock = add(&self.prefix, "");
+        let [holder, owners, token, queue, shared] = companions.map(|kind| add(&self.before_companion, kind));
+        LockKeys { ends: [lock, holder, owners, token, queue, shared], joined }
     }
 
     /// The channel on which the waiters of this client hear of their grants. Without spaces: in the entry of a waiter it
@@ -199,14 +210,14 @@ mod tests {
         let all = [
             "leasehold:invoice/42 *?[é]",
             "{leasehold:invoice/42 *?[é]}:holder",
+            "{leasehold:invoice/42 *?[é]}:owners",
             "{leasehold:invoice/42 *?[é]}:token",
             "{leasehold:invoice/42 *?[é]}:queue",
-            "{leasehold:invoice/42 *?[é]}:owners",
             "{leasehold:invoice/42 *?[é]}:shared",
         ];
         assert_eq!(keys.all(), all);
         assert_eq!([keys.lock(), keys.holder()], all[..2]);
-        assert_eq!((keys.of_grant().as_slice(), keys.of_hold().as_slice()), (&all[..3], &all[..2]));
+        assert_eq!((keys.of_grant(), keys.of_hold().as_slice()), ([all[0], all[1], all[3]], &all[..2]));
         assert_eq!(of("", "job").lock(), "job");
         assert_eq!(of("{shop}:", "job").holder(), "{shop}:{job}:holder");
     }

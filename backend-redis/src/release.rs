@@ -10,8 +10,9 @@ impl RedisBackend {
     /// release got no answer: a release of another owner would hand the lock over to it.
     pub(crate) async fn end(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         self.waiters.remove(claim.owner());
-        let args = vec![claim.owner().to_hex(), whole_millis(linger).to_string()];
-        let answer = self.releases.run(self.keys.of(claim.name()), args).await?;
+        let linger = vec![whole_millis(linger).to_string()];
+        let request = (self.keys.of(claim.name()), vec![claim.owner().to_hex()]);
+        let answer = self.releases.run(linger, request).await?;
         reply::release(&answer)
     }
 }

@@ -38,7 +38,7 @@ impl RedisBackend {
         let confirm = self.replicas.map(|replicas| (replicas.for_lease(shortest), ConfirmKind::Renewal));
         let is_shared = claims.first().is_some_and(|(claim, _)| claim.mode().is_shared());
         let script = if is_shared { &scripts::RENEW_SHARED } else { &scripts::RENEW };
-        let answers = self.servers.run_each(script, &requests, confirm).await;
+        let answers = self.servers.run_each(script, &[], &requests, confirm).await;
         let renewal = |answer: Result<_>| {
             let (answer, is_confirmed): (_, bool) = answer?;
             match reply::renewal(&answer)? {

@@ -10,7 +10,7 @@ use redis::Value;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// The answer of `acquire.lua` for one claim.
+/// The answer of `acquire.lua` and `acquire_in_turn.lua` for one claim.
 #[derive(Debug)]
 pub(crate) enum Acquired {
     Granted(FencingToken),
@@ -19,25 +19,26 @@ pub(crate) enum Acquired {
     Queued(Busy, QueueScore),
 }
 
-/// Splits the reply of a script into the answers for its claims. One claim has a bare answer.
+/// Splits the reply of a script into the answers for its claims. An answer without an array is that of all claims.
 pub(crate) fn split(reply: Value, claims: usize) -> Result<Vec<Value>> {
     match reply {
         reply if claims == 1 => Ok(vec![reply]),
         Value::Array(answers) if answers.len() == claims => Ok(answers),
+        reply @ (Value::Int(_) | Value::BulkString(_)) => Ok(vec![reply; claims]),
         _ => Err(not_understood()),
     }
 }
 
-/// The answer of `acquire.lua`: a token as text, or the milliseconds that another owner's lease has left, with the place in the
-/// queue if the owner waits.
+/// The answer of `acquire.lua` and `acquire_in_turn.lua`: a token as text, or the milliseconds that another owner's lease has left,
+/// with the place in the queue if the owner waits.
 pub(crate) fn acquired(answer: &Value) -> Result<Acquired> {
     match answer {
+        Value::Int(left) => Ok(Acquired::Busy(busy(*left))),
         Value::BulkString(_) => {
             let token = text(answer).and_then(|text| text.parse().ok());
             token.map(|token| Acquired::Granted(FencingToken::new(token))).ok_or_else(not_understood)
         }
         Value::Array(parts) => match parts.as_slice() {
-            [Value::Int(left)] => Ok(Acquired::Busy(busy(*left))),
             [Value::Int(left), Value::Int(place)] => {
                 let place = u64::try_from(*place).map_err(|_| not_understood())?;
                 Ok(Acquired::Queued(busy(*left).with_place_in_queue(), QueueScore(place)))

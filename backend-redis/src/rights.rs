@@ -57,7 +57,7 @@ async fn of_people(link: &Link, keys: &LockKeys) -> Vec<Finding> {
 
 /// Without one of these, there is no lock.
 fn for_holders(keys: &LockKeys) -> Vec<Cmd> {
-    let [lock, holder, token, ..] = keys.all();
+    let [lock, holder, token] = keys.of_grant();
     let no_digest = "0".repeat(40);
     let free = &format!("{token}:{NOBODY}");
     [
@@ -79,7 +79,7 @@ fn for_holders(keys: &LockKeys) -> Vec<Cmd> {
 
 /// Without one of these, there is no lock on one server or a cluster, beside those [for any lock](for_holders).
 fn for_queues(keys: &LockKeys) -> Vec<Cmd> {
-    let [.., queue, owners, _] = keys.all();
+    let [_, _, owners, _, queue, _] = keys.all();
     [
         ["MGET", keys.lock()].as_slice(),
         &["EXISTS", queue],

@@ -11,6 +11,7 @@ use crate::waiters::WaiterRegistry;
 use futures_util::future::join_all;
 use leasehold_core::Result;
 use redis::{ServerErrorKind, Value};
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -65,7 +66,7 @@ impl Servers {
     ///
     /// As of [`Link::run`].
     pub(crate) async fn run(&self, script: &'static Script, keys: &LockKeys, args: &[&str]) -> Result<Value> {
-        let keys: Vec<&str> = script.keys_of(keys).collect();
+        let keys = script.keys_of(iter::once(keys));
         let Reply { node, value, .. } = self.ask(Call::new(script, &keys, args)).await?;
         node.link.understood(script, &keys, value).await
     }
@@ -78,29 +79,31 @@ impl Servers {
         args: &[&str],
         confirm: (Replicas, ConfirmKind),
     ) -> Result<(Value, Confirmed)> {
-        let keys: Vec<&str> = script.keys_of(keys).collect();
+        let keys = script.keys_of(iter::once(keys));
         let call = Call { confirm: Some(confirm), ..Call::new(script, &keys, args) };
         let Reply { node, value, confirmed } = self.ask(call).await?;
         Ok((node.link.understood(script, &keys, value).await?, confirmed.unwrap_or(Confirmed::By(0))))
     }
 
-    /// Runs a script for several claims in one request. The second value of an answer is false if too few replicas have what
+    /// Runs a script for several claims in one request; `shared_args` stand before those of each claim. The second value of an answer is false if too few replicas have what
     /// was written, where they were asked.
     pub(crate) async fn run_each(
         &self,
         script: &'static Script,
+        shared_args: &[String],
         requests: &[ClaimRequest],
         confirm: Option<(Replicas, ConfirmKind)>,
     ) -> Vec<Result<(Value, bool)>> {
-        let keys: Vec<&str> = requests.iter().flat_map(|(keys, _)| script.keys_of(keys)).collect();
-        let args: Vec<&str> = requests.iter().flat_map(|(_, args)| args).map(String::as_str).collect();
+        let keys = script.keys_of(requests.iter().map(|(keys, _)| keys));
+        let args = shared_args.iter().chain(requests.iter().flat_map(|(_, args)| args));
+        let args: Vec<&str> = args.map(String::as_str).collect();
         let reply = self.ask(Call { confirm, ..Call::new(script, &keys, &args) }).await;
         let Reply { node, value, confirmed } = match reply {
             Ok(reply) => reply,
             Err(why) => return requests.iter().map(|_| Err(why.clone())).collect(),
         };
         if requests.len() > 1 && may_concern_one_claim(&value) {
-            let one_by_one = requests.chunks(1).map(|one| self.run_each(script, one, confirm));
+            let one_by_one = requests.chunks(1).map(|one| self.run_each(script, shared_args, one, confirm));
             return Box::pin(join_all(one_by_one)).await.into_iter().flatten().collect();
         }
         let is_confirmed = matches!(confirmed, None | Some(Confirmed::Yes));

@@ -42,6 +42,11 @@ impl WaiterRegistry {
         Some(Grant::new(token).from_hand_over())
     }
 
+    /// True from [`add`](Self::add) until the owner holds the lock, or stops waiting.
+    pub(crate) fn contains(&self, owner: OwnerId) -> bool {
+        self.waiters().contains_key(&owner)
+    }
+
     /// Begins to listen for this owner. Called before the request, because the message may come before the answer.
     pub(crate) fn add(&self, owner: OwnerId) {
         self.waiters().entry(owner).or_default();

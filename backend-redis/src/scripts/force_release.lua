@@ -1,7 +1,7 @@
 -- Ends the holds of any owner or program, or only the grant with this token. The lock goes to the first waiters, or is free.
 -- The last token of the name stays, so that the next one is larger.
 --
--- KEYS   as of `acquire.lua`; the lock and its holder record alone on a node of `redlock://`, which has no readers and no queue
+-- KEYS   as of `acquire_in_turn.lua`; the lock and its holder record alone on a node of `redlock://`, which has no readers and no queue
 -- ARGV   a token, or empty for any
 -- Reply  that of `inspect.lua` of the holds that were ended; nil if there was none
 
@@ -39,4 +39,4 @@ local function force_release(name, token)
   return reply
 end
 
-return answer_each(force_release, #KEYS == 2 and { 'lock', 'holder' } or ALL_KEYS, {})
+return answer_each(force_release, KINDS, 1, 0)

@@ -1,6 +1,6 @@
 -- Reads all that is known of the holds of a name at one instant. Changes nothing.
 --
--- KEYS   as of `acquire.lua`; the lock and its holder record alone on a node of `redlock://`, which has no readers
+-- KEYS   as of `acquire_in_turn.lua`; the lock and its holder record alone on a node of `redlock://`, which has no readers
 -- Reply  nil if the name is free; else the value of the lock key, its ms to the end, the holder record, its ms to the end; and
 --        for each reader its ms to the end and its record
 
@@ -15,4 +15,4 @@ local function inspect(name)
   return (held or record or reply[5]) and reply
 end
 
-return answer_each(inspect, #KEYS == 2 and { 'lock', 'holder' } or ALL_KEYS, {})
+return answer_each(inspect, KINDS, 1, 0)

@@ -9,26 +9,23 @@ local function call(command, ...)
   return reply
 end
 
--- The keys of a name, in the order of KEYS.
-local ALL_KEYS = { 'lock', 'holder', 'token', 'queue', 'owners', 'shared' }
+-- The kinds of keys of a name, in the order of KEYS: the keys of one kind for all claims, then those of the next kind.
+local KINDS = { 'lock', 'holder', 'owners', 'token', 'queue', 'shared' }
 
--- Calls `command` for each claim that has no answer yet, with the keys of its name and its arguments. An error is the answer
--- for its claim alone, and says that nothing was written for it.
-local function answer_each(command, kinds, answers)
-  local claims = #KEYS / #kinds
-  local args = #ARGV / claims
+-- Calls `command` for each claim, with the keys of its name and its arguments, which stand in ARGV behind those of all claims. An
+-- error is the answer for its claim alone, and says that nothing was written for it. A single answer stands without an array.
+local function answer_each(command, kinds, claims, shared_args)
+  local args, answers = (#ARGV - shared_args) / claims, {}
   for claim = 1, claims do
-    if not answers[claim] then
-      local name = {}
-      for i, kind in ipairs(kinds) do
-        name[kind] = KEYS[#kinds * (claim - 1) + i]
-      end
-      local done, answer = pcall(command, name, unpack(ARGV, args * (claim - 1) + 1, args * claim))
-      if not done then
-        answer = redis.error_reply(answer)
-      end
-      answers[claim] = answer
+    local name, first = {}, shared_args + args * (claim - 1)
+    for i = 1, #KEYS / claims do
+      name[kinds[i]] = KEYS[claims * (i - 1) + claim]
     end
+    local done, answer = pcall(command, name, unpack(ARGV, first + 1, first + args))
+    if not done then
+      answer = redis.error_reply(answer)
+    end
+    answers[claim] = answer
   end
   if claims == 1 then
     return answers[1]

@@ -2,15 +2,18 @@
 //!
 //! Each command is one file that reads from top to bottom; a line such as `-- include lib.lua` stands for that file. Two rules hold for all of them:
 //!
-//! * `KEYS` names all keys of a name, always in the same order, and they lie in one slot. Scripts that renew name
-//!   only the keys of the hold: while a slot of a cluster moves, a request that names a key which does not exist is refused.
+//! * Each script names all keys that it may use. They lie in one slot, and their order is the same in all scripts: the keys of one kind
+//!   for all claims, then those of the next kind. Scripts that renew name no key that may be missing: while a slot of a cluster moves,
+//!   a request that names a missing key is refused.
 //! * A claim that was granted is not answered with an error. So the server's "error" always means "not applied".
 
 use crate::keys::LockKeys;
 use redis::Cmd;
 use std::sync::OnceLock;
 
-pub(crate) static ACQUIRE: Script = Script::new(include_str!("acquire.lua"));
+pub(crate) static ACQUIRE: Script =
+    Script::with_keys(include_str!("acquire.lua"), &[LOCK, HOLDER, OWNERS, TOKEN]);
+pub(crate) static ACQUIRE_IN_TURN: Script = Script::new(include_str!("acquire_in_turn.lua"));
 pub(crate) static RENEW: Script = Script::with_keys(include_str!("renew.lua"), &[LOCK, HOLDER]);
 pub(crate) static RENEW_SHARED: Script =
     Script::with_keys(include_str!("renew_shared.lua"), &[LOCK, OWNERS, SHARED]);
@@ -22,9 +25,9 @@ pub(crate) static FORCE_RELEASE: Script = Script::new(include_str!("force_releas
 /// The places of the keys of a name in [`LockKeys::all`].
 const LOCK: usize = 0;
 const HOLDER: usize = 1;
-const TOKEN: usize = 2;
-const QUEUE: usize = 3;
-const OWNERS: usize = 4;
+const OWNERS: usize = 2;
+const TOKEN: usize = 3;
+const QUEUE: usize = 4;
 const SHARED: usize = 5;
 
 /// The files that others include.
@@ -49,17 +52,16 @@ struct Text {
 
 impl Script {
     pub(crate) const fn new(file: &'static str) -> Self {
-        Self::with_keys(file, &[LOCK, HOLDER, TOKEN, QUEUE, OWNERS, SHARED])
+        Self::with_keys(file, &[LOCK, HOLDER, OWNERS, TOKEN, QUEUE, SHARED])
     }
 
     const fn with_keys(file: &'static str, keys: &'static [usize]) -> Self {
         Self { file, keys, text: OnceLock::new() }
     }
 
-    /// The keys of a name that the script needs.
-    pub(crate) fn keys_of<'a>(&self, keys: &'a LockKeys) -> impl Iterator<Item = &'a str> {
-        let all = keys.all();
-        self.keys.iter().map(move |key| all[*key])
+    /// `KEYS` for these names.
+    pub(crate) fn keys_of<'a>(&self, names: impl Iterator<Item = &'a LockKeys> + Clone) -> Vec<&'a str> {
+        self.keys.iter().flat_map(|kind| names.clone().map(|keys| keys.all()[*kind])).collect()
     }
 
     /// The call of a script that the server has.

@@ -128,3 +128,21 @@ local function pass_on(name, now, readers)
     call('DEL', name.lock, name.holder)
   end
 end
+
+-- Ends the hold of a reader. The others hold on, and the lock key lasts as long as the last of them. With `linger` the hold stays,
+-- without an owner.
+local function release_reader(name, owner, linger, now)
+  local record = call('HGET', name.owners, owner)
+  call('ZREM', name.shared, owner)
+  call('HDEL', name.owners, owner)
+  if linger ~= '0' and record then
+    local released = 'released ' .. owner
+    call('HSET', name.owners, released, (string.gsub(record, '^%S+', 'released', 1)))
+    set_reader_end(name, released, now + linger * 1000, now)
+  end
+  local last = last_reader_end(name, now)
+  if last then
+    call('PEXPIRE', name.lock, millis(last - now))
+  end
+  pass_on(name, now, last)
+end

@@ -1,56 +1,29 @@
--- Ends the hold of an owner and its place in the queue, and touches nothing of another owner or program.
+-- Ends the holds of owners and their places in the queues, and touches nothing of another owner or program.
 --
 --   * The lock goes to the first waiters, or is free at once; or it stays taken, without an owner, for `linger` ms from now.
 --   * If the lock key has vanished, its holder's record ends here, so that the next owner need not wait for it.
 --   * A replica does not say that the lock is not held: it refuses every write, also one that changes nothing.
 --
--- KEYS   of each claim: as of `acquire.lua`
--- ARGV   of each claim: owner, linger in ms
--- Reply  of each claim: 1 released, 0 not held
+-- KEYS   of all claims, as of `acquire_in_turn.lua`
+-- ARGV   linger in ms, for all claims; then the owner of each claim
+-- Reply  1 if all are released. Else for each claim, without an array around a single one: 1 released, 0 not held
 
--- The usual case, three commands for all claims: the owners hold their names exclusively, and nobody waits.
-local answers, locks, queues, ended = {}, {}, {}, {}
-for claim = 1, #KEYS / 6 do
-  locks[claim], queues[claim] = KEYS[6 * claim - 5], KEYS[6 * claim - 2]
+-- The usual case, in three commands for all claims: the owners hold their names, no reader reads and nobody waits.
+local linger, claims = ARGV[1], #ARGV - 1
+local held = linger == '0' and redis.call('EXISTS', unpack(KEYS, 2 * claims + 1, 3 * claims)) == 0
+  and redis.call('MGET', unpack(KEYS, 1, claims))
+for claim = 1, claims do
+  held = held and held[claim] == ARGV[claim + 1] and held
 end
-if redis.call('EXISTS', unpack(queues)) == 0 then
-  local held = redis.call('MGET', unpack(locks))
-  for claim = 1, #locks do
-    if held[claim] == ARGV[2 * claim - 1] and ARGV[2 * claim] == '0' then
-      answers[claim] = 1
-      ended[#ended + 1] = locks[claim]
-      ended[#ended + 1] = KEYS[6 * claim - 4]
-    end
-  end
-  if #ended > 0 then
-    redis.call('DEL', unpack(ended))
-  end
-  if #locks == 1 and answers[1] then
-    return 1
-  end
+if held then
+  redis.call('DEL', unpack(KEYS, 1, 2 * claims))
+  return 1
 end
 
 -- include lib.lua
 -- include queue.lua
 
--- Ends the hold of a reader. The others hold on, and the lock key lasts as long as the last of them.
-local function release_reader(name, owner, linger, now)
-  local record = call('HGET', name.owners, owner)
-  call('ZREM', name.shared, owner)
-  call('HDEL', name.owners, owner)
-  if linger ~= '0' and record then
-    local released = 'released ' .. owner
-    call('HSET', name.owners, released, (string.gsub(record, '^%S+', 'released', 1)))
-    set_reader_end(name, released, now + linger * 1000, now)
-  end
-  local last = last_reader_end(name, now)
-  if last then
-    call('PEXPIRE', name.lock, millis(last - now))
-  end
-  pass_on(name, now, last)
-end
-
-local function release(name, owner, linger)
+local function release(name, owner)
   local held, _, now = lock_value(name), time()
   if held == 'shared' and last_reader_end(name, now) and call('ZSCORE', name.shared, owner) then
     release_reader(name, owner, linger, now)
@@ -83,4 +56,4 @@ local function release(name, owner, linger)
   return 1
 end
 
-return answer_each(release, ALL_KEYS, answers)
+return answer_each(release, KINDS, claims, 1)

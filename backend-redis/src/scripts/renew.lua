@@ -1,6 +1,6 @@
 -- Extends the leases of claims, each by its own length. An ended lease is not brought back, another owner's is not touched.
 --
--- KEYS   of each claim: the lock, its holder record. No others: while a slot of a cluster moves, a request that names a key which
+-- KEYS   the locks of all claims; then their holder records. No others: while a slot of a cluster moves, a request that names a key which
 --        does not exist is refused.
 -- ARGV   of each claim: owner, ttl in ms
 -- Reply  of each claim: 1 renewed, 0 gone, 2 taken by another owner
@@ -19,4 +19,4 @@ local function renew(name, owner, ttl)
   return (not held or held == 'released') and 0 or 2
 end
 
-return answer_each(renew, { 'lock', 'holder' }, {})
+return answer_each(renew, KINDS, #KEYS / 2, 0)

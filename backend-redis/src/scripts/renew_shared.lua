@@ -1,6 +1,6 @@
 -- Extends the leases of readers, each by its own length. An ended lease is not brought back.
 --
--- KEYS   of each claim: the lock, the entries of waiters and readers, the ends of the readers
+-- KEYS   the locks of all claims; then the entries of their waiters and readers; then the ends of their readers
 -- ARGV   of each claim: owner, ttl in ms
 -- Reply  of each claim: 1 renewed, 0 gone, 2 taken by another owner
 
@@ -18,4 +18,4 @@ local function renew_shared(name, owner, ttl)
   return (not held or held == 'shared' or held == 'released') and 0 or 2
 end
 
-return answer_each(renew_shared, { 'lock', 'owners', 'shared' }, {})
+return answer_each(renew_shared, { 'lock', 'owners', 'shared' }, #KEYS / 3, 0)

@@ -6,7 +6,8 @@ mod nodes;
 pub(crate) use deployment::{Deployment, Group, Replicas};
 
 use crate::connection::Tls;
-use leasehold_core::{Authority, Endpoint, Error, ErrorKind, Query, Result, Secret, StoreUrl};
+use leasehold_core::{Error, ErrorKind, Result};
+use leasehold_store_url::{Authority, Endpoint, Query, Secret, StoreUrl};
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::RangeInclusive;

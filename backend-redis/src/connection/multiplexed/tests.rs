@@ -4,7 +4,7 @@ use super::*;
 use crate::target::Deployment;
 use futures_util::FutureExt;
 use futures_util::future::{join_all, pending};
-use leasehold_core::StoreUrl;
+use leasehold_store_url::StoreUrl;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::time::{sleep, timeout};
 

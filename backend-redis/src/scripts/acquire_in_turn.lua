@@ -1,0 +1,59 @@
+-- Decides an attempt at a name that is not simply free, and every attempt of a reader. The owner gets the name if it is its turn;
+-- else it joins the queue if it waits.
+--
+--   * One exclusive owner at a time, or readers, also towards programs that know only `SET key value NX PX`.
+--   * The owner that holds the name and asks again gets the same token, and a lease of at least its ttl from now.
+--   * A name with a queue goes to the first waiters, whichever owner asks: no reader passes a waiting writer.
+--   * If the lock key has vanished, no other owner gets the name before the lease of its holder would have ended.
+--
+-- KEYS   the lock, its holder record, the entries of waiters and readers, the last token, the queue, the ends of the readers
+-- ARGV   owner, ttl in ms, description of the holder, mode: exclusive or shared; channel of the owner's process: `-` if it hears
+--        no messages, empty if the owner does not wait
+-- Reply  the token; the ms until the present lease ends, or -1; or these ms and the place in the queue, if the owner waits
+
+-- include lib.lua
+-- include queue.lua
+
+local function acquire(name, owner, ttl, description, mode, channel)
+  local _, now = time()
+  local held, record = call('GET', name.lock), call('GET', name.holder)
+  local is_recorded = is_record_of(owner, record)
+  if held == owner and is_recorded then
+    -- The reply to an earlier attempt was lost, or the message of a hand-over.
+    extend(name.lock, ttl)
+    extend(name.holder, ttl)
+    return string.match(record, '^%S+ (%d+)')
+  end
+  local claim = { owner = owner, ttl = ttl, description = description, channel = channel, mode = mode }
+  local blocker = held and held ~= owner and held ~= 'shared' and name.lock
+  if not blocker and record and not is_recorded then
+    -- The lock key was deleted or evicted, and its holder does not know it yet.
+    blocker = name.holder
+  end
+  if not blocker then
+    local reader = held == 'shared' and extend_reader(name, owner, ttl, now)
+    if reader then
+      return string.match(reader, '^%S+ (%d+)')
+    end
+    local state, token = 'free', nil
+    if held ~= owner and not is_recorded then
+      state, token = serve_queue(name, now, last_reader_end(name, now), owner)
+    end
+    if not token and (state == 'free' or (state == 'shared' and mode == 'shared')) then
+      token = next_token(name, now)
+      grant(name, claim, token, now)
+      if mode ~= 'shared' then
+        -- It may have a place or an entry in a queue that was damaged. Without an error, because the claim is granted.
+        pcall(leave_queue, name, owner)
+      end
+    end
+    if token then
+      return digits(token)
+    end
+    blocker = call('EXISTS', name.lock) == 1 and name.lock or name.shared
+  end
+  local left = math.max(call('PTTL', blocker), -1)
+  return channel == '' and left or { left, join_queue(name, claim, now) }
+end
+
+return answer_each(acquire, KINDS, 1, 0)

@@ -35,9 +35,10 @@ impl RedisBackend {
         }
     }
 
-    /// Tries for a name that may be free. `None` if that does not decide the attempt: the owner waits, or is a reader.
+    /// Tries for a name that may be free. `None` if that does not decide the attempt: the owner waits, or is a reader, or the
+    /// name is known not to be free.
     async fn acquire_free(&self, claim: &Claim) -> Result<Option<Acquired>> {
-        if claim.mode().is_shared() || claim.waits() && self.waiters.contains(claim.owner()) {
+        if claim.mode().is_shared() || claim.waits() && self.waiters.is_waited_for(claim.name()) {
             return Ok(None);
         }
         let for_all = vec![claim.ttl_millis().to_string(), claim.holder().to_string()];
@@ -53,7 +54,7 @@ impl RedisBackend {
 
     async fn acquire_or_queue(&self, claim: &Claim) -> Result<Acquired> {
         let owner = claim.owner();
-        self.waiters.add(owner);
+        self.waiters.add(owner, claim.name());
         let acquired = self.join_queue(claim).await;
         match &acquired {
             Ok(Acquired::Queued(_, place)) => self.waiters.set_place(owner, *place),

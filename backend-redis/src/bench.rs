@@ -147,7 +147,7 @@ impl Yardstick for Raw {
         }
         let [lock, _, token] = keys.of_grant();
         self.call(&mut connection, &RAW_ACQUIRE, &[lock, token], &[&self.owner, LEASE_MILLIS]).await?;
-        self.told.add(self.id);
+        self.told.add(self.id, name);
         self.told.set_place(self.id, QueueScore(1));
         // In the form that the registry understands: at the first place, with the first token.
         let message = format!("{} 1 1", self.owner);

@@ -5,7 +5,7 @@
 //! is counted from then. A message for another place is old, or belongs to an answer that was lost; the next heartbeat of the
 //! owner finds out.
 
-use leasehold_core::{FencingToken, Grant, OwnerId};
+use leasehold_core::{FencingToken, Grant, LockName, OwnerId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -17,11 +17,19 @@ pub(crate) struct QueueScore(pub(crate) u64);
 /// The waiters of this process, and the last message for each.
 #[derive(Debug, Default)]
 pub(crate) struct WaiterRegistry {
-    waiters: Mutex<HashMap<OwnerId, Waiter>>,
+    waiters: Mutex<Waiters>,
 }
 
 #[derive(Debug, Default)]
+struct Waiters {
+    by_owner: HashMap<OwnerId, Waiter>,
+    /// How many wait for each name.
+    of_name: HashMap<LockName, usize>,
+}
+
+#[derive(Debug)]
 struct Waiter {
+    name: LockName,
     /// As the last answer of the server named it.
     place: Option<QueueScore>,
     message: Option<(QueueScore, FencingToken)>,
@@ -33,23 +41,27 @@ impl WaiterRegistry {
     /// The grant from the owner's message, if there is one for its place. The owner waits no longer then.
     pub(crate) fn take_grant(&self, owner: OwnerId) -> Option<Grant> {
         let mut waiters = self.waiters();
-        let waiter = waiters.get(&owner)?;
+        let waiter = waiters.by_owner.get(&owner)?;
         let (place, token) = waiter.message?;
         if waiter.place != Some(place) {
             return None;
         }
-        waiters.remove(&owner);
+        waiters.remove(owner);
         Some(Grant::new(token).from_hand_over())
     }
 
-    /// True from [`add`](Self::add) until the owner holds the lock, or stops waiting.
-    pub(crate) fn contains(&self, owner: OwnerId) -> bool {
-        self.waiters().contains_key(&owner)
+    /// True if an owner of this process waits for the name.
+    pub(crate) fn is_waited_for(&self, name: &LockName) -> bool {
+        self.waiters().of_name.contains_key(name)
     }
 
     /// Begins to listen for this owner. Called before the request, because the message may come before the answer.
-    pub(crate) fn add(&self, owner: OwnerId) {
-        self.waiters().entry(owner).or_default();
+    pub(crate) fn add(&self, owner: OwnerId, name: &LockName) {
+        let Waiters { by_owner, of_name } = &mut *self.waiters();
+        by_owner.entry(owner).or_insert_with(|| {
+            *of_name.entry(name.clone()).or_default() += 1;
+            Waiter { name: name.clone(), place: None, message: None, changed: Arc::default() }
+        });
     }
 
     /// The server has answered that the owner waits at this place.
@@ -57,7 +69,7 @@ impl WaiterRegistry {
     /// The answer may be late: tasks that share a claim ask for the same owner, and one of them may not be polled for long. A
     /// grant at an earlier place has ended by then.
     pub(crate) fn set_place(&self, owner: OwnerId, place: QueueScore) {
-        if let Some(waiter) = self.waiters().get_mut(&owner) {
+        if let Some(waiter) = self.waiters().by_owner.get_mut(&owner) {
             if waiter.place.is_none_or(|known| known <= place) {
                 waiter.place = Some(place);
             } else {
@@ -69,21 +81,21 @@ impl WaiterRegistry {
 
     /// The owner holds the lock, or stops waiting.
     pub(crate) fn remove(&self, owner: OwnerId) {
-        self.waiters().remove(&owner);
+        self.waiters().remove(owner);
     }
 
     /// An attempt failed and left nothing in the store, so the owner may not come back. An owner with a place does, to release
     /// it.
     pub(crate) fn remove_unless_queued(&self, owner: OwnerId) {
         let mut waiters = self.waiters();
-        if waiters.get(&owner).is_some_and(|waiter| waiter.place.is_none()) {
-            waiters.remove(&owner);
+        if waiters.by_owner.get(&owner).is_some_and(|waiter| waiter.place.is_none()) {
+            waiters.remove(owner);
         }
     }
 
     /// Returns when there is a message for the owner, or messages may have been lost. Never if it does not wait.
     pub(crate) async fn changed(&self, owner: OwnerId) {
-        let changed = self.waiters().get(&owner).map(|waiter| Arc::clone(&waiter.changed));
+        let changed = self.waiters().by_owner.get(&owner).map(|waiter| Arc::clone(&waiter.changed));
         match changed {
             Some(changed) => changed.notified().await,
             None => std::future::pending().await,
@@ -93,7 +105,7 @@ impl WaiterRegistry {
     /// A message came: `owner place token`, as the scripts write it. Any other message is ignored.
     pub(crate) fn deliver(&self, message: &[u8]) {
         let Some((owner, place, token)) = std::str::from_utf8(message).ok().and_then(parse) else { return };
-        let changed = self.waiters().get_mut(&owner).map(|waiter| {
+        let changed = self.waiters().by_owner.get_mut(&owner).map(|waiter| {
             waiter.message = Some((place, token));
             Arc::clone(&waiter.changed)
         });
@@ -105,12 +117,25 @@ impl WaiterRegistry {
 
     /// Messages may have been lost: every waiter asks the server again.
     pub(crate) fn wake_all(&self) {
-        let all: Vec<_> = self.waiters().values().map(|waiter| Arc::clone(&waiter.changed)).collect();
+        let all: Vec<_> =
+            self.waiters().by_owner.values().map(|waiter| Arc::clone(&waiter.changed)).collect();
         all.iter().for_each(|changed| changed.notify_one());
     }
 
-    fn waiters(&self) -> MutexGuard<'_, HashMap<OwnerId, Waiter>> {
+    fn waiters(&self) -> MutexGuard<'_, Waiters> {
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiters {
+    fn remove(&mut self, owner: OwnerId) {
+        let Some(Waiter { name, .. }) = self.by_owner.remove(&owner) else { return };
+        if let Some(count) = self.of_name.get_mut(&name) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_name.remove(&name);
+            }
+        }
     }
 }
 
@@ -132,9 +157,13 @@ mod tests {
         waiters.take_grant(owner).map(|grant| grant.token.get())
     }
 
+    fn job() -> LockName {
+        LockName::new("job").unwrap()
+    }
+
     fn registry() -> (WaiterRegistry, OwnerId) {
         let (waiters, owner) = (WaiterRegistry::default(), OwnerId::random().unwrap());
-        waiters.add(owner);
+        waiters.add(owner, &job());
         (waiters, owner)
     }
 
@@ -194,7 +223,7 @@ mod tests {
             waiters.deliver(nonsense.as_bytes());
         }
         waiters.deliver(&[0xff, 0xfe]);
-        assert!(waiters.waiters().is_empty());
+        assert!(waiters.waiters().by_owner.is_empty());
         assert!(waiters.changed(owner).now_or_never().is_none());
     }
 
@@ -202,11 +231,14 @@ mod tests {
     fn failed_attempt_ends_the_listening_only_without_a_place() {
         let (waiters, queued) = registry();
         let fresh = OwnerId::random().unwrap();
-        waiters.add(fresh);
+        waiters.add(fresh, &job());
         waiters.set_place(queued, QueueScore(1));
         waiters.remove_unless_queued(fresh);
         waiters.remove_unless_queued(queued);
-        assert_eq!(waiters.waiters().keys().collect::<Vec<_>>(), [&queued]);
+        assert_eq!(waiters.waiters().by_owner.keys().collect::<Vec<_>>(), [&queued]);
+        assert!(waiters.is_waited_for(&job()));
+        waiters.remove(queued);
+        assert!(!waiters.is_waited_for(&job()));
     }
 
     #[test]

@@ -46,7 +46,8 @@ for claim = 1, claims do
     answers[claim], granted = now, granted + 1
   else
     local held = redis.pcall('GET', lock)
-    answers[claim] = type(held) == 'string' and held ~= owner and redis.pcall('PTTL', lock)
+    local left = type(held) == 'string' and held ~= owner and redis.pcall('PTTL', lock)
+    answers[claim] = type(left) == 'number' and left
   end
 end
 if granted == claims then

@@ -41,7 +41,7 @@ local function time()
 end
 
 local function digits(number)
-  return string.format('%.0f', number)
+  return string.format('%d', number)
 end
 
 -- The value of the lock key, which is the owner. Data of another kind is another program's lock.

@@ -61,9 +61,9 @@ local function join_queue(name, claim, now)
   end
   -- Places are unique, and a new one is the largest, also if the server's clock went back.
   local place = math.max(now, (tonumber(last_place) or 0) + 1)
-  local entry = { digits(now + 2000000), claim.ttl, claim.channel, claim.mode, claim.description }
+  local entry = claim.ttl .. ' ' .. claim.channel .. ' ' .. claim.mode .. ' ' .. claim.description
   local joined, added = pcall(function()
-    call('HSET', name.owners, claim.owner, table.concat(entry, ' '))
+    call('HSET', name.owners, claim.owner, digits(now + 2000000) .. ' ' .. entry)
     extend(name.owners, '60000')
     local added = call('ZADD', name.queue, 'NX', digits(place), claim.owner)
     call('PEXPIRE', name.queue, '60000')

@@ -192,7 +192,7 @@ async fn an_acquisition_names_the_right_that_it_lacks_and_leaves_nothing() {
             "this user may not run {}; grant it with ACL SETUSER: +{command}",
             command.to_uppercase()
         );
-        assert!(told.ends_with(&expected), "{told}");
+        assert!(told.ends_with(&expected), "{command}: {told}");
         assert!(server.keys().is_empty(), "{command}: {:?}", server.keys());
     }
     let (_server, backend) = restricted_without("pttl");

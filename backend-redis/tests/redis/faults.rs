@@ -268,7 +268,7 @@ async fn a_server_that_forgot_the_scripts_is_given_them_again() {
     assert_eq!(renew(&backend, &claim).await.unwrap(), Renewal::Renewed);
     hold(&backend, &claim).await;
     hold(&backend, &claim).await;
-    assert_eq!(server.calls("eval"), 3, "each script once");
+    assert_eq!(server.calls("eval"), 4, "each of the three scripts once");
     assert_eq!(server.calls("script|load"), 0);
 }
 

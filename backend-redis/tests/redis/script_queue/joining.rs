@@ -130,9 +130,9 @@ async fn first_attempt_of_a_waiter_at_a_free_lock_writes_three_keys() {
     }
 }
 
-/// The one who comes just after the other has released finds nobody waiting, and is found by nobody.
+/// The first request of a waiter finds that the name is held, and the second one joins the queue.
 #[tokio::test]
-async fn two_waiters_in_turns_ask_once_each() {
+async fn holder_asks_once_and_first_waiter_twice() {
     let scene = scene(1).await;
     release(&scene.backend, &scene.holder).await;
     handed_over(&scene.backend, &scene.waiters[0]).await;
@@ -143,5 +143,7 @@ async fn two_waiters_in_turns_ask_once_each() {
     let asked = scene.server.calls("evalsha");
     hold(&scene.backend, &one).await;
     queue(&scene.backend, &other).await;
-    assert_eq!(scene.server.calls("evalsha") - asked, 2);
+    assert_eq!(scene.server.calls("evalsha") - asked, 3);
+    queue(&scene.backend, &other).await;
+    assert_eq!(scene.server.calls("evalsha") - asked, 4, "a heartbeat");
 }

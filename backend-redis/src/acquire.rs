@@ -2,10 +2,11 @@
 
 use crate::backend::RedisBackend;
 use crate::connection::{ConfirmKind, Confirmed};
+use crate::renew::renewal_script;
 use crate::reply::{self, Acquired};
 use crate::scripts;
 use crate::target::Replicas;
-use leasehold_core::{Attempt, Busy, Claim, Error, ErrorKind, Grant, Result};
+use leasehold_core::{Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, Renewal, Result};
 use redis::Value;
 
 /// In the place of a channel: the owner does not wait.
@@ -29,7 +30,9 @@ impl RedisBackend {
             None => self.acquire_in_turn(claim, DOES_NOT_WAIT).await?,
         };
         match (acquired, self.replicas) {
-            (Acquired::Granted(_), Some(replicas)) => Box::pin(self.confirm(claim, replicas)).await,
+            (Acquired::Granted(token), Some(replicas)) => {
+                Box::pin(self.confirm(claim, token, replicas)).await
+            }
             (Acquired::Granted(token), None) => Ok(Attempt::Granted(Grant::new(token))),
             (Acquired::Busy(busy) | Acquired::Queued(busy, _), _) => Ok(Attempt::Busy(busy)),
         }
@@ -90,25 +93,25 @@ impl RedisBackend {
         reply::acquired(&answer)
     }
 
-    /// Believes a grant only if enough replicas have it. A script cannot wait for them, least of all that of the release that
-    /// hands the lock over, so the owner asks once more, which writes the grant once more, and waits then.
+    /// Believes a grant only if enough replicas have it. A script cannot wait for replicas, so the owner renews its lease and
+    /// waits until they have that. A renewal takes no lock: it may arrive after the release of a claim whose caller has gone.
     ///
     /// A grant that is not confirmed is an unknown outcome: the owner asks again, or releases it.
-    async fn confirm(&self, claim: &Claim, replicas: Replicas) -> Result<Attempt> {
-        let (keys, args) = (self.keys.of(claim.name()), args_in_turn(claim, DOES_NOT_WAIT));
-        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    async fn confirm(&self, claim: &Claim, token: FencingToken, replicas: Replicas) -> Result<Attempt> {
+        let (keys, args) =
+            (self.keys.of(claim.name()), [claim.owner().to_hex(), claim.ttl_millis().to_string()]);
+        let args = args.each_ref().map(String::as_str);
         let replicas = replicas.for_lease(claim.ttl());
         let confirm = (replicas, ConfirmKind::Grant);
-        let asked = self.servers.run_confirmed(&scripts::ACQUIRE_IN_TURN, &keys, &args, confirm);
-        let (reply, confirmed) = asked.await.map_err(not_confirmed)?;
-        match (reply::acquired(&reply).map_err(not_confirmed)?, confirmed) {
-            (Acquired::Granted(token), Confirmed::Yes) => Ok(Attempt::Granted(Grant::new(token))),
-            (Acquired::Granted(_), Confirmed::By(count)) => Err(not_confirmed(too_few(count, replicas))),
-            (Acquired::Granted(_), Confirmed::Unasked(why)) => Err(not_confirmed(why)),
+        let script = renewal_script(claim.mode());
+        let (reply, confirmed) =
+            self.servers.run_confirmed(script, &keys, &args, confirm).await.map_err(not_confirmed)?;
+        match (reply::renewal(&reply).map_err(not_confirmed)?, confirmed) {
+            (Renewal::Renewed, Confirmed::Yes) => Ok(Attempt::Granted(Grant::new(token))),
+            (Renewal::Renewed, Confirmed::By(count)) => Err(not_confirmed(too_few(count, replicas))),
+            (Renewal::Renewed, Confirmed::Unasked(why)) => Err(not_confirmed(why)),
             // The grant has ended meanwhile.
-            (Acquired::Busy(_) | Acquired::Queued(..), _) => {
-                Ok(Attempt::Busy(Busy::new().with_place_in_queue()))
-            }
+            _ => Ok(Attempt::Busy(Busy::new().with_place_in_queue())),
         }
     }
 }

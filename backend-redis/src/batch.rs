@@ -118,17 +118,21 @@ impl Batch {
         let (answer, answered) = oneshot::channel();
         waiting.claims.push(Pending { request, answer });
         waiting.runtime = Some(runtime.id());
-        if waiting.claims.len() >= size {
-            let (claims, batch) = (waiting.take(), Arc::clone(self));
+        let full = (waiting.claims.len() >= size).then(|| waiting.take());
+        // A runtime that has been shut down drops a task while it is spawned, and the drop of `Flush` takes this mutex.
+        drop(waiting);
+        let batch = Arc::clone(self);
+        if let Some(claims) = full {
             runtime.spawn(async move { batch.send(claims).await });
         } else if is_first {
-            runtime.spawn(Flush { batch: Some(Arc::clone(self)), runtime: runtime.id() }.run());
+            runtime.spawn(Flush { batch: Some(batch), runtime: runtime.id() }.run());
         }
         Ok(answered)
     }
 
     async fn send(&self, (shared_args, mut claims): (Vec<String>, Vec<Pending>)) {
-        // A caller is gone if its runtime has ended. The release of its claim may be on its way already.
+        self.servers.connect().await;
+        // Looked at once there is a connection: the release of a claim whose caller is gone may have been sent by now.
         claims.retain(|claim| !claim.answer.is_closed());
         let (requests, answers): (Vec<_>, Vec<_>) =
             claims.into_iter().map(|Pending { request, answer }| (request, answer)).unzip();
@@ -250,6 +254,15 @@ mod tests {
         }
         let next = batch.join(&[], request(3), 9, other.handle()).unwrap();
         assert_eq!(other.block_on(next).unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn claim_for_a_runtime_that_has_ended_gets_an_answer() {
+        let (batch, ended, other) = (batch(), runtime(), runtime());
+        let handle = ended.handle().clone();
+        drop(ended);
+        let answer = batch.join(&[], request(1), 9, &handle).unwrap();
+        assert!(other.block_on(answer).is_err(), "the outcome is unknown");
     }
 
     #[test]

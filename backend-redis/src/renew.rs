@@ -3,10 +3,11 @@
 use crate::backend::RedisBackend;
 use crate::connection::ConfirmKind;
 use crate::keys::LockKeys;
+use crate::scripts::Script;
 use crate::topology::cluster::Slot;
 use crate::{reply, scripts};
 use futures_util::future::join_all;
-use leasehold_core::{Claim, Renewal, Result};
+use leasehold_core::{Claim, LockMode, Renewal, Result};
 use std::collections::BTreeMap;
 
 impl RedisBackend {
@@ -36,8 +37,7 @@ impl RedisBackend {
         let requests: Vec<_> = claims.iter().map(|(claim, keys)| ((*keys).clone(), args(claim))).collect();
         let shortest = claims.iter().map(|(claim, _)| claim.ttl()).min().unwrap_or_default();
         let confirm = self.replicas.map(|replicas| (replicas.for_lease(shortest), ConfirmKind::Renewal));
-        let is_shared = claims.first().is_some_and(|(claim, _)| claim.mode().is_shared());
-        let script = if is_shared { &scripts::RENEW_SHARED } else { &scripts::RENEW };
+        let script = claims.first().map_or(&scripts::RENEW, |(claim, _)| renewal_script(claim.mode()));
         let answers = self.servers.run_each(script, &[], &requests, confirm).await;
         let renewal = |answer: Result<_>| {
             let (answer, is_confirmed): (_, bool) = answer?;
@@ -50,4 +50,8 @@ impl RedisBackend {
         };
         answers.into_iter().map(renewal).collect()
     }
+}
+
+pub(crate) fn renewal_script(mode: LockMode) -> &'static Script {
+    if mode.is_shared() { &scripts::RENEW_SHARED } else { &scripts::RENEW }
 }

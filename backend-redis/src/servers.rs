@@ -60,6 +60,13 @@ impl Servers {
         Self::One(Arc::new(PrimaryNode { link, channel }))
     }
 
+    /// Makes a connection to one server, if there is none. A failure is met again by the next request.
+    pub(crate) async fn connect(&self) {
+        if let Self::One(node) = self {
+            let _ = node.link.connect().await;
+        }
+    }
+
     /// Runs a script for one claim.
     ///
     /// # Errors

@@ -1,9 +1,9 @@
--- Decides an attempt at a name that is not simply free, and every attempt of a reader. The owner gets the name if it is its turn;
+-- Decides each claim of a reader, and each exclusive claim that `acquire.lua` left open. The owner gets the name if it is its turn;
 -- else it joins the queue if it waits.
 --
---   * One exclusive owner at a time, or readers, also towards programs that know only `SET key value NX PX`.
---   * The owner that holds the name and asks again gets the same token, and a lease of at least its ttl from now.
---   * A name with a queue goes to the first waiters, whichever owner asks: no reader passes a waiting writer.
+--   * One exclusive owner holds a name, or readers, also beside clients that use plain `SET key value NX PX`.
+--   * The owner that holds the name and asks again gets the token of its record, and a lease of at least its ttl from now.
+--   * The first waiters of a queue get the name, no matter which owner asks: no reader passes a waiting writer.
 --   * If the lock key has vanished, no other owner gets the name before the lease of its holder would have ended.
 --
 -- KEYS   the lock, its holder record, the entries of waiters and readers, the last token, the queue, the ends of the readers
@@ -25,25 +25,26 @@ local function acquire(name, owner, ttl, description, mode, channel)
     return string.match(record, '^%S+ (%d+)')
   end
   local claim = { owner = owner, ttl = ttl, description = description, channel = channel, mode = mode }
-  local blocker = held and held ~= owner and held ~= 'shared' and name.lock
+  local readers = (not held or held == 'shared') and purge_ended_readers(name, now)
+  -- Without readers, the value `shared` is another program's.
+  local blocker = held and held ~= owner and not (held == 'shared' and readers) and name.lock
   if not blocker and record and not is_recorded then
     -- The lock key was deleted or evicted, and its holder does not know it yet.
     blocker = name.holder
   end
   if not blocker then
-    local reader = held == 'shared' and extend_reader(name, owner, ttl, now)
+    local reader = held and readers and extend_reader(name, owner, ttl, now)
     if reader then
       return string.match(reader, '^%S+ (%d+)')
     end
     local state, token = 'free', nil
     if held ~= owner and not is_recorded then
-      state, token = serve_queue(name, now, last_reader_end(name, now), owner)
+      state, token = grant_next_waiters(name, now, readers, owner)
     end
     if not token and (state == 'free' or (state == 'shared' and mode == 'shared')) then
       token = next_token(name, now)
       grant(name, claim, token, now)
-      if mode ~= 'shared' then
-        -- It may have a place or an entry in a queue that was damaged. Without an error, because the claim is granted.
+      if mode ~= 'shared' then -- A damaged queue may still have the owner. No error, because the claim is granted.
         pcall(leave_queue, name, owner)
       end
     end

@@ -31,11 +31,14 @@ local function force_release(name, token)
     call('DEL', name.lock, name.holder)
     return reply
   end
-  local last = last_reader_end(name, now)
-  if last then
+  local last = purge_ended_readers(name, now)
+  if last and held == 'shared' then
     call('PEXPIRE', name.lock, millis(last - now))
   end
-  pass_on(name, now, last)
+  -- Another program may have taken the lock key while readers hold.
+  if is_meant or not held or held == 'shared' then
+    hand_over_or_free(name, now, last)
+  end
   return reply
 end
 

@@ -12,8 +12,8 @@ end
 -- The kinds of keys of a name, in the order of KEYS: the keys of one kind for all claims, then those of the next kind.
 local KINDS = { 'lock', 'holder', 'owners', 'token', 'queue', 'shared' }
 
--- Calls `command` for each claim, with the keys of its name and its arguments, which stand in ARGV behind those of all claims. An
--- error is the answer for its claim alone, and says that nothing was written for it. A single answer stands without an array.
+-- Calls `command` for each claim, with the keys of its name and its arguments. ARGV has the arguments that all claims share, then
+-- those of each claim. An error is the answer for its claim alone, and says that it holds nothing. A single answer is bare.
 local function answer_each(command, kinds, claims, shared_args)
   local args, answers = (#ARGV - shared_args) / claims, {}
   for claim = 1, claims do
@@ -74,7 +74,7 @@ local function millis(micros)
 end
 
 -- Removes the readers whose leases have ended. Returns when the last lease of the others ends, nil if there are none.
-local function last_reader_end(name, now)
+local function purge_ended_readers(name, now)
   local ended = call('ZRANGE', name.shared, '-inf', digits(now), 'BYSCORE', 'LIMIT', '0', '1000')
   if ended[1] then
     call('ZREM', name.shared, unpack(ended))
@@ -86,10 +86,11 @@ end
 
 -- Sets the end of a reader's lease. The lock key, whose value is `shared`, lasts as long as the last lease of all readers.
 local function set_reader_end(name, owner, ends, now)
+  -- PEXPIRE comes first, because a server whose memory is full refuses only a first write that needs memory.
+  extend(name.lock, millis(ends - now))
   call('ZADD', name.shared, digits(ends), owner)
-  for _, key in ipairs({ name.lock, name.shared, name.owners }) do
-    extend(key, millis(ends - now))
-  end
+  extend(name.shared, millis(ends - now))
+  extend(name.owners, millis(ends - now))
 end
 
 -- Extends the lease of a reader, and returns its record. Nil if it holds nothing.

@@ -13,13 +13,29 @@ local function next_token(name, now)
   return last + 1
 end
 
--- Makes a claim a holder. All that may be refused is refused with the first write.
-local function grant(name, claim, token, now)
+-- Ends the lease of a reader. Returns when the last lease of the others ends, nil if there are none. The lock key lasts as long.
+local function end_reader(name, owner, now)
+  call('ZREM', name.shared, owner)
+  call('HDEL', name.owners, owner)
+  local last = purge_ended_readers(name, now)
+  if last then
+    call('PEXPIRE', name.lock, millis(last - now))
+  end
+  return last
+end
+
+local function revoke(name, claim, now)
+  if claim.mode ~= 'shared' or not end_reader(name, claim.owner, now) then
+    call('DEL', name.lock, name.holder)
+  end
+end
+
+local function write_grant(name, claim, token, now)
   local token_text = digits(token)
   local granted_at = token == now and token_text or digits(now)
   local record = claim.owner .. ' ' .. token_text .. ' ' .. granted_at .. ' ' .. claim.description
   if claim.mode == 'shared' then
-    local last = last_reader_end(name, now)
+    local last = purge_ended_readers(name, now)
     call('SET', name.lock, 'shared', 'PX', last and math.max(millis(last - now), claim.ttl) or claim.ttl)
     call('DEL', name.holder)
     call('HSET', name.owners, claim.owner, record)
@@ -37,17 +53,25 @@ local function grant(name, claim, token, now)
   call('SET', name.token, token_text, 'PX', kept)
 end
 
+-- Makes a claim a holder, or raises an error and leaves no hold.
+local function grant(name, claim, token, now)
+  local done, why = pcall(write_grant, name, claim, token, now)
+  if not done then
+    pcall(revoke, name, claim, now)
+    error(why, 0)
+  end
+end
+
 local function leave_queue(name, owner)
   call('ZREM', name.queue, owner)
   call('HDEL', name.owners, owner)
 end
 
--- The waiter's entry is `keeps_place_until ttl channel mode description`. Nil if it is gone, or had no heartbeat for two
--- seconds.
+-- The waiter's entry is `alive_until ttl channel mode description`. Nil if it is gone, or had no heartbeat for two seconds.
 local function live_waiter(name, owner, now)
   local entry = call('HGET', name.owners, owner) or ''
-  local keeps_until, ttl, channel, mode, description = string.match(entry, '^(%d+) (%d+) (%S+) (%a+) (.*)$')
-  if keeps_until and tonumber(keeps_until) >= now then
+  local alive_until, ttl, channel, mode, description = string.match(entry, '^(%d+) (%d+) (%S+) (%a+) (.*)$')
+  if alive_until and tonumber(alive_until) >= now then
     return { owner = owner, ttl = ttl, channel = channel, mode = mode, description = description }
   end
 end
@@ -55,7 +79,7 @@ end
 -- Puts a claim at the end of the queue, or keeps its place for two more seconds. Returns the place.
 local function join_queue(name, claim, now)
   local last, last_place = unpack(call('ZRANGE', name.queue, '-1', '-1', 'WITHSCORES'))
-  -- Dead waiters would pile up while the lock is held for long, and delay the release that skips them.
+  -- A dead last waiter goes, so that no dead ones pile up while a lock is held for long.
   if last and last ~= claim.owner and not live_waiter(name, last, now) then
     leave_queue(name, last)
   end
@@ -70,15 +94,18 @@ local function join_queue(name, claim, now)
     return added
   end)
   if not joined then
-    call('HDEL', name.owners, claim.owner)
+    -- An owner that has a place keeps it until its last heartbeat is two seconds old.
+    if redis.pcall('ZSCORE', name.queue, claim.owner) == false then
+      call('HDEL', name.owners, claim.owner)
+    end
     error(added, 0)
   end
   return added == 1 and place or tonumber(call('ZSCORE', name.queue, claim.owner))
 end
 
--- Tells a waiter of its grant. False if its process is gone: nothing listens on its channel. The message stays on this server:
--- a process that still listens on a former primary is not counted. A refusal, by the user's rights, is no sign of death; the
--- heartbeat of the waiter finds the grant.
+-- Tells a waiter of its grant. False if its process is gone: nothing listens on its channel. The message is not replicated: a
+-- process that still listens on a former primary is not counted. A missing right is no sign of death: the heartbeat of the waiter
+-- finds the grant.
 local function notify(waiter, place, token)
   if waiter.channel == '-' then
     return true
@@ -92,57 +119,59 @@ end
 -- Grants a name that no exclusive owner holds to the waiters whose turn it is: to the first one, or to the first readers in a
 -- row. Dead waiters in front of them leave the queue. `asking`, the caller, needs no message.
 --
--- Returns `free` or `shared` if no waiter is left, `taken` if a claim that comes now has to wait, `more` if dead waiters may be
--- left: one call serves at most 256, so that a crowd that died together does not delay the commands of others. The second
--- result is the token of `asking`, if it was among them.
-local function serve_queue(name, now, readers, asking)
-  local state, asking_token = readers and 'shared' or 'free', nil
+-- Returns `free` or `shared` if no waiter is left, `taken` if a claim that comes now has to wait, `more` if nobody got the name and
+-- dead waiters may be left: one call serves at most 256, so that a crowd that died together does not delay the commands of others.
+-- The second result is the token of `asking`, if it was among them.
+local function grant_next_waiters(name, now, are_readers, asking)
+  local asking_token
   for _ = 1, 256 do
     local owner, place = unpack(call('ZRANGE', name.queue, '0', '0', 'WITHSCORES'))
     if not owner then
-      return state, asking_token
+      return are_readers and 'shared' or 'free', asking_token
     end
     local waiter = live_waiter(name, owner, now)
-    if waiter and state == 'shared' and waiter.mode ~= 'shared' then
+    if waiter and are_readers and waiter.mode ~= 'shared' then
       return 'taken', asking_token
     end
-    local token = next_token(name, now)
     leave_queue(name, owner)
-    if waiter and (owner == asking or notify(waiter, place, token)) then
+    if waiter then
+      local token = next_token(name, now)
       grant(name, waiter, token, now)
-      asking_token = owner == asking and token or asking_token
-      if waiter.mode ~= 'shared' then
-        return 'taken', asking_token
+      if owner == asking then
+        asking_token = token
       end
-      state = 'shared'
+      if owner ~= asking and not notify(waiter, place, token) then
+        revoke(name, waiter, now)
+      elseif waiter.mode ~= 'shared' then
+        return 'taken', asking_token
+      else
+        are_readers = true
+      end
     end
   end
-  return 'more', asking_token
+  return are_readers and 'taken' or 'more', asking_token
 end
 
--- A hold has ended: its waiters are served, and without waiters and readers the name is free. What fails here stops no
--- release: the waiters are served at their next heartbeat then.
-local function pass_on(name, now, readers)
-  local done, state = pcall(serve_queue, name, now, readers)
-  if not readers and (not done or state == 'free' or state == 'more') then
+-- A hold has ended: hands the name over, or frees it. An error does not stop the release: the next heartbeat of a waiter serves the
+-- queue.
+local function hand_over_or_free(name, now, are_readers)
+  local done, state = pcall(grant_next_waiters, name, now, are_readers)
+  if not done then
+    local is_known, last = pcall(purge_ended_readers, name, now)
+    state = is_known and last and 'shared' or 'free'
+  end
+  if state == 'free' or state == 'more' then
     call('DEL', name.lock, name.holder)
   end
 end
 
--- Ends the hold of a reader. The others hold on, and the lock key lasts as long as the last of them. With `linger` the hold stays,
--- without an owner.
+-- Ends the hold of a reader. With `linger` it stays, without an owner.
 local function release_reader(name, owner, linger, now)
-  local record = call('HGET', name.owners, owner)
-  call('ZREM', name.shared, owner)
-  call('HDEL', name.owners, owner)
-  if linger ~= '0' and record then
+  local record = linger ~= '0' and call('HGET', name.owners, owner)
+  if record then
     local released = 'released ' .. owner
     call('HSET', name.owners, released, (string.gsub(record, '^%S+', 'released', 1)))
     set_reader_end(name, released, now + linger * 1000, now)
   end
-  local last = last_reader_end(name, now)
-  if last then
-    call('PEXPIRE', name.lock, millis(last - now))
-  end
-  pass_on(name, now, last)
+  hand_over_or_free(name, now, end_reader(name, owner, now))
 end

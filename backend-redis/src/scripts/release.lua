@@ -2,7 +2,7 @@
 --
 --   * The lock goes to the first waiters, or is free at once; or it stays taken, without an owner, for `linger` ms from now.
 --   * If the lock key has vanished, its holder's record ends here, so that the next owner need not wait for it.
---   * A replica does not say that the lock is not held: it refuses every write, also one that changes nothing.
+--   * Every path writes, so that a replica answers READONLY instead of 0.
 --
 -- KEYS   of all claims, as of `acquire_in_turn.lua`
 -- ARGV   linger in ms, for all claims; then the owner of each claim
@@ -11,7 +11,7 @@
 -- The usual case, in three commands for all claims: the owners hold their names, no reader reads and nobody waits.
 local linger, claims = ARGV[1], #ARGV - 1
 local held = linger == '0' and redis.call('EXISTS', unpack(KEYS, 2 * claims + 1, 3 * claims)) == 0
-  and redis.call('MGET', unpack(KEYS, 1, claims))
+  and redis.pcall('MGET', unpack(KEYS, 1, claims))
 for claim = 1, claims do
   held = held and held[claim] == ARGV[claim + 1] and held
 end
@@ -25,7 +25,8 @@ end
 
 local function release(name, owner)
   local held, _, now = lock_value(name), time()
-  if held == 'shared' and last_reader_end(name, now) and call('ZSCORE', name.shared, owner) then
+  local readers = held == 'shared' and purge_ended_readers(name, now)
+  if readers and call('ZSCORE', name.shared, owner) then
     release_reader(name, owner, linger, now)
     return 1
   end
@@ -35,18 +36,18 @@ local function release(name, owner)
     end
     leave_queue(name, owner)
     call('ZREM', name.shared, owner)
-    if held == 'shared' then
-      -- Readers behind a writer that has left the queue.
-      pass_on(name, now, last_reader_end(name, now))
+    if readers then
+      -- The owner may have been a writer in front of waiting readers.
+      hand_over_or_free(name, now, readers)
     end
     return 0
   end
   if linger == '0' then
-    pass_on(name, now)
+    hand_over_or_free(name, now)
     return 1
   end
-  -- Waiters find the free name at a heartbeat. The first write needs no memory: a server whose memory is full refuses only
-  -- the first write of a script.
+  -- Waiters find the free name at a heartbeat. PEXPIRE comes first, because a server whose memory is full refuses only a first
+  -- write that needs memory.
   local record = call('GET', name.holder)
   call('PEXPIRE', name.lock, linger)
   call('SET', name.lock, 'released', 'PX', linger)

@@ -131,7 +131,9 @@ impl Batch {
     }
 
     async fn send(&self, (shared_args, mut claims): (Vec<String>, Vec<Pending>)) {
-        self.servers.connect().await;
+        if let Err(why) = self.servers.connect().await {
+            return claims.into_iter().for_each(|claim| drop(claim.answer.send(Err(why.clone()))));
+        }
         // Looked at once there is a connection: the release of a claim whose caller is gone may have been sent by now.
         claims.retain(|claim| !claim.answer.is_closed());
         let (requests, answers): (Vec<_>, Vec<_>) =

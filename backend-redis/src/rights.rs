@@ -81,8 +81,7 @@ fn for_holders(keys: &LockKeys) -> Vec<Cmd> {
 fn for_queues(keys: &LockKeys) -> Vec<Cmd> {
     let [_, _, owners, _, queue, _] = keys.all();
     [
-        ["MGET", keys.lock()].as_slice(),
-        &["EXISTS", queue],
+        ["EXISTS", queue].as_slice(),
         &["ZADD", queue, NOBODY, NOBODY],
         &["ZSCORE", queue, NOBODY],
         &["ZRANGE", queue, "0", "-1"],

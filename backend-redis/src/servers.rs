@@ -60,10 +60,11 @@ impl Servers {
         Self::One(Arc::new(PrimaryNode { link, channel }))
     }
 
-    /// Makes a connection to one server, if there is none. A failure is met again by the next request.
-    pub(crate) async fn connect(&self) {
-        if let Self::One(node) = self {
-            let _ = node.link.connect().await;
+    /// Makes sure that there is a connection, if all names are on one server.
+    pub(crate) async fn connect(&self) -> Result<()> {
+        match self {
+            Self::One(node) => node.link.connect().await,
+            Self::Cluster(_) => Ok(()),
         }
     }
 

@@ -53,7 +53,7 @@ local function acquire(name, owner, ttl, description, mode, channel)
     end
     blocker = call('EXISTS', name.lock) == 1 and name.lock or name.shared
   end
-  local left = math.max(call('PTTL', blocker), -1)
+  local left = ms_left(blocker)
   return channel == '' and left or { left, join_queue(name, claim, now) }
 end
 

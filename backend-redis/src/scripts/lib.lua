@@ -69,6 +69,12 @@ local function extend(key, ttl)
   end
 end
 
+-- The ms until a key ends, -1 if it has no end. It writes without a change, so that a replica refuses instead of answering.
+local function ms_left(key)
+  call('PEXPIRE', key, 0, 'GT')
+  return math.max(call('PTTL', key), -1)
+end
+
 local function millis(micros)
   return math.ceil(micros / 1000)
 end

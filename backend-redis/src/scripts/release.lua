@@ -8,14 +8,13 @@
 -- ARGV   linger in ms, for all claims; then the owner of each claim
 -- Reply  1 if all are released. Else for each claim, without an array around a single one: 1 released, 0 not held
 
--- The usual case, in three commands for all claims: the owners hold their names, no reader reads and nobody waits.
+-- The usual case: the owners hold their names, and no other owner reads or waits.
 local linger, claims = ARGV[1], #ARGV - 1
-local held = linger == '0' and redis.call('EXISTS', unpack(KEYS, 2 * claims + 1, 3 * claims)) == 0
-  and redis.pcall('MGET', unpack(KEYS, 1, claims))
+local are_held = linger == '0' and redis.call('EXISTS', unpack(KEYS, 2 * claims + 1, 3 * claims)) == 0
 for claim = 1, claims do
-  held = held and held[claim] == ARGV[claim + 1] and held
+  are_held = are_held and redis.pcall('GET', KEYS[claim]) == ARGV[claim + 1]
 end
-if held then
+if are_held then
   redis.call('DEL', unpack(KEYS, 1, 2 * claims))
   return 1
 end

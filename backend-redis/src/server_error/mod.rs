@@ -23,7 +23,6 @@ const COMMANDS: [&str; 31] = [
     "evalsha",
     "exists",
     "get",
-    "mget",
     "hdel",
     "hello",
     "hget",

@@ -24,6 +24,7 @@ mod refusals;
 mod rotated_password;
 mod script_acquire;
 mod script_queue;
+mod script_refusals;
 mod script_release;
 mod script_renew;
 mod script_shared;

@@ -6,7 +6,7 @@ use crate::kit::{
 };
 use leasehold_conformance::servers::RedisServer;
 use leasehold_core::{
-    Claim, ErrorKind, LockAdmin, LockBackend, LockMode, LossCause, Release, Renewal, Result,
+    Attempt, Claim, ErrorKind, LockAdmin, LockBackend, LockMode, LossCause, Release, Renewal, Result,
 };
 use std::time::Duration;
 
@@ -215,4 +215,44 @@ async fn foreign_data_in_the_place_of_the_readers_is_named() {
     let (kind, told) = attempt_fails(&backend, &reader("job")).await;
     assert!(kind == ErrorKind::Misconfigured && told.contains(&shared("job")), "{told}");
     assert_eq!(server.get(&keys("job").lock), None);
+}
+
+#[tokio::test]
+async fn hand_over_to_hundreds_of_readers_leaves_the_lock_key() {
+    let server = server();
+    let backend = backend(&server.url());
+    let holder = claim("job");
+    hold(&backend, &holder).await;
+    for _ in 0..257 {
+        queue(&backend, &waiting_reader("job")).await;
+    }
+    assert_eq!(release(&backend, &holder).await, Release::Released);
+    assert_eq!(server.get(&keys("job").lock).as_deref(), Some("shared"));
+    assert_eq!(readers(&server, "job"), ":256");
+}
+
+#[tokio::test]
+async fn value_shared_of_another_program_is_no_readers_hold() {
+    let server = server();
+    let backend = backend(&server.url());
+    server.set(&keys("job").lock, "shared");
+    for claim in [reader("job"), claim("job"), waiter("job")] {
+        assert!(matches!(backend.try_acquire(&claim).await, Ok(Attempt::Busy(_))), "{claim:?}");
+        assert_eq!(release(&backend, &claim).await, Release::NotHeld);
+    }
+    assert_eq!(server.get(&keys("job").lock).as_deref(), Some("shared"));
+}
+
+#[tokio::test]
+async fn forced_release_of_a_reader_leaves_the_lock_of_another_program() {
+    let server = server();
+    let backend = backend(&server.url());
+    let reads = reader("job");
+    let token = hold(&backend, &reads).await;
+    server.del(&keys("job").lock);
+    server.set(&keys("job").lock, "another program");
+    let ended = backend.force_release(&name("job"), Some(token)).await.unwrap();
+    assert_eq!(ended.len(), 1);
+    assert_eq!(server.get(&keys("job").lock).as_deref(), Some("another program"));
+    assert_eq!(server.pttl(&keys("job").lock), -1);
 }

@@ -217,7 +217,7 @@ async fn wait_replicas_counts_those_of_the_names_own_primary() {
 
 /// The lines that the documentation of the crate gives to administrators.
 const RIGHTS: &str = "ACL SETUSER locker on >PASSWORD resetkeys ~leasehold:* ~{leasehold:* resetchannels &leasehold:* -@all \
-                      +eval +evalsha +set +get +mget +exists +del +pexpire +pttl +time +ping +scan +type \
+                      +eval +evalsha +set +get +exists +del +pexpire +pttl +time +ping +scan +type \
                       +zadd +zscore +zrange +zrem +hset +hget +hdel +publish +subscribe \
                       +cluster|slots +asking +wait";
 

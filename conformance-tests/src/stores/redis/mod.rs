@@ -20,7 +20,7 @@ const PASSWORD: &str = "PASSWORD";
 /// The rights that such a user needs, word by word as the documentation of `leasehold-redis` has them behind `resetkeys`:
 /// the suite's own test holds the two against each other.
 const RIGHTS: &str = "~leasehold:* ~{leasehold:* resetchannels &leasehold:* -@all \
-    +eval +evalsha +set +get +mget +exists +del +pexpire +pttl +time +ping +scan +type \
+    +eval +evalsha +set +get +exists +del +pexpire +pttl +time +ping +scan +type \
     +zadd +zscore +zrange +zrem +hset +hget +hdel +publish +subscribe";
 
 /// One Redis node that writes to disk what it has acknowledged, as far as a crash of the process goes. A case has it to

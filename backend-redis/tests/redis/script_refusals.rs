@@ -1,0 +1,88 @@
+//! A server that refuses one command of a script: no half grant, no lost place, no lock without a holder.
+
+use crate::acl::restricted_without;
+use crate::kit::{Look, attempt_fails, backend, claim, hold, keys, queue, release, renew, server, waiter};
+use leasehold_conformance::servers::RedisServer;
+use leasehold_core::{Attempt, Claim, ErrorKind, LockAdmin, LockBackend, LockMode, Release, Renewal};
+
+fn reader(lock: &str) -> Claim {
+    claim(lock).with_mode(LockMode::Shared)
+}
+
+/// From now on the server refuses each first write that needs memory.
+fn fill_memory(server: &RedisServer, is_full: bool) {
+    let limit = if is_full { "1" } else { "0" };
+    assert_eq!(server.command(&["CONFIG", "SET", "maxmemory", limit]).unwrap(), "+OK");
+}
+
+#[tokio::test]
+async fn waiter_keeps_its_place_while_the_memory_is_full() {
+    let server = server();
+    let backend = backend(&server.url());
+    let (holder, first, second) = (claim("job"), waiter("job"), waiter("job"));
+    hold(&backend, &holder).await;
+    queue(&backend, &first).await;
+    queue(&backend, &second).await;
+    fill_memory(&server, true);
+    queue(&backend, &first).await;
+    fill_memory(&server, false);
+    assert_eq!(release(&backend, &holder).await, Release::Released);
+    assert_eq!(server.get(&keys("job").lock), Some(first.owner().to_hex()));
+}
+
+#[tokio::test]
+async fn reader_renews_while_the_memory_is_full() {
+    let server = server();
+    let backend = backend(&server.url());
+    let (shared, exclusive) = (reader("shared"), claim("exclusive"));
+    hold(&backend, &shared).await;
+    hold(&backend, &exclusive).await;
+    fill_memory(&server, true);
+    assert_eq!(renew(&backend, &exclusive).await.unwrap(), Renewal::Renewed);
+    assert_eq!(renew(&backend, &shared).await.unwrap(), Renewal::Renewed);
+}
+
+#[tokio::test]
+async fn waiter_hears_of_no_grant_that_the_breaker_may_not_write() {
+    let (server, admin) = restricted_without("set");
+    let backend = backend(&server.url());
+    let (holder, next) = (claim("job"), waiter("job"));
+    hold(&backend, &holder).await;
+    queue(&backend, &next).await;
+    drop(admin.force_release(holder.name(), None).await);
+    // The message would be believed as a grant.
+    let attempt = backend.try_acquire(&next).await.unwrap();
+    let held = server.get(&keys("job").lock);
+    match attempt {
+        Attempt::Granted(grant) => {
+            assert!(!grant.handed_over, "a message that nobody wrote a grant for");
+            assert_eq!(held, Some(next.owner().to_hex()));
+        }
+        Attempt::Busy(_) => assert_ne!(held, Some(next.owner().to_hex())),
+    }
+}
+
+#[tokio::test]
+async fn refused_reader_leaves_no_lock() {
+    for command in ["hset", "zadd", "pexpire"] {
+        let (server, backend) = restricted_without(command);
+        let (kind, told) = attempt_fails(&backend, &reader("job")).await;
+        assert_eq!(kind, ErrorKind::Denied, "{command}: {told}");
+        let left: Vec<String> = server.keys().into_iter().filter(|key| !key.ends_with(":token")).collect();
+        assert!(left.is_empty(), "{command}: {left:?}");
+    }
+}
+
+#[tokio::test]
+async fn replica_that_has_the_lock_is_no_answer_for_an_attempt() {
+    let (server, primary) = (server(), server());
+    let backend = backend(&server.url());
+    hold(&backend, &claim("job")).await;
+    let port = primary.port().to_string();
+    assert_eq!(server.command(&["CONFIG", "SET", "replica-serve-stale-data", "yes"]).unwrap(), "+OK");
+    // Without a link to its primary it keeps what it has.
+    assert_eq!(primary.command(&["CONFIG", "SET", "requirepass", "other"]).unwrap(), "+OK");
+    assert_eq!(server.command(&["REPLICAOF", "127.0.0.1", &port]).unwrap(), "+OK");
+    let (kind, told) = attempt_fails(&backend, &claim("job")).await;
+    assert_eq!(kind, ErrorKind::Unavailable, "{told}");
+}

@@ -40,7 +40,7 @@ pub fn all() -> Vec<Box<dyn Subject>> {
         Box::new(Postgres::for_update("postgres-for-update")),
         Box::new(Postgres::optimistic("postgres-optimistic")),
         Box::new(zookeeper::ZooKeeper::default()),
-        Box::new(zookeeper::ZooKeeperEnsemble),
+        Box::new(zookeeper::ZooKeeperEnsemble::default()),
     ];
     if std::env::var_os(MySqlServer::FOLDER).is_some() {
         subjects.push(Box::new(MySql::lease("mysql")));

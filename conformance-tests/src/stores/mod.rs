@@ -30,7 +30,7 @@ pub fn all() -> Vec<Box<dyn Subject>> {
         Box::new(memory::Memory),
         Box::new(sqlite::Sqlite),
         Box::new(redis::Redis::default()),
-        Box::new(redis_sentinel::RedisSentinel),
+        Box::new(redis_sentinel::RedisSentinel::default()),
         Box::new(redis_cluster::RedisCluster::default()),
         Box::new(redlock::Redlock::default()),
         Box::new(MariaDb::lease("mariadb")),

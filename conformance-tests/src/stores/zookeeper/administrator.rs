@@ -31,8 +31,7 @@ impl Administrator for Node {
 impl Administrator for Nodes {
     async fn step_clock(&self, seconds: i64) -> Result<(), Cannot> {
         step(&self.clock, seconds, |environment| {
-            *self.servers() =
-                Pooled::apart(ZooKeeperEnsemble::start_within(environment).map_err(cannot)?);
+            *self.servers() = Pooled::apart(ZooKeeperEnsemble::start_within(environment).map_err(cannot)?);
             Ok(())
         })?;
         is_ahead(self.admin().await?.wall_clock().await?, seconds)

@@ -30,7 +30,7 @@ pub fn all() -> Vec<Box<dyn Subject>> {
         Box::new(memory::Memory),
         Box::new(sqlite::Sqlite),
         Box::new(redis::Redis::default()),
-        Box::new(redis_sentinel::RedisSentinel),
+        Box::new(redis_sentinel::RedisSentinel::default()),
         Box::new(redis_cluster::RedisCluster::default()),
         Box::new(redlock::Redlock::default()),
         Box::new(MariaDb::lease("mariadb")),
@@ -40,7 +40,7 @@ pub fn all() -> Vec<Box<dyn Subject>> {
         Box::new(Postgres::for_update("postgres-for-update")),
         Box::new(Postgres::optimistic("postgres-optimistic")),
         Box::new(zookeeper::ZooKeeper::default()),
-        Box::new(zookeeper::ZooKeeperEnsemble),
+        Box::new(zookeeper::ZooKeeperEnsemble::default()),
     ];
     if std::env::var_os(MySqlServer::FOLDER).is_some() {
         subjects.push(Box::new(MySql::lease("mysql")));

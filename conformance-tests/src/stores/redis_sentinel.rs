@@ -1,3 +1,4 @@
+use super::pool::{Pool, Pooled};
 use super::redis::{Servers, delete, records, tell};
 use super::{SECRET, cannot, connect, in_time, timeouts};
 use crate::proxy::Proxy;
@@ -8,13 +9,16 @@ use leasehold::{DistributedLock, LockName, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A Redis with a replica, and three Sentinels that watch them.
-#[derive(Debug)]
-pub(crate) struct RedisSentinel;
+/// A Redis with a replica, and three Sentinels that watch them. They are used again for another case unless this one has harmed
+/// them.
+#[derive(Debug, Default)]
+pub(crate) struct RedisSentinel {
+    pool: Arc<Pool<Group>>,
+}
 
 #[derive(Debug)]
 struct Watched {
-    group: Mutex<Group>,
+    group: Mutex<Pooled<Group>>,
     url: String,
     /// The primary that was stopped.
     stopped: Mutex<Option<usize>>,
@@ -22,8 +26,15 @@ struct Watched {
 }
 
 impl Watched {
-    fn group(&self) -> MutexGuard<'_, Group> {
+    fn group(&self) -> MutexGuard<'_, Pooled<Group>> {
         self.group.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The group, which no other case is to have after this one.
+    fn harmed(&self) -> MutexGuard<'_, Pooled<Group>> {
+        let group = self.group();
+        group.keep_from_others();
+        group
     }
 
     fn on_primary<T>(
@@ -45,7 +56,7 @@ impl Servers for Watched {
         &self,
         act: &mut dyn FnMut(&mut RedisServer) -> std::result::Result<(), Cannot>,
     ) -> std::result::Result<(), Cannot> {
-        self.group().servers_mut().iter_mut().try_for_each(act)
+        self.harmed().servers_mut().iter_mut().try_for_each(act)
     }
 
     fn settle(&self) -> std::result::Result<(), Cannot> {
@@ -64,14 +75,17 @@ impl Subject for RedisSentinel {
     }
 
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        let group = Group::start().map_err(cannot)?;
+        let start = || Group::start().map(|group| self.pool.lend(group));
+        let used = self.pool.take();
+        let is_used = used.is_some();
+        let group = used.map_or_else(start, Ok).map_err(cannot)?;
         let url = group.url();
-        Ok(Box::new(Watched {
-            group: Mutex::new(group),
-            url,
-            stopped: Mutex::default(),
-            clock: Mutex::default(),
-        }))
+        let (group, stopped, clock) = (Mutex::new(group), Mutex::default(), Mutex::default());
+        let watched = Watched { group, url, stopped, clock };
+        if is_used {
+            watched.wipe().await.inspect_err(|_| drop(watched.harmed()))?;
+        }
+        Ok(Box::new(watched))
     }
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
@@ -107,22 +121,22 @@ impl Store for Watched {
     }
 
     async fn pause(&self) -> std::result::Result<(), Cannot> {
-        self.group().pause();
+        self.harmed().pause();
         Ok(())
     }
 
     async fn resume(&self) -> std::result::Result<(), Cannot> {
-        self.group().resume();
+        self.harmed().resume();
         Ok(())
     }
 
     async fn kill(&self) -> std::result::Result<(), Cannot> {
-        self.group().kill();
+        self.harmed().kill();
         Ok(())
     }
 
     async fn restart(&self, keep_data: bool) -> std::result::Result<(), Cannot> {
-        self.group().restart(keep_data).map_err(cannot)
+        self.harmed().restart(keep_data).map_err(cannot)
     }
 
     /// As they are shipped, they write nothing but a snapshot after an hour.
@@ -178,6 +192,7 @@ impl Replicas for Watched {
     }
 
     async fn catch_up(&self, _: &LockName) -> std::result::Result<(), Cannot> {
+        drop(self.harmed());
         self.command(&["SET", "mark", "written"])?;
         let has_it = |server: usize| {
             let mark = self.group().server(server).command(&["GET", "mark"]);
@@ -193,22 +208,22 @@ impl Replicas for Watched {
     }
 
     async fn cut_off(&self, _: &LockName) -> std::result::Result<(), Cannot> {
-        self.group().cut_replica_off().map_err(cannot)
+        self.harmed().cut_replica_off().map_err(cannot)
     }
 
     async fn fail_over(&self, _: &LockName) -> std::result::Result<(), Cannot> {
-        self.group().fail_over().map_err(cannot)
+        self.harmed().fail_over().map_err(cannot)
     }
 
     async fn supplant(&self, _: &LockName) -> std::result::Result<(), Cannot> {
-        let primary = self.group().supplant().map_err(cannot)?;
+        let primary = self.harmed().supplant().map_err(cannot)?;
         *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = Some(primary);
         Ok(())
     }
 
     async fn revive(&self) -> std::result::Result<(), Cannot> {
         if let Some(primary) = self.stopped.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            self.group().server(primary).resume();
+            self.harmed().server(primary).resume();
         }
         Ok(())
     }

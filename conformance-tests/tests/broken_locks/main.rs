@@ -46,7 +46,9 @@ fn main() -> ExitCode {
     let mut trials: Vec<Trial> = controls.iter().flat_map(|control| trials(control, &controls)).collect();
     trials.extend(sound::trials());
     trials.push(Trial::test("documentation_has_them_all", move || Ok(table::check(&controls)?)));
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    locks::zookeeper::end_idle();
+    conclusion.exit_code()
 }
 
 fn trials(control: &Arc<Control>, all: &[Arc<Control>]) -> Vec<Trial> {

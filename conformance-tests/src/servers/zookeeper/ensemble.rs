@@ -101,7 +101,7 @@ impl ZooKeeperEnsemble {
             {
                 return Ok(leader);
             }
-            std::thread::sleep(Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(50));
         }
         Err(StartError::new(format!("{members} ZooKeeper servers have agreed on no leader")))
     }

@@ -31,7 +31,7 @@ impl Administrator for Node {
 impl Administrator for Nodes {
     async fn step_clock(&self, seconds: i64) -> Result<(), Cannot> {
         step(&self.clock, seconds, |environment| {
-            *self.servers() = ZooKeeperEnsemble::start_within(environment).map_err(cannot)?;
+            *self.servers() = Pooled::apart(ZooKeeperEnsemble::start_within(environment).map_err(cannot)?);
             Ok(())
         })?;
         is_ahead(self.admin().await?.wall_clock().await?, seconds)
@@ -39,7 +39,7 @@ impl Administrator for Nodes {
 
     async fn fill_disk(&self, full: bool) -> Result<(), Cannot> {
         match full {
-            true => self.servers().fill_disks().map_err(cannot),
+            true => self.harmed().fill_disks().map_err(cannot),
             false => Store::restart(self, true).await,
         }
     }

@@ -1,5 +1,5 @@
 use super::admin::Admin;
-use super::{cannot, connect, directory, ensure_disk, session_for, timeouts};
+use super::{Pool, Pooled, cannot, connect, directory, ensure_disk, session_for, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::ZooKeeperEnsemble as Servers;
 use crate::{Administrator, Cannot, Case, Members, ShimmedClock, Store, Subject};
@@ -9,9 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Three ZooKeeper servers that are one store. Only what needs several servers is asked of them; the rest is asked of
-/// one, which is the same code.
-#[derive(Debug)]
-pub(crate) struct ZooKeeperEnsemble;
+/// one, which is the same code. An ensemble is used again for another case unless this one has harmed it.
+#[derive(Debug, Default)]
+pub(crate) struct ZooKeeperEnsemble {
+    pool: Arc<Pool<Servers>>,
+}
 
 /// Exclusion and order across servers, and what happens when some of them fail.
 const COVERED: [&str; 8] = ["A01", "A05", "F03", "H01", "J17", "J18", "J19", "J20"];
@@ -21,15 +23,22 @@ const LONG_SESSION: &str = "session_timeout=9s";
 
 #[derive(Debug)]
 pub(super) struct Nodes {
-    pub(super) servers: Mutex<Servers>,
+    pub(super) servers: Mutex<Pooled<Servers>>,
     /// The clock that they run by, if it is one of their own.
     pub(super) clock: Mutex<Option<ShimmedClock>>,
     directory: String,
 }
 
 impl Nodes {
-    pub(super) fn servers(&self) -> MutexGuard<'_, Servers> {
+    pub(super) fn servers(&self) -> MutexGuard<'_, Pooled<Servers>> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The servers, which no other case is to have after this one.
+    pub(super) fn harmed(&self) -> MutexGuard<'_, Pooled<Servers>> {
+        let servers = self.servers();
+        servers.keep_from_others();
+        servers
     }
 
     fn ports(&self) -> Vec<u16> {
@@ -54,7 +63,8 @@ impl Subject for ZooKeeperEnsemble {
     }
 
     async fn start(&self) -> std::result::Result<Box<dyn Store>, Cannot> {
-        let servers = Servers::start().map_err(cannot)?;
+        let start = || Servers::start().map(|servers| self.pool.lend(servers));
+        let servers = self.pool.take().map_or_else(start, Ok).map_err(cannot)?;
         Ok(Box::new(Nodes { servers: Mutex::new(servers), clock: Mutex::default(), directory: directory() }))
     }
 
@@ -88,23 +98,23 @@ impl Store for Nodes {
     }
 
     async fn pause(&self) -> std::result::Result<(), Cannot> {
-        (0..self.ports().len()).for_each(|member| self.servers().pause(member));
+        (0..self.ports().len()).for_each(|member| self.harmed().pause(member));
         Ok(())
     }
 
     async fn resume(&self) -> std::result::Result<(), Cannot> {
-        (0..self.ports().len()).for_each(|member| self.servers().resume(member));
+        (0..self.ports().len()).for_each(|member| self.harmed().resume(member));
         Ok(())
     }
 
     async fn kill(&self) -> std::result::Result<(), Cannot> {
-        (0..self.ports().len()).for_each(|member| self.servers().kill(member));
+        (0..self.ports().len()).for_each(|member| self.harmed().kill(member));
         Ok(())
     }
 
     async fn restart(&self, keep_data: bool) -> std::result::Result<(), Cannot> {
         tokio::task::block_in_place(|| {
-            let mut servers = self.servers();
+            let mut servers = self.harmed();
             let all = servers.ports().len();
             (0..all).for_each(|member| servers.kill(member));
             (0..all).try_for_each(|member| servers.restart(member, keep_data))?;
@@ -115,11 +125,11 @@ impl Store for Nodes {
 
     async fn sync(&self) -> std::result::Result<(), Cannot> {
         ensure_disk()?;
-        tokio::task::block_in_place(|| self.servers().sync_to_own_disks()).map_err(cannot)
+        tokio::task::block_in_place(|| self.harmed().sync_to_own_disks()).map_err(cannot)
     }
 
     async fn lose_power(&self) -> std::result::Result<(), Cannot> {
-        self.servers().lose_power().map_err(cannot)?;
+        self.harmed().lose_power().map_err(cannot)?;
         Store::restart(self, true).await
     }
 
@@ -160,21 +170,21 @@ impl Members for Nodes {
     }
 
     async fn kill(&self, member: usize) -> std::result::Result<(), Cannot> {
-        self.servers().kill(member);
+        self.harmed().kill(member);
         Ok(())
     }
 
     async fn restart(&self, member: usize) -> std::result::Result<(), Cannot> {
-        tokio::task::block_in_place(|| self.servers().restart(member, true)).map_err(cannot)
+        tokio::task::block_in_place(|| self.harmed().restart(member, true)).map_err(cannot)
     }
 
     async fn pause(&self, member: usize) -> std::result::Result<(), Cannot> {
-        self.servers().pause(member);
+        self.harmed().pause(member);
         Ok(())
     }
 
     async fn resume(&self, member: usize) -> std::result::Result<(), Cannot> {
-        self.servers().resume(member);
+        self.harmed().resume(member);
         Ok(())
     }
 

@@ -4,7 +4,7 @@ mod recipe;
 mod server;
 mod session;
 
-pub(crate) use server::start;
+pub(crate) use server::{end_idle, start};
 
 use crate::calls::{Calls, lock_of};
 use crate::subject::Address;

@@ -4,21 +4,49 @@ use leasehold_conformance::proxy::Proxy;
 use leasehold_conformance::servers::ZooKeeperServer;
 use leasehold_conformance::{Cannot, Counters, Store};
 use leasehold_core::LockName;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use zookeeper_client::Client;
 
-#[derive(Debug)]
-struct Server(ZooKeeperServer);
+/// Servers that no case uses at the moment. A virtual machine costs more to start than a case to run, and the lock names of
+/// each case are its own.
+static IDLE: Mutex<Vec<ZooKeeperServer>> = Mutex::new(Vec::new());
 
-/// A server of its own, for one case.
+/// A server that one case has to itself; `None` while it is dropped, and never before.
+#[derive(Debug)]
+struct Server(Option<ZooKeeperServer>);
+
 pub(crate) fn start() -> Result<Box<dyn Store>, Cannot> {
-    Ok(Box::new(Server(ZooKeeperServer::start().map_err(cannot)?)))
+    let server = idle().pop();
+    let server = server.map_or_else(ZooKeeperServer::start, Ok).map_err(cannot)?;
+    Ok(Box::new(Server(Some(server))))
+}
+
+/// Ends the servers, and removes their data.
+pub(crate) fn end_idle() {
+    idle().clear();
+}
+
+fn idle() -> MutexGuard<'static, Vec<ZooKeeperServer>> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Server {
+    fn server(&self) -> &ZooKeeperServer {
+        self.0.as_ref().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        idle().extend(self.0.take());
+    }
 }
 
 #[async_trait]
 impl Store for Server {
     fn address(&self) -> String {
-        format!("127.0.0.1:{} 5000", self.0.port())
+        format!("127.0.0.1:{} 5000", self.server().port())
     }
 
     fn address_for_holds_of(&self, time: Duration) -> String {
@@ -26,13 +54,13 @@ impl Store for Server {
     }
 
     async fn proxied(&self, patience: Duration) -> Result<(Proxy, String), Cannot> {
-        let proxy = Proxy::to(([127, 0, 0, 1], self.0.port()).into()).await.map_err(cannot)?;
+        let proxy = Proxy::to(([127, 0, 0, 1], self.server().port()).into()).await.map_err(cannot)?;
         let address = format!("{} {}", proxy.address(), patience.as_millis());
         Ok((proxy, address))
     }
 
     async fn delete_queue(&self, name: &LockName) -> Result<(), Cannot> {
-        let client = Client::connect(&format!("127.0.0.1:{}", self.0.port())).await.map_err(cannot)?;
+        let client = Client::connect(&format!("127.0.0.1:{}", self.server().port())).await.map_err(cannot)?;
         let (queue, mut deletion) = (queue_of(name), client.new_multi_writer());
         for place in client.list_children(&queue).await.map_err(cannot)? {
             deletion.add_delete(&format!("{queue}/{place}"), None).map_err(cannot)?;
@@ -42,7 +70,7 @@ impl Store for Server {
     }
 
     async fn counters(&self) -> Result<Counters, Cannot> {
-        self.0.traffic().map_err(cannot)
+        self.server().traffic().map_err(cannot)
     }
 }
 

@@ -13,7 +13,7 @@ use redis::ServerError;
 use table::{BY_CODE, BY_TEXT, Row};
 
 /// All commands that are sent, and that scripts run.
-const COMMANDS: [&str; 31] = [
+const COMMANDS: [&str; 30] = [
     "asking",
     "auth",
     "cluster|slots",

@@ -11,7 +11,6 @@ use crate::waiters::WaiterRegistry;
 use futures_util::future::join_all;
 use leasehold_core::Result;
 use redis::{ServerErrorKind, Value};
-use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -74,7 +73,7 @@ impl Servers {
     ///
     /// As of [`Link::run`].
     pub(crate) async fn run(&self, script: &'static Script, keys: &LockKeys, args: &[&str]) -> Result<Value> {
-        let keys = script.keys_of(iter::once(keys));
+        let keys = script.keys_of(&[keys]);
         let Reply { node, value, .. } = self.ask(Call::new(script, &keys, args)).await?;
         node.link.understood(script, &keys, value).await
     }
@@ -87,7 +86,7 @@ impl Servers {
         args: &[&str],
         confirm: (Replicas, ConfirmKind),
     ) -> Result<(Value, Confirmed)> {
-        let keys = script.keys_of(iter::once(keys));
+        let keys = script.keys_of(&[keys]);
         let call = Call { confirm: Some(confirm), ..Call::new(script, &keys, args) };
         let Reply { node, value, confirmed } = self.ask(call).await?;
         Ok((node.link.understood(script, &keys, value).await?, confirmed.unwrap_or(Confirmed::By(0))))
@@ -102,7 +101,8 @@ impl Servers {
         requests: &[ClaimRequest],
         confirm: Option<(Replicas, ConfirmKind)>,
     ) -> Vec<Result<(Value, bool)>> {
-        let keys = script.keys_of(requests.iter().map(|(keys, _)| keys));
+        let keys: Vec<_> = requests.iter().map(|(keys, _)| keys).collect();
+        let keys = script.keys_of(&keys);
         let args = shared_args.iter().chain(requests.iter().flat_map(|(_, args)| args));
         let args: Vec<&str> = args.map(String::as_str).collect();
         let reply = self.ask(Call { confirm, ..Call::new(script, &keys, &args) }).await;

@@ -4,7 +4,7 @@
 --   * One exclusive owner holds a name, or readers, also beside clients that use plain `SET key value NX PX`.
 --   * The owner that holds the name and asks again gets the token of its record, and a lease of at least its ttl from now.
 --   * The first waiters of a queue get the name, no matter which owner asks: no reader passes a waiting writer.
---   * If the lock key has vanished, no other owner gets the name before the lease of its holder would have ended.
+--   * If the lock key or `:shared` has vanished, no other owner gets the name before the leases would have ended.
 --
 -- KEYS   the lock, its holder record, the entries of waiters and readers, the last token, the queue, the ends of the readers
 -- ARGV   owner, ttl in ms, description of the holder, mode: exclusive or shared; channel of the owner's process: `-` if it hears

@@ -20,7 +20,7 @@ local function force_release(name, token)
   -- A record beside another program's lock is that of an earlier grant.
   local is_present = record and (not held or is_record_of(held, record))
   local is_meant = token == '' or (is_present and string.match(record, '^%S+ (%d+)') == token)
-  if is_meant and held ~= 'shared' and (held or record) then
+  if is_meant and not (held == 'shared' and ended[1]) and (held or record) then
     reply[1], reply[2], reply[3], reply[4] = held, call('PTTL', name.lock), record, call('PTTL', name.holder)
   elseif not ended[1] then
     -- Changes nothing. A replica may not have heard of the hold, and refuses it.
@@ -31,13 +31,9 @@ local function force_release(name, token)
     call('DEL', name.lock, name.holder)
     return reply
   end
-  local last = purge_ended_readers(name, now)
-  if last and held == 'shared' then
-    call('PEXPIRE', name.lock, millis(last - now))
-  end
   -- Another program may have taken the lock key while readers hold.
   if is_meant or not held or held == 'shared' then
-    hand_over_or_free(name, now, last)
+    hand_over_or_free(name, now, purge_ended_readers(name, now))
   end
   return reply
 end

@@ -60,8 +60,8 @@ impl Script {
     }
 
     /// `KEYS` for these names.
-    pub(crate) fn keys_of<'a>(&self, names: impl Iterator<Item = &'a LockKeys> + Clone) -> Vec<&'a str> {
-        self.keys.iter().flat_map(|kind| names.clone().map(|keys| keys.all()[*kind])).collect()
+    pub(crate) fn keys_of<'a>(&self, names: &[&'a LockKeys]) -> Vec<&'a str> {
+        self.keys.iter().flat_map(|kind| names.iter().map(|keys| keys.all()[*kind])).collect()
     }
 
     /// The call of a script that the server has.

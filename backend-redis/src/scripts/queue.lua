@@ -13,19 +13,18 @@ local function next_token(name, now)
   return last + 1
 end
 
--- Ends the lease of a reader. Returns when the last lease of the others ends, nil if there are none. The lock key lasts as long.
+-- Ends the lease of a reader. Returns when the last lease of the others ends, nil if there are none.
 local function end_reader(name, owner, now)
   call('ZREM', name.shared, owner)
   call('HDEL', name.owners, owner)
-  local last = purge_ended_readers(name, now)
-  if last then
-    call('PEXPIRE', name.lock, millis(last - now))
-  end
-  return last
+  return purge_ended_readers(name, now)
 end
 
 local function revoke(name, claim, now)
-  if claim.mode ~= 'shared' or not end_reader(name, claim.owner, now) then
+  local last = claim.mode == 'shared' and end_reader(name, claim.owner, now)
+  if last then
+    call('PEXPIRE', name.lock, millis(last - now))
+  else
     call('DEL', name.lock, name.holder)
   end
 end
@@ -120,45 +119,57 @@ end
 -- row. Dead waiters in front of them leave the queue. `asking`, the caller, needs no message.
 --
 -- Returns `free` or `shared` if no waiter is left, `taken` if a claim that comes now has to wait, `more` if nobody got the name and
--- dead waiters may be left: one call serves at most 256, so that a crowd that died together does not delay the commands of others.
--- The second result is the token of `asking`, if it was among them.
+-- dead waiters may be left: one call serves at most 256, so that a crowd does not delay the commands of others. The second result is
+-- the token of `asking`, if it was among them. No error ends a call that has granted the name.
 local function grant_next_waiters(name, now, are_readers, asking)
-  local asking_token
-  for _ = 1, 256 do
-    local owner, place = unpack(call('ZRANGE', name.queue, '0', '0', 'WITHSCORES'))
-    if not owner then
-      return are_readers and 'shared' or 'free', asking_token
-    end
-    local waiter = live_waiter(name, owner, now)
-    if waiter and are_readers and waiter.mode ~= 'shared' then
-      return 'taken', asking_token
-    end
-    leave_queue(name, owner)
-    if waiter then
-      local token = next_token(name, now)
-      grant(name, waiter, token, now)
-      if owner == asking then
-        asking_token = token
+  local is_granted, asking_token = false, nil
+  local done, state = pcall(function()
+    for _ = 1, 256 do
+      local owner, place = unpack(call('ZRANGE', name.queue, '0', '0', 'WITHSCORES'))
+      if not owner then
+        if not are_readers and call('EXISTS', name.owners) == 1 then
+          -- Entries of readers whose ends expired with their key. HDEL is an error if the data is another program's.
+          call('HDEL', name.owners, '')
+          call('DEL', name.owners)
+        end
+        return are_readers and 'shared' or 'free'
       end
-      if owner ~= asking and not notify(waiter, place, token) then
-        revoke(name, waiter, now)
-      elseif waiter.mode ~= 'shared' then
-        return 'taken', asking_token
-      else
-        are_readers = true
+      local waiter = live_waiter(name, owner, now)
+      if waiter and are_readers and waiter.mode ~= 'shared' then
+        return 'taken'
+      end
+      leave_queue(name, owner)
+      if waiter then
+        local token = next_token(name, now)
+        grant(name, waiter, token, now)
+        if owner ~= asking and not notify(waiter, place, token) then
+          revoke(name, waiter, now)
+        else
+          is_granted, are_readers = true, waiter.mode == 'shared'
+          asking_token = owner == asking and token or asking_token
+          if not are_readers then
+            return 'taken'
+          end
+        end
       end
     end
+    return are_readers and 'taken' or 'more'
+  end)
+  if done or is_granted then
+    return done and state or 'taken', asking_token
   end
-  return are_readers and 'taken' or 'more', asking_token
+  error(state, 0)
 end
 
--- A hold has ended: hands the name over, or frees it. An error does not stop the release: the next heartbeat of a waiter serves the
--- queue.
-local function hand_over_or_free(name, now, are_readers)
-  local done, state = pcall(grant_next_waiters, name, now, are_readers)
+-- A hold has ended: hands the name over, or frees it. While others read, the lock key lasts as long as their last lease. An error
+-- does not stop the release: the next heartbeat of a waiter serves the queue.
+local function hand_over_or_free(name, now, readers)
+  if readers then
+    call('PEXPIRE', name.lock, millis(readers - now))
+  end
+  local done, state = pcall(grant_next_waiters, name, now, readers)
   if not done then
-    local is_known, last = pcall(purge_ended_readers, name, now)
-    state = is_known and last and 'shared' or 'free'
+    state = readers and 'shared' or 'free'
   end
   if state == 'free' or state == 'more' then
     call('DEL', name.lock, name.holder)
@@ -167,11 +178,17 @@ end
 
 -- Ends the hold of a reader. With `linger` it stays, without an owner.
 local function release_reader(name, owner, linger, now)
-  local record = linger ~= '0' and call('HGET', name.owners, owner)
-  if record then
+  local record = call('HGET', name.owners, owner) or ''
+  if linger ~= '0' then
+    -- PEXPIRE comes first, because a server whose memory is full refuses only a first write that needs memory.
+    extend(name.lock, linger)
+  end
+  local last = end_reader(name, owner, now)
+  if linger ~= '0' then
     local released = 'released ' .. owner
     call('HSET', name.owners, released, (string.gsub(record, '^%S+', 'released', 1)))
     set_reader_end(name, released, now + linger * 1000, now)
+    last = purge_ended_readers(name, now)
   end
-  hand_over_or_free(name, now, end_reader(name, owner, now))
+  hand_over_or_free(name, now, last)
 end

@@ -79,8 +79,7 @@ impl RedisBackend {
             && self.servers.listen(keys.lock()).await
             && let Some(channel) = self.servers.channel(keys.lock())
         {
-            // Once for each connection: the entry in the queue names no channel yet. Without an answer to this request, the
-            // first one stands.
+            // Once for each connection: the entry names no channel yet. If this request fails, the first answer stands.
             return Ok(self.acquire_in_turn(claim, &channel).await.unwrap_or(acquired));
         }
         Ok(acquired)

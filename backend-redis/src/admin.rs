@@ -2,10 +2,12 @@ use crate::backend::RedisBackend;
 use crate::check;
 use crate::connection::Link;
 use crate::keys::Keys;
-use crate::{reply, scripts};
+use crate::{reply, scripts, trial};
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
-use leasehold_core::{FencingToken, Finding, LockAdmin, LockName, LockStatus, OwnerId, Result, Waiter};
+use leasehold_core::{
+    FencingToken, Finding, LockAdmin, LockName, LockStatus, OwnerId, Result, Severity, Waiter,
+};
 use std::collections::BTreeSet;
 
 /// How many keys the server looks at for one answer to `SCAN`; it answers nobody else meanwhile.
@@ -69,7 +71,25 @@ impl LockAdmin for RedisBackend {
 
     async fn check(&self) -> Result<Vec<Finding>> {
         let nobodys = LockName::new(format!("leasehold/check/{}", OwnerId::random()?.to_hex()))?;
-        check::check(&self.servers, self.mode, self.replicas, &self.keys.of(&nobodys)).await
+        let mut findings =
+            check::check(&self.servers, self.mode, self.replicas, &self.keys.of(&nobodys)).await?;
+        // An error names its cause better than a trial does.
+        if findings.iter().all(|finding| finding.severity != Severity::Error) {
+            let is_told = |finding: &Finding| finding.code == "W_UNHEARD";
+            let is_known = findings.iter().any(is_told);
+            let tried = trial::try_locks(self).await?;
+            findings.extend(tried.into_iter().filter(|finding| !(is_known && is_told(finding))));
+        }
+        Ok(findings)
+    }
+}
+
+impl RedisBackend {
+    /// Deletes all that is stored of a name.
+    pub(crate) async fn forget(&self, name: &LockName) -> Result<()> {
+        let keys = self.keys.of(name);
+        let node = self.servers.node_of(keys.lock()).await?;
+        node.link.command(redis::cmd("DEL").arg(&keys.all())).await.map(drop)
     }
 }
 
@@ -82,7 +102,7 @@ pub(crate) async fn held_names(link: &Link, keys: &Keys, prefix: &str) -> Result
             let mut scan = redis::cmd("SCAN");
             scan.arg(&cursor).arg("MATCH").arg(&pattern);
             scan.arg("COUNT").arg(SCAN_COUNT).arg("TYPE").arg(kind);
-            let (next, found) = reply::page(link.command(&scan).await?)?;
+            let (next, found) = reply::scan_page(link.command(&scan).await?)?;
             names.extend(found.iter().filter_map(|key| keys.held_name(key)));
             cursor = next;
             if cursor == "0" {

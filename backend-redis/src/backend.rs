@@ -102,7 +102,7 @@ impl LockBackend for RedisBackend {
     }
 
     fn renewal_group(&self, claim: &Claim) -> u64 {
-        match self.servers.have_slots() {
+        match self.servers.is_cluster() {
             true => self.servers.number_of(self.keys.of(claim.name()).lock()),
             false => 0,
         }

@@ -1,4 +1,4 @@
-//! Requests of one moment, sent together.
+//! Groups claims that are asked for at the same time into one call of a script.
 //!
 //! Where many tasks have locks on one server, the server's one core is the limit, and half of what it does for a request is
 //! not the lock: reading the command, calling the script, answering. So claims that are asked for while many others wait for
@@ -19,12 +19,12 @@ use std::task::Poll;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
 
-/// Claims in one request at most. A larger one would keep the server longer from answering others, and gain little.
-const MOST: usize = 32;
+/// Claims in one request at most: a larger one would keep the server longer from answering others.
+const MAX_BATCH: usize = 32;
 /// Claims in one request at least: fewer go by themselves.
-const LEAST: usize = 3;
-/// A request has this part of all claims under way: the server works at one while this process makes the next.
-const PARTS: usize = 2;
+const MIN_BATCH: usize = 3;
+/// A request has this part of the claims in flight, so that the server works at one while this process fills the next.
+const BATCHES_IN_FLIGHT: usize = 2;
 
 /// The claims for one script, and who waits for their answers.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct Batch {
     script: &'static Script,
     servers: Arc<Servers>,
     /// Claims that wait for an answer.
-    under_way: AtomicUsize,
+    in_flight: AtomicUsize,
     waiting: Mutex<Waiting>,
 }
 
@@ -55,7 +55,7 @@ struct Pending {
 /// Sends the claims that wait when the tasks that are ready now have had their turn. If its runtime ends first, they get no
 /// answer.
 struct Flush {
-    /// Until it sends them.
+    /// `None` once they are sent.
     batch: Option<Arc<Batch>>,
     runtime: Id,
 }
@@ -65,7 +65,7 @@ impl Batch {
         Arc::new(Self {
             script,
             servers: Arc::clone(servers),
-            under_way: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
             waiting: Mutex::default(),
         })
     }
@@ -80,10 +80,10 @@ impl Batch {
         shared_args: Vec<String>,
         request: ClaimRequest,
     ) -> Result<Value> {
-        let _counted = Counted::new(&self.under_way);
-        let size = (self.under_way.load(Ordering::Relaxed) / PARTS).min(MOST);
+        let _counted = Counted::new(&self.in_flight);
+        let size = (self.in_flight.load(Ordering::Relaxed) / BATCHES_IN_FLIGHT).min(MAX_BATCH);
         // Names of a cluster lie on several servers.
-        let alone = size < LEAST || self.servers.have_slots();
+        let alone = size < MIN_BATCH || self.servers.is_cluster();
         match Handle::try_current() {
             Ok(runtime) if !alone => match self.join(&shared_args, request, size, &runtime) {
                 Ok(answer) => answer.await.unwrap_or_else(|_| Err(no_answer())),

@@ -8,7 +8,8 @@ use crate::rights;
 use crate::servers::{PrimaryNode, Servers};
 use crate::target::Replicas;
 use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 
 /// The settings that matter.
 const EVICTION: &str = "maxmemory-policy";
@@ -28,9 +29,9 @@ pub(crate) async fn check(
     keys: &LockKeys,
 ) -> Result<Vec<Finding>> {
     let (mut findings, mut refused) = (Vec::new(), Vec::new());
-    let nodes = servers.each().await.map_err(of_look)?;
+    let nodes = servers.each().await.map_err(unknown_is_unavailable)?;
     for node in &nodes {
-        let of_node = match seen(node.link.connect().await)? {
+        let of_node = match denied_apart(node.link.connect().await)? {
             Ok(()) => look_at_server(node, mode, replicas, keys).await?,
             Err(why) => {
                 let found = vec![unusable(&why)];
@@ -72,24 +73,36 @@ async fn look_at_server(
 /// The identity and the settings of the server. Errors as of [`check`].
 pub(crate) async fn look_at(link: &Link) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    match seen(link.facts().await)? {
+    match denied_apart(link.facts().await)? {
         Ok(facts) => of_server(&facts, &mut findings),
         Err(why) => findings.push(unseen("who the server is", &why)),
     }
     let mut question = redis::cmd("CONFIG");
     question.arg("GET").arg(&[EVICTION, APPEND_ONLY, SYNC]);
     let answer = link.command(&question).await.and_then(reply::settings);
-    match seen(answer)? {
+    match denied_apart(answer)? {
         Ok(settings) => of_settings(&settings, &mut findings),
         Err(why) => findings.push(unseen("the settings of the server", &why)),
     }
     findings.extend(link.shows_password().then(Finding::clear_text));
+    findings.extend(of_addresses(&link.addresses().await));
     Ok(findings)
+}
+
+/// Two addresses of one family may be two servers. One of each family is as a rule one host.
+fn of_addresses(addresses: &[IpAddr]) -> Option<Finding> {
+    let (v4, v6): (HashSet<&IpAddr>, HashSet<&IpAddr>) =
+        addresses.iter().partition(|address| address.is_ipv4());
+    let count = v4.len().max(v6.len());
+    let what =
+        format!("the host name leads to {count} addresses: two processes may lock on different servers");
+    let help = "use the address of one server, or a URL of Sentinels, a cluster or redlock://";
+    (count > 1).then(|| Finding::new(Severity::Warning, "W_ADDRESSES", what, help))
 }
 
 /// Whether there are as many replicas as are waited for.
 async fn of_replicas(node: &PrimaryNode, replicas: Replicas) -> Result<Option<Finding>> {
-    let what = match node.link.count_replicas(replicas).await.map_err(of_look)? {
+    let what = match node.link.count_replicas(replicas).await.map_err(unknown_is_unavailable)? {
         Confirmed::Yes => return Ok(None),
         Confirmed::By(count) => format!(
             "{count} replicas follow the server, and wait_replicas asks for {}: no lock is granted",
@@ -148,14 +161,14 @@ fn of_settings(settings: &HashMap<String, String>, findings: &mut Vec<Finding>) 
 }
 
 /// Sorts "was not told" from "could not ask". A look that is broken off has changed nothing, and leaves no doubt.
-fn seen<T>(answer: Result<T>) -> Result<Result<T>> {
-    match answer.map_err(of_look) {
+fn denied_apart<T>(answer: Result<T>) -> Result<Result<T>> {
+    match answer.map_err(unknown_is_unavailable) {
         Err(error) if !matches!(error.kind(), ErrorKind::Denied | ErrorKind::Misconfigured) => Err(error),
         answer => Ok(answer),
     }
 }
 
-fn of_look(error: Error) -> Error {
+fn unknown_is_unavailable(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Indeterminate => error.with_kind(ErrorKind::Unavailable),
         _ => error,
@@ -165,4 +178,19 @@ fn of_look(error: Error) -> Error {
 fn unseen(what: &str, why: &Error) -> Finding {
     let help = why.help().unwrap_or_default();
     Finding::new(Severity::Info, "I_NOT_SEEN", format!("cannot see {what}: {why}"), help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_addresses_of_one_family_are_warned_of() {
+        let warned = |addresses: &[&str]| {
+            let addresses: Vec<IpAddr> = addresses.iter().map(|address| address.parse().unwrap()).collect();
+            of_addresses(&addresses).is_some()
+        };
+        assert!(!warned(&[]) && !warned(&["127.0.0.1", "::1"]) && !warned(&["10.0.0.1", "10.0.0.1"]));
+        assert!(warned(&["10.0.0.1", "10.0.0.2"]) && warned(&["10.0.0.1", "fd00::1", "fd00::2"]));
+    }
 }

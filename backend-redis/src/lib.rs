@@ -54,6 +54,7 @@ mod server_error;
 mod servers;
 mod target;
 mod topology;
+mod trial;
 mod waiters;
 
 pub use backend::RedisBackend;

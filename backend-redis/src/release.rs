@@ -6,8 +6,8 @@ use leasehold_core::{Claim, Release, Result};
 use std::time::Duration;
 
 impl RedisBackend {
-    /// Ends a claim: its hold, and its place in the queue. Also a place of which this process knows nothing, because an earlier
-    /// release got no answer: a release of another owner would hand the lock over to it.
+    /// Ends a claim: its hold, and its place in the queue, also one that this process does not know: a stale entry would receive
+    /// the next hand-over.
     pub(crate) async fn end(&self, claim: &Claim, linger: Duration) -> Result<Release> {
         self.waiters.remove(claim.owner());
         let linger = vec![whole_millis(linger).to_string()];

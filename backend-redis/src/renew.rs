@@ -17,7 +17,7 @@ impl RedisBackend {
         let mut groups: BTreeMap<(bool, Option<Slot>), Vec<usize>> = BTreeMap::new();
         let keys: Vec<LockKeys> = claims.iter().map(|claim| self.keys.of(claim.name())).collect();
         for (index, keys) in keys.iter().enumerate() {
-            let slot = self.servers.have_slots().then(|| Slot::of(keys.lock()));
+            let slot = self.servers.is_cluster().then(|| Slot::of(keys.lock()));
             groups.entry((claims[index].mode().is_shared(), slot)).or_default().push(index);
         }
         let requests =

@@ -19,7 +19,7 @@ pub(crate) enum Acquired {
     Queued(Busy, QueueScore),
 }
 
-/// Splits the reply of a script into the answers for its claims. An answer without an array is that of all claims.
+/// Splits the reply of a script into the answers for its claims. An answer that is no array holds for every claim.
 pub(crate) fn split(reply: Value, claims: usize) -> Result<Vec<Value>> {
     match reply {
         reply if claims == 1 => Ok(vec![reply]),
@@ -56,7 +56,7 @@ fn busy(left: i64) -> Busy {
     }
 }
 
-/// The answer of `renew.lua`.
+/// The answer of `renew.lua` and `renew_shared.lua`.
 pub(crate) fn renewal(answer: &Value) -> Result<Renewal> {
     match answer {
         Value::Int(0) => Ok(Renewal::Lost(LossCause::Gone)),
@@ -90,13 +90,13 @@ pub(crate) fn holds(name: &LockName, answer: &Value) -> Result<Vec<LockStatus>> 
         return readers.iter().map(|answer| reader(name, answer)).collect();
     }
     let (held, record) = (held_value(held)?, held_value(record)?);
-    Ok(vec![told(name, held.as_deref(), *held_left, record.as_deref(), *record_left)])
+    Ok(vec![lock_status(name, held.as_deref(), *held_left, record.as_deref(), *record_left)])
 }
 
 fn reader(name: &LockName, answer: &Value) -> Result<LockStatus> {
     let Value::Array(parts) = answer else { return Err(not_understood()) };
     let [Value::Int(left), record] = parts.as_slice() else { return Err(not_understood()) };
-    let mut status = told(name, None, -1, held_value(record)?.as_deref(), *left);
+    let mut status = lock_status(name, None, -1, held_value(record)?.as_deref(), *left);
     status.mode = LockMode::Shared;
     Ok(status)
 }
@@ -132,13 +132,13 @@ pub(crate) fn settings(reply: Value) -> Result<HashMap<String, String>> {
 }
 
 /// The reply of `SCAN`: where to go on, and keys.
-pub(crate) fn page(reply: Value) -> Result<(String, Vec<String>)> {
+pub(crate) fn scan_page(reply: Value) -> Result<(String, Vec<String>)> {
     redis::from_redis_value(reply).map_err(|_| not_understood())
 }
 
 /// What lock key and record tell together. A record is that of the present grant if the lock key has its owner, or has
 /// vanished; beside the lock of another program it tells of an earlier one.
-fn told(
+fn lock_status(
     name: &LockName,
     held: Option<&str>,
     held_left: i64,
@@ -189,7 +189,7 @@ fn ends_in(left: i64) -> Option<Duration> {
     u64::try_from(left).ok().map(Duration::from_millis)
 }
 
-/// An answer that no version of the script gives. It was carried out, or something else was.
+/// A reply that no version of the script gives: the outcome is unknown.
 pub(crate) fn not_understood() -> Error {
     Error::new(ErrorKind::Indeterminate, "the server's reply is not one of the script's")
         .with_help("look at what stands between: a proxy may have changed it")

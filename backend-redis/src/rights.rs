@@ -15,40 +15,41 @@ const NOBODY: &str = "nobody";
 
 /// One finding for each right that is missing. `channel` is one that the waiters of this client listen on.
 pub(crate) async fn missing(link: &Link, mode: Mode, keys: &LockKeys, channel: &str) -> Vec<Finding> {
-    let mut findings = of_locks(link, [for_holders(keys), for_queues(keys)].concat()).await;
+    let mut findings =
+        missing_lock_rights(link, [holder_commands(keys), queue_commands(keys)].concat()).await;
     if mode == Mode::Cluster {
         // Missed by nobody before a slot moves, and by all holders in it then.
         findings.extend(denied(link.may_ask().await).map(|why| no_lock(&why)));
     }
     let telling = refused(link, vec![command(&["PUBLISH", channel, ""])]).await;
     findings.extend(telling.iter().map(|why| unheard(&why.to_string(), why.help().unwrap_or_default())));
-    if link.is_deaf() {
+    if link.lacks_messages() {
         let help = "let what stands between pass HELLO 3 on, or leave protocol=resp2 out of the URL";
         findings.push(unheard("the connection speaks RESP2, in which the server sends no messages", help));
     } else if !link.listen(channel).await {
         let help = "grant it with ACL SETUSER: +subscribe, and for the default prefix &leasehold:*";
         findings.push(unheard("this user may not run SUBSCRIBE on the channel of its waiters", help));
     }
-    findings.extend(of_people(link, keys).await);
+    findings.extend(missing_admin_rights(link, keys).await);
     findings
 }
 
 /// The same for a node of several, where nobody stands in a queue.
 pub(crate) async fn missing_on_node(link: &Link, keys: &LockKeys) -> Vec<Finding> {
-    let mut findings = of_locks(link, for_holders(keys)).await;
-    findings.extend(of_people(link, keys).await);
+    let mut findings = missing_lock_rights(link, holder_commands(keys)).await;
+    findings.extend(missing_admin_rights(link, keys).await);
     findings
 }
 
 /// Those without which there is no lock.
-async fn of_locks(link: &Link, commands: Vec<Cmd>) -> Vec<Finding> {
+async fn missing_lock_rights(link: &Link, commands: Vec<Cmd>) -> Vec<Finding> {
     refused(link, commands).await.iter().map(no_lock).collect()
 }
 
 /// Rights that administrators lack.
-async fn of_people(link: &Link, keys: &LockKeys) -> Vec<Finding> {
+async fn missing_admin_rights(link: &Link, keys: &LockKeys) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (what, command) in for_people(keys) {
+    for (what, command) in admin_commands(keys) {
         let denied = refused(link, vec![command]).await;
         findings.extend(denied.iter().map(|why| finding(Severity::Warning, "W_DENIED", what, why)));
     }
@@ -56,7 +57,7 @@ async fn of_people(link: &Link, keys: &LockKeys) -> Vec<Finding> {
 }
 
 /// Without one of these, there is no lock.
-fn for_holders(keys: &LockKeys) -> Vec<Cmd> {
+fn holder_commands(keys: &LockKeys) -> Vec<Cmd> {
     let [lock, holder, token] = keys.of_grant();
     let no_digest = "0".repeat(40);
     let free = &format!("{token}:{NOBODY}");
@@ -77,8 +78,8 @@ fn for_holders(keys: &LockKeys) -> Vec<Cmd> {
     .collect()
 }
 
-/// Without one of these, there is no lock on one server or a cluster, beside those [for any lock](for_holders).
-fn for_queues(keys: &LockKeys) -> Vec<Cmd> {
+/// Without one of these, there is no lock on one server or a cluster, beside those [for any lock](holder_commands).
+fn queue_commands(keys: &LockKeys) -> Vec<Cmd> {
     let [_, _, owners, _, queue, _] = keys.all();
     [
         ["EXISTS", queue].as_slice(),
@@ -96,7 +97,7 @@ fn for_queues(keys: &LockKeys) -> Vec<Cmd> {
 }
 
 /// What those lack who look after locks, and have no need of it to hold one.
-fn for_people(keys: &LockKeys) -> [(&'static str, Cmd); 3] {
+fn admin_commands(keys: &LockKeys) -> [(&'static str, Cmd); 3] {
     [
         ("locks cannot be listed: ", command(&["SCAN", "0", "COUNT", "1"])),
         (

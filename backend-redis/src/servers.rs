@@ -27,7 +27,7 @@ pub(crate) enum Servers {
     Cluster(Cluster),
 }
 
-/// One server, and the channel on which this process hears from it and from no other.
+/// One primary, and the channel to which this process subscribes on it.
 #[derive(Debug)]
 pub(crate) struct PrimaryNode {
     pub(crate) link: Link,
@@ -75,7 +75,7 @@ impl Servers {
     pub(crate) async fn run(&self, script: &'static Script, keys: &LockKeys, args: &[&str]) -> Result<Value> {
         let keys = script.keys_of(&[keys]);
         let Reply { node, value, .. } = self.ask(Call::new(script, &keys, args)).await?;
-        node.link.understood(script, &keys, value).await
+        node.link.check_reply(script, &keys, value).await
     }
 
     /// As [`run`](Self::run); afterwards waits for replicas to have what it wrote, and says whether they have.
@@ -89,7 +89,7 @@ impl Servers {
         let keys = script.keys_of(&[keys]);
         let call = Call { confirm: Some(confirm), ..Call::new(script, &keys, args) };
         let Reply { node, value, confirmed } = self.ask(call).await?;
-        Ok((node.link.understood(script, &keys, value).await?, confirmed.unwrap_or(Confirmed::By(0))))
+        Ok((node.link.check_reply(script, &keys, value).await?, confirmed.unwrap_or(Confirmed::By(0))))
     }
 
     /// Runs a script for several claims in one request; `shared_args` stand before those of each claim. The second value of an answer is false if too few replicas have what
@@ -126,11 +126,11 @@ impl Servers {
                 }
             },
         };
-        let understood = requests.iter().zip(answers).map(async |((keys, _), answer)| {
-            let answer = node.link.understood(script, &keys.all(), answer).await?;
+        let check_reply = requests.iter().zip(answers).map(async |((keys, _), answer)| {
+            let answer = node.link.check_reply(script, &keys.all(), answer).await?;
             Ok((answer, is_confirmed))
         });
-        join_all(understood).await
+        join_all(check_reply).await
     }
 
     /// The channel on which this process hears messages about the key's name; `None` if it hears none now.
@@ -144,14 +144,18 @@ impl Servers {
 
     /// Sees to it that messages about the key's name are heard. True if they are, by now.
     pub(crate) async fn listen(&self, key: &str) -> bool {
-        let node = match self {
-            Self::One(node) => Ok(Arc::clone(node)),
-            Self::Cluster(cluster) => cluster.node_of(key).await,
-        };
-        match node {
+        match self.node_of(key).await {
             // A subscription goes on in a task of its own.
             Ok(node) => timeout(LISTENS_WITHIN, node.link.listen(&node.channel)).await.unwrap_or(false),
             Err(_) => false,
+        }
+    }
+
+    /// The server that has the key.
+    pub(crate) async fn node_of(&self, key: &str) -> Result<Arc<PrimaryNode>> {
+        match self {
+            Self::One(node) => Ok(Arc::clone(node)),
+            Self::Cluster(cluster) => cluster.node_of(key).await,
         }
     }
 
@@ -164,11 +168,12 @@ impl Servers {
     }
 
     /// True if the keys of one call must lie in one slot.
-    pub(crate) fn have_slots(&self) -> bool {
+    pub(crate) fn is_cluster(&self) -> bool {
         matches!(self, Self::Cluster(_))
     }
 
-    /// Which of them has the key as far as is known, as a number: one that does not answer holds up nobody elsewhere.
+    /// The number of the node that has the key, as far as is known: renewals are grouped by node, so that a silent one delays only
+    /// its own.
     pub(crate) fn number_of(&self, key: &str) -> u64 {
         match self {
             Self::One(_) => 0,

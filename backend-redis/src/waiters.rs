@@ -1,9 +1,8 @@
 //! The waiters of this process, and the messages that a lock was handed over to one of them.
 //!
-//! All of them share one channel. A message names an owner, its place in the queue and the token of its grant. It is believed
-//! for the place that the last answer of the server named: the grant is later than the request for that answer, so the lease
-//! is counted from then. A message for another place is old, or belongs to an answer that was lost; the next heartbeat of the
-//! owner finds out.
+//! All of them share one channel. A message names an owner, its place in the queue and the token of its grant. It counts only if it
+//! names the place of the server's last answer: the grant is then later than the request for that answer, and the lease is counted
+//! from that request. A message for another place is old, or its answer was lost; the next heartbeat of the owner finds out.
 
 use leasehold_core::{FencingToken, Grant, LockName, OwnerId};
 use std::collections::HashMap;

@@ -31,8 +31,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// The reply to the last of several commands. If that is an error, the error of the first that was refused: it is why, as
-/// that of `ASKING`, without which a node sends back where one was sent from.
+/// The last of several replies. If that is an error, the first error, which caused it: without `ASKING` a node refuses the call.
 pub(super) fn last_or_refusal(mut replies: Vec<Value>) -> Value {
     let refused = replies.iter().position(|reply| matches!(reply, Value::ServerError(_)));
     match replies.last() {

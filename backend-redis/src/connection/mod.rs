@@ -2,8 +2,7 @@
 //!
 //! What it does behind its caller's back: it connects, leaves a primary that was replaced, and sends a script in full to a
 //! server that does not have it.
-//! What it does not: send anything twice. A request whose answer was lost may have been carried out, and only the core
-//! knows how to go on from there.
+//! It never sends a request again whose answer is missing: that may have been carried out, and only the core knows how to go on.
 
 mod call;
 mod failover;
@@ -37,6 +36,7 @@ use redis::{Cmd, Value};
 use replicas::Confirmations;
 use slot::ConnectionSlot;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// The link to one server.
@@ -47,7 +47,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// A link that connects when it is first needed. The waiters is told what the server says of its own accord.
+    /// A link that connects when it is first needed. `waiters` receives the messages of the server.
     pub(crate) fn new(target: Target, waiters: Arc<WaiterRegistry>) -> Self {
         Self::along(Route::Server(target), waiters)
     }
@@ -68,7 +68,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// Why there is none: no server, one that lets us not in, or one that is none for locks.
+    /// No server answers, it refuses the login, or it is no server for locks.
     pub(crate) async fn connect(&self) -> Result<()> {
         self.slot.connection().await.map(drop)
     }
@@ -81,7 +81,7 @@ impl Link {
     /// [`Unavailable`](leasehold_core::ErrorKind::Unavailable) and others if nothing was sent.
     pub(crate) async fn run(&self, script: &'static Script, keys: &[&str], args: &[&str]) -> Result<Value> {
         let (reply, _) = self.ask(&Call::new(script, keys, args)).await?;
-        self.understood(script, keys, reply).await
+        self.check_reply(script, keys, reply).await
     }
 
     /// Calls a script and gives the reply as it is, which may be an error of the server; and if replicas were asked, whether
@@ -95,7 +95,7 @@ impl Link {
     }
 
     /// What the answer of a script for one claim, with these keys, means: what it says, or the [refusal] of the server.
-    pub(crate) async fn understood(&self, script: &Script, keys: &[&str], answer: Value) -> Result<Value> {
+    pub(crate) async fn check_reply(&self, script: &Script, keys: &[&str], answer: Value) -> Result<Value> {
         match answer {
             Value::ServerError(error) if is_wrong_type(&error) => {
                 Err(Box::pin(self.name_foreign_data(keys)).await)
@@ -110,8 +110,8 @@ impl Link {
     }
 
     /// True if the other end speaks RESP2, in which no messages come.
-    pub(crate) fn is_deaf(&self) -> bool {
-        self.slot.is_deaf()
+    pub(crate) fn lacks_messages(&self) -> bool {
+        self.slot.lacks_messages()
     }
 
     /// Subscribes to the channel, unless that was done. True if messages on it arrive.
@@ -157,6 +157,11 @@ impl Link {
     /// True if a password is sent along it unencrypted, over a network.
     pub(crate) fn shows_password(&self) -> bool {
         self.slot.route.shows_password()
+    }
+
+    /// The addresses behind the host name of one server.
+    pub(crate) async fn addresses(&self) -> Vec<IpAddr> {
+        self.slot.route.addresses().await
     }
 
     /// Where it leads, for people.

@@ -21,8 +21,8 @@ use tokio::time::Instant;
 /// The pause after a refused subscription. Waiters ask meanwhile, as they do where no messages arrive.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// One connection that all requests share: that of redis-rs. It ends for good when it breaks, or when an answer is overdue:
-/// replies come in the order of their requests, so those behind a lost one would wait as well.
+/// One connection of redis-rs that all requests share. It ends for good when it breaks, or when a reply is overdue: replies come
+/// in order, so a late one delays all that follow.
 #[derive(Debug)]
 pub(super) struct Connection {
     requests: MultiplexedConnection,
@@ -177,10 +177,9 @@ impl Connection {
         self.task.abort();
     }
 
-    /// The answer, or that none will come.
+    /// The answer, or why none will come.
     ///
-    /// The library does not always say that. A request that has its place in the channel to the task when the task goes is put
-    /// there all the same, and lies there until the last sender is gone (tokio-rs/tokio#7714).
+    /// The library may leave a request in the channel of a task that has ended (tokio-rs/tokio#7714); `end` wakes its caller.
     async fn answer<T>(&self, answer: impl Future<Output = RedisResult<T>>) -> Result<T, NoAnswer> {
         // Made before the flag is read: it cannot miss the end.
         let end = self.state.end.notified();
@@ -237,7 +236,7 @@ fn broken() -> RedisError {
 }
 
 impl NoAnswer {
-    /// The error for a request that may have been carried out. A request that never left this process looks the same.
+    /// The error for a request that may have been carried out. A request that was never sent gives the same error.
     pub(super) fn unknown_outcome(self) -> Error {
         match self {
             Self::Overdue(timeout) => {

@@ -1,9 +1,8 @@
 //! Requests that are done only when replicas have what they wrote.
 //!
-//! `WAIT` keeps the server from answering anything behind it on its connection, for as long as a replica is missing. So
-//! these requests have a connection of their own, and few are under way at a time: what others ask does not stand behind
-//! them; and where replicas are missing, a crowd of them is turned away one by one instead of running into the time-out
-//! together. Renewals have a second one: the crowd would wait for a lock, and who holds one loses it by waiting.
+//! `WAIT` blocks its connection while a replica is missing. So these requests have a connection of their own, and at most four are in
+//! flight: other requests do not wait behind them, and where replicas are missing a crowd of them is refused one by one instead of
+//! running into the time-out together. Renewals have a second connection, so that waiting grants cannot delay them.
 
 use super::Call;
 use super::call::{is_demoted, is_unknown_script, last_or_refusal};

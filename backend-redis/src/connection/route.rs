@@ -7,6 +7,7 @@ use crate::topology::sentinel::{Epoch, Sentinels};
 use leasehold_core::{Error, ErrorKind, Result};
 use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Where a link leads.
@@ -36,6 +37,15 @@ impl Route {
         let Target { address, tls, login, .. } = self.terms();
         let password = login.as_ref().and_then(|login| login.password.as_ref());
         password.is_some() && tls.is_none() && matches!(address, Address::Tcp { .. })
+    }
+
+    /// The addresses behind the host name of one server. Empty for any other route, and if they cannot be looked up.
+    pub(super) async fn addresses(&self) -> Vec<IpAddr> {
+        let Self::Server(Target { address: Address::Tcp { host, port }, .. }) = self else {
+            return Vec::new();
+        };
+        let found = tokio::net::lookup_host((host.as_str(), *port)).await;
+        found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
     }
 
     /// The server to connect to now, and how new that is if it may be another one later.

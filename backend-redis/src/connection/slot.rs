@@ -1,4 +1,4 @@
-//! The place of a connection: one for all requests, made by one task while the others wait for it, and made again after it broke.
+//! Holds the connection to one server. One task makes it, or makes it again after it broke, while the others wait.
 
 use super::call::{Call, is_demoted, is_unknown_script, last_or_refusal};
 use super::failover::FailoverMonitor;
@@ -58,13 +58,13 @@ impl ConnectionSlot {
 
     /// The connection, made if there is none.
     ///
-    /// By a task of its own: a caller may keep its future and not poll it, and would hold up all others.
+    /// Runs as a task: a caller that is not polled must not block the others.
     pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>> {
         match self.open_connection()? {
             Some(connection) => Ok(connection),
             None => {
                 let made = tokio::spawn(Arc::clone(self).reconnect()).await;
-                made.unwrap_or_else(|error| Err(self.here(not_made(error))))
+                made.unwrap_or_else(|error| Err(self.here(reconnect_cancelled(error))))
             }
         }
     }
@@ -100,7 +100,7 @@ impl ConnectionSlot {
     }
 
     /// True if there is a connection on which no messages come.
-    pub(super) fn is_deaf(&self) -> bool {
+    pub(super) fn lacks_messages(&self) -> bool {
         matches!(self.open_connection(), Ok(Some(connection)) if !connection.takes_messages)
     }
 
@@ -198,7 +198,7 @@ impl ConnectionSlot {
     }
 }
 
-fn not_made(error: JoinError) -> Error {
+fn reconnect_cancelled(error: JoinError) -> Error {
     Error::new(ErrorKind::Unavailable, "the runtime was shut down while the connection was made")
         .with_source(error)
         .with_help("ask again, on a runtime that lives as long as the answer takes")

@@ -57,4 +57,4 @@ local function acquire(name, owner, ttl, description, mode, channel)
   return channel == '' and left or { left, join_queue(name, claim, now) }
 end
 
-return answer_each(acquire, KINDS, 1, 0)
+return answer_each(acquire, KEY_ORDER, 1, 0)

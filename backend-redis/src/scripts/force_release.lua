@@ -38,4 +38,4 @@ local function force_release(name, token)
   return reply
 end
 
-return answer_each(force_release, KINDS, 1, 0)
+return answer_each(force_release, KEY_ORDER, 1, 0)

@@ -15,4 +15,4 @@ local function inspect(name)
   return (held or record or reply[5]) and reply
 end
 
-return answer_each(inspect, KINDS, 1, 0)
+return answer_each(inspect, KEY_ORDER, 1, 0)

@@ -10,7 +10,7 @@ local function call(command, ...)
 end
 
 -- The kinds of keys of a name, in the order of KEYS: the keys of one kind for all claims, then those of the next kind.
-local KINDS = { 'lock', 'holder', 'owners', 'token', 'queue', 'shared' }
+local KEY_ORDER = { 'lock', 'holder', 'owners', 'token', 'queue', 'shared' }
 
 -- Calls `command` for each claim, with the keys of its name and its arguments. ARGV has the arguments that all claims share, then
 -- those of each claim. An error is the answer for its claim alone, and says that it holds nothing. A single answer is bare.

@@ -56,4 +56,4 @@ local function release(name, owner)
   return 1
 end
 
-return answer_each(release, KINDS, claims, 1)
+return answer_each(release, KEY_ORDER, claims, 1)

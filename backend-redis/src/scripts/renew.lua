@@ -19,4 +19,4 @@ local function renew(name, owner, ttl)
   return (not held or held == 'released') and 0 or 2
 end
 
-return answer_each(renew, KINDS, #KEYS / 2, 0)
+return answer_each(renew, KEY_ORDER, #KEYS / 2, 0)

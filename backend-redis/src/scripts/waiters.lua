@@ -13,4 +13,4 @@ local function waiters(name)
   return reply
 end
 
-return answer_each(waiters, KINDS, 1, 0)
+return answer_each(waiters, KEY_ORDER, 1, 0)

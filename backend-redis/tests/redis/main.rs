@@ -32,3 +32,4 @@ mod secrets;
 mod sentinel;
 #[cfg(feature = "tls")]
 mod tls;
+mod trial;

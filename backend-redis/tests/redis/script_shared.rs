@@ -328,3 +328,21 @@ async fn forced_release_of_a_reader_leaves_the_lock_that_another_program_took() 
     assert_eq!(backend.force_release(&name("job"), Some(token)).await.unwrap().len(), 1);
     assert_eq!(server.get(&keys("job").lock).as_deref(), Some("theirs"));
 }
+
+/// As redis-py and every other program that uses `SET key value NX PX`.
+#[tokio::test]
+async fn readers_and_the_lock_of_another_program_exclude_each_other() {
+    let server = server();
+    let backend = backend(&server.url());
+    let lock = keys("job").lock;
+    let set = || server.command(&["SET", &lock, "theirs", "NX", "PX", "60000"]).unwrap();
+    let first = reader("job");
+    hold(&backend, &first).await;
+    assert_eq!(set(), "$-1", "readers hold");
+    release(&backend, &first).await;
+    assert_eq!(set(), "+OK");
+    assert!(busy(&backend, &reader("job")).await.is_some());
+    assert_eq!(renew(&backend, &first).await.unwrap(), Renewal::Lost(LossCause::Taken));
+    server.del(&lock);
+    hold(&backend, &reader("job")).await;
+}

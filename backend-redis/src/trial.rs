@@ -1,0 +1,144 @@
+//! A trial of all that locks need, on names that nobody uses.
+
+use crate::backend::RedisBackend;
+use leasehold_core::{
+    Attempt, Claim, Error, ErrorKind, Finding, HolderInfo, LockBackend, LockMode, LockName, OwnerId, Release,
+    Renewal, Result, Severity,
+};
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+
+/// Long enough for every step, and the longest time that a trial which is cut off leaves a name held.
+const TTL: Duration = Duration::from_secs(10);
+/// The interval of heartbeats. A waiter that is told of its grant has it earlier.
+const HEARTBEAT: Duration = Duration::from_millis(500);
+/// How many names are tried to find one on each node of a cluster.
+const NAMES: usize = 1000;
+
+/// Acquires, renews, waits for, hands over and releases locks, on each server that has names, and removes what is left. What
+/// fails is a finding.
+pub(crate) async fn try_locks(backend: &RedisBackend) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for name in one_name_for_each_server(backend).await? {
+        match try_on(backend, &name).await {
+            Ok(true) => {}
+            Ok(false) => findings.push(Finding::new(
+                Severity::Warning,
+                "W_UNHEARD",
+                "waiters are not told that a lock is theirs, and ask every half second: no message came in a trial",
+                "look whether the server knows PUBLISH and SUBSCRIBE, and at what stands between",
+            )),
+            Err((step, why)) => {
+                let message = format!("a trial lock could not be {step}: {why}");
+                findings.push(Finding::new(
+                    Severity::Error,
+                    "E_TRIAL",
+                    message,
+                    why.help().unwrap_or_default(),
+                ));
+            }
+        }
+    }
+    Ok(findings)
+}
+
+async fn one_name_for_each_server(backend: &RedisBackend) -> Result<Vec<LockName>> {
+    let servers = backend.servers.each().await?.len();
+    let trial = OwnerId::random()?.to_hex();
+    let (mut names, mut seen) = (Vec::new(), HashSet::new());
+    for number in 0..NAMES {
+        let name = LockName::new(format!("leasehold/check/{trial}/{number}"))?;
+        if names.len() < servers && seen.insert(backend.servers.number_of(backend.keys.of(&name).lock())) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// The step that failed, and why.
+type Failure = (&'static str, Error);
+
+/// True if the waiter was told of its grant, or need not be.
+async fn try_on(backend: &RedisBackend, name: &LockName) -> Result<bool, Failure> {
+    let claim = |mode: LockMode| -> Result<Claim, Failure> {
+        let owner = OwnerId::random().map_err(|why| ("named", why))?;
+        let holder = HolderInfo::this_process().to_json();
+        Ok(Claim::new(name.clone(), owner, TTL, holder.as_str().into()).with_mode(mode))
+    };
+    let holder = claim(LockMode::Exclusive)?;
+    let waiter = claim(LockMode::Exclusive)?.with_waiting(true);
+    let readers = [claim(LockMode::Shared)?, claim(LockMode::Shared)?];
+    let tried = try_steps(backend, &holder, &waiter, &readers).await;
+    // Also after a step that failed, or whose answer did not come.
+    let mut removed = Ok(Release::NotHeld);
+    for claim in readers.iter().chain([&waiter, &holder]) {
+        removed = removed.and(backend.release(claim, Duration::ZERO).await);
+    }
+    let told = tried?;
+    removed.map_err(|why| ("released", why))?;
+    backend.forget(name).await.map_err(|why| ("removed", why))?;
+    Ok(told)
+}
+
+async fn try_steps(
+    backend: &RedisBackend,
+    holder: &Claim,
+    waiter: &Claim,
+    readers: &[Claim],
+) -> Result<bool, Failure> {
+    acquire(backend, holder).await.map_err(|why| ("acquired", why))?;
+    renew(backend, holder).await.map_err(|why| ("renewed", why))?;
+    backend.try_acquire(waiter).await.map_err(|why| ("waited for", why))?;
+    release(backend, holder).await.map_err(|why| ("released", why))?;
+    let told = hand_over(backend, waiter).await.map_err(|why| ("handed over", why))?;
+    release(backend, waiter).await.map_err(|why| ("released", why))?;
+    for reader in readers {
+        acquire(backend, reader).await.map_err(|why| ("shared", why))?;
+    }
+    for reader in readers {
+        renew(backend, reader).await.map_err(|why| ("renewed by a reader", why))?;
+        release(backend, reader).await.map_err(|why| ("released by a reader", why))?;
+    }
+    Ok(told)
+}
+
+async fn acquire(backend: &RedisBackend, claim: &Claim) -> Result<()> {
+    match backend.try_acquire(claim).await? {
+        Attempt::Granted(_) => Ok(()),
+        Attempt::Busy(_) => Err(failed("the server has it as held by another")),
+    }
+}
+
+async fn renew(backend: &RedisBackend, claim: &Claim) -> Result<()> {
+    match backend.renew(std::slice::from_ref(claim)).await.pop() {
+        Some(Ok(Renewal::Renewed)) => Ok(()),
+        Some(Err(why)) => Err(why),
+        _ => Err(failed("the server does not have it as held")),
+    }
+}
+
+async fn release(backend: &RedisBackend, claim: &Claim) -> Result<()> {
+    match backend.release(claim, Duration::ZERO).await? {
+        Release::Released => Ok(()),
+        _ => Err(failed("the server does not have it as held")),
+    }
+}
+
+/// True if the waiter had the lock before its next heartbeat, or hears no messages here.
+async fn hand_over(backend: &RedisBackend, waiter: &Claim) -> Result<bool> {
+    let (start, hears) = (Instant::now(), backend.servers.channel(backend.keys.of(waiter.name()).lock()));
+    let mut told = true;
+    while start.elapsed() < TTL / 2 {
+        told &= timeout(HEARTBEAT, backend.changed(waiter)).await.is_ok();
+        if let Attempt::Granted(_) = backend.try_acquire(waiter).await? {
+            return Ok(told || hears.is_none());
+        }
+    }
+    Err(failed("the waiter did not get it"))
+}
+
+fn failed(what: &'static str) -> Error {
+    Error::new(ErrorKind::Misconfigured, what)
+        .with_help("look who writes keys of this prefix, and at what stands between")
+}

@@ -104,9 +104,9 @@ fn every_row_is_measured_on_redis_and_nothing_stays_there() {
     ];
     assert_eq!(names, expected);
     assert!(report["stores"][0]["server"].as_str().unwrap().starts_with("redis "), "{report}");
-    // A script, and what it calls; and the release. Not one more for the queue, and none for anything else. Where many ask at
-    // once, they share all but what each of them writes.
-    for (name, expected) in [("pairs@1", 7.0..10.0), ("pairs@64", 3.0..5.0)] {
+    // Two scripts, and what they call: six and four commands. One in each looks whether an owner waits. Claims of one request
+    // share all but what each of them writes and reads.
+    for (name, expected) in [("pairs@1", 9.5..10.5), ("pairs@64", 4.0..6.0)] {
         let commands = row(&report, name)["server_commands"].as_f64().unwrap();
         assert!(expected.contains(&commands), "{name}: {commands}");
     }

@@ -2,6 +2,7 @@
 
 use crate::backend::RedisBackend;
 use crate::connection::{ConfirmKind, Confirmed};
+use crate::keys::LockKeys;
 use crate::renew::renewal_script;
 use crate::reply::{self, Acquired};
 use crate::scripts;
@@ -27,7 +28,7 @@ impl RedisBackend {
         let acquired = match self.acquire_free(claim).await? {
             Some(acquired) => acquired,
             None if claim.waits() => self.acquire_or_queue(claim).await?,
-            None => self.acquire_in_turn(claim, DOES_NOT_WAIT).await?,
+            None => self.acquire_in_turn(claim, &self.keys.of(claim.name()), DOES_NOT_WAIT).await?,
         };
         match (acquired, self.replicas) {
             (Acquired::Granted(token), Some(replicas)) => {
@@ -72,23 +73,23 @@ impl RedisBackend {
     async fn join_queue(&self, claim: &Claim) -> Result<Acquired> {
         let keys = self.keys.of(claim.name());
         if let Some(channel) = self.servers.channel(keys.lock()) {
-            return self.acquire_in_turn(claim, &channel).await;
+            return self.acquire_in_turn(claim, &keys, &channel).await;
         }
-        let acquired = self.acquire_in_turn(claim, HEARS_NOTHING).await?;
+        let acquired = self.acquire_in_turn(claim, &keys, HEARS_NOTHING).await?;
         if matches!(acquired, Acquired::Queued(..))
             && self.servers.listen(keys.lock()).await
             && let Some(channel) = self.servers.channel(keys.lock())
         {
             // Once for each connection: the entry names no channel yet. If this request fails, the first answer stands.
-            return Ok(self.acquire_in_turn(claim, &channel).await.unwrap_or(acquired));
+            return Ok(self.acquire_in_turn(claim, &keys, &channel).await.unwrap_or(acquired));
         }
         Ok(acquired)
     }
 
-    async fn acquire_in_turn(&self, claim: &Claim, channel: &str) -> Result<Acquired> {
+    async fn acquire_in_turn(&self, claim: &Claim, keys: &LockKeys, channel: &str) -> Result<Acquired> {
         let args = args_in_turn(claim, channel);
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let answer = self.servers.run(&scripts::ACQUIRE_IN_TURN, &self.keys.of(claim.name()), &args).await?;
+        let answer = self.servers.run(&scripts::ACQUIRE_IN_TURN, keys, &args).await?;
         reply::acquired(&answer)
     }
 

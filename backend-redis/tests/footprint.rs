@@ -1,5 +1,5 @@
 //! What a task that waits for a lock keeps in memory, in the core and in this backend together: its futures, its timer, its
-//! place in the mailbox. Counted by the allocator, so it is the same on any machine.
+//! place in the registry. Counted by the allocator, so it is the same on any machine.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -19,8 +19,8 @@ static FOOTPRINT: Footprint = Footprint::new();
 const WAITERS: usize = 2_000;
 /// The bytes that one of them keeps while it waits, beside its task. Guards against growth by accident; small futures are no goal.
 const WHILE_WAITING: usize = 1_400;
-/// And in the moment in which all of them ask, each with a request of half a kilobyte under way.
-const WHILE_ASKING: usize = 6_000;
+/// And in the moment in which all of them ask, each with a request in flight, of which the client library makes a copy.
+const WHILE_ASKING: usize = 7_500;
 
 #[tokio::test]
 async fn a_waiter_keeps_little() {

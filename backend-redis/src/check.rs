@@ -89,7 +89,7 @@ pub(crate) async fn look_at(link: &Link) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Two addresses of one family may be two servers. One of each family is as a rule one host.
+/// Two addresses of one family may be two servers; an IPv4 and an IPv6 address are as a rule one host.
 fn of_addresses(addresses: &[IpAddr]) -> Option<Finding> {
     let (v4, v6): (HashSet<&IpAddr>, HashSet<&IpAddr>) =
         addresses.iter().partition(|address| address.is_ipv4());

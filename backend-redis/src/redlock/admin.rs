@@ -123,7 +123,7 @@ fn agreed(quorum: Quorum, mut found: Vec<LockStatus>) -> Option<LockStatus> {
     let votes = |of: &LockStatus| found.iter().filter(|status| key(status) == key(of)).count();
     let winner = key(found.iter().find(|status| votes(status) >= quorum.majority())?);
     found.retain(|status| key(status) == winner);
-    // One that has no end lasts longest.
+    // A lease without an end lasts longest.
     found.sort_by_key(|status| Reverse(status.ends_in.map_or((1, None), |ends_in| (0, Some(ends_in)))));
     (quorum.majority() <= found.len()).then(|| found.swap_remove(quorum.majority() - 1))
 }

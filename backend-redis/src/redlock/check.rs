@@ -38,7 +38,7 @@ pub(super) async fn check(nodes: &Nodes, keys: &Keys) -> Result<Vec<Finding>> {
 }
 
 async fn look_at(node: &Node, keys: &LockKeys) -> Result<Vec<Finding>> {
-    // One that is none for locks cannot be used, whatever can be seen of it.
+    // A server that is not for locks is refused, although its settings could be read.
     node.link.connect().await?;
     let mut findings = check::look_at(&node.link).await?;
     findings.extend(rights::missing_on_node(&node.link, keys).await);

@@ -100,7 +100,7 @@ async fn a_holder_that_hears_nothing_of_the_server_gives_up_before_its_lease_end
     assert_eq!(guard.health(), Health::Ended);
     assert!(granted.elapsed() > Duration::from_millis(1500), "not at the first trouble");
     server.resume();
-    // Whatever of its renewals the server still finds in its buffers: the next owner comes, and not before the end.
+    // The server may still find renewals in its buffers: the next owner gets the lock all the same, and not before the end.
     let next = timeout(SOON, client(&server.url()).acquire("job")).await.unwrap().unwrap();
     assert!(start.elapsed() >= lease);
     next.release().await.unwrap();

@@ -39,8 +39,8 @@ async fn hold(backend: &RedlockBackend, claim: &Claim) -> FencingToken {
     attempt(backend, claim).await.unwrap().unwrap()
 }
 
-/// Of a name that others hold. A node that answers when the grace for it is over leaves a doubt, whatever it says: asks
-/// again until all are heard in time, after which nothing is left.
+/// The refusal of a name that others hold. A node that answers too late leaves the outcome open: asks again until all nodes answer in
+/// time, after which nothing is left.
 async fn refused_by_all(backend: &RedlockBackend) -> Busy {
     for _ in 0..50 {
         match answered(backend.try_acquire(&claim("job"))).await.unwrap() {
@@ -306,7 +306,7 @@ async fn rights_that_are_missing_on_most_nodes_are_named() {
     assert!(servers.iter().all(|server| server.keys().is_empty()));
 }
 
-/// Who is refused does not come back, and the claim on the first node would keep others out for a whole lease.
+/// A refused owner does not come back, and its claim on the first node would keep others out for a whole lease.
 #[tokio::test]
 async fn a_refusal_that_leaves_something_behind_is_an_unknown_outcome_that_is_ended() {
     let servers = servers(3);

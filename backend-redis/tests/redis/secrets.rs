@@ -57,7 +57,7 @@ async fn a_stranger_that_repeats_the_request_does_not_show_the_password() {
         |words| format!("-NOPERM no permissions to run the '{}' command\r\n", words[words.len() - 3]),
     ];
     for parrot in parrots {
-        // One that looks like a password, and one that looks like a word of a message.
+        // The first looks like a password, the second like a word of a message.
         for canary in [CANARY, "SECRETCANARY"] {
             let fake = Fake::answering(parrot).await;
             let url = fake.url().replace("redis://", &format!("redis://ada:{canary}@"));

@@ -114,8 +114,8 @@ pub(crate) fn get(server: &RedisServer, key: &str) -> Option<String> {
     reply.split_once("\r\n").map(|(_, value)| value.to_owned())
 }
 
-/// Waits until a replica has the key. Of a cluster's, its value cannot be asked. (`WAIT` would be of no use: on a connection
-/// that has written nothing, it waits for nothing.)
+/// Waits until a replica has the key. A replica of a cluster does not tell the value. `WAIT` waits for nothing on a connection that
+/// has written nothing.
 pub(crate) fn until_replicated(replica: &RedisServer, key: &str) {
     let start = std::time::Instant::now();
     while !replica.command(&["KEYS", key]).unwrap().contains(key) {

@@ -73,7 +73,7 @@ async fn a_server_that_is_none_or_of_another_kind_is_named() {
         let error = attempt_fails(&backend(&url), &claim("job")).await;
         assert!(told(&error).starts_with(&expected), "{}", told(&error));
     }
-    // One that knows is enough.
+    // A single Sentinel that answers is enough.
     let url = format!("redis+sentinel://127.0.0.1:{silent},127.0.0.1:{sentinel}/mm");
     hold(&backend(&url), &claim("job")).await;
 }

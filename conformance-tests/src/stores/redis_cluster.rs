@@ -1,10 +1,10 @@
 use super::redis::{Servers, delete, records};
-use super::{SECRET, cannot, connect, in_time, timeouts};
+use super::{SECRET, cannot, connect, connect_observed, in_time, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::{RedisCluster as Nodes, RedisServer};
 use crate::{Administrator, Cannot, Replicas, ShimmedClock, Store, Subject};
 use async_trait::async_trait;
-use leasehold::{DistributedLock, LockName, Result};
+use leasehold::{DistributedLock, LockName, Observer, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -106,6 +106,14 @@ impl Subject for RedisCluster {
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
         connect(address).await
+    }
+
+    async fn connect_observed(
+        &self,
+        address: &str,
+        observer: Arc<dyn Observer>,
+    ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
+        connect_observed(address, observer).await.map_err(cannot)
     }
 }
 

@@ -1,11 +1,11 @@
 use super::pool::{Pool, Pooled};
 use super::redis::{Servers, delete, records, tell};
-use super::{SECRET, cannot, connect, in_time, timeouts};
+use super::{SECRET, cannot, connect, connect_observed, in_time, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::{RedisSentinelGroup as Group, RedisServer};
 use crate::{Administrator, Cannot, Case, Replicas, ShimmedClock, Store, Subject};
 use async_trait::async_trait;
-use leasehold::{DistributedLock, LockName, Result};
+use leasehold::{DistributedLock, LockName, Observer, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -90,6 +90,14 @@ impl Subject for RedisSentinel {
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
         connect(address).await
+    }
+
+    async fn connect_observed(
+        &self,
+        address: &str,
+        observer: Arc<dyn Observer>,
+    ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
+        connect_observed(address, observer).await.map_err(cannot)
     }
 
     fn covers(&self, case: &Case) -> std::result::Result<(), Cannot> {

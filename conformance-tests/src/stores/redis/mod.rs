@@ -4,13 +4,13 @@ mod servers;
 pub(super) use servers::{Servers, clear, tell};
 
 use super::pool::{Pool, Pooled};
-use super::{NOBODY, SECRET, cannot, connect, timeouts};
+use super::{NOBODY, SECRET, cannot, connect, connect_observed, timeouts};
 use crate::ShimmedClock;
 use crate::proxy::Proxy;
 use crate::servers::RedisServer;
 use crate::{Administrator, Cannot, Counters, Store, Subject};
 use async_trait::async_trait;
-use leasehold::{DistributedLock, LockName, Result};
+use leasehold::{DistributedLock, LockName, Observer, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -148,6 +148,14 @@ impl Subject for Redis {
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
         connect(address).await
+    }
+
+    async fn connect_observed(
+        &self,
+        address: &str,
+        observer: Arc<dyn Observer>,
+    ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
+        connect_observed(address, observer).await.map_err(cannot)
     }
 }
 

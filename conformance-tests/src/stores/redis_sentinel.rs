@@ -5,7 +5,8 @@ use crate::proxy::Proxy;
 use crate::servers::{RedisSentinelGroup as Group, RedisServer};
 use crate::{Administrator, Cannot, Case, Replicas, ShimmedClock, Store, Subject};
 use async_trait::async_trait;
-use leasehold::{DistributedLock, LockName, Observer, Result};
+use leasehold::client::Observer;
+use leasehold::{DistributedLock, LockName, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 

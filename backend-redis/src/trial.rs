@@ -75,9 +75,10 @@ async fn try_on(backend: &RedisBackend, name: &LockName) -> Result<bool, Failure
     for claim in readers.iter().chain([&waiter, &holder]) {
         removed = removed.and(backend.release(claim, Duration::ZERO).await);
     }
+    let forgotten = backend.forget(name).await;
     let told = tried?;
     removed.map_err(|why| ("released", why))?;
-    backend.forget(name).await.map_err(|why| ("removed", why))?;
+    forgotten.map_err(|why| ("removed", why))?;
     Ok(told)
 }
 

@@ -40,8 +40,9 @@ local function time()
   return text, tonumber(text)
 end
 
+-- All digits of a number. `%d` would cut them on a server of 32 bits.
 local function digits(number)
-  return string.format('%d', number)
+  return string.format('%.0f', number)
 end
 
 -- The value of the lock key, which is the owner. Data of another kind is another program's lock.

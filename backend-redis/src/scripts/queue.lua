@@ -20,6 +20,7 @@ local function end_reader(name, owner, now)
   return purge_ended_readers(name, now)
 end
 
+-- Takes a grant back. Other readers hold on.
 local function revoke(name, claim, now)
   local last = claim.mode == 'shared' and end_reader(name, claim.owner, now)
   if last then

@@ -6,7 +6,7 @@
 --
 -- KEYS   of all claims, as of `acquire_in_turn.lua`
 -- ARGV   linger in ms, for all claims; then the owner of each claim
--- Reply  1 if all are released. Else for each claim, without an array around a single one: 1 released, 0 not held
+-- Reply  1 if all are released; else one answer for each claim, bare if there is one claim: 1 released, 0 not held
 
 -- The usual case: the owners hold their names, and no other owner reads or waits.
 local linger, claims = ARGV[1], #ARGV - 1

@@ -33,6 +33,21 @@ async fn waiter_keeps_its_place_while_the_memory_is_full() {
 }
 
 #[tokio::test]
+async fn waiter_whose_heartbeat_is_refused_keeps_its_place() {
+    let (server, backend) = restricted_without("scan");
+    let may = |right: &str| server.command(&["ACL", "SETUSER", "locker", right]).unwrap();
+    let (holder, first, second) = (claim("job"), waiter("job"), waiter("job"));
+    hold(&backend, &holder).await;
+    queue(&backend, &first).await;
+    queue(&backend, &second).await;
+    may("-zadd");
+    attempt_fails(&backend, &first).await;
+    may("+zadd");
+    assert_eq!(release(&backend, &holder).await, Release::Released);
+    assert_eq!(server.get(&keys("job").lock), Some(first.owner().to_hex()));
+}
+
+#[tokio::test]
 async fn reader_renews_while_the_memory_is_full() {
     let server = server();
     let backend = backend(&server.url());

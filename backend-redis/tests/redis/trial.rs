@@ -25,6 +25,7 @@ async fn trial_names_the_command_that_the_server_does_not_know() {
                 && found.message.contains(&format!("does not know {command}"))),
             "{command}: {findings:?}"
         );
+        assert_eq!(server.keys(), [""; 0], "{command}");
     }
 }
 

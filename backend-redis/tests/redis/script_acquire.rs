@@ -2,8 +2,8 @@
 
 use crate::batch::among_others;
 use crate::kit::{
-    HOLDER, Look, MICROS_OF_AN_HOUR, TTL, again_for, attempt_fails, backend, busy, claim, claim_for, hold,
-    keys, micros_within_an_hour, name, release, server, told,
+    HOLDER, Keys, Look, MICROS_OF_AN_HOUR, TTL, again_for, attempt_fails, backend, busy, claim, claim_for,
+    hold, keys, micros_within_an_hour, name, release, server, told,
 };
 use leasehold_core::{Attempt, ErrorKind, FencingToken, LockAdmin, Result};
 use std::time::{Duration, SystemTime};
@@ -266,4 +266,16 @@ async fn a_lock_made_by_hand_without_an_end_is_busy_without_a_hint() {
     server.set("leasehold:job", "by hand");
     assert_eq!(busy(&backend, &claim("job")).await, None);
     assert_eq!(server.pttl("leasehold:job"), -1);
+}
+
+#[tokio::test]
+async fn free_name_that_two_owners_want_in_one_call_is_granted_once() {
+    let server = server();
+    let Keys { lock, holder, token, waiters: owners, .. } = keys("job");
+    let names = [&lock, &lock, &holder, &holder, &owners, &owners, &token, &token].map(String::as_str);
+    let script = include_str!("../../src/scripts/acquire.lua");
+    let call = [["EVAL", script, "8"].as_slice(), &names, &["60000", HOLDER, "first", "second"]].concat();
+    server.command(&call).unwrap();
+    assert_eq!(server.get(&lock).as_deref(), Some("first"));
+    assert!(server.get(&holder).unwrap().starts_with("first "));
 }

@@ -317,7 +317,14 @@ async fn a_refusal_that_leaves_something_behind_is_an_unknown_outcome_that_is_en
         assert_eq!(server.command(&words).unwrap(), "+OK");
     }
     let (backend, claim) = (open(&url(&servers, "locker:PASSWORD@")), claim("job"));
-    let error = attempt(&backend, &claim).await.unwrap_err();
+    // The two that refuse answer last: had they answered first, the attempt would not wait for the node that agrees.
+    servers[1..].iter().for_each(|server| server.pause());
+    let agreed = async {
+        until(|| servers[0].get("leasehold:job").is_some()).await;
+        servers[1..].iter().for_each(|server| server.resume());
+    };
+    let (answer, ()) = tokio::join!(attempt(&backend, &claim), agreed);
+    let error = answer.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
     assert!(servers[0].get("leasehold:job").is_some());
     assert_eq!(servers[0].command(&["ACL", "SETUSER", "locker", "+del"]).unwrap(), "+OK");

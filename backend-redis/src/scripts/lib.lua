@@ -1,8 +1,9 @@
 -- What the scripts share: claims, the clock, the records of holds, the leases of readers. Included where a script says so.
 
 -- As `redis.call`, but an error names the command, which Redis 7.0 does not do for a missing right.
+local type, pcall_of_redis = type, redis.pcall
 local function call(command, ...)
-  local reply = redis.pcall(command, ...)
+  local reply = pcall_of_redis(command, ...)
   if type(reply) == 'table' and reply.err then
     error(reply.err .. " '" .. command .. "'", 0)
   end
@@ -33,16 +34,18 @@ local function answer_each(command, kinds, claims, shared_args)
   return answers
 end
 
--- The server's clock in microseconds, as text and as a number. Numbers are not joined with `..`, which would round them.
+-- The server's clock in microseconds, as text and as a number.
+local clock_text, clock
 local function time()
   local now = call('TIME')
-  local text = now[1] .. string.sub('00000' .. now[2], -6)
-  return text, tonumber(text)
+  clock_text = now[1] .. string.sub('00000' .. now[2], -6)
+  clock = tonumber(clock_text)
+  return clock_text, clock
 end
 
--- All digits of a number. `%d` would cut them on a server of 32 bits.
+-- All digits of a number, which `..` would round, and `%d` would cut on a server of 32 bits.
 local function digits(number)
-  return string.format('%.0f', number)
+  return number == clock and clock_text or string.format('%.0f', number)
 end
 
 -- The value of the lock key, which is the owner. Data of another kind is another program's lock.

@@ -32,8 +32,7 @@ end
 
 local function write_grant(name, claim, token, now)
   local token_text = digits(token)
-  local granted_at = token == now and token_text or digits(now)
-  local record = claim.owner .. ' ' .. token_text .. ' ' .. granted_at .. ' ' .. claim.description
+  local record = claim.owner .. ' ' .. token_text .. ' ' .. digits(now) .. ' ' .. claim.description
   if claim.mode == 'shared' then
     local last = purge_ended_readers(name, now)
     call('SET', name.lock, 'shared', 'PX', last and math.max(millis(last - now), claim.ttl) or claim.ttl)
@@ -67,27 +66,31 @@ local function leave_queue(name, owner)
   call('HDEL', name.owners, owner)
 end
 
--- The waiter's entry is `alive_until ttl channel mode description`. Nil if it is gone, or had no heartbeat for two seconds.
+-- The entry of a waiter is `alive_at ttl channel mode description`. Nil if it is gone, or had no heartbeat for two seconds.
+local function live_entry(name, owner, now)
+  local entry = call('HGET', name.owners, owner)
+  local alive_at = tonumber(entry and string.match(entry, '^%d+') or nil)
+  return alive_at and alive_at + 2000000 >= now and entry
+end
+
 local function live_waiter(name, owner, now)
-  local entry = call('HGET', name.owners, owner) or ''
-  local alive_until, ttl, channel, mode, description = string.match(entry, '^(%d+) (%d+) (%S+) (%a+) (.*)$')
-  if alive_until and tonumber(alive_until) >= now then
-    return { owner = owner, ttl = ttl, channel = channel, mode = mode, description = description }
-  end
+  local entry = live_entry(name, owner, now) or ''
+  local ttl, channel, mode, description = string.match(entry, '^%d+ (%d+) (%S+) (%a+) (.*)$')
+  return ttl and { owner = owner, ttl = ttl, channel = channel, mode = mode, description = description }
 end
 
 -- Puts a claim at the end of the queue, or keeps its place for two more seconds. Returns the place.
 local function join_queue(name, claim, now)
   local last, last_place = unpack(call('ZRANGE', name.queue, '-1', '-1', 'WITHSCORES'))
   -- A dead last waiter goes, so that no dead ones pile up while a lock is held for long.
-  if last and last ~= claim.owner and not live_waiter(name, last, now) then
+  if last and last ~= claim.owner and not live_entry(name, last, now) then
     leave_queue(name, last)
   end
   -- Places are unique, and a new one is the largest, also if the server's clock went back.
   local place = math.max(now, (tonumber(last_place) or 0) + 1)
   local entry = claim.ttl .. ' ' .. claim.channel .. ' ' .. claim.mode .. ' ' .. claim.description
   local joined, added = pcall(function()
-    call('HSET', name.owners, claim.owner, digits(now + 2000000) .. ' ' .. entry)
+    call('HSET', name.owners, claim.owner, digits(now) .. ' ' .. entry)
     extend(name.owners, '60000')
     local added = call('ZADD', name.queue, 'NX', digits(place), claim.owner)
     call('PEXPIRE', name.queue, '60000')

@@ -1,8 +1,5 @@
 //! The metrics of a client, as Prometheus reads them.
 
-#![allow(clippy::unwrap_used, reason = "a test that unwraps fails, which is what it is for")]
-#![cfg(feature = "metrics")]
-
 use leasehold::{AcquireOptions, Config, DistributedLock, DistributedLockExt, Registry};
 use metrics_exporter_prometheus::PrometheusBuilder;
 use std::future::Future;

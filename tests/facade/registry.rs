@@ -1,7 +1,5 @@
 //! Schemes and backends: those that are compiled in, those that are not, and a backend of one's own.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
-
 use leasehold::backend::{LockBackend, MemoryBackend};
 use leasehold::client::{Event, Observer};
 use leasehold::{Config, DistributedLock, DistributedLockExt, Error, Registry};

@@ -1,7 +1,5 @@
 //! The short examples run to their end, on locks in memory.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
-
 use std::process::Command;
 
 const EXAMPLES: &[&str] = &[

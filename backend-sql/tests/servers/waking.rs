@@ -2,7 +2,7 @@
 
 use crate::kit::{Server, ask, both, claim, granted, open, until};
 use leasehold_conformance::proxy::Proxy;
-use leasehold_core::{DistributedLockExt, LockBackend, LockClient, LockGuard, LockName, Result};
+use leasehold_core::{DistributedLockExt, LockClient, LockGuard, LockName, Result};
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgSslMode};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

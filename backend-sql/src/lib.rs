@@ -167,7 +167,7 @@ fn open_server(
         server::Mode::Lease | server::Mode::Optimistic => vec![dialect.lease_table(target.table.clone())],
         server::Mode::ForUpdate => for_update::HeldRow::tables(&*dialect, &target),
     };
-    let semantics = server::of_leases(name, mode.as_str(), dialect.leases().want.is_some());
+    let semantics = server::of_leases(name, mode.as_str(), dialect.leases().sends_messages);
     let server = server::Server::new(dialect, target, tables);
     match mode {
         server::Mode::Lease => Arc::new(RowLease::new(lease::ServerTable::new(server, namespace, semantics))),

@@ -89,7 +89,8 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
 
     /// Returns when a claim that was busy may be granted if it is asked for again. A hint: it may be early and it may never
     /// come; the core asks again at the interval of [`WakeUp`](crate::WakeUp) in any case. A change since the last `Busy` of this
-    /// claim should count; one that is missed costs an interval.
+    /// claim should count; one that is missed costs an interval. Where waiters are served in no order, the core awaits it for the first
+    /// waiter of a name of each client only.
     async fn changed(&self, claim: &Claim);
 
     /// Returns the owners of held claims that may be over, as the store has just told. The core renews them at once, except fixed leases, so

@@ -1,20 +1,21 @@
 //! The wait queue: the tasks of one client that want one name stand in line.
 //!
-//! For stores whose waiters poll in no order: SQLite, Redlock and memory. Redis, ZooKeeper and SQL servers wake their
-//! waiters, and there each task waits for itself.
+//! For stores that serve waiters in no order: SQL, Redlock and memory. Redis and ZooKeeper keep queues of their own, and there each
+//! task waits for itself.
 //!
-//! The first in line asks the store at its own pace, the others wait for it, and a release by this client wakes the first at
-//! once, with the readers that follow it if it is a reader. A wake-up is a hint, and a grant is always the store's. A single
-//! attempt does not stand in line.
+//! The first in line polls the store, or waits for its hint; the others wait for the first, and a release by this client wakes the
+//! first at once, with the readers that follow it if it is a reader. A wake-up is a hint, and a grant is always the store's. A
+//! single attempt does not stand in line.
 //!
 //! * A waiter that is polled misses no release of its own client: [`join`](WaitQueues::join) sees a release before it by the
 //!   counter, and a notification that comes while it asks is kept. While it is not polled, the next release wakes the waiter
 //!   behind it.
-//! * Each waiter behind the first also asks by itself, at intervals of at most [`FALLBACK`], and one polling interval more while
-//!   the line yields: a task that is never polled delays the others by that at most.
+//! * A waiter behind the first asks by itself once no task in line has asked for [`FALLBACK`], or for two intervals of the first
+//!   if these are longer: a task that is never polled delays the others by that at most, and the number of questions does not grow
+//!   with the number of waiters. Each waiter asks at least once before its deadline.
 //! * A waiter that was first, or was woken, and leaves without a grant passes the wake-up on.
-//! * After a [streak](WaitQueues::longest_streak) a release wakes no waiter, and timers wait for one polling interval: waiters
-//!   of other processes get their turn. The timer of a waiter that has not asked yet does not wait: each asks at least once.
+//! * After a streak of [`LEAST_STREAK`] or longer the line yields: for a pause, neither a release nor a hint nor a timer lets a
+//!   waiter ask, and waiters of other processes get their turn.
 
 use crate::sync::{AtomicBool, AtomicU64, Mutex};
 use crate::{Claim, Clock, Fairness, LockName, Moment, Semantics, WakeUp, locked};
@@ -25,16 +26,23 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The longest time between two questions of a waiter behind others.
+/// The least time without a question of the waiters in front after which a waiter behind others asks.
 pub(crate) const FALLBACK: Duration = Duration::from_millis(500);
 /// How long, at least, the tasks of one client pass a lock among themselves before other processes get their turn.
 const LEAST_STREAK: Duration = Duration::from_millis(100);
+/// The time in which a store's message reaches the waiters of other processes, and a request of theirs the store.
+const MESSAGE_TIME: Duration = Duration::from_millis(20);
 
 /// The wait queues of one client, by name.
 pub(crate) struct WaitQueues {
     is_enabled: bool,
-    /// The longest time between two questions of the first in line, and so of the waiters of other processes.
-    polling_interval: Duration,
+    /// How long the tasks of one client pass a lock among themselves.
+    longest_streak: Duration,
+    /// The pause after a streak, as a part of it, and at most: long enough for waiters of other processes to notice the release.
+    pause_part: u32,
+    longest_pause: Duration,
+    /// The time without a question after which a waiter behind others asks.
+    fallback: Duration,
     queues: Mutex<HashMap<LockName, WaitQueue>>,
     /// The number of releases, of any name. A release between an attempt and [`join`](Self::join) wakes the waiter that
     /// joins.
@@ -47,8 +55,10 @@ struct WaitQueue {
     line: VecDeque<Arc<Waiter>>,
     /// When the first grant of the present streak came. Kept over a release that wakes a waiter of this client.
     streak_since: Option<Moment>,
-    /// Until then no release wakes the line, and the timer of a waiter does not let it ask.
+    /// Until then the line yields to other processes.
     yields_until: Moment,
+    /// When a task in line asked last.
+    asked_at: Option<Moment>,
 }
 
 #[derive(Default)]
@@ -62,16 +72,27 @@ struct Waiter {
 
 impl WaitQueues {
     pub(crate) fn new(semantics: &Semantics) -> Self {
-        let (is_enabled, polling_interval) = match (semantics.fairness, semantics.wake_up) {
-            (Fairness::Unordered, WakeUp::Poll { at_most }) => (true, at_most),
-            _ => (false, Duration::ZERO),
+        // Pollers of SQL look the sooner the shorter a lock was held, and messages come at once. Waiters that poll by themselves
+        // notice a release after one interval.
+        let (longest_pause, pause_part, first_asks_every) = match semantics.wake_up {
+            WakeUp::Poll { at_most } => (at_most, 2, at_most),
+            WakeUp::Look { at_most, fallback } => (at_most, 8, fallback),
+            WakeUp::Push { fallback } => (MESSAGE_TIME, 8, fallback),
         };
-        Self { is_enabled, polling_interval, queues: Mutex::default(), releases: AtomicU64::new(0) }
-    }
-
-    /// How long the tasks of one client pass a lock among themselves. The pause that follows is half as long at most.
-    fn longest_streak(&self) -> Duration {
-        LEAST_STREAK.max(self.polling_interval.saturating_mul(2))
+        let polls = matches!(semantics.wake_up, WakeUp::Poll { .. });
+        Self {
+            is_enabled: semantics.fairness == Fairness::Unordered,
+            longest_streak: if polls {
+                LEAST_STREAK.max(longest_pause.saturating_mul(2))
+            } else {
+                LEAST_STREAK
+            },
+            pause_part,
+            longest_pause,
+            fallback: FALLBACK.max(first_asks_every.saturating_mul(2)),
+            queues: Mutex::default(),
+            releases: AtomicU64::new(0),
+        }
     }
 
     /// How many releases there were, for [`join`](Self::join). Read before the attempt.
@@ -79,8 +100,8 @@ impl WaitQueues {
         self.releases.load(SeqCst)
     }
 
-    /// A place at the end of the line of this name, for a waiter whose attempt was refused. `None` if the waiters of this
-    /// store do not stand in line here. A newcomer that is woken asks once, also while the line yields.
+    /// A place at the end of the line of this name, for a waiter whose attempt was refused. `None` if the store keeps
+    /// the queue. A newcomer that is woken asks once, also while the line yields.
     pub(crate) fn join(&self, claim: &Claim, releases_before_attempt: u64) -> Option<Place<'_>> {
         if !self.is_enabled {
             return None;
@@ -141,9 +162,14 @@ impl WaitQueues {
             queues.remove(name);
         } else if now < queue.yields_until {
             // Acquired by a waiter that asked as the line began to yield. It goes on yielding.
-        } else if streak_since.is_some_and(|since| now.since(since) >= self.longest_streak()) {
-            // The first asks by its own timer, at about the end of this interval.
-            queue.yields_until = now.plus(self.polling_interval);
+        } else if let Some(streak) =
+            streak_since.map(|since| now.since(since)).filter(|streak| *streak >= self.longest_streak)
+        {
+            queue.yields_until = now.plus((streak / self.pause_part).min(self.longest_pause));
+            // Not woken to ask: it sets its timer to the end of the pause.
+            let first = queue.line.front().cloned();
+            drop(queues);
+            notify(first.as_slice());
         } else {
             queue.streak_since = streak_since;
             let waits_for_readers = claim.mode().is_shared() && queue.is_first_woken();
@@ -215,13 +241,24 @@ impl Place<'_> {
         locked(&self.queues.queues).get(&self.name).is_some_and(|queue| queue.is_first(&self.waiter))
     }
 
-    /// The moment before which the timer of a waiter does not let it ask.
+    /// The end of the pause in which the line yields to other processes.
     pub(crate) fn yields_until(&self) -> Moment {
         locked(&self.queues.queues).get(&self.name).map_or(Moment::ORIGIN, |queue| queue.yields_until)
     }
 
+    /// The moment before which the timer of this waiter does not let it ask: the line yields, or another waiter has asked lately.
+    pub(crate) fn asks_from(&self) -> Moment {
+        let queues = locked(&self.queues.queues);
+        let Some(queue) = queues.get(&self.name) else { return Moment::ORIGIN };
+        let asked_at = queue.asked_at.filter(|_| !queue.is_first(&self.waiter));
+        asked_at.map_or(Moment::ORIGIN, |at| at.plus(self.queues.fallback)).max(queue.yields_until)
+    }
+
     /// This waiter sends an attempt now.
-    pub(crate) fn note_attempt(&mut self) {
+    pub(crate) fn note_attempt(&mut self, now: Moment) {
+        if let Some(queue) = locked(&self.queues.queues).get_mut(&self.name) {
+            queue.asked_at = Some(now);
+        }
         let was_woken = self.waiter.woken.swap(false, SeqCst);
         self.asks_after_wake_up = was_woken && !std::mem::take(&mut self.wake_up_is_guess);
     }

@@ -1,14 +1,13 @@
 use crate::server::{
-    Batch, Bell, Dialect, Doing, Lane, Link, MOST, Mode, Ring, Server, Statement, Target, Value,
+    Batch, Dialect, Doing, Lane, Link, MOST, Mode, ReleaseListener, Server, Statement, Target, Value,
 };
 use async_trait::async_trait;
 use leasehold_core::bench::{ByHand, Counters, Yardstick};
 use leasehold_core::{Error, ErrorKind, FencingToken, HolderInfo, LockName, Namespace, OwnerId, Result};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::sync::{Mutex as AsyncMutex, Semaphore, SemaphorePermit};
 
 /// As long as no measurement takes.
 const LEASE_MICROS: i64 = 30_000_000;
@@ -21,9 +20,10 @@ pub(super) struct Raw {
     dialect: Arc<dyn Dialect>,
     acquire: Statement,
     release: Statement,
-    /// What says that somebody waits, and the bell that tells the waiter.
-    notice: Option<(Statement, Arc<dyn Bell>)>,
-    told: Arc<Told>,
+    /// Marks a row, so that its release sends a message.
+    poll: Batch,
+    sends_messages: bool,
+    listener: AsyncMutex<Option<Box<dyn ReleaseListener>>>,
     version: Statement,
     counters: Option<Statement>,
     forget: Vec<Batch>,
@@ -44,15 +44,15 @@ impl Raw {
         };
         let statement = |template| Statement::new(template, &*dialect, &target.table);
         let leases = dialect.leases();
-        let notice = leases.want.map(&statement).zip(dialect.bell()).filter(|_| has_leases);
         let counts = target.name != "postgres";
         let forget =
             |table: &crate::server::Table| Batch::new(include_str!("forget.sql"), &*dialect, &table.name);
         Self {
             acquire: statement(leases.acquire),
             release: statement(leases.release),
-            notice,
-            told: Arc::default(),
+            poll: Batch::new(leases.poll, &*dialect, &target.table),
+            sends_messages: leases.sends_messages && has_leases,
+            listener: AsyncMutex::default(),
             version: statement(include_str!("version.sql")),
             counters: counts.then(|| statement(include_str!("counters.sql"))),
             forget: tables.iter().map(forget).collect(),
@@ -76,38 +76,37 @@ impl Raw {
     }
 
     async fn release_on(&self, link: &mut dyn Link, name: &LockName) -> sqlx::Result<bool> {
-        let values = [Value::int(0), self.stored(name), self.owner(), Value::int(1)];
+        let values = [Value::int(0), self.stored(name), self.owner()];
         let released = link.ask(&self.release, &values).await?;
         Ok(released.changed > 0 || !released.rows.is_empty())
     }
 
-    /// The lock is wanted before the clock runs, as it is where somebody has waited for a while.
+    /// The time from a release to its message. The row is marked before, as it is while a task waits.
     async fn notice_on(
         &self,
         link: &mut dyn Link,
-        want: &Statement,
+        listener: &mut dyn ReleaseListener,
         name: &LockName,
     ) -> sqlx::Result<Option<Duration>> {
         let granted = self.acquire_on(link, name).await?;
-        link.ask(want, &[self.stored(name)]).await?;
+        link.ask(self.poll.of(1).0, &[self.stored(name)]).await?;
         let stored = self.namespace.stored(name.as_str()).into_bytes();
-        *self.told.name.lock().unwrap_or_else(PoisonError::into_inner) = stored;
         let begin = Instant::now();
-        let heard = async {
-            self.told.it.notified().await;
+        let received = async {
+            while listener.next().await? != stored {}
             Ok(begin.elapsed())
         };
-        // Of a name that is in use nobody is told.
-        let (released, heard) = tokio::try_join!(self.release_on(link, name), heard)?;
-        Ok(Some(heard).filter(|_| granted && released))
+        // The release of a name that is in use sends no message.
+        let (released, received) = tokio::try_join!(self.release_on(link, name), received)?;
+        Ok(Some(received).filter(|_| granted && released))
     }
 
     fn owner(&self) -> Value {
         Value::bytes(self.owner.to_bytes())
     }
 
-    /// A connection for one statement, given back after it. Who keeps one from the acquisition to the release needs one for
-    /// every lock that is held: two statements on one connection are no pair that a program can do work in.
+    /// A connection for one statement, given back after it. A program that kept it from the acquisition to the release would need
+    /// one for each held lock.
     async fn lent(&self) -> Result<(SemaphorePermit<'_>, Box<dyn Link>)> {
         let closed = |_| Error::new(ErrorKind::Closed, "the store was closed");
         let permit = self.free.acquire().await.map_err(closed)?;
@@ -149,7 +148,7 @@ impl Yardstick for Raw {
         match measure {
             ByHand::Pair => self.has_leases,
             ByHand::TokenlessPair => false,
-            ByHand::Notice => self.notice.is_some(),
+            ByHand::Notice => self.sends_messages,
         }
     }
 
@@ -165,14 +164,18 @@ impl Yardstick for Raw {
     }
 
     async fn raw_notice(&self, name: &LockName) -> Result<Duration> {
-        let Some((want, bell)) = &self.notice else {
-            return Err(Error::new(ErrorKind::Unsupported, "this database tells nobody of a release"));
+        let mut listener = self.listener.lock().await;
+        if listener.is_none() {
+            let connected = self.dialect.listen().await.transpose();
+            *listener = connected.map_err(|error| failed(&error))?;
+        }
+        let Some(listener) = listener.as_deref_mut() else {
+            return Err(Error::new(ErrorKind::Unsupported, "this database sends no messages of releases"));
         };
         let mut link = self.link().await?;
-        self.told.begin(bell).await;
-        let heard = self.notice_on(&mut *link, want, name).await.map_err(|error| failed(&error))?;
+        let received = self.notice_on(&mut *link, listener, name).await.map_err(|error| failed(&error))?;
         self.give_back(link);
-        heard.ok_or_else(in_use)
+        received.ok_or_else(in_use)
     }
 
     async fn counters(&self) -> Result<Option<Counters>> {
@@ -198,42 +201,6 @@ impl Yardstick for Raw {
             }
         }
         Ok(())
-    }
-}
-
-/// A waiter, on the connection of its bell.
-#[derive(Debug, Default)]
-struct Told {
-    it: Notify,
-    begun: AtomicBool,
-    /// What it waits for, as it stands in the table.
-    name: Mutex<Vec<u8>>,
-}
-
-impl Told {
-    /// Returns when the database is heard: a bell rings for everybody then.
-    async fn begin(self: &Arc<Self>, bell: &Arc<dyn Bell>) {
-        let ring: Arc<dyn Ring> = Arc::<Self>::clone(self);
-        bell.keep_hearing(Arc::downgrade(&ring));
-        if !self.begun.swap(true, Ordering::Relaxed) {
-            self.it.notified().await;
-        }
-    }
-}
-
-impl Ring for Told {
-    fn ring(&self, name: &[u8]) {
-        if *self.name.lock().unwrap_or_else(PoisonError::into_inner) == name {
-            self.it.notify_one();
-        }
-    }
-
-    fn ring_all(&self) {
-        self.it.notify_one();
-    }
-
-    fn is_wanted(&self) -> bool {
-        true
     }
 }
 

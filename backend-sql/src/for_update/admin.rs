@@ -75,7 +75,7 @@ impl HeldRow {
         Ok(self.is_held_here(name) || self.rows.is_locked(name).await?)
     }
 
-    /// Ends the connection that has the row locked, and tells those who wait here.
+    /// Ends the connection that has the row locked.
     async fn end_hold(&self, name: &LockName, holder: &Holder) -> Result<()> {
         let server = self.rows.server();
         let end = server.dialect().end_connection(holder.connection, holder.token);
@@ -85,9 +85,7 @@ impl HeldRow {
         })?;
         // It may be one of this client's.
         self.forget_grant(name, holder.token);
-        let ended = self.until_ended(name, holder).await;
-        self.ended.of(name).notify_waiters();
-        ended
+        self.until_ended(name, holder).await
     }
 
     /// Waits until it is seen that a hold has ended.

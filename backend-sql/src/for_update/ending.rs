@@ -35,7 +35,6 @@ impl HeldRow {
             },
             ended => ended,
         };
-        self.ended.of(claim.name()).notify_waiters();
         if ended.is_ok() {
             self.has_left(claim).await;
         }

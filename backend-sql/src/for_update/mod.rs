@@ -21,7 +21,6 @@
 //! transaction is heard to be alive still. So the holds have the order of their tokens.
 
 mod admin;
-mod ended;
 mod ending;
 mod entries;
 mod hold;
@@ -36,7 +35,6 @@ mod wait;
 use crate::lease::perhaps_held;
 use crate::server::{Dialect, Lane, Mode, Server, Table, TableName, Target};
 use async_trait::async_trait;
-use ended::Ended;
 use ending::REASON_WITHIN;
 use entries::Entry;
 use hold::{Beat, Hold};
@@ -51,7 +49,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use wait::{Heard, Waiting};
+use wait::{Progress, Waiting};
 
 /// One connection in so many may wait in the server for a row; all others are for holding.
 const WAITING_PART: usize = 4;
@@ -64,8 +62,6 @@ pub(crate) struct HeldRow {
     entries: Mutex<HashMap<OwnerId, Entry>>,
     /// How many may wait in the server.
     waiting: Arc<Semaphore>,
-    /// Told when a lock that this client held has ended: the next holder may be in this process.
-    ended: Ended,
 }
 
 impl HeldRow {
@@ -77,7 +73,6 @@ impl HeldRow {
             semantics,
             entries: Mutex::default(),
             waiting: Arc::new(Semaphore::new(waiting)),
-            ended: Ended::new(),
         }
     }
 
@@ -105,18 +100,18 @@ impl LockBackend for HeldRow {
             Some(Entry::Held(hold)) if hold.beat(&self.rows).await? == Beat::Holds => {
                 return Ok(Attempt::Granted(Grant::new(hold.token())));
             }
-            Some(Entry::Waiting(waiting)) => match waiting.heard() {
-                Heard::Nothing => return Ok(busy()),
-                Heard::Locked(locked) => {
+            Some(Entry::Waiting(waiting)) => match waiting.progress() {
+                Progress::Pending => return Ok(busy()),
+                Progress::Locked(locked) => {
                     self.forget_seen(claim.owner(), seen.as_ref());
                     return self.enter(claim, locked).await.map_err(Entering::into_error);
                 }
-                Heard::InVain => {}
+                Progress::Ended => {}
             },
             Some(Entry::Held(_) | Entry::Refused | Entry::Unsettled { .. }) | None => {}
         }
         self.forget_seen(claim.owner(), seen.as_ref());
-        // Nobody need be asked about a lock that was held here a moment ago.
+        // The lock was held by this client a moment ago.
         if self.is_held_here(claim.name()) {
             return Ok(self.refused(claim));
         }
@@ -157,17 +152,11 @@ impl LockBackend for HeldRow {
         }
     }
 
-    /// Waits in the server, as long as there are connections for it; and for what ends in this process.
+    /// Waits in the server, as long as there are connections for it. The core wakes the next waiter of this process.
     async fn changed(&self, claim: &Claim) {
-        let ended = self.ended.of(claim.name()).notified();
         match self.wait_in_the_server(claim) {
-            Some(waiting) => {
-                tokio::select! {
-                    () = waiting.until_heard() => {}
-                    () = ended => {}
-                }
-            }
-            None => ended.await,
+            Some(waiting) => waiting.ended().await,
+            None => std::future::pending().await,
         }
     }
 
@@ -181,7 +170,7 @@ impl LockBackend for HeldRow {
     }
 
     async fn close(&self) -> Result<()> {
-        // Of what was to be released and is not known to be, the second answer must not be that there is nothing.
+        // Unsettled releases are kept: the answer to their repetition must not be that there is nothing to end.
         let ended: Vec<_> =
             self.entries().extract_if(|_, entry| !matches!(entry, Entry::Unsettled { .. })).collect();
         drop(ended);
@@ -230,10 +219,7 @@ impl HeldRow {
         match hold.beat(&self.rows).await? {
             Beat::Holds => Ok(Renewal::Renewed),
             // The entry stays until the release: with it goes the connection, and with that the lock.
-            Beat::Demoted | Beat::Dead => {
-                self.ended.of(claim.name()).notify_waiters();
-                Ok(Renewal::Lost(self.why_lost(claim).await))
-            }
+            Beat::Demoted | Beat::Dead => Ok(Renewal::Lost(self.why_lost(claim).await)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What is said to the server.
+//! The statements of this mode.
 
 use super::holder::Holder;
 use super::rows_table;

@@ -75,7 +75,7 @@ async fn a_row_that_may_still_be_locked_is_an_unknown_outcome() {
 
 /// A server that takes long over its refusal is no lock that is held.
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_was_not_refused_does_not_wait_in_the_server() {
+async fn claim_that_was_not_refused_does_not_wait_in_the_server() {
     let backend = held_row(|_, text| match text {
         text if text.contains("NOWAIT") => Reply::Breaks,
         text if text.contains("FOR UPDATE") => Reply::Never,
@@ -109,9 +109,9 @@ async fn wait_that_is_not_polled_delays_no_other_call() {
     timeout(LONG, parked).await.unwrap();
 }
 
-/// One of two who wait for the same is polled last, and goes away.
+/// Of two waits for one claim, the one that is polled last is dropped.
 #[tokio::test(start_paused = true)]
-async fn who_goes_away_takes_nobodys_wake_up_along() {
+async fn wait_that_is_dropped_takes_no_wake_up_of_another_along() {
     let backend = held_row(|_, text| match text {
         text if text.contains("FOR UPDATE") => locked(),
         text if text.contains("INSERT") => Reply::Rows(vec![vec![Value::int(9)]]),
@@ -126,9 +126,9 @@ async fn who_goes_away_takes_nobodys_wake_up_along() {
     timeout(LONG, stays).await.unwrap().unwrap();
 }
 
-/// The row becomes free after 50 ms, and who waits is somebody else than who asked last.
+/// The task that waits is not the one that has polled last.
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_woken_although_somebody_asked_meanwhile() {
+async fn wait_is_woken_although_an_attempt_polled_it_meanwhile() {
     let backend = held_row(|_, text| match text {
         text if text.contains("FOR UPDATE") => locked(),
         text if text.contains("INSERT") => Reply::Rows(vec![vec![Value::int(9)]]),
@@ -221,7 +221,7 @@ async fn a_hold_on_a_server_that_takes_no_writes_is_lost_and_none_is_granted_the
 
 /// The loss is certain; only its cause is asked for.
 #[tokio::test(start_paused = true)]
-async fn a_loss_is_told_though_nobody_says_why() {
+async fn loss_is_reported_although_its_cause_is_not_answered() {
     let silent = |_, _: &str| Reply::Never;
     let (server, said) = server("mode=for-update&timeout=20s", at_once, silent);
     let (backend, lost) = (HeldRow::new(server, &Namespace::default()), claim());
@@ -259,7 +259,7 @@ async fn connection_of_a_failed_hold_is_closed_with_its_release() {
 
 /// A holder does not wait behind those who want the lock.
 #[tokio::test(start_paused = true)]
-async fn why_a_lock_was_lost_is_asked_for_though_all_who_ask_for_locks_are_waiting() {
+async fn cause_of_a_loss_does_not_wait_behind_attempts() {
     let (server, _) = server("mode=for-update&connections=2", at_once, |_, _| entry_of(2));
     let _asking = server.connection(Lane::Asking).await.unwrap();
     let backend = HeldRow::new(server, &Namespace::default());

@@ -7,17 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// A wait for a row in the server, which grants it in the moment in which it is free.
+/// A wait for a row in the server, which locks it in the moment in which it is free.
 ///
-/// Not a task: it goes on when somebody waits for it. What the server has said meanwhile is heard then; and if nobody
-/// ever does, the withdrawal of the claim closes its connection.
+/// Not a task: it goes on when a caller polls it, and an answer of the server stays in the connection until then. If no caller
+/// does, the release of the claim closes the connection.
 pub(super) struct Waiting {
     name: LockName,
-    /// Never locked across an await: whoever waits may keep the future and not poll it.
+    /// Never locked across an await: a caller may keep its future and not poll it.
     state: Mutex<State>,
     listeners: Arc<Listeners>,
-    /// One of the places for waiting; given back with this value.
-    _place: OwnedSemaphorePermit,
+    /// Given back with this value.
+    _permit: OwnedSemaphorePermit,
 }
 
 enum State {
@@ -25,34 +25,34 @@ enum State {
     Over(Option<Locked>),
 }
 
-/// Who waits for it: several tasks may, of whom one is about to go away.
+/// The tasks that wait for it: there may be several, of which one is about to end.
 #[derive(Default)]
 struct Listeners(Mutex<Vec<Waker>>);
 
-/// What was heard of a wait.
-pub(super) enum Heard {
+/// The progress of a wait.
+pub(super) enum Progress {
     /// It goes on.
-    Nothing,
+    Pending,
     /// The row is locked.
     Locked(Locked),
-    /// It ended without.
-    InVain,
+    /// It has ended, and the row is not locked.
+    Ended,
 }
 
 impl Waiting {
-    pub(super) fn begin(rows: Arc<Rows>, claim: Claim, place: OwnedSemaphorePermit) -> Self {
+    pub(super) fn begin(rows: Arc<Rows>, claim: Claim, permit: OwnedSemaphorePermit) -> Self {
         let name = claim.name().clone();
-        // An error is heard by the next attempt, which meets it again and has somebody to tell.
+        // The next attempt meets the same error, and returns it.
         let wait = Box::pin(async move { rows.lock_in_time(&claim).await.ok().flatten() });
-        Self { name, state: Mutex::new(State::Waiting(wait)), listeners: Arc::default(), _place: place }
+        Self { name, state: Mutex::new(State::Waiting(wait)), listeners: Arc::default(), _permit: permit }
     }
 
     pub(super) fn name(&self) -> &LockName {
         &self.name
     }
 
-    /// Returns when there is something to hear. Safe to drop: the wait itself goes on.
-    pub(super) async fn until_heard(&self) {
+    /// Returns when the wait has ended. Safe to drop: the wait itself goes on.
+    pub(super) async fn ended(&self) {
         poll_fn(|context| {
             self.listeners.add(context.waker());
             self.go_on()
@@ -60,19 +60,18 @@ impl Waiting {
         .await;
     }
 
-    /// What there is to hear now.
-    pub(super) fn heard(&self) -> Heard {
-        // Polled once: what the server said while nobody listened lies in the connection.
+    /// Polls it once: an answer of the server may lie in the connection.
+    pub(super) fn progress(&self) -> Progress {
         if self.go_on().is_pending() {
-            return Heard::Nothing;
+            return Progress::Pending;
         }
         match &mut *self.state() {
-            State::Over(locked) => locked.take().map_or(Heard::InVain, Heard::Locked),
-            State::Waiting(_) => Heard::Nothing,
+            State::Over(locked) => locked.take().map_or(Progress::Ended, Progress::Locked),
+            State::Waiting(_) => Progress::Pending,
         }
     }
 
-    /// Ends it. A row that was locked meanwhile is let go.
+    /// Ends it. A row that was locked meanwhile is unlocked.
     pub(super) async fn leave(&self, rows: &Rows) {
         let before = std::mem::replace(&mut *self.state(), State::Over(None));
         match before {
@@ -84,7 +83,7 @@ impl Waiting {
         }
     }
 
-    /// Goes on with it. Whoever polls, those who wait are woken, when nobody has the state.
+    /// Polls the wait, and at its end wakes all callers, after the lock of the state was released.
     fn go_on(&self) -> Poll<()> {
         let wait = {
             let mut state = self.state();

@@ -3,15 +3,14 @@
 //! Each write is one atomic statement of a [`LeaseTable`]. The reason of a refusal is found here, by a plain read.
 
 mod admin;
-mod contended;
+#[cfg(feature = "_server")]
+mod poller;
 mod row;
 #[cfg(feature = "_server")]
 mod server_table;
 mod table;
 #[cfg(test)]
 mod tests;
-#[cfg(feature = "_server")]
-mod watch;
 
 pub(crate) use row::{Row, Standing, foreign_row};
 #[cfg(feature = "_server")]
@@ -19,13 +18,12 @@ pub(crate) use server_table::{ServerTable, read_row};
 pub(crate) use table::{Granting, LeaseTable};
 
 use async_trait::async_trait;
-pub(crate) use contended::Contended;
 use leasehold_core::{
     Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, LockAdmin, LockBackend, LockName, LossCause,
     OwnerId, Release, Renewal, Result, Semantics,
 };
-use std::collections::HashMap;
-use std::pin::Pin;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -36,6 +34,9 @@ const ATTEMPTS: usize = 3;
 /// How long it may take to find out why leases were lost.
 const REASONS_WITHIN: Duration = Duration::from_millis(250);
 
+/// The most names that are remembered as busy. A forgotten one costs a write in place of a read.
+const MOST_BUSY: usize = 1024;
+
 /// As a part of the shortest lease that was renewed by the same call: its holder waits for the answer.
 const REASONS_PART: u32 = 8;
 
@@ -44,7 +45,9 @@ const REASONS_PART: u32 = 8;
 #[derive(Debug)]
 pub(crate) struct RowLease {
     table: Box<dyn LeaseTable>,
-    contended: Contended,
+    /// The names that were busy when this process last asked for them, and that it has not released since. Only the cost of an
+    /// attempt depends on it.
+    busy_names: Mutex<HashSet<LockName>>,
 }
 
 /// The error of a claim that may hold the lock already.
@@ -57,7 +60,7 @@ pub(crate) fn perhaps_held(error: Error) -> Error {
 
 impl RowLease {
     pub(crate) fn new(table: impl LeaseTable + 'static) -> Self {
-        Self { table: Box::new(table), contended: Contended::default() }
+        Self { table: Box::new(table), busy_names: Mutex::default() }
     }
 }
 
@@ -68,10 +71,7 @@ impl LockBackend for RowLease {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
-        if claim.waits() && self.table.keeps_waiting(claim) {
-            return Ok(Attempt::Busy(Busy::new()));
-        }
-        if self.contended.has(claim.name())
+        if self.busy_names().contains(claim.name())
             && let Some(busy) = self.still_busy(claim).await?
         {
             return Ok(Attempt::Busy(busy));
@@ -80,15 +80,13 @@ impl LockBackend for RowLease {
             let row = match self.table.grant(claim).await? {
                 Granting::Granted(token) => return Ok(self.granted(claim.name(), token)),
                 Granting::Held => {
-                    self.contended.add(claim.name());
-                    return Ok(Attempt::Busy(Busy::new()));
+                    return Ok(self.refused(claim.name(), Busy::new()));
                 }
                 Granting::Refused(row) => row,
             };
             let Some(row) = row else { continue };
             if let Some(busy) = row.busy_for(claim.owner()) {
-                self.contended.add(claim.name());
-                return Ok(Attempt::Busy(busy));
+                return Ok(self.refused(claim.name(), busy));
             }
             if matches!(row.standing, Standing::Free) {
                 tokens_left(&row)?;
@@ -111,17 +109,16 @@ impl LockBackend for RowLease {
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
-        match self.table.release(claim, linger).await? {
-            true => Ok(Release::Released),
-            false => Ok(Release::NotHeld),
+        let was_held = self.table.release(claim, linger).await?;
+        if linger.is_zero() {
+            self.busy_names().remove(claim.name());
         }
+        Ok(if was_held { Release::Released } else { Release::NotHeld })
     }
 
-    fn changed<'a: 'c, 'b: 'c, 'c>(
-        &'a self,
-        claim: &'b Claim,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'c>> {
-        self.table.changed(claim, &self.contended)
+    async fn changed(&self, claim: &Claim) {
+        self.table.changed(claim).await;
+        self.busy_names().remove(claim.name());
     }
 
     /// Never ends: a holder learns of a loss by its next renewal.
@@ -141,7 +138,7 @@ impl LockBackend for RowLease {
 
 impl RowLease {
     /// Reads a row that was busy a moment ago before it is written. A write locks the row, or in SQLite the whole database,
-    /// even if it changes nothing, and the holder's release would wait for it.
+    /// also if it changes no row, and the holder's release would wait for it.
     async fn still_busy(&self, claim: &Claim) -> Result<Option<Busy>> {
         let Some(row) = self.table.look(claim.name()).await? else {
             return Ok(None);
@@ -153,8 +150,21 @@ impl RowLease {
     }
 
     fn granted(&self, name: &LockName, token: FencingToken) -> Attempt {
-        self.contended.remove(name);
+        self.busy_names().remove(name);
         Attempt::Granted(Grant::new(token))
+    }
+
+    fn refused(&self, name: &LockName, busy: Busy) -> Attempt {
+        let mut names = self.busy_names();
+        if names.len() >= MOST_BUSY {
+            names.clear();
+        }
+        names.insert(name.clone());
+        Attempt::Busy(busy)
+    }
+
+    fn busy_names(&self) -> MutexGuard<'_, HashSet<LockName>> {
+        self.busy_names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn renewed(&self, claim: &Claim) -> Result<bool> {

@@ -4,19 +4,16 @@ mod renewal;
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
 
-use super::watch::{End, Watch};
-use super::{Contended, Granting, LeaseTable, Row, Standing};
+use super::poller::Poller;
+use super::{Granting, LeaseTable, Row, Standing};
 use crate::names::range;
 use crate::purge::name_the_right;
 use crate::server::{Answer, Asked, Batch, Doing, Lane, MOST, Server, Statement, Value};
 use async_trait::async_trait;
-use futures_util::FutureExt;
 use leasehold_core::{
     Claim, Error, ErrorKind, FencingToken, Finding, LockName, Namespace, OwnerId, Purge, Result, Semantics,
-    WakeUp,
 };
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
 /// One row per name, on a server.
@@ -26,7 +23,7 @@ pub(crate) struct ServerTable {
     namespace: Namespace,
     statements: Statements,
     semantics: Semantics,
-    watch: Watch,
+    poller: Poller,
 }
 
 #[derive(Debug)]
@@ -58,18 +55,8 @@ impl ServerTable {
             idle: statement(include_str!("idle.sql")),
             purge: Batch::new(include_str!("purge.sql"), dialect, table),
         };
-        let longest = match semantics.wake_up {
-            WakeUp::Look { at_most, .. } => at_most,
-            told => told.bound(),
-        };
-        let watch = Watch::new(&server, longest);
-        Self { server, namespace: namespace.clone(), statements, semantics, watch }
-    }
-
-    /// Tells the waiters of this process how an attempt has ended.
-    pub(crate) fn asked(&self, claim: &Claim, came: &Result<Granting>) {
-        let granted = came.as_ref().ok().map(|granting| matches!(granting, Granting::Granted(_)));
-        self.watch.asked(|| self.stored(claim.name()), claim.owner(), granted);
+        let poller = Poller::new(&server);
+        Self { server, namespace: namespace.clone(), statements, semantics, poller }
     }
 
     fn stored(&self, name: &LockName) -> Vec<u8> {
@@ -129,9 +116,7 @@ impl LeaseTable for ServerTable {
             Ok(answer) if is_untold(&answer) => self.row_of(claim).await.map(|row| row.map(|row| row.token)),
             answer => answer.and_then(|answer| self.granted_token(&answer)),
         };
-        let granting = token.map(|token| token.map_or(Granting::Held, Granting::Granted));
-        self.asked(claim, &granting);
-        granting
+        token.map(|token| token.map_or(Granting::Held, Granting::Granted))
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<bool>> {
@@ -155,35 +140,17 @@ impl LeaseTable for ServerTable {
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<bool> {
-        let name = self.stored(claim.name());
-        let hands_on = linger.is_zero() && self.watch.hands_on(|| name.clone(), claim.owner());
-        let values = [
-            micros(linger),
-            Value::bytes(name),
-            Value::bytes(claim.owner().to_bytes()),
-            Value::int(u8::from(!hands_on)),
-        ];
-        let answer = self.server.ask(Lane::Keeping, Doing::Ending, &self.statements.release, &values).await;
-        let name = values[1].as_bytes().unwrap_or_default();
-        let by = claim.owner();
-        match &answer {
-            Ok(answer) if linger.is_zero() && has_ended(answer) => {
-                self.watch.ended(name, End::GivenUp { by, in_silence: hands_on });
-            }
-            Ok(_) => self.watch.ended(name, End::NotHeld { by }),
-            Err(error) if error.kind() == ErrorKind::Indeterminate => {
-                self.watch.ended(name, End::Perhaps { by, in_silence: hands_on });
-            }
-            Err(_) => {}
-        }
-        Ok(has_ended(&answer?))
+        let name = Value::bytes(self.stored(claim.name()));
+        let values = [micros(linger), name, Value::bytes(claim.owner().to_bytes())];
+        let answer = self.server.ask(Lane::Keeping, Doing::Ending, &self.statements.release, &values).await?;
+        Ok(has_ended(&answer))
     }
 
     async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
         let values = [Value::bytes(self.stored(name)), Value::int(token.get())];
-        let answer = self.server.ask(Lane::Asking, Doing::Ending, &self.statements.end_grant, &values).await;
-        self.watch.ended(values[0].as_bytes().unwrap_or_default(), End::FromOutside);
-        Ok(has_ended(&answer?))
+        let answer =
+            self.server.ask(Lane::Asking, Doing::Ending, &self.statements.end_grant, &values).await?;
+        Ok(has_ended(&answer))
     }
 
     async fn look(&self, name: &LockName) -> Result<Option<Row>> {
@@ -214,17 +181,8 @@ impl LeaseTable for ServerTable {
         Ok(answer.rows.iter().filter_map(|row| read_row(row)).collect())
     }
 
-    fn changed<'a>(
-        &'a self,
-        claim: &'a Claim,
-        contended: &'a Contended,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
-        let woken = self.watch.changed(self.stored(claim.name()), claim.owner());
-        Box::pin(woken.map(|()| contended.remove(claim.name())))
-    }
-
-    fn keeps_waiting(&self, claim: &Claim) -> bool {
-        self.watch.keeps_waiting(|| self.stored(claim.name()), claim.owner())
+    async fn changed(&self, claim: &Claim) {
+        self.poller.changed(self.stored(claim.name()), claim.owner()).await;
     }
 
     /// A few names at a time: a read finds them, and a statement deletes them by their keys. It locks no held row, and no
@@ -276,7 +234,7 @@ fn unknown(error: Error) -> Error {
     error.with_kind(ErrorKind::Indeterminate)
 }
 
-/// True if the statement answered a row, as where it also wakes a waiter, or changed one.
+/// True if the statement answered a row, as where it may send a message, or changed one.
 fn has_ended(answer: &Answer) -> bool {
     !answer.rows.is_empty() || answer.changed == 1
 }

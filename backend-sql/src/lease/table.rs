@@ -1,8 +1,7 @@
-use super::{Contended, Row};
+use super::Row;
 use async_trait::async_trait;
 use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
 use std::fmt;
-use std::pin::Pin;
 use std::time::Duration;
 
 /// The outcome of an attempt to take a row.
@@ -39,20 +38,11 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
     /// The rows whose names begin with `prefix`, in the order of their bytes.
     async fn list(&self, prefix: &str) -> Result<Vec<Row>>;
 
-    /// Ends when asking again for a claim may give another answer; where nobody tells, never. It was free a moment ago, so
-    /// it is not among the contended any more: it is asked for, and not looked at again. All in one future, and no async
-    /// method: what a waiter keeps would be several times as large.
-    fn changed<'a>(
-        &'a self,
-        claim: &'a Claim,
-        contended: &'a Contended,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+    /// Ends when another attempt of a claim may be granted; never where waiters only poll.
+    async fn changed(&self, claim: &Claim);
 
     /// Deletes, or counts, the names that have been idle for `idle`.
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64>;
-
-    /// True if a waiting claim need not ask yet, because [`changed`](Self::changed) will end.
-    fn keeps_waiting(&self, claim: &Claim) -> bool;
 
     /// Creates the table if it is missing.
     async fn init(&self) -> Result<()>;

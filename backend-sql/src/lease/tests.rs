@@ -3,7 +3,6 @@
 use super::*;
 use leasehold_core::{Finding, Namespace, Purge};
 use std::future::pending;
-use std::pin::Pin;
 use tokio::time::Instant;
 
 /// A table that has every other lease, and never answers a look.
@@ -40,20 +39,10 @@ impl LeaseTable for Silent {
         pending().await
     }
 
-    fn changed<'a>(
-        &'a self,
-        _: &'a Claim,
-        _: &'a Contended,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
-        Box::pin(std::future::ready(()))
-    }
+    async fn changed(&self, _: &Claim) {}
 
     async fn purge(&self, _: Duration, _: Purge) -> Result<u64> {
         pending().await
-    }
-
-    fn keeps_waiting(&self, _: &Claim) -> bool {
-        false
     }
 
     async fn init(&self) -> Result<()> {
@@ -81,6 +70,15 @@ impl LeaseTable for Silent {
 
 fn claim(name: &str, ttl: Duration) -> Claim {
     Claim::new(LockName::new(name).unwrap(), OwnerId::random().unwrap(), ttl, "{}".into())
+}
+
+#[test]
+fn number_of_names_remembered_as_busy_is_bounded() {
+    let backend = RowLease::new(Silent(Namespace::default()));
+    for number in 0..3 * MOST_BUSY {
+        backend.refused(&LockName::new(format!("n{number}")).unwrap(), Busy::new());
+    }
+    assert!(backend.busy_names().len() <= MOST_BUSY);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,8 +5,8 @@ mod check;
 mod codes;
 
 use crate::server::{
-    Answer, Bell, Dialect, Encryption, ForUpdate, Found, Kind, Leases, Link, Meaning, Mode, Statement, Table,
-    TableName, Target, Value,
+    Answer, Dialect, Encryption, ForUpdate, Found, Kind, Leases, Link, Meaning, Mode, ReleaseListener,
+    Statement, Table, TableName, Target, Value,
 };
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
@@ -166,14 +166,13 @@ impl Dialect for MySqlDialect {
             release: include_str!("release.sql"),
             end_grant: include_str!("end_grant.sql"),
             make_row: include_str!("make_lease_row.sql"),
-            watch: include_str!("watch.sql"),
-            want: None,
-            tell: None,
+            poll: include_str!("poll.sql"),
+            sends_messages: false,
         }
     }
 
-    /// Nothing here tells anybody anything but who has a connection that does nothing else; see `docs/sql.md`.
-    fn bell(&self) -> Option<Arc<dyn Bell>> {
+    /// The ways to wake a waiter without a poll need a connection that does nothing else: see `docs/sql.md`.
+    async fn listen(&self) -> Option<sqlx::Result<Box<dyn ReleaseListener>>> {
         None
     }
 
@@ -203,9 +202,9 @@ impl Dialect for MySqlDialect {
     /// In READ COMMITTED, where looking for a row that is not there locks nothing: else all who meet at a new name
     /// would lock the gap, and nobody could make the row.
     ///
-    /// Whole seconds, rounded up: the holder must know that it is over before the server ends it. MariaDB counts what is
-    /// idle in a transaction, and goes by its limit for those that have only read, or have written, before the one for
-    /// all (`THD::get_net_wait_timeout`). MySQL, whose comment begins with its version, knows only idle connections.
+    /// Whole seconds, rounded up: the holder must know that its time is over before the server ends the transaction. MariaDB has
+    /// limits for idle transactions, and those for transactions that have only read, or have written, come before the one for all
+    /// (`THD::get_net_wait_timeout`). MySQL, whose comment begins with its version, knows only idle connections.
     fn begin(&self, idle: Duration) -> String {
         let (seconds, patience) = (idle.as_millis().div_ceil(1000), self.patience());
         format!(
@@ -217,7 +216,7 @@ impl Dialect for MySqlDialect {
         )
     }
 
-    /// Who may look at transactions by their connections may look at those of everybody, so nobody does.
+    /// Without the token: the right to read transactions by their connections covers those of all users, so it is not needed here.
     fn end_connection(&self, number: i64, _: FencingToken) -> String {
         format!("KILL CONNECTION {number}")
     }

@@ -2,7 +2,7 @@
 --
 -- Others are kept out for the linger, if there is one.
 --
--- :1 linger in microseconds   :2 name   :3 owner   (:4, whether to wake, is for databases that can)
+-- :1 linger in microseconds   :2 name   :3 owner
 UPDATE {table} SET
     ends_at = CASE WHEN :1 > 0 THEN {now} + :1 ELSE 0 END,
     owner   = NULL,

@@ -10,11 +10,10 @@
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
 
-use crate::lease::{Contended, Granting, LeaseTable, Row, ServerTable, Standing};
+use crate::lease::{Granting, LeaseTable, Row, ServerTable, Standing};
 use crate::server::{Doing, Lane, Server, Statement, Value};
 use async_trait::async_trait;
 use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
-use std::pin::Pin;
 use std::time::Duration;
 
 /// The table of leases, granted by compare-and-set.
@@ -61,23 +60,6 @@ impl OptimisticTable {
         read().map(Some).ok_or_else(|| self.server.foreign_row(name))
     }
 
-    async fn read_and_take(&self, claim: &Claim) -> Result<Granting> {
-        let name = self.leases.namespace().stored(claim.name().as_str()).into_bytes();
-        let Some(read) = self.read(claim.name(), &name).await? else {
-            // Creates a free row, so that there is a version to compare with. Another client may have created it first.
-            self.server.ask(Lane::Asking, Doing::Making, &self.make_row, &[Value::bytes(name)]).await?;
-            return Ok(Granting::Refused(None));
-        };
-        let next = match read.row.standing {
-            Standing::Free => FencingToken::after(Some(read.row.token), read.now),
-            _ => None,
-        };
-        let Some(token) = next else {
-            return Ok(Granting::Refused(Some(read.row)));
-        };
-        self.take(claim, &name, read.version, token).await
-    }
-
     /// Grants the row with this token if it still has the version that was read.
     async fn take(&self, claim: &Claim, name: &[u8], version: i64, token: FencingToken) -> Result<Granting> {
         let values = [
@@ -102,9 +84,20 @@ impl OptimisticTable {
 #[async_trait]
 impl LeaseTable for OptimisticTable {
     async fn grant(&self, claim: &Claim) -> Result<Granting> {
-        let granting = self.read_and_take(claim).await;
-        self.leases.asked(claim, &granting);
-        granting
+        let name = self.leases.namespace().stored(claim.name().as_str()).into_bytes();
+        let Some(read) = self.read(claim.name(), &name).await? else {
+            // Creates a free row, so that there is a version to compare with. Another client may have created it first.
+            self.server.ask(Lane::Asking, Doing::Making, &self.make_row, &[Value::bytes(name)]).await?;
+            return Ok(Granting::Refused(None));
+        };
+        let next = match read.row.standing {
+            Standing::Free => FencingToken::after(Some(read.row.token), read.now),
+            _ => None,
+        };
+        let Some(token) = next else {
+            return Ok(Granting::Refused(Some(read.row)));
+        };
+        self.take(claim, &name, read.version, token).await
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<bool>> {
@@ -131,20 +124,12 @@ impl LeaseTable for OptimisticTable {
         self.leases.list(prefix).await
     }
 
-    fn changed<'a>(
-        &'a self,
-        claim: &'a Claim,
-        contended: &'a Contended,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
-        self.leases.changed(claim, contended)
+    async fn changed(&self, claim: &Claim) {
+        self.leases.changed(claim).await;
     }
 
     async fn purge(&self, idle: Duration, purge: Purge) -> Result<u64> {
         self.leases.purge(idle, purge).await
-    }
-
-    fn keeps_waiting(&self, claim: &Claim) -> bool {
-        self.leases.keeps_waiting(claim)
     }
 
     async fn init(&self) -> Result<()> {

@@ -1,4 +1,4 @@
--- What a holder says, so that the server does not take its transaction for idle. That its locks count need not be asked: a
+-- The statement of a holder, so that its transaction is not idle. Whether its locks count need not be asked: a
 -- server that is replaced ends, and all its connections with it.
 --
 -- answers: int

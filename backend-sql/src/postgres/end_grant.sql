@@ -1,5 +1,5 @@
--- Ends one grant, known by its token, whoever holds it, and the linger after it, and wakes those who wait; a row says that
--- there was something to end. A later grant is not touched, and the next token will be larger.
+-- Ends one grant, known by its token, whoever holds it, and the linger after it, and sends a message if the row is
+-- marked; a row says that there was something to end. A later grant is not touched, and the next token will be larger.
 --
 -- :1 name   :2 token
 -- answers: int

@@ -1,13 +1,13 @@
 //! PostgreSQL.
 
-mod bell;
 mod check;
 mod codes;
 pub(crate) mod environment;
+mod listener;
 
 use crate::server::{
-    Answer, Bell, Dialect, Encryption, ForUpdate, Found, Kind, Leases, Link, Meaning, Statement, Table,
-    TableName, Target, Value,
+    Answer, Dialect, Encryption, ForUpdate, Found, Kind, Leases, Link, Meaning, ReleaseListener, Statement,
+    Table, TableName, Target, Value,
 };
 use async_trait::async_trait;
 use futures_util::TryStreamExt;
@@ -143,14 +143,14 @@ impl Dialect for PostgresDialect {
             release: include_str!("release.sql"),
             end_grant: include_str!("end_grant.sql"),
             make_row: include_str!("make_lease_row.sql"),
-            watch: include_str!("watch.sql"),
-            want: Some(include_str!("want.sql")),
-            tell: Some(include_str!("tell.sql")),
+            poll: include_str!("poll.sql"),
+            sends_messages: true,
         }
     }
 
-    fn bell(&self) -> Option<Arc<dyn Bell>> {
-        Some(Arc::new(bell::PgBell::new(Arc::clone(&self.target))))
+    async fn listen(&self) -> Option<sqlx::Result<Box<dyn ReleaseListener>>> {
+        let listener = listener::PgReleaseListener::connect(self).await;
+        Some(listener.map(|listener| Box::new(listener) as Box<dyn ReleaseListener>))
     }
 
     fn lease_table(&self, name: TableName) -> Table {

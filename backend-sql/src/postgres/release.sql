@@ -1,10 +1,9 @@
--- Ends the lease of an owner who holds it now, and wakes those who wait for it; a row says that it was ended.
+-- Ends the lease of an owner who holds it now; a row says that it was ended.
 --
--- Others are kept out for the linger, if there is one; then there is nothing to wake for yet. Nobody is woken where no
--- waiter has said lately that it waits, or where the lock is for another one of the same process: a notification takes
--- a lock of the whole database at the commit.
+-- Others are kept out for the linger, if there is one. A message wakes the waiters of a row that poll.sql has marked, unless it
+-- lingers. The release of another row sends none: a notification locks the whole database at the commit.
 --
--- :1 linger in microseconds   :2 name   :3 owner   :4 1 to wake, 0 to wake nobody
+-- :1 linger in microseconds   :2 name   :3 owner
 -- answers: int
 WITH freed AS (
     UPDATE {table} SET
@@ -16,5 +15,5 @@ WITH freed AS (
     RETURNING name, ends_at, wanted_until
 )
 SELECT CAST(1 AS bigint),
-       CASE WHEN :4 > 0 AND ends_at = 0 AND wanted_until > {now} THEN pg_notify('{channel}', encode(name, 'hex')) END
+       CASE WHEN ends_at = 0 AND wanted_until > {now} THEN pg_notify('{channel}', encode(name, 'hex')) END
 FROM freed;

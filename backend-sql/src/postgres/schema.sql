@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS {table} (
     ends_at     bigint NOT NULL,             -- when the lease ends, or the linger if there is no owner
     acquired_at bigint NOT NULL,             -- when it was granted last
     version     bigint NOT NULL,             -- grows with every change
-    wanted_until bigint NOT NULL DEFAULT 0, -- until when whoever gives it up is to wake those who wait
+    wanted_until bigint NOT NULL DEFAULT 0, -- until then a release sends a message to the waiters
     holder      text   NOT NULL              -- who the owner says it is: JSON, for people
 )
 -- Rows change in place, and no index but the primary key has to follow: half of each page is left for the next version.

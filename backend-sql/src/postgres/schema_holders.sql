@@ -1,6 +1,6 @@
 CREATE TABLE IF NOT EXISTS {table} (
     -- leasehold schema 1
-    -- Who holds which lock, for people; and its last token.
+    -- The holder of each lock, for people, and its last token.
     -- Rows are kept until they are purged: the next token is made from the last.
     -- A lock is held exactly as long as its row in the table of rows is locked, whatever is written here.
     name        bytea  NOT NULL PRIMARY KEY, -- prefix and lock name in UTF-8, compared byte by byte

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// row of one index cannot lock each other out; a third program's transaction can.
 const DEADLOCKS: u32 = 8;
 
-/// What came of a statement.
+/// The outcome of a statement.
 pub(crate) struct Asked {
     pub(crate) answer: Result<Answer>,
     /// True if it was sent before, over a connection that broke, and would have changed something: whatever was answered
@@ -38,7 +38,7 @@ impl Server {
         })
     }
 
-    /// As [`ask`](Self::ask), for who can find out what became of a first sending.
+    /// As [`ask`](Self::ask), for a caller that can find out what became of a first sending.
     pub(crate) async fn asked(
         &self,
         lane: Lane,
@@ -89,7 +89,7 @@ impl Server {
                     connection.found_dead();
                     connection = self.connection_to_repeat(lane, doing, deadline).await?;
                 }
-                // Of a server that was replaced. Who connects now may be led to the one that replaced it.
+                // The server was replaced. A new connection may lead to its replacement.
                 Meaning::ReadOnly if connection.was_idle() => {
                     connection.found_dead();
                     let Ok(Ok(another)) = timeout_at(deadline, self.connection(lane)).await else {
@@ -97,7 +97,7 @@ impl Server {
                     };
                     connection = another;
                 }
-                // Somebody else has just made the row that was to be made, and may even have locked it: so it is there.
+                // Another client has just made the row, and may have locked it.
                 Meaning::Duplicate | Meaning::Locked if doing == Doing::Making => {
                     connection.give_back();
                     return Ok(Answer::default());
@@ -116,10 +116,10 @@ impl Server {
         }
     }
 
-    /// Another connection, for what was sent on one that broke and may have been carried out.
+    /// Another connection, for a statement that was sent on one that broke and may have been carried out.
     async fn connection_to_repeat(&self, lane: Lane, doing: Doing, deadline: Instant) -> Result<Connection> {
         match timeout_at(deadline, self.connection(lane)).await {
-            // Whatever is in the way now, nothing is known of what was sent before.
+            // The outcome of the first sending is unknown, whatever fails now.
             Ok(Err(error)) if doing == Doing::Keeping => Err(error.with_kind(ErrorKind::Indeterminate)),
             Ok(connection) => connection,
             Err(_) => Err(no_answer(doing, &self.shared.target)),
@@ -152,7 +152,7 @@ impl Server {
     }
 }
 
-/// So that two that were in each other's way are not so again at once.
+/// Two statements that met in a deadlock do not meet again at once.
 fn jitter(tries: u32) -> Duration {
     let random = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), tries);
     Duration::from_micros(random % 2_000) * tries

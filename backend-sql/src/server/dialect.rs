@@ -1,10 +1,9 @@
-//! What the databases say differently.
+//! The differences between the databases.
 
-use super::{Answer, Bell, Found, Statement, Table, TableName, Value};
+use super::{Answer, Found, Statement, Table, TableName, Value};
 use async_trait::async_trait;
 use leasehold_core::{Error, FencingToken, Finding};
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A database system: how it is connected to, and how it speaks.
@@ -32,8 +31,8 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync {
     /// The statements of leases in which the databases differ.
     fn leases(&self) -> Leases;
 
-    /// What tells waiters that a lease was given up, if the database can.
-    fn bell(&self) -> Option<Arc<dyn Bell>>;
+    /// A new connection on which the messages of releases are received; `None` if the database sends none.
+    async fn listen(&self) -> Option<sqlx::Result<Box<dyn ReleaseListener>>>;
 
     /// The table of leases: one row per name that says who holds it.
     fn lease_table(&self, name: TableName) -> Table;
@@ -79,12 +78,10 @@ pub(crate) struct Leases {
     pub(crate) end_grant: &'static str,
     /// Makes a row that nobody holds.
     pub(crate) make_row: &'static str,
-    /// Looks at the rows of names that are waited for.
-    pub(crate) watch: &'static str,
-    /// Says that somebody waits; where there is a bell.
-    pub(crate) want: Option<&'static str>,
-    /// Tells those who wait that a lease was given up; where there is a bell.
-    pub(crate) tell: Option<&'static str>,
+    /// Reads the rows of names that are waited for.
+    pub(crate) poll: &'static str,
+    /// True if the release of a row that was polled sends a message.
+    pub(crate) sends_messages: bool,
 }
 
 /// The statements by which transactions hold locks, each in a file of its own.
@@ -120,6 +117,16 @@ pub(crate) trait Link: Send {
     async fn close(self: Box<Self>);
 }
 
+/// Receives the messages of releases. A message is a hint: any of them may be lost.
+#[async_trait]
+pub(crate) trait ReleaseListener: Send {
+    /// The name, as it is stored, of the next lock that was released. Safe to drop at any time.
+    async fn next(&mut self) -> sqlx::Result<Vec<u8>>;
+
+    /// Tests whether the server answers.
+    async fn ping(&mut self) -> sqlx::Result<()>;
+}
+
 /// What an error means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
@@ -127,7 +134,7 @@ pub(crate) enum Meaning {
     Broken,
     /// The server ended the connection; what became of the statement is not known.
     Ended,
-    /// Nobody answers, or nobody is let in.
+    /// No server answers, or it accepts no connection.
     Unreachable,
     /// The server could not show that it is the server, or will not encrypt.
     Unproven,
@@ -140,9 +147,9 @@ pub(crate) enum Meaning {
         expect(dead_code, reason = "PostgreSQL says no more than that it refuses")
     )]
     TlsOnly,
-    /// Two waited for each other, and this one was rolled back.
+    /// Two transactions waited for each other, and this one was rolled back.
     Deadlock,
-    /// Somebody else has the row locked.
+    /// Another transaction has the row locked.
     Locked,
     /// The statement took too long for the server, and was rolled back.
     TooSlow,

@@ -137,7 +137,7 @@ impl Dialect for Double {
         self.texts.leases()
     }
 
-    fn bell(&self) -> Option<Arc<dyn Bell>> {
+    async fn listen(&self) -> Option<sqlx::Result<Box<dyn ReleaseListener>>> {
         None
     }
 

@@ -1,4 +1,4 @@
-//! What a failed statement means for who asked for it.
+//! What a failed statement means for its caller.
 
 use super::schema::missing_table;
 use super::{Encryption, Meaning, Table, Target};
@@ -9,11 +9,11 @@ use leasehold_core::{Error, ErrorKind};
 pub(crate) enum Doing {
     /// Reads.
     Looking,
-    /// Writes what may be written again: a grant, a renewal.
+    /// Writes, and may be repeated: a grant, a renewal.
     Keeping,
-    /// Makes a row, if nobody else has.
+    /// Makes a row, unless it exists.
     Making,
-    /// Ends something, which cannot be ended again.
+    /// Ends something, and may not be repeated.
     Ending,
 }
 

@@ -4,12 +4,12 @@
 //! | looking for | it is in |
 //! |---|---|
 //! | what a URL may say | `target/` |
-//! | connections, and who may have the last one | `pool.rs` |
+//! | connections, and the one that is kept for renewals and releases | `pool.rs` |
 //! | one statement, and what is known of it afterwards | `asking.rs` |
-//! | whether the tables are there, and the server decides alone | `looking.rs` |
+//! | whether the tables are there, and the server decides alone | `preflight.rs` |
 //! | whether a pooler is in between | `sessions.rs` |
 //! | how `.sql` files become statements | `statement.rs` |
-//! | what an error means for who asked | `failure.rs`, and for TLS `tls.rs` |
+//! | what an error means for the caller | `failure.rs`, and for TLS `tls.rs` |
 //! | whether a table is ours | `schema.rs` |
 //! | what MySQL and PostgreSQL say differently | `dialect.rs`, and their folders beside this one |
 //!
@@ -19,13 +19,12 @@
 //! such as the closing of a statement, that makes the next one wait for the peer's delayed acknowledgement.
 
 mod asking;
-mod bell;
 mod dialect;
 #[cfg(all(test, feature = "postgres"))]
 pub(crate) mod double;
 mod failure;
-mod looking;
 mod pool;
+mod preflight;
 mod schema;
 mod semantics;
 mod sessions;
@@ -37,12 +36,11 @@ mod tests;
 mod tls;
 
 pub(crate) use asking::Asked;
-pub(crate) use bell::{Bell, Ring};
-pub(crate) use dialect::{Dialect, ForUpdate, Leases, Link, Meaning};
+pub(crate) use dialect::{Dialect, ForUpdate, Leases, Link, Meaning, ReleaseListener};
 pub(crate) use failure::Doing;
 pub(crate) use pool::{Connection, Lane};
 pub(crate) use schema::{Found, Table};
-pub(crate) use semantics::of_leases;
+pub(crate) use semantics::{FALLBACK, POLL_AT_MOST, of_leases};
 use sessions::Sessions;
 pub(crate) use statement::{Answer, Batch, Kind, MOST, Statement, Value};
 pub(crate) use target::{Encryption, Mode, TableName, Target};
@@ -133,13 +131,13 @@ impl Server {
         no_answer(doing, &self.shared.target)
     }
 
-    /// The error for who asked for a statement.
+    /// The error for the caller of a statement.
     pub(crate) fn failure(&self, error: sqlx::Error, doing: Doing) -> Error {
         let meaning = self.shared.dialect.meaning(&error);
         Failure { meaning, doing, target: &self.shared.target }.of(error)
     }
 
-    /// It said so, and refused nothing.
+    /// The server answered so, and refused no statement.
     pub(crate) fn takes_no_writes(&self) -> Error {
         failure::read_only(&self.shared.target)
     }

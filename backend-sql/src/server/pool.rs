@@ -19,8 +19,7 @@ const GOODBYE_WITHIN: Duration = Duration::from_millis(500);
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
-    /// To get a lock, or to look at one. All connections but one: who renews or releases must never stand behind those
-    /// who wait.
+    /// To get a lock, or to read one. All connections but one: renewals and releases must never wait behind attempts.
     Asking,
     /// To keep a lock, or to give it back.
     Keeping,
@@ -34,21 +33,21 @@ pub(super) struct Pool {
     idle: Mutex<Vec<Idle>>,
     all: Arc<Semaphore>,
     asking: Arc<Semaphore>,
-    /// Of those who ask. Who keeps a lock has no time for a crowd.
+    /// Timeout for callers that want a lock; fires only if no call completed meanwhile. Renewals and releases have a plain one.
     patience: StallTimeout,
     closed: AtomicBool,
 }
 
-/// A connection that nobody uses.
+/// A connection that is not in use.
 struct Idle {
     link: Box<dyn Link>,
-    /// The runtime that drives it. In another one it would hang once that one has ended.
+    /// The runtime that drives it. Used in another, it would hang after that one has ended.
     runtime: Id,
     /// When its last statement was answered.
     since: Instant,
 }
 
-/// A connection in use. Closed when dropped, for then nobody knows in what state it is.
+/// A connection in use. Closed when dropped, since its state is unknown then.
 pub(crate) struct Connection {
     link: Box<dyn Link>,
     pool: Arc<Pool>,
@@ -88,7 +87,7 @@ impl Pool {
             let mut idle = self.idle();
             let found = idle.iter().rposition(|idle| idle.runtime == runtime).map(|at| idle.remove(at));
             if found.is_none() {
-                // Those of other runtimes count too: there are never more than `connections` open.
+                // The idle connections of other runtimes count too: there are never more than `connections` open.
                 idle.clear();
             }
             found
@@ -117,14 +116,14 @@ impl Pool {
             for idle in idle {
                 idle.link.close().await;
             }
-            // Those in use are closed by who uses them.
+            // The connections in use are closed by their users.
             let _ = self.all.acquire_many(u32::try_from(all).unwrap_or(u32::MAX)).await;
         };
         let _ = timeout(GOODBYE_WITHIN, goodbyes).await;
         self.all.close();
     }
 
-    /// The one for asking first: whoever waits for it does not stand in the way of those who keep.
+    /// The permit for attempts first: a caller that waits for it does not delay renewals and releases.
     async fn permits(&self, lane: Lane) -> Result<(OwnedSemaphorePermit, Option<OwnedSemaphorePermit>)> {
         let asking = match lane {
             Lane::Asking => Some(Arc::clone(&self.asking).acquire_owned().await.map_err(|_| closed())?),
@@ -187,8 +186,9 @@ impl Connection {
         self.idle_since.is_some()
     }
 
-    /// It broke, or does not answer. If it was idle, whoever comes next does not try those one by one that have been
-    /// idle for as long. One that has answered since lives: what was asked here may have been slow, and nothing else.
+    /// It broke, or does not answer. If it was idle, the others that have been idle for as long are closed too, so that the next
+    /// callers do not try them one by one. A connection that has answered since lives: the statement on this one may have been
+    /// slow.
     pub(crate) fn found_dead(self) {
         if let Some(since) = self.idle_since {
             self.pool.forget_idle_since(since);

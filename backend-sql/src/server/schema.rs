@@ -25,8 +25,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Of a thing with this fault, and of rows that each have a column's name, its kind, and whatever says what of it is in
-    /// the primary key.
+    /// `rows` have the name of a column, its kind, and a value from which `in_key` reads what part of it is in the primary key.
     pub(crate) fn new(
         fault: Option<String>,
         rows: &[Vec<Value>],
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_says_how_to_make_it() {
+    fn missing_table_is_reported_with_the_way_to_make_it() {
         let table = Table { name: TableName::default(), schema: "", columns: COLUMNS };
         let error = table.compare(None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misconfigured);

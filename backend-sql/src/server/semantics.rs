@@ -1,18 +1,19 @@
 use leasehold_core::{Fault, Outcome, Promises, Semantics, WakeUp};
 use std::time::Duration;
 
-/// How long what is waited for is not looked at, at most, where nobody tells. A look is one read by the primary key.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The longest time between two polls of a name without messages. A poll reads rows by the primary key.
+pub(crate) const POLL_AT_MOST: Duration = Duration::from_millis(100);
 
-/// The same where waiters are told, and every message is lost; and how often each of them asks for itself.
-const LOOK_ANYWAY: Duration = Duration::from_millis(500);
+/// The interval at which the first waiter of a name asks by itself, and the time between two polls of a name whose release sends a
+/// message.
+pub(crate) const FALLBACK: Duration = Duration::from_millis(500);
 
 /// What leases in rows of a server promise, by its own clock.
-pub(crate) fn of_leases(backend: &'static str, mode: &'static str, has_bell: bool) -> Semantics {
+pub(crate) fn of_leases(backend: &'static str, mode: &'static str, sends_messages: bool) -> Semantics {
     let mut semantics = Semantics::lease(backend, mode, Promises::new(|fault| promise(backend, fault)));
-    semantics.wake_up = match has_bell {
-        true => WakeUp::Push { fallback: LOOK_ANYWAY },
-        false => WakeUp::Look { at_most: LOOK_EVERY, fallback: LOOK_ANYWAY },
+    semantics.wake_up = match sends_messages {
+        true => WakeUp::Push { fallback: FALLBACK },
+        false => WakeUp::Look { at_most: POLL_AT_MOST, fallback: FALLBACK },
     };
     semantics
 }

@@ -11,9 +11,9 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout};
 
-/// How often a session is asked for. Who of the two connections asks is drawn by lot, and a pooler that lends any session
-/// does not go by who asks: whatever it lends, it lends each connection its own by chance only, which is one of two at
-/// best each time. Once in 250,000 looks it is not seen, and one that nobody else uses is seen by the second question.
+/// The number of questions for a session. One of the two connections asks, drawn by lot, and a pooler does not know which: each
+/// time it lends the connection its own session with a chance of one in two at best. So a pooler stays unseen once in 250,000
+/// checks, and one without other clients is seen by the second question.
 const QUESTIONS: u32 = 20;
 
 /// How long after a look that found nothing out the next one is.

@@ -52,8 +52,8 @@ pub(crate) struct Batch {
 }
 
 impl Statement {
-    /// Of a template: comments are taken out; `{table}`, `{now}` and `{channel}` are put in; `:1` is the first value,
-    /// and may stand at several places. A line `-- answers: bytes int text` says what comes back.
+    /// Makes a statement of a template: comments are taken out; `{table}`, `{now}` and `{channel}` are put in; `:1` is the first
+    /// value, and may stand at several places. A line `-- answers: bytes int text` says what comes back.
     pub(crate) fn new(template: &str, dialect: &dyn Dialect, table: &TableName) -> Self {
         Self::of_size(template, dialect, table, 1)
     }

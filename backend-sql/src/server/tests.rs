@@ -28,14 +28,14 @@ async fn leave_idle(server: &Server, connections: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_statement_has_its_time_however_long_connecting_takes() {
+async fn time_limit_of_a_statement_begins_after_connecting() {
     let (server, said) = server("timeout=50ms", |_| Duration::from_millis(60), answered);
     ask(&server, Doing::Keeping).await.unwrap();
     assert_eq!(said.times(WORDS), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gets_a_connection_at_the_last_moment_waits_for_what_he_sends() {
+async fn statement_on_a_connection_that_came_late_has_its_whole_time() {
     let (server, said) = server("timeout=50ms&connections=1", at_once, answered);
     let taken = server.connection(Lane::Asking).await.unwrap();
     let free = async {
@@ -49,7 +49,7 @@ async fn who_gets_a_connection_at_the_last_moment_waits_for_what_he_sends() {
 
 /// A thousand tasks that begin together, each with a lock of its own, on a database that is well.
 #[tokio::test(start_paused = true)]
-async fn a_crowd_that_asks_is_waited_for_while_it_is_served() {
+async fn queued_statements_do_not_time_out_while_others_are_answered() {
     let (server, said) = server("timeout=50ms&connections=2", at_once, answered);
     let crowd = (0..100).map(|_| ask(&server, Doing::Looking));
     futures_util::future::join_all(crowd).await.into_iter().for_each(|answer| drop(answer.unwrap()));
@@ -57,7 +57,7 @@ async fn a_crowd_that_asks_is_waited_for_while_it_is_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_gives_up_where_nobody_is_served() {
+async fn queued_statements_time_out_if_none_is_answered() {
     let (server, _) = server("timeout=50ms&connections=2", at_once, |_, _| Reply::Never);
     let start = Instant::now();
     let crowd = (0..100).map(|_| ask(&server, Doing::Looking));
@@ -68,7 +68,7 @@ async fn who_asks_gives_up_where_nobody_is_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_broke_is_not_sent_again_after_its_time_and_nobody_knows_what_became_of_it() {
+async fn broken_statement_is_not_repeated_after_its_time_and_is_indeterminate() {
     let slow_again = |number| Duration::from_millis(if number == 0 { 0 } else { 60 });
     let breaks = |number, _: &str| if number == 0 { Reply::Breaks } else { Reply::Rows(Vec::new()) };
     for (doing, kind) in
@@ -83,7 +83,7 @@ async fn what_broke_is_not_sent_again_after_its_time_and_nobody_knows_what_becam
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_broke_may_have_been_carried_out_although_nobody_is_let_in_any_more() {
+async fn broken_write_is_indeterminate_if_no_other_connection_can_be_made() {
     let never_again = |number| if number == 0 { Duration::ZERO } else { Duration::from_secs(3600) };
     let (server, _) = server("timeout=500ms&connect_timeout=50ms", never_again, |_, _| Reply::Breaks);
     leave_idle(&server, 1).await;
@@ -92,7 +92,7 @@ async fn what_broke_may_have_been_carried_out_although_nobody_is_let_in_any_more
 
 /// And whatever is in the way of another connection: here, that the store is being closed.
 #[tokio::test(start_paused = true)]
-async fn what_broke_may_have_been_carried_out_whatever_is_in_the_way_of_sending_it_again() {
+async fn broken_write_is_indeterminate_if_the_store_closes_before_it_is_repeated() {
     let (server, said) = server("timeout=500ms", at_once, |_, _| Reply::Breaks);
     leave_idle(&server, 1).await;
     let (asked, ()) = tokio::join!(ask(&server, Doing::Keeping), server.close());
@@ -102,7 +102,7 @@ async fn what_broke_may_have_been_carried_out_whatever_is_in_the_way_of_sending_
 
 /// A row that somebody else has locked says nothing of the connections to the server.
 #[tokio::test(start_paused = true)]
-async fn a_statement_that_takes_too_long_closes_no_connection_that_has_answered_meanwhile() {
+async fn statement_that_takes_too_long_closes_no_connection_that_has_answered_meanwhile() {
     let slow_on_the_second = |number, _: &str| match number {
         1 => Reply::Never,
         _ => Reply::Rows(Vec::new()),
@@ -123,7 +123,7 @@ async fn a_statement_that_takes_too_long_closes_no_connection_that_has_answered_
 
 /// A firewall has forgotten all of them, and says nothing.
 #[tokio::test(start_paused = true)]
-async fn of_idle_connections_that_are_dead_one_alone_is_waited_for() {
+async fn one_of_several_dead_idle_connections_is_waited_for() {
     let silent = |number, _: &str| if number < 3 { Reply::Never } else { Reply::Rows(Vec::new()) };
     for doing in [Doing::Looking, Doing::Keeping, Doing::Ending] {
         let (server, _) = server("timeout=50ms", at_once, silent);
@@ -134,7 +134,7 @@ async fn of_idle_connections_that_are_dead_one_alone_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_sent_again_finds_one_dead_connection_and_not_the_next() {
+async fn statement_that_may_not_be_repeated_meets_one_dead_connection_only() {
     let restarted = |number, _: &str| if number < 3 { Reply::Breaks } else { Reply::Rows(Vec::new()) };
     let (server, said) = server("", at_once, restarted);
     leave_idle(&server, 3).await;
@@ -145,7 +145,7 @@ async fn what_cannot_be_sent_again_finds_one_dead_connection_and_not_the_next() 
 
 /// A `select!` whose other branch takes long keeps the future of the first use, and does not poll it.
 #[tokio::test(start_paused = true)]
-async fn a_first_use_that_is_not_polled_holds_up_nobody() {
+async fn first_use_that_is_not_polled_delays_no_other() {
     let second_hangs = |number| if number == 1 { Duration::from_secs(3600) } else { Duration::ZERO };
     let (server, _) = server_with_sessions("timeout=500ms&connect_timeout=400ms", second_hangs, answered);
     let mut parked = std::pin::pin!(ask(&server, Doing::Looking));
@@ -157,7 +157,7 @@ async fn a_first_use_that_is_not_polled_holds_up_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_the_looks_of_others_one_after_the_other() {
+async fn checks_of_several_callers_do_not_add_up() {
     let silent = |_, text: &str| if text == WORDS { Reply::Rows(Vec::new()) } else { Reply::Never };
     let (server, said) = server_with_sessions("timeout=500ms&connect_timeout=500ms", at_once, silent);
     let asks = (0..5).map(|_| ask(&server, Doing::Looking));
@@ -170,7 +170,7 @@ async fn nobody_waits_for_the_looks_of_others_one_after_the_other() {
 
 /// The first was carried out, for all that is known, whatever the server says to the second.
 #[tokio::test(start_paused = true)]
-async fn what_broke_may_have_been_carried_out_whatever_is_said_when_it_is_sent_again() {
+async fn broken_write_is_indeterminate_if_its_repetition_is_refused() {
     let read_only = |at: usize, _: &str| if at == 0 { Reply::Breaks } else { Reply::Refused("25006") };
     let denied = |at: usize, _: &str| if at == 0 { Reply::Breaks } else { Reply::Refused("42501") };
     for replies in [read_only as fn(usize, &str) -> Reply, denied] {

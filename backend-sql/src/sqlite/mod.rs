@@ -39,7 +39,7 @@ mod time_limit;
 mod writer;
 mod writes;
 
-use crate::lease::{Contended, Granting, LeaseTable, Row};
+use crate::lease::{Granting, LeaseTable, Row};
 use crate::names::range;
 use async_trait::async_trait;
 use batch::{Batch, plain};
@@ -52,7 +52,6 @@ use leasehold_store_url::StoreUrl;
 use options::{Options, TableName};
 use place::Place;
 use reader::Reader;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -228,17 +227,9 @@ impl LeaseTable for Table {
         self.reader.close().await;
     }
 
-    /// Nobody tells: a waiter asks again at its own pace.
-    fn changed<'a>(
-        &'a self,
-        _: &'a Claim,
-        _: &'a Contended,
-    ) -> Pin<Box<dyn Future<Output = ()> + Send + 'a>> {
-        Box::pin(std::future::pending())
-    }
-
-    fn keeps_waiting(&self, _claim: &Claim) -> bool {
-        false
+    /// Never: waiters poll.
+    async fn changed(&self, _: &Claim) {
+        std::future::pending().await
     }
 
     async fn check(&self) -> Result<Vec<Finding>> {

@@ -7,6 +7,7 @@ use leasehold_core::OwnerId;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _};
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::SystemTime;

@@ -8,7 +8,6 @@
     reason = "a test that unwraps fails, which is what it is for"
 )]
 
-mod bell;
 mod between;
 mod deadlocks;
 mod faults;
@@ -16,6 +15,7 @@ mod fenced;
 mod first_use;
 mod for_update;
 mod kit;
+mod listener;
 mod poolers;
 mod pools;
 mod purge;

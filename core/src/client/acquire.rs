@@ -44,8 +44,10 @@ struct Acquisition<'a> {
     deadline: Moment,
     claim: PendingClaim<'a>,
     schedule: RetrySchedule,
-    /// In line with other tasks of this client, on a store whose waiters poll in no order.
+    /// In line with other tasks of this client, on a store that keeps no queue.
     place: Option<Place<'a>>,
+    /// The store serves this claim in a queue of its own, for which the line does not yield.
+    is_queued: bool,
     /// What went wrong since the store last answered. An unknown outcome is kept in front of later failures: that the last
     /// request was not applied says nothing about the one before.
     failure: Option<Error>,
@@ -74,6 +76,7 @@ impl<'a> Acquisition<'a> {
             claim: PendingClaim::new(context, runtime, claim, max_waiting_ttl),
             schedule: RetrySchedule::new(context.semantics.wake_up),
             place: None,
+            is_queued: false,
             failure: None,
             context,
             options,
@@ -97,7 +100,7 @@ impl<'a> Acquisition<'a> {
             }
             let releases = self.context.wait_queues.releases();
             if let Some(place) = &mut self.place {
-                place.note_attempt();
+                place.note_attempt(self.context.clock.now());
             }
             let answer = tokio::select! {
                 biased;
@@ -133,6 +136,7 @@ impl<'a> Acquisition<'a> {
                         return Err(self.held_by_another(ErrorKind::Busy, "is held by another owner"));
                     }
                     self.waits();
+                    self.is_queued = busy.queued;
                     busy.ends_in
                 }
                 Err(error) => {
@@ -169,8 +173,20 @@ impl<'a> Acquisition<'a> {
 
     /// Until a hint, or until it is time to ask anyway.
     async fn pause(&mut self, ends_in: Option<Duration>) {
-        let mut until = self.next_question(ends_in);
+        // It asks at least once, whatever becomes of the waiters in front: the store may be down, or the lock free.
+        let now = self.context.clock.now();
+        let left = self.deadline.since(now);
+        let latest = now.plus(if self.claim.attempts == 0 { left / 2 } else { left });
+        let (mut until, mut has_hint) = (self.next_question(ends_in).min(latest), false);
         loop {
+            // The store wakes the first in line alone.
+            let awaits_hint = !has_hint && self.place.as_ref().is_none_or(Place::is_first);
+            let hint = async {
+                if !awaits_hint {
+                    pending().await
+                }
+                self.context.backend.changed(&self.claim.claim).await;
+            };
             let in_line = async {
                 match &self.place {
                     Some(place) => place.notified().await,
@@ -178,19 +194,25 @@ impl<'a> Acquisition<'a> {
                 }
             };
             tokio::select! {
-                () = self.context.backend.changed(&self.claim.claim) => break,
+                () = hint => {
+                    let place = self.place.as_ref().filter(|_| !self.is_queued);
+                    let yields_until = place.map_or(Moment::ORIGIN, Place::yields_until).min(latest);
+                    if yields_until <= self.context.clock.now() {
+                        break;
+                    }
+                    (until, has_hint) = (yields_until, true);
+                }
                 is_woken = in_line => {
                     if is_woken {
                         break;
                     }
-                    // This waiter is the first now, or its earlier attempt has used up the wake-up.
-                    until = self.next_question(None);
+                    // This waiter is the first now, or the line yields, or an earlier attempt has used up the wake-up.
+                    until = self.next_question(None).min(latest);
                 }
                 () = self.context.clock.sleep_until(until) => {
-                    // Not while this client lets other processes have their turn, but each waiter asks once.
-                    let yields_until = self.place.as_ref().map_or(Moment::ORIGIN, Place::yields_until);
-                    until = yields_until.min(self.deadline);
-                    if self.claim.attempts == 0 || until <= self.context.clock.now() {
+                    let asks_from = self.place.as_ref().map_or(Moment::ORIGIN, Place::asks_from);
+                    until = asks_from.min(latest);
+                    if until <= self.context.clock.now() {
                         return self.schedule.slept();
                     }
                 }
@@ -205,14 +227,12 @@ impl<'a> Acquisition<'a> {
 
     fn next_question(&mut self, ends_in: Option<Duration>) -> Moment {
         let now = self.context.clock.now();
-        let pause = match &self.place {
+        match &self.place {
             // This timer matters only if the first waiter is never polled.
-            Some(place) if !place.is_first() => between(FALLBACK / 2, FALLBACK),
-            _ => self.schedule.pause(now, ends_in),
-        };
-        let left = self.deadline.since(now);
-        // It asks at least once, whatever becomes of the waiters in front: the store may be down, or the lock free.
-        now.plus(pause.min(if self.claim.attempts == 0 { left / 2 } else { left }))
+            Some(place) if !place.is_first() => now.plus(between(FALLBACK / 2, FALLBACK)),
+            Some(place) if place.yields_until() > now => place.yields_until(),
+            _ => now.plus(self.schedule.pause(now, ends_in)),
+        }
     }
 
     /// What the deadline found: a lock that stayed held, a store that failed, or a store that said nothing.

@@ -99,8 +99,8 @@ pub enum ExpiryClock {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Fairness {
-    /// In no order, and no promise against starvation. Where waiters also [poll](WakeUp::Poll), the tasks of one client
-    /// stand in line.
+    /// In no order, and no promise against starvation. The tasks of one client stand in line, and after 100 ms of passing a lock
+    /// among themselves they pause for other processes.
     Unordered,
     /// First come, first served.
     Fifo,
@@ -135,8 +135,9 @@ pub enum WakeUp {
 }
 
 impl WakeUp {
-    /// The longest time from a free lock to a waiter's next question, whatever is lost on the way. Where waiters
-    /// [poll](Self::Poll), a waiter behind a task of its own client that is never polled asks after 500 ms at most.
+    /// The longest time from a free lock to a waiter's next question, whatever is lost on the way. In
+    /// [no order](Fairness::Unordered), a waiter behind a task of its own client that is never polled asks after 500 ms, or after
+    /// two of these times, if that is longer.
     pub fn bound(self) -> Duration {
         match self {
             Self::Poll { at_most: bound } | Self::Push { fallback: bound } => bound,

@@ -7,6 +7,12 @@ fn queues() -> WaitQueues {
     WaitQueues::new(&MemoryBackend::new().semantics())
 }
 
+fn queues_with(wake_up: WakeUp) -> WaitQueues {
+    let mut semantics = MemoryBackend::new().semantics();
+    semantics.wake_up = wake_up;
+    WaitQueues::new(&semantics)
+}
+
 fn name() -> LockName {
     LockName::new("job").unwrap()
 }
@@ -59,7 +65,7 @@ fn release_skips_a_waiter_that_was_woken_and_has_not_asked() {
     let mut line = [join(&queues), join(&queues), join(&queues)];
     queues.released(&claim(LockMode::Exclusive), &ClockAt(at(0)));
     queues.released(&claim(LockMode::Exclusive), &ClockAt(at(1)));
-    line[0].note_attempt();
+    line[0].note_attempt(at(0));
     queues.released(&claim(LockMode::Exclusive), &ClockAt(at(2)));
     assert_eq!(line.each_ref().map(is_woken), [true, true, false]);
     assert!(line[0].waiter.woken.load(SeqCst), "woken a second time");
@@ -152,7 +158,7 @@ fn release_after_a_long_streak_yields_for_one_interval() {
     let third = join(&queues);
     queues.released(&claim(LockMode::Exclusive), &ClockAt(at(100)));
     assert!(!is_woken(&third));
-    assert_eq!(third.yields_until(), at(100).plus(queues.polling_interval));
+    assert_eq!(third.yields_until(), at(100).plus(queues.longest_pause));
     queues.released(&claim(LockMode::Exclusive), &ClockAt(at(101)));
     assert!(!is_woken(&third), "released by a waiter that asked as the line began to yield");
     queues.released(&claim(LockMode::Exclusive), &ClockAt(third.yields_until()));
@@ -166,7 +172,7 @@ fn streak_ends_when_a_woken_waiter_is_refused() {
     let (first, mut second) = (join(&queues), join(&queues));
     first.granted(at(0));
     queues.released(&claim(LockMode::Exclusive), &ClockAt(at(50)));
-    second.note_attempt();
+    second.note_attempt(at(0));
     second.note_refusal();
     let third = join(&queues);
     second.granted(at(90));
@@ -181,7 +187,7 @@ fn streak_goes_on_when_a_newcomer_that_was_woken_is_refused() {
     join(&queues).granted(at(0));
     let mut newcomer = queues.join(&claim(LockMode::Exclusive), queues.releases() + 1).unwrap();
     assert!(is_woken(&newcomer));
-    newcomer.note_attempt();
+    newcomer.note_attempt(at(0));
     newcomer.note_refusal();
     queues.released(&claim(LockMode::Exclusive), &ClockAt(at(100)));
     assert!(!is_woken(&newcomer), "the streak began at 0 ms");
@@ -205,10 +211,44 @@ fn name_without_waiters_or_holder_is_forgotten() {
     assert!(is_empty());
 }
 
+/// Waiters of other processes hear a message at once, or poll the sooner the shorter the streak was.
 #[test]
-fn store_that_wakes_its_waiters_has_no_line() {
+fn pause_of_a_store_that_wakes_its_waiters_is_a_part_of_the_streak() {
+    let fallback = Duration::from_millis(500);
+    let look = WakeUp::Look { at_most: Duration::from_millis(100), fallback };
+    for (wake_up, streak, pause) in [
+        (look, 160, 20),
+        (look, 4_000, 100),
+        (WakeUp::Push { fallback }, 120, 15),
+        (WakeUp::Push { fallback }, 4_000, 20),
+    ] {
+        let queues = queues_with(wake_up);
+        let (first, second) = (join(&queues), join(&queues));
+        first.granted(at(0));
+        queues.released(&claim(LockMode::Exclusive), &ClockAt(at(streak)));
+        assert_eq!(second.yields_until(), at(streak + pause));
+        assert!(second.notified().now_or_never() == Some(false), "its timer is to be set again");
+    }
+}
+
+#[test]
+fn timer_of_a_waiter_behind_others_waits_until_none_has_asked_for_the_fallback_interval() {
+    let fallback = Duration::from_millis(500);
+    for (wake_up, interval) in
+        [(WakeUp::Poll { at_most: Duration::from_millis(50) }, 500), (WakeUp::Push { fallback }, 1_000)]
+    {
+        let queues = queues_with(wake_up);
+        let (mut first, second) = (join(&queues), join(&queues));
+        assert_eq!(second.asks_from(), Moment::ORIGIN);
+        first.note_attempt(at(7));
+        assert_eq!([first.asks_from(), second.asks_from()], [Moment::ORIGIN, at(7 + interval)]);
+    }
+}
+
+#[test]
+fn store_that_serves_waiters_in_their_order_has_no_line() {
     let mut semantics = MemoryBackend::new().semantics();
-    semantics.wake_up = WakeUp::Push { fallback: Duration::from_secs(1) };
+    semantics.fairness = Fairness::Fifo;
     let queues = WaitQueues::new(&semantics);
     assert!(
         queues.join(&claim(LockMode::Exclusive), 0).is_none()

@@ -14,9 +14,8 @@ use tokio::time::Instant;
 const AT_ONCE: usize = 4;
 
 impl ServerTable {
-    /// Renews claims of one ttl in one statement. Which of them were renewed is not answered, only how many. If not all
-    /// were, a look at their rows shows most of those that were, and the rest is asked for again: each by itself, if it
-    /// is not lost as a whole.
+    /// Renews claims of one ttl in one statement, which answers only how many it has renewed. If some were not, a read of the rows
+    /// shows most of the claims that were, and the rest is renewed again: each by itself, unless all of the rest are lost.
     pub(super) async fn renew_alike(&self, ttl: Duration, claims: &[&Claim]) -> Vec<Result<bool>> {
         let start = Instant::now();
         let of_all = |answer: &Result<bool>| claims.iter().map(|_| answer.clone()).collect();
@@ -41,9 +40,9 @@ impl ServerTable {
         claims.iter().map(renewed).collect()
     }
 
-    /// A statement for all has failed. It may be for one row: somebody has it locked and forgotten, or has written into
-    /// it what nobody can read. The others are not to be lost with it. If none of the first can be renewed, it is not for
-    /// a row, and a server that has trouble enough is spared the rest.
+    /// Renews each by itself after the statement for all has failed. One row may be the cause: another program keeps it locked, or
+    /// has written a value that does not fit. If none of the first can be renewed, no row is the cause, and the others are not
+    /// tried.
     async fn renew_each(&self, ttl: Duration, claims: &[&Claim], of_all: &Error) -> Vec<Result<bool>> {
         let (failed, is_any_renewed) = (AtomicUsize::new(0), AtomicBool::new(false));
         let renew = |claim: Claim| async {
@@ -62,13 +61,11 @@ impl ServerTable {
         stream::iter(claims.into_iter().map(renew)).buffered(AT_ONCE).collect().await
     }
 
-    /// Those of the claims whose rows show that their leases last for a ttl from `start`, when the renewal was sent.
+    /// The claims whose rows show that their leases last for a ttl from `start`, when the renewal was sent.
     ///
-    /// No less than what another renewal would say, whatever has happened in between: such a row promises what a renewal
-    /// does, and the end that the renewal has set passes in any case. So would one that is earlier by the way back of the
-    /// answer; the renewal before was a third of a ttl earlier, which is why a slow answer shows nothing. A row that says
-    /// anything else, be it read from a replica that is behind, proves nothing: that a lease is lost is said by an `UPDATE`
-    /// alone.
+    /// Such a row promises as much as another renewal would. A row whose end is earlier by the time that the answer took may be
+    /// from the renewal before, a third of a ttl earlier, so a slow answer shows nothing. Any other row, perhaps read from a
+    /// replica that is behind, proves nothing: only an `UPDATE` shows that a lease is lost.
     async fn last(&self, claims: &[&Claim], ttl: Duration, start: Instant) -> Result<HashSet<OwnerId>> {
         let names: Vec<&LockName> = claims.iter().map(|claim| claim.name()).collect();
         let owners: HashSet<OwnerId> = claims.iter().map(|claim| claim.owner()).collect();
@@ -83,7 +80,7 @@ impl ServerTable {
         Ok(rows.iter().filter(lasts).map(|row| row.owner).filter(|owner| owners.contains(owner)).collect())
     }
 
-    /// Renews what is probably lost, and all of it: then one statement says so.
+    /// Renews claims that are probably lost: if all are, one statement shows it.
     async fn renew_rest(&self, ttl: Duration, claims: &[&Claim]) -> Vec<Result<bool>> {
         if claims.len() > 1 {
             match self.renew_some(ttl, claims).await {

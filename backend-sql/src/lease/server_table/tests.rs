@@ -50,7 +50,7 @@ fn is_of_many(text: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_seen_to_have_a_whole_lease_is_not_asked_for_again() {
+async fn claim_whose_row_shows_a_whole_lease_is_not_renewed_again() {
     let (answers, said) = renewed(|_, text| match text {
         text if text.starts_with("SELECT") => rows(TTL),
         text if is_of_many(text) => changed(8),
@@ -64,7 +64,7 @@ async fn who_is_seen_to_have_a_whole_lease_is_not_asked_for_again() {
 
 /// A replica that is behind, or a lease that was granted anew meanwhile: neither shows that one is lost, or lasts.
 #[tokio::test(start_paused = true)]
-async fn what_is_seen_makes_nobody_lose_his_lease() {
+async fn row_that_was_read_loses_no_lease() {
     let nothing = |_, text: &str| match text {
         text if text.starts_with("SELECT") => changed(0),
         text if is_of_many(text) => changed(8),
@@ -83,7 +83,7 @@ async fn what_is_seen_makes_nobody_lose_his_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_nothing_is_heard_any_more_nobody_is_asked_for_one_by_one() {
+async fn silent_server_is_not_asked_for_each_claim() {
     let (answers, said) = renewed(|_, text| match text {
         text if text.starts_with("SELECT") => Reply::Never,
         _ => changed(8),
@@ -106,7 +106,7 @@ async fn refused_twice(replies: fn(usize, &str) -> Reply) -> ErrorKind {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_was_sent_twice_and_refused_is_known_by_its_row() {
+async fn refusal_of_a_grant_that_was_sent_twice_is_settled_by_its_row() {
     let not_granted = |number, text: &str| match text {
         text if text.starts_with("SELECT") => changed(0),
         _ if number == 0 => Reply::Breaks,

@@ -110,7 +110,7 @@ async fn sessions_that_are_lent_in_step_with_the_questions_are_seen() {
 
 /// As where many begin at once: each has prepared its first statement, under the same name, in some session.
 #[tokio::test]
-async fn what_is_mixed_up_passes_for_no_pooler_that_keeps_it_apart() {
+async fn pooler_that_mixes_statements_up_is_not_taken_for_one_that_keeps_them_apart() {
     for sessions in LENT {
         for _ in 0..20 {
             let mut pooler = pooler(sessions, false);

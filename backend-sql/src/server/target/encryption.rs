@@ -22,7 +22,7 @@ pub(crate) enum Encryption {
 pub(crate) struct Files {
     /// Authorities to trust, beside those of the host.
     pub(crate) root: Option<PathBuf>,
-    /// Who we are: certificate and key.
+    /// The client's certificate and key.
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
 }
 

@@ -67,7 +67,7 @@ impl Mode {
         }
     }
 
-    /// The table, if the URL names none. One of its own where the rows mean something else.
+    /// The table, if the URL names none. Rows of `for-update` mean something else, and have a table of their own.
     fn default_table(self) -> &'static str {
         match self {
             Self::Lease | Self::Optimistic => TableName::DEFAULT,

@@ -32,10 +32,10 @@ pub(super) fn check(files: &Files) -> Result<()> {
 }
 
 /// Makes sure that the process has a provider of cryptography: the driver asks rustls for it where it looks at the
-/// authority and not at the name, and rustls panics where two are linked and none was chosen. One that was chosen stays.
+/// authority and not at the name, and rustls panics where two are linked and none was chosen. An earlier choice stays.
 pub(super) fn choose_provider() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // An error says that somebody else has chosen meanwhile.
+        // An error means that another thread has chosen meanwhile.
         let _ = ring::default_provider().install_default();
     }
 }

@@ -28,7 +28,7 @@ fn the_mode_is_chosen_in_the_url_and_brings_its_table() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_the_way_out() {
+fn impossible_target_is_refused_with_the_way_out() {
     assert_eq!(problem("postgres://localhost/shop"), "invalid store URL: it names no user");
     assert_eq!(problem("postgres://ada@localhost"), "invalid store URL: it names no database");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The connection over which a process hears that a lease was given up.
+//! The connection on which a process receives the messages of releases.
 
 use crate::between::between;
 use crate::kit::{Server, claim, granted, open, until};
@@ -9,16 +9,15 @@ use std::time::Duration;
 
 const LISTENS: &str = "pg_stat_activity WHERE query LIKE 'LISTEN%'";
 
-/// What is in between has forgotten the connection, and says so to nobody: each turn would be as late as a look.
+/// A firewall has forgotten the connection, and tells neither side.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_over_which_the_server_is_not_heard_is_made_anew() {
+async fn listener_without_answers_is_replaced() {
     let server = Server::postgres(&[]);
     server.furnish().await;
     let proxy = Proxy::to(([127, 0, 0, 1], server.port()).into()).await.unwrap();
     let waiting = open(&server.url_at(proxy.address().port(), "locker:sesame", "timeout=500ms")).unwrap();
     granted(&server.backend(""), &claim("a")).await;
     let waiter = tokio::spawn(async move {
-        // It comes back by itself every now and then; and perhaps at once, again and again, before anything else has run.
         loop {
             waiting.changed(&claim("a")).await;
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -32,9 +31,9 @@ async fn a_connection_over_which_the_server_is_not_heard_is_made_anew() {
     waiter.abort();
 }
 
-/// It is idle by its nature. Were it ended again and again, what is told in between would be missed.
+/// The server ends idle sessions, and would miss the messages in between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_listens_is_not_ended_for_being_idle() {
+async fn listener_survives_the_limit_for_idle_sessions() {
     const LIMIT: Duration = Duration::from_millis(200);
     let server = Server::postgres(&[]);
     server.furnish().await;
@@ -49,17 +48,17 @@ async fn a_connection_that_listens_is_not_ended_for_being_idle() {
     waiter.abort();
 }
 
-/// The server had let it in, and then nothing more was heard.
+/// The connection breaks after the login.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_that_is_silent_before_it_listens_is_made_anew() {
+async fn listener_that_does_not_come_to_listen_is_replaced() {
     let server = Server::postgres(&[]);
     server.furnish().await;
     let first = Arc::new(AtomicBool::new(true));
-    let is_heard = move |said: &mut [u8]| {
+    let passes = move |said: &mut [u8]| {
         let listens = said.windows(6).any(|six| six == b"LISTEN");
         !(listens && first.swap(false, Ordering::SeqCst))
     };
-    let port = between(server.port(), is_heard).await;
+    let port = between(server.port(), passes).await;
     let waiting = open(&server.url_at(port, "locker:sesame", "connect_timeout=500ms")).unwrap();
     granted(&server.backend(""), &claim("a")).await;
     let waiter = tokio::spawn(async move { waiting.changed(&claim("a")).await });

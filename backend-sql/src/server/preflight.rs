@@ -1,4 +1,4 @@
-//! Whether what is there is what we can work with: the tables, the server, and what is in between.
+//! Checks before the first use: the tables, the server, and a pooler in between.
 
 use super::failure::{self, no_answer};
 use super::{Connection, Doing, Found, Meaning, Server, Sessions, Statement, Table, sessions};
@@ -6,7 +6,7 @@ use leasehold_core::{Error, ErrorKind, Finding, Result, Severity};
 use tokio::task::JoinError;
 use tokio::time::timeout;
 
-/// Statements that do nothing, and need between them the rights that locking needs.
+/// Statements that change nothing, and need the rights that locking needs.
 const RIGHTS: [&str; 2] = [include_str!("may_insert.sql"), include_str!("may_update.sql")];
 
 impl Server {
@@ -14,7 +14,7 @@ impl Server {
     pub(crate) async fn init(&self, script: &str) -> Result<()> {
         let mut connection = self.unchecked_connection().await?;
         let mut asked = timeout(self.shared.target.timeout, connection.link().tell(script)).await;
-        // Somebody else was making them, which IF NOT EXISTS sees only when it is done. By now it is.
+        // Another client was making them, which IF NOT EXISTS does not see. They are made by now.
         if let Ok(Err(error)) = &asked
             && self.meaning(error) == Meaning::Duplicate
         {
@@ -22,7 +22,7 @@ impl Server {
         }
         match asked {
             Ok(Ok(())) => {}
-            // Who may only use the tables need not make them, if somebody has.
+            // A user that may not make the tables needs no right to, if they exist.
             Ok(Err(error)) if self.meaning(&error) == Meaning::Denied => {
                 for table in &self.shared.tables {
                     if self.look_at(&mut connection, table).await?.is_none() {

@@ -1,0 +1,250 @@
+//! The poller: one task of the store reads the rows of all awaited names in one statement, and wakes the waiters whose rows are free.
+//!
+//! The core lets only the first waiter of each name wait here, so the number of statements does not depend on the number of waiters.
+//! A short hold is polled at short intervals. Where the database sends messages, the poll marks the rows, the release of a marked row
+//! sends a message, and the message makes the poller read that row at once.
+//!
+//! Polls and messages are hints. If all of them fail, or the task has ended with its runtime, each waiter asks by itself at the
+//! fallback interval of the core.
+
+mod messages;
+#[cfg(all(test, feature = "postgres"))]
+mod tests;
+
+use crate::server::{Answer, Batch, Doing, FALLBACK, Lane, MOST, POLL_AT_MOST, Server, Value};
+use leasehold_core::{OwnerId, Result};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+/// The shortest time between two polls of one name, and the time until its first.
+const SHORTEST: Duration = Duration::from_millis(5);
+/// A lock that was held for some time is polled again after this part of it: the wait grows by as little.
+const PART_OF_HOLD: u32 = 16;
+
+/// Wakes the waiters of one store. Dropped, it ends its task.
+#[derive(Debug)]
+pub(super) struct Poller {
+    shared: Arc<Shared>,
+    /// Ends with its runtime. The next waiter starts another.
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    server: Server,
+    statement: Batch,
+    state: Mutex<State>,
+    /// A name is due before the poller wakes up.
+    due_sooner: Notify,
+    /// A name is awaited, and none was before.
+    has_waiters: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    names: HashMap<Vec<u8>, Awaited>,
+    /// When the poller wakes up; `None` if it waits for a name.
+    wakes_at: Option<Instant>,
+    /// True while messages are received.
+    is_listening: bool,
+}
+
+/// A name that is waited for.
+#[derive(Debug)]
+struct Awaited {
+    /// A waiter that was dropped has closed its channel.
+    waiters: Vec<(OwnerId, oneshot::Sender<()>)>,
+    /// When it is polled.
+    due: Instant,
+    /// From then on it is polled together with a name that is due.
+    joins_from: Instant,
+    /// A message does not make it due sooner than this.
+    not_before: Instant,
+    /// A poll is under way, and nothing has happened since it was sent.
+    is_polling: bool,
+}
+
+/// A row as a poll has found it.
+struct HeldRow {
+    owner: Option<OwnerId>,
+    held_for: Duration,
+    ends_in: Duration,
+    /// Its release will send a message.
+    is_marked: bool,
+}
+
+impl Poller {
+    pub(super) fn new(server: &Server) -> Self {
+        let (dialect, table) = (server.dialect(), &server.target().table);
+        let shared = Shared {
+            statement: Batch::new(dialect.leases().poll, dialect, table),
+            server: server.clone(),
+            state: Mutex::default(),
+            due_sooner: Notify::new(),
+            has_waiters: Notify::new(),
+        };
+        Self { shared: Arc::new(shared), task: Mutex::default() }
+    }
+
+    /// Registers a waiter. The future is ready when a poll has found the row free, or held by this owner.
+    pub(super) fn changed(&self, name: Vec<u8>, owner: OwnerId) -> impl Future<Output = ()> + Send + use<> {
+        let (wake, woken) = oneshot::channel();
+        self.shared.add(name, owner, wake);
+        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        if task.as_ref().is_none_or(JoinHandle::is_finished) {
+            let shared = Arc::clone(&self.shared);
+            *task = Some(tokio::spawn(async move { tokio::join!(shared.poll(), shared.listen()).0 }));
+        }
+        async move { _ = woken.await }
+    }
+}
+
+impl Drop for Poller {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            task.abort();
+        }
+    }
+}
+
+impl Shared {
+    fn add(&self, name: Vec<u8>, owner: OwnerId, wake: oneshot::Sender<()>) {
+        let (now, mut state) = (Instant::now(), self.state());
+        if state.names.is_empty() {
+            self.has_waiters.notify_one();
+        }
+        let awaited = state.names.entry(name).or_insert_with(|| Awaited::new(now));
+        awaited.waiters.retain(|(_, wake)| !wake.is_closed());
+        if awaited.waiters.is_empty() {
+            *awaited = Awaited::new(now);
+        }
+        awaited.waiters.push((owner, wake));
+        let due = awaited.due;
+        if state.wakes_at.is_none_or(|at| due < at) {
+            self.due_sooner.notify_one();
+        }
+    }
+
+    async fn poll(&self) {
+        loop {
+            match self.due_names() {
+                Ok(names) => {
+                    for names in names.chunks(MOST) {
+                        let found = self.read(names).await;
+                        self.wake(names, found);
+                    }
+                }
+                Err(Some(wakes_at)) => _ = timeout_at(wakes_at, self.due_sooner.notified()).await,
+                Err(None) => self.due_sooner.notified().await,
+            }
+        }
+    }
+
+    /// The names to poll now, or the time when one is due. Forgets the waiters that were dropped.
+    fn due_names(&self) -> Result<Vec<Vec<u8>>, Option<Instant>> {
+        let (now, mut state) = (Instant::now(), self.state());
+        state.names.retain(|_, awaited| {
+            awaited.waiters.retain(|(_, wake)| !wake.is_closed());
+            !awaited.waiters.is_empty()
+        });
+        state.wakes_at = state.names.values().map(|awaited| awaited.due).min();
+        if state.wakes_at.is_none_or(|at| at > now) {
+            return Err(state.wakes_at);
+        }
+        let mut names = Vec::new();
+        for (name, awaited) in state.names.iter_mut().filter(|(_, awaited)| awaited.joins_from <= now) {
+            (awaited.is_polling, awaited.not_before) = (true, now + SHORTEST);
+            names.push(name.clone());
+        }
+        Ok(names)
+    }
+
+    /// The rows of these names that are held.
+    async fn read(&self, names: &[Vec<u8>]) -> Result<HashMap<Vec<u8>, HeldRow>> {
+        let (statement, size) = self.statement.of(names.len());
+        let values: Vec<Value> =
+            names.iter().cycle().take(size).map(|name| Value::bytes(name.clone())).collect();
+        let answer = self.server.ask(Lane::Asking, Doing::Looking, statement, &values).await?;
+        read_rows(&answer).ok_or_else(|| self.server.unreadable())
+    }
+
+    /// Wakes the waiters whose row is free, and those that hold it without knowing: the answer to an attempt was lost. A poll that
+    /// failed wakes no waiter: each asks by itself, and hears why.
+    fn wake(&self, names: &[Vec<u8>], found: Result<HashMap<Vec<u8>, HeldRow>>) {
+        let (now, mut state, mut woken) = (Instant::now(), self.state(), Vec::new());
+        let is_listening = state.is_listening;
+        for name in names {
+            let Some(awaited) = state.names.get_mut(name) else { continue };
+            let pause = match found.as_ref().map(|rows| rows.get(name)) {
+                Ok(None) => {
+                    woken.append(&mut awaited.waiters);
+                    state.names.remove(name);
+                    continue;
+                }
+                Ok(Some(row)) => {
+                    woken.extend(awaited.waiters.extract_if(.., |(owner, _)| row.owner == Some(*owner)));
+                    row.pause(is_listening)
+                }
+                Err(_) => POLL_AT_MOST,
+            };
+            if awaited.is_polling {
+                awaited.poll_after(pause, now);
+            }
+        }
+        drop(state);
+        if let Err(error) = found {
+            tracing::debug!(target: "leasehold", %error, "a poll for waiters failed");
+        }
+        woken.into_iter().for_each(|(_, wake)| _ = wake.send(()));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Awaited {
+    fn new(now: Instant) -> Self {
+        let mut awaited =
+            Self { waiters: Vec::new(), due: now, joins_from: now, not_before: now, is_polling: false };
+        awaited.poll_after(SHORTEST, now);
+        awaited
+    }
+
+    fn poll_after(&mut self, pause: Duration, now: Instant) {
+        (self.due, self.joins_from, self.is_polling) = (now + pause, now + pause / 2, false);
+    }
+}
+
+impl HeldRow {
+    /// The time until the next poll. Jittered, so that processes do not poll in step.
+    fn pause(&self, is_listening: bool) -> Duration {
+        let pause = match self.is_marked && is_listening {
+            true => FALLBACK,
+            false => (self.held_for / PART_OF_HOLD).min(POLL_AT_MOST),
+        };
+        pause.mul_f64(1.0 - fastrand::f64() / 4.0).min(self.ends_in).max(SHORTEST)
+    }
+}
+
+/// `None` if it is no answer to `poll.sql`.
+fn read_rows(answer: &Answer) -> Option<HashMap<Vec<u8>, HeldRow>> {
+    let micros =
+        |value: &Value| Some(Duration::from_micros(u64::try_from(value.as_int()?).unwrap_or_default()));
+    let row = |row: &Vec<Value>| {
+        let [name, owner, held_for, ends_in, is_marked] = row.as_slice() else { return None };
+        let row = HeldRow {
+            // A row that another program wrote is held all the same.
+            owner: owner.as_bytes().and_then(OwnerId::from_bytes),
+            held_for: micros(held_for)?,
+            ends_in: micros(ends_in)?,
+            is_marked: is_marked.as_int()? != 0,
+        };
+        Some((name.as_bytes()?.to_vec(), row))
+    };
+    answer.rows.iter().map(row).collect()
+}

@@ -1,0 +1,72 @@
+//! Messages of releases: they make the poller read a row at once.
+
+use super::{Awaited, Shared};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+/// The pause after the connection for messages was lost. Meanwhile the poller polls as it does without messages.
+const RECONNECT_AFTER: Duration = Duration::from_millis(500);
+/// After this time without a message the connection is tested, or closed if no task waits: a firewall may have forgotten it.
+const SILENCE: Duration = Duration::from_secs(5);
+
+impl Shared {
+    /// Receives messages while tasks wait.
+    pub(super) async fn listen(&self) {
+        loop {
+            self.state().is_listening = false;
+            while self.state().names.is_empty() {
+                self.has_waiters.notified().await;
+            }
+            let Some(received) = self.receive().await else { return };
+            if let Err(error) = received {
+                tracing::debug!(target: "leasehold", %error, "the connection for messages was lost");
+                sleep(RECONNECT_AFTER).await;
+            }
+        }
+    }
+
+    /// `None` if the database sends no messages; `Ok` when no task has waited for a while.
+    async fn receive(&self) -> Option<sqlx::Result<()>> {
+        let target = self.server.target();
+        let listener = timeout(target.connect_timeout, self.server.dialect().listen()).await;
+        let mut listener = match listener.unwrap_or_else(|_| Some(Err(timed_out())))? {
+            Ok(listener) => listener,
+            Err(error) => return Some(Err(error)),
+        };
+        // Earlier messages were missed.
+        self.state().is_listening = true;
+        self.note_release(None);
+        loop {
+            match timeout(SILENCE, listener.next()).await {
+                Ok(Ok(name)) => self.note_release(Some(&name)),
+                Ok(Err(error)) => return Some(Err(error)),
+                Err(_) if self.state().names.is_empty() => return Some(Ok(())),
+                Err(_) => match timeout(target.timeout, listener.ping()).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => return Some(Err(error)),
+                    Err(_) => return Some(Err(timed_out())),
+                },
+            }
+        }
+    }
+
+    /// A lock was released, or perhaps any of them: it is polled at once, and the answer to an earlier poll does not count.
+    pub(super) fn note_release(&self, name: Option<&[u8]>) {
+        let (now, mut state) = (Instant::now(), self.state());
+        let poll_now = |awaited: &mut Awaited| {
+            awaited.is_polling = false;
+            awaited.due = awaited.due.min(awaited.not_before.max(now));
+            awaited.joins_from = awaited.joins_from.min(awaited.due);
+        };
+        match name {
+            Some(name) => state.names.get_mut(name).into_iter().for_each(poll_now),
+            None => state.names.values_mut().for_each(poll_now),
+        }
+        drop(state);
+        self.due_sooner.notify_one();
+    }
+}
+
+fn timed_out() -> sqlx::Error {
+    sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())
+}

@@ -1,4 +1,4 @@
-use super::{ATTEMPTS, RowLease};
+use super::{ATTEMPTS, READERS, Row, RowLease};
 use async_trait::async_trait;
 use leasehold_core::{
     Error, ErrorKind, FencingToken, Finding, LockAdmin, LockName, LockStatus, Purge, Result, Waiter,
@@ -8,13 +8,21 @@ use std::time::Duration;
 #[async_trait]
 impl LockAdmin for RowLease {
     async fn inspect(&self, name: &LockName) -> Result<Vec<LockStatus>> {
-        let row = self.table.look(name).await?;
-        Ok(row.and_then(|row| row.status(self.table.namespace())).into_iter().collect())
+        match self.table.look(name).await? {
+            Some(row) if row.owner == READERS => self.readers(name).await,
+            row => Ok(row.and_then(|row| row.status(self.table.namespace())).into_iter().collect()),
+        }
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<LockStatus>> {
-        let rows = self.table.list(prefix).await?;
-        Ok(rows.iter().filter_map(|row| row.status(self.table.namespace())).collect())
+        let mut statuses = Vec::new();
+        for row in self.table.list(prefix).await? {
+            match row.status(self.table.namespace()) {
+                Some(status) if row.owner == READERS => statuses.extend(self.readers(&status.name).await?),
+                status => statuses.extend(status),
+            }
+        }
+        Ok(statuses)
     }
 
     async fn waiters(&self, _name: &LockName) -> Result<Vec<Waiter>> {
@@ -22,6 +30,10 @@ impl LockAdmin for RowLease {
     }
 
     async fn force_release(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Vec<LockStatus>> {
+        let readers = self.end_readers(name, only_if).await?;
+        if !readers.is_empty() {
+            return Ok(readers);
+        }
         Ok(self.break_open(name, only_if).await?.into_iter().collect())
     }
 
@@ -49,7 +61,8 @@ impl RowLease {
     async fn break_open(&self, name: &LockName, only_if: Option<FencingToken>) -> Result<Option<LockStatus>> {
         for _ in 0..ATTEMPTS {
             let row = self.table.look(name).await?;
-            let Some(row) = row.filter(|row| only_if.is_none_or(|only| only == row.token)) else {
+            let is_meant = |row: &Row| row.owner != READERS && only_if.is_none_or(|only| only == row.token);
+            let Some(row) = row.filter(is_meant) else {
                 return Ok(None);
             };
             let Some(status) = row.status(self.table.namespace()) else {

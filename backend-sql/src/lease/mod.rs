@@ -8,6 +8,7 @@ mod poller;
 mod row;
 #[cfg(feature = "_server")]
 mod server_table;
+mod shared;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -15,6 +16,7 @@ mod tests;
 pub(crate) use row::{Row, Standing, foreign_row};
 #[cfg(feature = "_server")]
 pub(crate) use server_table::{ServerTable, read_row};
+pub(crate) use shared::{NextRow, READERS, SharedRow};
 pub(crate) use table::{Granting, LeaseTable};
 
 use async_trait::async_trait;
@@ -71,6 +73,9 @@ impl LockBackend for RowLease {
     }
 
     async fn try_acquire(&self, claim: &Claim) -> Result<Attempt> {
+        if claim.mode().is_shared() {
+            return self.acquire_shared(claim).await;
+        }
         if self.busy_names().contains(claim.name())
             && let Some(busy) = self.still_busy(claim).await?
         {
@@ -79,13 +84,13 @@ impl LockBackend for RowLease {
         for _ in 0..ATTEMPTS {
             let row = match self.table.grant(claim).await? {
                 Granting::Granted(token) => return Ok(self.granted(claim.name(), token)),
-                Granting::Held => {
-                    return Ok(self.refused(claim.name(), Busy::new()));
-                }
+                // Readers may hold it, for which a writer that waits leaves a mark.
+                Granting::Held if claim.waits() => self.table.look(claim.name()).await?,
+                Granting::Held => return Ok(self.refused(claim.name(), Busy::new())),
                 Granting::Refused(row) => row,
             };
             let Some(row) = row else { continue };
-            if let Some(busy) = row.busy_for(claim.owner()) {
+            if let Some(busy) = self.busy_for(claim, &row).await {
                 return Ok(self.refused(claim.name(), busy));
             }
             if matches!(row.standing, Standing::Free) {
@@ -99,21 +104,32 @@ impl LockBackend for RowLease {
     }
 
     async fn renew(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
-        let renewed = self.table.renew(claims).await;
-        let reasons = self.why_lost(claims, &renewed).await;
-        let answer = |(claim, renewed): (&Claim, Result<bool>)| match renewed? {
-            true => Ok(Renewal::Renewed),
-            false => Ok(Renewal::Lost(reasons.get(&claim.owner()).copied().unwrap_or(LossCause::Gone))),
-        };
-        claims.iter().zip(renewed).map(answer).collect()
+        let (shared, exclusive): (Vec<&Claim>, Vec<&Claim>) =
+            claims.iter().partition(|claim| claim.mode().is_shared());
+        if shared.is_empty() {
+            return self.renew_exclusive(claims).await;
+        }
+        let exclusive: Vec<Claim> = exclusive.into_iter().cloned().collect();
+        let (shared, exclusive) = tokio::join!(self.renew_shared(&shared), self.renew_exclusive(&exclusive));
+        let (mut shared, mut exclusive) = (shared.into_iter(), exclusive.into_iter());
+        let next = |claim: &Claim| if claim.mode().is_shared() { shared.next() } else { exclusive.next() };
+        claims.iter().filter_map(next).collect()
     }
 
     async fn release(&self, claim: &Claim, linger: Duration) -> Result<Release> {
+        if claim.mode().is_shared() {
+            return self.release_shared(claim, linger).await;
+        }
         let was_held = self.table.release(claim, linger).await?;
         if linger.is_zero() {
             self.busy_names().remove(claim.name());
         }
-        Ok(if was_held { Release::Released } else { Release::NotHeld })
+        if was_held {
+            return Ok(Release::Released);
+        }
+        // A mark that stays ends by itself.
+        let _ = self.remove_mark(claim).await;
+        Ok(Release::NotHeld)
     }
 
     async fn changed(&self, claim: &Claim) {
@@ -146,7 +162,28 @@ impl RowLease {
         if matches!(row.standing, Standing::Free) {
             tokens_left(&row)?;
         }
-        Ok(row.busy_for(claim.owner()))
+        Ok(self.busy_for(claim, &row).await)
+    }
+
+    /// The refusal for a claim; `None` if the row is free, or the claim's. A writer that waits for readers leaves its mark.
+    async fn busy_for(&self, claim: &Claim, row: &Row) -> Option<Busy> {
+        let busy = row.busy_for(claim.owner())?;
+        if row.owner != READERS || !claim.waits() {
+            return Some(busy);
+        }
+        // Without a mark the writer waits as long as there are readers; its next question leaves one.
+        let _ = self.leave_mark(claim).await;
+        Some(busy.with_place_in_queue())
+    }
+
+    async fn renew_exclusive(&self, claims: &[Claim]) -> Vec<Result<Renewal>> {
+        let renewed = self.table.renew(claims).await;
+        let reasons = self.why_lost(claims, &renewed).await;
+        let answer = |(claim, renewed): (&Claim, Result<bool>)| match renewed? {
+            true => Ok(Renewal::Renewed),
+            false => Ok(Renewal::Lost(reasons.get(&claim.owner()).copied().unwrap_or(LossCause::Gone))),
+        };
+        claims.iter().zip(renewed).map(answer).collect()
     }
 
     fn granted(&self, name: &LockName, token: FencingToken) -> Attempt {

@@ -11,6 +11,7 @@ mod messages;
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
 
+use super::READERS;
 use crate::server::{Answer, Batch, Doing, FALLBACK, Lane, MOST, POLL_AT_MOST, Server, Value};
 use leasehold_core::{OwnerId, Result};
 use std::collections::HashMap;
@@ -57,7 +58,7 @@ struct State {
 #[derive(Debug)]
 struct Awaited {
     /// A waiter that was dropped has closed its channel.
-    waiters: Vec<(OwnerId, oneshot::Sender<()>)>,
+    waiters: Vec<Waiter>,
     /// When it is polled.
     due: Instant,
     /// From then on it is polled together with a name that is due.
@@ -66,6 +67,14 @@ struct Awaited {
     not_before: Instant,
     /// A poll is under way, and nothing has happened since it was sent.
     is_polling: bool,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    owner: OwnerId,
+    /// A reader may be granted a row that readers hold. From then on it asks, although a writer may keep it out.
+    reads_from: Option<Instant>,
+    wake: oneshot::Sender<()>,
 }
 
 /// A row as a poll has found it.
@@ -90,10 +99,16 @@ impl Poller {
         Self { shared: Arc::new(shared), task: Mutex::default() }
     }
 
-    /// Registers a waiter. The future is ready when a poll has found the row free, or held by this owner.
-    pub(super) fn changed(&self, name: Vec<u8>, owner: OwnerId) -> impl Future<Output = ()> + Send + use<> {
+    /// Registers a waiter. The future is ready when a poll has found the row free, held by this owner, or by readers if this is one.
+    pub(super) fn changed(
+        &self,
+        name: Vec<u8>,
+        owner: OwnerId,
+        is_reader: bool,
+    ) -> impl Future<Output = ()> + Send + use<> {
         let (wake, woken) = oneshot::channel();
-        self.shared.add(name, owner, wake);
+        let reads_from = is_reader.then(|| Instant::now() + POLL_AT_MOST);
+        self.shared.add(name, Waiter { owner, reads_from, wake });
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if task.as_ref().is_none_or(JoinHandle::is_finished) {
             let shared = Arc::clone(&self.shared);
@@ -112,17 +127,17 @@ impl Drop for Poller {
 }
 
 impl Shared {
-    fn add(&self, name: Vec<u8>, owner: OwnerId, wake: oneshot::Sender<()>) {
+    fn add(&self, name: Vec<u8>, waiter: Waiter) {
         let (now, mut state) = (Instant::now(), self.state());
         if state.names.is_empty() {
             self.has_waiters.notify_one();
         }
         let awaited = state.names.entry(name).or_insert_with(|| Awaited::new(now));
-        awaited.waiters.retain(|(_, wake)| !wake.is_closed());
+        awaited.waiters.retain(|waiter| !waiter.wake.is_closed());
         if awaited.waiters.is_empty() {
             *awaited = Awaited::new(now);
         }
-        awaited.waiters.push((owner, wake));
+        awaited.waiters.push(waiter);
         let due = awaited.due;
         if state.wakes_at.is_none_or(|at| due < at) {
             self.due_sooner.notify_one();
@@ -148,7 +163,7 @@ impl Shared {
     fn due_names(&self) -> Result<Vec<Vec<u8>>, Option<Instant>> {
         let (now, mut state) = (Instant::now(), self.state());
         state.names.retain(|_, awaited| {
-            awaited.waiters.retain(|(_, wake)| !wake.is_closed());
+            awaited.waiters.retain(|waiter| !waiter.wake.is_closed());
             !awaited.waiters.is_empty()
         });
         state.wakes_at = state.names.values().map(|awaited| awaited.due).min();
@@ -186,7 +201,7 @@ impl Shared {
                     continue;
                 }
                 Ok(Some(row)) => {
-                    woken.extend(awaited.waiters.extract_if(.., |(owner, _)| row.owner == Some(*owner)));
+                    woken.extend(awaited.waiters.extract_if(.., |waiter| row.may_be_granted(waiter, now)));
                     row.pause(is_listening)
                 }
                 Err(_) => POLL_AT_MOST,
@@ -199,7 +214,7 @@ impl Shared {
         if let Err(error) = found {
             tracing::debug!(target: "leasehold", %error, "a poll for waiters failed");
         }
-        woken.into_iter().for_each(|(_, wake)| _ = wake.send(()));
+        woken.into_iter().for_each(|waiter| _ = waiter.wake.send(()));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -221,6 +236,11 @@ impl Awaited {
 }
 
 impl HeldRow {
+    fn may_be_granted(&self, waiter: &Waiter, now: Instant) -> bool {
+        self.owner == Some(waiter.owner)
+            || (self.owner == Some(READERS) && waiter.reads_from.is_some_and(|from| from <= now))
+    }
+
     /// The time until the next poll. Jittered, so that processes do not poll in step.
     fn pause(&self, is_listening: bool) -> Duration {
         let pause = match self.is_marked && is_listening {

@@ -5,7 +5,7 @@ mod renewal;
 mod tests;
 
 use super::poller::Poller;
-use super::{Granting, LeaseTable, Row, Standing};
+use super::{Granting, LeaseTable, NextRow, READERS, Row, SharedRow, Standing};
 use crate::names::range;
 use crate::purge::name_the_right;
 use crate::server::{Answer, Asked, Batch, Doing, Lane, MOST, Server, Statement, Value};
@@ -34,6 +34,9 @@ struct Statements {
     end_grant: Statement,
     look: Statement,
     look_at_each: Batch,
+    read_shared: Statement,
+    make_row: Statement,
+    replace: Statement,
     list: Statement,
     idle: Statement,
     purge: Batch,
@@ -51,6 +54,9 @@ impl ServerTable {
             end_grant: statement(leases.end_grant),
             look: statement(include_str!("look.sql")),
             look_at_each: Batch::new(include_str!("look_at_each.sql"), dialect, table),
+            read_shared: statement(include_str!("read_shared.sql")),
+            make_row: statement(leases.make_row),
+            replace: statement(leases.replace),
             list: statement(include_str!("list.sql")),
             idle: statement(include_str!("idle.sql")),
             purge: Batch::new(include_str!("purge.sql"), dialect, table),
@@ -174,6 +180,43 @@ impl LeaseTable for ServerTable {
         Ok(rows)
     }
 
+    async fn read_shared(&self, name: &LockName, is_holder: bool) -> Result<Option<SharedRow>> {
+        let values = [Value::bytes(self.stored(name))];
+        let answer =
+            self.server.ask(lane(is_holder), Doing::Looking, &self.statements.read_shared, &values).await?;
+        let Some(row) = answer.rows.first() else { return Ok(None) };
+        read_shared(row).map(Some).ok_or_else(|| self.foreign(name))
+    }
+
+    async fn make_row(&self, name: &LockName) -> Result<()> {
+        let values = [Value::bytes(self.stored(name))];
+        self.server.ask(Lane::Asking, Doing::Making, &self.statements.make_row, &values).await.map(|_| ())
+    }
+
+    async fn replace(
+        &self,
+        name: &LockName,
+        was: &SharedRow,
+        next: &NextRow,
+        is_holder: bool,
+    ) -> Result<bool> {
+        let values = [
+            Value::bytes(self.stored(name)),
+            Value::int(was.version.first().copied().unwrap_or_default()),
+            Value::bytes(READERS.to_bytes()),
+            Value::int(next.token.get()),
+            Value::int(next.ends_at),
+            Value::text(&next.sharers),
+        ];
+        let answer =
+            self.server.ask(lane(is_holder), Doing::Keeping, &self.statements.replace, &values).await?;
+        Ok(has_ended(&answer))
+    }
+
+    fn foreign(&self, name: &LockName) -> Error {
+        self.server.foreign_row(name)
+    }
+
     async fn list(&self, prefix: &str) -> Result<Vec<Row>> {
         let (first, behind) = range(self.namespace.stored(prefix));
         let values = [Value::bytes(first), Value::bytes(behind)];
@@ -182,7 +225,7 @@ impl LeaseTable for ServerTable {
     }
 
     async fn changed(&self, claim: &Claim) {
-        self.poller.changed(self.stored(claim.name()), claim.owner()).await;
+        self.poller.changed(self.stored(claim.name()), claim.owner(), claim.mode().is_shared()).await;
     }
 
     /// A few names at a time: a read finds them, and a statement deletes them by their keys. It locks no held row, and no
@@ -269,6 +312,29 @@ pub(crate) fn read_row(values: &[Value]) -> Option<Row> {
         token: read_token(token)?,
         holder: holder.as_text()?.to_owned(),
         acquired_at: unix_time(acquired_at.as_int()?),
+    })
+}
+
+fn lane(is_holder: bool) -> Lane {
+    if is_holder { Lane::Keeping } else { Lane::Asking }
+}
+
+/// A row as `read_shared.sql` answers it.
+fn read_shared(values: &[Value]) -> Option<SharedRow> {
+    let [owner, token, ends_at, version, sharers, now] = values else { return None };
+    let owner = match owner.as_bytes() {
+        Some(bytes) => Some(OwnerId::from_bytes(bytes)?),
+        None => None,
+    };
+    let now = now.as_int()?;
+    Some(SharedRow {
+        owner,
+        token: read_token(token)?,
+        ends_at: ends_at.as_int()?,
+        sharers: sharers.as_text().unwrap_or_default().to_owned(),
+        now,
+        unix_now: u64::try_from(now).ok()?,
+        version: vec![version.as_int()?],
     })
 }
 

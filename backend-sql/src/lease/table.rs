@@ -1,6 +1,6 @@
-use super::Row;
+use super::{NextRow, Row, SharedRow};
 use async_trait::async_trait;
-use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
+use leasehold_core::{Claim, Error, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
 use std::fmt;
 use std::time::Duration;
 
@@ -37,6 +37,24 @@ pub(crate) trait LeaseTable: fmt::Debug + Send + Sync {
 
     /// The rows whose names begin with `prefix`, in the order of their bytes.
     async fn list(&self, prefix: &str) -> Result<Vec<Row>>;
+
+    /// The row of a name, for a change of its readers. `is_holder` if a holder waits for the answer.
+    async fn read_shared(&self, name: &LockName, is_holder: bool) -> Result<Option<SharedRow>>;
+
+    /// Makes the row of a name, free. If another process makes it at the same time, it is there as well.
+    async fn make_row(&self, name: &LockName) -> Result<()>;
+
+    /// Changes a row if it is as it was read; false if it is not.
+    async fn replace(
+        &self,
+        name: &LockName,
+        was: &SharedRow,
+        next: &NextRow,
+        is_holder: bool,
+    ) -> Result<bool>;
+
+    /// The error of a row that another program has written.
+    fn foreign(&self, name: &LockName) -> Error;
 
     /// Ends when another attempt of a claim may be granted; never where waiters only poll.
     async fn changed(&self, claim: &Claim);

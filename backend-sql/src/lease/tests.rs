@@ -35,6 +35,22 @@ impl LeaseTable for Silent {
         pending().await
     }
 
+    async fn read_shared(&self, _: &LockName, _: bool) -> Result<Option<SharedRow>> {
+        pending().await
+    }
+
+    async fn make_row(&self, _: &LockName) -> Result<()> {
+        pending().await
+    }
+
+    async fn replace(&self, _: &LockName, _: &SharedRow, _: &NextRow, _: bool) -> Result<bool> {
+        pending().await
+    }
+
+    fn foreign(&self, _: &LockName) -> Error {
+        unimplemented!()
+    }
+
     async fn list(&self, _: &str) -> Result<Vec<Row>> {
         pending().await
     }

@@ -39,6 +39,7 @@ const LEASE: &[(&str, &str)] = &[
     ("acquired_at", "bigint not null"),
     ("version", "bigint not null"),
     ("holder", "varchar(1024) utf8mb4_bin not null"),
+    ("sharers", "mediumtext utf8mb4_bin"),
 ];
 const HOLDERS: &[(&str, &str)] = &[
     ("name", "varbinary(640) not null"),
@@ -167,6 +168,7 @@ impl Dialect for MySqlDialect {
             end_grant: include_str!("end_grant.sql"),
             make_row: include_str!("make_lease_row.sql"),
             poll: include_str!("poll.sql"),
+            replace: include_str!("replace.sql"),
             sends_messages: false,
         }
     }
@@ -177,7 +179,12 @@ impl Dialect for MySqlDialect {
     }
 
     fn lease_table(&self, name: TableName) -> Table {
-        Table { name, schema: include_str!("schema.sql"), columns: LEASE }
+        Table {
+            name,
+            schema: include_str!("schema.sql"),
+            columns: LEASE,
+            added: Some(("sharers", include_str!("add_sharers.sql"))),
+        }
     }
 
     fn for_update(&self) -> ForUpdate {
@@ -194,8 +201,13 @@ impl Dialect for MySqlDialect {
 
     fn for_update_tables(&self, holders: TableName, rows: TableName) -> [Table; 2] {
         [
-            Table { name: holders, schema: include_str!("schema_holders.sql"), columns: HOLDERS },
-            Table { name: rows, schema: include_str!("schema_rows.sql"), columns: &LEASE[..1] },
+            Table {
+                name: holders,
+                schema: include_str!("schema_holders.sql"),
+                columns: HOLDERS,
+                added: None,
+            },
+            Table { name: rows, schema: include_str!("schema_rows.sql"), columns: &LEASE[..1], added: None },
         ]
     }
 

@@ -10,10 +10,10 @@
 #[cfg(all(test, feature = "postgres"))]
 mod tests;
 
-use crate::lease::{Granting, LeaseTable, Row, ServerTable, Standing};
+use crate::lease::{Granting, LeaseTable, NextRow, Row, ServerTable, SharedRow, Standing};
 use crate::server::{Doing, Lane, Server, Statement, Value};
 use async_trait::async_trait;
-use leasehold_core::{Claim, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
+use leasehold_core::{Claim, Error, FencingToken, Finding, LockName, Namespace, Purge, Result, Semantics};
 use std::time::Duration;
 
 /// The table of leases, granted by compare-and-set.
@@ -118,6 +118,28 @@ impl LeaseTable for OptimisticTable {
 
     async fn look_at_each(&self, names: &[&LockName]) -> Result<Vec<Row>> {
         self.leases.look_at_each(names).await
+    }
+
+    async fn read_shared(&self, name: &LockName, is_holder: bool) -> Result<Option<SharedRow>> {
+        self.leases.read_shared(name, is_holder).await
+    }
+
+    async fn make_row(&self, name: &LockName) -> Result<()> {
+        self.leases.make_row(name).await
+    }
+
+    async fn replace(
+        &self,
+        name: &LockName,
+        was: &SharedRow,
+        next: &NextRow,
+        is_holder: bool,
+    ) -> Result<bool> {
+        self.leases.replace(name, was, next, is_holder).await
+    }
+
+    fn foreign(&self, name: &LockName) -> Error {
+        self.leases.foreign(name)
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<Row>> {

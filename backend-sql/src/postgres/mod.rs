@@ -35,6 +35,7 @@ const LEASE: &[(&str, &str)] = &[
     ("version", "bigint not null"),
     ("wanted_until", "bigint not null"),
     ("holder", "text not null"),
+    ("sharers", "text"),
 ];
 const HOLDERS: &[(&str, &str)] = &[
     ("name", "bytea not null"),
@@ -144,6 +145,7 @@ impl Dialect for PostgresDialect {
             end_grant: include_str!("end_grant.sql"),
             make_row: include_str!("make_lease_row.sql"),
             poll: include_str!("poll.sql"),
+            replace: include_str!("replace.sql"),
             sends_messages: true,
         }
     }
@@ -154,7 +156,12 @@ impl Dialect for PostgresDialect {
     }
 
     fn lease_table(&self, name: TableName) -> Table {
-        Table { name, schema: include_str!("schema.sql"), columns: LEASE }
+        Table {
+            name,
+            schema: include_str!("schema.sql"),
+            columns: LEASE,
+            added: Some(("sharers", include_str!("add_sharers.sql"))),
+        }
     }
 
     fn for_update(&self) -> ForUpdate {
@@ -171,8 +178,13 @@ impl Dialect for PostgresDialect {
 
     fn for_update_tables(&self, holders: TableName, rows: TableName) -> [Table; 2] {
         [
-            Table { name: holders, schema: include_str!("schema_holders.sql"), columns: HOLDERS },
-            Table { name: rows, schema: include_str!("schema_rows.sql"), columns: &LEASE[..1] },
+            Table {
+                name: holders,
+                schema: include_str!("schema_holders.sql"),
+                columns: HOLDERS,
+                added: None,
+            },
+            Table { name: rows, schema: include_str!("schema_rows.sql"), columns: &LEASE[..1], added: None },
         ]
     }
 

@@ -80,6 +80,8 @@ pub(crate) struct Leases {
     pub(crate) make_row: &'static str,
     /// Reads the rows of names that are waited for.
     pub(crate) poll: &'static str,
+    /// Changes the readers of a row that is as it was read.
+    pub(crate) replace: &'static str,
     /// True if the release of a row that was polled sends a message.
     pub(crate) sends_messages: bool,
 }

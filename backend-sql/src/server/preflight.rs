@@ -33,8 +33,24 @@ impl Server {
             Ok(Err(error)) => return Err(self.failure(error, Doing::Keeping)),
             Err(_) => return Err(no_answer(Doing::Keeping, &self.shared.target)),
         }
+        self.add_columns(&mut connection).await?;
         self.check_tables(&mut connection).await?;
         connection.give_back();
+        Ok(())
+    }
+
+    /// Changes tables of an earlier schema. Of two clients that do so at once, one may find it done.
+    async fn add_columns(&self, connection: &mut Connection) -> Result<()> {
+        for table in &self.shared.tables {
+            let found = self.look_at(connection, table).await?;
+            let Some(statement) = found.and_then(|found| table.lacks_addition(&found)) else { continue };
+            let statement = statement.replace("{table}", &self.shared.dialect.quoted(&table.name));
+            match timeout(self.shared.target.timeout, connection.link().tell(&statement)).await {
+                // The check that follows says what is missing still.
+                Ok(Ok(()) | Err(_)) => {}
+                Err(_) => return Err(no_answer(Doing::Keeping, &self.shared.target)),
+            }
+        }
         Ok(())
     }
 

@@ -12,6 +12,8 @@ pub(crate) struct Table {
     pub(crate) schema: &'static str,
     /// What [`look_at`](Dialect::look_at) is to find then.
     pub(crate) columns: &'static [(&'static str, &'static str)],
+    /// A column that tables of an earlier schema lack, and the statement that adds it.
+    pub(crate) added: Option<(&'static str, &'static str)>,
 }
 
 /// What is there under a name.
@@ -64,6 +66,7 @@ impl Table {
         }
         for (name, kind) in self.columns {
             match found.columns.iter().find(|column| column.name == *name) {
+                None if self.lacks_addition(found).is_some() => return Err(self.is_old(name)),
                 None => return Err(self.differs(&format_args!("it has no column {name}"))),
                 Some(column) if column.kind != *kind => {
                     let difference =
@@ -78,6 +81,19 @@ impl Table {
             Some(column) => Err(self.differs(&format_args!("it has a column too many, {}", column.name))),
             None => Ok(()),
         }
+    }
+
+    /// The statement that makes a table of an earlier schema one of this; `None` if it is of this schema.
+    pub(crate) fn lacks_addition(&self, found: &Found) -> Option<&'static str> {
+        let (column, statement) = self.added?;
+        found.columns.iter().all(|found| found.name != column).then_some(statement)
+    }
+
+    fn is_old(&self, column: &str) -> Error {
+        let message = format!("the table {} is of an earlier version: it has no column {column}", self.name);
+        Error::new(ErrorKind::Misconfigured, message).with_help(
+            "run `leasehold init`, as a user that may change the table; it keeps the locks that are held",
+        )
     }
 
     fn differs(&self, difference: &dyn fmt::Display) -> Error {
@@ -113,7 +129,7 @@ mod tests {
     }
 
     fn difference(found: &Found) -> String {
-        let table = Table { name: TableName::default(), schema: "", columns: COLUMNS };
+        let table = Table { name: TableName::default(), schema: "", columns: COLUMNS, added: None };
         table.compare(Some(found)).map_or_else(|error| error.to_string(), |()| "none".to_owned())
     }
 
@@ -138,7 +154,7 @@ mod tests {
 
     #[test]
     fn missing_table_is_reported_with_the_way_to_make_it() {
-        let table = Table { name: TableName::default(), schema: "", columns: COLUMNS };
+        let table = Table { name: TableName::default(), schema: "", columns: COLUMNS, added: None };
         let error = table.compare(None).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Misconfigured);
         assert!(error.help().is_some_and(|help| help.contains("leasehold init")));

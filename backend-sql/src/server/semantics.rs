@@ -1,4 +1,4 @@
-use leasehold_core::{Fault, Outcome, Promises, Semantics, WakeUp};
+use leasehold_core::{Fault, Outcome, Promises, Semantics, Sharing, WakeUp};
 use std::time::Duration;
 
 /// The longest time between two polls of a name without messages. A poll reads rows by the primary key.
@@ -11,6 +11,7 @@ pub(crate) const FALLBACK: Duration = Duration::from_millis(500);
 /// What leases in rows of a server promise, by its own clock.
 pub(crate) fn of_leases(backend: &'static str, mode: &'static str, sends_messages: bool) -> Semantics {
     let mut semantics = Semantics::lease(backend, mode, Promises::new(|fault| promise(backend, fault)));
+    semantics.sharing = Sharing::WriterFirst;
     semantics.wake_up = match sends_messages {
         true => WakeUp::Push { fallback: FALLBACK },
         false => WakeUp::Look { at_most: POLL_AT_MOST, fallback: FALLBACK },

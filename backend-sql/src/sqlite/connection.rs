@@ -1,7 +1,7 @@
 //! A connection to a table that is there and is ours.
 
 use super::batch::plain;
-use super::failure::{Doing, failure, is_busy};
+use super::failure::{Doing, failure, is_busy, is_misfit};
 use super::files::{FileId, OpenFiles};
 use super::options::Options;
 use super::place::Place;
@@ -29,6 +29,15 @@ pub(super) enum Role {
     Reader,
 }
 
+/// What is there of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Schema {
+    Missing,
+    /// Of schema 1: a column is missing.
+    Old,
+    Present,
+}
+
 /// What came of a statement that ran to its end.
 #[derive(Default)]
 pub(super) struct Done {
@@ -46,18 +55,19 @@ pub(super) struct Connection {
 impl Connection {
     /// Opens the file; `None` if there is nothing to look at for a reader.
     pub(super) async fn open(place: &Place, options: &Options, role: Role) -> Result<Option<Self>> {
-        let Some(found) = find(place, role).await? else {
+        let Some(file) = find(place, role).await? else {
             return Ok(None);
         };
         let opening = Opening { place, options, role };
         let mut sqlite = opening.connect().await?;
-        let is_there = opening.check_schema(&mut sqlite).await?;
-        match role {
-            Role::Reader if !is_there => return Ok(None),
-            Role::Reader => {}
-            Role::Writer => opening.make_ready(&mut sqlite, is_there).await?,
+        let found = opening.check_schema(&mut sqlite).await?;
+        match (role, found) {
+            (Role::Reader, Schema::Missing) => return Ok(None),
+            (Role::Reader, Schema::Old) => return Err(schema::older(&options.table, place.file())),
+            (Role::Reader, Schema::Present) => {}
+            (Role::Writer, found) => opening.make_ready(&mut sqlite, found).await?,
         }
-        let files = OpenFiles::of(place, found);
+        let files = OpenFiles::of(place, file);
         match files.missing() {
             Some(path) if role == Role::Writer => Err(missing(path)),
             _ => Ok(Some(Self { sqlite, files })),
@@ -143,30 +153,39 @@ impl Opening<'_> {
         options.connect().await.map_err(|error| self.failed(error))
     }
 
-    /// False if there is no such table.
-    async fn check_schema(&self, sqlite: &mut SqliteConnection) -> Result<bool> {
+    async fn check_schema(&self, sqlite: &mut SqliteConnection) -> Result<Schema> {
         let (table, file) = (&self.options.table, self.place.file());
         let objects = self.read_all(sqlite, include_str!("objects.sql"), read_object).await?;
         match schema::judge(table, file, &objects)? {
-            Found::Nothing => Ok(false),
-            Found::Ours => Ok(true),
+            Found::Nothing => Ok(Schema::Missing),
+            Found::Ours => Ok(Schema::Present),
             Found::Table => {
                 let columns = self.read_all(sqlite, include_str!("columns.sql"), read_column).await?;
-                schema::check_columns(table, file, &columns).map(|()| true)
+                let is_complete = schema::check_columns(table, file, &columns)?;
+                Ok(if is_complete { Schema::Present } else { Schema::Old })
             }
         }
     }
 
     /// One statement makes the table if it is missing: of several processes that run it at once, one makes it and all go
     /// on. What is there after it is looked at again; which also opens the log of a file that was just put into WAL mode.
-    async fn make_ready(&self, sqlite: &mut SqliteConnection, is_there: bool) -> Result<()> {
+    async fn make_ready(&self, sqlite: &mut SqliteConnection, found: Schema) -> Result<()> {
         self.enter_wal(sqlite).await?;
-        if !is_there {
-            let create = schema::create_statement(&self.options.table);
-            let created = run(sqlite, sqlx::query(AssertSqlSafe(create))).await;
-            created.map_err(|error| self.failed(error))?;
+        let statement = match found {
+            Schema::Missing => schema::create_statement(&self.options.table),
+            Schema::Old => plain(include_str!("add_sharers.sql"), &self.options.table),
+            Schema::Present => return self.check_schema(sqlite).await.map(|_| ()),
+        };
+        match run(sqlite, sqlx::query(AssertSqlSafe(statement))).await {
+            // Another process has added the column meanwhile.
+            Err(error) if found == Schema::Old && is_misfit(&error) => {}
+            Err(error) => return Err(self.failed(error)),
+            Ok(_) => {}
         }
-        self.check_schema(sqlite).await.map(|_| ())
+        match self.check_schema(sqlite).await? {
+            Schema::Old => Err(schema::older(&self.options.table, self.place.file())),
+            _ => Ok(()),
+        }
     }
 
     /// Puts the file into WAL mode, in which readers do not wait for the writer. It stays in it. The change needs the

@@ -39,7 +39,7 @@ mod time_limit;
 mod writer;
 mod writes;
 
-use crate::lease::{Granting, LeaseTable, Row};
+use crate::lease::{Granting, LeaseTable, NextRow, Row, SharedRow, foreign_row};
 use crate::names::range;
 use async_trait::async_trait;
 use batch::{Batch, plain};
@@ -92,6 +92,8 @@ struct Statements {
     idle: Arc<str>,
     purge: Arc<str>,
     some_names: Arc<str>,
+    make_row: Arc<str>,
+    replace: Arc<str>,
 }
 
 impl Statements {
@@ -108,6 +110,8 @@ impl Statements {
             idle: plain(include_str!("idle.sql"), table).into(),
             purge: plain(include_str!("purge.sql"), table).into(),
             some_names: plain(include_str!("some_names.sql"), table).into(),
+            make_row: plain(include_str!("make_row.sql"), table).into(),
+            replace: plain(include_str!("replace.sql"), table).into(),
         }
     }
 }
@@ -186,6 +190,24 @@ impl LeaseTable for Table {
             rows.extend(self.look(name).await?);
         }
         Ok(rows)
+    }
+
+    async fn read_shared(&self, name: &LockName, _: bool) -> Result<Option<SharedRow>> {
+        self.see_shared(name).await
+    }
+
+    async fn make_row(&self, name: &LockName) -> Result<()> {
+        self.check_open()?;
+        self.writer.make_row(name).await
+    }
+
+    async fn replace(&self, name: &LockName, was: &SharedRow, next: &NextRow, _: bool) -> Result<bool> {
+        self.check_open()?;
+        self.writer.replace(name, was, next).await
+    }
+
+    fn foreign(&self, name: &LockName) -> Error {
+        foreign_row(name, &self.shared.place.file().display())
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<Row>> {

@@ -3,7 +3,7 @@
 use super::Table;
 use super::host_clock::{HostClock, HostTime};
 use super::reader::Reading;
-use crate::lease::{Row, Standing, foreign_row};
+use crate::lease::{LeaseTable as _, Row, SharedRow, Standing, foreign_row};
 use leasehold_core::{FencingToken, LockName, OwnerId, Result};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
@@ -21,6 +21,16 @@ impl Table {
         let reading = Reading::Row(self.shared.stored_name(name));
         let seen = self.read(reading).await?.pop().transpose();
         seen.map_err(|error| foreign_row(name, &self.shared.place.file().display()).with_source(error))
+    }
+
+    /// The row of a name, for a change of its readers.
+    pub(super) async fn see_shared(&self, name: &LockName) -> Result<Option<SharedRow>> {
+        self.check_open()?;
+        let rows = self.reader.rows(Reading::Row(self.shared.stored_name(name))).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let clock = &self.shared.clock;
+        let read = read_shared(row, clock, clock.now());
+        read.map(Some).map_err(|error| self.foreign(name).with_source(error))
     }
 
     /// The rows whose stored names begin so. What is none of ours says nothing, and keeps the others from nothing.
@@ -65,6 +75,23 @@ fn read_row(row: &SqliteRow, clock: &HostClock, now: HostTime) -> Result<Seen, s
             acquired_at: unix_time(acquired_at?),
         },
         of_another_boot,
+    })
+}
+
+/// A row of another boot is free, whatever it says.
+fn read_shared(row: &SqliteRow, clock: &HostClock, now: HostTime) -> Result<SharedRow, sqlx::Error> {
+    let [token, ends_at, linger_until, written_at] = [2, 3, 4, 5].map(|column| row.try_get::<i64, _>(column));
+    let (token, ends_at, linger_until, written_at) = (token?, ends_at?, linger_until?, written_at?);
+    let is_free = clock.is_of_another_boot(HostTime(written_at), row.try_get(6)?, now);
+    let lingers = linger_until > ends_at;
+    Ok(SharedRow {
+        owner: if is_free || lingers { None } else { Some(read_owner(row.try_get(1)?)?) },
+        token: read_token(token)?,
+        ends_at: if is_free { 0 } else { ends_at.max(linger_until) },
+        sharers: row.try_get(9)?,
+        now: now.0,
+        unix_now: clock.unix_micros().unsigned_abs(),
+        version: vec![token, ends_at, linger_until, written_at],
     })
 }
 

@@ -8,7 +8,9 @@ use std::path::Path;
 /// Made on first use, and kept by SQLite with its comments, the version among them.
 const CREATE: &str = include_str!("schema.sql");
 const MARK: &str = "leasehold schema ";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The column that tables of schema 1 lack.
+const ADDED: &str = "sharers";
 
 /// Something that goes by the table's name.
 #[derive(Debug)]
@@ -63,9 +65,10 @@ pub(super) fn judge(table: &TableName, file: &Path, objects: &[Object]) -> Resul
     }
 }
 
-/// Compares the columns that a table has with those that it must have.
-pub(super) fn check_columns(table: &TableName, file: &Path, found: &[Column]) -> Result<()> {
-    for wanted in columns() {
+/// Compares the columns that a table has with those that it must have. False if it is of schema 1, and has the rest.
+pub(super) fn check_columns(table: &TableName, file: &Path, found: &[Column]) -> Result<bool> {
+    let is_old = found.iter().all(|column| column.name != ADDED);
+    for wanted in columns().into_iter().filter(|wanted| !is_old || wanted.name != ADDED) {
         let Some(found) = found.iter().find(|column| column.name == wanted.name) else {
             return Err(foreign(table, file, format_args!("it has no column {}", wanted.name)));
         };
@@ -76,11 +79,11 @@ pub(super) fn check_columns(table: &TableName, file: &Path, found: &[Column]) ->
     let known = columns();
     match found.iter().find(|column| !known.contains(column)) {
         Some(column) => Err(foreign(table, file, format_args!("it has a column too many, {column}"))),
-        None => Ok(()),
+        None => Ok(!is_old),
     }
 }
 
-fn columns() -> [Column; 9] {
+fn columns() -> [Column; 10] {
     [
         ("name", "BLOB"),
         ("owner", "BLOB"),
@@ -91,6 +94,7 @@ fn columns() -> [Column; 9] {
         ("boot", "TEXT"),
         ("acquired_at", "INTEGER"),
         ("holder", "TEXT"),
+        (ADDED, "TEXT"),
     ]
     .map(|(name, kind)| Column {
         name: name.to_owned(),
@@ -119,6 +123,14 @@ fn foreign(table: &TableName, file: &Path, difference: fmt::Arguments<'_>) -> Er
         format!("the table {table} in {} is not ours: {difference}", file.display()),
     )
     .with_help("name another file, or another table with table=NAME; this one was left as it is")
+}
+
+/// The error of a reader: the next writer adds the column.
+pub(super) fn older(table: &TableName, file: &Path) -> Error {
+    let message =
+        format!("the table {table} in {} has schema 1, and this program reads {VERSION}", file.display());
+    Error::new(ErrorKind::Misconfigured, message)
+        .with_help("run `leasehold init`; the first acquisition by this program does the same")
 }
 
 fn newer(table: &TableName, file: &Path, version: u32) -> Error {

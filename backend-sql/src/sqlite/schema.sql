@@ -1,5 +1,5 @@
 CREATE TABLE IF NOT EXISTS {table} (
-    -- leasehold schema 1
+    -- leasehold schema 2
     -- One row per lock name. Rows are kept until they are purged: the next token is made from the last.
     -- Host time: microseconds of CLOCK_BOOTTIME, without the offset of a time namespace.
     name         BLOB    NOT NULL PRIMARY KEY, -- prefix and lock name in UTF-8, compared byte by byte
@@ -10,5 +10,6 @@ CREATE TABLE IF NOT EXISTS {table} (
     written_at   INTEGER NOT NULL,             -- host time of the last change
     boot         TEXT,                         -- the kernel's boot id at the last change; NULL if it was hidden
     acquired_at  INTEGER NOT NULL,             -- Unix time of the grant in microseconds
-    holder       TEXT    NOT NULL              -- who the owner says it is: JSON, for people
+    holder       TEXT    NOT NULL,             -- who the owner says it is: JSON, for people
+    sharers      TEXT    NOT NULL DEFAULT ''   -- the readers that hold, and the writers that wait for them: JSON
 ) STRICT, WITHOUT ROWID;

@@ -1,4 +1,4 @@
-use leasehold_core::{ExpiryClock, Fault, Outcome, Promises, Reach, Semantics, WakeUp};
+use leasehold_core::{ExpiryClock, Fault, Outcome, Promises, Reach, Semantics, Sharing, WakeUp};
 use std::time::Duration;
 
 /// How long a waiter sleeps at most before it looks again. A look is a read of some 15 µs that holds up nobody.
@@ -10,6 +10,7 @@ pub(super) fn semantics(allow_network_fs: bool) -> Semantics {
     let mut semantics = Semantics::lease("sqlite", "lease", promises);
     semantics.reach = Reach::Host;
     semantics.expiry_clock = ExpiryClock::Host;
+    semantics.sharing = Sharing::WriterFirst;
     semantics.wake_up = WakeUp::Poll { at_most: LOOK_EVERY };
     semantics
 }

@@ -7,6 +7,7 @@ use super::reader::Reader;
 use super::service::{Asked, Reply, Service};
 use super::time_limit::TimeLimit;
 use super::writes;
+use crate::lease::{NextRow, SharedRow};
 use leasehold_core::{Claim, ErrorKind, FencingToken, LockName, Purge, Result};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +35,8 @@ enum Job {
 #[derive(Debug)]
 enum Other {
     EndGrant(Asked<(LockName, FencingToken), bool>),
+    MakeRow(Asked<LockName, ()>),
+    Replace(Asked<(LockName, SharedRow, NextRow), bool>),
     Purge(Asked<(StoredNames, Duration, Purge), u64>),
     Open(Asked<(), ()>),
     Close(Reply<()>),
@@ -67,6 +70,17 @@ impl Writer {
     /// True if there was something to end.
     pub(super) async fn end_grant(&self, name: &LockName, token: FencingToken) -> Result<bool> {
         self.ask((name.clone(), token), |asked| Job::Other(Other::EndGrant(asked))).await
+    }
+
+    /// Makes a free row if there is none.
+    pub(super) async fn make_row(&self, name: &LockName) -> Result<()> {
+        self.ask(name.clone(), |asked| Job::Other(Other::MakeRow(asked))).await
+    }
+
+    /// True if the row was as it had been read, and is changed.
+    pub(super) async fn replace(&self, name: &LockName, was: &SharedRow, next: &NextRow) -> Result<bool> {
+        let what = (name.clone(), was.clone(), next.clone());
+        self.ask(what, |asked| Job::Other(Other::Replace(asked))).await
     }
 
     /// Forgets, or counts, those of these names that nobody has held for so long.
@@ -169,6 +183,19 @@ impl Task {
                 let call = writes::end_grant(&self.shared, &mut self.link, name, *token);
                 let ended = self.limit.on(call).await;
                 asked.answer(ended);
+            }
+            Other::MakeRow(asked) => {
+                let call = writes::make_row(&self.shared, &mut self.link, &asked.what);
+                let made = self.limit.on(call).await;
+                asked.answer(made);
+            }
+            // The change of a reader that was given up must not be made later.
+            Other::Replace(asked) if asked.is_given_up() => {}
+            Other::Replace(asked) => {
+                let (name, was, next) = &asked.what;
+                let call = writes::replace(&self.shared, &mut self.link, name, was, next);
+                let replaced = self.limit.on(call).await;
+                asked.answer(replaced);
             }
             Other::Purge(asked) => {
                 let (names, idle, purge) = &asked.what;

@@ -8,6 +8,7 @@ use super::host_clock::HostTime;
 use super::link::Link;
 use super::reads::{read_owner, read_token};
 use super::writer::StoredNames;
+use crate::lease::{NextRow, READERS, SharedRow};
 use leasehold_core::{Claim, FencingToken, LockName, OwnerId, Purge, Result};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row as _};
@@ -73,6 +74,34 @@ pub(super) async fn release(
     }
     let changed = ByOwner::of(shared, &done.rows, |_| Ok(()))?;
     Ok(claims.iter().map(|(claim, _)| changed.has(claim.owner())).collect())
+}
+
+/// Makes the row of a name, free, if there is none.
+pub(super) async fn make_row(shared: &Shared, link: &mut Link, name: &LockName) -> Result<()> {
+    let (now, text) = (shared.clock.now(), &shared.statements.make_row);
+    let make = || {
+        let query = query(text).bind(shared.stored_name(name)).bind(READERS.to_bytes().to_vec());
+        query.bind(now.0).bind(shared.clock.boot().map(str::to_owned))
+    };
+    link.run(make).await.map(|_| ())
+}
+
+/// Changes the readers of a name; false if the row is not as it was read.
+pub(super) async fn replace(
+    shared: &Shared,
+    link: &mut Link,
+    name: &LockName,
+    was: &SharedRow,
+    next: &NextRow,
+) -> Result<bool> {
+    let (now, unix_now, text) = (shared.clock.now(), shared.clock.unix_micros(), &shared.statements.replace);
+    let replace = || {
+        let query = query(text).bind(shared.stored_name(name)).bind(READERS.to_bytes().to_vec());
+        let query = query.bind(next.token.get().cast_signed()).bind(next.ends_at).bind(next.sharers.clone());
+        let query = query.bind(now.0).bind(unix_now).bind(shared.clock.boot().map(str::to_owned));
+        was.version.iter().fold(query, |query, number| query.bind(*number)).bind(was.sharers.clone())
+    };
+    Ok(link.run(replace).await?.changed == 1)
 }
 
 /// Ends the grant with this token, and any linger after it; true if there was something to end.

@@ -37,7 +37,7 @@ async fn waiters_of_free_rows_are_woken_and_others_not() {
     let (poller, _) = poller(|_, _| {
         Reply::Rows((0..NAMES).filter(|name| name % 8 > 0).map(|name| held(name, of_other(), 1)).collect())
     });
-    let wait = |number: u32| poller.changed(name(number), owner(number));
+    let wait = |number: u32| poller.changed(name(number), owner(number), false);
     let (free, others): (Vec<u32>, Vec<u32>) = (0..NAMES).partition(|name| name % 8 == 0);
     let mut others = std::pin::pin!(join_all(others.into_iter().map(wait)));
     timeout(SHORTEST * 10, join_all(free.into_iter().map(wait))).await.unwrap();
@@ -48,8 +48,8 @@ async fn waiters_of_free_rows_are_woken_and_others_not() {
 #[tokio::test(start_paused = true)]
 async fn waiter_that_holds_the_row_is_woken_alone() {
     let (poller, _) = poller(|_, _| Reply::Rows(vec![held(1, owner(7).to_bytes(), 1)]));
-    let mut other = std::pin::pin!(poller.changed(name(1), owner(8)));
-    timeout(SHORTEST * 10, poller.changed(name(1), owner(7))).await.unwrap();
+    let mut other = std::pin::pin!(poller.changed(name(1), owner(8), false));
+    timeout(SHORTEST * 10, poller.changed(name(1), owner(7), false)).await.unwrap();
     assert!(poll!(other.as_mut()).is_pending());
 }
 
@@ -57,8 +57,8 @@ async fn waiter_that_holds_the_row_is_woken_alone() {
 #[tokio::test(start_paused = true)]
 async fn row_with_an_unreadable_owner_is_held_and_delays_no_other_name() {
     let (poller, _) = poller(|_, _| Reply::Rows(vec![held(1, *b"x", 1)]));
-    let mut spoiled = std::pin::pin!(poller.changed(name(1), owner(1)));
-    timeout(SHORTEST * 10, poller.changed(name(2), owner(2))).await.unwrap();
+    let mut spoiled = std::pin::pin!(poller.changed(name(1), owner(1), false));
+    timeout(SHORTEST * 10, poller.changed(name(2), owner(2), false)).await.unwrap();
     assert!(poll!(spoiled.as_mut()).is_pending());
 }
 
@@ -68,7 +68,8 @@ async fn number_of_statements_does_not_grow_with_waiters_and_names() {
     let statements = async |names: u32, waiters: u32| {
         let (poller, said) =
             poller(|_, _| Reply::Rows((0..MOST as u32).map(|name| held(name, of_other(), 60_000)).collect()));
-        let waits = (0..names * waiters).map(|number| poller.changed(name(number % names), owner(number)));
+        let waits =
+            (0..names * waiters).map(|number| poller.changed(name(number % names), owner(number), false));
         _ = timeout(Duration::from_secs(10), join_all(waits)).await;
         said.times("SELECT")
     };
@@ -86,7 +87,7 @@ async fn number_of_statements_does_not_grow_with_waiters_and_names() {
 #[tokio::test(start_paused = true)]
 async fn dropped_waiter_is_not_polled_for() {
     let (poller, said) = poller(|_, _| Reply::Rows(vec![held(1, of_other(), 1)]));
-    _ = timeout(SHORTEST * 10, poller.changed(name(1), owner(1))).await;
+    _ = timeout(SHORTEST * 10, poller.changed(name(1), owner(1), false)).await;
     sleep(POLL_AT_MOST).await;
     let before = said.times("SELECT");
     assert!(before > 0);
@@ -100,7 +101,7 @@ async fn dropped_waiter_is_not_polled_for() {
 async fn waiters_that_follow_each_other_quickly_are_not_polled_for() {
     let (poller, said) = poller(|_, _| Reply::Rows(Vec::new()));
     for number in 0..100 {
-        assert!(poller.changed(name(1), owner(number)).now_or_never().is_none());
+        assert!(poller.changed(name(1), owner(number), false).now_or_never().is_none());
         sleep(SHORTEST / 2).await;
     }
     assert_eq!(said.times("SELECT"), 0);
@@ -109,7 +110,7 @@ async fn waiters_that_follow_each_other_quickly_are_not_polled_for() {
 #[tokio::test(start_paused = true)]
 async fn failed_poll_wakes_no_waiter_and_is_repeated() {
     let (poller, said) = poller(|_, _| Reply::Refused("57014"));
-    let waited = timeout(POLL_AT_MOST * 10, poller.changed(name(1), owner(1))).await;
+    let waited = timeout(POLL_AT_MOST * 10, poller.changed(name(1), owner(1), false)).await;
     assert!(waited.is_err());
     assert!(said.times("SELECT") > 5);
 }
@@ -118,7 +119,7 @@ async fn failed_poll_wakes_no_waiter_and_is_repeated() {
 #[tokio::test(start_paused = true)]
 async fn message_during_a_poll_makes_the_next_poll_soon() {
     let (poller, said) = poller(|_, _| Reply::Rows(vec![held(1, of_other(), 60_000)]));
-    let mut waiter = std::pin::pin!(poller.changed(name(1), owner(1)));
+    let mut waiter = std::pin::pin!(poller.changed(name(1), owner(1), false));
     sleep(SHORTEST * 3 / 2).await;
     assert_eq!(said.times("SELECT"), 1, "and it is not answered yet");
     poller.shared.note_release(Some(&name(1)));
@@ -135,9 +136,9 @@ fn waiter_of_another_runtime_is_woken_after_the_first_has_ended() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (poller, _) = poller(|_, _| Reply::Rows(Vec::new()));
     let first = runtime();
-    let _waiter = first.block_on(async { poller.changed(name(1), owner(1)) });
+    let _waiter = first.block_on(async { poller.changed(name(1), owner(1), false) });
     drop(first);
     runtime().block_on(async {
-        timeout(Duration::from_secs(10), poller.changed(name(1), owner(2))).await.unwrap()
+        timeout(Duration::from_secs(10), poller.changed(name(1), owner(2), false)).await.unwrap()
     });
 }

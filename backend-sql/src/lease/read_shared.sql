@@ -1,0 +1,3 @@
+-- The row of a name, for a change of its readers, and the server's clock.
+-- answers: bytes int int int text int
+SELECT owner, token, ends_at, version, sharers, {now} FROM {table} WHERE name = :1;

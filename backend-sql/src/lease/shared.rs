@@ -1,0 +1,308 @@
+//! Shared holds: the readers of a name, and the writers that wait for them, in one column of its row.
+//!
+//! The column is read, changed here, and written back if the row has not changed since. While readers hold, the row belongs to
+//! the owner [`READERS`], and its lease ends with the last of theirs: an exclusive attempt need not know the column. In a row of
+//! another owner the column means nothing.
+//!
+//! A writer that waits for readers leaves a mark, and keeps new readers out while the mark is fresh.
+
+use super::{RowLease, perhaps_held};
+use leasehold_core::{
+    Attempt, Busy, Claim, Error, ErrorKind, FencingToken, Grant, HolderInfo, LockMode, LockName, LockStatus,
+    LossCause, OwnerId, Release, Renewal, Result,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+/// The owner of a row while readers hold it. No acquisition has this id.
+pub(crate) const READERS: OwnerId = OwnerId::from_u128(u128::MAX);
+/// How long a mark is fresh, in microseconds: longer than a waiter behind others sleeps between two questions.
+const MARK_LASTS: i64 = 1_000_000;
+/// How often a change is repeated because the row has changed since it was read.
+const ATTEMPTS: usize = 32;
+
+/// A row as it was read for a change. Times are in microseconds of the clock that counts leases.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedRow {
+    /// The owner that holds, or held last; `None` after a release that lingers.
+    pub(crate) owner: Option<OwnerId>,
+    pub(crate) token: FencingToken,
+    /// The end of the lease, or of the linger after it.
+    pub(crate) ends_at: i64,
+    /// The column, as it is stored.
+    pub(crate) sharers: String,
+    pub(crate) now: i64,
+    /// The clock from which tokens are made.
+    pub(crate) unix_now: u64,
+    /// What a change compares, beside the column: differs from table to table.
+    pub(crate) version: Vec<i64>,
+}
+
+/// What a row is changed to: a row of [`READERS`].
+#[derive(Clone, Debug)]
+pub(crate) struct NextRow {
+    pub(crate) token: FencingToken,
+    /// The end of the last reader's lease; zero if none is left.
+    pub(crate) ends_at: i64,
+    pub(crate) sharers: String,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Sharers {
+    readers: Vec<Reader>,
+    /// The writers that wait, and until when their marks are fresh.
+    writers: Vec<(String, i64)>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Reader {
+    /// `None` after a release that lingers.
+    owner: Option<String>,
+    token: u64,
+    ends_at: i64,
+    /// Microseconds since 1970.
+    acquired_at: u64,
+    holder: String,
+}
+
+impl SharedRow {
+    /// The readers that hold, and the marks that are fresh. `None` if another program has written the column.
+    fn live_sharers(&self) -> Option<Sharers> {
+        if self.owner != Some(READERS) || self.sharers.is_empty() {
+            return Some(Sharers::default());
+        }
+        let mut sharers: Sharers = serde_json::from_str(&self.sharers).ok()?;
+        sharers.readers.retain(|reader| reader.ends_at > self.now && self.ends_at > self.now);
+        sharers.writers.retain(|(_, until)| *until > self.now);
+        Some(sharers)
+    }
+
+    /// The time until which another hold, its linger, or a mark keeps a reader out.
+    fn keeps_reader_out(&self, sharers: &Sharers) -> Option<Duration> {
+        let until = match self.owner {
+            Some(READERS) => sharers.writers.iter().map(|(_, until)| *until).max()?,
+            _ => self.ends_at,
+        };
+        Some(micros(until - self.now)).filter(|left| !left.is_zero())
+    }
+
+    fn next(&self, token: FencingToken, sharers: &Sharers) -> NextRow {
+        let ends_at = sharers.readers.iter().map(|reader| reader.ends_at).max().unwrap_or(0);
+        let sharers = serde_json::to_string(sharers).unwrap_or_default();
+        NextRow { token, ends_at, sharers }
+    }
+
+    fn ends(&self, ttl: Duration) -> i64 {
+        self.now.saturating_add(i64::try_from(ttl.as_micros()).unwrap_or(i64::MAX))
+    }
+}
+
+impl Sharers {
+    fn reader(&mut self, owner: OwnerId) -> Option<&mut Reader> {
+        let owner = owner.to_hex();
+        self.readers.iter_mut().find(|reader| reader.owner.as_ref() == Some(&owner))
+    }
+
+    fn remove_mark(&mut self, owner: OwnerId) -> bool {
+        let (owner, before) = (owner.to_hex(), self.writers.len());
+        self.writers.retain(|(writer, _)| *writer != owner);
+        self.writers.len() < before
+    }
+}
+
+impl Reader {
+    fn status(&self, name: &LockName, now: i64) -> LockStatus {
+        let mut status = LockStatus::new(name.clone());
+        status.mode = LockMode::Shared;
+        status.owner = self.owner.as_deref().and_then(OwnerId::from_hex);
+        status.token = Some(FencingToken::new(self.token));
+        status.ends_in = Some(micros(self.ends_at - now));
+        status.acquired_at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(self.acquired_at));
+        if status.owner.is_some() {
+            status.holder = HolderInfo::from_json(&self.holder);
+        }
+        status
+    }
+}
+
+/// What a change of a row came to.
+enum Change<T> {
+    /// The row stays as it is.
+    Nothing(T),
+    /// The row is changed to this.
+    To(NextRow, T),
+}
+
+impl RowLease {
+    /// Reads the row, lets `decide` change it, and writes it if it is as it was read; else begins again. `None` if there is no
+    /// row.
+    async fn change<T: Send>(
+        &self,
+        name: &LockName,
+        is_holder: bool,
+        mut decide: impl FnMut(&SharedRow, Sharers) -> Result<Change<T>> + Send,
+    ) -> Result<Option<T>> {
+        for _ in 0..ATTEMPTS {
+            let Some(row) = self.table.read_shared(name, is_holder).await? else { return Ok(None) };
+            let sharers = row.live_sharers().ok_or_else(|| self.table.foreign(name))?;
+            match decide(&row, sharers)? {
+                Change::Nothing(answer) => return Ok(Some(answer)),
+                Change::To(next, answer) if self.table.replace(name, &row, &next, is_holder).await? => {
+                    return Ok(Some(answer));
+                }
+                Change::To(..) => {}
+            }
+        }
+        let message =
+            format!("the readers of {name:?} changed {ATTEMPTS} times while they were to be changed");
+        Err(Error::new(ErrorKind::Unavailable, message).with_help("it is in lively use; try again"))
+    }
+
+    pub(super) async fn acquire_shared(&self, claim: &Claim) -> Result<Attempt> {
+        loop {
+            let attempt = self.change(claim.name(), false, |row, sharers| admit(claim, row, sharers)).await;
+            if let Some(attempt) = attempt.map_err(perhaps_held)? {
+                return Ok(attempt);
+            }
+            self.table.make_row(claim.name()).await?;
+        }
+    }
+
+    /// Renews readers, those of one name together. The answers are in the order of the claims.
+    pub(super) async fn renew_shared(&self, claims: &[&Claim]) -> Vec<Result<Renewal>> {
+        let mut by_name: BTreeMap<&LockName, Vec<usize>> = BTreeMap::new();
+        for (at, claim) in claims.iter().enumerate() {
+            by_name.entry(claim.name()).or_default().push(at);
+        }
+        let mut answers: Vec<Result<Renewal>> =
+            claims.iter().map(|_| Ok(Renewal::Lost(LossCause::Gone))).collect();
+        for (name, places) in by_name {
+            let of_name: Vec<&Claim> = places.iter().map(|at| claims[*at]).collect();
+            let renewed = self.change(name, true, |row, sharers| Ok(extend(&of_name, row, sharers))).await;
+            for (nth, at) in places.into_iter().enumerate() {
+                answers[at] = match &renewed {
+                    Ok(Some(renewals)) => Ok(renewals[nth]),
+                    Ok(None) => Ok(Renewal::Lost(LossCause::Gone)),
+                    Err(error) => Err(error.clone()),
+                };
+            }
+        }
+        answers
+    }
+
+    pub(super) async fn release_shared(&self, claim: &Claim, linger: Duration) -> Result<Release> {
+        // A write whose reply was lost may have removed the reader.
+        let mut was_there = false;
+        let released = self.change(claim.name(), true, |row, mut sharers| {
+            let Some(reader) = sharers.reader(claim.owner()) else { return Ok(Change::Nothing(())) };
+            was_there = true;
+            (reader.owner, reader.ends_at) = (None, row.ends(linger));
+            sharers.readers.retain(|reader| reader.ends_at > row.now);
+            Ok(Change::To(row.next(row.token, &sharers), ()))
+        });
+        released.await?;
+        Ok(if was_there { Release::Released } else { Release::NotHeld })
+    }
+
+    /// Leaves the mark of a writer that waits for readers. Its next question comes while the mark is fresh, and renews it.
+    pub(super) async fn leave_mark(&self, claim: &Claim) -> Result<()> {
+        let marked = self.change(claim.name(), false, |row, mut sharers| {
+            let owner = claim.owner().to_hex();
+            let is_fresh =
+                |(writer, until): &(String, i64)| *writer == owner && until - row.now > MARK_LASTS / 2;
+            if sharers.readers.is_empty() || sharers.writers.iter().any(is_fresh) {
+                return Ok(Change::Nothing(()));
+            }
+            sharers.remove_mark(claim.owner());
+            sharers.writers.push((owner, row.now.saturating_add(MARK_LASTS)));
+            Ok(Change::To(row.next(row.token, &sharers), ()))
+        });
+        marked.await.map(|_| ())
+    }
+
+    /// Removes the mark of a writer that has gone.
+    pub(super) async fn remove_mark(&self, claim: &Claim) -> Result<()> {
+        let removed = self.change(claim.name(), false, |row, mut sharers| {
+            if !sharers.remove_mark(claim.owner()) {
+                return Ok(Change::Nothing(()));
+            }
+            Ok(Change::To(row.next(row.token, &sharers), ()))
+        });
+        removed.await.map(|_| ())
+    }
+
+    /// The readers that hold a name.
+    pub(super) async fn readers(&self, name: &LockName) -> Result<Vec<LockStatus>> {
+        let statuses = self.change(name, false, |row, sharers| {
+            let statuses = sharers.readers.iter().map(|reader| reader.status(name, row.now));
+            Ok(Change::Nothing(statuses.collect()))
+        });
+        Ok(statuses.await?.unwrap_or_default())
+    }
+
+    /// Ends all readers of a name, or the one with this token.
+    pub(super) async fn end_readers(
+        &self,
+        name: &LockName,
+        only_if: Option<FencingToken>,
+    ) -> Result<Vec<LockStatus>> {
+        let ended = self.change(name, false, |row, mut sharers| {
+            let is_meant = |reader: &Reader| only_if.is_none_or(|token| token.get() == reader.token);
+            let ended: Vec<LockStatus> =
+                sharers.readers.iter().filter(|it| is_meant(it)).map(|it| it.status(name, row.now)).collect();
+            if ended.is_empty() {
+                return Ok(Change::Nothing(ended));
+            }
+            sharers.readers.retain(|reader| !is_meant(reader));
+            Ok(Change::To(row.next(row.token, &sharers), ended))
+        });
+        Ok(ended.await?.unwrap_or_default())
+    }
+}
+
+/// Decides the attempt of a reader.
+fn admit(claim: &Claim, row: &SharedRow, mut sharers: Sharers) -> Result<Change<Attempt>> {
+    let ends_at = row.ends(claim.ttl());
+    if let Some(own) = sharers.reader(claim.owner()) {
+        // The reply to an earlier attempt was lost.
+        own.ends_at = own.ends_at.max(ends_at);
+        let token = FencingToken::new(own.token);
+        return Ok(Change::To(row.next(row.token, &sharers), Attempt::Granted(Grant::new(token))));
+    }
+    if let Some(ends_in) = row.keeps_reader_out(&sharers) {
+        return Ok(Change::Nothing(Attempt::Busy(Busy::new().with_end(ends_in))));
+    }
+    let token = FencingToken::after(Some(row.token), row.unix_now).ok_or_else(Error::tokens_used_up)?;
+    sharers.readers.push(Reader {
+        owner: Some(claim.owner().to_hex()),
+        token: token.get(),
+        ends_at,
+        acquired_at: row.unix_now,
+        holder: claim.holder().to_string(),
+    });
+    Ok(Change::To(row.next(token, &sharers), Attempt::Granted(Grant::new(token))))
+}
+
+/// Extends the leases of those claims that still hold, and shortens none.
+fn extend(claims: &[&Claim], row: &SharedRow, mut sharers: Sharers) -> Change<Vec<Renewal>> {
+    let is_taken = row.owner != Some(READERS) && row.ends_at > row.now;
+    let lost = Renewal::Lost(if is_taken { LossCause::Taken } else { LossCause::Gone });
+    let mut renew = |claim: &&Claim| match sharers.reader(claim.owner()) {
+        Some(own) => {
+            own.ends_at = own.ends_at.max(row.ends(claim.ttl()));
+            Renewal::Renewed
+        }
+        None => lost,
+    };
+    let renewals: Vec<Renewal> = claims.iter().map(&mut renew).collect();
+    if renewals.contains(&Renewal::Renewed) {
+        Change::To(row.next(row.token, &sharers), renewals)
+    } else {
+        Change::Nothing(renewals)
+    }
+}
+
+fn micros(time: i64) -> Duration {
+    Duration::from_micros(u64::try_from(time).unwrap_or(0))
+}

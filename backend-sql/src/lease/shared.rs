@@ -306,3 +306,6 @@ fn extend(claims: &[&Claim], row: &SharedRow, mut sharers: Sharers) -> Change<Ve
 fn micros(time: i64) -> Duration {
     Duration::from_micros(u64::try_from(time).unwrap_or(0))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that unwraps fails, which is what it is for")]
+
+use super::*;
+
+const TTL: Duration = Duration::from_secs(1);
+
+fn claim(owner: u128) -> Claim {
+    Claim::new(LockName::new("job").unwrap(), OwnerId::from_u128(owner), TTL, "{}".into())
+        .with_mode(LockMode::Shared)
+}
+
+/// A free row, at this time.
+fn row(now: i64) -> SharedRow {
+    SharedRow {
+        owner: None,
+        token: FencingToken::new(7),
+        ends_at: 0,
+        sharers: String::new(),
+        now,
+        unix_now: now.unsigned_abs(),
+        version: Vec::new(),
+    }
+}
+
+fn attempt(row: &SharedRow, owner: u128) -> Change<Attempt> {
+    admit(&claim(owner), row, row.live_sharers().unwrap()).unwrap()
+}
+
+/// The row after the grant, and its token.
+fn granted(row: &SharedRow, owner: u128, now: i64) -> (SharedRow, FencingToken) {
+    let Change::To(next, Attempt::Granted(grant)) = attempt(row, owner) else { panic!("not granted") };
+    let NextRow { token, ends_at, sharers } = next;
+    let unix_now = now.unsigned_abs();
+    (
+        SharedRow { owner: Some(READERS), token, ends_at, sharers, now, unix_now, version: Vec::new() },
+        grant.token,
+    )
+}
+
+fn busy_for(row: &SharedRow, owner: u128) -> Option<Duration> {
+    match attempt(row, owner) {
+        Change::Nothing(Attempt::Busy(busy)) => busy.ends_in,
+        _ => None,
+    }
+}
+
+#[test]
+fn readers_hold_together_with_tokens_of_their_own_until_the_last_end() {
+    let (one, first) = granted(&row(100), 1, 500_000);
+    let (both, second) = granted(&one, 2, 600_000);
+    assert!(first < second && second == both.token);
+    assert_eq!(both.ends_at, 500_000 + 1_000_000);
+    // The first has ended, the second has not.
+    let later = SharedRow { now: 1_200_000, ..both };
+    let sharers = later.live_sharers().unwrap();
+    assert_eq!(sharers.readers.iter().map(|reader| reader.token).collect::<Vec<_>>(), [second.get()]);
+}
+
+#[test]
+fn reader_that_asks_again_keeps_its_token_and_a_lease_from_then() {
+    let (held, token) = granted(&row(100), 1, 400_000);
+    let (again, same) = granted(&held, 1, 400_000);
+    assert_eq!((same, again.token, again.ends_at), (token, held.token, 1_400_000));
+}
+
+#[test]
+fn hold_of_another_owner_and_its_linger_keep_readers_out() {
+    let held = SharedRow { owner: Some(OwnerId::from_u128(9)), ends_at: 3_100, ..row(100) };
+    assert_eq!(busy_for(&held, 1), Some(Duration::from_micros(3_000)));
+    assert_eq!(busy_for(&SharedRow { owner: None, ..held.clone() }, 1), Some(Duration::from_micros(3_000)));
+    assert_eq!(busy_for(&SharedRow { now: 3_100, ..held }, 1), None);
+}
+
+/// The column of readers is not touched by an exclusive grant.
+#[test]
+fn column_means_nothing_in_the_row_of_another_owner() {
+    let (held, _) = granted(&row(100), 1, 200);
+    let taken = SharedRow { owner: Some(OwnerId::from_u128(9)), ..held };
+    assert!(taken.live_sharers().unwrap().readers.is_empty());
+    let Change::Nothing(renewals) = extend(&[&claim(1)], &taken, taken.live_sharers().unwrap()) else {
+        panic!("changed")
+    };
+    assert_eq!(renewals, [Renewal::Lost(LossCause::Taken)]);
+}
+
+#[test]
+fn fresh_mark_of_a_writer_keeps_new_readers_out_and_those_that_hold_in() {
+    let (mut held, token) = granted(&row(100), 1, 200);
+    let mut sharers = held.live_sharers().unwrap();
+    sharers.writers.push((OwnerId::from_u128(5).to_hex(), 5_200));
+    held.sharers = held.next(held.token, &sharers).sharers;
+    assert_eq!(busy_for(&held, 2), Some(Duration::from_micros(5_000)));
+    assert_eq!(granted(&held, 1, 300).1, token);
+    held.now = 5_200;
+    assert_eq!(busy_for(&held, 2), None);
+}
+
+#[test]
+fn renewal_extends_those_that_hold_and_shortens_none() {
+    let (held, _) = granted(&row(100), 1, 200);
+    let Change::To(next, renewals) = extend(&[&claim(2), &claim(1)], &held, held.live_sharers().unwrap())
+    else {
+        panic!("not changed")
+    };
+    assert_eq!(renewals, [Renewal::Lost(LossCause::Gone), Renewal::Renewed]);
+    assert_eq!(next.ends_at, 1_000_200);
+}
+
+#[test]
+fn column_that_another_program_wrote_is_not_read() {
+    let spoiled = SharedRow { owner: Some(READERS), sharers: "{".to_owned(), ..row(100) };
+    assert!(spoiled.live_sharers().is_none());
+}

@@ -1,7 +1,8 @@
-use super::{NOBODY, cannot, connect, ensure_disk};
+use super::{NOBODY, cannot, connect, connect_observed, ensure_disk};
 use crate::servers::{Disk, SharedFolder, StartError, shared_folder_missing};
 use crate::{Administrator, Cannot, Store, Subject};
 use async_trait::async_trait;
+use leasehold::client::Observer;
 use leasehold::{DistributedLock, LockName, Result};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{Connection, query, query_scalar};
@@ -76,6 +77,14 @@ impl Subject for Sqlite {
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
         connect(address).await
+    }
+
+    async fn connect_observed(
+        &self,
+        address: &str,
+        observer: Arc<dyn Observer>,
+    ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
+        connect_observed(address, observer).await.map_err(cannot)
     }
 }
 

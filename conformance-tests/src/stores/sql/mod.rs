@@ -7,11 +7,12 @@ mod replica;
 mod server;
 
 use super::pool::{Pool, Pooled};
-use super::{NOBODY, SECRET, cannot, connect, ensure_disk, in_time, timeouts};
+use super::{NOBODY, SECRET, cannot, connect, connect_observed, ensure_disk, in_time, timeouts};
 use crate::proxy::Proxy;
 use crate::servers::{MariaDbServer, MySqlServer, PostgresServer};
 use crate::{Administrator, Cannot, Case, Replicas, SteppedClock, Store, Subject};
 use async_trait::async_trait;
+use leasehold::client::Observer;
 use leasehold::{Config, DistributedLock, LockName, Result};
 use replica::Follower;
 use server::SqlServer;
@@ -89,6 +90,14 @@ impl<Server: SqlServer> Subject for Sql<Server> {
 
     async fn connect(&self, address: &str) -> Result<Arc<dyn DistributedLock>> {
         connect(address).await
+    }
+
+    async fn connect_observed(
+        &self,
+        address: &str,
+        observer: Arc<dyn Observer>,
+    ) -> std::result::Result<Arc<dyn DistributedLock>, Cannot> {
+        connect_observed(address, observer).await.map_err(cannot)
     }
 
     fn covers(&self, case: &Case) -> std::result::Result<(), Cannot> {
